@@ -9,6 +9,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/options.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/setup.sh
 . "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/build.sh
+. "$root/scripts/lib/build.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/clip.sh
 . "$root/scripts/lib/clip.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/summary.sh
@@ -118,9 +120,8 @@ ensure_source() {
 }
 
 build() {
-    say 'Building the release (the first time takes minutes)'
-    cargo build --release --locked --manifest-path "$root/Cargo.toml" \
-        || fail 'the build failed; see above'
+    # Without what the demo does not need: the live page, and decoders of pictures.
+    build_release "$root" --no-default-features --features gst,vulkan || fail 'the build failed; see above'
     bin=${CARGO_TARGET_DIR:-$root/target}/release
 }
 

@@ -12,6 +12,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib/clip.sh
 . "$root/scripts/lib/clip.sh"
 
+# Steps that build the same crates with the same features share what was built.
+readonly WORKSPACE=(--locked --workspace --features foveate-engine-python/gst)
+
 with_clips=true
 
 usage() {
@@ -101,7 +104,7 @@ check_python() {
 check_engine() {
     # Libraries that are not ours may warn.
     local python=/usr/bin/python3 warnings=(-W error) required=()
-    cargo build --locked --package foveate-engine-python --features gst || return
+    cargo build "${WORKSPACE[@]}" || return
     if [ -n "${FOVEATE_LONG:-}" ]; then
         python=$(library_environment)/bin/python
         warnings=()
@@ -231,14 +234,14 @@ main() {
 
     step 'scripts' check_scripts
     step 'format' cargo fmt --all --check
-    step 'lints' cargo clippy --locked --workspace --all-targets -- -D warnings
+    step 'lints' cargo clippy "${WORKSPACE[@]}" --all-targets -- -D warnings
     step 'lints without features' cargo clippy --locked --all-targets --no-default-features -- -D warnings
-    step 'lints without the live page' \
+    step 'lints of what the demo builds' \
         cargo clippy --locked --all-targets --no-default-features --features gst,vulkan -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'dependencies' check_dependencies
     step 'reader by itself' check_reader
-    step 'tests' cargo test --locked --workspace --no-fail-fast
+    step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast
     step 'memory order' check_memory_order
     if [ -n "${FOVEATE_LONG:-}" ]; then
         step 'memory order under Miri' check_miri

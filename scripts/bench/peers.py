@@ -5,6 +5,7 @@ python3 scripts/bench/peers.py --foveate target/release/foveate
 """
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -28,6 +29,8 @@ BATCH = 32
 # Pause between contestants, so that the threads of one are idle before the next starts.
 PAUSE_S = 0.1
 BASE = ("Foveate CPU", "incremental")
+# Narrower vector instructions that are measured too, where the processor has wider ones.
+NARROWER = ["avx2", "sse2"]
 
 
 @dataclass
@@ -124,10 +127,22 @@ def foveate_contestants(arguments, case, plan, folder, device):
     for name, backend, count in backends:
         for kind, refresh in [("incremental", []), ("full", ["--refresh", 1])]:
             yield foveate_contestant(arguments.foveate, name, kind, [*played, *backend, *refresh, "--frames", count])
+        if backend == ["--backend", "cpu"] and not case.cold:
+            for instructions in narrower(arguments.foveate):
+                limited = [*played, *backend, "--instructions", instructions, "--frames", count]
+                yield foveate_contestant(arguments.foveate, f"{name}, {instructions}", "incremental", limited)
         # Where everything changes anyway.
         if case.dump[-1] == 1 and not case.cold:
             batch = ["--batch", BATCH, "--frames", 2 * BATCH]
             yield foveate_contestant(arguments.foveate, name, f"batch of {BATCH}", [*played, *backend, *batch])
+
+
+@functools.cache
+def narrower(program):
+    """Those of NARROWER that this processor has, and that are not what it uses anyway."""
+    used = measuring.report(program, "--backend", "cpu", "--size", "64x64", "--frames", 1)["instructions"]
+    known = ["avx512", *NARROWER]
+    return known[known.index(used) + 1:] if used in known else []
 
 
 def vulkan_count(arguments, case):
@@ -257,7 +272,7 @@ def figures(case, contestants):
 
 
 def markdown(document):
-    return "\n\n".join([caption(document), table(document), tiers(document)])
+    return "\n\n".join([caption(document), table(document), tiers(document), against_opencv(document), stages(document)])
 
 
 def caption(document):
@@ -298,6 +313,52 @@ def tiers(document):
         if all(found):
             lines.append(row([tier, f"{found[0][0]['name']}, {kind}", *[cell(results[0]) for results in found]]))
     return "\n".join(lines)
+
+
+def against_opencv(document):
+    """How many times as long OpenCV's bare pyramid takes, for each set of instructions; the median over rounds."""
+    shown = [case for case in document["cases"] if "changed" in case["case"] and not case["cold"]]
+    lines = [row(["OpenCV's pyramid / Foveate", *[case["case"] for case in shown]]), row(["---", *["---:" for _ in shown]])]
+    names = dict.fromkeys(result["name"] for case in shown for result in case["results"] if result["name"].startswith("Foveate CPU"))
+    for name in names:
+        lines.append(row([name, *[f"{opencv_ratio(case, name):.3g}" for case in shown]]))
+    return "\n".join(lines)
+
+
+def opencv_ratio(case, name):
+    rounds = {(result["name"], result["kind"]): result["rounds"] for result in case["results"]}
+    pairs = zip(rounds["OpenCV pyramid", "full"], rounds[name, "incremental"])
+    return statistics.median(theirs["p50_us"] / ours["p50_us"] for theirs, ours in pairs)
+
+
+def stages(document):
+    """Where the time of an incremental update goes, and the bytes that `change` moves beside what a copy does."""
+    lines = [
+        row(["", "change", "ingest", "reduce", "sample", "publish", "rest", "total", "change, GB/s", "memcpy, GB/s"]),
+        row(["---", *["---:"] * 9]),
+    ]
+    for report in document["stages"]:
+        times = report["stages"]
+        named = [times[stage]["p50_us"] for stage in ("change", "ingest", "reduce", "sample", "publish", "rest", "total")]
+        rates = [report["bandwidth"][rate] for rate in ("change_gb_s", "memcpy_gb_s")]
+        frames = report["frames"]
+        what = f"{frames['width']}x{frames['height']}, {frames['changed']:.0%} changed, {report['instructions']}"
+        if report["views"]["count"] != 1:
+            what += f", {report['views']['count']} views"
+        lines.append(row([what, *[f"{number:.3g}" for number in [*named, *rates]]]))
+    return "\n".join(lines)
+
+
+def measured_stages(arguments):
+    """One run for each size, share and set of instructions, and for more views of one stream."""
+    sizes = ["1920x1080"] if arguments.quick else ["1920x1080", "3840x2160"]
+    limits = [[], *[["--instructions", name] for name in narrower(arguments.foveate)]]
+    runs = [[size, share, *limit] for size in sizes for share in [0, 0.1, 1] for limit in limits]
+    runs += [["1920x1080", share, "--views", views] for share in [0, 0.1, 1] for views in [2, 4]]
+    return [
+        measuring.report(arguments.foveate, "--backend", "cpu", "--size", size, "--changed", share, *rest)
+        for size, share, *rest in runs
+    ]
 
 
 def row(cells):
@@ -343,6 +404,7 @@ def document_of(arguments):
         "versions": recipes.versions(),
         "rounds": arguments.rounds,
         "cases": measured,
+        "stages": measured_stages(arguments),
     }
 
 

@@ -13,7 +13,8 @@
 //! over all cells that were not opened and all keys that were reached, so its weights sum to one. With `top = 1` it is full
 //! attention, and with biases of zero equal keys give what full attention gives, at any `top`.
 //!
-//! A [`Plan`] has what follows from shapes and settings; [`Plan::run`] computes.
+//! A [`Plan`] has what follows from shapes and settings; [`Plan::run`] computes on the CPU, and with the feature `vulkan`
+//! `vulkan::VulkanAttention::run` on a device.
 
 mod block;
 mod element;
@@ -23,6 +24,8 @@ mod plan;
 mod run;
 mod select;
 mod tile;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 
 pub use element::Element;
 pub use lanes::Instructions;

@@ -138,6 +138,18 @@ impl Cells {
         (cell != NONE).then_some(cell as usize)
     }
 
+    /// What is added to the score of each cell, row by row.
+    #[cfg(feature = "vulkan")]
+    pub(crate) fn offsets_by_cell(&self) -> Vec<f32> {
+        let mut offsets = vec![0.0; self.count()];
+        for (place, offset) in self.offsets.iter().enumerate() {
+            if let Some(cell) = self.cell_at(place) {
+                offsets[cell] = *offset;
+            }
+        }
+        offsets
+    }
+
     /// Index by which ties are broken.
     pub(crate) fn rank(&self, place: usize) -> u32 {
         self.order[place]

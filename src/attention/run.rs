@@ -40,14 +40,11 @@ impl Plan {
         threads: NonZeroUsize,
         tensors: Tensors<'_, T>,
     ) {
+        self.check(&tensors);
         let shape = self.shape;
         let Tensors { queries, keys, values, results } = tensors;
         let [key_numbers, value_numbers] =
             [shape.keys() * shape.width, shape.keys() * shape.value_width];
-        assert_eq!(queries.len(), shape.heads * shape.queries * shape.width, "queries");
-        assert_eq!(keys.len(), shape.heads * key_numbers, "keys");
-        assert_eq!(values.len(), shape.heads * value_numbers, "values");
-        assert_eq!(results.len(), shape.heads * shape.queries * shape.value_width, "results");
         if results.is_empty() {
             return;
         }
@@ -67,6 +64,17 @@ impl Plan {
                 self.run_block(instructions, scratch, block);
             });
         }
+    }
+
+    /// Panics if an array is not as long as the shape says.
+    pub(crate) fn check<T>(&self, tensors: &Tensors<'_, T>) {
+        let shape = self.shape;
+        let Tensors { queries, keys, values, results } = tensors;
+        let (of_queries, of_keys) = (shape.heads * shape.queries, shape.heads * shape.keys());
+        assert_eq!(queries.len(), of_queries * shape.width, "queries");
+        assert_eq!(keys.len(), of_keys * shape.width, "keys");
+        assert_eq!(values.len(), of_keys * shape.value_width, "values");
+        assert_eq!(results.len(), of_queries * shape.value_width, "results");
     }
 
     /// The blocks of all queries, each with its head, its queries and its results.

@@ -39,7 +39,7 @@ pub enum GpuError {
 
     /// A resource exceeds a limit of the device.
     #[error(
-        "{resource:?} takes {needed} {unit}, and this device allows {limit}; use a smaller source or the CPU backend"
+        "{resource:?} takes {needed} {unit}, and this device allows {limit}; use a smaller one, or the CPU backend"
     )]
     TooLarge {
         /// Debug name of the resource.

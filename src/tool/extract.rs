@@ -27,6 +27,7 @@ use foveate_player::{Played, Player};
 use foveate_ring::SegmentSpec;
 
 mod arrays;
+#[cfg(feature = "pictures")]
 mod pictures;
 
 /// Arguments of `foveate extract`.
@@ -85,6 +86,9 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let camera = config.camera.as_ref().map(|camera| camera.load(&config.name)).transpose()?;
     let is_sequence = arguments.sequence || config.scale_pictures;
     if let Some(folder) = arguments.clip.as_deref().filter(|clip| clip.is_dir() && !is_sequence) {
+        #[cfg(not(feature = "pictures"))]
+        return Err(ToolError::BuiltWithoutPictures(folder.to_owned()));
+        #[cfg(feature = "pictures")]
         return pictures::run(arguments, folder, &config, chosen, camera.as_ref(), out);
     }
     let mut player = Player::open(config.clone(), chosen)?;

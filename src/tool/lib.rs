@@ -177,8 +177,16 @@ pub enum ToolError {
     #[error(transparent)]
     Capture(#[from] foveate_capture::CaptureError),
 
+    /// A folder of pictures, in a build that reads none.
+    #[cfg(all(feature = "gst", not(feature = "pictures")))]
+    #[error(
+        "{}: this build reads no folders of pictures: build with the feature `pictures`, as is the default, or play them as a clip with --sequence",
+        .0.display()
+    )]
+    BuiltWithoutPictures(PathBuf),
+
     /// A folder has no pictures.
-    #[cfg(feature = "gst")]
+    #[cfg(feature = "pictures")]
     #[error(transparent)]
     Pictures(#[from] foveate_pictures::ListError),
 
@@ -274,7 +282,7 @@ impl ToolError {
             | Self::Unhealthy { .. } => exit::UNAVAILABLE,
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
-            #[cfg(feature = "gst")]
+            #[cfg(feature = "pictures")]
             Self::Pictures(_) => exit::CONFIG,
             Self::Config(_) | Self::Policy(_) | Self::Calibration(_) => exit::CONFIG,
             Self::Usage(_) => exit::USAGE,

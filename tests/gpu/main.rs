@@ -22,6 +22,7 @@ mod wait;
 mod detect_laws;
 mod gpu_return;
 mod gpu_times;
+mod hierarchical_attention;
 mod reduce_reach;
 mod shader_layouts;
 mod stream_change_on;

@@ -5,6 +5,9 @@
 use std::collections::HashMap;
 use std::mem::offset_of;
 
+use foveate_attention::LEVELS_MAX;
+use foveate_attention::vulkan::records::{AttendPush, LevelRecord, MeansPush};
+use foveate_attention::vulkan::shaders as attention;
 use foveate_core::color::ColorTransform;
 use foveate_core::relevance::features::TileFeatures;
 use foveate_engine::backend::vulkan::detect::{DetectPush, PlanePlace};
@@ -49,6 +52,46 @@ fn push_constants_agree() {
     let stale = Module::parse(STALE);
     let expected = fields!(StalePush { token_count, grid_width, is_new });
     assert_eq!(stale.fields("StalePush"), expected);
+    let expected = fields!(MeansPush { heads, level_count, cells, width });
+    assert_eq!(Module::parse(attention::MEANS).fields("MeansPush"), expected);
+    for spirv in [attention::SCORE, attention::OPEN, attention::BLEND] {
+        let expected = fields!(AttendPush {
+            heads,
+            queries,
+            level_count,
+            cells,
+            width,
+            value_width,
+            coarse,
+            row_words,
+            first_record,
+            scale
+        });
+        assert_eq!(Module::parse(spirv).fields("AttendPush"), expected);
+    }
+}
+
+#[test]
+fn the_levels_of_an_attention_agree() {
+    for spirv in [attention::MEANS, attention::SCORE, attention::OPEN, attention::BLEND] {
+        let module = Module::parse(spirv);
+        let expected = fields!(LevelRecord {
+            rows,
+            columns,
+            side,
+            first_cell,
+            open,
+            family_rows,
+            family_columns,
+            first_score,
+            first_opened
+        });
+        assert_eq!(module.fields("LevelRecord"), expected);
+        // The offsets follow the records of all levels.
+        let levels = (LEVELS_MAX + 1) * size_of::<LevelRecord>();
+        let plan = [("levels".to_owned(), 0), ("offsets".to_owned(), levels)];
+        assert_eq!(module.fields("Plan"), plan);
+    }
 }
 
 #[test]
@@ -108,6 +151,10 @@ fn every_shader_keeps_to_what_all_devices_allow() {
         ("reduce", REDUCE),
         ("sample", SAMPLE),
         ("stale", STALE),
+        ("blend", attention::BLEND),
+        ("means", attention::MEANS),
+        ("open", attention::OPEN),
+        ("score", attention::SCORE),
     ] {
         let module = Module::parse(spirv);
         assert!(module.invocations <= 256, "{name}: {} invocations", module.invocations);

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 _Planes = Sequence[tuple[NDArray[np.uint8], int]]
 _Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+#: ``grid``, ``coarse``, ``tops``, ``biases`` and ``scale`` of an attention.
+_Asked = tuple[tuple[int, int], int, Sequence[float], Sequence[float], float]
 
 class EngineError(Exception): ...
 class BackendError(EngineError): ...
@@ -117,29 +119,24 @@ class Video:
     def info(self) -> tuple[str, str, str]: ...
     def close(self) -> None: ...
 
+class AttentionDevice:
+    """Only in builds with the feature ``vulkan``."""
+
+    def __init__(self, device: Optional[str]) -> None: ...
+    def attention_f32(
+        self, q: NDArray[np.float32], k: NDArray[np.float32], v: NDArray[np.float32], asked: _Asked
+    ) -> NDArray[np.float32]: ...
+    def attention_f16(
+        self, q: NDArray[np.float16], k: NDArray[np.float16], v: NDArray[np.float16], asked: _Asked
+    ) -> NDArray[np.float16]: ...
+
 def listed(folder: Union[str, PathLike[str]], deep: bool) -> list[PathLike[str]]: ...
 def decode(bytes: bytes) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
 def attention_f32(
-    q: NDArray[np.float32],
-    k: NDArray[np.float32],
-    v: NDArray[np.float32],
-    grid: tuple[int, int],
-    coarse: int,
-    tops: Sequence[float],
-    biases: Sequence[float],
-    scale: float,
-    threads: int,
+    q: NDArray[np.float32], k: NDArray[np.float32], v: NDArray[np.float32], asked: _Asked, threads: int
 ) -> NDArray[np.float32]: ...
 def attention_f16(
-    q: NDArray[np.float16],
-    k: NDArray[np.float16],
-    v: NDArray[np.float16],
-    grid: tuple[int, int],
-    coarse: int,
-    tops: Sequence[float],
-    biases: Sequence[float],
-    scale: float,
-    threads: int,
+    q: NDArray[np.float16], k: NDArray[np.float16], v: NDArray[np.float16], asked: _Asked, threads: int
 ) -> NDArray[np.float16]: ...
 def formats() -> list[str]: ...
 def channel_names() -> list[str]: ...

@@ -6,7 +6,7 @@ import math
 import operator
 import os
 import sys
-from typing import Any, NamedTuple, Sequence, TypeVar, Union, cast
+from typing import Any, Callable, NamedTuple, Sequence, TypeVar, Union, cast
 
 import numpy as np
 
@@ -18,7 +18,10 @@ __all__ = ["hierarchical_attention"]
 Array = TypeVar("Array")
 
 _LEVELS_MAX = 3
-_BACKENDS = ("cpu",)
+_BACKENDS = ("cpu", "vulkan")
+
+#: Open Vulkan devices, by the process that opened them and the name that it asked for.
+_devices: dict[tuple[int, Union[str, None]], Any] = {}
 
 
 class _Settings(NamedTuple):
@@ -42,6 +45,7 @@ def hierarchical_attention(
     bias: Union[Sequence[float], None] = None,
     scale: Union[float, None] = None,
     backend: str = "cpu",
+    device: Union[str, None] = None,
 ) -> Array:
     """Attention over a partition of the keys: fine where a query cares, coarse elsewhere.
 
@@ -60,6 +64,10 @@ def hierarchical_attention(
     that have another floating type are computed with torch's operations, which form all scores: that takes the memory of
     plain attention, and more time.
 
+    With `backend="vulkan"` arrays and tensors in memory are copied to a Vulkan device, computed there in single precision,
+    and copied back; gradients and other floating types are refused. The first call opens the device, which then stays open
+    and belongs to the process: a fork of it cannot use Vulkan here.
+
     :param q: queries, [..., M, d]; leading axes are batch and heads.
     :param k: keys, [..., N, d], with the leading axes of `q`.
     :param v: values, [..., N, dv].
@@ -70,10 +78,14 @@ def hierarchical_attention(
     :param levels: levels of cells, 1 to 3.
     :param bias: added to the scores of each level's cells, from level 1; zeros if `None`.
     :param scale: factor of the dot products; `1 / sqrt(d)` if `None`.
-    :param backend: of arrays in memory: `"cpu"`.
+    :param backend: of arrays in memory: `"cpu"`, or `"vulkan"`, which is never chosen unless asked for.
+    :param device: with `backend="vulkan"`, part of a device's name, which may then be software; `None` is a GPU.
     :returns: [..., M, dv] in the type of `q`, on its device.
     :raises TypeError: if an array is of another kind or number format, or a setting is not a number.
     :raises ValueError: if shapes do not fit together, or a setting is out of its range.
+    :raises BackendError: if there is no such device, keys or scores are too large for it, or it refuses or is lost; the next call
+        opens a lost one anew.
+    :raises EngineError: with `backend="vulkan"` in a fork of a process that has used it.
     """
     torch = sys.modules.get("torch")
     is_torch = torch is not None and isinstance(q, torch.Tensor)
@@ -83,8 +95,14 @@ def hierarchical_attention(
     settings = _settings(arrays, grid, coarse, top, levels, bias, scale)
     if backend not in _BACKENDS:
         raise ValueError(f"backend is {backend!r}: expected {' or '.join(map(repr, _BACKENDS))}")
+    if device is not None and not isinstance(device, str):
+        raise TypeError(f"device is {device!r}: expected a part of a device's name, or None")
+    if backend == "vulkan":
+        return cast(Array, _vulkan_attention(torch if is_torch else None, arrays, settings, device))
+    if device is not None:
+        raise ValueError(f"device is {device!r}, and backend {backend!r}: a device is for backend='vulkan'")
     if not is_torch:
-        return cast(Array, _native_attention(*arrays, settings))
+        return cast(Array, _native_attention(*arrays, settings, _on_cpu))
     return cast(Array, _tensor_attention(torch, arrays, settings))
 
 
@@ -184,19 +202,58 @@ def _numbers(name: str, values: Any, count: int) -> list[float]:
     return numbers
 
 
-def _native_attention(q: Any, k: Any, v: Any, settings: _Settings) -> Any:
-    """Of arrays of NumPy."""
+def _native_attention(q: Any, k: Any, v: Any, settings: _Settings, compute: Callable[..., Any]) -> Any:
+    """Of arrays of NumPy, by ``compute`` of heads in one axis."""
     shape = (*q.shape[:-1], v.shape[-1])
     if 0 in shape:
         return np.zeros(shape, q.dtype)
-    compute: Any = _native.attention_f16 if q.dtype == np.float16 else _native.attention_f32
     q, k, v = (np.ascontiguousarray(array).reshape(-1, *array.shape[-2:]) for array in (q, k, v))
-    return compute(q, k, v, *settings, _threads()).reshape(shape)
+    return compute(q, k, v, settings).reshape(shape)
 
 
-def _threads() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
+def _on_cpu(q: Any, k: Any, v: Any, settings: _Settings) -> Any:
+    """On all processors that this process may use."""
+    compute = _native.attention_f16 if q.dtype == np.float16 else _native.attention_f32
+    return compute(q, k, v, settings, len(os.sched_getaffinity(0)))
+
+
+def _device(name: Union[str, None]) -> Any:
+    """The open device of a name."""
+    if not hasattr(_native, "AttentionDevice"):
+        raise _native.BackendError("backend='vulkan': this build has no Vulkan; build it with the feature `vulkan`, or use 'cpu'")
+    key = (os.getpid(), name)
+    if key not in _devices:
+        for process, _ in list(_devices):
+            if process != key[0]:
+                raise _native.EngineError(
+                    f"backend='vulkan': process {process} has a Vulkan device open, and this is {key[0]}, a fork of it, which has not: "
+                    "start workers that use one with multiprocessing's 'spawn', or before its first use, or use backend='cpu' in them"
+                )
+        _devices.setdefault(key, _native.AttentionDevice(name))
+    return _devices[key]
+
+
+def _vulkan_attention(torch: Any, arrays: tuple[Any, Any, Any], settings: _Settings, device: Union[str, None]) -> Any:
+    """Of arrays of NumPy, or tensors of torch."""
+
+    def compute(q: Any, k: Any, v: Any, settings: _Settings) -> Any:
+        opened = _device(device)
+        return (opened.attention_f16 if q.dtype == np.float16 else opened.attention_f32)(q, k, v, settings)
+
+    if torch is None:
+        return _native_attention(*arrays, settings, compute)
+    for name, array in zip("qkv", arrays):
+        if array.device.type != "cpu":
+            raise ValueError(f"{name} is on {array.device}: backend='vulkan' takes tensors in memory, such as {name}.cpu()")
+        if array.dtype not in (torch.float32, torch.float16):
+            raise TypeError(f"{name} has {array.dtype}: backend='vulkan' takes float32 and float16; convert it with {name}.float()")
+        if torch.is_grad_enabled() and array.requires_grad:
+            raise ValueError(
+                f"{name} needs gradients, which backend='vulkan' does not compute: call it under torch.no_grad(), or with "
+                "backend='cpu'"
+            )
+    q, k, v = (array.detach().numpy() for array in arrays)
+    return torch.from_numpy(_native_attention(q, k, v, settings, compute))
 
 
 def _tensor_attention(torch: Any, arrays: tuple[Any, Any, Any], settings: _Settings) -> Any:
@@ -205,7 +262,7 @@ def _tensor_attention(torch: Any, arrays: tuple[Any, Any, Any], settings: _Setti
     needs_gradients = torch.is_grad_enabled() and any(array.requires_grad for array in arrays)
     if is_plain and not needs_gradients:
         q, k, v = (array.detach().numpy() for array in arrays)
-        return torch.from_numpy(_native_attention(q, k, v, settings))
+        return torch.from_numpy(_native_attention(q, k, v, settings, _on_cpu))
     return _torch_attention(torch, *arrays, settings)
 
 

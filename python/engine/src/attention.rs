@@ -6,34 +6,38 @@ use foveate_attention::{Element, Instructions, Level, Plan, Settings, Shape, Ten
 use half::f16;
 use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3, PyUntypedArrayMethods};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::errors::value_error;
+
+#[cfg(feature = "vulkan")]
+mod device;
+
+#[cfg(feature = "vulkan")]
+pub(crate) use device::AttentionDevice;
 
 type Found<'py, T> = PyResult<Bound<'py, PyArray3<T>>>;
 type Numbers<'py, T> = PyReadonlyArray3<'py, T>;
 
-/// What the three functions below take after the arrays: `grid`, `coarse`, `tops`, `biases`, `scale`, `threads`.
+/// `grid`, `coarse`, `tops`, `biases` and `scale`.
+type Asked = ((usize, usize), usize, Vec<f64>, Vec<f32>, f32);
+
 macro_rules! function {
     ($name:ident, $number:ty) => {
-        /// The attention of queries, keys and values, [heads, rows, numbers], contiguous.
+        /// The attention of queries, keys and values, [heads, rows, numbers], contiguous, on the CPU.
         #[pyfunction]
-        #[expect(clippy::too_many_arguments, reason = "the arguments of a function of Python")]
         pub(crate) fn $name<'py>(
             py: Python<'py>,
             q: Numbers<'py, $number>,
             k: Numbers<'py, $number>,
             v: Numbers<'py, $number>,
-            grid: (usize, usize),
-            coarse: usize,
-            tops: Vec<f64>,
-            biases: Vec<f32>,
-            scale: f32,
+            asked: Asked,
             threads: NonZeroUsize,
         ) -> Found<'py, $number> {
-            let treated = tops.into_iter().zip(biases);
-            let levels = treated.map(|(top, bias)| Level { top, bias }).collect();
-            let settings = Settings { coarse, levels, scale };
-            compute(py, [&q, &k, &v], grid, &settings, threads)
+            compute(py, [&q, &k, &v], asked, |plan, tensors| {
+                plan.run(Instructions::best(), threads, tensors);
+                Ok(())
+            })
         }
     };
 }
@@ -41,32 +45,33 @@ macro_rules! function {
 function!(attention_f32, f32);
 function!(attention_f16, f16);
 
+/// Runs `run` on the plan of what was asked for, without the interpreter's lock.
 fn compute<'py, T: Element + numpy::Element + Default>(
     py: Python<'py>,
     arrays: [&Numbers<'py, T>; 3],
-    (rows, columns): (usize, usize),
-    settings: &Settings,
-    threads: NonZeroUsize,
+    ((rows, columns), coarse, tops, biases, scale): Asked,
+    run: impl FnOnce(&Plan, Tensors<'_, T>) -> PyResult<()> + Send,
 ) -> Found<'py, T> {
     let [q, k, v] = arrays.map(|array| array.shape());
     let shape = Shape { heads: q[0], queries: q[1], rows, columns, width: q[2], value_width: v[2] };
     let expected = [[q[0], shape.keys(), q[2]], [q[0], shape.keys(), v[2]]];
     if [k, v] != expected {
-        return Err(PyValueError::new_err("the shapes of q, k and v do not fit together"));
+        return Err(value_error("the shapes of q, k and v do not fit together"));
     }
-    let plan =
-        Plan::new(shape, settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let treated = tops.into_iter().zip(biases);
+    let levels = treated.map(|(top, bias)| Level { top, bias }).collect();
+    let settings = Settings { coarse, levels, scale };
+    let plan = Plan::new(shape, &settings).map_err(|error| value_error(error.to_string()))?;
     let [queries, keys, values] =
         [contiguous("q", arrays[0])?, contiguous("k", arrays[1])?, contiguous("v", arrays[2])?];
     let found = py.detach(|| {
         let mut found = Array3::default((shape.heads, shape.queries, shape.value_width));
         let results = found.as_slice_mut().expect("a new array is contiguous");
-        plan.run(Instructions::best(), threads, Tensors { queries, keys, values, results });
-        found
-    });
+        run(&plan, Tensors { queries, keys, values, results }).map(|()| found)
+    })?;
     Ok(found.into_pyarray(py))
 }
 
 fn contiguous<'a, T: numpy::Element>(name: &str, array: &'a Numbers<'_, T>) -> PyResult<&'a [T]> {
-    array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} is not contiguous")))
+    array.as_slice().map_err(|_| value_error(format!("{name} is not contiguous")))
 }

@@ -19,6 +19,9 @@ mod video;
 
 #[pymodule]
 mod _native {
+    #[cfg(feature = "vulkan")]
+    #[pymodule_export]
+    use super::attention::AttentionDevice;
     #[pymodule_export]
     use super::attention::{attention_f16, attention_f32};
     #[pymodule_export]

@@ -8,7 +8,7 @@ import unittest
 from typing import Any
 
 import numpy as np
-from engine_support import foveate_engine
+from engine_support import SOFTWARE, foveate_engine, run, vulkan_or_skip
 from foveate_engine.attention import hierarchical_attention
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -71,16 +71,25 @@ def arrays(
     return q, k, random.standard_normal((*lead, keys, value_width)).astype(np.float32)
 
 
-class TestLaws(unittest.TestCase):
+class Laws:
+    """What holds on every backend."""
+
+    backend: dict[str, Any]
+    #: Random cases of the definition.
+    cases: int
+
     def setUp(self) -> None:
         self.random = np.random.default_rng(0)
+
+    def attend(self, *arguments: Any, **settings: Any) -> Any:
+        return hierarchical_attention(*arguments, **settings, **self.backend)
 
     def test_weights_sum_to_one(self) -> None:
         for grid in ((1, 1), (5, 7), (16, 16), (1, 33)):
             for levels in (1, 2, 3):
                 for top in (0.01, 0.1, 0.5, 1):
                     q, k, v = arrays(self.random, 9, grid, 8, 3, (2,))
-                    found = hierarchical_attention(q, k, np.ones_like(v), grid, 2, top, levels)
+                    found = self.attend(q, k, np.ones_like(v), grid, 2, top, levels)
                     np.testing.assert_allclose(found, 1, atol=2e-6)
 
     def test_with_all_cells_opened_it_is_full_attention(self) -> None:
@@ -91,7 +100,7 @@ class TestLaws(unittest.TestCase):
                         self.random.standard_normal(shape).astype(np.float32)
                         for shape in ((3, 11, 20), (3, grid[0] * grid[1], 20), (3, grid[0] * grid[1], 17))
                     )
-                    found = hierarchical_attention(q, k, v, grid, coarse, 1, levels)
+                    found = self.attend(q, k, v, grid, coarse, 1, levels)
                     np.testing.assert_allclose(found, full(q, k, v), atol=3e-6)
 
     def test_equal_keys_give_what_full_attention_gives(self) -> None:
@@ -101,11 +110,11 @@ class TestLaws(unittest.TestCase):
                     for top in (0.01, 0.3, 1):
                         q, k, v = arrays(self.random, 6, grid, 12, 5)
                         k[:] = k[0]
-                        found = hierarchical_attention(q, k, v, grid, coarse, top, levels)
+                        found = self.attend(q, k, v, grid, coarse, top, levels)
                         np.testing.assert_allclose(found, full(q, k, v), atol=3e-6)
 
     def test_it_is_what_the_definition_says(self) -> None:
-        for _ in range(300):
+        for _ in range(self.cases):
             whole = self.random.integers
             grid = (int(whole(1, 20)), int(whole(1, 20)))
             levels, coarse, queries = int(whole(1, 4)), int(self.random.choice([2, 4])), int(whole(1, 150))
@@ -113,7 +122,7 @@ class TestLaws(unittest.TestCase):
             biases = [float(bias) for bias in self.random.choice([-1.5, 0.0, 0.75], levels)]
             scale = float(self.random.choice([0.125, 0.25]))
             q, k, v = arrays(self.random, queries, grid, int(whole(1, 40)), int(whole(1, 40)))
-            found = hierarchical_attention(q, k, v, grid, coarse, tops, levels, biases, scale)
+            found = self.attend(q, k, v, grid, coarse, tops, levels, biases, scale)
             expected = defined(q, k, v, grid, coarse, tops, biases, scale)
             message = f"{grid} {coarse} {tops} {biases} {q.shape}"
             np.testing.assert_allclose(found, expected, atol=2e-5, err_msg=message)
@@ -123,7 +132,7 @@ class TestLaws(unittest.TestCase):
             for levels in (1, 2, 3):
                 q, k, v = arrays(self.random, 150, (17, 23), 24, 20)
                 k += self.random.standard_normal(k.shape).astype(np.float32)
-                found = hierarchical_attention(q, k, v, (17, 23), coarse, 0.2, levels, scale=0.125)
+                found = self.attend(q, k, v, (17, 23), coarse, 0.2, levels, scale=0.125)
                 expected = defined(q, k, v, (17, 23), coarse, [0.2] * levels, [0.0] * levels, 0.125)
                 is_close = np.isclose(found, expected, atol=2e-5).all(axis=1)
                 # Where two scores are almost equal, rounding decides which cell is opened.
@@ -132,37 +141,37 @@ class TestLaws(unittest.TestCase):
     def test_many_keys_are_what_the_definition_says(self) -> None:
         for coarse, levels in ((2, 1), (2, 2), (4, 1)):
             q, k, v = arrays(self.random, 200, (64, 64), 64, 64)
-            found = hierarchical_attention(q, k, v, (64, 64), coarse, 0.1, levels, scale=0.03125)
+            found = self.attend(q, k, v, (64, 64), coarse, 0.1, levels, scale=0.03125)
             expected = defined(q, k, v, (64, 64), coarse, [0.1] * levels, [0.0] * levels, 0.03125)
             np.testing.assert_allclose(found, expected, atol=2e-5)
 
     def test_each_head_is_an_attention_of_its_own(self) -> None:
         q, k, v = arrays(self.random, 100, (6, 7), 16, 16, (5, 4))
-        found = hierarchical_attention(q, k, v, (6, 7), 2, 0.2)
+        found = self.attend(q, k, v, (6, 7), 2, 0.2)
         self.assertEqual(found.shape, (5, 4, 100, 16))
         for batch in range(5):
             for head in range(4):
-                alone = hierarchical_attention(*(one[batch, head] for one in (q, k, v)), (6, 7), 2, 0.2)
+                alone = self.attend(*(one[batch, head] for one in (q, k, v)), (6, 7), 2, 0.2)
                 np.testing.assert_array_equal(found[batch, head], alone)
 
     def test_half_precision_is_rounded_single_precision(self) -> None:
         q, k, v = (one.astype(np.float16) for one in arrays(self.random, 70, (9, 11), 24, 10, (2,)))
-        found = hierarchical_attention(q, k, v, (9, 11), 2, 0.2, 2)
+        found = self.attend(q, k, v, (9, 11), 2, 0.2, 2)
         self.assertEqual(found.dtype, np.float16)
-        wide = hierarchical_attention(*(one.astype(np.float32) for one in (q, k, v)), (9, 11), 2, 0.2, 2)
+        wide = self.attend(*(one.astype(np.float32) for one in (q, k, v)), (9, 11), 2, 0.2, 2)
         np.testing.assert_array_equal(found, wide.astype(np.float16))
 
     def test_large_scores_do_not_overflow(self) -> None:
         q, k, v = arrays(self.random, 20, (8, 8), 16, 4)
-        found = hierarchical_attention(q * 100, k, v, (8, 8), 2, 0.1)
+        found = self.attend(q * 100, k, v, (8, 8), 2, 0.1)
         expected = defined(q * 100, k, v, (8, 8), 2, [0.1], [0.0], 0.25)
         np.testing.assert_allclose(found, expected, atol=2e-5)
 
     def test_numbers_that_are_not_finite_stay_in_their_query(self) -> None:
         q, k, v = arrays(self.random, 20, (8, 8), 16, 4)
-        clean = hierarchical_attention(q, k, v, (8, 8))
+        clean = self.attend(q, k, v, (8, 8))
         q[7, 3], q[9, 2] = np.nan, np.inf
-        found = hierarchical_attention(q, k, v, (8, 8))
+        found = self.attend(q, k, v, (8, 8))
         np.testing.assert_array_equal(np.delete(found, [7, 9], axis=0), np.delete(clean, [7, 9], axis=0))
         self.assertTrue(np.isnan(found[7]).all())
 
@@ -170,22 +179,100 @@ class TestLaws(unittest.TestCase):
         for top in (0.1, 1):
             q, k, v = arrays(self.random, 20, (8, 8), 16, 4)
             k[17, 3] = np.nan
-            self.assertTrue(np.isnan(hierarchical_attention(q, k, v, (8, 8), top=top)).all())
+            self.assertTrue(np.isnan(self.attend(q, k, v, (8, 8), top=top)).all())
 
     def test_any_layout_in_memory_is_taken(self) -> None:
         q, k, v = arrays(self.random, 30, (6, 6), 8, 8, (3,))
-        found = hierarchical_attention(q, k, v, (6, 6))
+        found = self.attend(q, k, v, (6, 6))
         apart = [np.moveaxis(np.ascontiguousarray(np.moveaxis(one, 0, 1)), 1, 0) for one in (q, k, v)]
         for one in apart:
             one.flags.writeable = False
-        np.testing.assert_array_equal(hierarchical_attention(*apart, (6, 6)), found)
+        np.testing.assert_array_equal(self.attend(*apart, (6, 6)), found)
 
     def test_no_queries_and_no_heads_give_no_results(self) -> None:
         q, k, v = arrays(self.random, 0, (4, 4), 8, 6, (2,))
-        self.assertEqual(hierarchical_attention(q, k, v, (4, 4)).shape, (2, 0, 6))
+        self.assertEqual(self.attend(q, k, v, (4, 4)).shape, (2, 0, 6))
         for lead in ((0,), (0, 2), (2, 0)):
             q, k, v = arrays(self.random, 3, (4, 4), 8, 6, lead)
-            self.assertEqual(hierarchical_attention(q, k, v, (4, 4)).shape, (*lead, 3, 6))
+            self.assertEqual(self.attend(q, k, v, (4, 4)).shape, (*lead, 3, 6))
+
+
+class TestCpu(Laws, unittest.TestCase):
+    backend = {"backend": "cpu"}
+    cases = 300
+
+
+class TestVulkan(Laws, unittest.TestCase):
+    """On the reference device."""
+
+    backend = {"backend": "vulkan", "device": SOFTWARE}
+    cases = 150
+
+    def setUp(self) -> None:
+        vulkan_or_skip().close()
+        super().setUp()
+
+    def test_a_second_run_gives_the_same_numbers(self) -> None:
+        q, k, v = (self.random.standard_normal((2, 3, 24 * 31, 20)).astype(np.float32) for _ in range(3))
+        found = self.attend(q, k, v, (24, 31), 3, 0.1, 2)
+        np.testing.assert_array_equal(self.attend(q, k, v, (24, 31), 3, 0.1, 2), found)
+
+    def test_a_device_has_many_names(self) -> None:
+        q, k, v = arrays(self.random, 5, (4, 5), 6, 7)
+        found = self.attend(q, k, v, (4, 5))
+        for name in (SOFTWARE.upper(), SOFTWARE[1:-1]):
+            other = hierarchical_attention(q, k, v, (4, 5), backend="vulkan", device=name)
+            np.testing.assert_array_equal(other, found)
+
+    def test_keys_that_are_too_many_are_refused_by_name(self) -> None:
+        """Or computed, where the device has room."""
+        q, k, v = np.ones((1, 2048), np.float32), np.ones((1 << 15, 2048), np.float32), np.ones((1 << 15, 1), np.float32)
+        try:
+            self.assertEqual(self.attend(q, k, v, (128, 256)), 1)
+        except foveate_engine.BackendError as error:
+            self.assertRegex(str(error), "^backend=.vulkan.: .*keys.* takes 268435456 bytes")
+
+    def test_a_lost_device_is_an_error_and_is_opened_anew(self) -> None:
+        code = """
+import numpy as np
+from foveate_engine import BackendError, hierarchical_attention
+ones = np.ones((16, 4), np.float32)
+for _ in range(2):
+    assert (hierarchical_attention(ones, ones, ones, (4, 4), backend="vulkan", device=%r) == 1).all()
+    try:
+        hierarchical_attention(ones, ones, ones, (4, 4), backend="vulkan", device=%r)
+        raise SystemExit("the device was not lost")
+    except BackendError as error:
+        assert "backend=" in str(error) and "device lost" in str(error), error
+"""
+        done = run(code % (SOFTWARE, SOFTWARE), FOVEATE_INJECT_DEVICE_LOSS="1")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_fork_is_told_what_to_do(self) -> None:
+        """And computes on the CPU, and ends."""
+        code = """
+import os, sys
+import numpy as np
+from foveate_engine import EngineError, hierarchical_attention
+ones = np.ones((16, 4), np.float32)
+attend = lambda backend, device: hierarchical_attention(ones, ones, ones, (4, 4), backend=backend, device=device)
+attend("vulkan", %r)
+child = os.fork()
+if child == 0:
+    for name in (%r, None):
+        try:
+            attend("vulkan", name)
+            os._exit(1)
+        except EngineError as error:
+            assert str(error).startswith("backend='vulkan': ") and "a fork of it" in str(error), error
+    assert (attend("cpu", None) == 1).all()
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert (attend("vulkan", %r) == 1).all()
+"""
+        # From Python 3.12 on, it warns of every fork of a process with threads.
+        done = run(code % (SOFTWARE, SOFTWARE, SOFTWARE), PYTHONWARNINGS="ignore:This process:DeprecationWarning")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 class TestErrors(unittest.TestCase):
@@ -231,7 +318,30 @@ class TestErrors(unittest.TestCase):
         self.refused(ValueError, "^scale is nan", scale=math.nan)
         self.refused(ValueError, "^scale is 1e", scale=1e300)
         self.refused(TypeError, "^scale is ", scale="1")
-        self.refused(ValueError, "^backend is 'cuda'", backend="cuda")
+        self.refused(ValueError, "^backend is 'cuda': expected 'cpu' or 'vulkan'", backend="cuda")
+        self.refused(ValueError, "^device is 'llvmpipe', and backend 'cpu'", device="llvmpipe")
+        self.refused(TypeError, "^device is 0", backend="vulkan", device=0)
+
+    def test_devices_that_are_not_there(self) -> None:
+        vulkan_or_skip().close()
+        nowhere = {"backend": "vulkan", "device": "no such device"}
+        self.refused(foveate_engine.BackendError, "^backend=.vulkan.: .*no such device.*`device`", **nowhere)
+
+    def test_without_vulkan_the_packages_are_named(self) -> None:
+        code = """
+import numpy as np
+from foveate_engine import BackendError, hierarchical_attention
+ones = np.ones((16, 4), np.float32)
+try:
+    hierarchical_attention(ones, ones, ones, (4, 4), backend="vulkan")
+except BackendError as error:
+    assert str(error).startswith('backend="vulkan": ') and "mesa-vulkan-drivers" in str(error), error
+else:
+    raise SystemExit("there is a device")
+"""
+        vulkan_or_skip().close()
+        done = run(code, VK_DRIVER_FILES="/nowhere", VK_ICD_FILENAMES="/nowhere")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_a_cell_may_be_larger_than_the_grid(self) -> None:
         q, k, v = arrays(np.random.default_rng(0), 3, (4, 6), 8, 5)
@@ -289,6 +399,25 @@ class TestTorch(unittest.TestCase):
             found = hierarchical_attention(q, k, v, (16, 16), scale=0.1)
         expected = hierarchical_attention(*(one.detach().numpy() for one in (q, k, v)), (16, 16), scale=0.1)
         np.testing.assert_array_equal(found.numpy(), expected)
+
+    def test_vulkan_computes_tensors_in_memory(self) -> None:
+        vulkan_or_skip().close()
+        vulkan = {"backend": "vulkan", "device": SOFTWARE}
+        for dtype in (torch.float32, torch.float16):
+            q, k, v = (one.to(dtype) for one in self.tensors(40, (7, 5), 12, 9, (2, 3), requires_grad=False))
+            found = hierarchical_attention(q, k, v, (7, 5), 2, 0.2, scale=0.25, **vulkan)
+            expected = hierarchical_attention(q, k, v, (7, 5), 2, 0.2, scale=0.25)
+            self.assertEqual(found.dtype, dtype)
+            np.testing.assert_allclose(found.float().numpy(), expected.float().numpy(), atol=2e-5, rtol=1e-3)
+        q, k, v = self.tensors(4, (4, 4), 6, 3, requires_grad=False)
+        with self.assertRaisesRegex(ValueError, "^k needs gradients.*backend='vulkan'"):
+            hierarchical_attention(q, k.clone().requires_grad_(), v, (4, 4), **vulkan)
+        with self.assertRaisesRegex(ValueError, "^q is on meta.*backend='vulkan'"):
+            hierarchical_attention(*(one.to("meta") for one in (q, k, v)), (4, 4), **vulkan)
+        with self.assertRaisesRegex(TypeError, "^q has torch.bfloat16.*backend='vulkan'"):
+            hierarchical_attention(*(one.bfloat16() for one in (q, k, v)), (4, 4), **vulkan)
+        with torch.no_grad():
+            hierarchical_attention(q, k.clone().requires_grad_(), v, (4, 4), **vulkan)
 
     def test_tensors_that_do_not_fit(self) -> None:
         q, k, v = self.tensors(4, (4, 4), 6, 3, requires_grad=False)

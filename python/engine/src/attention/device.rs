@@ -1,0 +1,78 @@
+//! Hierarchical attention on Vulkan devices.
+
+use foveate_attention::vulkan::VulkanAttention;
+use foveate_attention::{Element, Plan, Tensors};
+use foveate_core::error::chain;
+use foveate_gpu::{DeviceChoice, Gpu, GpuError};
+use half::f16;
+use pyo3::prelude::*;
+
+use super::{Asked, Found, Numbers, compute};
+use crate::errors::BackendError;
+use crate::owned::Owned;
+
+/// A device, open, with the passes compiled. Calls wait for each other.
+#[pyclass(frozen, module = "foveate_engine._native")]
+pub(crate) struct AttentionDevice {
+    choice: DeviceChoice,
+    open: Owned<VulkanAttention>,
+}
+
+#[pymethods]
+impl AttentionDevice {
+    /// Opens the device whose name holds `device`, or a real GPU.
+    #[new]
+    fn new(py: Python<'_>, device: Option<&str>) -> PyResult<Self> {
+        let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
+        let open = py.detach(|| open(&choice)).map_err(|error| refusal(&error))?;
+        Ok(Self { choice, open: Owned::new("Vulkan device", open) })
+    }
+
+    /// The attention of queries, keys and values, [heads, rows, numbers], contiguous.
+    fn attention_f32<'py>(
+        &self,
+        py: Python<'py>,
+        q: Numbers<'py, f32>,
+        k: Numbers<'py, f32>,
+        v: Numbers<'py, f32>,
+        asked: Asked,
+    ) -> Found<'py, f32> {
+        compute(py, [&q, &k, &v], asked, |plan, tensors| self.run(plan, tensors))
+    }
+
+    /// The same of numbers of half precision.
+    fn attention_f16<'py>(
+        &self,
+        py: Python<'py>,
+        q: Numbers<'py, f16>,
+        k: Numbers<'py, f16>,
+        v: Numbers<'py, f16>,
+        asked: Asked,
+    ) -> Found<'py, f16> {
+        compute(py, [&q, &k, &v], asked, |plan, tensors| self.run(plan, tensors))
+    }
+}
+
+impl AttentionDevice {
+    /// A device that was lost, in this call or before, is opened anew by the next one.
+    fn run<T: Element>(&self, plan: &Plan, tensors: Tensors<'_, T>) -> PyResult<()> {
+        self.open.with(|attention| {
+            if attention.gpu().is_lost() {
+                *attention = open(&self.choice).map_err(|error| refusal(&error))?;
+            }
+            attention.run(plan, tensors).map_err(|error| refusal(&error))
+        })
+    }
+}
+
+fn open(choice: &DeviceChoice) -> Result<VulkanAttention, GpuError> {
+    VulkanAttention::new(&Gpu::open(choice)?)
+}
+
+fn refusal(error: &GpuError) -> PyErr {
+    let remedy = match error {
+        GpuError::DeviceLost { .. } => "the next call opens the device anew",
+        _ => "backend=\"cpu\" needs no device",
+    };
+    BackendError::new_err(format!("backend=\"vulkan\": {}; {remedy}", chain(error)))
+}

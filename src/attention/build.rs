@@ -1,0 +1,8 @@
+//! Compiles `glsl/attention/*.comp`.
+
+#[path = "../../glsl/compile.rs"]
+mod compile;
+
+fn main() {
+    compile::compile_folder("attention");
+}
