@@ -86,8 +86,8 @@ END
 }
 
 build() {
-    [ -z "$binaries" ] || return 0
     ensure_rust "$root"
+    [ -z "$binaries" ] || return 0
     cd "$root"
     if is_native; then
         ensure_packages build_packages
@@ -140,9 +140,28 @@ stage() {
     } { print }' "$root/scripts/debian/copyright" >"$share/doc/foveate/copyright"
     cp "$root/CHANGELOG.md" "$share/doc/foveate/changelog"
     changelog >"$share/doc/foveate/changelog.Debian"
-    gzip -9n "$share"/man/man[18]/*.[18] "$share"/doc/foveate/changelog*
+    licences >"$share/doc/foveate/crates.txt" || return
+    gzip -9n "$share"/man/man[18]/*.[18] "$share"/doc/foveate/{changelog,changelog.Debian,crates.txt}
     install -D -m 644 "$root/scripts/debian/overrides" "$share/lintian/overrides/foveate"
 }
+
+# The licences of the crates that the programs are built of, most of which ask to be beside them.
+licences() (
+    local crate licence folder
+    cd "$root"
+    cargo fetch --locked --quiet
+    cargo tree --locked --edges normal --prefix none --target "$(rust_target)" --format '{p}|{l}' \
+        | sed -E 's/ \((\*|proc-macro)\)//g; s/ v/-/' | LC_ALL=C sort -u | while IFS='|' read -r crate licence; do
+        # Not those of this source.
+        for folder in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$crate"; do
+            [ -d "$folder" ] || continue
+            printf '==== %s: %s\n\n' "$crate" "$licence"
+            find "$folder" -maxdepth 1 -type f -iregex '.*/\(licen[cs]e\|copying\|notice\|unlicense\)[^/]*' -print0 \
+                | LC_ALL=C sort -z | xargs -0 --no-run-if-empty cat
+            printf '\n'
+        done
+    done
+)
 
 changelog() {
     printf 'foveate (%s-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' \
