@@ -61,6 +61,7 @@ case "$1" in
     mkdir dev/pts dev/shm
     mount -t devpts -o newinstance,ptmxmode=666 none dev/pts
     ln -s pts/ptmx dev/ptmx
+    ln -s /proc/self/fd dev/fd
     mount -t tmpfs -o mode=1777 none dev/shm
     while [ "$1" = --bind ]; do
         source=${2%%:*} target=${2#*:} mode=rw
