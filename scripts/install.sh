@@ -20,9 +20,9 @@ usage() {
 Usage: scripts/install.sh [--prefix DIR] [--destdir DIR] [--binaries DIR] [--yes]
        scripts/install.sh --uninstall [--prefix DIR] [--destdir DIR]
 
-Builds foveated and foveate, and installs them with the units of systemd, the user and group `foveate`, the C header with
-what CMake and pkg-config need, and a first configuration. A configuration that is there is never overwritten, nor removed.
-Nothing is started: it says how.
+Builds foveated and foveate, and installs them with their manual pages and completions, the units of systemd, the user and group
+`foveate`, the C header with what CMake and pkg-config need, and a first configuration. A configuration that is there is never
+overwritten, nor removed. Nothing is started: it says how.
 
   --prefix DIR    where to (/usr/local); the configuration is in /etc/foveate in any case, and systemd finds units below
                   /usr and /usr/local, so those of another prefix are in /etc/systemd/system
@@ -68,6 +68,15 @@ contents() {
 644|cmake/foveateConfig.cmake|lib/cmake/foveate/foveateConfig.cmake
 644|cmake/foveateConfigVersion.cmake|lib/cmake/foveate/foveateConfigVersion.cmake
 644|foveate.pc.in|lib/pkgconfig/foveate.pc
+644|configs/completions/foveate.bash|share/bash-completion/completions/foveate
+644|configs/completions/foveated.bash|share/bash-completion/completions/foveated
+644|configs/completions/_foveate|share/zsh/site-functions/_foveate
+644|configs/completions/_foveated|share/zsh/site-functions/_foveated
+644|configs/completions/foveate.fish|share/fish/vendor_completions.d/foveate.fish
+644|configs/completions/foveated.fish|share/fish/vendor_completions.d/foveated.fish
+644|configs/grafana/foveate.json|share/foveate/grafana/foveate.json
+644|configs/scorers/people.safetensors|share/foveate/scorers/people.safetensors
+644|configs/scorers/text.safetensors|share/foveate/scorers/text.safetensors
 644|LICENSE-MIT|share/doc/foveate/LICENSE-MIT
 644|LICENSE-APACHE|share/doc/foveate/LICENSE-APACHE
 END
@@ -77,6 +86,12 @@ END
     done
     for file in "$root"/docs/*.md; do
         echo "644|${file#"$root/"}|share/doc/foveate/${file##*/}"
+    done
+    for file in "$root"/configs/*.toml; do
+        echo "644|${file#"$root/"}|share/doc/foveate/examples/${file##*/}"
+    done
+    for file in "$root"/docs/man/*.[18]; do
+        echo "644|${file#"$root/"}|share/man/man${file##*.}/${file##*/}"
     done
 }
 
@@ -94,7 +109,7 @@ target() {
 
 # Folders with nothing but installed files.
 own_folders() {
-    printf '%s\n' lib/cmake/foveate share/doc/foveate share/foveate/systemd share/foveate/pipelines share/foveate
+    printf '%s\n' lib/cmake/foveate share/doc/foveate/examples share/doc/foveate share/foveate/{grafana,pipelines,scorers,systemd} share/foveate
 }
 
 # Runs as root for an installation into the system, and as this user with --destdir: change COMMAND...

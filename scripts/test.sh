@@ -26,7 +26,7 @@ Installs what is missing, then runs every check and every test.
   --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
               timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
               ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of
-              scripts/soak.sh
+              scripts/soak.sh; the dashboard's queries to a real Prometheus; the Debian package and the container in a bare Debian
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
   --help      this
@@ -54,7 +54,7 @@ step() {
 }
 
 check_scripts() {
-    shellcheck --external-sources --check-sourced .ci/run scripts/*.sh
+    shellcheck --external-sources --check-sourced .ci/run scripts/*.sh scripts/lib/machine.sh scripts/debian/{postinst,postrm,prerm}
 }
 
 # Sets the environment for tests of real clips, which are skipped only on request.
@@ -155,6 +155,19 @@ check_wheels() {
     "$root/scripts/wheels.sh" "${yes[@]}"
 }
 
+# In a bare Debian in namespaces, and as a container.
+check_package() {
+    local yes=()
+    if [ "$assume_yes" = true ]; then
+        yes=(--yes)
+    fi
+    if [ -n "${FOVEATE_WITHOUT_SYSTEMD:-}" ]; then
+        warn '   THE PACKAGE IS NOT TRIED: that needs root, and namespaces (unshare).'
+        return
+    fi
+    "$root/scripts/test_package.sh" "${yes[@]}"
+}
+
 # Counts what a consumer links with the reader alone, without the features that the workspace enables.
 check_reader() {
     local count
@@ -225,7 +238,7 @@ main() {
     ensure_rust "$root"
     ensure_packages build_packages run_packages test_packages browser_packages
     if [ -n "${FOVEATE_LONG:-}" ]; then
-        ensure_packages torch_packages model_packages
+        ensure_packages torch_packages model_packages prometheus_packages
         export FOVEATE_REQUIRE_TORCH=1
     fi
     provide_clips
@@ -247,6 +260,7 @@ main() {
         step 'memory order under Miri' check_miri
         step 'data races' check_sanitizer
         step 'soak' check_soak
+        step 'package' check_package
     fi
     step 'Python reader' check_python
     if [ -n "${FOVEATE_LONG:-}" ]; then

@@ -55,6 +55,12 @@ python3-venv||the environment of transformers and timm
 END
 }
 
+prometheus_packages() {
+    cat <<'END'
+prometheus|prometheus|answers the queries of the dashboard
+END
+}
+
 # On Ubuntu the package has another name.
 browser_packages() {
     local chromium='chromium'

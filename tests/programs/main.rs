@@ -31,6 +31,7 @@ mod wait;
 
 mod bad_input;
 mod daemon_stall;
+mod dashboard;
 mod end_to_end;
 mod end_to_end_admin;
 mod end_to_end_extract;
@@ -45,5 +46,6 @@ mod end_to_end_secrets;
 mod end_to_end_sources;
 mod end_to_end_systemd;
 mod log;
+mod manual;
 mod metrics;
 mod service;

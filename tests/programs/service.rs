@@ -64,6 +64,15 @@ fn what_is_installed_is_removed_again_but_for_the_configuration() {
         ("usr/share/doc/foveate/service.md", 0o644),
         ("usr/share/doc/foveate/metrics.md", 0o644),
         ("usr/share/foveate/pipelines/rtsp.gst", 0o644),
+        ("usr/share/foveate/grafana/foveate.json", 0o644),
+        ("usr/share/foveate/scorers/people.safetensors", 0o644),
+        ("usr/share/doc/foveate/examples/rtsp.toml", 0o644),
+        ("usr/share/man/man1/foveate.1", 0o644),
+        ("usr/share/man/man1/foveate-watch.1", 0o644),
+        ("usr/share/man/man8/foveated.8", 0o644),
+        ("usr/share/bash-completion/completions/foveate", 0o644),
+        ("usr/share/zsh/site-functions/_foveate", 0o644),
+        ("usr/share/fish/vendor_completions.d/foveate.fish", 0o644),
         ("etc/foveate/foveate.toml", 0o644),
     ] {
         let found = fs::metadata(file(name)).unwrap().permissions().mode() & 0o7777;
@@ -100,7 +109,9 @@ fn what_is_installed_is_removed_again_but_for_the_configuration() {
 
     install(folder.path(), &["--uninstall"]);
     assert_eq!(files_below(folder.path()), [file("etc/foveate/foveate.toml")]);
-    assert!(!file("usr/lib/cmake/foveate").exists());
+    for folder in ["usr/lib/cmake/foveate", "usr/share/doc/foveate", "usr/share/foveate"] {
+        assert!(!file(folder).exists(), "{folder}");
+    }
     install(folder.path(), &["--uninstall"]);
 }
 

@@ -18,6 +18,8 @@ fn help_is_given_and_names_every_option() {
         ("fuzz.sh", &["seconds", "yes"]),
         ("screenshots.sh", &["out", "yes"]),
         ("install.sh", &["prefix", "destdir", "binaries", "uninstall", "yes"]),
+        ("package.sh", &["arch", "out", "binaries", "yes"]),
+        ("test_package.sh", &["packages", "yes"]),
     ] {
         let output = run(script, &["--help"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -57,6 +59,8 @@ fn wrong_usage_is_refused_with_the_reason() {
         "plot_scaling.sh",
         "fuzz.sh",
         "install.sh",
+        "package.sh",
+        "test_package.sh",
         "screenshots.sh",
         "value.sh",
     ] {
@@ -76,6 +80,9 @@ fn wrong_usage_is_refused_with_the_reason() {
     refused("install.sh", &["--prefix", "usr"], "expected an absolute path");
     refused("install.sh", &["--destdir", "/a b"], "without blanks");
     refused("install.sh", &["--binaries", "no/such/folder"], "there is no program foveated");
+    refused("package.sh", &["--arch", "riscv64"], "expected amd64 or arm64");
+    refused("package.sh", &["--binaries", "no/such/folder"], "there is no program foveated");
+    refused("test_package.sh", &["--packages", "no/such/folder"], "expected one foveate_*.deb");
     refused("plot_scaling.sh", &["--out"], "--out needs a value");
     refused("soak.sh", &["--yes"], "--minutes is needed");
     refused("soak.sh", &["--minutes", "0"], "whole number from 1");

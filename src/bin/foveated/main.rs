@@ -1,7 +1,6 @@
-//! `foveated`, the daemon: arguments, logging, exit code.
+//! `foveated`, the daemon: logging, exit code.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -10,32 +9,9 @@ use foveate_core::error::{chain, exit};
 use foveate_daemon::DaemonError;
 use foveate_log::redact::{self, Masked};
 
-/// Watches camera streams and publishes foveated tokens in shared memory.
-#[derive(Debug, Parser)]
-#[command(
-    name = "foveated",
-    version,
-    after_help = "Exit codes: 0 stopped or all streams ended, 1 failure, 2 wrong usage, 69 something is unavailable (a source, \
-                  a device, the socket), 78 wrong configuration.\n\
-                  Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket; FOVEATE_VALIDATION=1 enables the Vulkan \
-                  validation layer. CREDENTIALS_DIRECTORY holds values for ${NAME} in the configuration. NOTIFY_SOCKET, \
-                  WATCHDOG_USEC, LISTEN_FDS and JOURNAL_STREAM of a service manager are supported."
-)]
-struct Arguments {
-    /// The configuration [default: a test pattern as stream `camera`, view `main`]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// More streams: every *.toml in this directory, ordered by name
-    #[arg(long, value_name = "DIR", requires = "config")]
-    config_dir: Option<PathBuf>,
-    /// Check the configuration, and exit
-    #[arg(long)]
-    check: bool,
-    /// Path of the control socket [default: the configuration's, else $FOVEATE_SOCKET, else foveate.sock in
-    /// $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
-}
+use arguments::Arguments;
+
+mod arguments;
 
 #[derive(Debug, thiserror::Error)]
 enum Failure {

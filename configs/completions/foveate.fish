@@ -1,0 +1,182 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_foveate_global_optspecs
+    string join \n socket= h/help V/version
+end
+
+function __fish_foveate_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_foveate_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_foveate_using_subcommand
+    set -l cmd (__fish_foveate_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c foveate -n "__fish_foveate_needs_command" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_needs_command" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_needs_command" -s V -l version -d 'Print version'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "ls" -d 'List the streams and views of the daemon'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "watch" -d 'Show all streams and views live, or the token frames of one view as they arrive'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "wait" -d 'Wait until a view publishes frames'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "health" -d 'Check that every stream is live and fresh'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "look" -d 'Make a view look at a point of the picture'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "attend" -d 'Make a view look at the peak of an attention map'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "inject" -d 'Give a view a channel: a map by name, for its scorer'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "weigh" -d 'Set what channels add to the score of a view'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "release" -d 'Return a view to its policy'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "record" -d 'Record where a view looks, for replay'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "trace" -d 'Record where a view looks, as a CSV table'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "snap" -d 'Draw a view\'s newest token frame'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "add-stream" -d 'Add a stream to the running daemon'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "remove-stream" -d 'Remove a stream from the running daemon'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "set" -d 'Change a view of the running daemon'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "reload" -d 'Make the daemon reload its configuration'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "web" -d 'Show the streams live in a browser: what the daemon sees, where it looks, and its cost'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "doctor" -d 'Check this machine, its daemon and its cameras'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "bench" -d 'Measure the cost of a frame, stage by stage, without a daemon'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "extract" -d 'Convert every frame of a file to NumPy arrays, without a daemon'
+complete -c foveate -n "__fish_foveate_using_subcommand ls" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand ls" -l json -d 'Print one JSON object instead of a table'
+complete -c foveate -n "__fish_foveate_using_subcommand ls" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand watch" -l frames -d 'Stop after that many token frames' -r
+complete -c foveate -n "__fish_foveate_using_subcommand watch" -l seconds -d 'Stop after that many seconds' -r
+complete -c foveate -n "__fish_foveate_using_subcommand watch" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand watch" -l json -d 'Print one JSON object on a line for each token frame, or without a view every second; a summary goes to standard error'
+complete -c foveate -n "__fish_foveate_using_subcommand watch" -l reconnect -d 'If the daemon is not there or goes away, wait until it is, and go on; always on without a view'
+complete -c foveate -n "__fish_foveate_using_subcommand watch" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand wait" -l timeout -d 'Longest wait, for the daemon as well' -r
+complete -c foveate -n "__fish_foveate_using_subcommand wait" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand wait" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand health" -l max-age -d 'Largest age of a stream\'s newest frame, in seconds [default: none while the daemon calls the stream live, and its frames arrive within 2 s of their capture]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand health" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand health" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l for -d 'Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its silence_ms]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'X and Y are shares of the picture\'s width and height, 0 to 1'
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l wait -d 'Wait for a frame with the new fixations, and print them'
+complete -c foveate -n "__fish_foveate_using_subcommand look" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -l frame -d 'Number of the frame that the map was computed on [default: the newest]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -l wait -d 'Wait for the decision where to look, and print the fixation'
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand inject" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand inject" -l frame -d 'Number of the frame that the map was made from [default: the newest]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand inject" -l ttl-ms -d 'For how long after that frame the map is kept, 1 to 60000' -r
+complete -c foveate -n "__fish_foveate_using_subcommand inject" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand inject" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand weigh" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand weigh" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand release" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand release" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand record" -l out -d 'The gaze log to write; a view with `policy = "replay"` follows it' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand record" -l seconds -d 'Stop after this many seconds [default: at the end of the view, or a signal]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand record" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand record" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand trace" -l out -d 'The CSV file to write [default: standard output]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand trace" -l seconds -d 'Stop after this many seconds [default: at the end of the view, or a signal]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand trace" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand trace" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand snap" -l out -d 'Directory for rebuilt.png, boxes.png, density.png, scanpath.png, and a picture channel-NAME.png of each channel that the view publishes; created if missing' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand snap" -l timeout -d 'How long to wait for a frame, in seconds' -r
+complete -c foveate -n "__fish_foveate_using_subcommand snap" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand snap" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand add-stream" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand add-stream" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand remove-stream" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand remove-stream" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand set" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand set" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand reload" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand reload" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l listen -d 'Where to serve the page; port 0 takes any free port' -r
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l allow-host -d 'A host name of this machine that browsers may use besides localhost; may be repeated' -r
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l open -d 'Open the page in the browser of this desktop'
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l anywhere -d 'Allow an address that other machines can reach: anyone who can connect sees the pictures and may steer the views'
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l read-only -d 'Do not let pages steer views'
+complete -c foveate -n "__fish_foveate_using_subcommand web" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand doctor" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l size -d 'Size of the frames [default: 1920x1080]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l format -d 'Format of the frames [default: NV12]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l changed -d 'Share of the tiles that changes from frame to frame, 0 to 1 [default: 0.1]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l clip -d 'Play a file instead: .y4m, raw samples such as .nv12 with --size, or anything that GStreamer plays' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l backend -d 'Backend to measure; `all` skips those that are unavailable, and says so' -r -f -a "cpu\t''
+vulkan\t''
+all\t''"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l device -d 'Part of the name of the Vulkan device, such as llvmpipe' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l instructions -d 'Vector instructions of the stages on the CPU, of those that this processor has [default: the widest]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l layout -d 'Arrangement of the tokens over the image' -r -f -a "foveal\t''
+uniform\t''
+directional\t''
+stt172\t''
+giava20\t''
+relevance\t''
+windows\t''"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l foveae -d 'Fixations at a time of the layout foveal, 1 to 8' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l budget -d 'Most tokens of a view, 1 to 5000' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l views -d 'Number of views, 1 to 32: the first looks at the centre, the others elsewhere' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l policy -d 'Where the views look: each at a point of its own, at salient places, or where a scorer finds relevance' -r -f -a "fixed\t''
+saliency\t''
+relevance\t''"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l dtype -d 'Number format of the tokens: u8, f16, bf16 or f32' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l patch -d 'Side of a token in texels, even: 8 to 64, or 224 to 1024 of windows' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l threshold -d 'Differences of samples above this count as a change, 0 to 255' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l refresh -d 'Refresh every tile within this many frames; 1 rebuilds everything in each frame' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l change-on -d 'Where changes are found: cpu; gpu, on a device that shares the CPU\'s memory; auto is gpu on integrated GPUs' -r -f -a "auto\t''
+cpu\t''
+gpu\t''"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l frames -d 'Frames to measure, 1 to 100000, after some warm-up frames; also the number read from a clip' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l batch -d 'Measure so many pictures at a time instead, 1 to 256, each seen once' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l sink -d 'Where token frames go' -r -f -a "ring\t'Rings in shared memory, as in the daemon'
+memory\t'Memory of this process, as for users of the engine'"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l dump -d 'Instead of measuring, write the frames, the token plan and the tokens of one frame to this directory' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l features -d 'Make the features of tiles; the same as `--policy relevance`'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l cold -d 'Empty the caches before each frame'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l json -d 'Print a line of JSON for each backend'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l each-line -d 'Measure once for each line of standard input, to alternate with another program'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -f -a "ring" -d 'Measure the latency of token frames through the ring to readers in other processes'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -f -a "ring-reader" -d 'Run as one of these readers'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l payload -d 'Bytes of texels per frame, 1536 to 16777216, rounded down to whole tokens of 1536 bytes' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l readers -d 'Reader processes, 0 to 64' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l stopped -d 'Additional reader processes that are stopped (SIGSTOP) once they follow, 0 to 64' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l slots -d 'Slots of the ring, 2 to 64' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l how -d 'How the readers wait [default: each of the ways]' -r -f -a "futex\t'Sleep on the futex word'
+notice\t'Poll the socket for the daemon\'s notice of each frame'
+spin\t'Busy-wait'"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l frames -d 'Frames to measure, 1 to 1000000, after 50 warm-up frames' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l interval-us -d 'Time from frame to frame, 0 to 1000000; 0 is as fast as possible' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l json -d 'Print a line of JSON for each way of waiting'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -l how -d 'How to wait' -r -f -a "futex\t'Sleep on the futex word'
+notice\t'Poll the socket for the daemon\'s notice of each frame'
+spin\t'Busy-wait'"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l pipeline -d 'Plays this gst-launch description instead; it ends in `appsink name=frames`' -r
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l config -d 'Use the views, the backend, `max_fps` and `orientation` of this file\'s first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon\'s defaults]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l frames -d 'Ends after this many frames' -r
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l start -d 'Leaves out the frames before this time of the clip; they are decoded, and keep their numbers' -r
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l unreadable -d 'What is done about files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first' -r -f -a "skip\t''
+refuse\t''"
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l out -d 'Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy and relevance.npy; created if missing. For a folder of pictures also pictures.json' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l sequence -d 'Plays the pictures of a folder as a clip, one a second: of one size, each compared with the one before; otherwise each is taken by itself, of any size'
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l scale -d 'Scales the pictures of a sequence to the size of the first; otherwise one of another size is an error'
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -s h -l help -d 'Print help'

@@ -1,0 +1,145 @@
+//! What the dashboard for Grafana asks is there: each metric by its name, and each query of a real Prometheus.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+
+use foveate::ControlError;
+use foveate::messages::{Attend, Look, NumberFormat};
+use foveate_control::Stats;
+use foveate_daemon::metrics::families;
+use serde_json::Value;
+
+use crate::daemon::{Daemon, Place, Process};
+use crate::scrape::{ask, metrics_address};
+use crate::wait::until;
+
+/// What a stream on the CPU without noise does not have.
+const ELSEWHERE: [&str; 2] = ["foveate_gpu_memory_bytes", "foveate_noise"];
+
+#[test]
+fn every_metric_of_the_dashboard_exists() {
+    let families = families(&Stats::default());
+    let known: BTreeSet<&str> = families.iter().map(|family| family.name).collect();
+    let asked: BTreeSet<String> = queries().iter().flat_map(|query| metrics_of(query)).collect();
+    for name in &asked {
+        let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+        assert!(
+            known.contains(name.as_str()) || family.is_some_and(|f| known.contains(f)),
+            "{name}"
+        );
+    }
+    assert!(25 < asked.len(), "{asked:?}");
+}
+
+/// With `FOVEATE_LONG=1`, since few machines have a Prometheus.
+#[test]
+fn every_query_of_the_dashboard_has_an_answer() {
+    if std::env::var_os("FOVEATE_LONG").is_none() {
+        eprintln!("a real Prometheus is asked with FOVEATE_LONG=1: only the names were checked");
+        return;
+    }
+    let place = Place::new();
+    let daemon = place.daemon(
+        "[daemon]\nmetrics = '127.0.0.1:0'\n\
+         [[stream]]\nname = 'a'\nbackend = 'cpu'\nsource = 'test'\n\
+         [[stream.view]]\nname = 'main'\n\
+         [[stream]]\nname = 'away'\nsource = 'rtsp://127.0.0.1:9/'\n",
+    );
+    let (_prometheus, address) = prometheus(&place, &daemon);
+    until("it scrapes", || answers(address, "rate(foveate_frames_published_total[1m]) > 0"));
+    let _reader = daemon.subscribe("a/main");
+    for query in queries() {
+        let query = query.replace("$__rate_interval", "1m");
+        let query = query.replace("$instance", ".+").replace("$stream", ".+");
+        if metrics_of(&query).iter().any(|name| ELSEWHERE.contains(&name.as_str())) {
+            answers(address, &query);
+        } else {
+            until(&format!("there is an answer to {query}"), || {
+                // More than once, because a count of refusals appears with the first.
+                steer(&daemon);
+                answers(address, &query)
+            });
+        }
+    }
+    for alert in alerts() {
+        // Nothing is wrong, but the words are right.
+        answers(address, &alert);
+    }
+    daemon.stop();
+}
+
+/// What the panels ask.
+fn queries() -> Vec<String> {
+    let text = fs::read_to_string(repository().join("configs/grafana/foveate.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let queries: Vec<_> =
+        targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
+    assert!(30 < queries.len(), "{queries:?}");
+    queries
+}
+
+/// The expressions of the last table in the document of the metrics.
+fn alerts() -> Vec<String> {
+    let text = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
+    let (_, table) = text.split_once("## What to watch for").unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    let alerts: Vec<_> =
+        rows.flat_map(|row| row.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
+    assert!(5 < alerts.len(), "{alerts:?}");
+    alerts
+}
+
+fn metrics_of(query: &str) -> Vec<String> {
+    let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = words.filter(|word| word.starts_with("foveate_") || word.starts_with("process_"));
+    names.map(str::to_owned).collect()
+}
+
+/// A Prometheus that scrapes `daemon`, and where it answers.
+fn prometheus(place: &Place, daemon: &Daemon<'_>) -> (Process, SocketAddr) {
+    let config = format!(
+        "global:\n  scrape_interval: 500ms\n  scrape_timeout: 500ms\nscrape_configs:\n  - job_name: foveate\n    \
+         static_configs:\n      - targets: ['{}']\n",
+        metrics_address(daemon)
+    );
+    let config = place.write("prometheus.yml", config);
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = Command::new("prometheus");
+    command.arg(format!("--config.file={}", config.display()));
+    command.arg(format!("--storage.tsdb.path={}", place.path("prometheus").display()));
+    command.arg(format!("--web.listen-address={address}"));
+    let process = Process::start(command, &[]);
+    process.stderr.wait_for("Server is ready to receive web requests");
+    (process, address)
+}
+
+/// Whether `query` is answered with anything; it has to be understood.
+fn answers(address: SocketAddr, query: &str) -> bool {
+    let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
+    let (_, body) = ask(address, request.as_bytes());
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(answer["status"], "success", "{query}: {answer}");
+    !answer["data"]["result"].as_array().unwrap().is_empty()
+}
+
+/// A `look` that is obeyed, and a map that the policy refuses.
+fn steer(daemon: &Daemon<'_>) {
+    let view = "a/main".parse().unwrap();
+    let mut client = daemon.client();
+    client.look(Look::at(&view, 30.0, 20.0)).unwrap();
+    let shape = [1, 1];
+    let map =
+        Attend { view, shape, dtype: NumberFormat::U8, region: None, frame: None, wait: false };
+    let refused = client.attend(map, &[1]);
+    assert!(matches!(refused, Err(ControlError::Refused(_))), "{refused:?}");
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

@@ -1,0 +1,141 @@
+//! Manual pages and completions, which this test makes: `docs/man` and `configs/completions` hold what it made last.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use clap::CommandFactory;
+use clap_complete::{Shell, generate_to};
+use clap_mangen::Man;
+
+#[allow(dead_code, reason = "only names and descriptions are read")]
+#[path = "../../src/bin/foveated/arguments.rs"]
+mod arguments;
+
+/// Writes the files instead of comparing them.
+const WRITE: &str = "FOVEATE_WRITE_MANUAL";
+
+const MANUAL: &str = "docs/man";
+const COMPLETIONS: &str = "configs/completions";
+
+#[test]
+fn manual_pages_and_completions_are_those_of_the_command_line() {
+    let made = tempfile::tempdir().unwrap();
+    for folder in [MANUAL, COMPLETIONS] {
+        fs::create_dir_all(made.path().join(folder)).unwrap();
+    }
+    make_pages(&made.path().join(MANUAL));
+    make_completions(&made.path().join(COMPLETIONS));
+    for folder in [MANUAL, COMPLETIONS] {
+        let (kept, made) = (repository().join(folder), made.path().join(folder));
+        if std::env::var_os(WRITE).is_some() {
+            let _ = fs::remove_dir_all(&kept);
+            fs::create_dir_all(&kept).unwrap();
+            for (name, text) in texts(&made) {
+                fs::write(kept.join(name), text).unwrap();
+            }
+        }
+        let (kept, made) = (texts(&kept), texts(&made));
+        let names = |texts: &BTreeMap<String, String>| texts.keys().cloned().collect::<Vec<_>>();
+        let how = format!("{WRITE}=1 cargo test --test programs manual writes {folder} anew");
+        assert_eq!(names(&kept), names(&made), "{how}");
+        for (name, text) in &made {
+            assert!(*text == kept[name], "{folder}/{name} is out of date: {how}");
+        }
+    }
+}
+
+#[test]
+fn manual_pages_and_completions_know_every_subcommand() {
+    let (pages, completions) =
+        (texts(&repository().join(MANUAL)), texts(&repository().join(COMPLETIONS)));
+    let tool = foveate_tool::Arguments::command();
+    let names: Vec<&str> = tool.get_subcommands().map(clap::Command::get_name).collect();
+    assert!(15 < names.len(), "{names:?}");
+    for name in names {
+        assert!(pages.contains_key(&format!("foveate-{name}.1")), "{name}");
+        // As groff wants a hyphen of an option.
+        assert!(pages["foveate.1"].contains(&name.replace('-', "\\-")), "{name}");
+        for file in ["foveate.bash", "_foveate", "foveate.fish"] {
+            assert!(completions[file].contains(name), "{name} in {file}");
+        }
+    }
+    let source = concat!("\"foveate ", env!("CARGO_PKG_VERSION"), "\"");
+    for page in pages.values() {
+        assert!(page.contains(".TH foveate") && page.contains(source), "{page}");
+    }
+}
+
+/// Those of the shells that this machine has: it has at least one.
+#[test]
+fn completions_are_scripts_that_their_shells_read() {
+    let mut read = 0;
+    for (shell, ending) in [("bash", ".bash"), ("zsh", ""), ("fish", ".fish")] {
+        for program in ["foveate", "foveated"] {
+            let name = if shell == "zsh" { format!("_{program}") } else { program.to_owned() };
+            let file = repository().join(COMPLETIONS).join(format!("{name}{ending}"));
+            match Command::new(shell).arg("-n").arg(file).output() {
+                Ok(output) => {
+                    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+                    read += 1;
+                }
+                Err(error) => eprintln!("{shell} did not read its completions: {error}"),
+            }
+        }
+    }
+    assert!(2 <= read);
+}
+
+fn make_pages(folder: &Path) {
+    let mut tool = without_help(foveate_tool::Arguments::command());
+    tool.build();
+    make_page(&tool, "1", folder);
+    make_page(&arguments::Arguments::command(), "8", folder);
+    for (name, text) in texts(folder) {
+        // What stands behind the options.
+        let text = text.replace(".SH EXTRA\n", ".SH \"EXIT STATUS AND ENVIRONMENT\"\n");
+        fs::write(folder.join(name), text).unwrap();
+    }
+}
+
+/// The page of a command, and those of its subcommands.
+fn make_page(command: &clap::Command, section: &str, folder: &Path) {
+    for subcommand in command.get_subcommands() {
+        make_page(subcommand, section, folder);
+    }
+    let source = concat!("foveate ", env!("CARGO_PKG_VERSION"));
+    let page = Man::new(command.clone()).section(section).source(source).manual("Foveate");
+    page.generate_to(folder).unwrap();
+}
+
+fn make_completions(folder: &Path) {
+    for mut command in
+        [without_help(foveate_tool::Arguments::command()), arguments::Arguments::command()]
+    {
+        let name = command.get_name().to_owned();
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            generate_to(shell, &mut command, &name, folder).unwrap();
+        }
+    }
+}
+
+/// Without `foveate help`, which would repeat each subcommand.
+fn without_help(command: clap::Command) -> clap::Command {
+    command.disable_help_subcommand(true)
+}
+
+/// The files of a folder by name.
+fn texts(folder: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(folder).map(|entries| entries.map(Result::unwrap));
+    let entries = entries.into_iter().flatten();
+    entries
+        .map(|entry| {
+            (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap())
+        })
+        .collect()
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
