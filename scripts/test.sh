@@ -25,8 +25,9 @@ Installs what is missing, then runs every check and every test.
 
   --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
               timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
-              ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of
-              scripts/soak.sh; the dashboard's queries to a real Prometheus; the Debian package and the container in a bare Debian
+              ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; all laws of
+              scripts/arm.sh; two minutes of scripts/soak.sh; the dashboard's queries to a real Prometheus; the Debian package
+              and the container in a bare Debian
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
   --help      this
@@ -215,6 +216,19 @@ check_sanitizer() {
         cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-engine --test pool_order
 }
 
+# Cross built, and run by qemu-user: the vector layers, with --long all laws that need no camera and no GPU.
+check_arm() {
+    local options=()
+    if [ "$assume_yes" = true ]; then
+        options=(--yes)
+    fi
+    if [ -z "${FOVEATE_LONG:-}" ]; then
+        options+=(--short)
+    fi
+    # More cases would take hours there.
+    env -u FOVEATE_LONG "$root/scripts/arm.sh" "${options[@]}"
+}
+
 # Four streams whose readers, sources and configuration come and go, in a release build.
 check_soak() {
     local yes=()
@@ -256,6 +270,7 @@ main() {
     step 'reader by itself' check_reader
     step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast
     step 'memory order' check_memory_order
+    step 'ARM' check_arm
     if [ -n "${FOVEATE_LONG:-}" ]; then
         step 'memory order under Miri' check_miri
         step 'data races' check_sanitizer

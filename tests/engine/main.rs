@@ -33,6 +33,5 @@ mod change_laws;
 mod coarse_level;
 mod noise_laws;
 mod pool_laws;
-mod simd_laws;
 mod tile_features;
 mod view_planes;

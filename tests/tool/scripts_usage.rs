@@ -17,6 +17,7 @@ fn help_is_given_and_names_every_option() {
         ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
         ("fuzz.sh", &["seconds", "yes"]),
         ("screenshots.sh", &["out", "yes"]),
+        ("arm.sh", &["short", "count", "yes"]),
         ("install.sh", &["prefix", "destdir", "binaries", "uninstall", "yes"]),
         ("package.sh", &["arch", "out", "binaries", "yes"]),
         ("test_package.sh", &["packages", "yes"]),
@@ -68,6 +69,7 @@ fn wrong_usage_is_refused_with_the_reason() {
         refused(script, &["--yes", ""], "unknown option ''");
         refused(script, &["--yes --help"], "unknown option '--yes --help'");
     }
+    refused("arm.sh", &["--long"], "unknown option --long");
     refused("bench_peers.sh", &["--device"], "--device needs a value");
     refused("bench_peers.sh", &["--clip", "no/such/clip.avi"], "no such file");
     refused("plot_scaling.sh", &["--backend", "cuda"], "cpu or vulkan");

@@ -1,5 +1,7 @@
 //! Every operation gives, with every set of vector instructions, what plain Rust says.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use foveate_engine::simd::{Instructions, Kernel, Line, Lookup, Vectors};
 use half::f16;
 use proptest::collection::vec;
