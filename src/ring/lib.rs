@@ -35,6 +35,7 @@ pub mod writer;
 
 pub use abi::{State, TokenRecord};
 pub use error::RingError;
+pub use header::HeaderPage;
 #[cfg(feature = "writer")]
 pub use memory::check_memory;
 pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};
