@@ -9,7 +9,7 @@ use foveate_ring::picture::{Channel, Rgb};
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
 /// Colours by rank, from fine (warm) to coarse (cool); also of the scanpath, from new to old.
-const COLORS: [Rgb; 7] = [
+pub(super) const COLORS: [Rgb; 7] = [
     [255, 82, 82],
     [255, 171, 64],
     [255, 238, 88],
@@ -171,7 +171,7 @@ fn coarse_to_fine(frame: &TokenFrameBuf) -> Vec<(usize, &TokenRecord)> {
 }
 
 /// The place of a token in the colours: its group; of `directional`, whose groups are half levels, the level.
-fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
+pub(super) fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
     usize::from(if segment.layout == "directional" { record.group / 2 } else { record.group })
 }
 
