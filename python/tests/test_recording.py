@@ -71,7 +71,7 @@ class RecordingHoldsTheRing(unittest.TestCase):
             self.assertEqual((image.format, bytes(image.data[:2])), ("jpeg", b"\xff\xd8"))
         self.assertGreater(len(list(decoded(self.file, "/front/model/annotations"))), 1)
         kinds = [event.kind for event in decoded(self.file, "/front/model/events")]
-        self.assertEqual((kinds[0], kinds[-1]), ("segment", "stopped"))
+        self.assertEqual((kinds[0], kinds[-1]), ("live", "stopped"))
 
     def test_a_file_that_was_cut_is_read_up_to_its_last_whole_chunk(self) -> None:
         reader = module_or_skip("mcap.reader")
@@ -80,7 +80,7 @@ class RecordingHoldsTheRing(unittest.TestCase):
         cut = reader.NonSeekingReader(io.BytesIO(self.file[: len(self.file) // 2]))
         count = 0
         with self.assertRaises(exceptions.McapError):
-            for _ in cut.iter_messages(topics=["/front/model/tokens"]):
+            for _ in cut.iter_messages(topics=["/front/model/tokens"], log_time_order=False):
                 count += 1
         self.assertTrue(0 < count < whole, (count, whole))
 

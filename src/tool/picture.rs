@@ -39,6 +39,11 @@ impl Picture {
         Ok(())
     }
 
+    /// R, G and B, row by row.
+    pub(super) fn texels(&self) -> &[u8] {
+        self.texels.as_flattened()
+    }
+
     fn index(&self, x: u32, y: u32) -> usize {
         y as usize * self.extent.width as usize + x as usize
     }

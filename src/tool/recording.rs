@@ -28,6 +28,9 @@ mod pictures;
 pub mod playback;
 mod topic;
 
+/// A frame has no more messages than there are topics.
+const FRAME_MESSAGES_MAX: u64 = 8;
+
 /// Errors of recordings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -154,6 +157,8 @@ pub struct Recorder {
     count: u32,
     finished: Vec<Finished>,
     segment: Option<(Box<HeaderPage>, SegmentInfo)>,
+    /// Whether the file does not have the segment yet.
+    is_segment_due: bool,
     /// As of the newest frame.
     fixations: Fixations,
     pictures: Option<RateLimit>,
@@ -172,6 +177,7 @@ impl Recorder {
             count: 1,
             finished: Vec::new(),
             segment: None,
+            is_segment_due: false,
             fixations: Fixations::new(),
             pictures: settings.picture_interval.map(RateLimit::new),
             settings,
@@ -179,20 +185,10 @@ impl Recorder {
     }
 
     /// The frames that follow are of the segment with this header.
-    ///
-    /// # Errors
-    ///
-    /// If the disk is full or fails.
-    pub fn segment(
-        &mut self,
-        page: Box<HeaderPage>,
-        info: SegmentInfo,
-    ) -> Result<(), RecordingError> {
-        let message = segment_message(&page, info.epoch);
+    pub fn segment(&mut self, page: Box<HeaderPage>, info: SegmentInfo) {
         self.segment = Some((page, info));
+        self.is_segment_due = true;
         self.fixations.clear();
-        self.append(Topic::Segment, now(), &message)?;
-        self.event(EventKind::Segment, "")
     }
 
     /// Records a frame, before which `missed` were lost.
@@ -205,30 +201,35 @@ impl Recorder {
     ///
     /// If no segment came before it.
     pub fn frame(&mut self, frame: TokenFrameBuf, missed: u64) -> Result<(), RecordingError> {
-        let (_, info) = self.segment.as_ref().expect("frames are of a segment");
+        let (page, info) = self.segment.as_ref().expect("frames are of a segment");
         let (epoch, times) = (info.epoch, times_of(&frame.head));
+        // With the times of its first frame: in the order of time, too, it comes before that.
+        let segment = (Topic::Segment, segment_message(page, epoch));
+        let gaze = (Topic::Gaze, gaze_message(&frame.head));
         let mut messages = Vec::new();
         if 0 < missed {
             let reason = "overwritten before they could be recorded".to_owned();
             let event = Event { kind: EventKind::Missed.to_string(), reason, epoch, missed };
             messages.push((Topic::Events, event.encode_to_vec()));
         }
-        if frame.head.fixations != self.fixations {
-            self.fixations.clone_from(&frame.head.fixations);
-            messages.push((Topic::Gaze, gaze_message(&frame.head)));
-        }
-        let pictures = self.pictures.as_mut();
-        if pictures.is_some_and(|rate| rate.takes(frame.head.stamp.capture_ns)) {
+        if self.pictures.as_mut().is_some_and(|rate| rate.takes(frame.head.stamp.capture_ns)) {
             picture_messages(info, &frame, &mut messages)?;
         }
-        let gaze = gaze_message(&frame.head);
+        let is_gaze_new = frame.head.fixations != self.fixations;
+        self.fixations.clone_from(&frame.head.fixations);
         messages.push((Topic::Tokens, token_message(frame, epoch, missed)));
 
-        if self.must_rotate(&messages) {
+        let of_any = [&segment, &gaze].into_iter().chain(&messages);
+        let has_rotated = self.must_rotate(of_any.map(|(_, data)| data.len() as u64).sum());
+        if has_rotated {
             self.rotate()?;
-            if messages.iter().all(|(topic, _)| *topic != Topic::Gaze) {
-                self.append(Topic::Gaze, times, &gaze)?;
-            }
+        }
+        let is_segment_due = std::mem::take(&mut self.is_segment_due);
+        if has_rotated || is_segment_due {
+            self.append(segment.0, times, &segment.1)?;
+        }
+        if has_rotated || is_gaze_new {
+            self.append(gaze.0, times, &gaze.1)?;
         }
         messages.iter().try_for_each(|(topic, data)| self.append(*topic, times, data))
     }
@@ -277,12 +278,11 @@ impl Recorder {
         &self.finished
     }
 
-    /// Whether a frame with these messages belongs in another file. A file has at least one frame.
-    fn must_rotate(&self, messages: &[(Topic, Vec<u8>)]) -> bool {
+    /// Whether a frame with `bytes` bytes of messages belongs in another file. A file has at least one frame.
+    fn must_rotate(&self, bytes: u64) -> bool {
         let Settings { rotate_bytes, rotate_after, .. } = self.settings;
-        let bytes = messages.iter().map(|(_, data)| data.len() as u64).sum();
         let is_large =
-            rotate_bytes.is_some_and(|most| most < self.part.bound(messages.len() as u64, bytes));
+            rotate_bytes.is_some_and(|most| most < self.part.bound(FRAME_MESSAGES_MAX, bytes));
         let is_old = rotate_after.is_some_and(|limit| limit <= self.part.age());
         0 < self.part.frames() && (is_large || is_old)
     }
@@ -290,14 +290,9 @@ impl Recorder {
     /// Goes on in another file, which can be read without the ones before.
     fn rotate(&mut self) -> Result<(), RecordingError> {
         let path = numbered(&self.settings.path, self.count);
-        let next = created(&path);
         self.finish()?;
-        self.part = next?;
+        self.part = created(&path)?;
         self.count += 1;
-        if let Some((page, info)) = &self.segment {
-            let message = segment_message(page, info.epoch);
-            self.append(Topic::Segment, now(), &message)?;
-        }
         Ok(())
     }
 
@@ -382,6 +377,9 @@ fn picture_messages(
     let image = pictures::image(info, frame)
         .map_err(|source| RecordingError::Picture { frame_seq, source })?;
     messages.push((Topic::Image, encoded(&image)));
+    let boxes = pictures::boxes(info, frame)
+        .map_err(|source| RecordingError::Picture { frame_seq, source })?;
+    messages.push((Topic::Boxes, encoded(&boxes)));
     messages.push((Topic::Annotations, encoded(&pictures::annotations(info, frame))));
     if let Some(calibration) = pictures::calibration(info, frame) {
         messages.push((Topic::Calibration, encoded(&calibration)));

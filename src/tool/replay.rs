@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::recording::RecordingError;
 use super::recording::playback::{Playback, Played};
 use super::{SIGNAL_INTERVAL, ToolError, Until};
 use foveate::messages::is_name;
@@ -123,7 +124,8 @@ pub(super) fn run(
         }
     }
     let Some(stage) = stage else {
-        return Err(ToolError::Usage("the files hold no recording of a view".to_owned()));
+        let (path, what) = (arguments.files[0].clone(), "it holds no segment".to_owned());
+        return Err(RecordingError::Malformed { path, what }.into());
     };
     stage.end(&reason, &until);
     let of = if missed == 0 { String::new() } else { format!(", {missed} were not recorded") };

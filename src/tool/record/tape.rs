@@ -146,7 +146,10 @@ impl Tape {
 /// Writes what comes until there is no more, or it fails.
 fn write(mut recorder: Recorder, queue: &Receiver<Work>) -> Written {
     let mut turn = || match queue.recv_timeout(TICK) {
-        Ok(Work::Segment(page, info)) => recorder.segment(page, *info).map(|()| true),
+        Ok(Work::Segment(page, info)) => {
+            recorder.segment(page, *info);
+            Ok(true)
+        }
         Ok(Work::Frame(frame, missed)) => recorder.frame(*frame, missed).map(|()| true),
         Ok(Work::Event(kind, reason)) => recorder.event(kind, &reason).map(|()| true),
         Err(RecvTimeoutError::Timeout) => recorder.tick().map(|()| true),

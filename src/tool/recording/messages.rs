@@ -103,8 +103,6 @@ pub struct Event {
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// The view publishes in another segment.
-    Segment,
     /// The view publishes frames.
     Live,
     /// No frames for a while.
@@ -120,7 +118,6 @@ pub enum EventKind {
 }
 
 foveate_core::names!(EventKind {
-    Segment = "segment",
     Live = "live",
     Stalled = "stalled",
     Ended = "ended",

@@ -158,7 +158,7 @@ impl Part {
         times: Times,
         data: &[u8],
     ) -> Result<(), WriteError> {
-        self.reserve(data.len() as u64)?;
+        self.make_room(data.len() as u64)?;
         let channel_id = self.channel(view, topic)?;
         let Times { log, publish } = times;
         let header =
@@ -213,6 +213,18 @@ impl Part {
     }
 
     /// Makes sure that a message of `bytes` bytes can be written, and the file be ended.
+    fn make_room(&mut self, bytes: u64) -> Result<(), WriteError> {
+        match self.reserve(bytes) {
+            // Compressed, the open chunk takes less.
+            Err(WriteError::Full(_)) if 0 < self.chunk.messages => {
+                self.flush()?;
+                self.reserve(bytes)
+            }
+            reserved => reserved,
+        }
+    }
+
+    /// Reserves space for the open chunk with a message of `bytes` bytes more, as if neither could be compressed, and for the end.
     fn reserve(&mut self, bytes: u64) -> Result<(), WriteError> {
         let end = self.bound(1, bytes);
         let Some(reserved) = self.reserved.filter(|reserved| *reserved < end) else {

@@ -8,8 +8,9 @@ use foxglove::messages::{
 use image::codecs::jpeg::JpegEncoder;
 use image::{ExtendedColorType, ImageError};
 
-use crate::picture::{COLORS, rank};
+use crate::picture::{self, COLORS, Picture, rank};
 use foveate_core::camera::{Calibration, CameraFacts};
+use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::picture::Rgb;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
@@ -26,12 +27,31 @@ pub(super) fn image(
     segment: &SegmentInfo,
     frame: &TokenFrameBuf,
 ) -> Result<CompressedImage, ImageError> {
-    let (texels, extent) = (frame.smoothed(segment), segment.extent);
-    let mut jpeg = Vec::new();
+    compressed(segment, frame, &picture::rebuilt(segment, frame))
+}
+
+/// The boxes as `foveate snap` draws them: a picture for what does not draw [`annotations`].
+///
+/// # Errors
+///
+/// If it cannot be encoded.
+pub(super) fn boxes(
+    segment: &SegmentInfo,
+    frame: &TokenFrameBuf,
+) -> Result<CompressedImage, ImageError> {
+    compressed(segment, frame, &picture::boxes(segment, frame))
+}
+
+fn compressed(
+    segment: &SegmentInfo,
+    frame: &TokenFrameBuf,
+    picture: &Picture,
+) -> Result<CompressedImage, ImageError> {
+    let (mut jpeg, Extent { width, height }) = (Vec::new(), segment.extent);
     JpegEncoder::new_with_quality(&mut jpeg, JPEG_QUALITY).encode(
-        texels.as_flattened(),
-        extent.width,
-        extent.height,
+        picture.texels(),
+        width,
+        height,
         ExtendedColorType::Rgb8,
     )?;
     Ok(CompressedImage {

@@ -19,6 +19,8 @@ pub(super) enum Topic {
     Events,
     /// The picture rebuilt from the tokens.
     Image,
+    /// The same with the boxes of the tokens and the fixations drawn into it.
+    Boxes,
     /// The boxes of the tokens and the fixations.
     Annotations,
     /// The camera.
@@ -31,6 +33,7 @@ foveate_core::names!(Topic {
     Gaze = "gaze",
     Events = "events",
     Image = "image",
+    Boxes = "boxes",
     Annotations = "annotations",
     Calibration = "calibration",
 });
@@ -43,7 +46,7 @@ impl Topic {
             Self::Tokens => return own("foveate.TokenFrame"),
             Self::Gaze => return own("foveate.Gaze"),
             Self::Events => return own("foveate.Event"),
-            Self::Image => CompressedImage::get_schema(),
+            Self::Image | Self::Boxes => CompressedImage::get_schema(),
             Self::Annotations => ImageAnnotations::get_schema(),
             Self::Calibration => CameraCalibration::get_schema(),
         };
