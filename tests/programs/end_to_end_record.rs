@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use foveate::client::Next;
 use foveate_control::ClientExt as _;
@@ -234,6 +236,8 @@ fn readers_of_a_replay_get_what_was_recorded() {
             match follower.next() {
                 Next::Frame { missed } => {
                     assert_eq!(missed, 0, "{pace:?}");
+                    // A reader that takes its time.
+                    thread::sleep(Duration::from_millis(5));
                     replayed.push(follower.frame.clone());
                 }
                 Next::NewSegment => {
