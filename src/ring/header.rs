@@ -3,9 +3,9 @@
 use bytemuck::Zeroable;
 
 use super::abi::{
-    ABI_MAJOR, ABI_MINOR, CameraFrameBlock, ChannelBlock, HEADER_BYTES, MAGIC, MAX_PLANE_COUNT,
-    MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader,
-    TokenRecord, padded_text,
+    ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, CameraFrameBlock, ChannelBlock,
+    HEADER_BYTES, LIVE_OFFSET, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
+    PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader, TokenRecord, padded_text,
 };
 use super::error::{RingError, ensure, malformed, text, whole_text};
 use super::segment::{PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec};
@@ -15,6 +15,33 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::plane::{self, PlaneSpec};
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
+
+/// The first bytes of a segment: all that is constant while it lives, and zeros where the live block is.
+pub type HeaderPage = [u8; HEADER_BYTES];
+
+/// The page of a segment with these blocks.
+pub(super) fn page_of(
+    header: &SegmentHeader,
+    camera_frame: &CameraFrameBlock,
+    channels: &ChannelBlock,
+) -> HeaderPage {
+    let mut page = [0; HEADER_BYTES];
+    page[..LIVE_OFFSET].copy_from_slice(bytemuck::bytes_of(header));
+    page[CAMERA_FRAME_OFFSET..CHANNEL_OFFSET].copy_from_slice(bytemuck::bytes_of(camera_frame));
+    page[CHANNEL_OFFSET..].copy_from_slice(bytemuck::bytes_of(channels));
+    page
+}
+
+/// [`info_from_header`] of a page.
+pub(super) fn info_from_page(
+    page: &HeaderPage,
+    file_bytes: u64,
+) -> Result<(SegmentInfo, SegmentLayout), RingError> {
+    let header = bytemuck::pod_read_unaligned(&page[..LIVE_OFFSET]);
+    let camera_frame = bytemuck::pod_read_unaligned(&page[CAMERA_FRAME_OFFSET..CHANNEL_OFFSET]);
+    let channels = bytemuck::pod_read_unaligned(&page[CHANNEL_OFFSET..]);
+    info_from_header(&header, (&camera_frame, &channels), file_bytes)
+}
 
 /// The header of a segment for `spec`, laid out as `layout` says.
 #[expect(
@@ -97,11 +124,28 @@ impl SegmentInfo {
         let blocks = (&camera, &channels::block(spec.channels.as_ref())?);
         Ok(info_from_header(&header, blocks, layout.total_bytes as u64)?.0)
     }
+
+    /// Description of the segment that `page` is from, which is validated as that of a segment is.
+    ///
+    /// # Errors
+    ///
+    /// If it is not from a segment, has another ABI version, or contradicts itself.
+    pub fn from_page(page: &HeaderPage) -> Result<Self, RingError> {
+        Ok(whole_from_page(page)?.0)
+    }
+}
+
+/// [`info_from_page`] of a segment that has the size that its header says.
+pub(super) fn whole_from_page(
+    page: &HeaderPage,
+) -> Result<(SegmentInfo, SegmentLayout), RingError> {
+    let header: SegmentHeader = bytemuck::pod_read_unaligned(&page[..LIVE_OFFSET]);
+    info_from_page(page, header.total_bytes)
 }
 
 /// Validates `header` against the ABI and a segment of `file_bytes` bytes, and returns its content. Nothing is checked again
 /// after this.
-pub(super) fn info_from_header(
+fn info_from_header(
     header: &SegmentHeader,
     (camera_frame, channels): (&CameraFrameBlock, &ChannelBlock),
     file_bytes: u64,
@@ -117,7 +161,7 @@ pub(super) fn info_from_header(
 
     let mut places = [PlanePlace::default(); MAX_PLANE_COUNT];
     for (place, plane) in places.iter_mut().zip(&planes) {
-        let count = (!is_of_tokens(&plane.order)).then_some(plane.shape[0] as usize);
+        let count = (!plane.is_of_tokens()).then_some(plane.shape[0] as usize);
         *place = PlanePlace { offset: plane.offset, item_bytes: plane.token_stride, count };
     }
     let layout = SegmentLayout {

@@ -37,6 +37,7 @@ pub mod writer;
 
 pub use abi::{State, TokenRecord};
 pub use error::RingError;
+pub use header::HeaderPage;
 #[cfg(feature = "writer")]
 pub use items::{Item, ItemStore, Items};
 #[cfg(feature = "writer")]

@@ -14,11 +14,11 @@ use rustix::time::Timespec;
 
 use super::MAX_TRIES;
 use super::abi::{
-    CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, CameraFrameBlock, ChannelBlock, FLAG_PTS, FixationBlock,
-    HEADER_BYTES, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord, unpadded,
+    CAMERA_FRAME_OFFSET, FLAG_PTS, FixationBlock, HEADER_BYTES, LIVE_OFFSET, SlotHeader, State,
+    StateBlock, TokenRecord, fixation_blocks, unpadded,
 };
 use super::error::{RingError, SystemResultExt};
-use super::header::info_from_header;
+use super::header::{HeaderPage, info_from_page};
 use super::mapping::{Mapping, load_bytes};
 use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
@@ -66,6 +66,39 @@ impl FrameHead {
     /// The first fixation.
     pub fn fixation(&self) -> Fixation {
         self.fixations[0]
+    }
+
+    /// What the header of a slot says.
+    pub fn from_slot(header: &SlotHeader) -> Self {
+        head_from_slot(header)
+    }
+
+    /// The header of the slot that holds this frame, of `token_count` tokens: [`from_slot`](Self::from_slot) backwards.
+    pub fn to_slot(&self, token_count: u32) -> SlotHeader {
+        let Self { ring_sequence, stamp, .. } = self;
+        SlotHeader {
+            lock: 2 * ring_sequence,
+            ring_sequence: *ring_sequence,
+            frame_seq: stamp.frame_seq,
+            pts_ns: stamp.pts_ns.unwrap_or(0),
+            capture_ns: stamp.capture_ns,
+            capture_unix_ns: stamp.capture_unix_ns,
+            arrival_ns: stamp.arrival_ns,
+            publish_ns: self.publish_ns,
+            flags: if stamp.pts_ns.is_some() { FLAG_PTS } else { 0 },
+            capture_clock: stamp.capture_clock.code(),
+            sample_bound: self.sample_bound,
+            rgb_bound: self.rgb_bound,
+            token_count,
+            dirty_tiles: self.dirty_tiles,
+            tile_count: self.tile_count,
+            fixation_count: u32::try_from(self.fixations.len()).expect("at most 8 fixations"),
+            relevance_frame: self.relevance_frame,
+            asked_ns: self.asked_ns,
+            channels_frame: self.channels_frame,
+            fixations: fixation_blocks(&self.fixations),
+            ..SlotHeader::zeroed()
+        }
     }
 }
 
@@ -141,17 +174,7 @@ impl Reader {
         let file_bytes = checked_size(file.as_fd())?;
         let mapped_bytes = usize::try_from(file_bytes).expect("the ring is for 64-bit machines");
         let mapping = Mapping::read_only(file.as_fd(), mapped_bytes)?;
-        let mut header = SegmentHeader::zeroed();
-        let header_bytes = size_of_val(&header);
-        load_bytes(bytemuck::bytes_of_mut(&mut header), mapping.words(0, header_bytes));
-        let mut camera_frame = CameraFrameBlock::zeroed();
-        let camera_bytes = size_of_val(&camera_frame);
-        let words = mapping.words(CAMERA_FRAME_OFFSET, camera_bytes);
-        load_bytes(bytemuck::bytes_of_mut(&mut camera_frame), words);
-        let mut channels = ChannelBlock::zeroed();
-        let words = mapping.words(CHANNEL_OFFSET, size_of_val(&channels));
-        load_bytes(bytemuck::bytes_of_mut(&mut channels), words);
-        let (info, layout) = info_from_header(&header, (&camera_frame, &channels), file_bytes)?;
+        let (info, layout) = info_from_page(&header_page(&mapping), file_bytes)?;
 
         let mut reader = Self { segment: Segment { mapping, layout }, info, last: 0, seen: 0 };
         reader.last = reader.look().saturating_sub(1);
@@ -166,6 +189,11 @@ impl Reader {
     /// Description of the segment.
     pub fn header(&self) -> &SegmentInfo {
         &self.info
+    }
+
+    /// The segment's first bytes, to be kept beside its frames: see [`SegmentInfo::from_page`].
+    pub fn header_page(&self) -> HeaderPage {
+        header_page(&self.segment.mapping)
     }
 
     /// Copies the newest frame if it is unread. Older unread ones are skipped.
@@ -529,6 +557,15 @@ fn fixations(header: &SlotHeader) -> Fixations {
     };
     let count = (header.fixation_count as usize).clamp(1, FOVEAE_MAX);
     header.fixations[..count].iter().map(fixation).collect()
+}
+
+/// The live block is left out, because its words are not read as plain bytes.
+fn header_page(mapping: &Mapping) -> HeaderPage {
+    let mut page = [0; HEADER_BYTES];
+    for part in [0..LIVE_OFFSET, CAMERA_FRAME_OFFSET..HEADER_BYTES] {
+        load_bytes(&mut page[part.clone()], mapping.words(part.start, part.len()));
+    }
+    page
 }
 
 /// Size of `file` in bytes, if it is a memfd whose size and content are sealed and whose pages are all reserved, so that access

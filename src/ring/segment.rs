@@ -189,6 +189,19 @@ pub struct PlaneInfo {
     pub bytes: usize,
 }
 
+impl PlaneInfo {
+    /// Whether its items are the tokens.
+    pub fn is_of_tokens(&self) -> bool {
+        self.order.starts_with('N')
+    }
+
+    /// Size of the items of a frame of `token_count` tokens.
+    pub fn items_bytes(&self, token_count: usize) -> usize {
+        let count = if self.is_of_tokens() { token_count } else { self.shape[0] as usize };
+        count * self.token_stride
+    }
+}
+
 /// Byte layout of a segment. Construction ensures that everything lies inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentLayout {

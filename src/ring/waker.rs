@@ -122,6 +122,12 @@ impl Waker {
         }
     }
 
+    /// Wakes the readers that sleep on the futex word, which have read every frame, and returns how many they are. Readers that are
+    /// busy, or that wait for notices, are not among them. May wait for the waker's thread.
+    pub fn waiting(&self) -> usize {
+        self.shared.targets.lock().wake_waiters()
+    }
+
     /// Switches to the segment of `writer`, after the caps changed. Subscribers stay; waiters on the old segment are woken once more,
     /// to see its end.
     pub fn replace_segment(&mut self, writer: &Writer) {

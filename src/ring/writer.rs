@@ -9,11 +9,11 @@ use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::abi::{
-    CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, FLAG_PTS, MAX_PLANE_COUNT, SlotHeader, State, StateBlock,
+    FLAG_PTS, LIVE_OFFSET, MAX_PLANE_COUNT, SegmentHeader, SlotHeader, State, StateBlock,
     TokenRecord, fixation_blocks, padded_text,
 };
-use super::error::{RingError, SystemResultExt};
-use super::header::header_from_spec;
+use super::error::{RingError, SystemResultExt, whole_text};
+use super::header::{HeaderPage, header_from_spec, page_of, whole_from_page};
 use super::items::{Items, copy_item};
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
 use super::memory::{reopened, reserved_memory, seal};
@@ -90,17 +90,39 @@ impl Writer {
         let layout = SegmentLayout::new(spec)?;
         let epoch = random_epoch()?;
         let header = header_from_spec(spec, &layout, epoch)?;
-        let channels = channels::block(spec.channels.as_ref())?;
-
-        let name = format!("foveate:{}/{}", spec.stream, spec.view);
-        let file = reserved_memory(&name, layout.total_bytes)?;
-        let mapping = Mapping::writable(file.as_fd(), layout.total_bytes)?;
-        store_bytes(mapping.words(0, size_of_val(&header)), bytemuck::bytes_of(&header));
         let (_, camera) = camera::blocks(spec.camera.as_ref());
-        let words = mapping.words(CAMERA_FRAME_OFFSET, size_of_val(&camera));
-        store_bytes(words, bytemuck::bytes_of(&camera));
-        let words = mapping.words(CHANNEL_OFFSET, size_of_val(&channels));
-        store_bytes(words, bytemuck::bytes_of(&channels));
+        let page = page_of(&header, &camera, &channels::block(spec.channels.as_ref())?);
+        Self::with_page(&page, layout, epoch, &format!("foveate:{}/{}", spec.stream, spec.view))
+    }
+
+    /// Creates a segment with the header of another one, which `page` is of, for frames that were recorded from that one. All of it is
+    /// the same but for the epoch, and the name of the stream if one is given.
+    ///
+    /// # Errors
+    ///
+    /// If `page` is not that of a segment, the name is longer than 63 bytes, there is not enough memory, or a system call fails.
+    pub fn recreate(page: &HeaderPage, stream: Option<&str>) -> Result<Self, RingError> {
+        let (info, layout) = whole_from_page(page)?;
+        let mut page = *page;
+        let mut header: SegmentHeader = bytemuck::pod_read_unaligned(&page[..LIVE_OFFSET]);
+        header.epoch = random_epoch()?;
+        if let Some(stream) = stream {
+            header.stream_name = whole_text("stream", stream, "at most 63 bytes, no NUL")?;
+        }
+        page[..LIVE_OFFSET].copy_from_slice(bytemuck::bytes_of(&header));
+        let name = format!("foveate:{}/{}", stream.unwrap_or(&info.stream), info.view);
+        Self::with_page(&page, layout, header.epoch, &name)
+    }
+
+    fn with_page(
+        page: &HeaderPage,
+        layout: SegmentLayout,
+        epoch: u64,
+        name: &str,
+    ) -> Result<Self, RingError> {
+        let file = reserved_memory(name, layout.total_bytes)?;
+        let mapping = Mapping::writable(file.as_fd(), layout.total_bytes)?;
+        store_bytes(mapping.words(0, page.len()), page);
         let segment = Arc::new(Segment { mapping, layout });
         store_state(&segment, 0, State::Live, "");
         // From here on nothing, not even this process, can map it for writing again.

@@ -36,6 +36,9 @@ mod npy;
 mod overview;
 mod picture;
 mod record;
+pub mod recording;
+#[cfg(feature = "gst")]
+mod replay;
 mod segment;
 mod snap;
 mod trace;
@@ -81,8 +84,11 @@ enum Command {
     Weigh(channels::WeighArguments),
     /// Return a view to its policy
     Release(look::ReleaseArguments),
-    /// Record where a view looks, for replay
+    /// Record a view: where it looks, or all that it publishes
     Record(record::Arguments),
+    /// Publish a recording again, as the daemon published it
+    #[cfg(feature = "gst")]
+    Replay(replay::Arguments),
     /// Record where a view looks, as a CSV table
     Trace(trace::Arguments),
     /// Draw a view's newest token frame
@@ -204,8 +210,12 @@ pub enum ToolError {
     Clip(String),
 
     /// A recording is incomplete.
-    #[error("the recording is incomplete: {0}; the log holds the frames before")]
+    #[error("the gaze log is incomplete: {0}; it holds the frames before")]
     Recording(String),
+
+    /// A recording fails.
+    #[error(transparent)]
+    Mcap(#[from] recording::RecordingError),
 
     /// A gaze log cannot be replayed.
     #[error(transparent)]
@@ -231,6 +241,11 @@ pub enum ToolError {
         /// The system's error.
         source: io::Error,
     },
+
+    /// A recording cannot be served.
+    #[cfg(feature = "gst")]
+    #[error(transparent)]
+    Serve(#[from] foveate_daemon::control::ServeError),
 
     /// The page cannot be served.
     #[cfg(feature = "web")]
@@ -291,6 +306,9 @@ impl ToolError {
             }
             #[cfg(feature = "web")]
             Self::Web(error) => error.exit_code(),
+            Self::Mcap(error) if error.is_missing_file() => exit::UNAVAILABLE,
+            #[cfg(feature = "gst")]
+            Self::Serve(_) => exit::UNAVAILABLE,
             Self::Backend(_) | Self::FellBack(_) | Self::Unfit => exit::UNAVAILABLE,
             _ => exit::FAILURE,
         }
@@ -315,6 +333,8 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Weigh(arguments) => channels::weigh(&arguments, &socket, out),
         Command::Release(arguments) => look::release(&arguments, &socket, out),
         Command::Record(arguments) => record::run(&arguments, &socket, out),
+        #[cfg(feature = "gst")]
+        Command::Replay(arguments) => replay::run(&arguments, &socket, out),
         Command::Trace(arguments) => trace::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
         Command::AddStream(arguments) => admin::add(&arguments, &socket, out),

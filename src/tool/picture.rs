@@ -9,7 +9,7 @@ use foveate_ring::picture::{Channel, Rgb};
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
 /// Colours by rank, from fine (warm) to coarse (cool); also of the scanpath, from new to old.
-const COLORS: [Rgb; 7] = [
+pub(super) const COLORS: [Rgb; 7] = [
     [255, 82, 82],
     [255, 171, 64],
     [255, 238, 88],
@@ -37,6 +37,11 @@ impl Picture {
         writer.write_image_data(self.texels.as_flattened())?;
         writer.finish()?;
         Ok(())
+    }
+
+    /// R, G and B, row by row.
+    pub(super) fn texels(&self) -> &[u8] {
+        self.texels.as_flattened()
     }
 
     fn index(&self, x: u32, y: u32) -> usize {
@@ -171,7 +176,7 @@ fn coarse_to_fine(frame: &TokenFrameBuf) -> Vec<(usize, &TokenRecord)> {
 }
 
 /// The place of a token in the colours: its group; of `directional`, whose groups are half levels, the level.
-fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
+pub(super) fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
     usize::from(if segment.layout == "directional" { record.group / 2 } else { record.group })
 }
 

@@ -1,10 +1,12 @@
-//! `foveate record`: the gaze log of a view, which a view with `policy = "replay"` follows.
+//! `foveate record`: what a view publishes, as an MCAP file, and where it looks, as a gaze log.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::tape::Tape;
+use super::recording::Settings;
 use super::watch::seconds;
 use super::{ToolError, Until};
 use foveate::client::{Client, Next, Subscription};
@@ -12,70 +14,133 @@ use foveate::messages::{GazeEvent, ViewName};
 use foveate_core::gaze::log::{entry_line, header_line};
 use foveate_ring::TokenFrameBuf;
 
+mod tape;
+
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("target").required(true).multiple(true).args(["mcap", "out"]))]
 pub(super) struct Arguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
+    /// The MCAP file to write: token frames, gaze, events, and pictures for Foxglove and Rerun; `foveate replay` publishes
+    /// it again
+    #[arg(long, value_name = "FILE")]
+    mcap: Option<PathBuf>,
+    /// Pictures a second in the MCAP file, 0 to 1000: each takes time to rebuild
+    #[arg(long, value_name = "HZ", default_value = "2", value_parser = hertz, requires = "mcap")]
+    pictures_hz: f64,
+    /// Go on in another file, FILE-0001.mcap and so on, before one has more than this: bytes, or with KiB, MiB or GiB
+    #[arg(long, value_name = "SIZE", value_parser = bytes, requires = "mcap")]
+    rotate_size: Option<u64>,
+    /// Go on in another file after this many seconds
+    #[arg(long, value_name = "S", value_parser = seconds, requires = "mcap")]
+    rotate_seconds: Option<Duration>,
     /// The gaze log to write; a view with `policy = "replay"` follows it
     #[arg(long, value_name = "LOG")]
-    out: PathBuf,
+    out: Option<PathBuf>,
     /// Stop after this many seconds [default: at the end of the view, or a signal]
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<Duration>,
 }
 
-struct Recording<'a> {
-    path: &'a Path,
-    file: File,
-    /// Frame of the newest entry; 0 before the first.
-    newest: u64,
-    entries: u64,
-}
-
-/// Writes the log until the view ends or its picture changes, and prints its length.
+/// Records until the view ends, and prints what was written.
 pub(super) fn run(
     arguments: &Arguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let until = Until::new(arguments.seconds)?;
-    let mut subscription = Client::connect(socket)?.record(&arguments.view)?;
-    let path = &arguments.out;
-    let file = File::create(path).map_err(|source| ToolError::writing(path, source))?;
-    let mut recording = Recording { path, file, newest: 0, entries: 0 };
-    let followed = recording.follow(&mut subscription, &until);
-    let Recording { newest, entries, .. } = recording;
-    writeln!(out, "{}: {entries} entries up to frame {newest}", path.display())
-        .map_err(ToolError::Output)?;
-    followed
+    let client = Client::connect(socket)?;
+    let mut subscription = match &arguments.out {
+        Some(_) => client.record(&arguments.view)?,
+        None => client.subscribe(&arguments.view, false)?,
+    };
+    let mut log = arguments.out.as_deref().map(GazeLog::create).transpose()?;
+    let tape = arguments
+        .mcap
+        .as_deref()
+        .map(|path| Tape::begin(&arguments.view, settings(arguments, path)));
+    let mut tape = tape.transpose()?;
+    let followed = follow(&mut subscription, &until, log.as_mut(), tape.as_mut());
+    let taped = tape.map_or(Ok(()), |tape| tape.end(&followed, out));
+    if let Some(GazeLog { path, newest, entries, .. }) = log {
+        writeln!(out, "{}: {entries} entries up to frame {newest}", path.display())
+            .map_err(ToolError::Output)?;
+    }
+    // If the file cannot be written, that is why following it ended.
+    taped.and(followed)
 }
 
-impl Recording<'_> {
-    fn follow(&mut self, subscription: &mut Subscription, until: &Until) -> Result<(), ToolError> {
-        let mut frame = TokenFrameBuf::default();
-        let mut segments = 0;
-        while !until.is_over() {
-            let next = subscription.next_frame(&mut frame, until.slice())?;
-            if next == Next::NewSegment {
-                segments += 1;
-                self.begin(subscription, segments)?;
-            }
-            // The header needs the segment, which may arrive after the first gaze event.
-            let gazes = if segments == 0 { Vec::new() } else { subscription.take_gazes() };
-            for event in gazes {
-                self.append(&event)?;
-            }
-            if let Next::Ended(_) = next {
-                break;
-            }
+fn settings(arguments: &Arguments, path: &Path) -> Settings {
+    let interval = (0.0 < arguments.pictures_hz).then(|| 1.0 / arguments.pictures_hz);
+    Settings {
+        path: path.to_owned(),
+        rotate_bytes: arguments.rotate_size,
+        rotate_after: arguments.rotate_seconds,
+        picture_interval: interval.map(Duration::from_secs_f64),
+    }
+}
+
+/// Gives each what it records, until the view ends or one of them cannot go on.
+fn follow(
+    subscription: &mut Subscription,
+    until: &Until,
+    mut log: Option<&mut GazeLog>,
+    mut tape: Option<&mut Tape>,
+) -> Result<(), ToolError> {
+    let mut frame = TokenFrameBuf::default();
+    while !until.is_over() {
+        let next = if tape.is_some() {
+            subscription.next_in_order(&mut frame, until.slice())?
+        } else {
+            // The log needs the gaze alone, and each change of it comes as a message.
+            subscription.next_frame(&mut frame, until.slice())?
+        };
+        if let (Some(tape), Some(reader)) = (&mut tape, subscription.reader())
+            && !tape.take(&next, reader, &mut frame)
+        {
+            break;
         }
-        Ok(())
+        if let Some(log) = &mut log {
+            log.take(&next, subscription)?;
+        }
+        if let Next::Ended(_) = next {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A gaze log, which covers one picture size.
+struct GazeLog {
+    path: PathBuf,
+    file: File,
+    segments: u32,
+    /// Frame of the newest entry; 0 before the first.
+    newest: u64,
+    entries: u64,
+}
+
+impl GazeLog {
+    fn create(path: &Path) -> Result<Self, ToolError> {
+        let file = File::create(path).map_err(|source| ToolError::writing(path, source))?;
+        Ok(Self { path: path.to_owned(), file, segments: 0, newest: 0, entries: 0 })
     }
 
-    /// Writes the header. A log is limited to one picture size.
-    fn begin(&mut self, subscription: &Subscription, segments: u32) -> Result<(), ToolError> {
-        if 1 < segments {
+    /// Appends what has come with `next`.
+    fn take(&mut self, next: &Next, subscription: &mut Subscription) -> Result<(), ToolError> {
+        if *next == Next::NewSegment {
+            self.segments += 1;
+            self.begin(subscription)?;
+        }
+        // The header needs the segment, which may arrive after the first gaze event.
+        let gazes = if self.segments == 0 { Vec::new() } else { subscription.take_gazes() };
+        gazes.iter().try_for_each(|event| self.append(event))
+    }
+
+    /// Writes the header.
+    fn begin(&mut self, subscription: &Subscription) -> Result<(), ToolError> {
+        if 1 < self.segments {
             return Err(ToolError::Recording(
                 "the picture changed its size or format, and a log covers one size".to_owned(),
             ));
@@ -99,6 +164,28 @@ impl Recording<'_> {
     fn write(&mut self, line: &str) -> Result<(), ToolError> {
         self.file
             .write_all(format!("{line}\n").as_bytes())
-            .map_err(|source| ToolError::writing(self.path, source))
+            .map_err(|source| ToolError::writing(&self.path, source))
     }
+}
+
+/// Pictures a second, as an argument.
+fn hertz(text: &str) -> Result<f64, String> {
+    let hertz = text.parse().ok().filter(|hertz| (0.0..=1000.0).contains(hertz));
+    hertz.ok_or_else(|| "a number from 0 to 1000".to_owned())
+}
+
+/// A size, as an argument.
+fn bytes(text: &str) -> Result<u64, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err("a size is bytes, or a number with KiB, MiB or GiB".to_owned()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes
+        .filter(|bytes| 0 < *bytes)
+        .ok_or_else(|| "a whole number above 0, such as 512MiB".to_owned())
 }

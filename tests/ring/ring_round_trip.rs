@@ -9,9 +9,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_ring::abi::{CAMERA_FRAME_OFFSET, HEADER_BYTES, LIVE_OFFSET, SlotHeader};
 use foveate_ring::{
-    ChannelFacts, Lapped, PlaneInfo, ReadOutcome, RingError, SegmentSpec, State, TokenFrame,
-    TokenFrameBuf, TokenRecord, Writer,
+    ChannelFacts, FrameHead, Lapped, PlaneInfo, ReadOutcome, RingError, SegmentInfo, SegmentSpec,
+    State, TokenFrame, TokenFrameBuf, TokenRecord, Writer,
 };
 use proptest::prelude::*;
 
@@ -558,4 +559,49 @@ fn planes() -> impl Strategy<Value = Vec<PlaneSpec>> {
             })
             .collect()
     })
+}
+
+/// What a recorder keeps beside the texels is what lies in memory, byte by byte.
+#[test]
+fn the_header_page_and_the_header_of_a_slot_are_the_bytes_in_memory() {
+    let mut writer = Writer::create(&spec(7)).unwrap();
+    let mut reader = reader_of(&writer);
+    let mut read = TokenFrameBuf::default();
+    for number in 1..=12 {
+        publish(&mut writer, number, 5, spec(7).format);
+        reader.read_newest(&mut read).unwrap();
+        let slot_count = reader.header().slot_count;
+        let stride = (reader.header().total_bytes - HEADER_BYTES) / slot_count;
+        let slot = HEADER_BYTES + number as usize % slot_count * stride;
+        let held = &bytes_of(&writer)[slot..slot + size_of::<SlotHeader>()];
+        assert!(bytemuck::bytes_of(&read.head.to_slot(5)) == held, "frame {number}");
+        assert_eq!(FrameHead::from_slot(&read.head.to_slot(5)), read.head);
+    }
+    let mut page = bytes_of(&writer)[..HEADER_BYTES].to_vec();
+    page[LIVE_OFFSET..CAMERA_FRAME_OFFSET].fill(0);
+    assert!(reader.header_page()[..] == page);
+    assert_eq!(&SegmentInfo::from_page(&reader.header_page()).unwrap(), reader.header());
+}
+
+#[test]
+fn a_recreated_segment_differs_in_its_epoch_and_a_new_name_alone() {
+    let reader = reader_of(&Writer::create(&spec(7)).unwrap());
+    for name in [None, Some("again")] {
+        let mut writer = Writer::recreate(&reader.header_page(), name).unwrap();
+        let mut again = reader_of(&writer);
+        let stream = name.unwrap_or("camera").to_owned();
+        assert_ne!(again.header().epoch, reader.header().epoch);
+        assert_eq!(again.header().epoch, writer.epoch());
+        let expected = SegmentInfo { epoch: writer.epoch(), stream, ..reader.header().clone() };
+        assert_eq!(again.header(), &expected);
+        publish(&mut writer, 1, 7, spec(7).format);
+        let mut read = TokenFrameBuf::default();
+        assert_eq!(again.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
+    }
+    let mut broken = reader.header_page();
+    broken[0] = b'x';
+    assert!(matches!(Writer::recreate(&broken, None), Err(RingError::NotASegment { .. })));
+    let long = "x".repeat(64);
+    let refused = Writer::recreate(&reader.header_page(), Some(&long));
+    assert!(matches!(refused, Err(RingError::Spec { field: "stream", .. })));
 }

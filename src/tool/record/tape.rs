@@ -1,0 +1,166 @@
+//! The thread that writes an MCAP file, and the queue to it: the ring is read on, while the disk or a picture takes its time.
+
+use std::io::{self, Write};
+use std::panic;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use crate::ToolError;
+use crate::recording::messages::EventKind;
+use crate::recording::{Recorder, RecordingError, Settings};
+use foveate::client::Next;
+use foveate::messages::ViewName;
+use foveate_ring::{HeaderPage, Reader, SegmentInfo, State, TokenFrameBuf};
+
+/// Most frames in the queue.
+const QUEUED_FRAMES_MAX: usize = 256;
+
+/// Bytes of frames in the queue, if more than two fit.
+const QUEUED_BYTES: usize = 128 << 20;
+
+/// How often the thread looks for what has waited for long enough.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What is to be written.
+enum Work {
+    Segment(Box<HeaderPage>, Box<SegmentInfo>),
+    Frame(Box<TokenFrameBuf>, u64),
+    Event(EventKind, String),
+}
+
+/// A recording that is being made.
+pub(super) struct Tape {
+    /// Until the first segment.
+    recorder: Option<Recorder>,
+    /// From then on.
+    running: Option<(Sender<Work>, JoinHandle<Written>)>,
+    /// State of the view, and its reason.
+    state: Option<(State, String)>,
+    /// Frames that were overwritten before they were read.
+    missed: u64,
+    has_ended: bool,
+}
+
+/// What is left when the thread ends.
+type Written = (Recorder, Result<(), RecordingError>);
+
+impl Tape {
+    pub(super) fn begin(view: &ViewName, settings: Settings) -> Result<Self, RecordingError> {
+        let recorder = Some(Recorder::create(view, settings)?);
+        Ok(Self { recorder, running: None, state: None, missed: 0, has_ended: false })
+    }
+
+    /// Takes what came `next` from `reader`: a frame is moved out of its buffer. False if nothing more can be written.
+    pub(super) fn take(&mut self, next: &Next, reader: &Reader, frame: &mut TokenFrameBuf) -> bool {
+        let is_going_on = match next {
+            Next::NewSegment => self.segment(reader),
+            Next::Frame { missed } => {
+                self.missed += missed;
+                self.send(Work::Frame(Box::new(std::mem::take(frame)), *missed))
+            }
+            Next::Ended(reason) => {
+                self.has_ended = true;
+                self.send(Work::Event(EventKind::Ended, reason.clone()))
+            }
+            Next::TimedOut => true,
+        };
+        is_going_on && self.state(reader)
+    }
+
+    /// Ends the recording, after following the view has ended as `followed` says, and prints its files.
+    pub(super) fn end(
+        self,
+        followed: &Result<(), ToolError>,
+        out: &mut dyn Write,
+    ) -> Result<(), ToolError> {
+        if !self.has_ended {
+            let (kind, reason) = match followed {
+                Ok(()) => (EventKind::Stopped, "by a signal or the time limit".to_owned()),
+                Err(error) => (EventKind::Disconnected, error.to_string()),
+            };
+            self.send(Work::Event(kind, reason));
+        }
+        let (recorder, written) = match (self.running, self.recorder) {
+            (Some((queue, thread)), _) => {
+                drop(queue);
+                thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+            }
+            (None, Some(mut recorder)) => {
+                let finished = recorder.finish();
+                (recorder, finished)
+            }
+            (None, None) => unreachable!("the recorder is here until the thread takes it"),
+        };
+        for file in recorder.finished() {
+            writeln!(out, "{}: {} frames, {} bytes", file.path.display(), file.frames, file.bytes)
+                .map_err(ToolError::Output)?;
+        }
+        if 0 < self.missed {
+            writeln!(
+                io::stderr(),
+                "{} frames are missing: they were overwritten before they could be recorded",
+                self.missed
+            )
+            .map_err(ToolError::Output)?;
+        }
+        Ok(written?)
+    }
+
+    fn segment(&mut self, reader: &Reader) -> bool {
+        let info = reader.header();
+        if let Some(recorder) = self.recorder.take() {
+            let slot_bytes = info.total_bytes / info.slot_count;
+            let capacity = (QUEUED_BYTES / slot_bytes).clamp(2, QUEUED_FRAMES_MAX);
+            let (sender, queue) = bounded(capacity);
+            let thread = thread::spawn(move || write(recorder, &queue));
+            self.running = Some((sender, thread));
+        }
+        self.state = None;
+        self.send(Work::Segment(Box::new(reader.header_page()), Box::new(info.clone())))
+    }
+
+    /// Notes a change of the view's state. That a segment has ended is no end of the view.
+    fn state(&mut self, reader: &Reader) -> bool {
+        let state = reader.state();
+        if self.state.as_ref() == Some(&state) {
+            return true;
+        }
+        let kind = match state.0 {
+            State::Live => EventKind::Live,
+            State::Stalled => EventKind::Stalled,
+            State::Ended => return true,
+        };
+        let reason = state.1.clone();
+        self.state = Some(state);
+        self.send(Work::Event(kind, reason))
+    }
+
+    /// Waits for room in the queue. False if the thread has given up.
+    fn send(&self, work: Work) -> bool {
+        self.running.as_ref().is_none_or(|(queue, _)| queue.send(work).is_ok())
+    }
+}
+
+/// Writes what comes until there is no more, or it fails.
+fn write(mut recorder: Recorder, queue: &Receiver<Work>) -> Written {
+    let mut turn = || match queue.recv_timeout(TICK) {
+        Ok(Work::Segment(page, info)) => {
+            recorder.segment(page, *info);
+            Ok(true)
+        }
+        Ok(Work::Frame(frame, missed)) => recorder.frame(*frame, missed).map(|()| true),
+        Ok(Work::Event(kind, reason)) => recorder.event(kind, &reason).map(|()| true),
+        Err(RecvTimeoutError::Timeout) => recorder.tick().map(|()| true),
+        Err(RecvTimeoutError::Disconnected) => recorder.finish().map(|()| false),
+    };
+    let written = loop {
+        match turn() {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    (recorder, written)
+}

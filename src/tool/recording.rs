@@ -1,0 +1,394 @@
+//! Recordings of a view: MCAP files that hold its token frames as the ring held them, and what others can show of them.
+//! `docs/recording.md` specifies them.
+//!
+//! ```text
+//!  record --> Recorder: messages of a frame -> Part: reserved, compressed, indexed -> run.mcap, run-0001.mcap, ...
+//!  replay <-- Playback: segments and token frames <- the files, in this order
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use foxglove::Encode;
+use prost::Message;
+
+use self::messages::{Event, EventKind, Gaze, Segment, TokenFrame, VERSION};
+use self::part::{Part, Times, WriteError};
+use self::topic::Topic;
+use foveate::messages::ViewName;
+use foveate_core::clock::unix_ns;
+use foveate_core::geometry::fixation::Fixations;
+use foveate_core::rate::RateLimit;
+use foveate_ring::{FrameHead, HeaderPage, RingError, SegmentInfo, TokenFrameBuf};
+
+pub mod messages;
+mod part;
+mod pictures;
+pub mod playback;
+mod topic;
+
+/// A frame has no more messages than there are topics.
+const FRAME_MESSAGES_MAX: u64 = 8;
+
+/// Errors of recordings.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// A file cannot be created.
+    #[error("cannot create {}{}", path.display(), if_exists(source))]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+
+    /// The disk is full.
+    #[error("the disk of {} is full: the recording ends there, after {frames} frames; the file is complete", path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// Its frames.
+        frames: u64,
+        /// The system's error.
+        source: io::Error,
+    },
+
+    /// A file cannot be written.
+    #[error("cannot write {}: it ends with its last whole chunk and has no index; `mcap recover` gives it one", path.display())]
+    Cut {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+
+    /// A picture cannot be encoded.
+    #[error("cannot encode the picture of frame {frame_seq}")]
+    Picture {
+        /// The frame.
+        frame_seq: u64,
+        /// The encoder's error.
+        source: image::ImageError,
+    },
+
+    /// A file cannot be opened.
+    #[error("cannot read {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+
+    /// A file is not MCAP, or damaged.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: mcap::McapError,
+    },
+
+    /// A message is not what it should be.
+    #[error("{} is no recording of a view: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+
+    /// The header of a segment cannot be used.
+    #[error("{} holds a segment that cannot be used", path.display())]
+    Segment {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: RingError,
+    },
+}
+
+impl RecordingError {
+    /// Whether a file to be read does not exist.
+    pub fn is_missing_file(&self) -> bool {
+        matches!(self, Self::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+fn if_exists(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AlreadyExists => ": choose another name, or remove it",
+        _ => "",
+    }
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The first file; the others have numbers before its extension.
+    pub path: PathBuf,
+    /// Most bytes of a file; one with a single frame may have more.
+    pub rotate_bytes: Option<u64>,
+    /// How long a file is written to.
+    pub rotate_after: Option<Duration>,
+    /// From one picture to the next; `None` for none.
+    pub picture_interval: Option<Duration>,
+}
+
+/// A file that is complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Token frames in it.
+    pub frames: u64,
+}
+
+/// Records a view.
+pub struct Recorder {
+    settings: Settings,
+    view: ViewName,
+    part: Part,
+    /// Files so far.
+    count: u32,
+    finished: Vec<Finished>,
+    segment: Option<(Box<HeaderPage>, SegmentInfo)>,
+    /// Whether the file does not have the segment yet.
+    is_segment_due: bool,
+    /// As of the newest frame.
+    fixations: Fixations,
+    pictures: Option<RateLimit>,
+}
+
+impl Recorder {
+    /// Begins a recording of `view`.
+    ///
+    /// # Errors
+    ///
+    /// If the file exists, or cannot be created.
+    pub fn create(view: &ViewName, settings: Settings) -> Result<Self, RecordingError> {
+        Ok(Self {
+            part: created(&settings.path)?,
+            view: view.clone(),
+            count: 1,
+            finished: Vec::new(),
+            segment: None,
+            is_segment_due: false,
+            fixations: Fixations::new(),
+            pictures: settings.picture_interval.map(RateLimit::new),
+            settings,
+        })
+    }
+
+    /// The frames that follow are of the segment with this header.
+    pub fn segment(&mut self, page: Box<HeaderPage>, info: SegmentInfo) {
+        self.segment = Some((page, info));
+        self.is_segment_due = true;
+        self.fixations.clear();
+    }
+
+    /// Records a frame, before which `missed` were lost.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or fails.
+    ///
+    /// # Panics
+    ///
+    /// If no segment came before it.
+    pub fn frame(&mut self, frame: TokenFrameBuf, missed: u64) -> Result<(), RecordingError> {
+        let (page, info) = self.segment.as_ref().expect("frames are of a segment");
+        let (epoch, times) = (info.epoch, times_of(&frame.head));
+        // With the times of its first frame: in the order of time, too, it comes before that.
+        let segment = (Topic::Segment, segment_message(page, epoch));
+        let gaze = (Topic::Gaze, gaze_message(&frame.head));
+        let mut messages = Vec::new();
+        if 0 < missed {
+            let reason = "overwritten before they could be recorded".to_owned();
+            let event = Event { kind: EventKind::Missed.to_string(), reason, epoch, missed };
+            messages.push((Topic::Events, event.encode_to_vec()));
+        }
+        if self.pictures.as_mut().is_some_and(|rate| rate.takes(frame.head.stamp.capture_ns)) {
+            picture_messages(info, &frame, &mut messages)?;
+        }
+        let is_gaze_new = frame.head.fixations != self.fixations;
+        self.fixations.clone_from(&frame.head.fixations);
+        messages.push((Topic::Tokens, token_message(frame, epoch, missed)));
+
+        let of_any = [&segment, &gaze].into_iter().chain(&messages);
+        let has_rotated = self.must_rotate(of_any.map(|(_, data)| data.len() as u64).sum());
+        if has_rotated {
+            self.rotate()?;
+        }
+        let is_segment_due = std::mem::take(&mut self.is_segment_due);
+        if has_rotated || is_segment_due {
+            self.append(segment.0, times, &segment.1)?;
+        }
+        if has_rotated || is_gaze_new {
+            self.append(gaze.0, times, &gaze.1)?;
+        }
+        messages.iter().try_for_each(|(topic, data)| self.append(*topic, times, data))
+    }
+
+    /// Records what has happened.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or fails.
+    pub fn event(&mut self, kind: EventKind, reason: &str) -> Result<(), RecordingError> {
+        let epoch = self.segment.as_ref().map_or(0, |(_, info)| info.epoch);
+        let event = Event { kind: kind.to_string(), reason: reason.to_owned(), epoch, missed: 0 };
+        self.append(Topic::Events, now(), &event.encode_to_vec())
+    }
+
+    /// Writes what has waited for long enough; to be called at least every second.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails.
+    pub fn tick(&mut self) -> Result<(), RecordingError> {
+        self.part.tick().map_err(|error| self.failed(error))
+    }
+
+    /// Ends the last file.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails.
+    pub fn finish(&mut self) -> Result<(), RecordingError> {
+        let (path, frames) = (self.part.path().to_owned(), self.part.frames());
+        match self.part.finish() {
+            Ok(bytes) => {
+                self.finished.push(Finished { path, bytes, frames });
+                Ok(())
+            }
+            Err(source) => {
+                self.part.cut();
+                Err(RecordingError::Cut { path, source })
+            }
+        }
+    }
+
+    /// The files that are complete.
+    pub fn finished(&self) -> &[Finished] {
+        &self.finished
+    }
+
+    /// Whether a frame with `bytes` bytes of messages belongs in another file. A file has at least one frame.
+    fn must_rotate(&self, bytes: u64) -> bool {
+        let Settings { rotate_bytes, rotate_after, .. } = self.settings;
+        let is_large =
+            rotate_bytes.is_some_and(|most| most < self.part.bound(FRAME_MESSAGES_MAX, bytes));
+        let is_old = rotate_after.is_some_and(|limit| limit <= self.part.age());
+        0 < self.part.frames() && (is_large || is_old)
+    }
+
+    /// Goes on in another file, which can be read without the ones before.
+    fn rotate(&mut self) -> Result<(), RecordingError> {
+        let path = numbered(&self.settings.path, self.count);
+        self.finish()?;
+        self.part = created(&path)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn append(&mut self, topic: Topic, times: Times, data: &[u8]) -> Result<(), RecordingError> {
+        self.part.write(&self.view, topic, times, data).map_err(|error| self.failed(error))
+    }
+
+    /// Ends the file as well as is possible.
+    fn failed(&mut self, error: WriteError) -> RecordingError {
+        let (path, frames) = (self.part.path().to_owned(), self.part.frames());
+        match error {
+            WriteError::Full(source) => match self.finish() {
+                Ok(()) => RecordingError::Full { path, frames, source },
+                Err(error) => error,
+            },
+            WriteError::Failed(source) => {
+                self.part.cut();
+                RecordingError::Cut { path, source }
+            }
+        }
+    }
+}
+
+fn created(path: &Path) -> Result<Part, RecordingError> {
+    Part::create(path).map_err(|source| RecordingError::Create { path: path.to_owned(), source })
+}
+
+/// `run.mcap` with the number 1 is `run-0001.mcap`.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{number:04}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+/// Of what is not a frame.
+fn now() -> Times {
+    let now = unix_ns();
+    Times { log: now, publish: now }
+}
+
+/// When a frame was captured, and when it was published.
+fn times_of(head: &FrameHead) -> Times {
+    let log = head.stamp.capture_unix_ns;
+    let latency = head.publish_ns.saturating_sub(head.stamp.capture_ns);
+    Times { log, publish: log.saturating_add(latency) }
+}
+
+fn segment_message(page: &HeaderPage, epoch: u64) -> Vec<u8> {
+    Segment { version: VERSION, epoch, header: page.to_vec() }.encode_to_vec()
+}
+
+fn gaze_message(head: &FrameHead) -> Vec<u8> {
+    let fixations = head.fixations.iter().map(messages::Fixation::from).collect();
+    Gaze { frame_seq: head.stamp.frame_seq, fixations }.encode_to_vec()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "no more tokens than the capacity, a u32")]
+fn token_message(frame: TokenFrameBuf, epoch: u64, missed: u64) -> Vec<u8> {
+    let TokenFrameBuf { head, records, pixels, planes } = frame;
+    let message = TokenFrame {
+        version: VERSION,
+        epoch,
+        missed,
+        header: bytemuck::bytes_of(&head.to_slot(records.len() as u32)).to_vec(),
+        records: bytemuck::cast_slice(&records).to_vec(),
+        planes: std::iter::once(pixels).chain(planes).collect(),
+    };
+    message.encode_to_vec()
+}
+
+/// Adds what others can show of a frame.
+fn picture_messages(
+    info: &SegmentInfo,
+    frame: &TokenFrameBuf,
+    messages: &mut Vec<(Topic, Vec<u8>)>,
+) -> Result<(), RecordingError> {
+    let frame_seq = frame.head.stamp.frame_seq;
+    let image = pictures::image(info, frame)
+        .map_err(|source| RecordingError::Picture { frame_seq, source })?;
+    messages.push((Topic::Image, encoded(&image)));
+    let boxes = pictures::boxes(info, frame)
+        .map_err(|source| RecordingError::Picture { frame_seq, source })?;
+    messages.push((Topic::Boxes, encoded(&boxes)));
+    messages.push((Topic::Annotations, encoded(&pictures::annotations(info, frame))));
+    if let Some(calibration) = pictures::calibration(info, frame) {
+        messages.push((Topic::Calibration, encoded(&calibration)));
+    }
+    Ok(())
+}
+
+fn encoded(message: &impl Encode) -> Vec<u8> {
+    let mut data = Vec::new();
+    message.encode(&mut data).expect("a vector has room");
+    data
+}

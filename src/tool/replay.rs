@@ -1,0 +1,381 @@
+//! `foveate replay`: publishes a recording as the daemon published it, to the same readers.
+//!
+//! ```text
+//!  files --> Playback --> Writer::recreate, publish --> ring --> readers, as of the daemon
+//!                         Server, on the socket    <------------ subscribe, list
+//! ```
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::recording::RecordingError;
+use super::recording::playback::{Playback, Played};
+use super::{SIGNAL_INTERVAL, ToolError, Until};
+use foveate::messages::is_name;
+use foveate_config::ViewConfig;
+use foveate_control::StreamState;
+use foveate_core::backend::{BackendInfo, ChangeSite};
+use foveate_core::clock::{monotonic_ns, unix_ns};
+use foveate_core::frame::{FrameStamp, PixelFormat};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::fixation::Gaze;
+use foveate_core::geometry::plan::TokenPlan;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_daemon::channel::{ViewChannel, ViewUpdate};
+use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
+use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_daemon::stream::REPLACED;
+use foveate_ring::abi::MAX_PLANE_COUNT;
+use foveate_ring::{
+    FrameHead, HeaderPage, SegmentInfo, State, TokenFrame, TokenFrameBuf, Waker, Writer,
+};
+
+/// How long readers that do not sleep on the ring are waited for: those that poll, those that have stopped.
+const READER_PATIENCE: Duration = Duration::from_millis(250);
+
+/// From one look at the readers to the next.
+const LOOK_INTERVAL: Duration = Duration::from_micros(200);
+
+/// Why a recording ends that says of no other reason.
+const OVER: &str = "the recording is over";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The files of one recording, in their order
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Name of the stream [default: as recorded]
+    #[arg(long, value_name = "NAME")]
+    stream: Option<String>,
+    /// Pace, as a multiple of the recorded one, 0.01 to 100
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    speed: f64,
+    /// As fast as readers that wait in the ring take the frames
+    #[arg(long, conflicts_with = "speed")]
+    fast: bool,
+    /// Begin at once [default: once there is a reader]
+    #[arg(long)]
+    at_once: bool,
+    /// Move all times of a frame, so that its age is as it was
+    #[arg(long)]
+    now: bool,
+    /// Begin again after the end, in a new segment, until a signal
+    #[arg(long = "loop")]
+    repeat: bool,
+}
+
+/// Serves the recording, and returns at its end or at a signal.
+pub(super) fn run(
+    arguments: &Arguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    if let Some(name) = arguments.stream.as_ref().filter(|name| !is_name(name)) {
+        return Err(ToolError::Usage(format!(
+            "--stream {name:?} is no name: 1 to 63 of a-z, 0-9, `_` and `-`"
+        )));
+    }
+    let until = Until::new(None)?;
+    let (mut frames, mut missed, mut reason) = (0, 0, OVER.to_owned());
+    let mut stage: Option<Stage> = None;
+    let mut pace = Pace::new(arguments);
+    let mut playback = Playback::new(arguments.files.clone());
+    while !until.is_over() {
+        let Some(played) = playback.advance()? else {
+            if !arguments.repeat || frames == 0 {
+                break;
+            }
+            playback = Playback::new(arguments.files.clone());
+            continue;
+        };
+        match (played, &mut stage) {
+            (Played::Segment(page, info), Some(stage)) => {
+                stage.enter(&page, *info)?;
+                pace.forget();
+            }
+            (Played::Segment(page, info), None) => {
+                let opened = Stage::open(arguments, socket, &page, *info)?;
+                if !arguments.at_once {
+                    opened.await_first_reader(&until);
+                }
+                stage = Some(opened);
+            }
+            (Played::Frame { mut frame, published_unix_ns, missed: before }, Some(stage)) => {
+                pace.wait(stage, published_unix_ns, &until);
+                if until.is_over() {
+                    break;
+                }
+                if arguments.now {
+                    move_to_now(&mut frame.head, published_unix_ns);
+                }
+                stage.publish(&frame);
+                (frames, missed) = (frames + 1, missed + before);
+            }
+            (Played::State(State::Ended, why), _) => reason = why,
+            (Played::State(state, why), Some(stage)) => stage.set_state(state, &why),
+            (Played::CutShort(path), _) => {
+                tracing::warn!(path = %path.display(), "the file ends in the middle of a chunk");
+            }
+            // Playback gives no frame before its segment.
+            (Played::Frame { .. } | Played::State(..), None) => {}
+        }
+    }
+    let Some(stage) = stage else {
+        let (path, what) = (arguments.files[0].clone(), "it holds no segment".to_owned());
+        return Err(RecordingError::Malformed { path, what }.into());
+    };
+    stage.end(&reason, &until);
+    let of = if missed == 0 { String::new() } else { format!(", {missed} were not recorded") };
+    writeln!(out, "{frames} frames{of}").map_err(ToolError::Output)
+}
+
+/// The pace of publishing.
+struct Pace {
+    /// As a multiple of the recorded one; `None` for the readers'.
+    speed: Option<f64>,
+    /// When a frame was published, and when it had been; the others follow from it.
+    began: Option<(Instant, u64)>,
+    /// Frames since all readers had read everything.
+    ahead: usize,
+}
+
+impl Pace {
+    fn new(arguments: &Arguments) -> Self {
+        Self { speed: (!arguments.fast).then_some(arguments.speed), began: None, ahead: 0 }
+    }
+
+    /// Begins anew with the next frame.
+    fn forget(&mut self) {
+        (self.began, self.ahead) = (None, 0);
+    }
+
+    /// Waits until the frame that was published at `unix_ns` is due.
+    fn wait(&mut self, stage: &Stage, unix_ns: u64, until: &Until) {
+        let Some(speed) = self.speed else {
+            // Of the slots, one is being written, and one may be read.
+            if self.ahead + 2 < stage.slot_count {
+                self.ahead += 1;
+            } else {
+                stage.await_readers(READER_PATIENCE, until);
+                self.ahead = 1;
+            }
+            return;
+        };
+        let (began, began_unix_ns) = *self.began.get_or_insert((Instant::now(), unix_ns));
+        let Some(passed_ns) = unix_ns.checked_sub(began_unix_ns) else {
+            // The clock was set back.
+            self.began = Some((Instant::now(), unix_ns));
+            return;
+        };
+        let passed = Duration::from_nanos(passed_ns).div_f64(speed);
+        while !until.is_over() {
+            let left = passed.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(SIGNAL_INTERVAL));
+        }
+    }
+}
+
+/// What serves the recording.
+struct Stage {
+    port: StreamPort,
+    channel: ViewChannel,
+    /// The name, if it is not the recorded one.
+    stream: Option<String>,
+    writer: Writer,
+    waker: Waker,
+    slot_count: usize,
+    shape: PyramidShape,
+    /// Versions of the tokens of any frame: all are written anew.
+    versions: Vec<u64>,
+    plan: TokenPlan,
+    server: Server,
+}
+
+impl Stage {
+    fn open(
+        arguments: &Arguments,
+        socket: &Path,
+        page: &HeaderPage,
+        info: SegmentInfo,
+    ) -> Result<Self, ToolError> {
+        let name = arguments.stream.clone().unwrap_or_else(|| info.stream.clone());
+        if !is_name(&name) || !is_name(&info.view) {
+            return Err(ToolError::Usage(format!(
+                "the recording is of {name:?}/{:?}, which are no names",
+                info.view
+            )));
+        }
+        let directory = Directory::new().map_err(ToolError::Output)?;
+        let mut port = directory.add_stream(StreamSpec {
+            name,
+            source: format!("the recording {}", arguments.files[0].display()),
+            views: vec![view_config(&info, &arguments.files[0])],
+        });
+        let server =
+            Server::bind(socket, Arc::clone(&directory), Access::default(), Limits::default())?;
+        let channel = port.views[0].take_channel();
+        let writer = Writer::recreate(page, arguments.stream.as_deref())?;
+        let waker = Waker::new(&writer, channel.subscribers())?;
+        let mut stage = Self {
+            port,
+            channel,
+            stream: arguments.stream.clone(),
+            writer,
+            waker,
+            slot_count: info.slot_count,
+            shape: PyramidShape::new(info.extent),
+            versions: Vec::new(),
+            plan: TokenPlan { patch_side: info.format.patch_side, tokens: Vec::new() },
+            server,
+        };
+        stage.show(info)?;
+        Ok(stage)
+    }
+
+    /// Goes on in another segment.
+    fn enter(&mut self, page: &HeaderPage, info: SegmentInfo) -> Result<(), ToolError> {
+        let writer = Writer::recreate(page, self.stream.as_deref())?;
+        self.writer.set_state(State::Ended, REPLACED);
+        self.waker.wake();
+        self.waker.replace_segment(&writer);
+        self.writer = writer;
+        self.show(info)
+    }
+
+    /// Gives subscribers the segment.
+    fn show(&mut self, info: SegmentInfo) -> Result<(), ToolError> {
+        self.slot_count = info.slot_count;
+        self.shape = PyramidShape::new(info.extent);
+        self.versions = vec![0; info.capacity];
+        self.port.update(|status| {
+            status.state = StreamState::Live;
+            status.format = PixelFormat::from_name(&info.pixel_format);
+            status.extent = Some(info.extent);
+            status.backend = Some(BackendInfo {
+                kind: info.backend,
+                device: info.device,
+                reason: "recorded".to_owned(),
+                change_on: ChangeSite::Cpu,
+            });
+        });
+        self.port.views[0].set_segment(self.writer.reader_fd()?, self.writer.epoch());
+        Ok(())
+    }
+
+    fn publish(&mut self, frame: &TokenFrameBuf) {
+        let head = &frame.head;
+        let gaze = Gaze { fixations: head.fixations.clone(), relevance: None };
+        self.channel.update(&ViewUpdate {
+            frame_seq: head.stamp.frame_seq,
+            shape: self.shape,
+            gaze: &gaze,
+            plan: &self.plan,
+            plan_since: head.stamp.frame_seq,
+            is_settled: true,
+        });
+        let mut planes = [&[][..]; MAX_PLANE_COUNT];
+        for (target, plane) in
+            planes.iter_mut().zip([&frame.pixels].into_iter().chain(&frame.planes))
+        {
+            *target = plane;
+        }
+        self.writer.publish(&TokenFrame {
+            stamp: head.stamp,
+            fixations: &head.fixations,
+            relevance_frame: head.relevance_frame,
+            asked_ns: head.asked_ns,
+            sample_bound: head.sample_bound,
+            rgb_bound: head.rgb_bound,
+            dirty_tiles: head.dirty_tiles,
+            tile_count: head.tile_count,
+            records: &frame.records,
+            channels_frame: head.channels_frame,
+            planes,
+            versions: &self.versions[..frame.records.len()],
+            whole_version: 0,
+        });
+        self.channel.counters().frames_published.add(1);
+        self.channel.counters().tokens_published.add(frame.records.len() as u64);
+        self.waker.wake();
+    }
+
+    fn set_state(&mut self, state: State, reason: &str) {
+        self.writer.set_state(state, reason);
+        self.waker.wake();
+        self.port.update(|status| {
+            status.state = match state {
+                State::Live => StreamState::Live,
+                State::Stalled => StreamState::Stalled,
+                State::Ended => StreamState::Ended,
+            };
+            reason.clone_into(&mut status.reason);
+        });
+    }
+
+    /// Waits for a subscriber, and until it reads.
+    fn await_first_reader(&self, until: &Until) {
+        while !until.is_over() && self.channel.counters().subscribers.get() == 0 {
+            thread::sleep(LOOK_INTERVAL);
+        }
+        self.await_readers(READER_PATIENCE, until);
+    }
+
+    /// Waits until every subscriber has read everything; no longer than `patience` if there are some of which that is not seen.
+    fn await_readers(&self, patience: Duration, until: &Until) {
+        let began = Instant::now();
+        while !until.is_over() && began.elapsed() < patience {
+            let subscribers = self.channel.counters().subscribers.get();
+            if subscribers <= self.waker.waiting() as u64 {
+                break;
+            }
+            thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    /// Informs readers that there is no more.
+    fn end(mut self, reason: &str, until: &Until) {
+        self.await_readers(READER_PATIENCE, until);
+        self.writer.set_state(State::Ended, reason);
+        self.waker.wake();
+        self.port.ended(reason);
+        self.server.stop();
+    }
+}
+
+/// What listings say of the view.
+fn view_config(info: &SegmentInfo, file: &Path) -> ViewConfig {
+    // Of layouts whose parameters cannot be guessed, listings say that they are foveal; the segment says what they are.
+    let config = ViewConfig::parse(&format!("layout = '{}'", info.layout)).unwrap_or_default();
+    let mut gaze = config.gaze.clone();
+    // Clients that want to steer are told why they cannot.
+    gaze.policy = Policy::Replay { log: file.to_owned() };
+    ViewConfig {
+        name: info.view.clone(),
+        format: info.format,
+        budget: u32::try_from(info.capacity).unwrap_or(u32::MAX),
+        gaze,
+        ..config
+    }
+}
+
+/// Moves the times of a frame by as much as its publication.
+fn move_to_now(head: &mut FrameHead, published_unix_ns: u64) {
+    let by = monotonic_ns().wrapping_sub(head.publish_ns);
+    let moved = |ns: u64| if ns == 0 { 0 } else { ns.wrapping_add(by) };
+    let FrameStamp { capture_ns, arrival_ns, capture_unix_ns, .. } = &mut head.stamp;
+    (*capture_ns, *arrival_ns) = (moved(*capture_ns), moved(*arrival_ns));
+    *capture_unix_ns = capture_unix_ns.wrapping_add(unix_ns().wrapping_sub(published_unix_ns));
+    head.asked_ns = moved(head.asked_ns);
+}
+
+/// A pace, as an argument.
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (0.01..=100.0).contains(factor));
+    factor.ok_or_else(|| "a number from 0.01 to 100".to_owned())
+}

@@ -1,0 +1,475 @@
+//! What `foveate record` writes of a real daemon, and what `foveate replay` publishes of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use foveate::client::Next;
+use foveate_control::ClientExt as _;
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_ring::{HeaderPage, SegmentInfo, TokenFrameBuf};
+use foveate_tool::recording::messages::{Event, Gaze, descriptors};
+use foveate_tool::recording::playback::{Playback, Played};
+use mcap::Summary;
+use prost::Message;
+use rustix::process::Signal;
+
+use crate::daemon::{Daemon, Feed, Follower, Place, Process};
+use crate::film::{Film, raw_bytes};
+use crate::left_out::is_left_out;
+use crate::scene::{bt601, fed, random_film, stream, view};
+use crate::wait::until;
+
+const EXTENT: Extent = Extent::new(160, 120);
+
+/// Of the header of a segment: what differs when it is published again.
+const EPOCH: std::ops::Range<usize> = 64..72;
+
+#[test]
+fn a_recording_holds_what_the_ring_held_byte_by_byte() {
+    let mut stage = Stage::open(64);
+    let (path, recorder) = stage.recorder(&["--pictures-hz", "1000"]);
+    stage.publish(20);
+    let page = stage.page();
+    let frames = stage.end();
+    let outcome = recorder.finish();
+    outcome.assert_clean_exit(0);
+    assert!(outcome.stdout.contains(": 21 frames, "), "{}", outcome.stdout);
+    assert!(!outcome.stderr.contains("missing"), "{}", outcome.stderr);
+
+    let held = Held::of([path.clone()]);
+    assert_eq!(held.segments.len(), 1);
+    assert!(*held.segments[0].0 == page, "the header of the segment");
+    assert_same(&held.frames, &frames);
+    assert!(!held.is_cut_short);
+
+    let bytes = fs::read(&path).unwrap();
+    let summary = Summary::read(&bytes).unwrap().unwrap();
+    assert!(!summary.chunk_indexes.is_empty());
+    assert!(summary.chunk_indexes.iter().all(|chunk| chunk.compression == "zstd"));
+    let counts = &summary.stats.as_ref().unwrap().channel_message_counts;
+    let counts: BTreeMap<_, _> = summary
+        .channels
+        .values()
+        .map(|channel| {
+            let schema = channel.schema.as_ref().unwrap();
+            assert_eq!(
+                (&channel.message_encoding[..], &schema.encoding[..]),
+                ("protobuf", "protobuf")
+            );
+            ((channel.topic.as_str(), schema.name.as_str()), counts[&channel.id])
+        })
+        .collect();
+    for (topic, count) in [
+        (("/camera/main/segment", "foveate.Segment"), 1),
+        (("/camera/main/tokens", "foveate.TokenFrame"), 21),
+        // The fixation stays.
+        (("/camera/main/gaze", "foveate.Gaze"), 1),
+    ] {
+        assert_eq!(counts[&topic], count, "{topic:?} in {counts:?}");
+    }
+    let images = counts[&("/camera/main/image", "foxglove.CompressedImage")];
+    assert!((1..=21).contains(&images), "{images}");
+    assert_eq!(counts[&("/camera/main/boxes", "foxglove.CompressedImage")], images);
+    assert_eq!(counts[&("/camera/main/annotations", "foxglove.ImageAnnotations")], images);
+    let events = messages::<Event>(&bytes, "/camera/main/events");
+    let kinds: Vec<_> = events.iter().map(|(_, event)| event.kind.as_str()).collect();
+    assert_eq!(kinds[0], "live", "{kinds:?}");
+    let (_, last) = events.last().unwrap();
+    assert_eq!((&last.kind[..], &last.reason[..]), ("ended", "end of file"));
+    let gazes = messages::<Gaze>(&bytes, "/camera/main/gaze");
+    assert_eq!(gazes[0].1.frame_seq, frames[0].head.stamp.frame_seq);
+    assert_eq!((gazes[0].1.fixations[0].x, gazes[0].1.fixations[0].y), (80.0, 60.0));
+    let times: Vec<_> = frames.iter().map(|frame| frame.head.stamp.capture_unix_ns).collect();
+    let tokens = messages::<()>(&bytes, "/camera/main/tokens");
+    assert!(tokens.iter().map(|(time, ())| *time).eq(times), "the log times are those of capture");
+}
+
+#[test]
+fn each_file_of_a_rotated_recording_is_whole_and_none_is_larger_than_asked() {
+    const LIMIT: u64 = 512 << 10;
+    let mut stage = Stage::open(64);
+    let (path, recorder) = stage.recorder(&["--rotate-size", "512KiB"]);
+    stage.publish(60);
+    let frames = stage.end();
+    recorder.finish().assert_clean_exit(0);
+
+    let paths = files(&path);
+    assert!(3 <= paths.len(), "{paths:?}");
+    for path in &paths {
+        let bytes = fs::read(path).unwrap();
+        assert!(bytes.len() as u64 <= LIMIT, "{}: {} bytes", path.display(), bytes.len());
+        assert!(Summary::read(&bytes).unwrap().unwrap().stats.is_some());
+        // By itself.
+        let held = Held::of([path.clone()]);
+        assert!(!held.frames.is_empty() && !held.is_cut_short);
+        assert_eq!(held.segments.len(), 1);
+        assert_eq!(messages::<Gaze>(&bytes, "/camera/main/gaze").len(), 1);
+    }
+    let held = Held::of(paths);
+    assert_eq!(held.segments.len(), 1, "it is one segment");
+    assert_same(&held.frames, &frames);
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_with_a_whole_file_and_says_so() {
+    if is_left_out("FOVEATE_WITHOUT_SYSTEMD") {
+        return;
+    }
+    let mut stage = Stage::open(64);
+    let copy = stage.place.path("copy.mcap");
+    let disk = stage.place.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=1m none {disk} || exit 99\n\
+         {foveate} --socket {socket} record camera/main --mcap {disk}/run.mcap\n\
+         code=$?\n\
+         cp {disk}/run.mcap {copy}\n\
+         exit $code",
+        foveate = env!("CARGO_BIN_EXE_foveate"),
+        socket = stage.place.socket().display(),
+        disk = disk.display(),
+        copy = copy.display(),
+    );
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script]);
+    let recorder = Process::start(command, &[]);
+    stage.await_clients(2);
+    // Random texels: it takes some hundred frames.
+    until("the disk is full", || {
+        stage.publish(1);
+        recorder.stderr.so_far().contains("the disk of")
+    });
+    let outcome = recorder.finish();
+    outcome.assert_clean_exit(1);
+    assert!(outcome.stderr.contains("the file is complete"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("No space left on device"), "{}", outcome.stderr);
+
+    let bytes = fs::read(&copy).unwrap();
+    assert!((1 << 19) < bytes.len(), "{} bytes of the disk were used", bytes.len());
+    let summary = Summary::read(&bytes).unwrap().unwrap();
+    assert!(summary.stats.unwrap().message_count != 0);
+    let held = Held::of([copy]);
+    assert!(!held.is_cut_short);
+    assert!(10 < held.frames.len(), "{} frames", held.frames.len());
+    assert_published(&held.frames, &stage.frames);
+}
+
+#[test]
+fn what_a_killed_recorder_had_written_can_be_read() {
+    let mut stage = Stage::open(64);
+    let (path, recorder) = stage.recorder(&[]);
+    until("more chunks are written", || {
+        stage.publish(1);
+        (1 << 20) < fs::metadata(&path).unwrap().len()
+    });
+    recorder.signal(Signal::KILL);
+    assert_eq!(recorder.finish().signal, Some(9));
+    assert!(Summary::read(&fs::read(&path).unwrap()).is_err(), "it has no index");
+
+    let whole = Held::of([path.clone()]);
+    assert!(whole.is_cut_short && !whole.frames.is_empty());
+    assert_published(&whole.frames, &stage.frames);
+    // As if the last chunk had been written in part.
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 20_000]).unwrap();
+    let torn = Held::of([path]);
+    assert!(torn.is_cut_short && !torn.frames.is_empty());
+    assert!(torn.frames.len() < whole.frames.len());
+    assert_published(&torn.frames, &stage.frames);
+}
+
+#[test]
+fn frames_that_a_recorder_misses_are_counted() {
+    let mut stage = Stage::open(8);
+    let (path, recorder) = stage.recorder(&["--pictures-hz", "0"]);
+    recorder.signal(Signal::STOP);
+    // Twice as many as the ring has slots.
+    stage.publish(16);
+    recorder.signal(Signal::CONT);
+    stage.publish(1);
+    stage.end();
+    let outcome = recorder.finish();
+    outcome.assert_clean_exit(0);
+
+    let held = Held::of([path.clone()]);
+    let numbers: Vec<_> = held.frames.iter().map(|frame| frame.head.stamp.frame_seq).collect();
+    let gaps = numbers.windows(2).map(|pair| pair[1] - pair[0] - 1).sum::<u64>();
+    assert!(0 < gaps, "{numbers:?}");
+    assert_eq!(held.missed, gaps);
+    let events = messages::<Event>(&fs::read(&path).unwrap(), "/camera/main/events");
+    assert_eq!(events.iter().map(|(_, event)| event.missed).sum::<u64>(), gaps);
+    let told = format!("{gaps} frames are missing");
+    assert!(outcome.stderr.contains(&told), "{told} is not in {}", outcome.stderr);
+}
+
+#[test]
+fn readers_of_a_replay_get_what_was_recorded() {
+    // Fewer than there are frames: replayed as fast as they are taken, they must not lap their reader.
+    let mut stage = Stage::open(32);
+    let (path, recorder) = stage.recorder(&["--rotate-size", "700KiB"]);
+    stage.publish(60);
+    let page = stage.page();
+    stage.end();
+    recorder.finish().assert_clean_exit(0);
+    let paths = files(&path);
+    // As recorded: a busy machine may have lapped the recorder.
+    let frames = Held::of(paths.clone()).frames;
+    assert!(2 <= paths.len() && 32 < frames.len(), "{} frames in {paths:?}", frames.len());
+
+    let place = Place::new();
+    let paths: Vec<_> = paths.iter().map(|path| path.to_str().unwrap()).collect();
+    for pace in [&["--fast"][..], &["--speed", "2"]] {
+        let arguments = [&["replay"], &paths[..], pace].concat();
+        let replay = place.foveate(&arguments);
+        until("it serves", || place.socket().exists());
+        let client = || foveate::client::Client::connect(&place.socket());
+        until("it answers", || client().is_ok());
+        let name = "camera/main".parse().unwrap();
+        let subscription = client().unwrap().subscribe(&name, false).unwrap();
+        let mut follower = Follower { subscription, frame: TokenFrameBuf::default() };
+        let mut replayed = Vec::new();
+        let reason = loop {
+            match follower.next() {
+                Next::Frame { missed } => {
+                    assert_eq!(missed, 0, "{pace:?}");
+                    if pace == ["--fast"] {
+                        // A reader that takes its time.
+                        thread::sleep(Duration::from_millis(5));
+                    }
+                    replayed.push(follower.frame.clone());
+                }
+                Next::NewSegment => {
+                    let again = follower.subscription.reader().unwrap().header_page();
+                    assert!(again[..EPOCH.start] == page[..EPOCH.start]);
+                    assert!(again[EPOCH] != page[EPOCH]);
+                    assert!(again[EPOCH.end..] == page[EPOCH.end..]);
+                }
+                Next::Ended(reason) => break reason,
+                Next::TimedOut => panic!("the replay stands still"),
+            }
+        };
+        assert_eq!(reason, "end of file");
+        for (replayed, recorded) in replayed.iter_mut().zip(&frames) {
+            // When it was published is new, and where in the ring.
+            assert!(recorded.head.publish_ns < replayed.head.publish_ns);
+            replayed.head.publish_ns = recorded.head.publish_ns;
+            replayed.head.ring_sequence = recorded.head.ring_sequence;
+        }
+        assert_same(&replayed, &frames);
+        replay.finish().assert_clean_exit(0);
+    }
+}
+
+#[test]
+fn a_replayed_view_is_listed_and_refuses_to_be_steered() {
+    let mut stage = Stage::open(64);
+    let (path, recorder) = stage.recorder(&[]);
+    stage.publish(3);
+    stage.end();
+    recorder.finish().assert_clean_exit(0);
+
+    let place = Place::new();
+    let replay = place.foveate(&["replay", path.to_str().unwrap(), "--stream", "again"]);
+    until("it serves", || place.socket().exists());
+    let mut client = foveate::client::Client::connect(&place.socket()).unwrap();
+    let listing = client.list().unwrap();
+    assert_eq!(listing[0].name, "again");
+    assert_eq!(listing[0].views[0].name.to_string(), "again/main");
+    let look = place.foveate(&["look", "again/main", "10", "10"]).finish();
+    look.assert_clean_exit(69);
+    assert!(look.message().contains("replay"), "{}", look.message());
+    replay.signal(Signal::TERM);
+    replay.finish().assert_clean_exit(0);
+}
+
+#[test]
+fn a_recording_that_exists_is_not_overwritten() {
+    let stage = Stage::open(8);
+    let path = stage.place.write("run.mcap", b"precious");
+    let outcome =
+        stage.place.foveate(&["record", "camera/main", "--mcap", path.to_str().unwrap()]).finish();
+    outcome.assert_clean_exit(1);
+    assert!(outcome.stderr.contains("choose another name"), "{}", outcome.stderr);
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn files_that_are_no_recording_are_refused() {
+    let place = Place::new();
+    let text = place.write("text.mcap", b"This is no recording.");
+    let short = place.write("short.mcap", b"hello");
+    for (path, code, part) in [
+        (text, 1, "cannot read"),
+        (short, 1, "is no recording of a view"),
+        (place.path("none.mcap"), 69, "cannot read"),
+    ] {
+        let outcome = place.foveate(&["replay", path.to_str().unwrap()]).finish();
+        outcome.assert_clean_exit(code);
+        assert!(outcome.message().contains(part), "{}", outcome.message());
+    }
+}
+
+/// The definitions of `docs/recording.md` are what a file says of its messages.
+#[test]
+fn the_documented_messages_are_those_of_the_files() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recording.md");
+    let document = fs::read_to_string(document).unwrap();
+    let block = document.split("```proto\n").nth(1).unwrap().split("```").next().unwrap();
+    let documented: Vec<String> = block
+        .lines()
+        .map(|line| line.split("//").next().unwrap().trim())
+        .filter(|line| line.starts_with("message ") || line.ends_with(';'))
+        .filter(|line| !line.starts_with("syntax") && !line.starts_with("package"))
+        .map(|line| line.trim_end_matches([' ', '{', ';']).to_owned())
+        .collect();
+    let mut described = Vec::new();
+    for message in &descriptors().file[0].message_type {
+        described.push(format!("message {}", message.name()));
+        for field in &message.field {
+            let label = if format!("{:?}", field.label()) == "Repeated" { "repeated " } else { "" };
+            let kind = match field.type_name() {
+                "" => format!("{:?}", field.r#type()).to_lowercase(),
+                name => name.rsplit('.').next().unwrap().to_owned(),
+            };
+            described.push(format!("{label}{kind} {} = {}", field.name(), field.number()));
+        }
+    }
+    assert_eq!(documented, described);
+}
+
+/// A daemon with one view of a random film, whose frames a test sends; the first is there from the beginning.
+struct Stage {
+    daemon: Option<Daemon<'static>>,
+    follower: Follower,
+    feed: Option<Feed>,
+    film: Film,
+    /// All that were published.
+    frames: Vec<TokenFrameBuf>,
+    place: &'static Place,
+}
+
+impl Stage {
+    /// With a ring of that many slots.
+    fn open(slots: u32) -> Self {
+        // Until the process ends, so that the daemon may borrow it.
+        let place: &'static Place = Box::leak(Box::new(Place::new()));
+        let film = random_film(PixelFormat::Nv12, EXTENT, bt601(), 12);
+        let feed = Feed::open(&place.path("camera"));
+        let main = view("main", &format!("budget = 40\nslots = {slots}"));
+        let settings = format!("backend = 'cpu'\n{main}");
+        let daemon = place.daemon(&stream("camera", &fed(place, "camera", &film), &settings));
+        let follower = daemon.subscribe("camera/main");
+        let (daemon, feed) = (Some(daemon), Some(feed));
+        let mut stage = Self { daemon, follower, feed, film, frames: Vec::new(), place };
+        stage.publish(1);
+        stage
+    }
+
+    /// Starts a recorder, and returns the file and the process once the file has the first frame.
+    fn recorder(&self, arguments: &[&str]) -> (PathBuf, Process) {
+        let path = self.place.path("run.mcap");
+        let record = ["record", "camera/main", "--mcap", path.to_str().unwrap()];
+        let recorder = self.place.foveate(&[&record, arguments].concat());
+        until("the first chunk is written", || {
+            fs::metadata(&path).is_ok_and(|file| 4096 < file.len())
+        });
+        (path, recorder)
+    }
+
+    /// Returns once so many have connected.
+    fn await_clients(&self, count: u64) {
+        let mut client = self.daemon.as_ref().unwrap().client();
+        until("it is heard", || {
+            // The one that asks counts, too.
+            count < client.listing().unwrap().server.unwrap().counts.clients
+        });
+    }
+
+    /// Publishes frames.
+    fn publish(&mut self, count: u64) {
+        for _ in 0..count {
+            let frame_seq = self.frames.len() as u64 + 1;
+            self.feed.as_mut().unwrap().send(&raw_bytes(self.film.frame(frame_seq)));
+            self.follower.next_frame();
+            assert_eq!(self.follower.frame.head.stamp.frame_seq, frame_seq);
+            self.frames.push(self.follower.frame.clone());
+        }
+    }
+
+    /// The header of the segment.
+    fn page(&self) -> HeaderPage {
+        self.follower.subscription.reader().unwrap().header_page()
+    }
+
+    /// No frame comes any more; returns all.
+    fn end(&mut self) -> Vec<TokenFrameBuf> {
+        self.feed = None;
+        assert_eq!(self.follower.end(), "end of file");
+        self.daemon.take().unwrap().process.finish().assert_clean_exit(0);
+        std::mem::take(&mut self.frames)
+    }
+}
+
+/// The files of the recording that begins with `path`.
+fn files(path: &Path) -> Vec<PathBuf> {
+    let numbered = |number: u32| path.with_file_name(format!("run-{number:04}.mcap"));
+    let others = (1..).map(numbered).take_while(|path| path.exists());
+    [path.to_owned()].into_iter().chain(others).collect()
+}
+
+/// What files hold.
+#[derive(Default)]
+struct Held {
+    segments: Vec<(Box<HeaderPage>, SegmentInfo)>,
+    frames: Vec<TokenFrameBuf>,
+    missed: u64,
+    is_cut_short: bool,
+}
+
+impl Held {
+    fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let (mut held, mut playback) = (Self::default(), Playback::new(files));
+        while let Some(played) = playback.advance().unwrap() {
+            match played {
+                Played::Segment(page, info) => held.segments.push((page, *info)),
+                Played::Frame { frame, missed, .. } => {
+                    held.frames.push(*frame);
+                    held.missed += missed;
+                }
+                Played::State(..) => {}
+                Played::CutShort(_) => held.is_cut_short = true,
+            }
+        }
+        held
+    }
+}
+
+/// The messages of a topic with their log times, as any reader of MCAP gets them.
+fn messages<T: Message + Default>(file: &[u8], topic: &str) -> Vec<(u64, T)> {
+    let stream = mcap::MessageStream::new(file).unwrap().map(Result::unwrap);
+    let of_topic = stream.filter(|message| message.channel.topic == topic);
+    of_topic.map(|message| (message.log_time, T::decode(&message.data[..]).unwrap())).collect()
+}
+
+/// Each is the same as the one that was published under its number.
+fn assert_published(held: &[TokenFrameBuf], published: &[TokenFrameBuf]) {
+    let index = |frame: &TokenFrameBuf| usize::try_from(frame.head.stamp.frame_seq - 1).unwrap();
+    let of_held: Vec<_> = held.iter().map(|frame| published[index(frame)].clone()).collect();
+    assert_same(held, &of_held);
+}
+
+/// Byte by byte.
+fn assert_same(held: &[TokenFrameBuf], published: &[TokenFrameBuf]) {
+    assert_eq!(held.len(), published.len());
+    for (held, published) in held.iter().zip(published) {
+        let frame_seq = published.head.stamp.frame_seq;
+        assert_eq!(held.head, published.head, "frame {frame_seq}");
+        assert_eq!(held.records, published.records, "frame {frame_seq}");
+        assert!(held.pixels == published.pixels, "frame {frame_seq}");
+        assert!(held.planes == published.planes, "frame {frame_seq}");
+    }
+}
