@@ -120,7 +120,7 @@ ensure_source() {
 }
 
 build() {
-    # Without what the demo does not need: the live page, and decoders of pictures.
+    # Without what the demo does not need: the live page, recordings, and decoders of pictures.
     build_release "$root" --no-default-features --features gst,vulkan || fail 'the build failed; see above'
     bin=${CARGO_TARGET_DIR:-$root/target}/release
 }

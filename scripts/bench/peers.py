@@ -31,6 +31,7 @@ PAUSE_S = 0.1
 BASE = ("Foveate CPU", "incremental")
 # Narrower vector instructions that are measured too, where the processor has wider ones.
 NARROWER = ["avx2", "sse2"]
+STAGES_CAPTION = "Medians in microseconds of one run each, on the CPU, and rates of two streams of bytes each:"
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Contestant:
 
 
 def cases(arguments):
-    sizes = ["1920x1080"] if arguments.quick else SIZES
+    sizes = SIZES[1:] if arguments.quick else SIZES
     shares = [0, 0.1, 1] if arguments.quick else SHARES
     found = []
     for size in sizes:
@@ -272,7 +273,13 @@ def figures(case, contestants):
 
 
 def markdown(document):
-    return "\n\n".join([caption(document), table(document), tiers(document), against_opencv(document), stages(document)])
+    return "\n\n".join([caption(document), table(document), tiers(document)])
+
+
+def instructions_markdown(document):
+    """What the instructions, the size of the frame and the number of views make of the CPU's time."""
+    said = f"{document['date']}, {document['processor']}; median of {document['rounds']} rounds."
+    return "\n\n".join([said, against_opencv(document), STAGES_CAPTION, stages(document)])
 
 
 def caption(document):
@@ -351,9 +358,8 @@ def stages(document):
 
 def measured_stages(arguments):
     """One run for each size, share and set of instructions, and for more views of one stream."""
-    sizes = ["1920x1080"] if arguments.quick else ["1920x1080", "3840x2160"]
     limits = [[], *[["--instructions", name] for name in narrower(arguments.foveate)]]
-    runs = [[size, share, *limit] for size in sizes for share in [0, 0.1, 1] for limit in limits]
+    runs = [[size, share, *limit] for size in SIZES[1:] for share in [0, 0.1, 1] for limit in limits]
     runs += [["1920x1080", share, "--views", views] for share in [0, 0.1, 1] for views in [2, 4]]
     return [
         measuring.report(arguments.foveate, "--backend", "cpu", "--size", size, "--changed", share, *rest)
@@ -414,9 +420,10 @@ def main():
         document = document_of(arguments)
         if arguments.refresh:
             measuring.write_fragment(arguments.refresh, "peers", markdown(document))
+            measuring.write_fragment(arguments.refresh, "instructions", instructions_markdown(document))
     except measuring.FoveateError as error:
         sys.exit(f"peers.py: {error}")
-    print(json.dumps(document, indent=1) if arguments.json else markdown(document))
+    print(json.dumps(document, indent=1) if arguments.json else f"{markdown(document)}\n\n{instructions_markdown(document)}")
 
 
 if __name__ == "__main__":

@@ -35,9 +35,11 @@ pub mod meter;
 mod npy;
 mod overview;
 mod picture;
+#[cfg(feature = "mcap")]
 mod record;
+#[cfg(feature = "mcap")]
 pub mod recording;
-#[cfg(feature = "gst")]
+#[cfg(feature = "mcap")]
 mod replay;
 mod segment;
 mod snap;
@@ -85,9 +87,10 @@ enum Command {
     /// Return a view to its policy
     Release(look::ReleaseArguments),
     /// Record a view: where it looks, or all that it publishes
+    #[cfg(feature = "mcap")]
     Record(record::Arguments),
     /// Publish a recording again, as the daemon published it
-    #[cfg(feature = "gst")]
+    #[cfg(feature = "mcap")]
     Replay(replay::Arguments),
     /// Record where a view looks, as a CSV table
     Trace(trace::Arguments),
@@ -214,6 +217,7 @@ pub enum ToolError {
     Recording(String),
 
     /// A recording fails.
+    #[cfg(feature = "mcap")]
     #[error(transparent)]
     Mcap(#[from] recording::RecordingError),
 
@@ -243,7 +247,7 @@ pub enum ToolError {
     },
 
     /// A recording cannot be served.
-    #[cfg(feature = "gst")]
+    #[cfg(feature = "mcap")]
     #[error(transparent)]
     Serve(#[from] foveate_daemon::control::ServeError),
 
@@ -306,8 +310,9 @@ impl ToolError {
             }
             #[cfg(feature = "web")]
             Self::Web(error) => error.exit_code(),
+            #[cfg(feature = "mcap")]
             Self::Mcap(error) if error.is_missing_file() => exit::UNAVAILABLE,
-            #[cfg(feature = "gst")]
+            #[cfg(feature = "mcap")]
             Self::Serve(_) => exit::UNAVAILABLE,
             Self::Backend(_) | Self::FellBack(_) | Self::Unfit => exit::UNAVAILABLE,
             _ => exit::FAILURE,
@@ -332,8 +337,9 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Inject(arguments) => channels::inject(&arguments, &socket, out),
         Command::Weigh(arguments) => channels::weigh(&arguments, &socket, out),
         Command::Release(arguments) => look::release(&arguments, &socket, out),
+        #[cfg(feature = "mcap")]
         Command::Record(arguments) => record::run(&arguments, &socket, out),
-        #[cfg(feature = "gst")]
+        #[cfg(feature = "mcap")]
         Command::Replay(arguments) => replay::run(&arguments, &socket, out),
         Command::Trace(arguments) => trace::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),

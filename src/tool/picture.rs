@@ -40,6 +40,7 @@ impl Picture {
     }
 
     /// R, G and B, row by row.
+    #[cfg(feature = "mcap")]
     pub(super) fn texels(&self) -> &[u8] {
         self.texels.as_flattened()
     }

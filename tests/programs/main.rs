@@ -40,6 +40,7 @@ mod end_to_end_hostile;
 mod end_to_end_isolation;
 mod end_to_end_kill;
 mod end_to_end_life;
+#[cfg(feature = "mcap")]
 mod end_to_end_record;
 mod end_to_end_return;
 mod end_to_end_rtsp;

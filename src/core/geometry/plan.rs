@@ -85,6 +85,7 @@ impl Token {
     }
 
     /// The source pixels that it covers; empty if it lies outside the source.
+    #[inline]
     pub fn pixel_box(self, extent: Extent, patch_side: u32) -> PixelBox {
         let (columns, rows) = (self.columns(extent, patch_side), self.rows(extent, patch_side));
         PixelBox::of(columns.covered(), rows.covered())
@@ -92,6 +93,7 @@ impl Token {
 
     /// The source pixels that its texels are read from, never empty: those that it covers, and the nearest ones along an axis on
     /// which it covers none.
+    #[inline]
     pub fn read_box(self, extent: Extent, patch_side: u32) -> PixelBox {
         let (columns, rows) = (self.columns(extent, patch_side), self.rows(extent, patch_side));
         PixelBox::of(columns.read(), rows.read())

@@ -15,11 +15,13 @@ pub struct IngestRule {
 
 impl IngestRule {
     /// Whether tile `index` is ingested, given the largest difference of its samples.
+    #[inline]
     pub fn ingests(&self, index: usize, largest: u8) -> bool {
         self.is_first || self.threshold < largest || self.refreshed.contains(&index)
     }
 
     /// Whether it is ingested and a sample changes by that.
+    #[inline]
     pub fn changes(&self, index: usize, largest: u8) -> bool {
         self.is_first || 0 < largest && self.ingests(index, largest)
     }

@@ -58,11 +58,13 @@ impl TileSet {
     }
 
     /// Adds the tile in `column` and `row` of the grid.
+    #[inline]
     pub fn insert(&mut self, column: u32, row: u32) {
         self.insert_index(self.index(column, row));
     }
 
     /// Adds the tile with a row-major index.
+    #[inline]
     pub fn insert_index(&mut self, index: usize) {
         assert!(index < self.grid.area(), "tile {index} is outside a grid of {}", self.grid);
         self.words[index / 64] |= 1 << (index % 64);
@@ -105,6 +107,7 @@ impl TileSet {
     }
 
     /// Whether the tile in `column` and `row` is in the set.
+    #[inline]
     pub fn contains(&self, column: u32, row: u32) -> bool {
         let index = self.index(column, row);
         self.words[index / 64] >> (index % 64) & 1 == 1
@@ -137,6 +140,7 @@ impl TileSet {
     }
 
     /// Whether any tile under the non-empty pixel box `region` is in the set.
+    #[inline]
     pub fn reaches(&self, region: PixelBox) -> bool {
         self.intersects(tiles_under(region.x0, region.x1), tiles_under(region.y0, region.y1))
     }
