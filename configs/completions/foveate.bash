@@ -55,6 +55,9 @@ _foveate() {
             foveate,remove-stream)
                 cmd="foveate__subcmd__remove__subcmd__stream"
                 ;;
+            foveate,replay)
+                cmd="foveate__subcmd__replay"
+                ;;
             foveate,set)
                 cmd="foveate__subcmd__set"
                 ;;
@@ -89,7 +92,7 @@ _foveate() {
 
     case "${cmd}" in
         foveate)
-            opts="-h -V --socket --help --version ls watch wait health look attend inject weigh release record trace snap add-stream remove-stream set reload web doctor bench extract"
+            opts="-h -V --socket --help --version ls watch wait health look attend inject weigh release record replay trace snap add-stream remove-stream set reload web doctor bench extract"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -473,12 +476,28 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__record)
-            opts="-h --out --seconds --socket --help"
+            opts="-h --mcap --pictures-hz --rotate-size --rotate-seconds --out --seconds --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --mcap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pictures-hz)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rotate-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rotate-seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --out)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -541,6 +560,32 @@ _foveate() {
                 return 0
             fi
             case "${prev}" in
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        foveate__subcmd__replay)
+            opts="-h --stream --speed --fast --at-once --now --loop --socket --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --stream)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --speed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --socket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -36,7 +36,8 @@ complete -c foveate -n "__fish_foveate_needs_command" -f -a "attend" -d 'Make a 
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "inject" -d 'Give a view a channel: a map by name, for its scorer'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "weigh" -d 'Set what channels add to the score of a view'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "release" -d 'Return a view to its policy'
-complete -c foveate -n "__fish_foveate_needs_command" -f -a "record" -d 'Record where a view looks, for replay'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "record" -d 'Record a view: where it looks, or all that it publishes'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "replay" -d 'Publish a recording again, as the daemon published it'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "trace" -d 'Record where a view looks, as a CSV table'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "snap" -d 'Draw a view\'s newest token frame'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "add-stream" -d 'Add a stream to the running daemon'
@@ -81,10 +82,22 @@ complete -c foveate -n "__fish_foveate_using_subcommand weigh" -l socket -d 'The
 complete -c foveate -n "__fish_foveate_using_subcommand weigh" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand release" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand release" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand record" -l mcap -d 'The MCAP file to write: token frames, gaze, events, and pictures for Foxglove and Rerun; `foveate replay` publishes it again' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand record" -l pictures-hz -d 'Pictures a second in the MCAP file, 0 to 1000: each takes time to rebuild' -r
+complete -c foveate -n "__fish_foveate_using_subcommand record" -l rotate-size -d 'Go on in another file, FILE-0001.mcap and so on, before one has more than this: bytes, or with KiB, MiB or GiB' -r
+complete -c foveate -n "__fish_foveate_using_subcommand record" -l rotate-seconds -d 'Go on in another file after this many seconds' -r
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l out -d 'The gaze log to write; a view with `policy = "replay"` follows it' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l seconds -d 'Stop after this many seconds [default: at the end of the view, or a signal]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand record" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand replay" -l stream -d 'Name of the stream [default: as recorded]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand replay" -l speed -d 'Pace, as a multiple of the recorded one, 0.01 to 100' -r
+complete -c foveate -n "__fish_foveate_using_subcommand replay" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand replay" -l fast -d 'As fast as readers that wait in the ring take the frames'
+complete -c foveate -n "__fish_foveate_using_subcommand replay" -l at-once -d 'Begin at once [default: once there is a reader]'
+complete -c foveate -n "__fish_foveate_using_subcommand replay" -l now -d 'Move all times of a frame, so that its age is as it was'
+complete -c foveate -n "__fish_foveate_using_subcommand replay" -l loop -d 'Begin again after the end, in a new segment, until a signal'
+complete -c foveate -n "__fish_foveate_using_subcommand replay" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand trace" -l out -d 'The CSV file to write [default: standard output]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand trace" -l seconds -d 'Stop after this many seconds [default: at the end of the view, or a signal]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand trace" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
