@@ -24,9 +24,9 @@ usage() {
 Usage: scripts/bench_peers.sh [options]
 
 Installs what is missing, builds Foveate, and measures it in turns with OpenCV and PyTorch on the same frames:
-made ones of three sizes and five shares of change, and real clips. Prints Markdown. Takes about ten minutes.
+made ones of three sizes and five shares of change, and real clips. Prints Markdown. Takes a quarter of an hour.
 
-  --quick           fewer sizes and rounds, about a minute
+  --quick           fewer sizes and rounds, about five minutes
   --clip FILE       another clip to measure on; may be repeated
   --device NAME     part of the name of the Vulkan device (a GPU if there is one, otherwise llvmpipe)
   --json            print the figures of every round as JSON instead
