@@ -23,7 +23,7 @@ Installs what is missing, then runs every check and every test.
   --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
               timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
               ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of
-              scripts/soak.sh
+              scripts/soak.sh; the bridges to Zenoh, which take minutes to build
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
   --help      this
@@ -208,6 +208,15 @@ check_soak() {
     "$root/scripts/soak.sh" --minutes 2 "${yes[@]}"
 }
 
+# The bridges are a workspace of their own, so that nothing else builds Zenoh.
+check_bridges() {
+    local yes=()
+    if [ "$assume_yes" = true ]; then
+        yes=(--yes)
+    fi
+    "$root/scripts/bridges.sh" "${yes[@]}"
+}
+
 # Whether there is a nightly Rust with a component: has_nightly COMPONENT
 has_nightly() {
     local components
@@ -250,6 +259,7 @@ main() {
         step 'libraries' ensure_libraries
         step 'models' check_models
         step 'wheels' check_wheels
+        step 'bridges' check_bridges
     fi
     step 'Python engine' check_engine
     say "$steps"

@@ -15,7 +15,8 @@ use rustix::time::Timespec;
 use super::MAX_TRIES;
 use super::abi::{
     CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, CameraFrameBlock, ChannelBlock, FLAG_PTS, FixationBlock,
-    HEADER_BYTES, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord, unpadded,
+    HEADER_BYTES, LIVE_OFFSET, LiveBlock, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord,
+    fixation_blocks, unpadded,
 };
 use super::error::{RingError, SystemResultExt};
 use super::header::info_from_header;
@@ -66,6 +67,35 @@ impl FrameHead {
     /// The first fixation.
     pub fn fixation(&self) -> Fixation {
         self.fixations[0]
+    }
+
+    /// The header of the slot that holds a frame with this head and `token_count` tokens, at most 2^32 - 1: for sending a frame to
+    /// where there is no ring.
+    pub fn to_slot(&self, token_count: usize) -> SlotHeader {
+        let Self { ring_sequence, stamp, .. } = self;
+        SlotHeader {
+            lock: 2 * ring_sequence,
+            ring_sequence: *ring_sequence,
+            frame_seq: stamp.frame_seq,
+            pts_ns: stamp.pts_ns.unwrap_or(0),
+            capture_ns: stamp.capture_ns,
+            capture_unix_ns: stamp.capture_unix_ns,
+            arrival_ns: stamp.arrival_ns,
+            publish_ns: self.publish_ns,
+            flags: if stamp.pts_ns.is_some() { FLAG_PTS } else { 0 },
+            capture_clock: stamp.capture_clock.code(),
+            sample_bound: self.sample_bound,
+            rgb_bound: self.rgb_bound,
+            token_count: u32::try_from(token_count).expect("a segment has at most 2^24 tokens"),
+            dirty_tiles: self.dirty_tiles,
+            tile_count: self.tile_count,
+            fixation_count: u32::try_from(self.fixations.len()).expect("at most 8 fixations"),
+            relevance_frame: self.relevance_frame,
+            asked_ns: self.asked_ns,
+            channels_frame: self.channels_frame,
+            fixations: fixation_blocks(&self.fixations),
+            ..SlotHeader::zeroed()
+        }
     }
 }
 
@@ -166,6 +196,15 @@ impl Reader {
     /// Description of the segment.
     pub fn header(&self) -> &SegmentInfo {
         &self.info
+    }
+
+    /// The first [`HEADER_BYTES`] of the segment, with zeros for [`LiveBlock`], which changes: all that describes the frames, for
+    /// sending them to where there is no ring.
+    pub fn description(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        load_bytes(&mut bytes, self.segment.mapping.words(0, HEADER_BYTES));
+        bytes[LIVE_OFFSET..LIVE_OFFSET + size_of::<LiveBlock>()].fill(0);
+        bytes
     }
 
     /// Copies the newest frame if it is unread. Older unread ones are skipped.

@@ -9,6 +9,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_ring::abi::{HEADER_BYTES, LIVE_OFFSET, LiveBlock, SlotHeader};
 use foveate_ring::{
     ChannelFacts, Lapped, PlaneInfo, ReadOutcome, RingError, SegmentSpec, State, TokenFrame,
     TokenFrameBuf, TokenRecord, Writer,
@@ -54,6 +55,28 @@ proptest! {
             expected.head.publish_ns = read.head.publish_ns;
             prop_assert_eq!(&read, &expected);
         }
+    }
+}
+
+/// What is sent to where there is no ring is what the ring has.
+#[test]
+fn a_head_and_a_description_are_the_bytes_of_the_segment() {
+    let spec = spec(7);
+    let mut writer = Writer::create(&spec).unwrap();
+    let mut reader = reader_of(&writer);
+    let mut read = TokenFrameBuf::default();
+    for number in 1..20 {
+        publish(&mut writer, number, 1 + number as usize % 7, spec.format);
+        reader.read_newest(&mut read).unwrap();
+        let mut segment = bytes_of(&writer);
+        let info = reader.header();
+        let slot_stride = (info.total_bytes - HEADER_BYTES) / info.slot_count;
+        let slot = HEADER_BYTES + read.head.ring_sequence as usize % info.slot_count * slot_stride;
+        let header = read.head.to_slot(read.records.len());
+        assert_eq!(bytemuck::bytes_of(&header), &segment[slot..slot + size_of::<SlotHeader>()]);
+
+        segment[LIVE_OFFSET..LIVE_OFFSET + size_of::<LiveBlock>()].fill(0);
+        assert_eq!(reader.description(), &segment[..HEADER_BYTES]);
     }
 }
 

@@ -1,0 +1,77 @@
+//! The Zenoh session of a bridge.
+
+use std::path::Path;
+
+use zenoh::{Config, Session, Wait};
+
+/// Where a bridge meets others.
+#[derive(Clone, Debug, Default)]
+pub struct Endpoints<'a> {
+    /// To connect to, such as `tcp/192.0.2.7:7447`.
+    pub connect: &'a [String],
+    /// To listen on.
+    pub listen: &'a [String],
+    /// A configuration of Zenoh, to which the others are added.
+    pub file: Option<&'a Path>,
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The configuration is wrong.
+    #[error("the configuration of Zenoh is wrong: {0}")]
+    Config(String),
+
+    /// Zenoh does not start.
+    #[error("Zenoh does not start: {0}; check --connect, --listen and --zenoh-config")]
+    Open(String),
+}
+
+/// How long a message may wait for room in a queue before it is dropped, in microseconds: a whole frame of 420 kB at 10 Mbit/s.
+const WAIT_US: &str = "500000";
+
+/// Opens a session that meets others nowhere but at `endpoints`: it looks for nobody by multicast, and listens on nothing by itself,
+/// unless the file says so. Endpoints to connect to need not be there yet.
+///
+/// # Errors
+///
+/// If the configuration is wrong, or nothing can listen there.
+pub fn open(endpoints: &Endpoints<'_>) -> Result<Session, SessionError> {
+    let config = config(endpoints).map_err(|error| SessionError::Config(error.to_string()))?;
+    zenoh::open(config).wait().map_err(|error| SessionError::Open(error.to_string()))
+}
+
+fn config(endpoints: &Endpoints<'_>) -> zenoh::Result<Config> {
+    let Endpoints { connect, listen, file } = endpoints;
+    let mut config = match file {
+        Some(file) => Config::from_file(file)?,
+        None => alone(listen.is_empty())?,
+    };
+    for (key, list) in [("connect/endpoints", connect), ("listen/endpoints", listen)] {
+        if !list.is_empty() {
+            config.insert_json5(key, &serde_json::to_string(list)?)?;
+        }
+    }
+    Ok(config)
+}
+
+/// Without the defaults by which Zenoh finds others. What only connects is a client: routers know that nothing is behind it.
+fn alone(only_connects: bool) -> zenoh::Result<Config> {
+    let mut config = Config::default();
+    let mode = if only_connects { "\"client\"" } else { "\"peer\"" };
+    for (key, value) in [
+        ("mode", mode),
+        ("scouting/multicast/enabled", "false"),
+        ("scouting/gossip/enabled", "false"),
+        ("listen/endpoints", "[]"),
+        ("connect/timeout_ms", "-1"),
+        ("connect/exit_on_failure", "false"),
+        (
+            "transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments",
+            WAIT_US,
+        ),
+    ] {
+        config.insert_json5(key, value)?;
+    }
+    Ok(config)
+}
