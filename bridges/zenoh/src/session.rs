@@ -45,7 +45,7 @@ fn config(endpoints: &Endpoints<'_>) -> zenoh::Result<Config> {
     let Endpoints { connect, listen, file } = endpoints;
     let mut config = match file {
         Some(file) => Config::from_file(file)?,
-        None => alone(listen.is_empty())?,
+        None => alone()?,
     };
     for (key, list) in [("connect/endpoints", connect), ("listen/endpoints", listen)] {
         if !list.is_empty() {
@@ -55,12 +55,11 @@ fn config(endpoints: &Endpoints<'_>) -> zenoh::Result<Config> {
     Ok(config)
 }
 
-/// Without the defaults by which Zenoh finds others. What only connects is a client: routers know that nothing is behind it.
-fn alone(only_connects: bool) -> zenoh::Result<Config> {
+/// Without the defaults by which Zenoh finds others. A peer connects in the background, where a client would wait to begin.
+fn alone() -> zenoh::Result<Config> {
     let mut config = Config::default();
-    let mode = if only_connects { "\"client\"" } else { "\"peer\"" };
     for (key, value) in [
-        ("mode", mode),
+        ("mode", "\"peer\""),
         ("scouting/multicast/enabled", "false"),
         ("scouting/gossip/enabled", "false"),
         ("listen/endpoints", "[]"),
