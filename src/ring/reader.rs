@@ -15,8 +15,8 @@ use rustix::time::Timespec;
 use super::MAX_TRIES;
 use super::abi::{
     CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, CameraFrameBlock, ChannelBlock, FLAG_PTS, FixationBlock,
-    HEADER_BYTES, LIVE_OFFSET, LiveBlock, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord,
-    fixation_blocks, unpadded,
+    HEADER_BYTES, LIVE_OFFSET, LiveBlock, SegmentHeader, SlotHeader, State, StateBlock,
+    TokenRecord, fixation_blocks, unpadded,
 };
 use super::error::{RingError, SystemResultExt};
 use super::header::info_from_header;

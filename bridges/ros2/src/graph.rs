@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hiroz_protocol::KeyExprFormat;
 use hiroz_protocol::entity::{EndpointEntity, EndpointKind, NodeEntity, TypeHash, TypeInfo};
 use hiroz_protocol::qos::{QosHistory, QosProfile, QosReliability};
-use hiroz_protocol::KeyExprFormat;
 use zenoh::bytes::ZBytes;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::{Publisher, Subscriber};
@@ -31,8 +31,14 @@ impl Node {
     ///
     /// If Zenoh refuses.
     pub fn join(session: &Session, domain: usize, name: &str) -> zenoh::Result<Self> {
-        let entity =
-            NodeEntity::new(domain, session.zid(), 0, name.to_owned(), String::new(), String::new());
+        let entity = NodeEntity::new(
+            domain,
+            session.zid(),
+            0,
+            name.to_owned(),
+            String::new(),
+            String::new(),
+        );
         let key = KeyExprFormat::RmwZenoh.node_liveliness_key_expr(&entity)?;
         let token = session.liveliness().declare_token(key.0).wait()?;
         Ok(Self { session: session.clone(), entity, ids: AtomicUsize::new(1), _token: token })

@@ -102,5 +102,9 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Err(error) = session.close().wait() {
         tracing::debug!("Zenoh was not closed: {error}");
     }
-    if failed == 0 { Ok(()) } else { Err(Failure::Zenoh(format!("{failed} views met a bug, see above"))) }
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(Failure::Zenoh(format!("{failed} views met a bug, see above")))
+    }
 }

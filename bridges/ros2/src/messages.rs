@@ -145,11 +145,7 @@ pub fn token_frame(header: &Header<'_>, segment: &SegmentInfo, frame: &TokenFram
     })
 }
 
-fn sequence<'a, T: Copy>(
-    writer: &mut Writer<'a>,
-    items: &[T],
-    write: impl Fn(&mut Writer<'a>, T),
-) {
+fn sequence<'a, T: Copy>(writer: &mut Writer<'a>, items: &[T], write: impl Fn(&mut Writer<'a>, T)) {
     writer.write_sequence_length(items.len());
     items.iter().for_each(|item| write(writer, *item));
 }

@@ -155,14 +155,13 @@ fn take_points(name: ViewName, sender: SyncSender<PointStamped>) -> impl Fn(Samp
 fn look_where_told(name: &ViewName, socket: &Path, points: &Receiver<PointStamped>) {
     let mut connection = None;
     for PointStamped { point: [x, y, _], .. } in points {
-        let result = connection
-            .take()
-            .map_or_else(|| Client::connect(socket), Ok)
-            .and_then(|mut client: Client| {
+        let result = connection.take().map_or_else(|| Client::connect(socket), Ok).and_then(
+            |mut client: Client| {
                 let looking = client.look(Look::at(name, x, y));
                 connection = looking.is_ok().then_some(client);
                 looking
-            });
+            },
+        );
         if let Err(error) = result {
             tracing::warn!("{name} does not look at ({x}, {y}): {}", chain(&error));
         }

@@ -63,7 +63,9 @@ struct Arguments {
 
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("--connect, --listen or --zenoh-config is expected: nobody is met without being asked for")]
+    #[error(
+        "--connect, --listen or --zenoh-config is expected: nobody is met without being asked for"
+    )]
     NoEndpoint,
     #[error("--host {0:?} is not part of a key: letters, digits, `.`, `_` and `-` are allowed")]
     Host(String),
@@ -118,8 +120,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         whole_every: arguments.whole_every,
         status_every: Duration::from_secs(arguments.status_every),
     };
-    let endpoints =
-        Endpoints { connect: &connect, listen: &listen, file: zenoh_config.as_deref() };
+    let endpoints = Endpoints { connect: &connect, listen: &listen, file: zenoh_config.as_deref() };
     let session = session::open(&endpoints)?;
     let steering = (!arguments.read_only).then(|| Arc::new(Steering::new(socket)));
     let mut threads = Vec::new();

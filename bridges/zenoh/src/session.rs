@@ -65,10 +65,7 @@ fn alone() -> zenoh::Result<Config> {
         ("listen/endpoints", "[]"),
         ("connect/timeout_ms", "-1"),
         ("connect/exit_on_failure", "false"),
-        (
-            "transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments",
-            WAIT_US,
-        ),
+        ("transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments", WAIT_US),
     ] {
         config.insert_json5(key, value)?;
     }

@@ -190,7 +190,16 @@ impl View {
             queryables.push(queryable.wait()?);
         }
         let (settings, session) = (settings.clone(), session.clone());
-        Ok(Self { settings, session, shared, key, frames, status, alive: None, _queryables: queryables })
+        Ok(Self {
+            settings,
+            session,
+            shared,
+            key,
+            frames,
+            status,
+            alive: None,
+            _queryables: queryables,
+        })
     }
 
     /// Reads and publishes until `stop` is set.
@@ -295,7 +304,11 @@ impl View {
         }
         *held = (state, reason.to_owned());
         drop(held);
-        tracing::info!("{} is {state}{}{reason}", self.shared.name, if reason.is_empty() { "" } else { ": " });
+        tracing::info!(
+            "{} is {state}{}{reason}",
+            self.shared.name,
+            if reason.is_empty() { "" } else { ": " }
+        );
         self.publish_status();
     }
 

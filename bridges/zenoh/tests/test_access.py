@@ -50,7 +50,7 @@ class Access(unittest.TestCase):
         config = documented("router", self.folder, self.endpoint)
         self.enterContext(Process([sys.executable, program, config], "routing"))
         self.daemon = self.enterContext(FakeDaemon({"front/policy": FakeRing()}))
-        self.daemon.answers["look"] = lambda request: {"x": request["x"], "y": request["y"]}
+        self.daemon.answers["look"] = lambda request: {"ok": True, "x": request["x"], "y": request["y"]}
 
     def session(self, name: str) -> Any:
         tls = {

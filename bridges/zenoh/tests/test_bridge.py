@@ -271,7 +271,7 @@ class Endings(unittest.TestCase):
         self.assertEqual(self.bridge.kill(signal.SIGTERM), 0)
 
     def test_two_clients_steer_over_connections_of_their_own(self) -> None:
-        self.daemon.answers["look"] = lambda request: {"x": request["x"], "y": request["y"]}
+        self.daemon.answers["look"] = lambda request: {"ok": True, "x": request["x"], "y": request["y"]}
         one = self.enterContext(remote.open("robot", "front/policy", self.session, client="one"))
         other = self.enterContext(remote.open("robot", "front/policy", self.session, client="other"))
         before = len(self.daemon._connections)
