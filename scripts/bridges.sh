@@ -23,7 +23,7 @@ Builds the bridges in bridges/, and tests them: a daemon with a real clip, the b
 reader in Python. The namespaces need root.
 
   --release  builds for use, into bridges/target/release, and tests nothing
-  --measure  measures the bytes a second of docs/fleet.md instead of testing; takes three minutes
+  --measure  measures the bytes a second of docs/fleet.md instead of testing; takes two minutes
   --yes      install missing packages without asking
   --help     this
 END
@@ -41,6 +41,7 @@ bridge_packages() {
     cat <<'END'
 python3|python3|the remote reader
 python3-numpy||its arrays
+python3-pil||the pictures of the topics
 python3-venv||keeps Zenoh's Python package apart from the system's
 iproute2|ip|the networks of the tests
 openssl|openssl|the certificates of the tests
@@ -48,13 +49,14 @@ gstreamer1.0-libav||decodes the clip
 END
 }
 
-# Zenoh's Python package, kept between runs, beside Debian's NumPy: ensure_zenoh ENVIRONMENT
+# Zenoh's Python package and another reader of ROS 2's messages, kept between runs, beside Debian's NumPy:
+# ensure_zenoh ENVIRONMENT
 ensure_zenoh() {
     if [ ! -x "$1/bin/pip" ]; then
         /usr/bin/python3 -m venv --system-site-packages "$1" || return
     fi
     with_progress "Installing Zenoh's Python package" "$1/bin/pip" install --quiet \
-        --requirement bridges/zenoh/tests/requirements.txt
+        --requirement bridges/requirements.txt
 }
 
 main() {
@@ -65,7 +67,7 @@ main() {
     ensure_packages bridge_packages
     if [ "$release" = true ]; then
         (cd bridges && cargo build --locked --release) || fail 'the bridges cannot be built; see above'
-        say 'bridges/target/release/foveate-zenoh'
+        say 'bridges/target/release/foveate-zenoh and foveate-ros2'
         return
     fi
     environment=$(clip_cache)/zenoh
@@ -84,8 +86,8 @@ main() {
     fi
     cargo fmt --all --check || fail 'cargo fmt would change the bridges'
     cargo clippy --locked --workspace --all-targets -- -D warnings
-    cargo test --locked --workspace
     "$environment/bin/python" -B -m unittest discover -s zenoh/tests
+    "$environment/bin/python" -B -m unittest discover -s ros2/tests
 }
 
 main "$@"

@@ -3,9 +3,6 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hiroz_protocol::KeyExprFormat;
-use hiroz_protocol::entity::{EndpointEntity, EndpointKind, NodeEntity, TypeHash, TypeInfo};
-use hiroz_protocol::qos::{QosHistory, QosProfile, QosReliability};
 use zenoh::bytes::ZBytes;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::{Publisher, Subscriber};
@@ -15,33 +12,34 @@ use zenoh::{Session, Wait};
 
 use super::messages::Type;
 
-/// A node. Its topics are relative to its name, as in `/foveate/front/policy/tokens`.
+/// What all tokens of a graph begin with.
+const GRAPH: &str = "@ros2_lv";
+
+/// QoS of sensor data, in the tokens of the graph: best effort, the last one; all else by default.
+const QOS: &str = "2::,1:,:,:,,";
+
+/// A node in the root namespace.
 #[derive(Debug)]
 pub struct Node {
     session: Session,
-    entity: NodeEntity,
+    domain: usize,
+    name: String,
     ids: AtomicUsize,
     _token: LivelinessToken,
 }
 
 impl Node {
-    /// Joins the graph of a domain, by default 0.
+    /// Joins the graph of a domain.
     ///
     /// # Errors
     ///
-    /// If Zenoh refuses.
+    /// If Zenoh refuses, as a name that is not part of a key.
     pub fn join(session: &Session, domain: usize, name: &str) -> zenoh::Result<Self> {
-        let entity = NodeEntity::new(
-            domain,
-            session.zid(),
-            0,
-            name.to_owned(),
-            String::new(),
-            String::new(),
-        );
-        let key = KeyExprFormat::RmwZenoh.node_liveliness_key_expr(&entity)?;
-        let token = session.liveliness().declare_token(key.0).wait()?;
-        Ok(Self { session: session.clone(), entity, ids: AtomicUsize::new(1), _token: token })
+        // Domain, session, node, entity, kind, enclave, namespace, name; % is nothing, or a slash.
+        let key = format!("{GRAPH}/{domain}/{}/0/0/NN/%/%/{name}", session.zid());
+        let token = session.liveliness().declare_token(key).wait()?;
+        let (session, name) = (session.clone(), name.to_owned());
+        Ok(Self { session, domain, name, ids: AtomicUsize::new(1), _token: token })
     }
 
     /// A topic that it publishes.
@@ -50,15 +48,18 @@ impl Node {
     ///
     /// If Zenoh refuses.
     pub fn publish(&self, topic: &str, of: Type) -> zenoh::Result<Topic> {
-        let entity = self.endpoint(topic, of, EndpointKind::Publisher);
         let publisher = self
             .session
-            .declare_publisher(self.key(&entity)?)
+            .declare_publisher(self.key(topic, of))
             .congestion_control(CongestionControl::Drop)
             .express(true)
             .wait()?;
-        let token = self.announce(&entity)?;
-        let gid = gid(&entity);
+        let (id, token) = self.announce("MP", topic, of)?;
+        // Any 16 bytes that no other publisher has.
+        let mut gid = self.session.zid().to_le_bytes();
+        for (byte, of) in gid.iter_mut().zip(id.to_le_bytes()) {
+            *byte ^= of;
+        }
         Ok(Topic { publisher, gid, sequence: AtomicI64::new(1), _token: token })
     }
 
@@ -73,48 +74,31 @@ impl Node {
         of: Type,
         take: impl Fn(Sample) + Send + Sync + 'static,
     ) -> zenoh::Result<(Subscriber<()>, LivelinessToken)> {
-        let entity = self.endpoint(topic, of, EndpointKind::Subscription);
-        let subscriber =
-            self.session.declare_subscriber(self.key(&entity)?).callback(take).wait()?;
-        Ok((subscriber, self.announce(&entity)?))
+        let key = self.key(topic, of);
+        let subscriber = self.session.declare_subscriber(key).callback(take).wait()?;
+        Ok((subscriber, self.announce("MS", topic, of)?.1))
     }
 
-    fn endpoint(&self, topic: &str, of: Type, kind: EndpointKind) -> EndpointEntity {
-        let hash = TypeHash::from_rihs_string(of.hash).unwrap_or(TypeHash::zero());
-        EndpointEntity {
-            id: self.ids.fetch_add(1, Ordering::Relaxed),
-            node: Some(self.entity.clone()),
-            kind,
-            topic: topic.to_owned(),
-            type_info: Some(TypeInfo::new(of.name, hash)),
-            qos: QosProfile {
-                reliability: QosReliability::BestEffort,
-                history: QosHistory::KeepLast(1),
-                ..QosProfile::default()
-            },
-        }
+    /// The key of a topic's messages.
+    fn key(&self, topic: &str, of: Type) -> String {
+        format!("{}/{}/{}/{}", self.domain, topic.trim_start_matches('/'), of.name, of.hash)
     }
 
-    fn key(&self, entity: &EndpointEntity) -> zenoh::Result<String> {
-        Ok(KeyExprFormat::RmwZenoh.topic_key_expr(entity)?.to_string())
+    /// Tells the graph of an endpoint, and returns its number.
+    fn announce(
+        &self,
+        kind: &str,
+        topic: &str,
+        of: Type,
+    ) -> zenoh::Result<(usize, LivelinessToken)> {
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let (zid, topic) = (self.session.zid(), topic.replace('/', "%"));
+        let Self { domain, name, .. } = self;
+        let Type { name: of, hash } = of;
+        let key =
+            format!("{GRAPH}/{domain}/{zid}/0/{id}/{kind}/%/%/{name}/{topic}/{of}/{hash}/{QOS}");
+        Ok((id, self.session.liveliness().declare_token(key).wait()?))
     }
-
-    fn announce(&self, entity: &EndpointEntity) -> zenoh::Result<LivelinessToken> {
-        let key = KeyExprFormat::RmwZenoh.liveliness_key_expr(entity, &self.session.zid())?;
-        self.session.liveliness().declare_token(key.0).wait()
-    }
-}
-
-/// Identity of an endpoint: any 16 bytes that no other has.
-fn gid(entity: &EndpointEntity) -> [u8; 16] {
-    let mut gid = [0; 16];
-    if let Some(node) = &entity.node {
-        gid = node.z_id.to_le_bytes();
-    }
-    for (byte, of) in gid.iter_mut().zip(entity.id.to_le_bytes()) {
-        *byte ^= of;
-    }
-    gid
 }
 
 /// A topic that is published.

@@ -1,6 +1,7 @@
 //! The messages, as bytes of CDR, little-endian. Types of ROS are as in Jazzy; they are the same in Humble and later.
 
 use foveate_core::camera::CameraFacts;
+use foveate_core::token::DType;
 use foveate_ring::{FrameHead, SegmentInfo, TokenFrameBuf};
 use hiroz_cdr::{CdrReader, CdrWriter, LittleEndian};
 
@@ -126,7 +127,7 @@ pub fn token_frame(header: &Header<'_>, segment: &SegmentInfo, frame: &TokenFram
         writer.write_u32(segment.extent.width);
         writer.write_u32(segment.extent.height);
         writer.write_u32(format.patch_side);
-        writer.write_string(format.dtype.name());
+        writer.write_string(dtype_name(format.dtype));
         let normalisation = &format.normalisation;
         let numbers = normalisation.mean.into_iter().chain(normalisation.std);
         numbers.for_each(|number| writer.write_f64(number));
@@ -143,6 +144,15 @@ pub fn token_frame(header: &Header<'_>, segment: &SegmentInfo, frame: &TokenFram
         sequence(writer, &of.map(|token| token.relevance).collect::<Vec<_>>(), Writer::write_f32);
         writer.write_bytes(pixels);
     })
+}
+
+fn dtype_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::U8 => "u8",
+        DType::F16 => "f16",
+        DType::Bf16 => "bf16",
+        DType::F32 => "f32",
+    }
 }
 
 fn sequence<'a, T: Copy>(writer: &mut Writer<'a>, items: &[T], write: impl Fn(&mut Writer<'a>, T)) {

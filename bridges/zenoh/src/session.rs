@@ -27,8 +27,10 @@ pub enum SessionError {
     Open(String),
 }
 
-/// How long a message may wait for room in a queue before it is dropped, in microseconds: a whole frame of 420 kB at 10 Mbit/s.
-const WAIT_US: &str = "500000";
+/// How long a message waits for its turn on a connection before it is dropped, in microseconds: at first, and in all if it is sent in
+/// parts. What takes longer to send never arrives: this is a whole frame of 420 kB at 0.7 Mbit/s.
+const WAITS_US: [(&str, &str); 2] =
+    [("wait_before_drop", "1000000"), ("max_wait_before_drop_fragments", "5000000")];
 
 /// Opens a session that meets others nowhere but at `endpoints`: it looks for nobody by multicast, and listens on nothing by itself,
 /// unless the file says so. Endpoints to connect to need not be there yet.
@@ -65,9 +67,12 @@ fn alone() -> zenoh::Result<Config> {
         ("listen/endpoints", "[]"),
         ("connect/timeout_ms", "-1"),
         ("connect/exit_on_failure", "false"),
-        ("transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments", WAIT_US),
     ] {
         config.insert_json5(key, value)?;
+    }
+    for (key, value) in WAITS_US {
+        let key = format!("transport/link/tx/queue/congestion_control/drop/{key}");
+        config.insert_json5(&key, value)?;
     }
     Ok(config)
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use zenoh::bytes::Encoding;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::Publisher;
-use zenoh::qos::CongestionControl;
+use zenoh::qos::{CongestionControl, Priority};
 use zenoh::query::{Query, Queryable};
 use zenoh::{Session, Wait};
 
@@ -162,6 +162,8 @@ impl View {
         let status = session
             .declare_publisher(format!("{key}/status"))
             .congestion_control(CongestionControl::Drop)
+            // Beside the frames, which it must not wait for.
+            .priority(Priority::DataHigh)
             .encoding(Encoding::APPLICATION_JSON)
             .wait()?;
         let of = Arc::clone(&shared);

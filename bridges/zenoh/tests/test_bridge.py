@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -52,9 +53,13 @@ dtype = "bf16"
 def content(frame: foveate.Frame) -> dict[str, Any]:
     """All that a frame says, but for what was read before it."""
     fields = {name: value for name, value in vars(frame).items() if name not in ("missed", "_planes", "_is_held")}
-    planes = {name: items.tobytes() for name, items in frame.planes.items()}
-    camera = fields.pop("info").camera
-    return {**fields, "tokens": frame.tokens.tobytes(), "planes": planes, "camera": camera and camera.k.tobytes()}
+    planes = {name: hashed(items) for name, items in frame.planes.items()}
+    return {**fields, "info": frame.info.epoch, "tokens": hashed(frame.tokens), "planes": planes}
+
+
+def hashed(items: Any) -> str:
+    """Of all bytes: a difference of 400 kB says no more."""
+    return hashlib.sha256(items.tobytes()).hexdigest()
 
 
 class Collector:
@@ -63,13 +68,20 @@ class Collector:
     def __init__(self, view: Any, **how: Any) -> None:
         self._view, self._how = view, how
         self.frames: dict[int, foveate.Frame] = {}
+        self._error: Exception | None = None
         self._is_over = False
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def check(self) -> None:
+        """Raises what a read raised."""
+        if self._error is not None:
+            raise self._error
 
     def finish(self) -> dict[int, foveate.Frame]:
         self._is_over = True
         self._thread.join(HANG)
+        self.check()
         return self.frames
 
     def _run(self) -> None:
@@ -78,6 +90,9 @@ class Collector:
                 frame = self._view.read(timeout=0.2, **self._how)
             except (foveate.TimedOut, foveate.Ended):
                 continue
+            except Exception as error:
+                self._error = error
+                return
             self.frames[frame.frame_seq] = frame
 
 
@@ -105,6 +120,7 @@ class RealFootage(unittest.TestCase):
                     both = collectors[0].frames.keys() & set(collectors[1].frames)
                     if 25 <= len(both):
                         break
+                    collectors[0].check()
                     far._news.acquire()
                     far._news.wait(0.1)
                     far._news.release()
@@ -242,11 +258,14 @@ class Endings(unittest.TestCase):
             for _ in within():
                 self.far.read(HANG)
         self.assertEqual(ended.exception.reason, "the film is over")
+        for _ in within():
+            if not self.far.is_alive:
+                break
 
     def test_a_daemon_that_comes_back_is_followed(self) -> None:
         self.daemon.stop()
         for _ in within():
-            if self.far.state[0] == "lost":
+            if self.far.state[0] == "lost" and not self.far.is_alive:
                 break
         self.daemon.rings["front/policy"] = FakeRing()
         self.daemon.start()
@@ -267,6 +286,19 @@ class Endings(unittest.TestCase):
             self.far.read(0.1)
         self.assertIn("is not to be reached", str(timed_out.exception))
 
+    def test_a_router_that_comes_later_is_met(self) -> None:
+        endpoint = free_endpoint()
+        self.enterContext(bridge(self.daemon.path, ["front/policy"], "--connect", endpoint, host="early"))
+        self.enterContext(router([endpoint]))
+        far = self.enterContext(remote.open("early", "front/policy", connect=[endpoint]))
+        for _ in within():
+            self.daemon.publish("front/policy", token_records(5))
+            try:
+                if len(far.read(0.2)) == 5:
+                    break
+            except foveate.TimedOut:
+                pass
+
     def test_a_signal_ends_it_well(self) -> None:
         self.assertEqual(self.bridge.kill(signal.SIGTERM), 0)
 
@@ -279,6 +311,10 @@ class Endings(unittest.TestCase):
         self.assertEqual(one.look(5, 4)[:2], (5, 4))
         self.assertEqual(other.look(6, 4)[:2], (6, 4))
         self.assertEqual(len(self.daemon._connections) - before, 2)
+
+
+#: Machines have no memory in common.
+APART = {"transport": {"shared_memory": {"enabled": False}}}
 
 
 class Networks(unittest.TestCase):
@@ -300,8 +336,9 @@ class Networks(unittest.TestCase):
         return process
 
     def test_a_lost_link_between_two_routers_is_survived(self) -> None:
-        self.enterContext(router(["tcp/127.0.0.1:7447", "tcp/10.77.0.1:7447"], namespace=self.here))
-        self.enterContext(router(["tcp/127.0.0.1:7447"], ["tcp/10.77.0.1:7447"], namespace=self.there))
+        listen = ["tcp/127.0.0.1:7447", "tcp/10.77.0.1:7447"]
+        self.enterContext(router(listen, [], APART, namespace=self.here))
+        self.enterContext(router(listen[:1], listen[1:], APART, namespace=self.there))
         connect = ["--connect", "tcp/127.0.0.1:7447"]
         self.enterContext(bridge(self.daemon.path, ["street/still"], *connect, namespace=self.here))
         near = Collector(self.enterContext(foveate.open("street/still", self.daemon.path)), newest=False)
@@ -309,7 +346,7 @@ class Networks(unittest.TestCase):
         lines = [json.loads(reader.stdout.readline()) for _ in range(20)]
 
         ip("-n", self.here, "link", "set", "fv-a", "down")
-        down_at = foveate.open("street/still", self.daemon.path).read(HANG).frame_seq
+        down_at = max(near.frames)
         for _ in within():
             if down_at + 30 < max(near.frames):
                 break
@@ -334,11 +371,11 @@ class Networks(unittest.TestCase):
         listen = ["--listen", "tcp/10.77.0.1:7447", "--whole-every", "1"]
         self.enterContext(bridge(self.daemon.path, ["street/model"], *listen, namespace=self.here))
         near = Collector(self.enterContext(foveate.open("street/model", self.daemon.path)), newest=False)
-        reader = self.reader("street/model", "tcp/10.77.0.1:7447", 3)
+        reader = self.reader("street/model", "tcp/10.77.0.1:7447", 5)
         lines = [json.loads(line) for line in reader.stdout]
         self.assertEqual(reader.wait(HANG), 0)
         status = lines[-1]["status"]
-        self.assertLess(0, status["skipped"] + lines[-1]["lost"], status)
+        self.assertLess(0, status["skipped"], status)
         theirs = near.finish()
         for line in lines:
             self.assertEqual(line["bytes"], digest(theirs[line["frame_seq"]]))
