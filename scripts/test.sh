@@ -27,7 +27,7 @@ Installs what is missing, then runs every check and every test.
               timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
               ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; all laws of
               scripts/arm.sh; two minutes of scripts/soak.sh; the dashboard's queries to a real Prometheus; the Debian package
-              and the container in a bare Debian
+              and the container in a bare Debian; the bridges to Zenoh and ROS 2, which take minutes to build
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
   --help      this
@@ -244,6 +244,15 @@ check_soak() {
     "$root/scripts/soak.sh" --minutes 2 "${yes[@]}"
 }
 
+# The bridges are a workspace of their own, so that nothing else builds Zenoh.
+check_bridges() {
+    local yes=()
+    if [ "$assume_yes" = true ]; then
+        yes=(--yes)
+    fi
+    "$root/scripts/bridges.sh" "${yes[@]}"
+}
+
 # Whether there is a nightly Rust with a component: has_nightly COMPONENT
 has_nightly() {
     local components
@@ -289,6 +298,7 @@ main() {
         step 'models' check_models
         step 'recordings' check_recordings
         step 'wheels' check_wheels
+        step 'bridges' check_bridges
     fi
     step 'Python engine' check_engine
     say "$steps"

@@ -19,7 +19,7 @@ import numpy as np
 from . import abi
 from .errors import BrokenSegment, Lapped
 from .frame import Bounds, Fixation, Frame
-from .segment import Segment
+from .segment import Segment, SegmentInfo
 
 #: Failed copies in a row after which a read gives up: a working reader loses one in a thousand.
 _TRIES_MAX = 64
@@ -222,7 +222,7 @@ class Ring:
         tokens = np.empty(head.token_count, abi.TOKEN)
         tokens.view("<u8")[:] = self._words(sequence, self._place.records_offset, tokens.nbytes)
         planes = self._planes(sequence, head.token_count)
-        return self._frame(head, tokens, planes) if self.holds(sequence) else None
+        return frame_of(self.info, head, tokens, planes) if self.holds(sequence) else None
 
     def _head(self, sequence: int) -> Any:
         """The header of frame ``sequence``, or None if its slot holds another."""
@@ -274,27 +274,34 @@ class Ring:
         self._last = self._counted = frame.ring_sequence
         return frame
 
-    def _frame(self, head: Any, tokens: Any, planes: dict[str, Any]) -> Frame:
-        return Frame(
-            info=self.info,
-            ring_sequence=head.ring_sequence,
-            frame_seq=head.frame_seq,
-            pts_ns=head.pts_ns if head.flags & abi.FLAG_PTS else None,
-            capture_ns=head.capture_ns,
-            capture_unix_ns=head.capture_unix_ns,
-            capture_clock=abi.CAPTURE_CLOCKS.get(head.capture_clock, "unknown"),
-            arrival_ns=head.arrival_ns,
-            publish_ns=head.publish_ns,
-            fixations=_fixations(head),
-            bounds=Bounds(sample=head.sample_bound, rgb=head.rgb_bound),
-            dirty_tiles=head.dirty_tiles,
-            tile_count=head.tile_count,
-            relevance_frame=head.relevance_frame,
-            asked_ns=head.asked_ns,
-            channels_frame=head.channels_frame,
-            tokens=tokens,
-            _planes=planes,
-        )
+
+def head_of(slot: bytes) -> Any:
+    """The header of a slot, by the names of its fields."""
+    return _SlotHead._make(_HEAD.unpack_from(slot))
+
+
+def frame_of(info: SegmentInfo, head: Any, tokens: Any, planes: dict[str, Any]) -> Frame:
+    """The frame of a slot with this header."""
+    return Frame(
+        info=info,
+        ring_sequence=head.ring_sequence,
+        frame_seq=head.frame_seq,
+        pts_ns=head.pts_ns if head.flags & abi.FLAG_PTS else None,
+        capture_ns=head.capture_ns,
+        capture_unix_ns=head.capture_unix_ns,
+        capture_clock=abi.CAPTURE_CLOCKS.get(head.capture_clock, "unknown"),
+        arrival_ns=head.arrival_ns,
+        publish_ns=head.publish_ns,
+        fixations=_fixations(head),
+        bounds=Bounds(sample=head.sample_bound, rgb=head.rgb_bound),
+        dirty_tiles=head.dirty_tiles,
+        tile_count=head.tile_count,
+        relevance_frame=head.relevance_frame,
+        asked_ns=head.asked_ns,
+        channels_frame=head.channels_frame,
+        tokens=tokens,
+        _planes=planes,
+    )
 
 
 def _fixations(head: Any) -> tuple[Fixation, ...]:

@@ -174,6 +174,17 @@ class Segment:
             pass
 
 
+def described(description: bytes) -> tuple[SegmentInfo, Placement]:
+    """Parses the first bytes of a segment that is elsewhere.
+
+    :raises BrokenSegment: if they describe none, or one of another major version, or are inconsistent.
+    """
+    if len(description) != abi.HEADER_BYTES:
+        raise BrokenSegment(f"not a Foveate segment: its description has {len(description)} bytes")
+    header = np.frombuffer(description, abi.SEGMENT_HEADER, 1)[0]
+    return _parsed(header, int(header["total_bytes"]), description)
+
+
 def _checked_size(descriptor: int) -> int:
     """The size in bytes of a memfd, after checking that its size and content are sealed and all pages are allocated, so
     that accessing its mapping is never fatal."""

@@ -73,8 +73,9 @@ impl FrameHead {
         head_from_slot(header)
     }
 
-    /// The header of the slot that holds this frame, of `token_count` tokens: [`from_slot`](Self::from_slot) backwards.
-    pub fn to_slot(&self, token_count: u32) -> SlotHeader {
+    /// The header of the slot that holds this frame, of `token_count` tokens, at most 2^32 - 1: [`from_slot`](Self::from_slot)
+    /// backwards, to send or keep a frame where there is no ring.
+    pub fn to_slot(&self, token_count: usize) -> SlotHeader {
         let Self { ring_sequence, stamp, .. } = self;
         SlotHeader {
             lock: 2 * ring_sequence,
@@ -89,7 +90,7 @@ impl FrameHead {
             capture_clock: stamp.capture_clock.code(),
             sample_bound: self.sample_bound,
             rgb_bound: self.rgb_bound,
-            token_count,
+            token_count: u32::try_from(token_count).expect("a segment has at most 2^24 tokens"),
             dirty_tiles: self.dirty_tiles,
             tile_count: self.tile_count,
             fixation_count: u32::try_from(self.fixations.len()).expect("at most 8 fixations"),

@@ -4,19 +4,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use bytemuck::Zeroable;
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::abi::{
-    FLAG_PTS, LIVE_OFFSET, MAX_PLANE_COUNT, SegmentHeader, SlotHeader, State, StateBlock,
-    TokenRecord, fixation_blocks, padded_text,
+    LIVE_OFFSET, MAX_PLANE_COUNT, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord,
+    padded_text,
 };
 use super::error::{RingError, SystemResultExt, whole_text};
 use super::header::{HeaderPage, header_from_spec, page_of, whole_from_page};
 use super::items::{Items, copy_item};
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
 use super::memory::{reopened, reserved_memory, seal};
+use super::reader::FrameHead;
 use super::segment::{PlanePlace, Segment, SegmentLayout, SegmentSpec};
 use super::{camera, channels};
 use foveate_core::clock;
@@ -277,29 +277,19 @@ fn random_epoch() -> Result<u64, RingError> {
     Ok(u64::from_ne_bytes(epoch))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "no more tokens than the capacity, a u32")]
-fn slot_header(frame: &TokenFrame<'_>, sequence: u64, publish_ns: u64) -> SlotHeader {
-    let TokenFrame { stamp, fixations, .. } = frame;
-    SlotHeader {
-        ring_sequence: sequence,
-        frame_seq: stamp.frame_seq,
-        pts_ns: stamp.pts_ns.unwrap_or(0),
-        capture_ns: stamp.capture_ns,
-        capture_unix_ns: stamp.capture_unix_ns,
-        arrival_ns: stamp.arrival_ns,
+fn slot_header(frame: &TokenFrame<'_>, ring_sequence: u64, publish_ns: u64) -> SlotHeader {
+    let head = FrameHead {
+        ring_sequence,
+        stamp: frame.stamp,
         publish_ns,
-        flags: if stamp.pts_ns.is_some() { FLAG_PTS } else { 0 },
-        capture_clock: stamp.capture_clock.code(),
+        fixations: frame.fixations.iter().copied().collect(),
         sample_bound: frame.sample_bound,
         rgb_bound: frame.rgb_bound,
-        token_count: frame.records.len() as u32,
         dirty_tiles: frame.dirty_tiles,
         tile_count: frame.tile_count,
-        fixation_count: fixations.len() as u32,
         relevance_frame: frame.relevance_frame,
         asked_ns: frame.asked_ns,
         channels_frame: frame.channels_frame,
-        fixations: fixation_blocks(fixations),
-        ..SlotHeader::zeroed()
-    }
+    };
+    head.to_slot(frame.records.len())
 }

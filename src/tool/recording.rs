@@ -353,14 +353,13 @@ fn gaze_message(head: &FrameHead) -> Vec<u8> {
     Gaze { frame_seq: head.stamp.frame_seq, fixations }.encode_to_vec()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "no more tokens than the capacity, a u32")]
 fn token_message(frame: TokenFrameBuf, epoch: u64, missed: u64) -> Vec<u8> {
     let TokenFrameBuf { head, records, pixels, planes } = frame;
     let message = TokenFrame {
         version: VERSION,
         epoch,
         missed,
-        header: bytemuck::bytes_of(&head.to_slot(records.len() as u32)).to_vec(),
+        header: bytemuck::bytes_of(&head.to_slot(records.len())).to_vec(),
         records: bytemuck::cast_slice(&records).to_vec(),
         planes: std::iter::once(pixels).chain(planes).collect(),
     };

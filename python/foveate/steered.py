@@ -1,0 +1,164 @@
+"""What steers a view, wherever it is: each call is a message, and waits for the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import feedback
+from .control import ANSWER_TIMEOUT_S, Looking, looking
+from .frame import Frame
+
+
+class Steered:
+    """The calls that steer; whoever has them knows the way of a message to the daemon."""
+
+    def _ask(self, message: feedback.Feedback, timeout: float | None) -> dict[str, Any]:
+        """Sends a message, and returns the answer."""
+        raise NotImplementedError
+
+    def look(
+        self,
+        x: float,
+        y: float,
+        *,
+        normalised: bool = False,
+        for_ms: int | None = None,
+        frame: Frame | int | None = None,
+        wait: bool = False,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+    ) -> Looking:
+        """Makes the view look at a point, from the very next frame on. The other parameters, and the errors, are those of
+        :meth:`look_at`, which this is with one point.
+
+        :param x: pixels right of the source's left edge; with ``normalised`` a share of its width, 0 to 1.
+        :param y: pixels below the source's top edge; with ``normalised`` a share of its height.
+        """
+        return self.look_at([(x, y)], normalised=normalised, for_ms=for_ms, frame=frame, wait=wait, timeout=timeout)
+
+    def look_at(
+        self,
+        points: Sequence[Sequence[float]],
+        *,
+        normalised: bool = False,
+        for_ms: int | None = None,
+        frame: Frame | int | None = None,
+        wait: bool = False,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+    ) -> Looking:
+        """Makes the view look at several points at a time and at nothing else, from the very next frame on.
+
+        :param points: x and y of each, 1 to 8 and at most as many as the view has foveae: pixels right of the source's
+            left edge and below its top edge; with ``normalised`` shares of its width and height, 0 to 1.
+        :param for_ms: how long, in ms of the stream's time; None until the next message.
+        :param frame: the frame that the points refer to, or its ``frame_seq``; None for the newest.
+        :param wait: whether to wait for a frame with the decision, a second at most: then the answer has the fixations.
+        :param timeout: how long to wait for the answer, in seconds; None waits for as long as it takes.
+        :raises TimedOut: if the daemon does not answer in time; it may still obey.
+        :raises Refused: if another client steers the view (``held``), if it has fewer foveae (``wrong-count``), or for
+            another reason.
+        :raises Ended: if the daemon is gone.
+        """
+        message = feedback.look_at(points, normalised, for_ms, frame, wait)
+        return looking(self._ask(message, timeout))
+
+    def attend(
+        self,
+        weights: Any,
+        *,
+        box: Sequence[float] | None = None,
+        frame: Frame | int | None = None,
+        wait: bool = False,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+    ) -> Looking:
+        """Makes the view look at the peak of an attention map, from the next decision on.
+
+        :param weights: [rows, columns], each 1 to 128, of an array or a tensor; not negative, of any scale. float32,
+            float16 and uint8 are sent unchanged, others as float32.
+        :param box: the area of the map, (x0, y0, x1, y1) in source pixels, beyond the image if the model's input was
+            letterboxed; None for the image.
+        :param frame: the frame that it was computed on, or its ``frame_seq``; None for the newest.
+        :param wait: whether to wait for the decision: then the answer has the fixation.
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
+        :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"feedback"``.
+        :raises Ended: if the daemon is gone.
+        """
+        return looking(self._ask(feedback.attend(weights, box, frame, wait), timeout))
+
+    def attend_tokens(
+        self,
+        frame: Frame | int,
+        scores: Any,
+        *,
+        wait: bool = False,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+    ) -> Looking:
+        """Makes the view look at the tokens of a frame with the highest score, from the next decision on.
+
+        :param frame: the frame whose tokens were scored, or its ``frame_seq``; one of the last 64.
+        :param scores: one for each token, in the order of the frame, [N] or more: the rest is padding.
+        :param wait: as :meth:`attend`.
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
+        :raises Refused: as :meth:`attend`.
+        :raises Ended: if the daemon is gone.
+        """
+        return looking(self._ask(feedback.attend_tokens(frame, scores, wait), timeout))
+
+    def inject(
+        self,
+        name: str,
+        values: Any,
+        frame: Frame | int | None = None,
+        box: Sequence[float] | None = None,
+        ttl: float = 1.0,
+        *,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+    ) -> None:
+        """Gives the view a map by name, as one of the channels that its score is made of. Whoever steers the view, any
+        client may: the name is this view's until the map's time is over, or :meth:`close`.
+
+        :param name: 1 to 31 of a-z, 0-9, ``_`` and ``-``, and not the name of a channel that is computed.
+        :param values: [rows, columns], each 1 to 128, of an array or a tensor; may be negative. Sent as those of
+            :meth:`attend` are.
+        :param frame: the frame that the map was made from, or its ``frame_seq``; None for the newest.
+        :param box: as :meth:`attend`.
+        :param ttl: for how long after that frame the map is kept, in seconds of the stream's time, at most 60.
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
+        :raises Refused: ``held``, if another client has the name; ``policy``, if the view's policy is not
+            ``"relevance"``; ``too-many-channels``, if there are 32 already; or for another reason.
+        :raises Ended: if the daemon is gone.
+        """
+        self._ask(feedback.inject(name, values, frame, box, ttl), timeout)
+
+    def weigh(
+        self,
+        weights: Mapping[str, float] | None = None,
+        /,
+        *,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+        **named: float,
+    ) -> None:
+        """Sets what channels add to the score of the view, by name, until :meth:`release`:
+        ``view.weigh(depth=1.0, edges=0.2)``.
+
+        :param weights: the same of channels whose names are no identifiers: octaves of relevance for each unit of a
+            channel, at most 64 from 0; 0 takes a weight back. A channel need not be there yet.
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
+        :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"relevance"``.
+        :raises Ended: if the daemon is gone.
+        """
+        self._ask(feedback.weigh({**(weights or {}), **named}), timeout)
+
+    def release(self, *, timeout: float | None = ANSWER_TIMEOUT_S) -> None:
+        """Returns the view to its policy, with the weights of its configuration, so that other clients may steer it.
+
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
+        :raises Refused: if the daemon refuses.
+        :raises Ended: if the daemon is gone.
+        """
+        self._ask(feedback.RELEASE, timeout)
