@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::{Look, Refusal, RefusalReason};
+use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
 use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::{TokenFrameBuf, Waker};
@@ -18,7 +19,7 @@ use rustix::net::{
 };
 
 use crate::control::{RawClient, Stage, UNLIMITED, main_view, publish, start, writer};
-use crate::wait::HANG;
+use crate::wait::{self, HANG};
 
 /// For what is not expected to come.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -325,8 +326,15 @@ fn stop(stage: &mut Stage) {
     stage.server.take().unwrap().stop();
 }
 
-/// Serves the directory of `stage`, like a restarted daemon.
+/// Serves the directory of `stage`, like a restarted daemon. A program that another test starts has the lock of the server before
+/// until it runs.
 fn serve(stage: &mut Stage, limits: Limits) {
-    let directory = Arc::clone(&stage.directory);
-    stage.server = Some(Server::bind(&stage.path, directory, Access::default(), limits).unwrap());
+    wait::until("the socket is free", || {
+        let directory = Arc::clone(&stage.directory);
+        match Server::bind(&stage.path, directory, Access::default(), limits) {
+            Err(ServeError::InUse { .. }) => {}
+            served => stage.server = Some(served.unwrap()),
+        }
+        stage.server.is_some()
+    });
 }
