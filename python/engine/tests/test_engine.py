@@ -162,7 +162,8 @@ class Laws(unittest.TestCase):
         read_only = rgb.copy()
         read_only.flags.writeable = False
         expected = self.engine.pyramid(rgb).sample((9, 9)).pixels.tobytes()
-        forms = [wide[:, 10:90], np.asfortranarray(rgb), reversed_rows, planar, read_only, rgb.repeat(2, 0)[::2], bytearray]
+        apart = rgb.repeat(2, 1)[:, ::2]
+        forms = [wide[:, 10:90], np.asfortranarray(rgb), reversed_rows, planar, read_only, rgb.repeat(2, 0)[::2], apart, bytearray]
         for given in forms:
             if given is bytearray:
                 given = memoryview(bytearray(rgb.tobytes())).cast("B", [60, 80, 3])
