@@ -10,7 +10,7 @@ use foveate_tool::Arguments;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let log = foveate_log::to_stderr(foveate_log::LevelFilter::WARN);
+    let log = foveate_log::to_stderr("warn");
     match foveate_tool::run(arguments, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

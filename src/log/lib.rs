@@ -5,24 +5,23 @@ use std::io::{self, IsTerminal};
 
 use tracing::dispatcher::Dispatch;
 use tracing_journald::{Priority, PriorityMappings};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub use self::queue::{Log, dropped};
 use crate::redact::Redacting;
-pub use tracing_subscriber::filter::LevelFilter;
 
 mod queue;
 pub mod redact;
 
 /// Installs a logger to standard error, filtered by `RUST_LOG` or else by `level`. Every line is redacted.
-pub fn to_stderr(level: LevelFilter) -> Log {
+pub fn to_stderr(level: &str) -> Log {
     install(level, stderr())
 }
 
 /// Like [`to_stderr`]; where standard error is the journal, writes entries with fields, each redacted.
-pub fn to_journal_or_stderr(level: LevelFilter) -> Log {
+pub fn to_journal_or_stderr(level: &str) -> Log {
     let journal = stderr_is_journal().then(tracing_journald::layer).and_then(Result::ok);
     let Some(journal) = journal else { return to_stderr(level) };
     // As in syslog, where operators read `info` but not `debug`.
@@ -50,7 +49,7 @@ fn stderr() -> Dispatch {
 }
 
 /// Logs to `target` from a thread, or without one if the system has none left.
-fn install(level: LevelFilter, target: Dispatch) -> Log {
+fn install(level: &str, target: Dispatch) -> Log {
     let subscriber = tracing_subscriber::registry().with(filter(level));
     match queue::queue_to(target) {
         Ok((queue, log)) => {
@@ -69,11 +68,12 @@ fn install(level: LevelFilter, target: Dispatch) -> Log {
     }
 }
 
-/// `RUST_LOG` has a level, or one for each target: `foveate_daemon=debug,warn`.
-fn filter(level: LevelFilter) -> Targets {
+/// `RUST_LOG`, as `level`, has a level, or one for each target: `foveate_daemon=debug,warn`.
+fn filter(level: &str) -> Targets {
     let wanted = env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
     let wanted = wanted.and_then(|text| text.parse().ok());
-    wanted.unwrap_or_else(|| Targets::new().with_default(level))
+    let wanted = wanted.or_else(|| level.parse().ok());
+    wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))
 }
 
 /// Whether `$JOURNAL_STREAM` matches the device and inode of standard error. The variable alone is not enough: processes inherit it

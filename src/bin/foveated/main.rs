@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     #[cfg(target_env = "gnu")]
     limit_arenas();
     let arguments = Arguments::parse();
-    let log = foveate_log::to_journal_or_stderr(foveate_log::LevelFilter::INFO);
+    let log = foveate_log::to_journal_or_stderr("info");
     let mut masked = Vec::new();
     match run(&arguments, &mut masked) {
         Ok(()) => ExitCode::SUCCESS,
