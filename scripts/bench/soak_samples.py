@@ -1,5 +1,7 @@
 """The daemon's `stats` for the soak and load tests, and their differences between two samples."""
 
+import time
+
 import foveate.control
 
 #: How long a daemon may take to answer.
@@ -15,7 +17,8 @@ def stats(socket):
     try:
         daemon, streams, more = {}, {}, {}
         while True:
-            answer = connection.request("stats", None, TIMEOUT_S, **more)
+            asking = connection.asking("stats", None, **more)
+            answer = foveate.control.driven(asking, TIMEOUT_S, time.monotonic() + TIMEOUT_S)
             daemon = answer.get("daemon", daemon)
             streams.update((stream["name"], stream) for stream in answer["streams"])
             if "next" not in answer:
