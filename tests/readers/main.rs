@@ -8,6 +8,8 @@ mod daemon;
 mod device;
 #[path = "../support/film.rs"]
 mod film;
+#[path = "../common/footage.rs"]
+mod footage;
 #[path = "../support/left_out.rs"]
 mod left_out;
 #[path = "../common/naive.rs"]

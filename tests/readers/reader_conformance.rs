@@ -1,5 +1,6 @@
 //! The readers in Rust, C and Python read the same frames of the same daemon alike: every field and every byte.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use crate::daemon::{Feed, Outcome, Place, Process};
 use crate::described::{described, next_described};
 use crate::film::raw_bytes;
+use crate::footage;
 use crate::players::Line;
 use crate::ring::{publish, sealed_copy, spec};
 use crate::scene::{bt601, fed, random_film, stream, view};
@@ -76,6 +78,39 @@ fn every_reader_reads_every_frame_alike() {
             assert_eq!(read, expected[skipped..], "{outcome:#?}");
         }
     }
+}
+
+/// A clip that is decoded, at its own pace: slow readers pass over frames, and agree on those that they read.
+#[test]
+fn every_reader_reads_the_frames_of_a_clip_alike() {
+    const COUNT: u64 = 20;
+    let Some(clip) = footage::clip("vtest.avi") else { return };
+    let place = Place::new();
+    let main = view("main", "budget = 64\nslots = 64\ngaze = { policy = 'saliency' }");
+    let source = format!("source = '{}'\nloop = true\nbackend = 'cpu'", clip.display());
+    let daemon = place.daemon(&format!("[[stream]]\nname = 'camera'\n{source}\n{main}"));
+    let mut follower = daemon.subscribe("camera/main");
+    let readers = [c_reader(&place, COUNT), python_reader(&place, Some(COUNT))];
+    let read: Vec<Vec<Value>> = std::thread::scope(|scope| {
+        let outcomes = readers.map(|reader| scope.spawn(move || reader.finish()));
+        let mut published = BTreeMap::new();
+        while !outcomes.iter().all(|outcome| outcome.is_finished()) {
+            let frame = next_described(&mut follower);
+            published.insert(frame["frame_seq"].as_u64(), frame);
+        }
+        outcomes.map(|outcome| agreed(&outcome.join().unwrap(), &published)).into()
+    });
+    assert!(read.iter().all(|frames| frames.len() as u64 == COUNT));
+}
+
+/// The frames that a reader printed, each as it was published.
+fn agreed(outcome: &Outcome, published: &BTreeMap<Option<u64>, Value>) -> Vec<Value> {
+    let frame = |line: &str| {
+        let read: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(published.get(&read["frame_seq"].as_u64()), Some(&read), "{outcome:#?}");
+        read
+    };
+    outcome.stdout.lines().map(frame).collect()
 }
 
 /// Fields that no view of the daemon has, as one has the next: all dtypes, grids, several fixations, and records of random bits, so of
