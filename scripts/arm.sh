@@ -9,6 +9,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/options.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/setup.sh
 . "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
+. "$root/scripts/lib/clip.sh"
 
 readonly TRIPLE=aarch64-unknown-linux-gnu
 # Of the cross compiler's C library.
@@ -24,21 +26,28 @@ sample-boxes|texel
 halves|number
 attention|query-and-key'
 
+# What the daemon and its readers need of a Debian for ARM.
+readonly DEBIAN_PACKAGES=gcc,libc6-dev,libgstreamer1.0-dev,libgstreamer-plugins-base1.0-dev,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-libav,python3,python3-numpy
+
 target=${CARGO_TARGET_DIR:-$root/target}/arm
+debian=$(clip_cache)/debian-12-arm64
 part=laws
 
 usage() {
     cat <<'END'
-Usage: scripts/arm.sh [--short | --count] [--yes]
+Usage: scripts/arm.sh [--short | --readers | --count] [--yes]
 
 Cross builds Foveate for 64-bit ARM, in target/arm, and runs its laws under qemu-user: those of the vector layer, of core and
-engine on the CPU, of attention, the thread pool and the ring. qemu-user on x86-64 reorders no memory accesses: of their order it
-shows nothing. That is for loom (scripts/test.sh).
+engine on the CPU, of attention, the thread pool and the ring; and in a Debian for ARM the daemon, which plays a clip to readers in
+Rust, C and Python. qemu-user on x86-64 reorders no memory accesses: of their order it shows nothing. That is for loom
+(scripts/test.sh).
 
-  --short   only the laws of the vector layers of engine and attention, two minutes when nothing was built before
-  --count   instead, prints how many instructions each kernel executes, plain and with NEON; these are no times
-  --yes     install missing packages without asking
-  --help    this
+  --short    only the laws of the vector layers of engine and attention, two minutes when nothing was built before
+  --readers  only the daemon and its readers, and the ring between processes; needs root, a gigabyte in ~/.cache/foveate, and
+             clips unless FOVEATE_WITHOUT_CLIPS=1
+  --count    instead, prints how many instructions each kernel executes, plain and with NEON; these are no times
+  --yes      install missing packages without asking
+  --help     this
 
 Without Rust's library for ARM (rustup target add aarch64-unknown-linux-gnu) it says that nothing was checked, and ends with 0.
 END
@@ -53,6 +62,14 @@ libc6-dev||links Rust programs
 gcc-aarch64-linux-gnu|aarch64-linux-gnu-gcc|links Rust programs for ARM
 libc6-dev-arm64-cross||the C library of these
 qemu-user|qemu-aarch64|runs them, and counts their instructions
+END
+}
+
+debian_packages() {
+    cat <<'END'
+mmdebstrap|mmdebstrap|makes a Debian for ARM
+qemu-user-static|qemu-aarch64-static|runs its programs
+util-linux|unshare|makes namespaces
 END
 }
 
@@ -77,15 +94,68 @@ check_vectors() {
         --test hierarchical_attention --test simd_laws
 }
 
-# Of the ring, not the laws between processes: the kernel cannot run the programs that they begin. Nor the one that has to hold
-# within five seconds.
+# Debugging code takes hours in the emulator. Of the ring here not the laws between processes, which need a kernel that runs programs
+# for ARM, nor the one that has to hold within five seconds.
 check_laws() {
+    export CARGO_PROFILE_TEST_OPT_LEVEL=1
     arm_cargo test --locked --package foveate-attention --package foveate-engine --package foveate-ring \
         --test hierarchical_attention --test simd_laws --test pool_order --test ring_order || return
-    warn 'NOT RUN ON ARM: the laws of the ring between processes (ring_processes), and that of stolen wakes.'
     arm_cargo test --locked --package foveate-ring --test ring -- --skip ring_processes \
         --skip a_reader_whose_wakes_are_stolen || return
     arm_cargo test --locked --no-default-features --test laws --test engine
+}
+
+# A Debian for ARM, kept between runs: programs are linked against its libraries, and run in it.
+ensure_debian() {
+    [ -d "$debian" ] && return
+    rm -rf --one-file-system "$debian.part"
+    mkdir -p "${debian%/*}"
+    with_progress 'Making a Debian 12 for ARM, once' mmdebstrap --skip=check/qemu --variant=minbase --architectures=arm64 \
+        --include="$DEBIAN_PACKAGES" bookworm "$debian.part" || return
+    mv "$debian.part" "$debian"
+}
+
+# Has the kernel run programs for ARM while this script runs, unless it does so anyway.
+run_programs() {
+    local register=/proc/sys/fs/binfmt_misc
+    grep -qs '^enabled' "$register/qemu-aarch64" && return
+    { [ -e "$register/register" ] || mount -t binfmt_misc none "$register"; } 2>/dev/null || return
+    cat /usr/lib/binfmt.d/qemu-aarch64.conf >"$register/register" || return
+    trap 'echo -1 >/proc/sys/fs/binfmt_misc/qemu-aarch64' EXIT
+}
+
+# Links against the Debian for ARM: a linker for Cargo.
+write_linker() {
+    mkdir -p "$target"
+    cat >"$target/link" <<END
+#!/bin/sh
+exec aarch64-linux-gnu-gcc --sysroot='$debian' -Wl,-rpath-link,'$debian/usr/lib/aarch64-linux-gnu' "\$@"
+END
+    chmod +x "$target/link"
+}
+
+# Cargo, for the Debian for ARM; programs run in it: debian_cargo ARGUMENT...
+debian_cargo() {
+    CARGO_TARGET_DIR=$target/debian CARGO_BUILD_TARGET=$TRIPLE \
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$target/link \
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$root/scripts/lib/chroot.sh $debian $root $(clip_cache)" \
+        PKG_CONFIG_ALLOW_CROSS=1 PKG_CONFIG_SYSROOT_DIR=$debian \
+        PKG_CONFIG_LIBDIR=$debian/usr/lib/aarch64-linux-gnu/pkgconfig:$debian/usr/share/pkgconfig \
+        cargo "$@"
+}
+
+# The same tests as on any machine.
+check_readers() {
+    if [ "$(id -u)" -ne 0 ] || ! run_programs; then
+        warn 'THE DAEMON AND ITS READERS DO NOT RUN ON ARM: they need root, and a kernel that runs programs for ARM (binfmt_misc).'
+        return
+    fi
+    [ -n "${FOVEATE_WITHOUT_CLIPS:-}" ] || ensure_clips vtest.avi || return
+    ensure_debian || return
+    write_linker
+    export CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_PROFILE_DEV_OPT_LEVEL=1 FOVEATE_WITHOUT_VULKAN=1
+    debian_cargo test --locked --package foveate-ring --test ring -- ring_processes || return
+    debian_cargo test --locked --test readers -- conformance
 }
 
 # Prints a table.
@@ -130,7 +200,7 @@ run_kernel() {
 }
 
 main() {
-    read_arguments '--short --count' '' "$@"
+    read_arguments '--short --readers --count' '' "$@"
     cd "$root"
     ensure_rust "$root"
     ensure_packages arm_packages >&2
@@ -139,7 +209,14 @@ main() {
         return
     fi
     case "$part" in
-    laws) check_laws || fail 'a law does not hold on ARM; see above' ;;
+    laws)
+        ensure_packages build_packages debian_packages
+        { check_laws && check_readers; } || fail 'a law does not hold on ARM; see above'
+        ;;
+    readers)
+        ensure_packages build_packages debian_packages
+        check_readers || fail 'the readers do not agree on ARM; see above'
+        ;;
     short) check_vectors || fail 'a law of the vector layers does not hold on ARM; see above' ;;
     count) count_instructions || fail 'nothing was counted; see above' ;;
     esac
