@@ -10,7 +10,7 @@ use foveate::client::Next;
 use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_ring::{HeaderPage, SegmentInfo, TokenFrameBuf};
+use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, TokenFrameBuf};
 use foveate_tool::recording::messages::{Event, Gaze, descriptors};
 use foveate_tool::recording::playback::{Playback, Played};
 use mcap::Summary;
@@ -112,6 +112,46 @@ fn each_file_of_a_rotated_recording_is_whole_and_none_is_larger_than_asked() {
     let held = Held::of(paths);
     assert_eq!(held.segments.len(), 1, "it is one segment");
     assert_same(&held.frames, &frames);
+}
+
+/// The clock decides, so only that there are several files is certain.
+#[test]
+fn a_recording_goes_on_in_another_file_after_the_time_that_was_asked_for() {
+    let mut stage = Stage::open(64);
+    let (path, recorder) = stage.recorder(&["--rotate-seconds", "1", "--pictures-hz", "0"]);
+    until("a third file is begun", || {
+        stage.publish(1);
+        3 <= files(&path).len()
+    });
+    let frames = stage.end();
+    recorder.finish().assert_clean_exit(0);
+
+    for path in files(&path) {
+        assert!(Summary::read(&fs::read(path).unwrap()).unwrap().unwrap().stats.is_some());
+    }
+    let held = Held::of(files(&path));
+    assert_eq!((held.segments.len(), held.is_cut_short), (1, false));
+    assert_published(&held.frames, &frames);
+    assert_eq!(held.frames.len() as u64 + held.missed, frames.len() as u64);
+}
+
+#[test]
+fn a_daemon_that_is_killed_leaves_a_whole_recording() {
+    let mut stage = Stage::open(64);
+    let (path, recorder) = stage.recorder(&[]);
+    stage.publish(10);
+    let daemon = stage.daemon.take().unwrap();
+    daemon.process.signal(Signal::KILL);
+    assert_eq!(daemon.process.finish().signal, Some(9));
+    let outcome = recorder.finish();
+    outcome.assert_clean_exit(69);
+    assert!(outcome.message().contains("the daemon"), "{}", outcome.message());
+
+    let bytes = fs::read(&path).unwrap();
+    assert!(Summary::read(&bytes).unwrap().unwrap().stats.is_some());
+    let held = Held::of([path]);
+    assert!(!held.is_cut_short);
+    assert_published(&held.frames, &stage.frames);
 }
 
 #[test]
@@ -265,6 +305,58 @@ fn readers_of_a_replay_get_what_was_recorded() {
 }
 
 #[test]
+fn a_replay_that_begins_at_once_waits_for_no_reader() {
+    let (path, frames) = recorded(5);
+    let place = Place::new();
+    let fast = ["replay", path.to_str().unwrap(), "--fast", "--at-once"];
+    let outcome = place.foveate(&fast).finish();
+    outcome.assert_clean_exit(0);
+    assert_eq!(outcome.stdout, format!("{} frames\n", frames.len()));
+}
+
+/// And without `--now` their times are the recorded ones.
+#[test]
+fn a_replay_that_begins_again_does_so_in_a_new_segment_and_its_frames_are_as_old_as_they_were() {
+    let (path, frames) = recorded(5);
+    let place = Place::new();
+    for now in [&["--now"][..], &[]] {
+        let again = ["replay", path.to_str().unwrap(), "--fast", "--loop"];
+        let replay = place.foveate(&[&again, now].concat());
+        until("it answers", || foveate::client::Client::connect(&place.socket()).is_ok());
+        let client = foveate::client::Client::connect(&place.socket()).unwrap();
+        let subscription = client.subscribe(&"camera/main".parse().unwrap(), false).unwrap();
+        let mut follower = Follower { subscription, frame: TokenFrameBuf::default() };
+        let mut epochs = Vec::new();
+        while epochs.len() < 3 {
+            match follower.next() {
+                Next::NewSegment => {
+                    epochs.push(follower.subscription.reader().unwrap().header().epoch);
+                }
+                Next::Frame { .. } => {
+                    let replayed = follower.frame.head.clone();
+                    let index = usize::try_from(replayed.stamp.frame_seq - 1).unwrap();
+                    let recorded = &frames[index].head;
+                    let age = |head: &FrameHead| head.publish_ns - head.stamp.capture_ns;
+                    if now.is_empty() {
+                        assert_eq!(replayed.stamp, recorded.stamp);
+                    } else {
+                        assert!(recorded.publish_ns < replayed.stamp.capture_ns);
+                        assert!(age(recorded) <= age(&replayed), "what publishing takes is added");
+                        let moved = replayed.stamp.capture_ns - recorded.stamp.capture_ns;
+                        assert_eq!(replayed.stamp.arrival_ns - recorded.stamp.arrival_ns, moved);
+                    }
+                }
+                other => panic!("{other:?} instead of a frame"),
+            }
+        }
+        epochs.dedup();
+        assert_eq!(epochs.len(), 3, "{epochs:?}");
+        replay.signal(Signal::TERM);
+        replay.finish().assert_clean_exit(0);
+    }
+}
+
+#[test]
 fn a_replayed_view_is_listed_and_refuses_to_be_steered() {
     let mut stage = Stage::open(64);
     let (path, recorder) = stage.recorder(&[]);
@@ -412,6 +504,16 @@ impl Stage {
         self.daemon.take().unwrap().process.finish().assert_clean_exit(0);
         std::mem::take(&mut self.frames)
     }
+}
+
+/// A recording, and what is in it.
+fn recorded(count: u64) -> (PathBuf, Vec<TokenFrameBuf>) {
+    let mut stage = Stage::open(64);
+    let (path, recorder) = stage.recorder(&["--pictures-hz", "0"]);
+    stage.publish(count);
+    let frames = stage.end();
+    recorder.finish().assert_clean_exit(0);
+    (path, frames)
 }
 
 /// The files of the recording that begins with `path`.
