@@ -127,17 +127,17 @@ run_programs() {
 # Links against the Debian for ARM: a linker for Cargo.
 write_linker() {
     mkdir -p "$target"
-    cat >"$target/link" <<END
+    cat >"$target/debian-gcc" <<END
 #!/bin/sh
 exec aarch64-linux-gnu-gcc --sysroot='$debian' -Wl,-rpath-link,'$debian/usr/lib/aarch64-linux-gnu' "\$@"
 END
-    chmod +x "$target/link"
+    chmod +x "$target/debian-gcc"
 }
 
 # Cargo, for the Debian for ARM; programs run in it: debian_cargo ARGUMENT...
 debian_cargo() {
     CARGO_TARGET_DIR=$target/debian CARGO_BUILD_TARGET=$TRIPLE \
-        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$target/link \
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$target/debian-gcc \
         CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$root/scripts/lib/chroot.sh $debian $root $(clip_cache)" \
         PKG_CONFIG_ALLOW_CROSS=1 PKG_CONFIG_SYSROOT_DIR=$debian \
         PKG_CONFIG_LIBDIR=$debian/usr/lib/aarch64-linux-gnu/pkgconfig:$debian/usr/share/pkgconfig \
