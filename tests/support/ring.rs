@@ -108,7 +108,7 @@ pub(crate) fn frame_with(
         relevance_frame: bits.next(),
         asked_ns: bits.next(),
         channels_frame: planes.iter().any(|plane| plane.count.is_some()).into(),
-        depth: DepthStamp { capture_ns: bits.next(), frame_seq: bits.next() },
+        depth: DepthStamp::default(),
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let mut bytes = |count: usize| (0..count).map(|_| bits.next().to_le_bytes()[0]).collect();
