@@ -74,7 +74,7 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 
 // The ABI version that this header reads. Other major versions are refused; newer minor versions only add to it.
 #define FOVEATE_ABI_MAJOR 2
-#define FOVEATE_ABI_MINOR 0
+#define FOVEATE_ABI_MINOR 1
 
 #define FOVEATE_HEADER_BYTES 4096        // offset of slot 0
 #define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
@@ -181,6 +181,8 @@ FOVEATE__BYTES(foveate_channels, FOVEATE_HEADER_BYTES - FOVEATE_CHANNEL_OFFSET);
 // One array, found by its name with foveate_plane_index(). Where `order` begins with N it has an item for each token; otherwise
 // all of its items are valid in every frame. The first is always `pixels`: [capacity, 3, P, P], dense, channels R G B. `relevance`
 // is the weight that the layout gave to each token: [capacity] of f32. `channels` is what a scorer read: [channels, rows, columns].
+// `depth` is nearest and mean depth in metres and the share of known depth, f32 [capacity, 3], or of each texel, [capacity, 3, P, P];
+// `boxes` are least and greatest x, y, z in metres in the camera's optical frame, f32 [capacity, 6].
 struct foveate_plane {
     char name[32];
     char order[8];         // one letter for each axis, such as NCHW
@@ -345,7 +347,10 @@ struct foveate_slot_header {
     uint64_t asked_ns;        // when the message that led to the newest fixation reached the daemon; 0 if none did
     struct foveate_fixation fixations[FOVEATE_FOVEAE_MAX]; // each in the place that it keeps
     uint64_t channels_frame; // frame_seq that the plane `channels` was made from; 0 before the first decision
-    uint64_t reserved[9];
+    uint64_t reserved_a[6];
+    uint64_t depth_capture_ns; // when the depth picture of the planes `depth` and `boxes` was captured; 0 if the frame has none
+    uint64_t depth_frame;      // number of that picture in its pipeline, from 1; 0 if there is none
+    uint64_t reserved_b;
 };
 FOVEATE__AT(foveate_slot_header, lock, 0);
 FOVEATE__AT(foveate_slot_header, ring_sequence, 8);
@@ -367,7 +372,10 @@ FOVEATE__AT(foveate_slot_header, relevance_frame, 96);
 FOVEATE__AT(foveate_slot_header, asked_ns, 104);
 FOVEATE__AT(foveate_slot_header, fixations, 112);
 FOVEATE__AT(foveate_slot_header, channels_frame, 432);
-FOVEATE__AT(foveate_slot_header, reserved, 440);
+FOVEATE__AT(foveate_slot_header, reserved_a, 440);
+FOVEATE__AT(foveate_slot_header, depth_capture_ns, 488);
+FOVEATE__AT(foveate_slot_header, depth_frame, 496);
+FOVEATE__AT(foveate_slot_header, reserved_b, 504);
 FOVEATE__BYTES(foveate_slot_header, 512);
 
 // One token of P x P texels, its box, and the frame in which its content last changed. Texel (u, v) is the mean of the source pixels in

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::{ChangeConfig, Threshold};
-use foveate_core::frame::{FrameStamp, PixelFormat};
+use foveate_core::depth::{DepthDetail, DepthFormat, DepthScale, DepthStamp, DepthView};
+use foveate_core::frame::{FrameStamp, PixelFormat, Plane};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
@@ -27,6 +28,7 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::{EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_engine::depth::DepthPicture;
 use naive::{OwnedFrame, Random};
 use parking_lot::{Condvar, Mutex};
 use threads::is_asleep;
@@ -92,12 +94,21 @@ impl Film {
     fn play(&self, change: ChangeConfig) {
         let mut stream = stream(change);
         let mut frame_seq = 0;
+        let samples = vec![7; 2 * EXTENT.area()];
+        let plane = Plane { bytes: &samples, stride: 2 * EXTENT.width as usize };
+        let view = DepthView::new(DepthFormat::Gray16Le, EXTENT, plane).unwrap();
+        let scale = DepthScale { unit_m: 0.001, min_m: 0.0, max_m: 10.0 };
         let mut ingested = BTreeSet::new();
         for is_warm in [false, true] {
             for &index in &self.order {
                 frame_seq += 1;
                 let (frame, stamp) = (self.frames[index].view(), FrameStamp::numbered(frame_seq));
-                let (stepped, allocated) = counted(|| stream.step(&frame, &stamp));
+                // Depth comes with every second frame, and is another one with every fourth.
+                let number = DepthStamp { capture_ns: 1, frame_seq: 1 + frame_seq / 4 };
+                let picture = DepthPicture { view, scale, stamp: number };
+                let depth = Some(&picture).filter(|_| frame_seq % 2 == 0);
+                let (stepped, allocated) =
+                    counted(|| stream.step_with_depth(&frame, &stamp, depth));
                 stepped.unwrap();
                 if is_warm {
                     let what = (frame.format(), change, frame_seq);
@@ -137,13 +148,18 @@ fn stream(change: ChangeConfig) -> Stream {
             format,
             policy: Policy::Fixed { x: 0.5, y: 0.5 },
             parameters: GazeParameters::default(),
-            channels: Vec::new(),
+            ..ViewSpec::default()
         },
     };
     let format = TokenFormat::new(14, DType::U8, Normalisation::NONE);
     let uniform = ServedView {
         name: "uniform".to_owned(),
-        spec: ViewSpec { layout: Layout::Uniform, format, ..foveal.spec.clone() },
+        spec: ViewSpec {
+            layout: Layout::Uniform,
+            format,
+            depth: DepthDetail::Tokens,
+            ..foveal.spec.clone()
+        },
         ..foveal.clone()
     };
     let wakeup = Arc::new(EventFd::new().unwrap());
@@ -156,7 +172,7 @@ fn stream(change: ChangeConfig) -> Stream {
         (plan, channel)
     });
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-    Stream::new("camera", backend, change, views, Arc::default())
+    Stream::new("camera", backend, change, views, Arc::default()).with_camera(None, true)
 }
 
 /// Returns when every other thread has got as far as to sleep, and this one has slept once: that takes memory once in

@@ -1,4 +1,4 @@
-"""The memory of a segment, byte by byte: ABI 2.0, as specified in ``docs/abi.md``.
+"""The memory of a segment, byte by byte: ABI 2.1, as specified in ``docs/abi.md``.
 
 Everything is little-endian. NumPy's structured types are the structs of the document, with the same names and offsets;
 a test compares the two.
@@ -12,7 +12,7 @@ import numpy as np
 
 MAGIC = b"FOVEATE\0"
 ABI_MAJOR = 2
-ABI_MINOR = 0
+ABI_MINOR = 1
 
 #: Offset of slot 0, in bytes.
 HEADER_BYTES = 4096
@@ -172,7 +172,10 @@ SLOT_HEADER = np.dtype(
         ("asked_ns", "<u8"),
         ("fixations", FIXATION_BLOCK, FOVEAE_MAX),
         ("channels_frame", "<u8"),
-        ("reserved", "<u8", 9),
+        ("reserved_a", "<u8", 6),
+        ("depth_capture_ns", "<u8"),
+        ("depth_frame", "<u8"),
+        ("reserved_b", "<u8"),
     ]
 )
 

@@ -102,6 +102,9 @@ class Frame:
         none did.
     :ivar channels_frame: ``frame_seq`` of the frame that the plane ``channels`` was made from; 0 before the first
         decision of the view, and without that plane.
+    :ivar depth_capture_ns: When the depth picture of the planes ``depth`` and ``boxes`` was captured: CLOCK_MONOTONIC in ns;
+        None if the frame has none, and without those planes. Then all depths in them are NaN.
+    :ivar depth_frame: Number of that picture, from 1: counts those of the depth pipeline; 0 if there is none.
     :ivar tokens: One record per token, [N] of :data:`foveate.TOKEN`. Texel (u, v) of a token is the mean of the source
         pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``); ``size`` is
         P. Real pixels have the texels [``first_column``, ``first_column`` + ``columns``) of the rows [``first_row``,
@@ -128,6 +131,8 @@ class Frame:
     relevance_frame: int
     asked_ns: int
     channels_frame: int
+    depth_capture_ns: int | None
+    depth_frame: int
     tokens: NDArray[np.void]
     missed: int = field(default=0, init=False)
     _planes: dict[str, Texels] | None

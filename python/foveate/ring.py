@@ -299,6 +299,8 @@ def frame_of(info: SegmentInfo, head: Any, tokens: Any, planes: dict[str, Any]) 
         relevance_frame=head.relevance_frame,
         asked_ns=head.asked_ns,
         channels_frame=head.channels_frame,
+        depth_capture_ns=head.depth_capture_ns or None,
+        depth_frame=head.depth_frame,
         tokens=tokens,
         _planes=planes,
     )

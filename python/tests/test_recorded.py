@@ -15,7 +15,7 @@ from foveate.segment import opened
 SEGMENTS = Path(__file__).resolve().parents[2] / "tests" / "data" / "segments"
 
 #: Of each recorded segment of this major version: digests of the newest frame's tokens, texels and relevance.
-RECORDED = {"2.0": ("01d0dc0fca56861d", "7e696dc71e6e1504", "380b9ca614e3da8b")}
+RECORDED = {version: ("01d0dc0fca56861d", "7e696dc71e6e1504", "380b9ca614e3da8b") for version in ("2.0", "2.1")}
 
 
 def digest(content: bytes) -> str:

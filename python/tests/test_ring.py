@@ -271,11 +271,13 @@ class FrameSaysEverything(unittest.TestCase):
         head = dict(
             frame_seq=41, pts_ns=5, capture_ns=6, capture_unix_ns=7, arrival_ns=8, publish_ns=9, flags=1, capture_clock=2,
             sample_bound=4, rgb_bound=11, dirty_tiles=12, tile_count=13, relevance_frame=39, asked_ns=14,
+            depth_capture_ns=15, depth_frame=16,
         )  # fmt: skip
         ring.publish(fixations=[(10, 1.25, 2.5, 40, 0.75, 3), (8, -3, 4, 30, 0.5, 2)], **head)
         frame = ring.read()
         for name in (
             "frame_seq pts_ns capture_ns capture_unix_ns arrival_ns publish_ns dirty_tiles tile_count relevance_frame asked_ns"
+            " depth_capture_ns depth_frame"
         ).split():
             self.assertEqual(getattr(frame, name), head[name], name)
         self.assertEqual(frame.fixation, foveate.Fixation(1.25, 2.5, 10, 40, "saliency", 0.75))
@@ -366,7 +368,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
         ring.publish()
         frame = ring.read()
         self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
-        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.0"):
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.1"):
             frame.plane("relevance")
 
     def test_channels_are_had_by_their_names(self) -> None:

@@ -8,21 +8,76 @@ use gstreamer_video as gst_video;
 use super::{CaptureError, Orientation, hints};
 use foveate_config::Turn;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::depth::DepthFormat;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_log::redact::redacted;
+
+pub(super) mod depth;
+
+/// What the frames of a source are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Pictures; what is not readable is converted.
+    #[default]
+    Pictures,
+    /// Depth, which nothing else can be converted to.
+    Depth,
+}
+
+impl Content {
+    /// Caps that need no conversion, of `extent` if one is given.
+    pub(super) fn readable(self, extent: Option<Extent>) -> gst::Caps {
+        match self {
+            Self::Pictures => readable(extent),
+            Self::Depth => depth::readable(),
+        }
+    }
+
+    /// Parses them.
+    pub(super) fn read(self, caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
+        match self {
+            Self::Pictures => read(caps),
+            Self::Depth => depth::read(caps),
+        }
+    }
+
+    /// Fails as [`read`](Self::read) does.
+    pub(super) fn is_interlaced(self, caps: &gst::Caps) -> Result<bool, CaptureError> {
+        match self {
+            Self::Pictures => is_interlaced(caps),
+            Self::Depth => depth::read(caps).map(|_| false),
+        }
+    }
+
+    /// The elements that convert `offered` to readable caps.
+    pub(super) fn adapters(self, offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
+        match self {
+            Self::Pictures => adapters(offered),
+            Self::Depth => Err(depth::refused(offered)),
+        }
+    }
+}
+
+/// The samples of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Samples {
+    /// Of a picture.
+    Picture(PixelFormat, Colorimetry),
+    /// Of depth.
+    Depth(DepthFormat),
+}
 
 /// Frame format that caps describe.
 #[derive(Clone, Debug)]
 pub(super) struct FrameFormat {
     /// To notice when they change.
     pub(super) caps: gst::Caps,
-    /// Memory layout of a buffer without VideoMeta.
-    pub(super) info: gst_video::VideoInfo,
-    pub(super) format: PixelFormat,
+    /// Memory layout of a buffer without VideoMeta; `None` for rows without gaps.
+    pub(super) info: Option<gst_video::VideoInfo>,
+    pub(super) samples: Samples,
     /// Width and height in pixels.
     pub(super) extent: Extent,
-    pub(super) colorimetry: Colorimetry,
 }
 
 /// How samples become RGB, and what of that the caps do not say.
@@ -66,7 +121,7 @@ impl fmt::Display for Colorimetry {
 }
 
 /// Caps that need no conversion: raw frames in system memory, of `extent` if one is given, preferably progressive.
-pub(super) fn readable(extent: Option<Extent>) -> gst::Caps {
+fn readable(extent: Option<Extent>) -> gst::Caps {
     let formats = || gst::List::new(PixelFormat::ALL.map(PixelFormat::name));
     let size = |extent: Extent| [extent.width, extent.height].map(u32::cast_signed);
     let raw = || {
@@ -86,14 +141,15 @@ pub(super) fn readable(extent: Option<Extent>) -> gst::Caps {
 }
 
 /// Parses [`readable`] caps. Fails if the size is not supported, or the caps are incomplete.
-pub(super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
+fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     let (info, format, extent) = checked(caps)?;
     let colorimetry = colorimetry_of(&info, named_colorimetry(caps), format);
-    Ok(FrameFormat { caps: caps.clone(), info, format, extent, colorimetry })
+    let samples = Samples::Picture(format, colorimetry);
+    Ok(FrameFormat { caps: caps.clone(), info: Some(info), samples, extent })
 }
 
 /// Fails as [`read`] does.
-pub(super) fn is_interlaced(caps: &gst::Caps) -> Result<bool, CaptureError> {
+fn is_interlaced(caps: &gst::Caps) -> Result<bool, CaptureError> {
     checked(caps).map(|(info, ..)| info.is_interlaced())
 }
 
@@ -205,7 +261,7 @@ const DOWNLOADS: [(&str, &[&str]); 7] = [
 
 /// The elements that convert `offered` to [`readable`] caps, in pipeline order. Fails if the frames lie in device memory and no
 /// installed element copies them to system memory.
-pub(super) fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
+fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
     let mut adapters = Vec::new();
     if let Some(memory) = device_memory(offered) {
         adapters.push(download(&memory)?);

@@ -7,7 +7,7 @@ use gstreamer::prelude::*;
 use gstreamer_app::AppSink;
 use parking_lot::Mutex;
 
-use super::caps::{self, FrameFormat};
+use super::caps::{Content, FrameFormat};
 use super::mailbox::{Posted, Producer};
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CapturedFrame, Pace, SourceSpec};
@@ -36,6 +36,7 @@ pub(super) struct Delivery {
 
 struct Inlet {
     producer: Producer<CapturedFrame>,
+    content: Content,
     /// Of the newest caps.
     format: Option<FrameFormat>,
     /// `None`: every frame is taken.
@@ -54,8 +55,14 @@ impl Delivery {
         spec: &SourceSpec,
     ) -> Self {
         let limit = spec.frame_interval.map(RateLimit::new);
-        let inlet =
-            Inlet { producer, format: None, limit, round: Round::default(), refusal_logged: false };
+        let inlet = Inlet {
+            producer,
+            content: spec.content,
+            format: None,
+            limit,
+            round: Round::default(),
+            refusal_logged: false,
+        };
         Self { inlet: Mutex::new(inlet), counters, activity, pace: spec.pace }
     }
 
@@ -166,7 +173,7 @@ impl Inlet {
         let buffer = sample.buffer_owned()?;
         let caps = sample.caps_owned()?;
         if self.format.as_ref().is_none_or(|format| format.caps != caps) {
-            self.format = caps::read(&caps).ok();
+            self.format = self.content.read(&caps).ok();
         }
         let frame = CapturedFrame::map(buffer, self.format.as_ref()?, stamp);
         if let Err(reason) = &frame

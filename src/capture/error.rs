@@ -115,6 +115,15 @@ pub enum CaptureError {
         /// GStreamer's error, or the missing element.
         reason: String,
     },
+    /// What arrives is no depth, and nothing can be converted to it.
+    #[error(
+        "this is no depth: expected GRAY16_LE or GRAY16_BE of video/x-raw, or one static float32 tensor of other/tensors with the \
+         dimensions 1:WIDTH:HEIGHT; other pictures hold no depth, so nothing is converted. The pipeline gives {offered}"
+    )]
+    NotDepth {
+        /// The caps.
+        offered: String,
+    },
     /// A live source cannot wait for its consumer.
     #[error("pace \"every-frame\" needs a file, but this source is live: use pace \"realtime\"")]
     EveryFrameLive,
@@ -267,6 +276,7 @@ impl CaptureError {
             | Self::NotACamera { .. }
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
+            | Self::NotDepth { .. }
             | Self::EveryFrameLive => exit::CONFIG,
             _ => exit::UNAVAILABLE,
         }

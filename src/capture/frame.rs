@@ -3,17 +3,17 @@
 use gstreamer as gst;
 use gstreamer_video as gst_video;
 
-use super::caps::{Colorimetry, FrameFormat};
-use foveate_core::frame::{FrameError, FrameStamp, FrameView, PixelFormat, Plane};
+use super::caps::{Colorimetry, FrameFormat, Samples};
+use foveate_core::depth::DepthView;
+use foveate_core::frame::{FrameError, FrameStamp, FrameView, Plane};
 use foveate_core::geometry::extent::Extent;
 
 /// A frame mapped for reading. It holds a buffer of the source's pool until it is dropped.
 #[derive(Debug)]
 pub struct CapturedFrame {
     memory: gst::MappedBuffer<gst::buffer::Readable>,
-    format: PixelFormat,
+    samples: Samples,
     extent: Extent,
-    colorimetry: Colorimetry,
     planes: [PlaneLayout; 3],
     stamp: FrameStamp,
 }
@@ -47,7 +47,10 @@ impl CapturedFrame {
     ) -> Result<Self, RefusedBuffer> {
         let planes = match buffer.meta::<gst_video::VideoMeta>() {
             Some(meta) => layout(meta.offset(), meta.stride()),
-            None => layout(format.info.offset(), format.info.stride()),
+            None => match &format.info {
+                Some(info) => layout(info.offset(), info.stride()),
+                None => Ok(packed(format)),
+            },
         }?;
         let is_shared = buffer.iter_memories().any(is_shared);
         let buffer = if is_shared {
@@ -56,31 +59,53 @@ impl CapturedFrame {
             buffer
         };
         let memory = buffer.into_mapped_buffer_readable().map_err(|_| RefusedBuffer::NotMapped)?;
-        let FrameFormat { format, extent, colorimetry, .. } = *format;
-        let frame = Self { memory, format, extent, colorimetry, planes, stamp };
-        frame.view()?;
+        let FrameFormat { samples, extent, .. } = *format;
+        let frame = Self { memory, samples, extent, planes, stamp };
+        match samples {
+            Samples::Picture(..) => drop(frame.view()?),
+            Samples::Depth(_) => drop(frame.depth()?),
+        }
         Ok(frame)
     }
 
-    /// The samples.
+    /// The samples of a picture.
     ///
     /// # Errors
     ///
-    /// None for a frame from a source, which has checked it.
+    /// None for a frame from a source of pictures, which has checked it.
     pub fn view(&self) -> Result<FrameView<'_>, FrameError> {
-        let bytes = self.memory.as_slice();
-        let plane = |layout: PlaneLayout| Plane {
-            bytes: bytes.get(layout.offset..).unwrap_or_default(),
-            stride: layout.stride,
+        let Samples::Picture(format, colorimetry) = self.samples else {
+            return Err(FrameError::OtherContent);
         };
-        let planes = self.planes.map(plane);
-        let color = self.colorimetry.transform();
-        FrameView::new(self.format, self.extent, color, &planes[..self.format.plane_count()])
+        let planes = self.planes.map(|layout| self.plane(layout));
+        let color = colorimetry.transform();
+        FrameView::new(format, self.extent, color, &planes[..format.plane_count()])
     }
 
-    /// How its samples become RGB.
-    pub fn colorimetry(&self) -> Colorimetry {
-        self.colorimetry
+    /// The samples of depth.
+    ///
+    /// # Errors
+    ///
+    /// None for a frame from a source of depth, which has checked it.
+    pub fn depth(&self) -> Result<DepthView<'_>, FrameError> {
+        match self.samples {
+            Samples::Picture(..) => Err(FrameError::OtherContent),
+            Samples::Depth(format) => {
+                DepthView::new(format, self.extent, self.plane(self.planes[0]))
+            }
+        }
+    }
+
+    fn plane(&self, PlaneLayout { offset, stride }: PlaneLayout) -> Plane<'_> {
+        Plane { bytes: self.memory.as_slice().get(offset..).unwrap_or_default(), stride }
+    }
+
+    /// How its samples become RGB; `None` for depth.
+    pub fn colorimetry(&self) -> Option<Colorimetry> {
+        match self.samples {
+            Samples::Picture(_, colorimetry) => Some(colorimetry),
+            Samples::Depth(_) => None,
+        }
     }
 
     /// Number and capture time.
@@ -96,6 +121,18 @@ fn is_shared(memory: &gst::MemoryRef) -> bool {
     let whole = memory.parent().unwrap_or(memory);
     whole.flags().contains(gst::MemoryFlags::READONLY)
         || ["fd", "dmabuf", "shm"].into_iter().any(|kind| memory.is_type(kind))
+}
+
+/// One plane of rows without gaps.
+fn packed(format: &FrameFormat) -> [PlaneLayout; 3] {
+    let sample_bytes = match format.samples {
+        Samples::Picture(..) => 1,
+        Samples::Depth(format) => format.sample_bytes(),
+    };
+    let stride = format.extent.width as usize * sample_bytes;
+    let mut planes = [PlaneLayout::default(); 3];
+    planes[0].stride = stride;
+    planes
 }
 
 fn layout(offsets: &[usize], strides: &[i32]) -> Result<[PlaneLayout; 3], RefusedBuffer> {

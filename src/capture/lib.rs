@@ -28,7 +28,7 @@ pub mod source;
 pub mod times;
 pub mod transient;
 
-pub use caps::Colorimetry;
+pub use caps::{Colorimetry, Content};
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
 pub use source::Source;
@@ -41,6 +41,8 @@ pub type Taken = mailbox::Taken<CapturedFrame>;
 pub struct SourceSpec {
     /// Name of the stream, for logs and threads.
     pub stream: String,
+    /// What its frames are.
+    pub content: Content,
     /// Shorthand, description or file of the pipeline.
     pub source: SourceChoice,
     /// Values for `${name}` and `${name:-default}` in the description.
@@ -71,12 +73,28 @@ impl SourceSpec {
         let name = stream.to_owned();
         Self::from(&StreamConfig { name, source, ..StreamConfig::default() })
     }
+
+    /// The source of the depth of a stream; `None` if it has none. It is paced, opened and reopened as that of its pictures.
+    pub fn of_depth(config: &StreamConfig) -> Option<Self> {
+        let depth = config.depth.as_ref()?;
+        Some(Self {
+            stream: format!("{}-depth", config.name),
+            content: Content::Depth,
+            source: depth.source.clone(),
+            parameters: depth.parameters.clone(),
+            // Depths on both sides of an edge must not be mixed.
+            scale_pictures: false,
+            frame_interval: None,
+            ..Self::from(config)
+        })
+    }
 }
 
 impl From<&StreamConfig> for SourceSpec {
     fn from(config: &StreamConfig) -> Self {
         Self {
             stream: config.name.clone(),
+            content: Content::Pictures,
             source: config.source.clone(),
             parameters: config.parameters.clone(),
             pace: config.pace,

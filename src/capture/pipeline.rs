@@ -13,7 +13,7 @@ use gstreamer_app::{AppSink, AppSinkCallbacks};
 use gstreamer_video as gst_video;
 use parking_lot::Mutex;
 
-use super::caps::{self, Adapter};
+use super::caps::{self, Adapter, Content};
 use super::delivery::Delivery;
 use super::expansion::{Expansion, FIFO};
 use super::{CaptureError, Pace, hints};
@@ -54,6 +54,7 @@ pub(super) struct Pipeline {
 /// What is taken of a pipeline.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demands {
+    pub(super) content: Content,
     pub(super) pace: Pace,
     /// Whether a tag that turns the pictures is an [event](Event::Tagged).
     pub(super) heeds_tags: bool,
@@ -92,7 +93,7 @@ impl Pipeline {
         delivery: &Arc<Delivery>,
         demands: Demands,
     ) -> Result<Self, CaptureError> {
-        let Demands { pace, .. } = demands;
+        let Demands { content, pace, .. } = demands;
         let pipeline = parsed(expansion)?;
         end_demuxers(&pipeline);
         let fifo = opened_fifo(&pipeline, expansion)?;
@@ -102,7 +103,7 @@ impl Pipeline {
         let (offered, flow) = (Arc::default(), Arc::<Flow>::default());
         let pad = sink_pad(sink.upcast_ref());
         let extent = demands.extent.filter(|_| adapters.contains(&caps::SCALE));
-        configure(&sink, extent, delivery, &sender);
+        configure(&sink, &content.readable(extent), delivery, &sender);
         probe(&pad, &offered, &sender, &flow, demands);
         forward_messages(&pipeline, sender)?;
         pipeline.use_clock(Some(&monotonic_clock()));
@@ -270,11 +271,11 @@ fn sink_pad(element: &gst::Element) -> gst::Pad {
 /// Overrides appsink properties that the description must not set.
 fn configure(
     sink: &AppSink,
-    extent: Option<Extent>,
+    readable: &gst::Caps,
     delivery: &Arc<Delivery>,
     events: &Sender<Event>,
 ) {
-    sink.set_caps(Some(&caps::readable(extent)));
+    sink.set_caps(Some(readable));
     sink.set_max_buffers(1);
     // The callback pulls every sample at once, so none is dropped uncounted.
     sink.set_drop(false);
@@ -315,7 +316,7 @@ fn probe(
         Some(gst::PadProbeData::Event(event)) => match event.view() {
             gst::EventView::Caps(event) => {
                 *offered.lock() = Some(event.caps_owned());
-                match refusal_of(&event.caps_owned()) {
+                match refusal_of(&event.caps_owned(), demands.content) {
                     Some(refusal) => flow.shut(&events, refusal),
                     None => {
                         flow.is_shut.store(false, Ordering::Relaxed);
@@ -412,11 +413,11 @@ fn frame_duration(pad: &gst::Pad) -> Option<u64> {
 }
 
 /// Why caps are kept from the appsink: interlaced and unsupported ones. Other formats pass, because the appsink refuses them itself.
-fn refusal_of(caps: &gst::Caps) -> Option<Event> {
-    if !caps.can_intersect(&caps::readable(None)) {
+fn refusal_of(caps: &gst::Caps, content: Content) -> Option<Event> {
+    if !caps.can_intersect(&content.readable(None)) {
         return None;
     }
-    match caps::is_interlaced(caps) {
+    match content.is_interlaced(caps) {
         Ok(true) => Some(Event::Interlaced(caps.clone())),
         Ok(false) => None,
         Err(error) => Some(Event::Refused(error)),

@@ -83,6 +83,7 @@ pub struct ReconnectingSource {
     /// The pause before the current pipeline.
     pause: Duration,
     has_delivered: bool,
+    is_live: bool,
     phase: Phase,
     stopping: Vec<StoppingSource>,
 }
@@ -122,9 +123,15 @@ impl ReconnectingSource {
             backoff,
             pause: Duration::ZERO,
             has_delivered: false,
+            is_live: false,
             phase: Phase::Pausing(Instant::now(), None),
             stopping: Vec::new(),
         }
+    }
+
+    /// Whether the pipeline of the newest frame is live.
+    pub fn is_live(&self) -> bool {
+        self.is_live
     }
 
     /// Takes the newest frame or another event, waiting up to `timeout`.
@@ -154,6 +161,7 @@ impl ReconnectingSource {
         if let Phase::Playing(playing) = &mut self.phase {
             let now = Instant::now();
             playing.last_frame = Some(now);
+            self.is_live = playing.source.is_live();
             let first = *playing.first_frame.get_or_insert(now);
             if self.pause.max(SUCCESS_MIN) <= now.duration_since(first) {
                 self.backoff.succeeded();

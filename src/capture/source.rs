@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select};
 use gstreamer as gst;
 
-use super::caps::{self, Adapter};
+use super::caps::{self, Adapter, Content, Samples};
 use super::delivery::{Delivery, Round};
 use super::expansion::{Expansion, Playlist};
 use super::mailbox::{Consumer, Ender, mailbox};
@@ -365,7 +365,8 @@ impl Session {
         }
         loop {
             let begun = Instant::now();
-            let demands = Demands { pace: self.spec.pace, heeds_tags: false, extent };
+            let (content, pace) = (self.spec.content, self.spec.pace);
+            let demands = Demands { content, pace, heeds_tags: false, extent };
             let played = playlist.expansion(index, &self.spec).and_then(|expansion| {
                 self.delivery.begin(round);
                 let pipeline =
@@ -427,7 +428,11 @@ impl Session {
         let follows_tags = self.spec.orientation == Orientation::Auto;
         if expansion.fifo.is_some() {
             // No second attempt can insert them.
-            self.adapters = caps::CONVERSIONS.into_iter().chain(turning).collect();
+            let conversions = match self.spec.content {
+                Content::Pictures => &caps::CONVERSIONS[..],
+                Content::Depth => &[],
+            };
+            self.adapters = conversions.iter().copied().chain(turning).collect();
         } else if !follows_tags {
             self.adapters = caps::joined(&self.adapters, turning);
         }
@@ -449,7 +454,8 @@ impl Session {
                     (caps::joined(&self.adapters, turning), None)
                 }
                 Err(Failure::Adapt { offered, reason }) => {
-                    let adapters = caps::joined(&self.adapters, caps::adapters(&offered)?);
+                    let adapters =
+                        caps::joined(&self.adapters, self.spec.content.adapters(&offered)?);
                     (adapters, Some(not_negotiated(&offered, reason)))
                 }
             };
@@ -472,8 +478,14 @@ impl Session {
             );
         }
         let caps = pipeline.caps();
-        let color =
-            caps.as_ref().and_then(|caps| caps::read(caps).ok()).map(|read| read.colorimetry);
+        let samples = caps
+            .as_ref()
+            .and_then(|caps| self.spec.content.read(caps).ok())
+            .map(|read| read.samples);
+        let color = match samples {
+            Some(Samples::Picture(_, colorimetry)) => Some(colorimetry),
+            Some(Samples::Depth(_)) | None => None,
+        };
         let (caps, color) =
             (caps.map(|caps| caps.to_string()), color.map(|color| color.to_string()));
         tracing::info!(
@@ -522,7 +534,10 @@ impl Session {
             match missing_plugin_of(&message) {
                 // An error follows, unless another stream of the file can be played.
                 Some(error) => missing = missing.or(Some(error)),
-                None => return Err(end_failure(pipeline, missing, error_of(&message))),
+                None => {
+                    let reported = error_of(&message);
+                    return Err(end_failure(pipeline, self.spec.content, missing, reported));
+                }
             }
         }
     }
@@ -533,7 +548,9 @@ impl Session {
         }
         // A short file without video may end before its audio fails to link, and then no error is reported. The video of a
         // live source may still appear.
-        if let Some(other) = not_raw(&pipeline.offers()).filter(|_| !pipeline.live) {
+        if self.spec.content == Content::Pictures
+            && let Some(other) = not_raw(&pipeline.offers()).filter(|_| !pipeline.live)
+        {
             return other.into();
         }
         Failure::Error(CaptureError::CapsTimeout {
@@ -582,6 +599,7 @@ enum Wait {
 /// Why a pipeline ended before its first frame: with the error `reported`, or without.
 fn end_failure(
     pipeline: &Pipeline,
+    content: Content,
     missing: Option<CaptureError>,
     reported: Option<CaptureError>,
 ) -> Failure {
@@ -591,13 +609,20 @@ fn end_failure(
     let is_unspecific = matches!(reported, None | Some(CaptureError::Failed { .. }));
     let offers = pipeline.offers();
     if let Some(raw) = offers.iter().find(|caps| is_raw(caps)) {
-        if !raw.can_intersect(&caps::readable(None)) {
+        if !raw.can_intersect(&content.readable(None)) {
             return Failure::Adapt {
                 offered: raw.clone(),
                 reason: reported.map(|error| error.to_string()),
             };
         }
-    } else if let Some(other) = not_raw(&offers).filter(|_| is_unspecific) {
+    } else if content == Content::Depth
+        && let Some(other) =
+            offers.first().filter(|caps| !caps.can_intersect(&content.readable(None)))
+    {
+        return caps::depth::refused(other).into();
+    } else if content == Content::Pictures
+        && let Some(other) = not_raw(&offers).filter(|_| is_unspecific)
+    {
         return other.into();
     }
     reported.unwrap_or(CaptureError::NoFrames { what: "the source".to_owned() }).into()

@@ -54,6 +54,7 @@ impl CaptureError {
             | Self::NoVideo { .. }
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
+            | Self::NotDepth { .. }
             | Self::MissingDecoder { .. }
             | Self::Extent { .. } => has_delivered,
             Self::Corrupt { .. }
@@ -78,6 +79,7 @@ impl CaptureError {
             | Self::NoVideo { .. }
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
+            | Self::NotDepth { .. }
             | Self::MissingDecoder { .. }
             | Self::Extent { .. }
             | Self::BecameInterlaced

@@ -20,6 +20,7 @@ use self::environment::Environment;
 use self::reader::{Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::ChangeConfig;
+use foveate_core::depth::DepthDetail;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::controller::PolicyFileError;
@@ -33,6 +34,7 @@ use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec};
 
 mod calibration;
 mod camera;
+mod depth;
 mod environment;
 mod error;
 mod reader;
@@ -41,6 +43,7 @@ mod writer;
 
 pub use calibration::{CalibrationError, load_calibration, parse_calibration};
 pub use camera::CameraConfig;
+pub use depth::DepthConfig;
 pub use environment::Secrets;
 pub use error::{ConfigError, Mistake};
 
@@ -189,6 +192,8 @@ pub struct StreamConfig {
     pub change: ChangeTable,
     /// Calibration and pose of the camera.
     pub camera: Option<CameraConfig>,
+    /// The source of depth beside the pictures.
+    pub depth: Option<DepthConfig>,
     /// At least one view; names are unique.
     #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
@@ -242,6 +247,10 @@ pub struct ViewConfig {
     /// The channels that are published, by name; only with the policy [`Policy::Relevance`].
     #[serde(deserialize_with = "checked::<ChannelNames, _, _>")]
     pub channels: Vec<String>,
+    /// What is published of the depth of its tokens; only with [`StreamConfig::depth`].
+    pub depth: DepthDetail,
+    /// Whether the boxes of its tokens in space are published; only with that and [`StreamConfig::camera`].
+    pub boxes: bool,
     /// Where the view looks.
     pub gaze: GazeConfig,
 }
@@ -547,6 +556,7 @@ impl Default for StreamConfig {
             device: None,
             change: ChangeTable::default(),
             camera: None,
+            depth: None,
             views: vec![ViewConfig::default()],
             secrets: Secrets::new(),
         }
@@ -615,11 +625,20 @@ impl ViewConfig {
         self.layout.capacity(self.format.patch_side, self.budget as usize)
     }
 
-    /// Bytes of the tokens in its ring, and of as many channels as the largest picture has.
+    /// Bytes of the tokens in its ring, with their depth, and of as many channels as the largest picture has.
     pub fn ring_bytes(&self) -> usize {
         let cell_bytes = self.channels.len() * size_of::<f32>();
         let channel_bytes = cell_bytes * (CELLS_MAX * CELLS_MAX) as usize;
-        self.slots as usize * (self.capacity() * self.format.token_bytes() + channel_bytes)
+        let side = self.format.patch_side as usize;
+        let depth_numbers = match self.depth {
+            DepthDetail::None => 0,
+            DepthDetail::Tokens => 3,
+            DepthDetail::Texels => 3 * side * side,
+        };
+        let box_numbers = if self.boxes { 6 } else { 0 };
+        let depth_bytes = (depth_numbers + box_numbers) * size_of::<f32>();
+        let token_bytes = self.format.token_bytes() + depth_bytes;
+        self.slots as usize * (self.capacity() * token_bytes + channel_bytes)
     }
 }
 
@@ -635,6 +654,8 @@ impl TryFrom<&ViewConfig> for ViewSpec {
             policy: config.gaze.policy.load()?,
             parameters: config.gaze.parameters,
             channels: config.channels.clone(),
+            depth: config.depth,
+            boxes: config.boxes,
         })
     }
 }
@@ -650,6 +671,8 @@ impl Default for ViewConfig {
             max_fps: None,
             publish: PublishChoice::Always,
             channels: Vec::new(),
+            depth: DepthDetail::None,
+            boxes: false,
             gaze: GazeConfig::default(),
         }
     }

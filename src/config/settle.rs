@@ -77,6 +77,9 @@ impl StreamConfig {
         for (camera, table) in self.camera.iter_mut().zip(table.tables("camera")) {
             camera.settle(&table, directory);
         }
+        for (depth, table) in self.depth.iter_mut().zip(table.tables("depth")) {
+            depth.settle(&table, directory, self.pace);
+        }
         let tables = table.tables("view");
         if tables.is_empty() {
             self.views = Self::default().views;
@@ -85,32 +88,12 @@ impl StreamConfig {
         for (view, table) in self.views.iter_mut().zip(&tables) {
             view.settle(table, directory);
         }
+        self.settle_depth_of_views(&tables);
     }
 
     /// Refuses what this kind of source cannot do. The abilities of a pipeline are known only once it runs.
     fn settle_source(&mut self, table: &Table<'_>, directory: &Path) {
-        const KEYS: [&str; 3] = ["source", "pipeline", "pipeline_file"];
-        const EXPECTED: &str = "expected exactly one of `source`, `pipeline` and `pipeline_file`";
-        let given: Vec<_> =
-            KEYS.into_iter().filter(|key| table.names().any(|name| name == *key)).collect();
-        match given[..] {
-            [] => return table.refuse("", format!("no source: {EXPECTED}")),
-            [_] => {}
-            // Most files have only `source`, so the mistake is the other key.
-            [.., key] => return table.refuse(key, EXPECTED),
-        }
-        let text = match &mut self.source {
-            SourceChoice::PipelineFile(file) => return *file = directory.join(&file),
-            SourceChoice::Shorthand(text) if table.has("source") => text,
-            SourceChoice::Shorthand(_) | SourceChoice::Pipeline(_) => return,
-        };
-        let Some(kind) = ShorthandKind::of(text) else {
-            return table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"http://...\", \"https://...\", \"file://...\" or the path of a file or folder; use `pipeline` for anything else");
-        };
-        if kind == ShorthandKind::File && !text.contains("://") {
-            // Lossless, because every part was a string.
-            *text = directory.join(&text).to_string_lossy().into_owned();
-        }
+        let Some(kind) = settle_source(&mut self.source, table, directory) else { return };
         let with_latency = "with an `rtsp://` source, or a pipeline that contains ${latency_ms}";
         table.allow("latency_ms", kind == ShorthandKind::Rtsp, "source", with_latency);
         if kind.is_clip() {
@@ -123,6 +106,44 @@ impl StreamConfig {
             table.refuse("loop", "a live source has no end; expected false here");
         }
     }
+}
+
+/// Checks that a table has exactly one source, and resolves its path. Returns the kind of a shorthand that is understood.
+pub(super) fn settle_source(
+    source: &mut SourceChoice,
+    table: &Table<'_>,
+    directory: &Path,
+) -> Option<ShorthandKind> {
+    const KEYS: [&str; 3] = ["source", "pipeline", "pipeline_file"];
+    const EXPECTED: &str = "expected exactly one of `source`, `pipeline` and `pipeline_file`";
+    let given: Vec<_> =
+        KEYS.into_iter().filter(|key| table.names().any(|name| name == *key)).collect();
+    match given[..] {
+        [] => table.refuse("", format!("no source: {EXPECTED}")),
+        [_] => {}
+        // Most files have only `source`, so the mistake is the other key.
+        [.., key] => table.refuse(key, EXPECTED),
+    }
+    if given.len() != 1 {
+        return None;
+    }
+    let text = match source {
+        SourceChoice::PipelineFile(file) => {
+            *file = directory.join(&file);
+            return None;
+        }
+        SourceChoice::Shorthand(text) if table.has("source") => text,
+        SourceChoice::Shorthand(_) | SourceChoice::Pipeline(_) => return None,
+    };
+    let Some(kind) = ShorthandKind::of(text) else {
+        table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"http://...\", \"https://...\", \"file://...\" or the path of a file or folder; use `pipeline` for anything else");
+        return None;
+    };
+    if kind == ShorthandKind::File && !text.contains("://") {
+        // Lossless, because every part was a string.
+        *text = directory.join(&text).to_string_lossy().into_owned();
+    }
+    Some(kind)
 }
 
 impl ViewConfig {

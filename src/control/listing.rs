@@ -85,6 +85,20 @@ pub struct StreamInput {
     pub format: Option<String>,
     /// Width and height in pixels; absent before the first frame.
     pub extent: Option<[u32; 2]>,
+    /// Its depth; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<DepthListing>,
+}
+
+/// The depth of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepthListing {
+    /// Source of its pictures, without secrets.
+    pub source: String,
+    /// Its state.
+    pub state: StreamState,
+    /// The reason for the state; may be empty.
+    pub reason: String,
 }
 
 /// A stuck stage of a stream.

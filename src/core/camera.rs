@@ -3,6 +3,8 @@
 
 use crate::geometry::extent::Extent;
 
+pub mod rays;
+
 /// Coefficients of a distortion that are published.
 pub const COEFFICIENTS_MAX: usize = 14;
 

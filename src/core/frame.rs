@@ -136,10 +136,12 @@ pub enum FrameError {
         /// What was given.
         extent: Extent,
     },
+    /// A picture was asked for its depth, or depth for its picture.
+    OtherContent,
     /// A plane ends before its last sample.
     PlaneTooShort {
-        /// The format.
-        format: PixelFormat,
+        /// Name of the format.
+        format: &'static str,
         /// The source.
         extent: Extent,
         /// Which plane.
@@ -160,10 +162,10 @@ impl fmt::Display for FrameError {
                 let most = Extent::MAX_SIDE;
                 write!(f, "a frame of {extent} pixels: both sides must lie in 1..={most}")
             }
+            Self::OtherContent => f.write_str("a frame of other content than was asked for"),
             Self::PlaneTooShort { format, extent, index, stride, len, needed } => write!(
                 f,
-                "plane {index} of a {extent} {} frame has {len} bytes at a stride of {stride}; {needed} are needed",
-                format.name()
+                "plane {index} of a {extent} {format} frame has {len} bytes at a stride of {stride}; {needed} are needed"
             ),
         }
     }
@@ -227,7 +229,7 @@ impl<'a> FrameView<'a> {
             all_row_bytes[index] = row_bytes as usize;
             let needed = (rows as usize - 1) * plane.stride + row_bytes as usize;
             if plane.stride < row_bytes as usize || plane.bytes.len() < needed {
-                let (stride, len) = (plane.stride, plane.bytes.len());
+                let (format, stride, len) = (format.name(), plane.stride, plane.bytes.len());
                 return Err(FrameError::PlaneTooShort {
                     format,
                     extent,

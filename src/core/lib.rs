@@ -12,6 +12,7 @@ pub mod change;
 pub mod clock;
 pub mod code;
 pub mod color;
+pub mod depth;
 pub mod error;
 pub mod frame;
 pub mod gaze;

@@ -12,6 +12,12 @@ pub const RELEVANCE: &str = "relevance";
 /// Name of the plane of what a scorer read: channels on the cells of the picture.
 pub const CHANNELS: &str = "channels";
 
+/// Name of the plane of depth: nearest, mean and share of known depth.
+pub const DEPTH: &str = "depth";
+
+/// Name of the plane of boxes in space.
+pub const BOXES: &str = "boxes";
+
 /// Name, type and shape of a plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneSpec {
@@ -49,6 +55,26 @@ impl PlaneSpec {
     pub fn channels(dtype: DType, count: u32, grid: Extent) -> Self {
         let item_shape = vec![grid.height, grid.width];
         Self { name: CHANNELS, order: "CHW", dtype, count: Some(count), item_shape }
+    }
+
+    /// Depth of each token, f32: `[N, 3]`.
+    pub fn depth_of_tokens() -> Self {
+        Self { name: DEPTH, order: "NC", dtype: DType::F32, count: None, item_shape: vec![3] }
+    }
+
+    /// Depth of each texel of tokens of `side` texels: `[N, 3, P, P]`.
+    pub fn depth_of_texels(dtype: DType, side: u32) -> Self {
+        Self { name: DEPTH, order: "NCHW", dtype, count: None, item_shape: vec![3, side, side] }
+    }
+
+    /// Least x, y, z and greatest x, y, z of each token in the camera's optical frame, in metres, f32: `[N, 6]`.
+    pub fn boxes() -> Self {
+        Self { name: BOXES, order: "NC", dtype: DType::F32, count: None, item_shape: vec![6] }
+    }
+
+    /// Whether the items of a plane of this name change only with the texels of their token.
+    pub fn follows_texels(name: &str) -> bool {
+        matches!(name, PIXELS | RELEVANCE)
     }
 
     /// Bytes of one item.

@@ -152,6 +152,13 @@ newtype!(
 );
 
 newtype!(
+    /// A length in metres.
+    Metres(f64):
+    "a number of metres above 0",
+    |given| given.number().filter(|number| 0.0 < *number)
+);
+
+newtype!(
     /// A list of whole numbers.
     Wholes(Vec<u32>):
     "a list of whole numbers, such as [1, 2, 4]",

@@ -1,5 +1,6 @@
 //! What a view wants of its stream.
 
+use crate::depth::DepthDetail;
 use crate::gaze::GazeParameters;
 use crate::gaze::controller::Policy;
 use crate::geometry::extent::Extent;
@@ -40,6 +41,10 @@ pub struct ViewSpec {
     pub parameters: GazeParameters,
     /// The channels that are published, by name; of the policy [`Policy::Relevance`], at most 63.
     pub channels: Vec<String>,
+    /// What is published of depth.
+    pub depth: DepthDetail,
+    /// Whether the boxes of tokens in space are published.
+    pub boxes: bool,
 }
 
 impl ViewSpec {
@@ -69,10 +74,26 @@ impl ViewSpec {
             let (grid, count) = (cells_of(extent).0, self.channels.len() as u32);
             planes.push(PlaneSpec::channels(self.channel_dtype(), count, grid));
         }
+        match self.depth {
+            DepthDetail::None => {}
+            DepthDetail::Tokens => planes.push(PlaneSpec::depth_of_tokens()),
+            DepthDetail::Texels => {
+                let side = self.format.patch_side;
+                planes.push(PlaneSpec::depth_of_texels(self.channel_dtype(), side));
+            }
+        }
+        if self.boxes {
+            planes.push(PlaneSpec::boxes());
+        }
         planes
     }
 
-    /// Number format of published channels: binary32 beside texels of it, otherwise binary16.
+    /// Whether it publishes anything of depth.
+    pub fn wants_depth(&self) -> bool {
+        self.depth != DepthDetail::None || self.boxes
+    }
+
+    /// Number format of published channels, and of the depth of texels: binary32 beside texels of it, otherwise binary16.
     pub fn channel_dtype(&self) -> DType {
         if self.format.dtype == DType::F32 { DType::F32 } else { DType::F16 }
     }
@@ -88,6 +109,8 @@ impl Default for ViewSpec {
             policy: Policy::default(),
             parameters: GazeParameters::default(),
             channels: Vec::new(),
+            depth: DepthDetail::None,
+            boxes: false,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::StreamFailure;
+use super::depth::DepthInlet;
 use super::views::{self, ViewChange, ViewThread};
 use crate::control::directory::{StreamPort, ViewPort};
 use crate::stream::{
@@ -17,6 +18,7 @@ use foveate_capture::{CapturedFrame, End, SourceSpec};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::camera::Camera;
+use foveate_core::depth::pairing::Moment;
 use foveate_core::error::chain;
 use foveate_core::frame::FrameView;
 use foveate_log::redact::redacted;
@@ -45,6 +47,7 @@ impl StopSign {
 pub(super) struct FrameLoop {
     name: String,
     source: ReconnectingSource,
+    depth: Option<DepthInlet>,
     stream: Stream,
     port: StreamPort,
     view_thread: ViewThread,
@@ -78,13 +81,15 @@ impl FrameLoop {
         let channels = port.views.iter_mut().map(ViewPort::take_channel);
         let views = views.into_iter().zip(channels);
         let stream = Stream::new(&config.name, backend, config.change.config, views, counters);
-        let stream = stream.with_camera(camera);
+        let depth = DepthInlet::new(config, &port);
+        let stream = stream.with_camera(camera, depth.is_some());
         let source = ReconnectingSource::new(&SourceSpec::from(config), port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;
         Ok(Self {
             name: config.name.clone(),
             source,
+            depth,
             stream,
             port,
             view_thread,
@@ -117,6 +122,9 @@ impl FrameLoop {
     /// Returns the reason for the end.
     fn frames(&mut self) -> Result<&'static str, StreamFailure> {
         let counters = Arc::clone(self.port.counters());
+        if let Some(depth) = &mut self.depth {
+            depth.begin(&self.port, || self.stop.reason().is_none());
+        }
         loop {
             if let Some(reason) = self.stop.reason() {
                 return Ok(reason);
@@ -126,28 +134,41 @@ impl FrameLoop {
                 SourceEvent::Ended(End::Failed(error)) => return Err(error.into()),
                 event => event,
             };
-            counters.stages.frame_loop.during(|| self.iterate(event))?;
+            let depth_at = self.await_depth(&event);
+            counters.stages.frame_loop.during(|| self.iterate(event, depth_at))?;
         }
     }
 
-    fn iterate(&mut self, event: SourceEvent) -> Result<(), StreamFailure> {
+    /// Takes the depth that has arrived, and waits for that of a file if the frame does. Returns the moment by which the frame is
+    /// paired.
+    fn await_depth(&mut self, event: &SourceEvent) -> Moment {
+        let Some(depth) = &mut self.depth else { return Moment::default() };
+        depth.poll(&self.port);
+        let SourceEvent::Frame(frame) = event else { return Moment::default() };
+        let at = depth.moment(&frame.stamp(), self.source.is_live());
+        depth.wait(at, &self.port, || self.stop.reason().is_none());
+        at
+    }
+
+    fn iterate(&mut self, event: SourceEvent, depth_at: Moment) -> Result<(), StreamFailure> {
         self.change_views();
         match event {
-            SourceEvent::Frame(frame) => self.step(&frame)?,
+            SourceEvent::Frame(frame) => self.step(&frame, depth_at)?,
             SourceEvent::Lost(loss) => self.lose(&loss),
             SourceEvent::Nothing | SourceEvent::Ended(_) => self.watch_for_stall(),
         }
         Ok(())
     }
 
-    fn step(&mut self, frame: &CapturedFrame) -> Result<(), StreamFailure> {
+    fn step(&mut self, frame: &CapturedFrame, depth_at: Moment) -> Result<(), StreamFailure> {
         let stamp = frame.stamp();
         let Ok(view) = frame.view() else {
             self.port.counters().frames_refused.add(1);
             return Ok(());
         };
         let changes = self.stream.backend_changes();
-        let stepped = self.stream.step(&view, &stamp)?;
+        let picture = self.depth.as_mut().and_then(|depth| depth.pair(depth_at, &self.port));
+        let stepped = self.stream.step_with_depth(&view, &stamp, picture.as_ref())?;
         if stepped == Stepped::PublishedInNewSegments {
             self.announce(&view)?;
         } else if stepped == Stepped::PublishedNewViews {

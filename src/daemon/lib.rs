@@ -32,6 +32,7 @@ use self::supervisor::Supervisor;
 mod admin_requests;
 pub mod channel;
 pub mod control;
+mod depth;
 mod frame_loop;
 mod health;
 pub mod metrics;
@@ -97,6 +98,9 @@ pub enum StreamFailure {
     /// Its source delivers no frames.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// Its depth cannot be used.
+    #[error("its depth")]
+    Depth(#[source] CaptureError),
     /// Its backend is not available.
     #[error("no backend for the stream")]
     Backend(#[from] BackendError),
@@ -121,7 +125,10 @@ impl DaemonError {
     /// The exit code: 69 if something is unavailable, 78 if the configuration is wrong, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Stream { source: StreamFailure::Capture(error), .. } => error.exit_code(),
+            Self::Stream {
+                source: StreamFailure::Capture(error) | StreamFailure::Depth(error),
+                ..
+            } => error.exit_code(),
             Self::Stream {
                 source: StreamFailure::Policy(_) | StreamFailure::Calibration(_),
                 ..
@@ -304,7 +311,11 @@ pub fn check<'a>(
         running::camera(stream)?;
         let spec = SourceSpec::from(stream);
         let limit = limit.map_or(spec.caps_timeout, |limit| limit.min(spec.caps_timeout));
-        Ok(Source::check(&spec, limit)?)
+        Source::check(&spec, limit)?;
+        if let Some(spec) = SourceSpec::of_depth(stream) {
+            Source::check(&spec, limit).map_err(StreamFailure::Depth)?;
+        }
+        Ok(())
     };
     let failure = |stream: &'a StreamConfig| {
         let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
@@ -359,8 +370,11 @@ pub fn masked(config: &Config) -> Vec<Masked> {
 
 /// Masks what is secret in the configuration of a stream.
 fn masked_of(stream: &StreamConfig) -> Masked {
-    let texts = [stream.source.text()];
-    let texts = texts.iter().chain(stream.parameters.values());
+    let depth = stream.depth.as_ref();
+    let texts = [stream.source.text()].into_iter().chain(depth.map(|depth| depth.source.text()));
+    let texts: Vec<_> = texts.collect();
+    let parameters = depth.into_iter().flat_map(|depth| depth.parameters.values());
+    let texts = texts.iter().chain(stream.parameters.values()).chain(parameters);
     texts.fold(Masked::new(&stream.secrets), |masked, text| masked.and_credentials_in(text))
 }
 

@@ -5,9 +5,10 @@ use std::thread::{self, JoinHandle};
 use super::StreamFailure;
 use super::frame_loop::{FrameLoop, StopSign};
 use crate::control::directory::StreamPort;
-use crate::stream::{BackendError, Backends, ServedView, StreamBackend};
+use crate::stream::{BackendError, Backends, ServedView, StreamBackend, StreamError};
 use foveate_config::StreamConfig;
 use foveate_core::camera::Camera;
+use foveate_core::camera::rays::Rays;
 
 /// A stream and its thread. Dropping it leaves the stream running.
 #[derive(Debug)]
@@ -81,7 +82,13 @@ pub(super) fn plans(stream: &StreamConfig) -> Result<Vec<ServedView>, StreamFail
     Ok(stream.views.iter().map(ServedView::try_from).collect::<Result<_, _>>()?)
 }
 
-/// The camera of a stream, with its calibration.
+/// The camera of a stream, with its calibration, from which boxes can be made if a view publishes some.
 pub(super) fn camera(stream: &StreamConfig) -> Result<Option<Camera>, StreamFailure> {
-    Ok(stream.camera.as_ref().map(|camera| camera.load(&stream.name)).transpose()?)
+    let camera = stream.camera.as_ref().map(|camera| camera.load(&stream.name)).transpose()?;
+    let needs_rays = stream.views.iter().any(|view| view.boxes);
+    let has_rays = |camera: &Camera| Rays::of(&camera.facts(camera.calibration.extent)).is_ok();
+    if needs_rays && !camera.as_ref().is_some_and(has_rays) {
+        return Err(StreamError::NoRays.into());
+    }
+    Ok(camera)
 }

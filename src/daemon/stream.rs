@@ -25,6 +25,7 @@ pub use foveate_engine::StageTimes;
 use foveate_engine::backend::Backend;
 pub use foveate_engine::backend::choice::{Backends, StreamBackend};
 pub use foveate_engine::backend::{BackendError, UpdateTimes};
+use foveate_engine::depth::DepthPicture;
 use foveate_engine::{Engine, View};
 use foveate_ring::{RingError, State, check_memory};
 use foveate_stats::durations::{FrameStage, StreamDurations};
@@ -85,6 +86,15 @@ pub enum StreamError {
     /// The backend refused.
     #[error("the backend failed")]
     Backend(#[from] BackendError),
+    /// A view wants depth, and the stream has none.
+    #[error("the view publishes depth, and the stream has none: it needs [stream.depth]")]
+    NoDepth,
+    /// A view wants boxes in space, and the camera's rays are not known.
+    #[error(
+        "the view publishes boxes in space, and the camera's rays are not known: it needs [stream.camera] with a calibration whose \
+         distortion is \"plumb_bob\", \"rational_polynomial\" or \"equidistant\""
+    )]
+    NoRays,
     /// Too little shared memory for all views together.
     #[error("no memory for the rings of all views")]
     Rings(#[source] RingError),
@@ -178,17 +188,17 @@ impl Stream {
             views: Vec::new(),
             engine: None,
             generation: 0,
-            builder: RingBuilder::new(name, None),
+            builder: RingBuilder::new(name, None, false),
             recovery,
             has_new_views: false,
             times: FrameTimes::default(),
         }
     }
 
-    /// Sets the camera whose calibration is published; to be called before the first frame.
+    /// Sets the camera whose calibration is published, and whether there is depth; to be called before the first frame.
     #[must_use]
-    pub fn with_camera(mut self, camera: Option<Camera>) -> Self {
-        self.builder = RingBuilder::new(&self.name, camera);
+    pub fn with_camera(mut self, camera: Option<Camera>, has_depth: bool) -> Self {
+        self.builder = RingBuilder::new(&self.name, camera, has_depth);
         self
     }
 
@@ -202,6 +212,20 @@ impl Stream {
         &mut self,
         frame: &FrameView<'_>,
         stamp: &FrameStamp,
+    ) -> Result<Stepped, StreamError> {
+        self.step_with_depth(frame, stamp, None)
+    }
+
+    /// As [`step`](Self::step), with the depth of the frame, if it has any.
+    ///
+    /// # Errors
+    ///
+    /// As for [`step`](Self::step).
+    pub fn step_with_depth(
+        &mut self,
+        frame: &FrameView<'_>,
+        stamp: &FrameStamp,
+        depth: Option<&DepthPicture<'_>>,
     ) -> Result<Stepped, StreamError> {
         let start_ns = monotonic_ns();
         let is_rebuilt = self.engine.as_ref().is_none_or(|engine| engine.kind() != frame.kind());
@@ -227,6 +251,11 @@ impl Stream {
         views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, times));
         if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
             builder.set_target(engine.view_builder(), chosen.info());
+        }
+        let takes_depth =
+            |view: &View<Publisher>| view.spec().wants_depth() && !view.planes().is_resting();
+        if views.iter().any(takes_depth) {
+            engine.set_depth(depth);
         }
         if let Err(error) = engine.step(frame, stamp, views) {
             chosen.fall_back(&error);
@@ -436,7 +465,8 @@ impl Stream {
         if self.chosen.info().kind != before {
             self.recovery.begin(&mut self.chosen, None, stamp.arrival_ns);
         }
-        let engine = Engine::new(backend, self.change, self.generation);
+        let rays = self.builder.rays(backend.kind().extent);
+        let engine = Engine::new(backend, self.change, self.generation).with_rays(rays);
         self.builder.set_target(engine.view_builder(), self.chosen.info());
         // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
         let specs = self.waiting.iter().map(|(view, _)| self.builder.segment_spec(view));

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use arrayvec::ArrayVec;
+use foveate_core::camera::rays::Rays;
 use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
@@ -16,6 +17,7 @@ use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
 use crate::backend::{Backend, BackendError, UpdateTimes};
 use crate::change::tracker::ChangeTracker;
+use crate::depth::{Depth, DepthPicture};
 use crate::planes::{Planes, Sampler, SamplerSpec};
 use crate::sink::Sink;
 use crate::view::{FrameChanges, View, ViewBuilder};
@@ -55,6 +57,7 @@ pub struct Engine {
     keeps_features: bool,
     /// Whether somebody other than views [sees](Self::see) the tiles.
     is_watched: bool,
+    depth: Depth,
     times: StageTimes,
 }
 
@@ -79,10 +82,23 @@ impl Engine {
             keeps_coarse: false,
             keeps_features: false,
             is_watched: false,
+            depth: Depth::default(),
             backend,
             generation,
             times: StageTimes::default(),
         }
+    }
+
+    /// Sets the rays of its camera, from which views make boxes in space; without them those are unknown.
+    #[must_use]
+    pub fn with_rays(mut self, rays: Option<Rays>) -> Self {
+        self.depth = Depth::of(rays);
+        self
+    }
+
+    /// Sets the depth picture of the frames from the next one on; `None` for none. One that it has already costs nothing.
+    pub fn set_depth(&mut self, picture: Option<&DepthPicture<'_>>) {
+        self.depth.take(picture);
     }
 
     /// Builds views for it, on any thread.
@@ -232,6 +248,7 @@ impl Engine {
             rgb_bound: self.kind.color.rgb_bound(tracker.sample_bound()),
             dirty_tiles: tracker.ingested().count() as u32,
             tile_count: tracker.ingested().grid().area() as u32,
+            depth: &self.depth,
         };
         for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
             view.publish(stamp, &changes);

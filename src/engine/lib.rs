@@ -43,6 +43,7 @@ pub mod backend;
 pub mod batch;
 pub mod change;
 pub mod channels;
+pub mod depth;
 mod engine;
 pub mod planes;
 pub mod pool;

@@ -1,13 +1,16 @@
 //! Where the token frames of a view go: a ring in shared memory, or memory of this process.
 
+use arrayvec::ArrayVec;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_ring::{Items, TokenFrame, Writer, plane_list};
+use foveate_ring::abi::MAX_PLANE_COUNT;
+use foveate_ring::{Items, TokenFrame, Writer};
 
 pub use self::memory::Memory;
 use crate::channels::ChannelPlane;
+use crate::depth::DepthPlanes;
 use crate::planes::Planes;
 
 mod memory;
@@ -39,6 +42,8 @@ pub struct SampledFrame<'a> {
     pub planes: &'a Planes,
     /// What the scorer read.
     pub channels: &'a ChannelPlane,
+    /// What is known of the depth of the tokens.
+    pub depth: &'a DepthPlanes,
 }
 
 impl SampledFrame<'_> {
@@ -52,9 +57,20 @@ impl SampledFrame<'_> {
         self.planes.plan()
     }
 
-    /// The frame as a ring stores it, with the planes of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes), of which the
-    /// first, the texels, is empty: they went where the sink said.
+    /// The planes of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes), of which the first, the texels, is empty: they went
+    /// where the sink said.
+    pub fn plane_bytes(&self) -> ArrayVec<&[u8], MAX_PLANE_COUNT> {
+        let channels = Some(self.channels.bytes()).filter(|bytes| !bytes.is_empty());
+        let relevance = bytemuck::cast_slice(self.planes.relevance());
+        [&[][..], relevance].into_iter().chain(channels).chain(self.depth.bytes()).collect()
+    }
+
+    /// The frame as a ring stores it, with [`plane_bytes`](Self::plane_bytes).
     pub fn token_frame(&self) -> TokenFrame<'_> {
+        let mut planes = [&[][..]; MAX_PLANE_COUNT];
+        for (plane, bytes) in planes.iter_mut().zip(self.plane_bytes()) {
+            *plane = bytes;
+        }
         TokenFrame {
             stamp: self.stamp,
             fixations: &self.gaze.fixations,
@@ -65,12 +81,9 @@ impl SampledFrame<'_> {
             dirty_tiles: self.dirty_tiles,
             tile_count: self.tile_count,
             channels_frame: self.channels.frame_seq(),
+            depth: self.depth.stamp(),
             records: self.planes.records(),
-            planes: plane_list([
-                &[],
-                bytemuck::cast_slice(self.planes.relevance()),
-                self.channels.bytes(),
-            ]),
+            planes,
             versions: self.planes.versions(),
             whole_version: self.channels.version(),
         }

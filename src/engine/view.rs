@@ -12,6 +12,7 @@ use foveate_core::view::ViewSpec;
 
 use crate::backend::{BackendError, SamplerMaker};
 use crate::channels::ChannelPlane;
+use crate::depth::{Depth, DepthPlanes};
 use crate::planes::{Planes, Sampler, SamplerSpec};
 use crate::sink::{SampledFrame, Sink};
 
@@ -24,6 +25,7 @@ pub struct View<S> {
     pub(crate) generation: u64,
     pub(crate) planes: Planes,
     channels: ChannelPlane,
+    depth: DepthPlanes,
     /// `None` before the first frame.
     gaze: Option<Controller>,
     /// What the token plan was made for; `None` before the first plan.
@@ -69,6 +71,7 @@ impl ViewBuilder {
         let planes = Planes::new(sampler, (self.make_sampler)(sampler)?);
         Ok(View {
             channels: ChannelPlane::new(&spec, extent),
+            depth: DepthPlanes::new(&spec),
             spec,
             extent,
             generation,
@@ -90,6 +93,7 @@ impl ViewBuilder {
         view.planes = view.planes.renewed((self.make_sampler)(view.planes.spec())?);
         (view.generation, view.extent) = (self.generation, self.kind.extent);
         view.channels = view.channels.renewed(&view.spec, view.extent);
+        view.depth = DepthPlanes::new(&view.spec);
         view.planned = None;
         if let Some(gaze) = &mut view.gaze {
             gaze.resize(view.extent, at);
@@ -143,6 +147,7 @@ impl<S> View<S> {
             generation: self.generation,
             planes: self.planes,
             channels: self.channels,
+            depth: self.depth,
             gaze: self.gaze,
             planned: self.planned,
             feedback_ns: self.feedback_ns,
@@ -232,6 +237,8 @@ impl<S: Sink> View<S> {
         if let Some(scene) = gaze.scene() {
             self.channels.take(scene);
         }
+        let extent = changes.shape.extent();
+        self.depth.take(changes.depth, self.planes.records(), extent, planned.since_frame);
         self.sink.publish(&SampledFrame {
             stamp: *stamp,
             gaze: &planned.gaze,
@@ -245,6 +252,7 @@ impl<S: Sink> View<S> {
             tile_count: changes.tile_count,
             planes: &self.planes,
             channels: &self.channels,
+            depth: &self.depth,
         });
     }
 }
@@ -258,6 +266,7 @@ pub(crate) struct FrameChanges<'a> {
     pub(crate) rgb_bound: u32,
     pub(crate) dirty_tiles: u32,
     pub(crate) tile_count: u32,
+    pub(crate) depth: &'a Depth,
 }
 
 impl std::fmt::Debug for ViewBuilder {

@@ -153,7 +153,7 @@ impl Player {
     fn take(&mut self, captured: &CapturedFrame) -> Result<(), PlayerError> {
         let frame = &captured.view().expect("a source checks its frames");
         let stamp = &captured.stamp();
-        self.colorimetry = Some(captured.colorimetry());
+        self.colorimetry = captured.colorimetry();
         if self.kind() != Some(frame.kind()) {
             self.rebuild(frame.kind(), stamp)?;
         }

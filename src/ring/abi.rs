@@ -1,4 +1,4 @@
-//! Memory layout of a segment: ABI 2.0. `docs/abi.md` documents it for readers in other languages.
+//! Memory layout of a segment: ABI 2.1. `docs/abi.md` documents it for readers in other languages.
 //!
 //! ```text
 //! 0     SegmentHeader   written once, before the segment is shared
@@ -53,7 +53,7 @@ pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 pub const ABI_MAJOR: u32 = 2;
 
 /// Incremented when reserved bytes or a plane gain a meaning that old readers may ignore.
-pub const ABI_MINOR: u32 = 0;
+pub const ABI_MINOR: u32 = 1;
 
 /// Offset of the first slot.
 pub const HEADER_BYTES: usize = 4096;
@@ -318,7 +318,14 @@ plain! {
         /// `frame_seq` of the frame that the plane `channels` was made from; 0 before the first decision and without that plane.
         pub channels_frame: u64,
         /// 0.
-        pub reserved: [u64; 9],
+        pub reserved_a: [u64; 6],
+        /// Capture time of the depth picture that the planes `depth` and `boxes` were made from, CLOCK_MONOTONIC in nanoseconds; 0 if
+        /// the frame has none, and without those planes.
+        pub depth_capture_ns: u64,
+        /// Number of that picture, from 1: counts those of the depth pipeline; 0 if there is none.
+        pub depth_frame: u64,
+        /// 0.
+        pub reserved_b: u64,
     }
 }
 

@@ -162,7 +162,9 @@ fn info_from_header(
     let mut places = [PlanePlace::default(); MAX_PLANE_COUNT];
     for (place, plane) in places.iter_mut().zip(&planes) {
         let count = (!plane.is_of_tokens()).then_some(plane.shape[0] as usize);
-        *place = PlanePlace { offset: plane.offset, item_bytes: plane.token_stride, count };
+        let (offset, item_bytes) = (plane.offset, plane.token_stride);
+        let follows_texels = PlaneSpec::follows_texels(&plane.name);
+        *place = PlanePlace { offset, item_bytes, count, follows_texels };
     }
     let layout = SegmentLayout {
         slot_count: header.slot_count as usize,

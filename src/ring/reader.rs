@@ -23,6 +23,7 @@ use super::mapping::{Mapping, load_bytes};
 use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
 use foveate_core::clock;
+use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Fixations};
 
@@ -55,6 +56,8 @@ pub struct FrameHead {
     pub asked_ns: u64,
     /// `frame_seq` of the frame that the plane of channels was made from; 0 before any, and without that plane.
     pub channels_frame: u64,
+    /// The depth picture that the planes of depth were made from; zeros if the frame has none, and without those planes.
+    pub depth: DepthStamp,
 }
 
 impl FrameHead {
@@ -97,6 +100,8 @@ impl FrameHead {
             relevance_frame: self.relevance_frame,
             asked_ns: self.asked_ns,
             channels_frame: self.channels_frame,
+            depth_capture_ns: self.depth.capture_ns,
+            depth_frame: self.depth.frame_seq,
             fixations: fixation_blocks(&self.fixations),
             ..SlotHeader::zeroed()
         }
@@ -542,6 +547,7 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
         relevance_frame: header.relevance_frame,
         asked_ns: header.asked_ns,
         channels_frame: header.channels_frame,
+        depth: DepthStamp { capture_ns: header.depth_capture_ns, frame_seq: header.depth_frame },
     }
 }
 

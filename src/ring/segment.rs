@@ -226,6 +226,8 @@ pub(super) struct PlanePlace {
     pub(super) item_bytes: usize,
     /// Items, where they are not the tokens.
     pub(super) count: Option<usize>,
+    /// [`PlaneSpec::follows_texels`].
+    pub(super) follows_texels: bool,
 }
 
 impl PlanePlace {
@@ -258,7 +260,9 @@ impl SegmentLayout {
         for (place, plane) in planes.iter_mut().zip(spec.all_planes()) {
             let offset = end.next_multiple_of(PLANE_ALIGNMENT);
             let count = plane.count.map(|count| count as usize);
-            *place = PlanePlace { offset, item_bytes: plane.item_bytes(), count };
+            let (item_bytes, follows_texels) =
+                (plane.item_bytes(), PlaneSpec::follows_texels(plane.name));
+            *place = PlanePlace { offset, item_bytes, count, follows_texels };
             end = offset + place.bytes(capacity);
         }
         let slot_stride = end.next_multiple_of(SLOT_ALIGNMENT);

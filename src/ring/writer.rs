@@ -20,6 +20,7 @@ use super::reader::FrameHead;
 use super::segment::{PlanePlace, Segment, SegmentLayout, SegmentSpec};
 use super::{camera, channels};
 use foveate_core::clock;
+use foveate_core::depth::DepthStamp;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 
@@ -46,12 +47,15 @@ pub struct TokenFrame<'a> {
     pub records: &'a [TokenRecord],
     /// `frame_seq` of the frame that the plane of channels was made from; 0 before any, and without that plane.
     pub channels_frame: u64,
+    /// The depth picture that the planes of depth were made from; zeros for none, and without those planes.
+    pub depth: DepthStamp,
     /// One per plane of the segment, in its order, as from [`plane_list`]: an item per token, in the order of the records, or as
     /// many items as the plane has. The first may be empty in a frame that was [begun](Writer::begin): then the items whose version
     /// the frame before does not have were stored there.
     pub planes: [&'a [u8]; MAX_PLANE_COUNT],
     /// Content version per token: differs whenever its items may differ from those of earlier frames. A slot that already holds a
-    /// version is not written again. 0 means unversioned: always stored.
+    /// version is not written again. 0 means unversioned: always stored, as is a plane that does not
+    /// [follow the texels](foveate_core::plane::PlaneSpec::follows_texels).
     pub versions: &'a [u64],
     /// The same of the planes whose items are not the tokens.
     pub whole_version: u64,
@@ -199,6 +203,7 @@ impl Writer {
                 let target = slot.plane(index, token_count);
                 match place.count {
                     None if is_begun && index == 0 => {}
+                    None if !place.follows_texels => store_bytes(target, items),
                     None => store_changed(target, items, frame.versions, held, place.item_bytes),
                     Some(_) if is_whole_held => {}
                     Some(_) => store_bytes(target, items),
@@ -290,6 +295,7 @@ fn slot_header(frame: &TokenFrame<'_>, ring_sequence: u64, publish_ns: u64) -> S
         relevance_frame: frame.relevance_frame,
         asked_ns: frame.asked_ns,
         channels_frame: frame.channels_frame,
+        depth: frame.depth,
     };
     head.to_slot(frame.records.len())
 }

@@ -208,6 +208,18 @@ counters! {
             "Times the stream moved back to its GPU";
         pipelines_stopping: Level, "foveate_pipelines_stopping",
             "Pipelines that were given up and have not stopped yet";
+        depth_captured: Counter, "foveate_depth_captured_total",
+            "Depth pictures that the depth pipeline delivered";
+        depth_paired: Counter, "foveate_depth_paired_total",
+            "Frames that have a depth picture";
+        depth_unpaired: Counter, "foveate_depth_unpaired_total",
+            "Frames of a stream with depth that have no depth picture, because none was near enough in time";
+        depth_late: Counter, "foveate_depth_late_total",
+            "Depth pictures that came after the frame that they belong to";
+        depth_dropped: Counter, "foveate_depth_dropped_total",
+            "Depth pictures that no frame took";
+        depth_lost: Counter, "foveate_depth_lost_total",
+            "Times that the depth pipeline failed, ended or fell silent";
     } {
         /// Pipelines started after one was lost.
         restarts: Restarts,

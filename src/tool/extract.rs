@@ -18,6 +18,7 @@ use super::{ToolError, stop_on_signals};
 use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
+use foveate_core::depth::DepthDetail;
 use foveate_core::frame::FrameKind;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::Backends;
@@ -153,7 +154,20 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     // Parameters belong to the configuration's own source.
     let (pace, parameters) = (Pace::EveryFrame, BTreeMap::new());
     let scale_pictures = arguments.scale || stream.scale_pictures;
-    Ok(StreamConfig { source, pace, parameters, scale_pictures, looped: false, ..stream })
+    let mut stream = StreamConfig {
+        source,
+        pace,
+        parameters,
+        scale_pictures,
+        looped: false,
+        depth: None,
+        ..stream
+    };
+    // Depth belongs to the configuration's own source, too.
+    for view in &mut stream.views {
+        (view.depth, view.boxes) = (DepthDetail::None, false);
+    }
+    Ok(stream)
 }
 
 /// Takes the frames that were asked for through the stages, and gives each to `push`.

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::{ToolError, on_one_line};
 use foveate::client::Client;
 use foveate_control::{
-    ChangeListing, ChannelListing, ClientExt as _, Listing, SteeringListing, StreamListing,
-    StuckListing, ViewListing,
+    ChangeListing, ChannelListing, ClientExt as _, DepthListing, Listing, SteeringListing,
+    StreamListing, StuckListing, ViewListing,
 };
 use foveate_core::backend::ChangeSite;
 use foveate_core::geometry::fixation::Fixation;
@@ -99,7 +99,23 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
         )?;
     }
     writeln!(out)?;
-    write_losses(out, stream)
+    write_losses(out, stream)?;
+    write_depth(out, stream)
+}
+
+/// The state of the depth of a stream, if it has any, and what became of its pictures.
+fn write_depth(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
+    let Some(DepthListing { source, state, reason }) = &stream.detail.depth else { return Ok(()) };
+    let reason = on_one_line(reason);
+    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    writeln!(out, "  depth    {} is {state}{because}", on_one_line(source))?;
+    let StreamCounts { depth_captured, depth_paired, depth_unpaired, .. } = stream.counts;
+    let StreamCounts { depth_late, depth_dropped, depth_lost, .. } = stream.counts;
+    writeln!(
+        out,
+        "           {depth_captured} captured, {depth_late} late, {depth_dropped} taken by no frame, lost {depth_lost} times; \
+         {depth_paired} frames with depth, {depth_unpaired} without"
+    )
 }
 
 /// Losses of the source by reason, and what is stuck, if any.

@@ -296,6 +296,7 @@ impl Stage {
             tile_count: head.tile_count,
             records: &frame.records,
             channels_frame: head.channels_frame,
+            depth: head.depth,
             planes,
             versions: &self.versions[..frame.records.len()],
             whole_version: 0,
@@ -372,6 +373,7 @@ fn move_to_now(head: &mut FrameHead, published_unix_ns: u64) {
     (*capture_ns, *arrival_ns) = (moved(*capture_ns), moved(*arrival_ns));
     *capture_unix_ns = capture_unix_ns.wrapping_add(unix_ns().wrapping_sub(published_unix_ns));
     head.asked_ns = moved(head.asked_ns);
+    head.depth.capture_ns = moved(head.depth.capture_ns);
 }
 
 /// A pace, as an argument.

@@ -511,7 +511,7 @@ fn view(policy: Policy, foveae: u32) -> ServedView {
             format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
             policy,
             parameters: GazeParameters::default(),
-            channels: Vec::new(),
+            ..ViewSpec::default()
         },
     }
 }

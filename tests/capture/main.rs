@@ -19,6 +19,7 @@ mod wait;
 #[path = "../support/walkers.rs"]
 mod walkers;
 
+mod capture_depth;
 mod capture_expansion;
 mod capture_frames;
 mod capture_reconnecting;

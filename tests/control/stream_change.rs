@@ -79,7 +79,7 @@ fn played(change: ChangeConfig, values: &[u8]) -> Vec<TokenFrameBuf> {
             format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
             policy: Policy::Fixed { x: 0.5, y: 0.5 },
             parameters: GazeParameters::default(),
-            channels: Vec::new(),
+            ..ViewSpec::default()
         },
     };
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();

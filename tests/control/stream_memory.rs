@@ -82,7 +82,7 @@ fn plan(index: usize, budget: usize) -> ServedView {
             format: FORMAT,
             policy: Policy::Fixed { x: 0.5, y: 0.5 },
             parameters: GazeParameters::default(),
-            channels: Vec::new(),
+            ..ViewSpec::default()
         },
     }
 }

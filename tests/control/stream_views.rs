@@ -351,7 +351,7 @@ fn plan(name: String, layout: Layout, budget: usize) -> ServedView {
             format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
             policy: Policy::Fixed { x: 0.3, y: 0.6 },
             parameters: GazeParameters::default(),
-            channels: Vec::new(),
+            ..ViewSpec::default()
         },
     }
 }

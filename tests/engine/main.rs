@@ -31,6 +31,7 @@ mod backend_views;
 mod batch_laws;
 mod change_laws;
 mod coarse_level;
+mod depth_laws;
 mod noise_laws;
 mod pool_laws;
 mod tile_features;

@@ -251,11 +251,11 @@ fn spec(budget: usize) -> ViewSpec {
         format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
         policy: Policy::Feedback,
         parameters: GazeParameters { dwell_min_ms: 0, ..GazeParameters::default() },
-        channels: Vec::new(),
+        ..ViewSpec::default()
     }
 }
 
-fn on_cpu() -> BackendInfo {
+pub(super) fn on_cpu() -> BackendInfo {
     BackendInfo {
         kind: BackendKind::Cpu,
         device: "a processor".to_owned(),

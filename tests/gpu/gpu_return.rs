@@ -683,7 +683,7 @@ fn plan(number: u64) -> ServedView {
             format: TokenFormat::new(patch_side, dtype, normalisation),
             policy: if number.is_multiple_of(3) { Policy::Saliency } else { Policy::Feedback },
             parameters: GazeParameters::default(),
-            channels: Vec::new(),
+            ..ViewSpec::default()
         },
     }
 }

@@ -207,7 +207,7 @@ impl Played {
                     format: TokenFormat::new(patch_side, dtype, normalisation),
                     policy: Policy::Fixed { x: 0.3, y: 0.6 },
                     parameters: GazeParameters::default(),
-                    channels: Vec::new(),
+                    ..ViewSpec::default()
                 },
             };
             (plan, channels[index].take().unwrap())

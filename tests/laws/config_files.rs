@@ -125,6 +125,25 @@ fn the_camera_of_the_default_file_is_accepted() {
     assert_eq!(table.lines().count(), 9, "{table}");
 }
 
+/// And the depth, of which another table is commented out.
+#[test]
+fn the_depth_of_the_default_file_is_accepted() {
+    let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
+    let begin = text.find("# [stream.depth]").unwrap();
+    let end = begin + text[begin..].find("\n\n").unwrap();
+    let table: String = text[begin..end]
+        .lines()
+        .filter(|line| line.contains(" = ") || line.starts_with("# ["))
+        .map(|line| format!("{}\n", line.trim_start_matches("# ")))
+        .collect();
+    let config = parse(&format!("{}{table}{}", &text[..begin], &text[end..]), "default.toml");
+    let depth = config.streams[0].depth.clone().unwrap();
+    assert_eq!((depth.scale_m, depth.min_m, depth.max_m), (0.001, Some(0.3), Some(10.0)));
+    assert_eq!((depth.bound_ms, depth.bound_ns()), (17.0, 17_000_000));
+    assert!(depth.source.text().ends_with("appsink name=frames"));
+    assert_eq!(table.lines().count(), 6, "{table}");
+}
+
 #[test]
 fn every_shipped_file_is_accepted() {
     let files = files_below("configs", "toml");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use foveate_core::backend::BackendKind;
 use foveate_core::clock;
+use foveate_core::depth::DepthStamp;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::plane::PlaneSpec;
@@ -177,6 +178,30 @@ fn a_whole_plane_of_a_version_that_a_slot_holds_is_not_stored_again() {
         assert_eq!(read.planes[0], vec![shown; 2 * 3 * 5 * 2], "frame {number}");
         assert_eq!(read.head.channels_frame, expected.head.channels_frame);
     }
+}
+
+/// Depth changes while the texels stay, so its planes are stored whatever the versions are; and each frame says which depth it is.
+#[test]
+fn planes_that_do_not_follow_the_texels_are_stored_with_every_frame() {
+    let planes = vec![PlaneSpec::relevance(), PlaneSpec::depth_of_tokens(), PlaneSpec::boxes()];
+    let spec = SegmentSpec { slot_count: 2, planes, ..spec(7) };
+    let mut writer = Writer::create(&spec).unwrap();
+    let mut reader = reader_of(&writer);
+    let mut read = TokenFrameBuf::default();
+    let first = frame_with(1, 5, spec.format, &spec.planes);
+    for number in 1..=6 {
+        let mut expected = frame_with(number, 5, spec.format, &spec.planes);
+        expected.head.depth = DepthStamp { capture_ns: 70 + number, frame_seq: 90 + number };
+        writer.publish(&TokenFrame { versions: &[3; 5], ..as_token_frame(&expected) });
+        assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
+        assert_eq!(read.head.depth, expected.head.depth);
+        assert_eq!(read.planes[1..], expected.planes[1..], "frame {number}");
+        // Of each slot, that of the first frame with this version.
+        let kept = if number % 2 == 1 { 1 } else { 2 };
+        let kept = frame_with(kept, 5, spec.format, &spec.planes);
+        assert_eq!((&read.pixels, &read.planes[0]), (&kept.pixels, &kept.planes[0]));
+    }
+    assert_ne!(read.planes[1], first.planes[1]);
 }
 
 #[test]

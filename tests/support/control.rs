@@ -13,6 +13,7 @@ use foveate::messages::ViewName;
 use foveate_config::ViewConfig;
 use foveate_control::StreamState;
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
+use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{CaptureClock, FrameStamp, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
@@ -178,6 +179,7 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
         relevance_frame: 0,
         asked_ns: 0,
         channels_frame: 0,
+        depth: DepthStamp::default(),
         records: &records,
         planes: plane_list([&vec![value; 2 * FORMAT.token_bytes()]]),
         versions: &[0; 2],

@@ -4,6 +4,7 @@
 
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendKind;
+use foveate_core::depth::DepthStamp;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
@@ -133,6 +134,7 @@ impl Shown {
             relevance_frame: 0,
             asked_ns: 0,
             channels_frame: 0,
+            depth: DepthStamp::default(),
             records: &self.records,
             planes: plane_list([&self.pixels]),
             versions: &vec![0; self.records.len()],

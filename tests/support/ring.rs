@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use foveate_core::backend::BackendKind;
 use foveate_core::camera::{Calibration, CameraFacts};
+use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
@@ -107,6 +108,7 @@ pub(crate) fn frame_with(
         relevance_frame: bits.next(),
         asked_ns: bits.next(),
         channels_frame: planes.iter().any(|plane| plane.count.is_some()).into(),
+        depth: DepthStamp::default(),
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let mut bytes = |count: usize| (0..count).map(|_| bits.next().to_le_bytes()[0]).collect();
@@ -131,6 +133,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         relevance_frame,
         asked_ns,
         channels_frame,
+        depth,
         ..
     } = frame.head;
     let TokenFrameBuf { records, pixels, .. } = frame;
@@ -148,6 +151,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         relevance_frame,
         asked_ns,
         channels_frame,
+        depth,
         records,
         planes,
         versions: &UNVERSIONED[..records.len()],

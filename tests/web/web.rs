@@ -9,6 +9,7 @@ use std::process::Stdio;
 
 use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::clock::{monotonic_ns, unix_ns};
+use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
@@ -731,6 +732,7 @@ fn publish_planes<const COUNT: usize>(
         relevance_frame: 0,
         asked_ns: 0,
         channels_frame: 0,
+        depth: DepthStamp::default(),
         records,
         planes: foveate_ring::plane_list(planes),
         versions: &vec![0; records.len()],

@@ -29,8 +29,8 @@ use crate::channel::EventFd;
 use foveate::messages::{ViewName, clipped, is_name};
 use foveate_config::ViewConfig;
 use foveate_control::{
-    ChangeListing, StreamInput, StreamListing, StreamPace, StreamSnapshot, StreamState,
-    StreamStats, StuckListing,
+    ChangeListing, DepthListing, StreamInput, StreamListing, StreamPace, StreamSnapshot,
+    StreamState, StreamStats, StuckListing,
 };
 use foveate_core::backend::BackendInfo;
 use foveate_core::clock::monotonic_ns;
@@ -96,6 +96,19 @@ pub struct StreamStatus {
     pub extent: Option<Extent>,
     /// The backend of its pyramid; `None` before the first frame.
     pub backend: Option<BackendInfo>,
+    /// Its depth, if it has any.
+    pub depth: Option<DepthStatus>,
+}
+
+/// The state of a stream's depth.
+#[derive(Clone, Debug)]
+pub struct DepthStatus {
+    /// Source of its pictures, without secrets.
+    pub source: String,
+    /// Its state.
+    pub state: StreamState,
+    /// The reason for the state; may be empty.
+    pub reason: String,
 }
 
 impl Directory {
@@ -335,6 +348,7 @@ impl StreamEntry {
             format: None,
             extent: None,
             backend: None,
+            depth: None,
         };
         let (status, views) = (Mutex::new(status), Mutex::new(views));
         Self { name, status, counters: Arc::default(), views, remains, commands }
@@ -433,6 +447,11 @@ impl StreamEntry {
             source: clipped(&status.source, LISTED_TEXT_BYTES_MAX),
             format: status.format.map(|format| format.name().to_owned()),
             extent: status.extent.map(|extent| [extent.width, extent.height]),
+            depth: status.depth.as_ref().map(|depth| DepthListing {
+                source: clipped(&depth.source, LISTED_TEXT_BYTES_MAX),
+                state: depth.state,
+                reason: clipped(&depth.reason, LISTED_TEXT_BYTES_MAX),
+            }),
         };
         let mut listing = self.snapshot(input, Vec::new());
         listing.restarts.retain(|_, count| *count != 0);

@@ -9,6 +9,8 @@ use super::{ServedView, StreamError};
 use crate::channel::ViewChannel;
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
+use foveate_core::camera::rays::Rays;
+use foveate_core::geometry::extent::Extent;
 use foveate_engine::{View, ViewBuilder};
 use foveate_ring::{SegmentSpec, Waker, Writer};
 
@@ -18,6 +20,7 @@ use foveate_ring::{SegmentSpec, Waker, Writer};
 pub struct RingBuilder {
     stream: String,
     camera: Option<Arc<Camera>>,
+    has_depth: bool,
     /// `None` until the first frame.
     target: Arc<Mutex<Option<Target>>>,
 }
@@ -48,8 +51,14 @@ pub struct Replacement {
 
 impl RingBuilder {
     /// The builder of a stream before its first frame.
-    pub(super) fn new(stream: &str, camera: Option<Camera>) -> Self {
-        Self { stream: stream.to_owned(), camera: camera.map(Arc::new), target: Arc::default() }
+    pub(super) fn new(stream: &str, camera: Option<Camera>, has_depth: bool) -> Self {
+        let (stream, camera, target) = (stream.to_owned(), camera.map(Arc::new), Arc::default());
+        Self { stream, camera, has_depth, target }
+    }
+
+    /// The rays of sources of `extent`; `None` if they are not known.
+    pub(super) fn rays(&self, extent: Extent) -> Option<Rays> {
+        self.camera.as_ref().and_then(|camera| Rays::of(&camera.facts(extent)).ok())
     }
 
     /// Sets the engine and the backend that views are built for.
@@ -99,6 +108,12 @@ impl RingBuilder {
     pub(super) fn build(&self, view: &ServedView) -> Result<Option<View<Writer>>, StreamError> {
         let target = self.target.lock().clone();
         let Some(Target { views, .. }) = &target else { return Ok(None) };
+        if view.spec.wants_depth() && !self.has_depth {
+            return Err(StreamError::NoDepth);
+        }
+        if view.spec.boxes && self.rays(views.kind().extent).is_none() {
+            return Err(StreamError::NoRays);
+        }
         Ok(Some(views.build(view.spec.clone(), self.create_ring(view)?)?))
     }
 

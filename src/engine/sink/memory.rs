@@ -13,8 +13,6 @@ pub struct Memory {
     frame: TokenFrameBuf,
     /// The version of each held token.
     held: Vec<u64>,
-    /// The version of the held channels; 0 for none.
-    held_whole: u64,
 }
 
 impl Memory {
@@ -31,12 +29,12 @@ impl Sink for Memory {
 
     fn publish(&mut self, sampled: &SampledFrame<'_>) {
         let source = sampled.token_frame();
-        let Self { frame, held, held_whole } = self;
+        let Self { frame, held } = self;
         let token_count = source.records.len();
         frame.records.resize(token_count, TokenRecord::zeroed());
         frame.records.copy_from_slice(source.records);
-        let [_, relevance, channels, ..] = source.planes;
-        frame.planes.resize_with(if channels.is_empty() { 1 } else { 2 }, Vec::new);
+        let planes = sampled.plane_bytes();
+        frame.planes.resize_with(planes.len() - 1, Vec::new);
         held.resize(token_count, 0);
         let token_bytes = sampled.planes.spec().format.token_bytes();
         frame.pixels.resize(token_count * token_bytes, 0);
@@ -46,13 +44,9 @@ impl Sink for Memory {
                 sampled.planes.items().load(index, pixels);
             }
         }
-        relevance.clone_into(&mut frame.planes[0]);
-        if let [_, whole] = &mut frame.planes[..]
-            && *held_whole != source.whole_version
-        {
-            channels.clone_into(whole);
+        for (target, bytes) in frame.planes.iter_mut().zip(planes.into_iter().skip(1)) {
+            bytes.clone_into(target);
         }
-        *held_whole = source.whole_version;
         held.copy_from_slice(source.versions);
         frame.head = FrameHead {
             ring_sequence: frame.head.ring_sequence + 1,
@@ -66,6 +60,7 @@ impl Sink for Memory {
             relevance_frame: source.relevance_frame,
             asked_ns: source.asked_ns,
             channels_frame: source.channels_frame,
+            depth: source.depth,
         };
     }
 }

@@ -25,6 +25,7 @@ use crate::{ToolError, write_json_line};
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendKind;
 use foveate_core::clock::monotonic_ns;
+use foveate_core::depth::DepthStamp;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
@@ -209,6 +210,7 @@ impl Stage {
             relevance_frame: 0,
             asked_ns: 0,
             channels_frame: 0,
+            depth: DepthStamp::default(),
             sample_bound: 0,
             rgb_bound: 0,
             dirty_tiles: 0,

@@ -1,0 +1,226 @@
+//! The depth of a stream: takes pictures of the second pipeline as they arrive, and gives each frame the one nearest in time.
+//!
+//! A frame never waits for depth, except where both are files whose decoders wait too: there the same pictures are paired in every
+//! run. What depth does, ends or fails at never ends the stream.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::control::directory::{DepthStatus, StreamPort};
+use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
+use foveate_capture::{CapturedFrame, End, Pace, SourceSpec};
+use foveate_config::{ShorthandKind, SourceChoice, StreamConfig};
+use foveate_control::StreamState;
+use foveate_core::depth::pairing::{Moment, Pairing, Rounds, WAITING_MAX};
+use foveate_core::depth::{DepthScale, DepthStamp};
+use foveate_core::frame::{FrameStamp, FrameTime};
+use foveate_engine::depth::DepthPicture;
+use foveate_log::redact::redacted;
+use foveate_stats::StreamCounters;
+
+/// How long a frame waits at once, before the stream looks whether it should stop.
+const WAIT_SLICE: Duration = Duration::from_millis(100);
+
+/// Why files are not waited for any more.
+const TOO_SLOW: &str = "the depth pipeline keeps the stream waiting, which goes on without it";
+
+/// Pictures of depth, paired with the frames of a stream.
+#[derive(Debug)]
+pub(super) struct DepthInlet {
+    stream: String,
+    source: ReconnectingSource,
+    /// Of the depth pipeline alone.
+    own: Arc<StreamCounters>,
+    pairing: Pairing<CapturedFrame>,
+    /// Pictures that waited, and were dropped before any frame took them.
+    unused: u64,
+    scale: DepthScale,
+    frame_rounds: Rounds,
+    depth_rounds: Rounds,
+    /// Whether pictures are paired by the time in their clips, as neither pipeline is live.
+    by_stream_time: bool,
+    /// How long a frame waits for its picture; `None` if never.
+    wait_max: Option<Duration>,
+    /// How long the first frame is waited with until depth has begun, so that two clips that play in real time begin together.
+    begin_max: Duration,
+    /// Time without a picture after which it is listed as stalled.
+    stall_timeout: Duration,
+    newest: Option<Instant>,
+    state: StreamState,
+}
+
+impl DepthInlet {
+    /// The depth of the stream of `config`; `None` if it has none. Lists it at `port`.
+    pub(super) fn new(config: &StreamConfig, port: &StreamPort) -> Option<Self> {
+        let (spec, depth) = (SourceSpec::of_depth(config)?, config.depth.as_ref()?);
+        let own = Arc::<StreamCounters>::default();
+        let wait_max = (config.pace == Pace::EveryFrame).then_some(spec.caps_timeout);
+        let is_clip = match &depth.source {
+            SourceChoice::Shorthand(text) => {
+                ShorthandKind::of(text).is_some_and(ShorthandKind::is_clip)
+            }
+            SourceChoice::Pipeline(_) | SourceChoice::PipelineFile(_) => false,
+        };
+        let source = redacted(&depth.source.text());
+        port.update(|status| {
+            let state = StreamState::Starting;
+            status.depth = Some(DepthStatus { source, state, reason: String::new() });
+        });
+        Some(Self {
+            stream: config.name.clone(),
+            source: ReconnectingSource::new(&spec, &own),
+            own,
+            pairing: Pairing::new(depth.bound_ns()),
+            unused: 0,
+            scale: depth.scale(),
+            frame_rounds: Rounds::default(),
+            depth_rounds: Rounds::default(),
+            by_stream_time: false,
+            wait_max,
+            begin_max: if is_clip { spec.caps_timeout } else { Duration::ZERO },
+            stall_timeout: Duration::from_millis(config.stall_timeout_ms.into()),
+            newest: None,
+            state: StreamState::Starting,
+        })
+    }
+
+    /// Starts the depth pipeline. Waits for the first picture of a clip while `goes_on`.
+    pub(super) fn begin(&mut self, port: &StreamPort, goes_on: impl Fn() -> bool) {
+        let begun = Instant::now();
+        loop {
+            let left = self.begin_max.saturating_sub(begun.elapsed());
+            self.take(left.min(WAIT_SLICE), port);
+            let is_over = self.newest.is_some() || self.state == StreamState::Ended;
+            if is_over || left.is_zero() || !goes_on() {
+                return;
+            }
+        }
+    }
+
+    /// Takes the pictures that have arrived, without waiting.
+    pub(super) fn poll(&mut self, port: &StreamPort) {
+        for _ in 0..WAITING_MAX {
+            if !self.take(Duration::ZERO, port) {
+                break;
+            }
+        }
+        let silent = self.newest.map(|newest| newest.elapsed());
+        if self.state == StreamState::Live
+            && silent.is_some_and(|silent| self.stall_timeout < silent)
+        {
+            let reason = format!("no depth picture for {} s", self.stall_timeout.as_secs_f64());
+            self.enter(StreamState::Stalled, &reason, port);
+        }
+        self.count(port);
+    }
+
+    /// The moment of a frame of pictures. `is_live` says whether its pipeline is.
+    pub(super) fn moment(&mut self, stamp: &FrameStamp, is_live: bool) -> Moment {
+        let by_stream_time = !is_live && !self.source.is_live();
+        if std::mem::replace(&mut self.by_stream_time, by_stream_time) != by_stream_time {
+            let rounds = &mut self.depth_rounds;
+            (self.frame_rounds, *rounds) = Default::default();
+            self.pairing.retime(|frame| moment(&frame.stamp(), by_stream_time, rounds));
+        }
+        moment(stamp, by_stream_time, &mut self.frame_rounds)
+    }
+
+    /// Where both are files, waits until the picture of a frame of `at` is known, while `goes_on`.
+    pub(super) fn wait(&mut self, at: Moment, port: &StreamPort, goes_on: impl Fn() -> bool) {
+        let Some(wait_max) = self.wait_max else { return };
+        let begun = Instant::now();
+        while !self.pairing.is_settled(at) && self.state != StreamState::Ended && goes_on() {
+            if wait_max < begun.elapsed() {
+                tracing::warn!(stream = self.stream, reason = TOO_SLOW, "depth is late");
+                self.wait_max = None;
+                return self.enter(StreamState::Stalled, TOO_SLOW, port);
+            }
+            self.take(WAIT_SLICE, port);
+        }
+    }
+
+    /// The picture of a frame of `at`, and counts whether there is one.
+    pub(super) fn pair(&mut self, at: Moment, port: &StreamPort) -> Option<DepthPicture<'_>> {
+        let counters = port.counters();
+        let (found, dropped) = self.pairing.pair(at);
+        self.unused += dropped;
+        // The source has checked that it can be read.
+        let picture = found.and_then(|frame| {
+            let stamp = frame.stamp();
+            let stamp = DepthStamp { capture_ns: stamp.capture_ns, frame_seq: stamp.frame_seq };
+            Some(DepthPicture { view: frame.depth().ok()?, scale: self.scale, stamp })
+        });
+        let counter =
+            if picture.is_some() { &counters.depth_paired } else { &counters.depth_unpaired };
+        counter.add(1);
+        picture
+    }
+
+    /// Takes one picture or event, waiting up to `timeout`; false if there was none.
+    fn take(&mut self, timeout: Duration, port: &StreamPort) -> bool {
+        match self.source.take(timeout) {
+            SourceEvent::Frame(frame) => {
+                self.add(frame, port);
+                return true;
+            }
+            SourceEvent::Nothing => {}
+            SourceEvent::Lost(loss) => {
+                let reason = loss.to_string();
+                if loss.attempt.is_power_of_two() {
+                    tracing::warn!(stream = self.stream, reason, "the stream has lost its depth");
+                }
+                port.counters().depth_lost.add(1);
+                self.enter(StreamState::Stalled, &reason, port);
+            }
+            SourceEvent::Ended(_) if self.state == StreamState::Ended => {}
+            SourceEvent::Ended(end) => {
+                let reason = match end {
+                    End::Eos => "end of file".to_owned(),
+                    End::Failed(error) => redacted(&error.to_string()),
+                };
+                tracing::warn!(stream = self.stream, reason, "the depth of the stream has ended");
+                port.counters().depth_lost.add(1);
+                self.enter(StreamState::Ended, &reason, port);
+            }
+        }
+        false
+    }
+
+    fn add(&mut self, frame: CapturedFrame, port: &StreamPort) {
+        let at = moment(&frame.stamp(), self.by_stream_time, &mut self.depth_rounds);
+        let arrival = self.pairing.add(at, frame);
+        port.counters().depth_late.add(arrival.is_late.into());
+        self.unused += arrival.dropped;
+        self.newest = Some(Instant::now());
+        if self.state != StreamState::Live {
+            tracing::info!(stream = self.stream, "depth is arriving");
+            self.enter(StreamState::Live, "", port);
+        }
+    }
+
+    fn enter(&mut self, state: StreamState, reason: &str, port: &StreamPort) {
+        self.state = state;
+        port.update(|status| {
+            if let Some(depth) = &mut status.depth {
+                depth.state = state;
+                reason.clone_into(&mut depth.reason);
+            }
+        });
+    }
+
+    /// Publishes what was counted elsewhere.
+    fn count(&self, port: &StreamPort) {
+        let (counters, own) = (port.counters(), &self.own);
+        counters.depth_captured.set(own.frames_captured.get());
+        counters.depth_dropped.set(self.unused + own.frames_dropped.get());
+    }
+}
+
+/// The moment by which a picture is paired. Only clips start over.
+fn moment(stamp: &FrameStamp, by_stream_time: bool, rounds: &mut Rounds) -> Moment {
+    if by_stream_time {
+        rounds.moment(FrameTime::of(stamp).time_ns)
+    } else {
+        Moment { round: 0, ns: stamp.capture_ns }
+    }
+}

@@ -1,0 +1,245 @@
+//! Depth beside pictures, from two pipelines to a reader: paired, late, lost and of the wrong kind, and each of these is said.
+
+use std::fmt::Write as _;
+
+use foveate::client::Next;
+use foveate_control::StreamState;
+use foveate_core::depth::DepthStamp;
+use foveate_core::plane::{BOXES, DEPTH};
+use foveate_ring::TokenFrameBuf;
+
+use crate::daemon::{Daemon, Follower, Place};
+use crate::wait::HANG;
+
+/// Pictures of the clip.
+const PICTURES: u64 = 10;
+/// Pictures of depth, two for each picture of the clip, and none for its last four.
+const DEPTHS: u64 = 12;
+
+const CALIBRATION: &str = "image_width: 64\nimage_height: 48\ncamera_matrix:\n  data: [60.0, 0.0, 31.5, 0.0, 60.0, 23.5, 0.0, 0.0, 1.0]\n\
+                           distortion_model: plumb_bob\ndistortion_coefficients:\n  data: [0.0, 0.0, 0.0, 0.0, 0.0]\n";
+
+/// The depth of picture `number`, from 1, in millimetres.
+fn depth_mm(number: u64) -> u16 {
+    u16::try_from(500 + 10 * number).unwrap()
+}
+
+/// Two files are paired in the same way in every run, however fast each is decoded; the end of one does not end the other.
+#[test]
+fn files_are_paired_picture_by_picture() {
+    let place = Place::new();
+    place.write("front.yaml", CALIBRATION);
+    place.write("color.raw", vec![120_u8; (64 * 48 * PICTURES) as usize]);
+    let depths = (1..=DEPTHS).flat_map(|number| {
+        // The left half is known, in half the size of the pictures.
+        (0..24 * 32)
+            .flat_map(move |at| (if at % 32 < 16 { depth_mm(number) } else { 0 }).to_le_bytes())
+    });
+    place.write("depth.raw", depths.collect::<Vec<u8>>());
+    for (color_ms, depth_ms) in [(40, 0), (40, 40)] {
+        let mut config = String::new();
+        write!(
+            config,
+            "[[stream]]\nname = 'front'\nbackend = 'cpu'\npace = 'every-frame'\n\
+             pipeline = 'filesrc location={folder}/color.raw ! rawvideoparse format=gray8 width=64 height=48 framerate=10/1 \
+             ! identity sleep-time={color_ms}000 ! appsink name=frames'\n\
+             [stream.camera]\ncalibration = 'front.yaml'\n\
+             [stream.depth]\nscale_m = 0.001\n\
+             pipeline = 'filesrc location={folder}/depth.raw ! rawvideoparse format=gray16-le width=32 height=24 framerate=20/1 \
+             ! identity sleep-time={depth_ms}000 ! appsink name=frames'\n\
+             [[stream.view]]\nname = 'main'\nlayout = 'uniform'\nbudget = 12\nslots = 32\ndepth = true\nboxes = true\n\
+             [[stream]]\nname = 'other'\nsource = 'test'\nbackend = 'cpu'\n",
+            folder = place.path("").display(),
+        )
+        .unwrap();
+        let daemon = place.daemon(&config);
+        let mut follower = daemon.subscribe("front/main");
+        for number in 1..=PICTURES {
+            let frame = follower.next_frame().clone();
+            assert_eq!(frame.head.stamp.frame_seq, number);
+            // Of the same time: the clip has 10 pictures a second, and its depth 20.
+            let expected = 2 * number - 1;
+            let numbers = plane(&follower, &frame, DEPTH);
+            let boxes = plane(&follower, &frame, BOXES);
+            assert_eq!(frame.records.len(), 12, "4 x 3 tokens of 16 pixels");
+            if DEPTHS < expected {
+                assert_eq!(frame.head.depth, DepthStamp::default());
+                assert!(
+                    numbers
+                        .chunks(3)
+                        .all(|item| item[0].is_nan() && item[1].is_nan() && item[2] == 0.0)
+                );
+                assert!(boxes.iter().all(|number| number.is_nan()));
+                continue;
+            }
+            assert_eq!(frame.head.depth.frame_seq, expected);
+            assert!(0 < frame.head.depth.capture_ns);
+            let metres = (f64::from(depth_mm(expected)) * 0.001) as f32;
+            for (token, record) in frame.records.iter().enumerate() {
+                let (item, space) = (&numbers[3 * token..][..3], &boxes[6 * token..][..6]);
+                if record.x0 < 32 {
+                    assert_eq!(item, [metres, metres, 1.0]);
+                    let x = f64::from(metres) * (f64::from(record.x0) - 32.0) / 60.0;
+                    assert!((f64::from(space[0]) - x).abs() < 1e-6, "{space:?} of {record:?}");
+                    assert!((space[2] - metres).abs() < 1e-6 && (space[5] - metres).abs() < 1e-6);
+                } else {
+                    assert!(item[0].is_nan() && item[2] == 0.0);
+                    assert!(space.iter().all(|number| number.is_nan()));
+                }
+            }
+        }
+        let listing = daemon.listing("front");
+        let counts = listing.counts;
+        assert_eq!((counts.depth_paired, counts.depth_unpaired), (6, 4), "{counts:?}");
+        assert_eq!((counts.depth_captured, counts.depth_late, counts.depth_lost), (12, 0, 1));
+        let depth = listing.detail.depth.unwrap();
+        assert_eq!((depth.state, depth.reason.as_str()), (StreamState::Ended, "end of file"));
+        let listed = place.foveate(&["ls"]).finish();
+        assert!(listed.stdout.contains("is ended: end of file"), "{listed:#?}");
+        assert!(listed.stdout.contains("6 frames with depth, 4 without"), "{listed:#?}");
+        daemon.stop();
+    }
+}
+
+/// A camera of pictures beside each `depth` that is not as it should be.
+fn live(depth: &str) -> String {
+    format!(
+        "[[stream]]\nname = 'front'\nbackend = 'cpu'\nstall_timeout_ms = 500\n\
+         pipeline = 'videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=64,height=48,framerate=20/1 ! appsink name=frames'\n\
+         [stream.depth]\nscale_m = 0.001\npipeline = '{depth} ! appsink name=frames'\n\
+         [[stream.view]]\nname = 'main'\nbudget = 12\ndepth = 'texels'\n"
+    )
+}
+
+const GRAY16: &str = "video/x-raw,format=GRAY16_LE,width=64,height=48,framerate=20/1";
+
+/// Reads frames until `is_enough`, none of which has a depth that it should not have.
+fn follow(daemon: &Daemon<'_>, is_enough: impl Fn(&TokenFrameBuf, &Daemon<'_>) -> bool) {
+    let mut follower = daemon.subscribe("front/main");
+    loop {
+        let frame = follower.next_frame().clone();
+        let numbers = plane(&follower, &frame, DEPTH);
+        let is_known = numbers.iter().any(|number| *number != 0.0 && !number.is_nan());
+        assert_eq!(is_known, frame.head.depth != DepthStamp::default());
+        if is_enough(&frame, daemon) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn live_depth_is_paired_by_capture_time() {
+    let place = Place::new();
+    let daemon = place.daemon(
+        &live(&format!("videotestsrc is-live=true ! {GRAY16}"))
+            .replace("scale_m", "bound_ms = 60\nscale_m"),
+    );
+    follow(&daemon, |frame, _| {
+        let apart = frame.head.depth.capture_ns.abs_diff(frame.head.stamp.capture_ns);
+        assert!(frame.head.depth == DepthStamp::default() || apart <= 60_000_000, "{apart}");
+        frame.head.depth.frame_seq > 10
+    });
+    let listing = daemon.listing("front");
+    assert_eq!(listing.detail.depth.unwrap().state, StreamState::Live);
+    assert!(0 < listing.counts.depth_paired && listing.counts.depth_lost == 0);
+    daemon.stop();
+}
+
+#[test]
+fn depth_that_comes_late_is_counted_and_frames_do_without() {
+    let place = Place::new();
+    let late = format!("videotestsrc is-live=true ! {GRAY16} ! queue min-threshold-time=200000000");
+    let daemon = place.daemon(&live(&late).replace("scale_m", "bound_ms = 30\nscale_m"));
+    follow(&daemon, |frame, daemon| {
+        assert_eq!(frame.head.depth, DepthStamp::default());
+        3 < daemon.listing("front").counts.depth_late
+    });
+    let counts = daemon.listing("front").counts;
+    assert_eq!(counts.depth_paired, 0, "{counts:?}");
+    assert!(3 < counts.depth_unpaired && 0 < counts.depth_captured, "{counts:?}");
+    daemon.stop();
+}
+
+/// It is opened again, as the pictures' source is.
+#[test]
+fn depth_that_is_lost_is_said_and_comes_back() {
+    let place = Place::new();
+    let lost = format!("videotestsrc is-live=true num-buffers=12 ! {GRAY16}");
+    let daemon = place.daemon(&live(&lost).replace("scale_m", "bound_ms = 60\nscale_m"));
+    follow(&daemon, |frame, _| frame.head.depth.frame_seq > 2);
+    follow(&daemon, |_, daemon| {
+        let depth = daemon.listing("front").detail.depth.unwrap();
+        depth.state == StreamState::Stalled && depth.reason.contains("the live source ended")
+    });
+    follow(&daemon, |frame, _| frame.head.depth.frame_seq > 14);
+    let counts = daemon.listing("front").counts;
+    assert!(0 < counts.depth_lost && 0 < counts.depth_unpaired, "{counts:?}");
+    daemon.stop();
+}
+
+#[test]
+fn pictures_that_are_no_depth_are_refused_and_the_stream_goes_on() {
+    let place = Place::new();
+    let daemon = place.daemon(&live("videotestsrc is-live=true ! video/x-raw,format=RGB"));
+    follow(&daemon, |_, daemon| {
+        let depth = daemon.listing("front").detail.depth.unwrap();
+        depth.state == StreamState::Ended && depth.reason.contains("GRAY16_LE")
+    });
+    follow(&daemon, |frame, _| {
+        assert_eq!(frame.head.depth, DepthStamp::default());
+        true
+    });
+    assert_eq!(daemon.listing("front").counts.depth_lost, 1);
+    daemon.stop();
+}
+
+/// A view that a client opens is refused what its stream does not have.
+#[test]
+fn an_opened_view_without_depth_or_rays_is_told_so() {
+    let place = Place::new();
+    let daemon = place.daemon(&format!(
+        "{}[[stream]]\nname = 'plain'\nsource = 'test'\nbackend = 'cpu'\n",
+        live(&format!("videotestsrc is-live=true ! {GRAY16}"))
+    ));
+    daemon.subscribe("front/main").next_frame();
+    daemon.subscribe("plain/main").next_frame();
+    for (stream, key, part) in [
+        ("plain", "depth", "needs [stream.depth]"),
+        ("plain", "boxes", "needs [stream.depth]"),
+        ("front", "boxes", "needs [stream.camera]"),
+    ] {
+        let mut view = serde_json::Map::new();
+        view.insert("name".to_owned(), format!("{stream}-{key}").into());
+        view.insert(key.to_owned(), true.into());
+        let mut client = daemon.client();
+        let name = client.open_view(stream, view).unwrap();
+        let mut subscription = match client.subscribe(&name, false) {
+            Ok(subscription) => subscription,
+            Err(error) => {
+                assert!(error.to_string().contains(part), "{error}");
+                continue;
+            }
+        };
+        match subscription.next_in_order(&mut TokenFrameBuf::default(), HANG).unwrap() {
+            Next::Ended(reason) => assert!(reason.contains(part), "{reason}"),
+            other => panic!("{other:?} of a view that cannot be"),
+        }
+    }
+    daemon.stop();
+}
+
+/// The numbers of a plane; those of texels are in binary16.
+fn plane(follower: &Follower, frame: &TokenFrameBuf, name: &str) -> Vec<f32> {
+    let segment = follower.subscription.reader().unwrap().header();
+    let index = segment.plane_index(name).unwrap();
+    let bytes = frame.plane(index);
+    match segment.planes[index].dtype.bytes() {
+        2 => bytes
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|bytes| half::f16::from_le_bytes(*bytes).to_f32())
+            .collect(),
+        _ => bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
+    }
+}
