@@ -149,6 +149,11 @@ impl ReconnectingSource {
         }
     }
 
+    /// Whether the present pipeline has reported that it is live.
+    pub fn is_live(&self) -> bool {
+        matches!(&self.phase, Phase::Playing(playing) if playing.source.is_live())
+    }
+
     fn deliver(&mut self, frame: CapturedFrame) -> SourceEvent {
         self.has_delivered = true;
         if let Phase::Playing(playing) = &mut self.phase {
@@ -200,8 +205,7 @@ impl ReconnectingSource {
     }
 
     fn lose(&mut self, cause: CaptureError) -> SourceEvent {
-        let is_live = matches!(&self.phase, Phase::Playing(playing) if playing.source.is_live());
-        let evidence = Evidence { is_live, has_delivered: self.has_delivered };
+        let evidence = Evidence { is_live: self.is_live(), has_delivered: self.has_delivered };
         if !cause.is_transient(&self.spec, evidence) {
             return self.end(End::Failed(cause));
         }

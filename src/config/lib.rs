@@ -187,6 +187,8 @@ pub struct StreamConfig {
     pub device: Option<String>,
     /// What counts as a change of the picture, and where changes are found.
     pub change: ChangeTable,
+    /// Whether events in its pictures are looked for.
+    pub events: bool,
     /// Calibration and pose of the camera.
     pub camera: Option<CameraConfig>,
     /// At least one view; names are unique.
@@ -546,6 +548,7 @@ impl Default for StreamConfig {
             backend: BackendChoice::Auto,
             device: None,
             change: ChangeTable::default(),
+            events: false,
             camera: None,
             views: vec![ViewConfig::default()],
             secrets: Secrets::new(),

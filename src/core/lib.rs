@@ -13,6 +13,7 @@ pub mod clock;
 pub mod code;
 pub mod color;
 pub mod error;
+pub mod events;
 pub mod frame;
 pub mod gaze;
 pub mod geometry;

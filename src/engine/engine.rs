@@ -55,6 +55,8 @@ pub struct Engine {
     keeps_features: bool,
     /// Whether somebody other than views [sees](Self::see) the tiles.
     is_watched: bool,
+    /// Whether somebody other than views reads the [coarse level](Self::coarse).
+    shows_coarse: bool,
     times: StageTimes,
 }
 
@@ -79,6 +81,7 @@ impl Engine {
             keeps_coarse: false,
             keeps_features: false,
             is_watched: false,
+            shows_coarse: false,
             backend,
             generation,
             times: StageTimes::default(),
@@ -238,7 +241,8 @@ impl Engine {
         }
         self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
         // After publishing, as only the next frame needs it.
-        self.update_coarse(stamp.frame_seq, views.iter().any(View::wants_coarse));
+        let wanted = self.shows_coarse || views.iter().any(View::wants_coarse);
+        self.update_coarse(stamp.frame_seq, wanted);
         let wants_tiles = self.is_watched || views.iter().any(View::wants_tiles);
         if self.keeps_features != wants_tiles {
             self.keeps_features = wants_tiles;
@@ -310,6 +314,16 @@ impl Engine {
         self.backend.read_coarse(&mut self.coarse)?;
         self.coarse_of = Some(frame_seq);
         Ok(self.seen().expect("just read"))
+    }
+
+    /// Sets whether the [coarse level](Self::coarse) is read of each frame, even if no view wants it.
+    pub fn show_coarse(&mut self, shows_coarse: bool) {
+        self.shows_coarse = shows_coarse;
+    }
+
+    /// The coarse level of the newest frame, if it was read.
+    pub fn coarse(&self) -> Option<&CoarseLevel> {
+        self.coarse_of.map(|_| &self.coarse)
     }
 
     /// What was seen of the newest frame, if a view reads it.

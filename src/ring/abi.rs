@@ -53,7 +53,7 @@ pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 pub const ABI_MAJOR: u32 = 2;
 
 /// Incremented when reserved bytes or a plane gain a meaning that old readers may ignore.
-pub const ABI_MINOR: u32 = 0;
+pub const ABI_MINOR: u32 = 1;
 
 /// Offset of the first slot.
 pub const HEADER_BYTES: usize = 4096;
@@ -318,7 +318,13 @@ plain! {
         /// `frame_seq` of the frame that the plane `channels` was made from; 0 before the first decision and without that plane.
         pub channels_frame: u64,
         /// 0.
-        pub reserved: [u64; 9],
+        pub reserved_a: [u64; 4],
+        /// Bound of the error of CLOCK_REALTIME when the frame arrived, in nanoseconds; 0 if it is unknown.
+        pub capture_error_ns: u64,
+        /// How often CLOCK_REALTIME was set since the daemon started.
+        pub clock_steps: u64,
+        /// 0.
+        pub reserved_b: [u64; 3],
     }
 }
 

@@ -16,6 +16,8 @@ mod left_out;
 mod naive;
 #[path = "../support/wait.rs"]
 mod wait;
+#[path = "../support/watched.rs"]
+mod watched;
 #[path = "../support/walkers.rs"]
 mod walkers;
 
@@ -26,6 +28,7 @@ mod capture_refusals;
 mod capture_times;
 mod capture_transient;
 mod clips;
+mod event_clips;
 mod gaze_clips;
 mod mailbox;
 mod rate_limit;

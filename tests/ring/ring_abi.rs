@@ -63,7 +63,7 @@ fn the_document_gives_every_field_its_place() {
         rows!(SlotHeader at 0 => lock, ring_sequence, frame_seq, pts_ns, capture_ns, capture_unix_ns,
             arrival_ns, publish_ns, flags, capture_clock, sample_bound, rgb_bound, token_count,
             dirty_tiles, tile_count, fixation_count, relevance_frame, asked_ns, fixations,
-            channels_frame, reserved),
+            channels_frame, reserved_a, capture_error_ns, clock_steps, reserved_b),
         rows!(FixationBlock at 0 => id, x, y, since_frame, weight, reason),
         rows!(TokenRecord at 0 => changed_frame, x0, y0, x1, y1, x, y, sx, sy, size, group,
             first_column, columns, first_row, rows, fovea, reserved, relevance),
@@ -95,7 +95,7 @@ fn the_document_gives_every_type_its_size() {
 #[test]
 fn the_documents_numbers_are_the_codes() {
     let codes = (ABI_MAJOR, ABI_MINOR, HEADER_BYTES, LIVE_OFFSET, &MAGIC, NOTICE_BYTES);
-    assert_eq!(codes, (2, 0, 4096, 1408, b"FOVEATE\0", 16));
+    assert_eq!(codes, (2, 1, 4096, 1408, b"FOVEATE\0", 16));
     assert_eq!((LIVE_OFFSET + size_of::<LiveBlock>(), CAMERA_FRAME_OFFSET), (1792, 1792));
     assert_eq!(CHANNEL_OFFSET, 2072);
     assert_eq!((size_of::<SlotHeader>(), size_of::<TokenRecord>()), (512, 56));

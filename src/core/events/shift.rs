@@ -1,0 +1,212 @@
+//! A camera that moves: most blocks of the picture lie elsewhere than in a picture of the last seconds.
+//!
+//! Blocks of the coarse level are looked for around their place (Jain and Jain, Displacement measurement and its application in
+//! interframe image coding, IEEE Transactions on Communications 29, 1981). What moves before the camera moves few blocks, and
+//! blocks without structure have no vote.
+
+use super::picture::Picture;
+use super::state::{State, Thresholds};
+use super::{Event, EventKind, Moment};
+use crate::geometry::extent::Extent;
+
+/// Side of a block in texels.
+const BLOCK: usize = 16;
+
+/// Furthest shift that is looked for, in texels: first every second one, then those beside the best.
+const FURTHEST: i32 = 8;
+
+/// Least mean difference in luma between a block's neighbouring texels for a vote.
+const TEXTURE_MIN: u32 = 3;
+
+/// Mean difference from the block at the same place that is noise.
+const NOISE: u32 = 1;
+
+/// A block has moved if what it matches elsewhere differs at most by this share of what is at its place.
+const BETTER: f64 = 0.6;
+
+/// Fewest blocks with a vote, and the share of them that must have moved.
+const VOTES_MIN: usize = 4;
+const MOVED: f64 = 0.6;
+
+/// How long pictures are compared with the same one, unless it is this far away already, in texels.
+const KEY_NS: u64 = 2_000_000_000;
+const KEY_AWAY: u8 = 4;
+
+/// Two frames begin it. It ends once nothing has moved for longer than a picture is kept: a slow camera needs all of that time
+/// to move by a texel.
+const THRESHOLDS: Thresholds = Thresholds { begin_ms: 1, end_ms: 2500 };
+
+#[derive(Clone, Debug)]
+pub(super) struct Shift {
+    state: State,
+    /// The picture that others are compared with, and when it was taken.
+    key: Vec<u8>,
+    key_at: Option<Moment>,
+    /// Source pixels that the picture has moved by since it began to move, up to the key.
+    travelled: f64,
+    /// Whether the picture of the frame before was far away from the key.
+    was_away: bool,
+    /// Shifts of the blocks with a vote.
+    shifts: Vec<(i32, i32)>,
+}
+
+impl Shift {
+    pub(super) fn new(grid: Extent) -> Self {
+        let blocks = (grid.width as usize / BLOCK) * (grid.height as usize / BLOCK);
+        Self {
+            state: State::new(EventKind::CameraMoved, THRESHOLDS),
+            key: vec![0; grid.area()],
+            key_at: None,
+            travelled: 0.0,
+            was_away: false,
+            shifts: Vec::with_capacity(blocks),
+        }
+    }
+
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(super) fn is_moving(&self) -> bool {
+        self.state.is_on()
+    }
+
+    /// `texel_px` is the side of a texel in source pixels.
+    pub(super) fn take(&mut self, now: Moment, picture: &Picture, texel_px: f64) -> Option<Event> {
+        let Some(key_at) = self.key_at else {
+            self.set_key(now, picture);
+            return None;
+        };
+        let moved = self.match_blocks(picture);
+        let (dx, dy) = self.median();
+        let distance = f64::from(dx * dx + dy * dy).sqrt() * texel_px;
+        let has_moved =
+            VOTES_MIN <= self.shifts.len() && MOVED * self.shifts.len() as f64 <= moved as f64;
+        if has_moved && !self.state.is_on() {
+            self.travelled = 0.0;
+        }
+        let event = self.state.step(now, Some(has_moved), self.travelled + distance);
+        let is_away = has_moved && i32::from(KEY_AWAY) <= dx.abs().max(dy.abs());
+        let was_away = std::mem::replace(&mut self.was_away, is_away);
+        if KEY_NS <= now.ns - key_at.ns || is_away && was_away {
+            if has_moved {
+                self.travelled += distance;
+            }
+            self.set_key(now, picture);
+        }
+        event
+    }
+
+    fn set_key(&mut self, now: Moment, picture: &Picture) {
+        self.key.copy_from_slice(&picture.luma);
+        (self.key_at, self.was_away) = (Some(now), false);
+    }
+
+    /// Finds the shifts of all blocks with a vote, and returns how many have moved.
+    fn match_blocks(&mut self, picture: &Picture) -> usize {
+        let Self { key, shifts, .. } = self;
+        shifts.clear();
+        let (width, height) = (picture.width(), picture.grid.height as usize);
+        let mut moved = 0;
+        for top in starts(height) {
+            for left in starts(width) {
+                let block = Block { width, height, left, top };
+                if block.texture(&picture.luma) < TEXTURE_MIN {
+                    continue;
+                }
+                let shift = block.shift(&picture.luma, key);
+                moved += usize::from(shift != (0, 0));
+                shifts.push(shift);
+            }
+        }
+        moved
+    }
+
+    /// The median of the shifts along each axis.
+    fn median(&mut self) -> (i32, i32) {
+        let middle = self.shifts.len() / 2;
+        if self.shifts.is_empty() {
+            return (0, 0);
+        }
+        let x = self.shifts.select_nth_unstable_by_key(middle, |shift| shift.0).1.0;
+        let y = self.shifts.select_nth_unstable_by_key(middle, |shift| shift.1).1.1;
+        (x, y)
+    }
+}
+
+/// Where blocks start along a side: in the middle, so that what moves by less than [`KEY_AWAY`] does not leave the picture.
+fn starts(side: usize) -> impl Iterator<Item = usize> {
+    let count = side.saturating_sub(2 * KEY_AWAY as usize) / BLOCK;
+    let first = (side - count * BLOCK) / 2;
+    (0..count).map(move |index| first + index * BLOCK)
+}
+
+/// A block of a picture of some columns and rows.
+#[derive(Clone, Copy)]
+struct Block {
+    width: usize,
+    height: usize,
+    left: usize,
+    top: usize,
+}
+
+impl Block {
+    /// Mean difference of a texel from the ones to its right and below.
+    fn texture(self, luma: &[u8]) -> u32 {
+        let mut sum = 0;
+        for row in self.top..self.top + BLOCK - 1 {
+            let here = &luma[row * self.width + self.left..][..BLOCK];
+            let below = &luma[(row + 1) * self.width + self.left..][..BLOCK];
+            for column in 0..BLOCK - 1 {
+                sum += u32::from(here[column].abs_diff(here[column + 1]));
+                sum += u32::from(here[column].abs_diff(below[column]));
+            }
+        }
+        sum / (BLOCK * BLOCK) as u32 / 2
+    }
+
+    /// Where it came from, if that matches much better than its own place.
+    fn shift(self, luma: &[u8], key: &[u8]) -> (i32, i32) {
+        let difference = |(dx, dy)| self.difference(luma, key, dx, dy);
+        let Some(stays) = difference((0, 0)) else { return (0, 0) };
+        if stays <= NOISE * (BLOCK * BLOCK) as u32 {
+            return (0, 0);
+        }
+        let mut best = (stays, (0, 0));
+        let mut consider = |shift| {
+            if let Some(differs) = difference(shift)
+                && differs < best.0
+            {
+                best = (differs, shift);
+            }
+            best.1
+        };
+        let coarse = || (-FURTHEST..=FURTHEST).step_by(2);
+        let (x, y) = coarse()
+            .flat_map(|dy| coarse().map(move |dx| (dx, dy)))
+            .fold((0, 0), |_, shift| consider(shift));
+        for dy in -1..=1 {
+            for dx in -1..=1 {
+                consider((x + dx, y + dy));
+            }
+        }
+        if f64::from(best.0) <= BETTER * f64::from(stays) { best.1 } else { (0, 0) }
+    }
+
+    /// Sum of the differences from the key, shifted; `None` where that is outside.
+    fn difference(self, luma: &[u8], key: &[u8], dx: i32, dy: i32) -> Option<u32> {
+        let left = self.left.checked_add_signed(dx as isize)?;
+        let top = self.top.checked_add_signed(dy as isize)?;
+        if self.width < left + BLOCK || self.height < top + BLOCK {
+            return None;
+        }
+        let mut sum = 0;
+        for row in 0..BLOCK {
+            let here = &luma[(self.top + row) * self.width + self.left..][..BLOCK];
+            let there = &key[(top + row) * self.width + left..][..BLOCK];
+            let row: u16 = here.iter().zip(there).map(|(a, b)| u16::from(a.abs_diff(*b))).sum();
+            sum += u32::from(row);
+        }
+        Some(sum)
+    }
+}
