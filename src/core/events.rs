@@ -226,8 +226,8 @@ impl Detectors {
         let picture = &self.picture;
 
         self.had_structure |= STRUCTURED.1 < picture.structured && picture.dark < DARK.1;
-        let is_covered = DARK.0 <= picture.dark
-            || (self.had_structure && picture.structured < STRUCTURED.0);
+        let is_covered =
+            DARK.0 <= picture.dark || (self.had_structure && picture.structured < STRUCTURED.0);
         let is_free = STRUCTURED.1 < picture.structured && picture.dark < DARK.1;
         let covered = if is_covered { Some(true) } else { is_free.then_some(false) };
         events.extend(self.covered.step(now, covered, picture.mean));
@@ -240,7 +240,8 @@ impl Detectors {
         events.extend(self.frozen.take(now, facts));
         events.extend(self.flicker.take(now, picture));
         events.extend(self.shift.take(now, picture, self.texel_px));
-        let cut = self.cut.take(now, picture);
+        let is_clear = is_free && clipped <= CLIPPED.1;
+        let cut = self.cut.take(now, picture, is_clear);
         let is_new_scene = cut.is_some() || self.shift.is_moving() || is_covered;
         events.extend(cut);
         self.arrivals.take(now, elapsed_s, coarse, is_new_scene, &mut events);

@@ -251,7 +251,10 @@ impl Event {
                 view: Deserialize::deserialize(event["view"].take())?,
                 reason: Deserialize::deserialize(event["reason"].take())?,
             }),
-            _ => Err(serde_json::Error::unknown_variant(&name, &["segment", "gaze", "scene", "ended"])),
+            _ => Err(serde_json::Error::unknown_variant(
+                &name,
+                &["segment", "gaze", "scene", "ended"],
+            )),
         }
     }
 }

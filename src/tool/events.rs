@@ -53,10 +53,7 @@ pub(super) fn run(
     let mut subscription = client.subscribe_to(&view, wants)?;
     let (mut frame, mut has_ended, mut lost) = (TokenFrameBuf::default(), false, 0);
     while !has_ended && !until.is_over() {
-        has_ended = matches!(
-            subscription.next_frame(&mut frame, until.slice())?,
-            Next::Ended(_)
-        );
+        has_ended = matches!(subscription.next_frame(&mut frame, until.slice())?, Next::Ended(_));
         for event in subscription.take_scenes() {
             if arguments.json {
                 write_json_line(out, &event).map_err(ToolError::Output)?;

@@ -51,11 +51,8 @@ pub(super) fn run(
 ) -> Result<(), ToolError> {
     let until = Until::new(arguments.seconds)?;
     let client = Client::connect(socket)?;
-    let wants = Wants {
-        notify: false,
-        gaze: arguments.out.is_some(),
-        events: arguments.mcap.is_some(),
-    };
+    let wants =
+        Wants { notify: false, gaze: arguments.out.is_some(), events: arguments.mcap.is_some() };
     let mut subscription = client.subscribe_to(&arguments.view, wants)?;
     let mut log = arguments.out.as_deref().map(GazeLog::create).transpose()?;
     let tape = arguments

@@ -16,10 +16,10 @@ mod left_out;
 mod naive;
 #[path = "../support/wait.rs"]
 mod wait;
-#[path = "../support/watched.rs"]
-mod watched;
 #[path = "../support/walkers.rs"]
 mod walkers;
+#[path = "../support/watched.rs"]
+mod watched;
 
 mod capture_expansion;
 mod capture_frames;
@@ -32,3 +32,4 @@ mod event_clips;
 mod gaze_clips;
 mod mailbox;
 mod rate_limit;
+mod wall_clock;

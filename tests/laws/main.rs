@@ -9,6 +9,7 @@ mod color_laws;
 mod config_files;
 mod config_refusals;
 mod control_messages;
+mod event_laws;
 mod gaze_log;
 mod gaze_policies;
 mod gaze_saliency;

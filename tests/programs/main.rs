@@ -34,6 +34,7 @@ mod daemon_stall;
 mod dashboard;
 mod end_to_end;
 mod end_to_end_admin;
+mod end_to_end_events;
 mod end_to_end_extract;
 mod end_to_end_gaze;
 mod end_to_end_hostile;

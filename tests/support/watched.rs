@@ -77,10 +77,7 @@ pub fn for_each_frame(path: &Path, scale: Option<Extent>, take: impl FnMut(Grey)
     let scale = scale.map_or(String::new(), |Extent { width, height }| {
         format!("! videoscale ! video/x-raw,width={width},height={height}")
     });
-    let source = format!(
-        "filesrc location={} ! decodebin ! videoconvert {scale}",
-        path.display()
-    );
+    let source = format!("filesrc location={} ! decodebin ! videoconvert {scale}", path.display());
     for_each_frame_of(&source, take);
 }
 
@@ -140,7 +137,7 @@ impl Watched {
         let view = ServedView {
             name: "main".to_owned(),
             spec: ViewSpec {
-                layout: Layout::Foveal(Default::default()),
+                layout: Layout::default(),
                 budget: 64,
                 format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
                 policy,

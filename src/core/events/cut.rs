@@ -21,6 +21,8 @@ const FRAMES_MAX: u32 = 4;
 pub(super) struct Cut {
     /// The last picture before what may be a cut.
     old: Vec<u8>,
+    /// Whether the picture before can be compared.
+    was_clear: bool,
     /// Since when it may be one, and the frames since.
     pending: Option<(Moment, u32)>,
     /// Whether the frame before was like the one before it.
@@ -29,16 +31,19 @@ pub(super) struct Cut {
 
 impl Cut {
     pub(super) fn new(grid: Extent) -> Self {
-        Self { old: vec![0; grid.area()], pending: None, was_steady: false }
+        Self { old: vec![0; grid.area()], was_clear: false, pending: None, was_steady: false }
     }
 
-    pub(super) fn take(&mut self, now: Moment, picture: &Picture) -> Option<Event> {
+    /// `is_clear` says whether the picture has structure and is not clipped, so that it can be compared.
+    pub(super) fn take(&mut self, now: Moment, picture: &Picture, is_clear: bool) -> Option<Event> {
+        let was_clear = std::mem::replace(&mut self.was_clear, is_clear);
         let Picture { luma, before, has_before: true, .. } = picture else { return None };
         let alike = correlation(luma, before);
         let is_steady = alike.is_some_and(|alike| STEADY <= alike);
         let was_steady = std::mem::replace(&mut self.was_steady, is_steady);
         let Some((since, frames)) = self.pending else {
-            if was_steady && alike.is_some_and(|alike| alike < UNLIKE) {
+            let is_unlike = alike.is_some_and(|alike| alike < UNLIKE);
+            if was_steady && was_clear && is_clear && is_unlike {
                 self.old.copy_from_slice(before);
                 self.pending = Some((now, 1));
             }
@@ -49,6 +54,9 @@ impl Cut {
             return None;
         }
         self.pending = None;
+        if !is_clear {
+            return None;
+        }
         let common = correlation(luma, &self.old).filter(|common| *common < UNLIKE)?;
         Some(Event {
             kind: EventKind::Cut,

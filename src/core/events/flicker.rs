@@ -80,7 +80,8 @@ impl Flicker {
             return None;
         }
         let (share, periods) = self.common_line(band_count);
-        let signal = if BANDS.0 <= share { Some(true) } else { (share <= BANDS.1).then_some(false) };
+        let signal =
+            if BANDS.0 <= share { Some(true) } else { (share <= BANDS.1).then_some(false) };
         self.state.step(now, signal, self.hertz(periods, now))
     }
 
@@ -111,9 +112,12 @@ impl Flicker {
         let total = powers.iter().sum::<f64>();
         let around = |peak: usize| peak - LINE_HALF..(peak + LINE_HALF + 1).min(powers.len());
         let peaks = PERIODS_MIN..powers.len();
-        let peak = peaks.fold(PERIODS_MIN, |best, next| {
-            if powers[best] < powers[next] { next } else { best }
-        });
+        let peak = peaks.fold(
+            PERIODS_MIN,
+            |best, next| {
+                if powers[best] < powers[next] { next } else { best }
+            },
+        );
         let line = powers[around(peak)].iter().sum::<f64>();
         // A sine of amplitude a has the power 3 / 32 a^2 n^2 in its line.
         let amplitude = (line * 32.0 / 3.0).sqrt() / WINDOW as f64;

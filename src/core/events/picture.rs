@@ -52,11 +52,14 @@ impl Picture {
         for (luma, texel) in self.luma.iter_mut().zip(&coarse.texels) {
             *luma = luma_of(*texel);
         }
-        let count = |is: fn(u8) -> bool| self.luma.iter().filter(|luma| is(**luma)).count();
         let area = self.luma.len() as f64;
-        self.dark = count(|luma| luma <= BLACK) as f64 / area;
-        self.clipped = count(|luma| WHITE <= luma) as f64 / area;
-        self.mean = self.luma.iter().map(|luma| u64::from(*luma)).sum::<u64>() as f64 / area;
+        // A coarse level has at most 128 x 128 texels.
+        let dark = self.luma.iter().map(|luma| u32::from(*luma <= BLACK)).sum::<u32>();
+        let clipped = self.luma.iter().map(|luma| u32::from(WHITE <= *luma)).sum::<u32>();
+        let sum = self.luma.iter().map(|luma| u32::from(*luma)).sum::<u32>();
+        self.dark = f64::from(dark) / area;
+        self.clipped = f64::from(clipped) / area;
+        self.mean = f64::from(sum) / area;
         self.structured = self.count_structured() as f64 / area;
     }
 
@@ -75,14 +78,17 @@ impl Picture {
         let width = self.width();
         let mut count = 0;
         for (index, row) in self.luma.chunks_exact(width).enumerate() {
-            let below = self.luma.get((index + 1) * width..).filter(|below| !below.is_empty());
-            let below = below.map_or(row, |below| &below[..width]);
-            for (column, (here, below)) in row.iter().zip(below).enumerate() {
-                let right = row[(column + 1).min(width - 1)];
-                count += usize::from(EDGE <= here.abs_diff(right).max(here.abs_diff(*below)));
-            }
+            let below = self.luma.get((index + 1) * width..(index + 2) * width).unwrap_or(row);
+            // The last texel of a row has none to its right.
+            let (last, last_below) = (row[width - 1], below[width - 1]);
+            let texels = row.iter().zip(&row[1..]).zip(below);
+            let is_edge = |((here, right), below): ((&u8, &u8), &u8)| {
+                u32::from(EDGE <= here.abs_diff(*right).max(here.abs_diff(*below)))
+            };
+            count += texels.map(is_edge).sum::<u32>();
+            count += u32::from(EDGE <= last.abs_diff(last_below));
         }
-        count
+        count as usize
     }
 }
 
@@ -96,11 +102,19 @@ fn luma_of([r, g, b]: [u8; 3]) -> u8 {
 pub(super) fn correlation(one: &[u8], other: &[u8]) -> Option<f64> {
     let count = one.len() as u64;
     let (mut sums, mut squares, mut product) = ([0_u64; 2], [0_u64; 2], 0_u64);
-    for (one, other) in one.iter().zip(other) {
-        let (one, other) = (u64::from(*one), u64::from(*other));
+    for (one, other) in one.chunks(SUMMED).zip(other.chunks(SUMMED)) {
+        let mut short = [0_u32; 5];
+        for (one, other) in one.iter().zip(other) {
+            let (one, other) = (u32::from(*one), u32::from(*other));
+            let terms = [one, other, one * one, other * other, one * other];
+            for (sum, term) in short.iter_mut().zip(terms) {
+                *sum += term;
+            }
+        }
+        let [one, other, one_squared, other_squared, both] = short.map(u64::from);
         sums = [sums[0] + one, sums[1] + other];
-        squares = [squares[0] + one * one, squares[1] + other * other];
-        product += one * other;
+        squares = [squares[0] + one_squared, squares[1] + other_squared];
+        product += both;
     }
     let spread = |index: usize| count * squares[index] - sums[index] * sums[index];
     let least = (CONTRAST_MIN * CONTRAST_MIN) * count * count;
@@ -111,6 +125,9 @@ pub(super) fn correlation(one: &[u8], other: &[u8]) -> Option<f64> {
     let shared = i128::from(count * product) - i128::from(sums[0] * sums[1]);
     Some(shared as f64 / ((one as f64).sqrt() * (other as f64).sqrt()))
 }
+
+/// Texels whose products are summed in 32 bits, for speed.
+const SUMMED: usize = 4096;
 
 /// Standard deviation of luma below which a picture has nothing to compare.
 const CONTRAST_MIN: u64 = 4;

@@ -19,7 +19,7 @@ const FURTHEST: i32 = 8;
 const TEXTURE_MIN: u32 = 3;
 
 /// Mean difference from the block at the same place that is noise.
-const NOISE: u32 = 1;
+const NOISE: u32 = 2;
 
 /// A block has moved if what it matches elsewhere differs at most by this share of what is at its place.
 const BETTER: f64 = 0.6;
@@ -42,6 +42,8 @@ pub(super) struct Shift {
     /// The picture that others are compared with, and when it was taken.
     key: Vec<u8>,
     key_at: Option<Moment>,
+    /// The blocks of the key with enough structure for a vote.
+    voters: Vec<Block>,
     /// Source pixels that the picture has moved by since it began to move, up to the key.
     travelled: f64,
     /// Whether the picture of the frame before was far away from the key.
@@ -57,6 +59,7 @@ impl Shift {
             state: State::new(EventKind::CameraMoved, THRESHOLDS),
             key: vec![0; grid.area()],
             key_at: None,
+            voters: Vec::with_capacity(blocks),
             travelled: 0.0,
             was_away: false,
             shifts: Vec::with_capacity(blocks),
@@ -100,26 +103,20 @@ impl Shift {
     fn set_key(&mut self, now: Moment, picture: &Picture) {
         self.key.copy_from_slice(&picture.luma);
         (self.key_at, self.was_away) = (Some(now), false);
+        self.voters.clear();
+        let (width, height) = (picture.width(), picture.grid.height as usize);
+        for top in starts(height) {
+            let blocks = starts(width).map(|left| Block { width, height, left, top });
+            self.voters.extend(blocks.filter(|block| TEXTURE_MIN <= block.texture(&self.key)));
+        }
     }
 
     /// Finds the shifts of all blocks with a vote, and returns how many have moved.
     fn match_blocks(&mut self, picture: &Picture) -> usize {
-        let Self { key, shifts, .. } = self;
+        let Self { key, voters, shifts, .. } = self;
         shifts.clear();
-        let (width, height) = (picture.width(), picture.grid.height as usize);
-        let mut moved = 0;
-        for top in starts(height) {
-            for left in starts(width) {
-                let block = Block { width, height, left, top };
-                if block.texture(&picture.luma) < TEXTURE_MIN {
-                    continue;
-                }
-                let shift = block.shift(&picture.luma, key);
-                moved += usize::from(shift != (0, 0));
-                shifts.push(shift);
-            }
-        }
-        moved
+        shifts.extend(voters.iter().map(|block| block.shift(&picture.luma, key)));
+        shifts.iter().filter(|shift| **shift != (0, 0)).count()
     }
 
     /// The median of the shifts along each axis.
@@ -142,7 +139,7 @@ fn starts(side: usize) -> impl Iterator<Item = usize> {
 }
 
 /// A block of a picture of some columns and rows.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Block {
     width: usize,
     height: usize,
@@ -151,7 +148,7 @@ struct Block {
 }
 
 impl Block {
-    /// Mean difference of a texel from the ones to its right and below.
+    /// Mean difference of a texel from those to its right and below.
     fn texture(self, luma: &[u8]) -> u32 {
         let mut sum = 0;
         for row in self.top..self.top + BLOCK - 1 {
@@ -167,45 +164,45 @@ impl Block {
 
     /// Where it came from, if that matches much better than its own place.
     fn shift(self, luma: &[u8], key: &[u8]) -> (i32, i32) {
-        let difference = |(dx, dy)| self.difference(luma, key, dx, dy);
-        let Some(stays) = difference((0, 0)) else { return (0, 0) };
+        let Some(stays) = self.difference(luma, key, (0, 0), u32::MAX) else { return (0, 0) };
         if stays <= NOISE * (BLOCK * BLOCK) as u32 {
             return (0, 0);
         }
         let mut best = (stays, (0, 0));
         let mut consider = |shift| {
-            if let Some(differs) = difference(shift)
-                && differs < best.0
-            {
+            if let Some(differs) = self.difference(luma, key, shift, best.0) {
                 best = (differs, shift);
             }
-            best.1
         };
         let coarse = || (-FURTHEST..=FURTHEST).step_by(2);
-        let (x, y) = coarse()
-            .flat_map(|dy| coarse().map(move |dx| (dx, dy)))
-            .fold((0, 0), |_, shift| consider(shift));
-        for dy in -1..=1 {
-            for dx in -1..=1 {
-                consider((x + dx, y + dy));
+        coarse().for_each(|dy| coarse().for_each(|dx| consider((dx, dy))));
+        let (x, y) = best.1;
+        let mut consider = |shift| {
+            if let Some(differs) = self.difference(luma, key, shift, best.0) {
+                best = (differs, shift);
             }
-        }
+        };
+        (-1..=1).for_each(|dy| (-1..=1).for_each(|dx| consider((x + dx, y + dy))));
         if f64::from(best.0) <= BETTER * f64::from(stays) { best.1 } else { (0, 0) }
     }
 
-    /// Sum of the differences from the key, shifted; `None` where that is outside.
-    fn difference(self, luma: &[u8], key: &[u8], dx: i32, dy: i32) -> Option<u32> {
+    /// Sum of the differences from the key, shifted; `None` if it is not below `limit`, or outside.
+    fn difference(self, luma: &[u8], key: &[u8], (dx, dy): (i32, i32), limit: u32) -> Option<u32> {
         let left = self.left.checked_add_signed(dx as isize)?;
         let top = self.top.checked_add_signed(dy as isize)?;
         if self.width < left + BLOCK || self.height < top + BLOCK {
             return None;
         }
+        let here = &luma[self.top * self.width + self.left..];
+        let there = &key[top * self.width + left..];
         let mut sum = 0;
-        for row in 0..BLOCK {
-            let here = &luma[(self.top + row) * self.width + self.left..][..BLOCK];
-            let there = &key[(top + row) * self.width + left..][..BLOCK];
-            let row: u16 = here.iter().zip(there).map(|(a, b)| u16::from(a.abs_diff(*b))).sum();
-            sum += u32::from(row);
+        for (here, there) in here.chunks(self.width).zip(there.chunks(self.width)).take(BLOCK) {
+            // Arrays, so that a row is one instruction.
+            let (here, there) = (here.first_chunk::<BLOCK>()?, there.first_chunk::<BLOCK>()?);
+            sum += here.iter().zip(there).map(|(a, b)| u32::from(a.abs_diff(*b))).sum::<u32>();
+            if limit <= sum {
+                return None;
+            }
         }
         Some(sum)
     }

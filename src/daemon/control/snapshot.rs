@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::directory::Directory;
 use foveate::messages::{RefusalReason, ViewName};
-use foveate_control::{DaemonStats, Listing, ServerListing, Stats};
 use foveate_capture::discipline::{ClockQuality, Reading, WallClock};
+use foveate_control::{DaemonStats, Listing, ServerListing, Stats};
 use foveate_core::clock::monotonic_ns;
 use foveate_stats::ServerCounters;
 use foveate_stats::process::process_use;

@@ -129,11 +129,7 @@ impl Connection {
 
 impl Subscription {
     /// The subscription of a client that has been sent nothing yet.
-    pub(super) fn new(
-        stream: Arc<StreamEntry>,
-        view: Arc<ViewEntry>,
-        wants: Wants,
-    ) -> Self {
+    pub(super) fn new(stream: Arc<StreamEntry>, view: Arc<ViewEntry>, wants: Wants) -> Self {
         let lost_before = view.channel().gazes_lost();
         let events_lost_before = view.channel().counters().events_lost.get();
         let Wants { notify: wants_notices, gaze: wants_gazes, events: wants_events } = wants;
