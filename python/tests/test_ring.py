@@ -373,7 +373,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
         ring.publish()
         frame = ring.read()
         self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
-        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.0"):
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.1"):
             frame.plane("relevance")
 
     def test_channels_are_had_by_their_names(self) -> None:

@@ -240,7 +240,7 @@ impl Detectors {
         events.extend(self.frozen.take(now, facts));
         events.extend(self.flicker.take(now, picture));
         events.extend(self.shift.take(now, picture, self.texel_px));
-        let is_clear = is_free && clipped <= CLIPPED.1;
+        let is_clear = is_free && clipped <= CLIPPED.1 && !self.shift.has_shifted();
         let cut = self.cut.take(now, picture, is_clear);
         let is_new_scene = cut.is_some() || self.shift.is_moving() || is_covered;
         events.extend(cut);

@@ -25,6 +25,9 @@ const BOX: &str = "box.mp4";
 const EXTENT: Extent = Extent::new(768, 576);
 const FRAME_MS: u64 = 100;
 
+/// So near to an edge of the picture appears who comes in, in pixels.
+const EDGE: f64 = 40.0;
+
 /// A lasting event that is told exactly once, and nothing else but arrivals.
 fn assert_once(watched: &Watched, kind: EventKind) -> (Event, Event) {
     assert_eq!(
@@ -40,7 +43,11 @@ fn assert_once(watched: &Watched, kind: EventKind) -> (Event, Event) {
 }
 
 /// The first `count` frames of people, each changed by `change`, which is given its index.
-fn play(is_live: bool, count: usize, mut change: impl FnMut(usize, Grey) -> Grey) -> Option<Watched> {
+fn play(
+    is_live: bool,
+    count: usize,
+    mut change: impl FnMut(usize, Grey) -> Grey,
+) -> Option<Watched> {
     let path = clip(WALKERS)?;
     let mut watched = Watched::new(is_live);
     let mut index = 0;
@@ -267,8 +274,13 @@ fn who_walks_in_is_told() {
         true
     });
     assert_eq!(watched.without_arrivals(), []);
-    // Who was there from the start, and while the background was learned, did not walk in.
-    let came: Vec<_> = walkers.iter().filter(|walker| 45 <= walker.first).collect();
+    // Who was there from the start, and while the background was learned, did not walk in; and who appears far from the edges
+    // comes out from behind somebody, and is still known.
+    let comes_in = |walker: &&crate::walkers::Walker| {
+        let PixelBox { x0, y0, x1, y1 } = walker.boxes[0];
+        45 <= walker.first && (x0 < EDGE || y0 < EDGE || 768.0 - EDGE < x1 || 576.0 - EDGE < y1)
+    };
+    let came: Vec<_> = walkers.iter().filter(comes_in).collect();
     let place = |event: &Event| {
         let Region { x0, y0, x1, y1 } = event.region.unwrap();
         PixelBox { x0, y0, x1, y1 }
@@ -286,17 +298,14 @@ fn who_walks_in_is_told() {
     let on_somebody =
         on_somebody.filter(|event| walkers.iter().any(|walker| is_of(event, walker))).count();
     say(&format!(
-        "{} walkers came, {found} told within 3 s; {} told, {on_somebody} of them on walkers",
+        "{} walkers, {} of whom came in, {found} of these told within 3 s; {} told, {on_somebody} of them on walkers",
+        walkers.len(),
         came.len(),
         watched.told.len()
     ));
     assert!(2 * came.len() <= 3 * found, "{found} of {}", came.len());
-    assert!(
-        watched.told.len() <= 2 * came.len(),
-        "{} told for {} who came",
-        watched.told.len(),
-        came.len()
-    );
+    assert!(watched.told.len() <= walkers.len(), "{} told", watched.told.len());
+    assert!(9 * watched.told.len() <= 10 * on_somebody, "{on_somebody} on walkers");
 }
 
 #[test]
@@ -367,7 +376,9 @@ const VARIANTS: [Variant; 6] = [
         let gain = 1.0 + 0.2 * (TAU * index as f64 / 170.0).sin();
         frame.mapped(|_, _, sample| gain * sample)
     }),
-    ("with much contrast", |_, frame, _| frame.mapped(|_, _, sample| 1.6 * (sample - 128.0) + 128.0)),
+    ("with much contrast", |_, frame, _| {
+        frame.mapped(|_, _, sample| 1.6 * (sample - 128.0) + 128.0)
+    }),
     ("a part of it", |_, frame, _| frame.crop(64, 48, Extent::new(512, 384))),
 ];
 

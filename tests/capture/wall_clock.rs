@@ -114,7 +114,8 @@ fn a_jump_moves_no_frame() {
         let arrival = reading(at_ns + 5_000_000, offset).clocks;
         let running_ns = Some(START.monotonic_ns + at_ns);
         for pts_ns in [Some(at_ns), None] {
-            let captured = capture_time(PipelineTimes { reference_unix_ns: None, running_ns }, arrival);
+            let captured =
+                capture_time(PipelineTimes { reference_unix_ns: None, running_ns }, arrival);
             assert_eq!(captured.clock, CaptureClock::RunningTime);
             let stamp = FrameStamp {
                 pts_ns,

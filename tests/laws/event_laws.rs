@@ -153,7 +153,13 @@ fn picture(extent: Extent, shown: Shown, index: u32) -> CoarseLevel {
             Shown::Flat(value) => value,
             Shown::Texture(seed) => texture(seed, x, y),
             Shown::Restless => texture(u64::from(index) << 20, x, y),
-            Shown::Pulse(frames) => if index / frames % 2 == 0 { 240 } else { 30 },
+            Shown::Pulse(frames) => {
+                if index / frames % 2 == 0 {
+                    240
+                } else {
+                    30
+                }
+            }
             Shown::Moving(seed, by) => texture(seed, x + (by * index) as usize, y),
         };
         *texel = [value; 3];

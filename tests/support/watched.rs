@@ -148,7 +148,7 @@ impl Watched {
             pace: ViewPace::default(),
         };
         let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), true);
-        let backend = Backends::new(2).choose("watched", BackendChoice::Cpu, None).unwrap();
+        let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let counters = Arc::<StreamCounters>::default();
         let views = [(view, channel)];
         let stream = Stream::new("watched", backend, change, views, Arc::clone(&counters));

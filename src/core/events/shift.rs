@@ -16,7 +16,7 @@ const BLOCK: usize = 16;
 const FURTHEST: i32 = 8;
 
 /// Least mean difference in luma between a block's neighbouring texels for a vote.
-const TEXTURE_MIN: u32 = 3;
+const TEXTURE_MIN: u32 = 2;
 
 /// Mean difference from the block at the same place that is noise.
 const NOISE: u32 = 2;
@@ -25,12 +25,16 @@ const NOISE: u32 = 2;
 const BETTER: f64 = 0.6;
 
 /// Fewest blocks with a vote, and the share of them that must have moved.
-const VOTES_MIN: usize = 4;
+const VOTES_MIN: u32 = 4;
 const MOVED: f64 = 0.6;
+
+/// Quarters of the picture with at least two votes; in each of them half must have moved, so that one large thing is no camera.
+const QUARTERS_MIN: usize = 3;
+const QUARTER_VOTES_MIN: u32 = 2;
 
 /// How long pictures are compared with the same one, unless it is this far away already, in texels.
 const KEY_NS: u64 = 2_000_000_000;
-const KEY_AWAY: u8 = 4;
+const KEY_AWAY: i32 = 4;
 
 /// Two frames begin it. It ends once nothing has moved for longer than a picture is kept: a slow camera needs all of that time
 /// to move by a texel.
@@ -48,6 +52,8 @@ pub(super) struct Shift {
     travelled: f64,
     /// Whether the picture of the frame before was far away from the key.
     was_away: bool,
+    /// Whether the newest frame lies elsewhere than the key.
+    has_shifted: bool,
     /// Shifts of the blocks with a vote.
     shifts: Vec<(i32, i32)>,
 }
@@ -62,6 +68,7 @@ impl Shift {
             voters: Vec::with_capacity(blocks),
             travelled: 0.0,
             was_away: false,
+            has_shifted: false,
             shifts: Vec::with_capacity(blocks),
         }
     }
@@ -70,8 +77,14 @@ impl Shift {
         &self.state
     }
 
+    /// Whether the camera moves.
     pub(super) fn is_moving(&self) -> bool {
         self.state.is_on()
+    }
+
+    /// Whether the newest frame lies elsewhere than the key.
+    pub(super) fn has_shifted(&self) -> bool {
+        self.has_shifted
     }
 
     /// `texel_px` is the side of a texel in source pixels.
@@ -80,21 +93,22 @@ impl Shift {
             self.set_key(now, picture);
             return None;
         };
-        let moved = self.match_blocks(picture);
+        let Self { key, voters, shifts, .. } = self;
+        shifts.clear();
+        shifts.extend(voters.iter().map(|block| block.shift(&picture.luma, key)));
         let (dx, dy) = self.median();
+        let has_moved = self.has_moved((dx, dy));
         let distance = f64::from(dx * dx + dy * dy).sqrt() * texel_px;
-        let has_moved =
-            VOTES_MIN <= self.shifts.len() && MOVED * self.shifts.len() as f64 <= moved as f64;
+        let distance = if has_moved { distance } else { 0.0 };
+        self.has_shifted = has_moved;
         if has_moved && !self.state.is_on() {
             self.travelled = 0.0;
         }
         let event = self.state.step(now, Some(has_moved), self.travelled + distance);
-        let is_away = has_moved && i32::from(KEY_AWAY) <= dx.abs().max(dy.abs());
+        let is_away = has_moved && KEY_AWAY <= dx.abs().max(dy.abs());
         let was_away = std::mem::replace(&mut self.was_away, is_away);
         if KEY_NS <= now.ns - key_at.ns || is_away && was_away {
-            if has_moved {
-                self.travelled += distance;
-            }
+            self.travelled += distance;
             self.set_key(now, picture);
         }
         event
@@ -111,29 +125,42 @@ impl Shift {
         }
     }
 
-    /// Finds the shifts of all blocks with a vote, and returns how many have moved.
-    fn match_blocks(&mut self, picture: &Picture) -> usize {
-        let Self { key, voters, shifts, .. } = self;
-        shifts.clear();
-        shifts.extend(voters.iter().map(|block| block.shift(&picture.luma, key)));
-        shifts.iter().filter(|shift| **shift != (0, 0)).count()
+    /// Whether most blocks have moved, all over the picture. Those that came from outside, by the `median`, have no vote.
+    fn has_moved(&self, median: (i32, i32)) -> bool {
+        // Votes, and those of blocks that have moved.
+        let mut quarters = [(0_u32, 0_u32); 4];
+        for (block, shift) in self.voters.iter().zip(&self.shifts) {
+            if block.is_inside(median) {
+                let (votes, moved) = &mut quarters[block.quarter()];
+                *votes += 1;
+                *moved += u32::from(*shift != (0, 0));
+            }
+        }
+        let sum = |all: (u32, u32), quarter: &(u32, u32)| (all.0 + quarter.0, all.1 + quarter.1);
+        let (all, moved) = quarters.iter().fold((0, 0), sum);
+        let heard = || quarters.iter().filter(|(votes, _)| QUARTER_VOTES_MIN <= *votes);
+        VOTES_MIN <= all
+            && MOVED * f64::from(all) <= f64::from(moved)
+            && QUARTERS_MIN <= heard().count()
+            && heard().all(|(votes, moved)| *votes <= 2 * moved)
     }
 
-    /// The median of the shifts along each axis.
-    fn median(&mut self) -> (i32, i32) {
-        let middle = self.shifts.len() / 2;
-        if self.shifts.is_empty() {
-            return (0, 0);
-        }
-        let x = self.shifts.select_nth_unstable_by_key(middle, |shift| shift.0).1.0;
-        let y = self.shifts.select_nth_unstable_by_key(middle, |shift| shift.1).1.1;
-        (x, y)
+    /// The median of the shifts of the blocks that have moved, along each axis.
+    fn median(&self) -> (i32, i32) {
+        let moved = || self.shifts.iter().filter(|shift| **shift != (0, 0));
+        let count = moved().count();
+        let middle = |axis: fn(&(i32, i32)) -> i32| {
+            // Few values: the first with half of the blocks at or below it.
+            let below = |most: i32| moved().filter(|shift| axis(shift) <= most).count();
+            (-FURTHEST - 1..=FURTHEST + 1).find(|most| count < 2 * below(*most)).unwrap_or(0)
+        };
+        (middle(|shift| shift.0), middle(|shift| shift.1))
     }
 }
 
-/// Where blocks start along a side: in the middle, so that what moves by less than [`KEY_AWAY`] does not leave the picture.
+/// Where blocks start along a side, in the middle.
 fn starts(side: usize) -> impl Iterator<Item = usize> {
-    let count = side.saturating_sub(2 * KEY_AWAY as usize) / BLOCK;
+    let count = side / BLOCK;
     let first = (side - count * BLOCK) / 2;
     (0..count).map(move |index| first + index * BLOCK)
 }
@@ -148,6 +175,21 @@ struct Block {
 }
 
 impl Block {
+    /// Whether it is inside the picture when shifted.
+    fn is_inside(self, (dx, dy): (i32, i32)) -> bool {
+        let left = self.left.checked_add_signed(dx as isize);
+        let top = self.top.checked_add_signed(dy as isize);
+        left.is_some_and(|left| left + BLOCK <= self.width)
+            && top.is_some_and(|top| top + BLOCK <= self.height)
+    }
+
+    /// The quarter of the picture that its centre is in, 0 to 3.
+    fn quarter(self) -> usize {
+        let right = self.width <= 2 * self.left + BLOCK;
+        let low = self.height <= 2 * self.top + BLOCK;
+        usize::from(right) + 2 * usize::from(low)
+    }
+
     /// Mean difference of a texel from those to its right and below.
     fn texture(self, luma: &[u8]) -> u32 {
         let mut sum = 0;
