@@ -12,6 +12,10 @@ use crate::geometry::extent::Extent;
 /// Side of a block in texels.
 const BLOCK: usize = 16;
 
+/// Texels of a block.
+const BLOCK_TEXELS: u32 = 256;
+const _: () = assert!(BLOCK * BLOCK == BLOCK_TEXELS as usize);
+
 /// Furthest shift that is looked for, in texels: first every second one, then those beside the best.
 const FURTHEST: i32 = 8;
 
@@ -201,13 +205,13 @@ impl Block {
                 sum += u32::from(here[column].abs_diff(below[column]));
             }
         }
-        sum / (BLOCK * BLOCK) as u32 / 2
+        sum / BLOCK_TEXELS / 2
     }
 
     /// Where it came from, if that matches much better than its own place.
     fn shift(self, luma: &[u8], key: &[u8]) -> (i32, i32) {
         let Some(stays) = self.difference(luma, key, (0, 0), u32::MAX) else { return (0, 0) };
-        if stays <= NOISE * (BLOCK * BLOCK) as u32 {
+        if stays <= NOISE * BLOCK_TEXELS {
             return (0, 0);
         }
         let mut best = (stays, (0, 0));
