@@ -104,14 +104,16 @@ impl Shift {
         let has_moved = self.has_moved((dx, dy));
         let distance = f64::from(dx * dx + dy * dy).sqrt() * texel_px;
         let distance = if has_moved { distance } else { 0.0 };
-        self.has_shifted = has_moved;
+        let had_shifted = std::mem::replace(&mut self.has_shifted, has_moved);
         if has_moved && !self.state.is_on() {
             self.travelled = 0.0;
         }
         let event = self.state.step(now, Some(has_moved), self.travelled + distance);
         let is_away = has_moved && KEY_AWAY <= dx.abs().max(dy.abs());
         let was_away = std::mem::replace(&mut self.was_away, is_away);
-        if KEY_NS <= now.ns - key_at.ns || is_away && was_away {
+        // The second frame after a blow needs the key of the first.
+        let is_old = KEY_NS <= now.ns - key_at.ns && (had_shifted || !has_moved);
+        if is_old || is_away && was_away {
             self.travelled += distance;
             self.set_key(now, picture);
         }
