@@ -172,7 +172,9 @@ fn stream(change: ChangeConfig) -> Stream {
         (plan, channel)
     });
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-    Stream::new("camera", backend, change, views, Arc::default()).with_camera(None, true)
+    Stream::new("camera", backend, change, views, Arc::default())
+        .with_camera(None, true)
+        .with_events(true)
 }
 
 /// Returns when every other thread has got as far as to sleep, and this one has slept once: that takes memory once in

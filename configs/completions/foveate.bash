@@ -28,6 +28,9 @@ _foveate() {
             foveate,doctor)
                 cmd="foveate__subcmd__doctor"
                 ;;
+            foveate,events)
+                cmd="foveate__subcmd__events"
+                ;;
             foveate,extract)
                 cmd="foveate__subcmd__extract"
                 ;;
@@ -92,7 +95,7 @@ _foveate() {
 
     case "${cmd}" in
         foveate)
-            opts="-h -V --socket --help --version ls watch wait health look attend inject weigh release record replay trace snap add-stream remove-stream set reload web doctor bench extract"
+            opts="-h -V --socket --help --version ls watch wait health look attend inject weigh release events record replay trace snap add-stream remove-stream set reload web doctor bench extract"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -330,6 +333,28 @@ _foveate() {
                 return 0
             fi
             case "${prev}" in
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        foveate__subcmd__events)
+            opts="-h --json --seconds --socket --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --socket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

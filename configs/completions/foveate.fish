@@ -36,6 +36,7 @@ complete -c foveate -n "__fish_foveate_needs_command" -f -a "attend" -d 'Make a 
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "inject" -d 'Give a view a channel: a map by name, for its scorer'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "weigh" -d 'Set what channels add to the score of a view'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "release" -d 'Return a view to its policy'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "events" -d 'Tell what happens in the picture: a cut, a covered camera, something new'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "record" -d 'Record a view: where it looks, or all that it publishes'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "replay" -d 'Publish a recording again, as the daemon published it'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "trace" -d 'Record where a view looks, as a CSV table'
@@ -82,6 +83,10 @@ complete -c foveate -n "__fish_foveate_using_subcommand weigh" -l socket -d 'The
 complete -c foveate -n "__fish_foveate_using_subcommand weigh" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand release" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand release" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand events" -l seconds -d 'Stop after this many seconds [default: at the end of the view, or a signal]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand events" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand events" -l json -d 'Print one JSON object on a line for each event'
+complete -c foveate -n "__fish_foveate_using_subcommand events" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l mcap -d 'The MCAP file to write: token frames, gaze, events, and pictures for Foxglove and Rerun; `foveate replay` publishes it again' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l pictures-hz -d 'Pictures a second in the MCAP file, 0 to 1000: each takes time to rebuild' -r
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l rotate-size -d 'Go on in another file, FILE-0001.mcap and so on, before one has more than this: bytes, or with KiB, MiB or GiB' -r

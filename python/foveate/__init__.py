@@ -16,6 +16,7 @@ from .cache import TokenCache
 from .camera import Camera
 from .control import ListedView, Looking, list_views, socket_path
 from .errors import BrokenSegment, Ended, FoveateError, Lapped, NoDaemon, Refused, TimedOut
+from .events import Event
 from .frame import Bounds, Fixation, Frame, Padded
 from .many import FrameSet, Views, open_many
 from .segment import PlaneInfo, SegmentInfo
@@ -30,6 +31,7 @@ __all__ = [
     "BrokenSegment",
     "Camera",
     "Ended",
+    "Event",
     "Fixation",
     "FoveateError",
     "Frame",

@@ -58,10 +58,11 @@ def open(
     *,
     reconnect: bool = False,
     timeout: float | None = ANSWER_TIMEOUT_S,
+    events: bool = False,
 ) -> ViewOpening:
     """Opens a view: ``async with foveate.aio.open("front/policy") as view``, ``view = await foveate.aio.open(...)``, or
     ``async for frame in foveate.aio.open(...)``. Parameters and errors are those of :func:`foveate.open`."""
-    return ViewOpening(lambda: View(socket_path(socket), view, None, reconnect)._open(timeout))
+    return ViewOpening(lambda: View(socket_path(socket), view, None, reconnect, events=events)._open(timeout))
 
 
 def open_view(
@@ -154,10 +155,16 @@ class View(ViewCore):
     _kind = "foveate.aio.View"
 
     def __init__(
-        self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool, waits: _Waits | None = None
+        self,
+        path: str,
+        address: str,
+        own: Mapping[str, Any] | None,
+        reconnect: bool,
+        waits: _Waits | None = None,
+        events: bool = False,
     ) -> None:
         """For :func:`open` and the like. Views that are waited for together have the same ``waits``."""
-        super().__init__(path, address, own, reconnect, has_descriptor=True)
+        super().__init__(path, address, own, reconnect, has_descriptor=True, events=events)
         self._waits = _Waits() if waits is None else waits
         #: Tasks that steer, in the order in which they came; the first has its request under way.
         self._turns: list[object] = []

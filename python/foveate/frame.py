@@ -90,6 +90,10 @@ class Frame:
     :ivar capture_unix_ns: The same time: CLOCK_REALTIME in ns since 1970. This is ``header.stamp`` of ROS.
     :ivar capture_clock: The source of these: ``"running-time"``, ``"reference"``, or ``"unknown"``, if the arrival
         was used.
+    :ivar capture_error_ns: Bound of the error of CLOCK_REALTIME when the frame arrived, in ns, as the daemon's kernel
+        promises; None if it promises nothing, or the capture time is of another clock.
+    :ivar clock_steps: How often CLOCK_REALTIME was set since the daemon started: between two frames with different
+        numbers ``capture_unix_ns`` jumped.
     :ivar arrival_ns: When the frame reached the daemon: CLOCK_MONOTONIC in ns.
     :ivar publish_ns: When the tokens were published: CLOCK_MONOTONIC in ns.
     :ivar fixations: Where the view looked, each in the place that it keeps: 1 to ``info.foveae``.
@@ -122,6 +126,8 @@ class Frame:
     capture_ns: int
     capture_unix_ns: int
     capture_clock: str
+    capture_error_ns: int | None
+    clock_steps: int
     arrival_ns: int
     publish_ns: int
     fixations: tuple[Fixation, ...]

@@ -290,6 +290,8 @@ def frame_of(info: SegmentInfo, head: Any, tokens: Any, planes: dict[str, Any]) 
         capture_ns=head.capture_ns,
         capture_unix_ns=head.capture_unix_ns,
         capture_clock=abi.CAPTURE_CLOCKS.get(head.capture_clock, "unknown"),
+        capture_error_ns=head.capture_error_ns or None,
+        clock_steps=head.clock_steps,
         arrival_ns=head.arrival_ns,
         publish_ns=head.publish_ns,
         fixations=_fixations(head),

@@ -12,6 +12,7 @@ from typing import Any, Callable, NamedTuple, TypeVar
 
 from .control import GONE, Connection, HungUp, Steps, deadline_in, silent
 from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
+from .events import Event, event_of
 from .ring import Ring
 from .segment import opened
 
@@ -112,6 +113,8 @@ class Subscription:
         self._connecting: Connecting | None = None
         #: The connection whose answer `_connecting` needs.
         self._asked: Connection | None = None
+        #: What happened in the picture and was not taken yet.
+        self._told: list[Event] = []
         self._reconnects = reconnect
         self._beacon = _Beacon() if reconnect or has_descriptor else None
 
@@ -204,6 +207,11 @@ class Subscription:
                 self._enter_next_ring()
         return None if self._ring is None else read(self._ring)
 
+    def take_events(self) -> list[Event]:
+        """What happened in the picture since the last call, as far as it was received: while frames are read."""
+        told, self._told = self._told, []
+        return told
+
     def check_end(self) -> None:
         """
         :raises Ended: if no further frame will come.
@@ -265,6 +273,8 @@ class Subscription:
             os.close(descriptor)
         if kind == "ended":
             self._ending = _Ending(str(event.get("reason")), hung_up=False)
+        elif kind == "scene":
+            self._told.append(event_of(event))
         elif event.get("ok") is False:
             raise Refused(str(event.get("reason")), str(event.get("error")), event.get("holder"))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from . import feedback
 from .control import ANSWER_TIMEOUT_S, GONE, Connection, HungUp, Path, deadline_in, socket_path
 from .errors import Ended, FoveateError, TimedOut
+from .events import Event
 from .frame import Frame
 from .ring import Ring
 from .segment import SegmentInfo
@@ -40,6 +41,7 @@ def open(
     *,
     reconnect: bool = False,
     timeout: float | None = ANSWER_TIMEOUT_S,
+    events: bool = False,
 ) -> View:
     """Opens a view, to read its frames and to steer it.
 
@@ -49,12 +51,14 @@ def open(
     :param reconnect: whether to look for the daemon while it is gone, and to continue when it is back, instead of
         raising :class:`Ended`. A daemon that is not there within ``timeout`` raises nothing either: reads look for it.
     :param timeout: how long to wait for the daemon's answer, in seconds; None waits for as long as it takes.
+    :param events: whether to be told what happens in the picture, if the stream has ``events = true``:
+        :meth:`View.take_events`.
     :raises NoDaemon: if no daemon listens there.
     :raises TimedOut: if it does not answer in time.
     :raises Refused: if there is no such view, or the daemon refuses for another reason.
     :raises Ended: if the daemon goes away meanwhile.
     """
-    return View(socket_path(socket), view, None, reconnect, timeout)
+    return View(socket_path(socket), view, None, reconnect, timeout, events)
 
 
 def open_view(
@@ -96,9 +100,16 @@ class ViewCore:
     _kind = "foveate.View"
 
     def __init__(
-        self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool, has_descriptor: bool
+        self,
+        path: str,
+        address: str,
+        own: Mapping[str, Any] | None,
+        reconnect: bool,
+        has_descriptor: bool,
+        events: bool = False,
     ) -> None:
         """Of the daemon that listens on ``path``. With ``own``, ``address`` is the stream that a view is made on."""
+        self._wants = {"events": True} if events else {}
         self._path = path
         self._address = address
         self._own = own
@@ -134,6 +145,11 @@ class ViewCore:
         """
         self._check_usable()
         return self._subscription
+
+    def take_events(self) -> list[Event]:
+        """What happened in the picture since the last call, if the view was opened with ``events``. It is received while
+        frames are read, from the next frame on: first the states that hold already."""
+        return self.subscription.take_events()
 
     def close(self) -> None:
         """Ends the subscription, the lease, and an opened view."""
@@ -191,7 +207,7 @@ class ViewCore:
         view = self._steering.view
         events = Connection(self._path)
         try:
-            yield from events.asking("subscribe", None, view=view, notify=True)
+            yield from events.asking("subscribe", None, view=view, notify=True, **self._wants)
         except BaseException:
             events.close()
             raise
@@ -213,10 +229,16 @@ class View(Steered, ViewCore):
     """
 
     def __init__(
-        self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool, timeout: float | None
+        self,
+        path: str,
+        address: str,
+        own: Mapping[str, Any] | None,
+        reconnect: bool,
+        timeout: float | None,
+        events: bool = False,
     ) -> None:
         """For :func:`open` and :func:`open_view`. With ``own``, ``address`` is the stream that a view is made on."""
-        super().__init__(path, address, own, reconnect, has_descriptor=False)
+        super().__init__(path, address, own, reconnect, has_descriptor=False, events=events)
         with self._opening():
             self._subscription.open(timeout)
 

@@ -108,6 +108,8 @@ def described(frame: foveate.Frame) -> dict[str, Any]:
         "capture_ns": frame.capture_ns,
         "capture_unix_ns": frame.capture_unix_ns,
         "capture_clock": _CLOCK_CODES[frame.capture_clock],
+        "capture_error_ns": frame.capture_error_ns or 0,
+        "clock_steps": frame.clock_steps,
         "arrival_ns": frame.arrival_ns,
         "publish_ns": frame.publish_ns,
         "fixations": [described_fixation(fixation) for fixation in frame.fixations],

@@ -271,13 +271,14 @@ class FrameSaysEverything(unittest.TestCase):
         head = dict(
             frame_seq=41, pts_ns=5, capture_ns=6, capture_unix_ns=7, arrival_ns=8, publish_ns=9, flags=1, capture_clock=2,
             sample_bound=4, rgb_bound=11, dirty_tiles=12, tile_count=13, relevance_frame=39, asked_ns=14,
-            depth_capture_ns=15, depth_frame=16,
+            depth_capture_ns=15, depth_frame=16, capture_error_ns=17, clock_steps=18,
         )  # fmt: skip
         ring.publish(fixations=[(10, 1.25, 2.5, 40, 0.75, 3), (8, -3, 4, 30, 0.5, 2)], **head)
         frame = ring.read()
         for name in (
             "frame_seq pts_ns capture_ns capture_unix_ns arrival_ns publish_ns dirty_tiles tile_count relevance_frame asked_ns"
             " depth_capture_ns depth_frame"
+            " capture_error_ns clock_steps"
         ).split():
             self.assertEqual(getattr(frame, name), head[name], name)
         self.assertEqual(frame.fixation, foveate.Fixation(1.25, 2.5, 10, 40, "saliency", 0.75))
@@ -290,6 +291,11 @@ class FrameSaysEverything(unittest.TestCase):
         ring = FakeRing()
         ring.publish(pts_ns=5, flags=0)
         self.assertIsNone(ring.read().pts_ns)
+
+    def test_an_unknown_error_of_the_clock_is_none(self) -> None:
+        ring = FakeRing()
+        ring.publish(capture_error_ns=0)
+        self.assertIsNone(ring.read().capture_error_ns)
 
     def test_numbers_of_later_versions_read_as_the_plainest(self) -> None:
         ring = FakeRing()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import json
 import os
 import pydoc
 import select
@@ -63,6 +64,33 @@ class WithDaemon(unittest.TestCase):
         thread = threading.Timer(0.05, act)
         thread.start()
         self.addCleanup(thread.join)
+
+
+class EventsAreTold(WithDaemon):
+    SCENE = {"kind": "appeared", "phase": "once", "frame": 9, "since_frame": 4, "value": 0.5, "box": [1, 2, 3, 4]}
+
+    def tell(self, **changed: object) -> None:
+        scene = {**self.SCENE, **changed}
+        message = {"event": "scene", "view": VIEW, "scene": scene, "capture_ns": 5, "capture_unix_ns": 6, "lost": 7}
+        self.daemon.tell(VIEW, json.dumps(message).encode())
+
+    def test_they_are_asked_for_and_taken_once(self) -> None:
+        view = self.started(events=True)
+        asked, _ = next(request for request in self.daemon.requests if request[0]["op"] == "subscribe")
+        self.assertTrue(asked["events"])
+        self.tell()
+        self.tell(kind="covered", phase="began", box=None)
+        self.daemon.publish(VIEW)
+        view.read(HANG)
+        first, second = view.take_events()
+        self.assertEqual(first, foveate.Event("appeared", "once", 9, 4, 0.5, (1.0, 2.0, 3.0, 4.0), 5, 6, 7))
+        self.assertEqual((second.kind, second.phase, second.box), ("covered", "began", None))
+        self.assertEqual(view.take_events(), [])
+
+    def test_who_does_not_ask_asks_for_none(self) -> None:
+        self.started()
+        asked, _ = next(request for request in self.daemon.requests if request[0]["op"] == "subscribe")
+        self.assertNotIn("events", asked)
 
 
 class ViewReads(WithDaemon):

@@ -8,10 +8,11 @@ use gstreamer_app::AppSink;
 use parking_lot::Mutex;
 
 use super::caps::{Content, FrameFormat};
+use super::discipline::{ClockQuality, Reading, WallClock};
 use super::mailbox::{Posted, Producer};
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CapturedFrame, Pace, SourceSpec};
-use foveate_core::frame::FrameStamp;
+use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
@@ -150,12 +151,18 @@ impl Delivery {
         let CaptureTime { time: capture, clock: capture_clock, is_clamped } =
             capture_time(times, arrival);
         self.counters.stamps_clamped.add(u64::from(is_clamped));
+        let ClockQuality { error_ns, steps } =
+            WallClock::of_process().quality(arrival.monotonic_ns, Reading::now);
+        // A reference time is of another clock, and that of an arrival is not when the frame was captured.
+        let is_ours = capture_clock == CaptureClock::RunningTime;
         FrameStamp {
             frame_seq,
             pts_ns: None,
             capture_ns: capture.monotonic_ns,
             capture_unix_ns: capture.unix_ns,
             capture_clock,
+            capture_error_ns: if is_ours { error_ns } else { 0 },
+            clock_steps: steps,
             arrival_ns: arrival.monotonic_ns,
         }
     }

@@ -17,6 +17,7 @@ pub use foveate_config::{Orientation, Pace, SourceChoice};
 mod caps;
 mod debug;
 mod delivery;
+pub mod discipline;
 mod error;
 pub mod expansion;
 mod frame;

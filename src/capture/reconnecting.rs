@@ -208,8 +208,7 @@ impl ReconnectingSource {
     }
 
     fn lose(&mut self, cause: CaptureError) -> SourceEvent {
-        let is_live = matches!(&self.phase, Phase::Playing(playing) if playing.source.is_live());
-        let evidence = Evidence { is_live, has_delivered: self.has_delivered };
+        let evidence = Evidence { is_live: self.is_live(), has_delivered: self.has_delivered };
         if !cause.is_transient(&self.spec, evidence) {
             return self.end(End::Failed(cause));
         }

@@ -22,7 +22,8 @@ pub struct ClockSample {
 }
 
 impl ClockSample {
-    pub(super) fn now() -> Self {
+    /// Now.
+    pub fn now() -> Self {
         Self { monotonic_ns: clock::monotonic_ns(), unix_ns: clock::unix_ns() }
     }
 

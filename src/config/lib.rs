@@ -190,6 +190,8 @@ pub struct StreamConfig {
     pub device: Option<String>,
     /// What counts as a change of the picture, and where changes are found.
     pub change: ChangeTable,
+    /// Whether events in its pictures are looked for.
+    pub events: bool,
     /// Calibration and pose of the camera.
     pub camera: Option<CameraConfig>,
     /// The source of depth beside the pictures.
@@ -555,6 +557,7 @@ impl Default for StreamConfig {
             backend: BackendChoice::Auto,
             device: None,
             change: ChangeTable::default(),
+            events: false,
             camera: None,
             depth: None,
             views: vec![ViewConfig::default()],

@@ -27,6 +27,7 @@
 //!                        <- {"event":"segment","view":"camera/main","epoch":"00c0ffee00c0ffee"}   + descriptor
 //!                        <- 16 bytes: ring sequence, publish time                (where `notify` was asked)
 //!                        <- {"event":"gaze","view":"camera/main","entry":{...},"lost":0}   (where `gaze` was asked)
+//!                        <- {"event":"scene","view":"camera/main","scene":{...},...,"lost":0}   (where `events` was asked)
 //!                        <- {"event":"ended","view":"camera/main","reason":"end of the file"}
 //! {"op":"jump"}                                              ->
 //!                        <- {"ok":false,"reason":"bad-request","error":"unknown variant `jump`, expected ..."}
@@ -72,6 +73,9 @@ pub enum Request {
         /// Whether to send an event for every change of gaze.
         #[serde(default)]
         gaze: bool,
+        /// Whether to send an event for whatever happens in the picture.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        events: bool,
     },
     /// List streams and views.
     List {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use foveate::messages::{Epoch, RefusalReason, ViewName};
 use foveate_core::backend::BackendInfo;
+use foveate_core::events::EventKind;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_core::token::DType;
 use foveate_stats::stages::Stage;
@@ -61,6 +62,12 @@ pub struct StreamSnapshot<Detail, View> {
     /// Pipelines started after one was lost, by reason. `list` leaves out zeros.
     #[serde(default)]
     pub restarts: BTreeMap<LossReason, u64>,
+    /// Events since it started, by kind; empty if it does not look for any. `list` leaves out zeros.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<EventKind, u64>,
+    /// States of the picture that hold now, such as that it is covered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holding: Vec<EventKind>,
     /// The stage that is stuck, if any.
     #[serde(default)]
     pub stuck: Option<StuckListing>,

@@ -36,6 +36,12 @@ pub struct DaemonStats {
     /// Sources whose threads hang in a call and were given up.
     #[serde(default)]
     pub sources_abandoned: u64,
+    /// Bound of the error of CLOCK_REALTIME in nanoseconds, as the kernel promises; absent if it promises nothing.
+    #[serde(default)]
+    pub clock_error_ns: Option<u64>,
+    /// How often CLOCK_REALTIME was set since the daemon started.
+    #[serde(default)]
+    pub clock_steps: u64,
     /// Allocated memory of each open GPU in bytes, by device name.
     pub gpu_memory_bytes: BTreeMap<String, u64>,
     /// State of the control server.

@@ -318,6 +318,11 @@ pub struct FrameStamp {
     pub capture_unix_ns: u64,
     /// Source of the capture time.
     pub capture_clock: CaptureClock,
+    /// Bound of the error of CLOCK_REALTIME when the frame arrived, in nanoseconds, as the kernel's clock discipline promises; 0 if
+    /// it promises nothing, and where the capture time is not that of this clock.
+    pub capture_error_ns: u64,
+    /// How often CLOCK_REALTIME was set since the process started: between two frames with different numbers it jumped.
+    pub clock_steps: u64,
     /// Arrival in this process on CLOCK_MONOTONIC, in nanoseconds.
     pub arrival_ns: u64,
 }
@@ -331,6 +336,8 @@ impl FrameStamp {
             capture_ns: 0,
             capture_unix_ns: 0,
             capture_clock: CaptureClock::Unknown,
+            capture_error_ns: 0,
+            clock_steps: 0,
             arrival_ns: 0,
         }
     }

@@ -14,6 +14,7 @@ pub mod code;
 pub mod color;
 pub mod depth;
 pub mod error;
+pub mod events;
 pub mod frame;
 pub mod gaze;
 pub mod geometry;

@@ -6,6 +6,7 @@
 //!  ViewChannel.subscribers    <------  channel                      <------  ClientChannel.add_subscriber
 //!  ViewChannel.update           ------>  newest frame, update        ------>  ClientChannel.newest_planned_frame, .plan_of, ...
 //!                          ------>  lock-free ring               ------>  ClientChannel.take_gazes
+//!  ViewChannel.send_event   ------>  lock-free ring               ------>  ClientChannel.take_events
 //! ```
 //!
 //! The frame loop never waits: if the server is reading the shared state, the update is published a frame later.
@@ -21,6 +22,7 @@ use ringbuf::traits::{Consumer, Producer, Split};
 use ringbuf::{HeapCons, HeapProd, HeapRb};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
+use foveate_core::events::Event;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, Fixations, Gaze};
@@ -42,6 +44,9 @@ pub const SCANPATH_MAX: usize = 16;
 
 /// Gaze changes in the queue to the server; more are dropped and counted.
 const GAZES_PENDING_MAX: usize = 256;
+
+/// Events in the queue to the server; more are dropped and counted.
+const EVENTS_PENDING_MAX: usize = 256;
 
 /// Feedback on its way to the frame loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +70,17 @@ pub struct PlanInUse {
     pub shape: PyramidShape,
     /// The tokens.
     pub plan: Arc<TokenPlan>,
+}
+
+/// An event, and when the frame at which it is told was captured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimedEvent {
+    /// The event.
+    pub event: Event,
+    /// On CLOCK_MONOTONIC, in nanoseconds.
+    pub capture_ns: u64,
+    /// The same instant on CLOCK_REALTIME, in nanoseconds since 1970.
+    pub capture_unix_ns: u64,
 }
 
 /// A gaze, and the frame from which it applies.
@@ -103,12 +119,14 @@ fn ends(wakeup: Option<Arc<EventFd>>, keeps_plans: bool) -> (ViewChannel, Client
     let shared = Arc::new(Shared::default());
     let (feedback_in, feedback_out) = HeapRb::new(FEEDBACK_PENDING_MAX).split();
     let (gazes_in, gazes_out) = HeapRb::new(GAZES_PENDING_MAX).split();
+    let (events_in, events_out) = HeapRb::new(EVENTS_PENDING_MAX).split();
     let (subscribers, waiting) = crossbeam_channel::bounded(SUBSCRIBERS_PENDING_MAX);
     let view = ViewChannel {
         shared: Arc::clone(&shared),
         wakeup,
         feedback: feedback_out,
         gazes: gazes_in,
+        events: events_in,
         subscribers: waiting.clone(),
         keeps_plans,
         taken: 0,
@@ -121,8 +139,8 @@ fn ends(wakeup: Option<Arc<EventFd>>, keeps_plans: bool) -> (ViewChannel, Client
         begins_record: false,
     };
     let feedback = Mutex::new(FeedbackQueue { ring: feedback_in, last_ticket: 0 });
-    let gazes = Mutex::new(gazes_out);
-    (view, ClientChannel { shared, feedback, gazes, subscribers, waiting })
+    let (gazes, events) = (Mutex::new(gazes_out), Mutex::new(events_out));
+    (view, ClientChannel { shared, feedback, gazes, events, subscribers, waiting })
 }
 
 /// Shared by both ends.
@@ -142,6 +160,10 @@ struct Shared {
     /// Whether a recording client still has to be sent the current gaze.
     is_new_record: AtomicBool,
     gazes_lost: AtomicU64,
+    /// Whether a client is told events.
+    is_told: AtomicBool,
+    /// Whether such a client still has to be told which states hold.
+    is_newly_told: AtomicBool,
     counters: ViewCounters,
 }
 
@@ -171,6 +193,7 @@ pub struct ViewChannel {
     wakeup: Option<Arc<EventFd>>,
     feedback: HeapCons<PendingFeedback>,
     gazes: HeapProd<GazeChange>,
+    events: HeapProd<TimedEvent>,
     subscribers: Receiver<OwnedFd>,
     keeps_plans: bool,
     /// Ticket of the newest feedback that was taken.
@@ -225,6 +248,22 @@ impl ViewChannel {
         let begins = self.shared.is_new_record.swap(false, Ordering::Relaxed);
         self.begins_record |= begins;
         begins
+    }
+
+    /// Whether a client has come that is told events, and does not know which states hold.
+    pub fn begins_telling(&mut self) -> bool {
+        self.shared.is_newly_told.swap(false, Ordering::Relaxed)
+    }
+
+    /// Sends an event to the clients that want them. Never waits.
+    pub fn send_event(&mut self, event: TimedEvent) {
+        if !self.shared.is_told.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.events.try_push(event).is_err() {
+            self.counters().events_lost.add(1);
+        }
+        self.wake_server();
     }
 
     /// Counters of the view.
@@ -333,6 +372,7 @@ pub struct ClientChannel {
     shared: Arc<Shared>,
     feedback: Mutex<FeedbackQueue>,
     gazes: Mutex<HeapCons<GazeChange>>,
+    events: Mutex<HeapCons<TimedEvent>>,
     subscribers: Sender<OwnedFd>,
     /// The other end of `subscribers`, to drop those that have hung up.
     waiting: Receiver<OwnedFd>,
@@ -408,6 +448,21 @@ impl ClientChannel {
         }
         self.shared.is_new_record.store(is_recorded, Ordering::Relaxed);
         self.shared.is_recorded.store(is_recorded, Ordering::Relaxed);
+    }
+
+    /// Sets whether a client is told events. A new one is first told which states hold, and nothing older unless others were told
+    /// already.
+    pub fn set_told(&self, is_told: bool) {
+        if is_told && !self.shared.is_told.load(Ordering::Relaxed) {
+            self.events.lock().clear();
+        }
+        self.shared.is_told.store(is_told, Ordering::Relaxed);
+        self.shared.is_newly_told.store(is_told, Ordering::Relaxed);
+    }
+
+    /// The events since the last call.
+    pub fn take_events(&self) -> Vec<TimedEvent> {
+        self.events.lock().pop_iter().collect()
     }
 
     /// Gaze changes dropped so far because the queue was full.

@@ -82,7 +82,7 @@ impl FrameLoop {
         let views = views.into_iter().zip(channels);
         let stream = Stream::new(&config.name, backend, config.change.config, views, counters);
         let depth = DepthInlet::new(config, &port);
-        let stream = stream.with_camera(camera, depth.is_some());
+        let stream = stream.with_camera(camera, depth.is_some()).with_events(config.events);
         let source = ReconnectingSource::new(&SourceSpec::from(config), port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;
@@ -167,6 +167,7 @@ impl FrameLoop {
             return Ok(());
         };
         let changes = self.stream.backend_changes();
+        self.stream.set_live(self.source.is_live());
         let picture = self.depth.as_mut().and_then(|depth| depth.pair(depth_at, &self.port));
         let stepped = self.stream.step_with_depth(&view, &stamp, picture.as_ref())?;
         if stepped == Stepped::PublishedInNewSegments {

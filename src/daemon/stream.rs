@@ -9,12 +9,14 @@ pub use self::builder::{NewView, Replacement, RingBuilder};
 pub use self::publisher::REPLACED;
 use self::publisher::{Publisher, ViewContext};
 use self::recovery::Recovery;
+use self::watch::Watch;
 use crate::channel::ViewChannel;
 use foveate_config::{PublishChoice, ViewConfig};
 use foveate_core::backend::{BackendInfo, BackendKind};
 use foveate_core::camera::Camera;
 use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
+use foveate_core::events::Event;
 use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes, FrameView};
 use foveate_core::gaze::controller::Policy;
 pub use foveate_core::gaze::controller::PolicyFileError;
@@ -34,6 +36,7 @@ use foveate_stats::{ChangeGauges, StreamCounters};
 mod builder;
 mod publisher;
 mod recovery;
+mod watch;
 
 /// One view as the daemon serves it.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,6 +164,8 @@ pub struct Stream {
     has_new_views: bool,
     /// Those that feedback may refer to.
     times: FrameTimes,
+    /// Looks for events; `None` if nobody asked for them.
+    watch: Option<Watch>,
 }
 
 impl Stream {
@@ -192,7 +197,27 @@ impl Stream {
             recovery,
             has_new_views: false,
             times: FrameTimes::default(),
+            watch: None,
         }
+    }
+
+    /// Sets whether events are looked for in every frame, even while no view takes it; to be called before the first frame.
+    #[must_use]
+    pub fn with_events(mut self, events: bool) -> Self {
+        self.watch = events.then(|| Watch::new(&self.counters));
+        self
+    }
+
+    /// Says whether the source is live: one that repeats a frame is then frozen.
+    pub fn set_live(&mut self, is_live: bool) {
+        if let Some(watch) = &mut self.watch {
+            watch.is_live = is_live;
+        }
+    }
+
+    /// What was told at the newest frame, but for what a single view was told.
+    pub fn events(&self) -> &[Event] {
+        self.watch.as_ref().map_or(&[], |watch| &watch.told)
     }
 
     /// Sets the camera whose calibration is published, and whether there is depth; to be called before the first frame.
@@ -236,13 +261,21 @@ impl Stream {
         self.times.push(at);
         let is_wanted = self.is_wanted(at);
         // A lost GPU is left even if no view wants the frame: new views could not be built on it.
-        if !is_wanted && !self.chosen.is_lost() {
+        if !is_wanted && !self.chosen.is_lost() && self.watch.is_none() {
             self.counters.frames_rested.add(1);
             note_newest(&self.counters, stamp);
             return Ok(Stepped::Rested);
         }
         let Self {
-            chosen, views, engine: Some(engine), counters, recovery, builder, times, ..
+            chosen,
+            views,
+            engine: Some(engine),
+            counters,
+            recovery,
+            builder,
+            times,
+            watch,
+            ..
         } = self
         else {
             unreachable!("built for the first frame");
@@ -263,6 +296,9 @@ impl Stream {
             let retired = engine.recover(backend, frame, stamp, views)?;
             recovery.begin(chosen, Some(retired), stamp.arrival_ns);
             builder.set_target(engine.view_builder(), chosen.info());
+        }
+        if let Some(watch) = watch {
+            watch.look(engine, stamp, views);
         }
         let mut times = engine.times();
         times.plan.start_ns = start_ns;
@@ -466,7 +502,8 @@ impl Stream {
             self.recovery.begin(&mut self.chosen, None, stamp.arrival_ns);
         }
         let rays = self.builder.rays(backend.kind().extent);
-        let engine = Engine::new(backend, self.change, self.generation).with_rays(rays);
+        let mut engine = Engine::new(backend, self.change, self.generation).with_rays(rays);
+        engine.show_coarse(self.watch.is_some());
         self.builder.set_target(engine.view_builder(), self.chosen.info());
         // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
         let specs = self.waiting.iter().map(|(view, _)| self.builder.segment_spec(view));

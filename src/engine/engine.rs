@@ -58,6 +58,8 @@ pub struct Engine {
     /// Whether somebody other than views [sees](Self::see) the tiles.
     is_watched: bool,
     depth: Depth,
+    /// Whether somebody other than views reads the [coarse level](Self::coarse).
+    shows_coarse: bool,
     times: StageTimes,
 }
 
@@ -83,6 +85,7 @@ impl Engine {
             keeps_features: false,
             is_watched: false,
             depth: Depth::default(),
+            shows_coarse: false,
             backend,
             generation,
             times: StageTimes::default(),
@@ -255,7 +258,8 @@ impl Engine {
         }
         self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
         // After publishing, as only the next frame needs it.
-        self.update_coarse(stamp.frame_seq, views.iter().any(View::wants_coarse));
+        let wanted = self.shows_coarse || views.iter().any(View::wants_coarse);
+        self.update_coarse(stamp.frame_seq, wanted);
         let wants_tiles = self.is_watched || views.iter().any(View::wants_tiles);
         if self.keeps_features != wants_tiles {
             self.keeps_features = wants_tiles;
@@ -327,6 +331,16 @@ impl Engine {
         self.backend.read_coarse(&mut self.coarse)?;
         self.coarse_of = Some(frame_seq);
         Ok(self.seen().expect("just read"))
+    }
+
+    /// Sets whether the [coarse level](Self::coarse) is read of each frame, even if no view wants it.
+    pub fn show_coarse(&mut self, shows_coarse: bool) {
+        self.shows_coarse = shows_coarse;
+    }
+
+    /// The coarse level of the newest frame, if it was read.
+    pub fn coarse(&self) -> Option<&CoarseLevel> {
+        self.coarse_of.map(|_| &self.coarse)
     }
 
     /// What was seen of the newest frame, if a view reads it.

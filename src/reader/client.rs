@@ -38,7 +38,7 @@ use serde_json::{Map, Value, json};
 use super::beacon::Beacon;
 use super::messages::{
     Attend, AttendTokens, DAEMON_STOPS, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted,
-    Inject, Look, Looking, Refusal, RefusalReason, STREAM_RESTARTS, ViewName, Weigh,
+    Inject, Look, Looking, Refusal, RefusalReason, STREAM_RESTARTS, SceneEvent, ViewName, Weigh,
 };
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -169,7 +169,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn subscribe(self, view: &ViewName, notify: bool) -> Result<Subscription, ControlError> {
-        self.follow(view, notify, false)
+        self.subscribe_to(view, Wants { notify, ..Wants::default() })
     }
 
     /// Subscribes to `view` and its gaze: see [`Subscription::take_gazes`].
@@ -178,16 +178,20 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn record(self, view: &ViewName) -> Result<Subscription, ControlError> {
-        self.follow(view, false, true)
+        self.subscribe_to(view, Wants { gaze: true, ..Wants::default() })
     }
 
-    fn follow(
+    /// Subscribes to `view` and to all that is wanted.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses; one of before version 0.2 does not know events.
+    pub fn subscribe_to(
         mut self,
         view: &ViewName,
-        notify: bool,
-        gaze: bool,
+        wants: Wants,
     ) -> Result<Subscription, ControlError> {
-        let mut subscription = Subscription::new(&self.path, view, notify, gaze);
+        let mut subscription = Subscription::new(&self.path, view, wants);
         let Granted { .. } = self.request(&subscription.request(), &[])?;
         subscription.socket = Some(self.socket);
         subscription.is_granted = true;
@@ -259,6 +263,17 @@ impl ControlError {
             _ => false,
         }
     }
+}
+
+/// What a subscriber is sent beside segments and the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// A notice with every frame, so that the subscription's descriptor becomes readable.
+    pub notify: bool,
+    /// Changes of the gaze: see [`Subscription::take_gazes`].
+    pub gaze: bool,
+    /// What happens in the picture: see [`Subscription::take_scenes`].
+    pub events: bool,
 }
 
 /// Result of waiting for a frame.
@@ -351,14 +366,14 @@ pub struct Subscription {
     path: PathBuf,
     buffer: Vec<u8>,
     view: ViewName,
-    notify: bool,
-    gaze: bool,
+    wants: Wants,
     reader: Option<Reader>,
     /// The ring to switch to once every frame of `reader`'s has been read.
     next_reader: Option<Reader>,
     /// No ring has arrived over this connection yet; that of `reader`, if any, came over an earlier one.
     awaits_segment: bool,
     gazes: Vec<GazeEvent>,
+    scenes: Vec<SceneEvent>,
     ending: Ending,
     freshness: Freshness,
 }
@@ -414,14 +429,14 @@ impl Subscription {
         socket::address(path)?;
         let failed = |errno| ControlError::io("wait for", path, errno);
         let lookout = Lookout { beacon: Beacon::new().map_err(failed)?, retry_at: Instant::now() };
-        let mut subscription = Self::new(path, view, notify, false);
+        let mut subscription = Self::new(path, view, Wants { notify, ..Wants::default() });
         subscription.lookout = Some(lookout);
         subscription.hang_up();
         Ok(subscription)
     }
 
     /// Without a connection.
-    fn new(path: &Path, view: &ViewName, notify: bool, gaze: bool) -> Self {
+    fn new(path: &Path, view: &ViewName, wants: Wants) -> Self {
         Self {
             socket: None,
             is_granted: false,
@@ -429,12 +444,12 @@ impl Subscription {
             path: path.to_owned(),
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             view: view.clone(),
-            notify,
-            gaze,
+            wants,
             reader: None,
             next_reader: None,
             awaits_segment: true,
             gazes: Vec::new(),
+            scenes: Vec::new(),
             ending: Ending::None,
             freshness: Freshness::default(),
         }
@@ -442,8 +457,14 @@ impl Subscription {
 
     /// The request that subscribes.
     fn request(&self) -> Value {
-        let Self { view, notify, gaze, .. } = self;
-        json!({ "op": "subscribe", "view": view, "notify": notify, "gaze": gaze })
+        let Self { view, wants: Wants { notify, gaze, events }, .. } = self;
+        let mut request =
+            json!({ "op": "subscribe", "view": view, "notify": notify, "gaze": gaze });
+        // An older daemon refuses what it does not know.
+        if *events {
+            request["events"] = json!(true);
+        }
+        request
     }
 
     /// Whether a subscription that [reconnects](Self::reconnecting) has no daemon: it is gone, or has not answered yet.
@@ -462,6 +483,12 @@ impl Subscription {
         std::mem::take(&mut self.gazes)
     }
 
+    /// What happened in the picture since the last call, if that was [asked for](Client::subscribe_to). It is received while frames
+    /// are read.
+    pub fn take_scenes(&mut self) -> Vec<SceneEvent> {
+        std::mem::take(&mut self.scenes)
+    }
+
     /// Subscribes again with the original options: after [`SubscriptionError::Disconnected`], or after an end with reason
     /// [`DAEMON_STOPS`].
     ///
@@ -475,7 +502,7 @@ impl Subscription {
     /// If there is no daemon, or it does not answer or refuses. The subscription is then as it was.
     pub fn reconnect(&mut self) -> Result<(), ControlError> {
         let client = Client::connect(&self.path)?;
-        let Self { socket, .. } = client.follow(&self.view, self.notify, self.gaze)?;
+        let Self { socket, .. } = client.subscribe_to(&self.view, self.wants)?;
         self.hang_up();
         self.enter(socket.expect("a connection that was granted"), true)
     }
@@ -694,6 +721,7 @@ impl Subscription {
                     self.take_segment(received.descriptor)?;
                 }
                 FromDaemon::Event(Event::Gaze(gaze)) => self.gazes.push(gaze),
+                FromDaemon::Event(Event::Scene(scene)) => self.scenes.push(scene),
                 FromDaemon::Event(Event::Ended { reason, .. }) => {
                     self.ending = Ending::Ended(reason);
                 }

@@ -12,6 +12,7 @@ pub use self::feedback::{
     Attend, AttendTokens, Inject, Look, Looking, NumberFormat, TTL_MS_DEFAULT, Weigh,
 };
 pub use self::names::{ViewName, ViewNameError};
+use foveate_core::events;
 use foveate_core::geometry::gaze_entry::GazeEntry;
 pub use foveate_core::name::is_name;
 use foveate_core::{names, object};
@@ -188,6 +189,26 @@ pub struct GazeEvent {
 
 object!(GazeEvent { "view": view, "entry": entry, "lost": lost });
 
+/// Something happened in the picture of a view's stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SceneEvent {
+    /// The view.
+    pub view: ViewName,
+    /// What happened.
+    pub scene: events::Event,
+    /// When the frame at which it is told was captured, CLOCK_MONOTONIC in nanoseconds.
+    pub capture_ns: u64,
+    /// The same instant, CLOCK_REALTIME in nanoseconds since 1970.
+    pub capture_unix_ns: u64,
+    /// Events of this view that this subscription lost because too many came at once.
+    pub lost: u64,
+}
+
+object!(SceneEvent {
+    "view": view, "scene": scene, "capture_ns": capture_ns, "capture_unix_ns": capture_unix_ns,
+    "lost": lost,
+});
+
 /// An unsolicited message to a subscriber.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -200,6 +221,8 @@ pub enum Event {
     },
     /// The view's gaze changes from this frame on.
     Gaze(GazeEvent),
+    /// Something happened in the picture.
+    Scene(SceneEvent),
     /// The view has stopped publishing.
     Ended {
         /// The view.
@@ -223,11 +246,15 @@ impl Event {
                 epoch: Deserialize::deserialize(event["epoch"].take())?,
             }),
             "gaze" => GazeEvent::deserialize(event).map(Self::Gaze),
+            "scene" => SceneEvent::deserialize(event).map(Self::Scene),
             "ended" => Ok(Self::Ended {
                 view: Deserialize::deserialize(event["view"].take())?,
                 reason: Deserialize::deserialize(event["reason"].take())?,
             }),
-            _ => Err(serde_json::Error::unknown_variant(&name, &["segment", "gaze", "ended"])),
+            _ => Err(serde_json::Error::unknown_variant(
+                &name,
+                &["segment", "gaze", "scene", "ended"],
+            )),
         }
     }
 }
@@ -245,6 +272,14 @@ impl Serialize for Event {
                 object.serialize_entry("event", "gaze")?;
                 object.serialize_entry("view", view)?;
                 object.serialize_entry("entry", entry)?;
+                object.serialize_entry("lost", lost)?;
+            }
+            Self::Scene(SceneEvent { view, scene, capture_ns, capture_unix_ns, lost }) => {
+                object.serialize_entry("event", "scene")?;
+                object.serialize_entry("view", view)?;
+                object.serialize_entry("scene", scene)?;
+                object.serialize_entry("capture_ns", capture_ns)?;
+                object.serialize_entry("capture_unix_ns", capture_unix_ns)?;
                 object.serialize_entry("lost", lost)?;
             }
             Self::Ended { view, reason } => {

@@ -318,7 +318,11 @@ plain! {
         /// `frame_seq` of the frame that the plane `channels` was made from; 0 before the first decision and without that plane.
         pub channels_frame: u64,
         /// 0.
-        pub reserved_a: [u64; 6],
+        pub reserved_a: [u64; 4],
+        /// Bound of the error of CLOCK_REALTIME when the frame arrived, in nanoseconds; 0 if it is unknown.
+        pub capture_error_ns: u64,
+        /// How often CLOCK_REALTIME was set since the daemon started.
+        pub clock_steps: u64,
         /// Capture time of the depth picture that the planes `depth` and `boxes` were made from, CLOCK_MONOTONIC in nanoseconds; 0 if
         /// the frame has none, and without those planes.
         pub depth_capture_ns: u64,

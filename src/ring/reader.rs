@@ -91,6 +91,8 @@ impl FrameHead {
             publish_ns: self.publish_ns,
             flags: if stamp.pts_ns.is_some() { FLAG_PTS } else { 0 },
             capture_clock: stamp.capture_clock.code(),
+            capture_error_ns: stamp.capture_error_ns,
+            clock_steps: stamp.clock_steps,
             sample_bound: self.sample_bound,
             rgb_bound: self.rgb_bound,
             token_count: u32::try_from(token_count).expect("a segment has at most 2^24 tokens"),
@@ -536,6 +538,8 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
             capture_unix_ns: header.capture_unix_ns,
             capture_clock: CaptureClock::from_code(header.capture_clock)
                 .unwrap_or(CaptureClock::Unknown),
+            capture_error_ns: header.capture_error_ns,
+            clock_steps: header.clock_steps,
             arrival_ns: header.arrival_ns,
         },
         publish_ns: header.publish_ns,

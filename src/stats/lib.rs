@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use foveate_core::events::{Event, EventKind, Phase};
 use serde::{Deserialize, Serialize};
 
 use self::durations::StreamDurations;
@@ -179,6 +180,50 @@ impl Restarts {
     }
 }
 
+/// Events of a stream, by kind.
+#[derive(Debug, Default)]
+pub struct EventCounters {
+    told: [Counter; EventKind::ALL.len()],
+    now: [Level; EventKind::ALL.len()],
+    watched: Level,
+}
+
+impl EventCounters {
+    /// Says that the stream looks for events.
+    pub fn watch(&self) {
+        self.watched.set(1);
+    }
+
+    /// Whether it does.
+    pub fn is_watched(&self) -> bool {
+        0 < self.watched.get()
+    }
+
+    /// Counts `event`, once for its beginning and its end.
+    pub fn add(&self, event: &Event) {
+        let kind = event.kind as usize;
+        match (self.told.get(kind), event.phase) {
+            (Some(told), Phase::Once | Phase::Began) => told.add(1),
+            (None, _) | (_, Phase::Ended) => {}
+        }
+        if let Some(now) = self.now.get(kind) {
+            now.set(u64::from(event.phase == Phase::Began));
+        }
+    }
+
+    /// The counts of all kinds, zeros included; empty if the stream does not look for events.
+    pub fn by_kind(&self) -> impl Iterator<Item = (EventKind, u64)> {
+        let kinds = EventKind::ALL.iter().zip(&self.told).filter(|_| self.is_watched());
+        kinds.map(|(kind, told)| (*kind, told.get()))
+    }
+
+    /// The states that hold now.
+    pub fn holding(&self) -> impl Iterator<Item = EventKind> {
+        let kinds = EventKind::ALL.iter().zip(&self.now);
+        kinds.filter(|(_, now)| 0 < now.get()).map(|(kind, _)| *kind)
+    }
+}
+
 counters! {
     /// Counters of one stream since it started. `frames_captured` is the `frame_seq` of the newest frame.
     StreamCounters => StreamCounts {
@@ -223,6 +268,8 @@ counters! {
     } {
         /// Pipelines started after one was lost.
         restarts: Restarts,
+        /// What happened in the picture.
+        events: EventCounters,
         /// Activity of its threads.
         stages: Stages,
         /// Change detection now.
@@ -263,6 +310,8 @@ counters! {
             "Notices accepted by a subscriber's socket";
         notices_skipped: Counter, "foveate_notices_skipped_total",
             "Notices dropped because a subscriber's socket was full";
+        events_lost: Counter, "foveate_events_lost_total",
+            "Events that subscribers of the view missed, because too many came at once";
     } {
         /// Subscribers that hung up or died.
         subscribers_gone: Counter,

@@ -25,6 +25,7 @@ mod attend;
 pub mod bench;
 mod channels;
 pub mod doctor;
+mod events;
 #[cfg(feature = "gst")]
 pub mod extract;
 mod health;
@@ -86,6 +87,8 @@ enum Command {
     Weigh(channels::WeighArguments),
     /// Return a view to its policy
     Release(look::ReleaseArguments),
+    /// Tell what happens in the picture: a cut, a covered camera, something new
+    Events(events::Arguments),
     /// Record a view: where it looks, or all that it publishes
     #[cfg(feature = "mcap")]
     Record(record::Arguments),
@@ -337,6 +340,7 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Inject(arguments) => channels::inject(&arguments, &socket, out),
         Command::Weigh(arguments) => channels::weigh(&arguments, &socket, out),
         Command::Release(arguments) => look::release(&arguments, &socket, out),
+        Command::Events(arguments) => events::run(&arguments, &socket, out),
         #[cfg(feature = "mcap")]
         Command::Record(arguments) => record::run(&arguments, &socket, out),
         #[cfg(feature = "mcap")]

@@ -128,6 +128,14 @@ fn write_losses(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     if 0 < stream.counts.pipelines_stopping {
         writeln!(out, "  stopping {} earlier pipelines", stream.counts.pipelines_stopping)?;
     }
+    if !stream.events.is_empty() {
+        let kinds = stream.events.iter().map(|(kind, count)| format!("{count} {kind}"));
+        writeln!(out, "  events   {}", kinds.collect::<Vec<_>>().join(", "))?;
+    }
+    if !stream.holding.is_empty() {
+        let kinds = stream.holding.iter().map(ToString::to_string).collect::<Vec<_>>();
+        writeln!(out, "  now      {}", kinds.join(", "))?;
+    }
     match stream.stuck {
         Some(StuckListing { stage, seconds }) => {
             writeln!(out, "  stuck    {stage} has made no progress for {seconds} s")

@@ -9,7 +9,7 @@ use self::tape::Tape;
 use super::recording::Settings;
 use super::watch::seconds;
 use super::{ToolError, Until};
-use foveate::client::{Client, Next, Subscription};
+use foveate::client::{Client, Next, Subscription, Wants};
 use foveate::messages::{GazeEvent, ViewName};
 use foveate_core::gaze::log::{entry_line, header_line};
 use foveate_ring::TokenFrameBuf;
@@ -51,10 +51,9 @@ pub(super) fn run(
 ) -> Result<(), ToolError> {
     let until = Until::new(arguments.seconds)?;
     let client = Client::connect(socket)?;
-    let mut subscription = match &arguments.out {
-        Some(_) => client.record(&arguments.view)?,
-        None => client.subscribe(&arguments.view, false)?,
-    };
+    let wants =
+        Wants { notify: false, gaze: arguments.out.is_some(), events: arguments.mcap.is_some() };
+    let mut subscription = client.subscribe_to(&arguments.view, wants)?;
     let mut log = arguments.out.as_deref().map(GazeLog::create).transpose()?;
     let tape = arguments
         .mcap
@@ -98,6 +97,12 @@ fn follow(
         };
         if let (Some(tape), Some(reader)) = (&mut tape, subscription.reader())
             && !tape.take(&next, reader, &mut frame)
+        {
+            break;
+        }
+        if let Some(tape) = &tape
+            && subscription.reader().is_some()
+            && !subscription.take_scenes().into_iter().all(|told| tape.scene(told))
         {
             break;
         }

@@ -16,7 +16,7 @@ use prost::Message;
 use self::messages::{Event, EventKind, Gaze, Segment, TokenFrame, VERSION};
 use self::part::{Part, Times, WriteError};
 use self::topic::Topic;
-use foveate::messages::ViewName;
+use foveate::messages::{SceneEvent, ViewName};
 use foveate_core::clock::unix_ns;
 use foveate_core::geometry::fixation::Fixations;
 use foveate_core::rate::RateLimit;
@@ -243,6 +243,16 @@ impl Recorder {
         let epoch = self.segment.as_ref().map_or(0, |(_, info)| info.epoch);
         let event = Event { kind: kind.to_string(), reason: reason.to_owned(), epoch, missed: 0 };
         self.append(Topic::Events, now(), &event.encode_to_vec())
+    }
+
+    /// Records what happened in the picture, at the time of the frame at which it was told.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or fails.
+    pub fn scene(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
+        let times = Times { log: told.capture_unix_ns, publish: unix_ns() };
+        self.append(Topic::Scene, times, &messages::SceneEvent::from(told).encode_to_vec())
     }
 
     /// Writes what has waited for long enough; to be called at least every second.

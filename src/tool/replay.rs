@@ -104,7 +104,7 @@ pub(super) fn run(
                 stage = Some(opened);
             }
             (Played::Frame { mut frame, published_unix_ns, missed: before }, Some(stage)) => {
-                pace.wait(stage, published_unix_ns, &until);
+                pace.wait(stage, frame.head.publish_ns, &until);
                 if until.is_over() {
                     break;
                 }
@@ -152,8 +152,8 @@ impl Pace {
         (self.began, self.ahead) = (None, 0);
     }
 
-    /// Waits until the frame that was published at `unix_ns` is due.
-    fn wait(&mut self, stage: &Stage, unix_ns: u64, until: &Until) {
+    /// Waits until the frame that was published at `publish_ns`, on CLOCK_MONOTONIC, is due.
+    fn wait(&mut self, stage: &Stage, publish_ns: u64, until: &Until) {
         let Some(speed) = self.speed else {
             // Of the slots, one is being written, and one may be read.
             if self.ahead + 2 < stage.slot_count {
@@ -164,10 +164,10 @@ impl Pace {
             }
             return;
         };
-        let (began, began_unix_ns) = *self.began.get_or_insert((Instant::now(), unix_ns));
-        let Some(passed_ns) = unix_ns.checked_sub(began_unix_ns) else {
-            // The clock was set back.
-            self.began = Some((Instant::now(), unix_ns));
+        let (began, began_ns) = *self.began.get_or_insert((Instant::now(), publish_ns));
+        let Some(passed_ns) = publish_ns.checked_sub(began_ns) else {
+            // The machine was started anew.
+            self.began = Some((Instant::now(), publish_ns));
             return;
         };
         let passed = Duration::from_nanos(passed_ns).div_f64(speed);

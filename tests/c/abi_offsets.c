@@ -133,6 +133,8 @@ static void print_slot_header(void) {
     FIELD("SlotHeader", foveate_slot_header, fixations);
     FIELD("SlotHeader", foveate_slot_header, channels_frame);
     FIELD("SlotHeader", foveate_slot_header, reserved_a);
+    FIELD("SlotHeader", foveate_slot_header, capture_error_ns);
+    FIELD("SlotHeader", foveate_slot_header, clock_steps);
     FIELD("SlotHeader", foveate_slot_header, depth_capture_ns);
     FIELD("SlotHeader", foveate_slot_header, depth_frame);
     FIELD("SlotHeader", foveate_slot_header, reserved_b);

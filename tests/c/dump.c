@@ -35,6 +35,8 @@ static void print_times(const struct foveate_slot_header *head) {
     print_count("capture_ns", head->capture_ns);
     print_count("capture_unix_ns", head->capture_unix_ns);
     print_count("capture_clock", head->capture_clock);
+    print_count("capture_error_ns", head->capture_error_ns);
+    print_count("clock_steps", head->clock_steps);
     print_count("arrival_ns", head->arrival_ns);
     print_count("publish_ns", head->publish_ns);
 }

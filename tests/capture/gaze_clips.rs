@@ -577,7 +577,7 @@ impl Picture {
     }
 }
 
-fn walkers_of(path: &Path) -> Vec<Walker> {
+pub(crate) fn walkers_of(path: &Path) -> Vec<Walker> {
     let mut footage = Footage::default();
     for_each_frame(path, |_, frame| footage.push(frame));
     assert_eq!(footage.len(), 795, "frames of {CLIP}");

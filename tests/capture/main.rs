@@ -18,6 +18,8 @@ mod naive;
 mod wait;
 #[path = "../support/walkers.rs"]
 mod walkers;
+#[path = "../support/watched.rs"]
+mod watched;
 
 mod capture_depth;
 mod capture_expansion;
@@ -27,6 +29,8 @@ mod capture_refusals;
 mod capture_times;
 mod capture_transient;
 mod clips;
+mod event_clips;
 mod gaze_clips;
 mod mailbox;
 mod rate_limit;
+mod wall_clock;

@@ -48,7 +48,7 @@ proptest! {
         // The grid of fixations; of other numbers the last bit may change.
         let (x, y) = (f64::from(x) / 16.0, f64::from(y) / 16.0);
         for request in [
-            Request::Subscribe { view: view.clone(), notify, gaze },
+            Request::Subscribe { view: view.clone(), notify, gaze, events: wait },
             Request::List { after: None },
             Request::List { after: Some(view.clone()) },
             Request::Look(Look { normalised, frame, wait, ..Look::at(&view, x, y) }),

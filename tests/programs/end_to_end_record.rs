@@ -13,6 +13,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, TokenFrameBuf};
 use foveate_tool::recording::messages::{Event, Gaze, descriptors};
 use foveate_tool::recording::playback::{Playback, Played};
+use foveate_tool::recording::{Recorder, Settings};
 use mcap::Summary;
 use prost::Message;
 use rustix::process::Signal;
@@ -302,6 +303,38 @@ fn readers_of_a_replay_get_what_was_recorded() {
         assert_same(&replayed, &frames);
         replay.finish().assert_clean_exit(0);
     }
+}
+
+/// An hour in which nothing happened, by CLOCK_REALTIME, because that was set.
+#[test]
+fn a_clock_that_was_set_while_recording_does_not_hold_up_the_replay() {
+    let mut stage = Stage::open(64);
+    let (path, recorder) = stage.recorder(&[]);
+    stage.publish(8);
+    stage.end();
+    recorder.finish().assert_clean_exit(0);
+    let held = Held::of([path]);
+    let place = Place::new();
+    let path = place.path("set.mcap");
+    let settings = Settings {
+        path: path.clone(),
+        rotate_bytes: None,
+        rotate_after: None,
+        picture_interval: None,
+    };
+    let mut again = Recorder::create(&"camera/main".parse().unwrap(), settings).unwrap();
+    let (page, info) = &held.segments[0];
+    again.segment(page.clone(), info.clone());
+    let count = held.frames.len();
+    assert!(2 < count);
+    for (index, mut frame) in held.frames.into_iter().enumerate() {
+        frame.head.stamp.capture_unix_ns += if index < count / 2 { 0 } else { 3_600_000_000_000 };
+        again.frame(frame, 0).unwrap();
+    }
+    again.finish().unwrap();
+    let replay = place.foveate(&["replay", path.to_str().unwrap(), "--at-once"]).finish();
+    replay.assert_clean_exit(0);
+    assert!(replay.stdout.contains(&format!("{count} frames")), "{}", replay.stdout);
 }
 
 #[test]

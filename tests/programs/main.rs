@@ -35,6 +35,7 @@ mod dashboard;
 mod end_to_end;
 mod end_to_end_admin;
 mod end_to_end_depth;
+mod end_to_end_events;
 mod end_to_end_extract;
 mod end_to_end_gaze;
 mod end_to_end_hostile;

@@ -24,6 +24,8 @@ pub(crate) fn described(info: &SegmentInfo, frame: &TokenFrameBuf) -> Value {
         "capture_ns": head.stamp.capture_ns,
         "capture_unix_ns": head.stamp.capture_unix_ns,
         "capture_clock": head.stamp.capture_clock.code(),
+        "capture_error_ns": head.stamp.capture_error_ns,
+        "clock_steps": head.stamp.clock_steps,
         "arrival_ns": head.stamp.arrival_ns,
         "publish_ns": head.publish_ns,
         "fixations": head.fixations.iter().map(fixation).collect::<Vec<_>>(),

@@ -162,6 +162,8 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
             capture_ns: now - u64::try_from(age.as_nanos()).unwrap(),
             capture_unix_ns: foveate_core::clock::unix_ns(),
             capture_clock: CaptureClock::RunningTime,
+            capture_error_ns: 0,
+            clock_steps: 0,
             arrival_ns: now,
         },
         fixations: &[Fixation {

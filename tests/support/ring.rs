@@ -97,6 +97,8 @@ pub(crate) fn frame_with(
             capture_ns: bits.next(),
             capture_unix_ns: bits.next(),
             capture_clock: CaptureClock::from_code(u32::try_from(number % 3).unwrap()).unwrap(),
+            capture_error_ns: bits.next(),
+            clock_steps: bits.next(),
             arrival_ns: bits.next(),
         },
         publish_ns: 0,

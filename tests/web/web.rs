@@ -715,6 +715,8 @@ fn publish_planes<const COUNT: usize>(
             capture_ns: monotonic_ns(),
             capture_unix_ns: unix_ns(),
             capture_clock: CaptureClock::RunningTime,
+            capture_error_ns: 0,
+            clock_steps: 0,
             arrival_ns: monotonic_ns(),
         },
         fixations: &[Fixation {

@@ -11,7 +11,7 @@ use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::PyramidShape;
 
-mod change;
+pub(crate) mod change;
 mod contrast;
 
 /// Weight of contrast relative to change.
@@ -120,7 +120,7 @@ fn greatest_and_sum(map: &[f32]) -> (f32, f32) {
 }
 
 /// Smooths rows of `width` by 1/4, 1/2, 1/4 along both axes; edges are replicated.
-fn smooth(map: &mut [f32], scratch: &mut [f32], width: usize) {
+pub(crate) fn smooth(map: &mut [f32], scratch: &mut [f32], width: usize) {
     for (target, row) in scratch.chunks_exact_mut(width).zip(map.chunks_exact(width)) {
         for (target, near) in target.iter_mut().skip(1).zip(row.windows(3)) {
             *target = 0.25 * (near[0] + near[2]) + 0.5 * near[1];

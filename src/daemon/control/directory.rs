@@ -455,6 +455,7 @@ impl StreamEntry {
         };
         let mut listing = self.snapshot(input, Vec::new());
         listing.restarts.retain(|_, count| *count != 0);
+        listing.events.retain(|_, count| *count != 0);
         listing
     }
 
@@ -495,6 +496,8 @@ impl StreamEntry {
             }),
             counts: self.counters.snapshot(),
             restarts: self.counters.restarts.by_reason().collect(),
+            events: self.counters.events.by_kind().collect(),
+            holding: self.counters.events.holding().collect(),
             stuck: stuck.map(|(stage, since)| StuckListing { stage, seconds: since.as_secs() }),
             change: change_listing(&self.counters.change),
             views,

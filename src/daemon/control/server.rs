@@ -22,10 +22,12 @@ use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::snapshot::StatsSource;
 use super::steering::{Steered, SteeringRequest};
 use super::{ServeError, socket};
-use crate::channel::{GazeChange, SUBSCRIBERS_PENDING_MAX};
+use crate::channel::{GazeChange, SUBSCRIBERS_PENDING_MAX, TimedEvent};
 use foveate::ControlError;
+use foveate::client::Wants;
 use foveate::messages::{
-    DATAGRAM_BYTES_MAX, Event, GazeEvent, Granted, Looking, Refusal, RefusalReason, ViewName,
+    DATAGRAM_BYTES_MAX, Event, GazeEvent, Granted, Looking, Refusal, RefusalReason, SceneEvent,
+    ViewName,
 };
 use foveate_control::{Request, accepted, json_bytes, refused};
 use foveate_core::geometry::gaze_entry::GazeEntry;
@@ -342,8 +344,8 @@ impl ServerThread {
         };
         let (request, payload) = Request::from_datagram(datagram)?;
         match request {
-            Request::Subscribe { view, notify, gaze } => {
-                self.subscribe(connection, view, notify, gaze).map(Some)
+            Request::Subscribe { view, notify, gaze, events } => {
+                self.subscribe(connection, view, Wants { notify, gaze, events }).map(Some)
             }
             Request::List { after } => {
                 Ok(Some(accepted(&self.stats.listing_page(after.as_ref(), PAGE_BYTES))))
@@ -388,8 +390,7 @@ impl ServerThread {
         &self,
         connection: &mut Connection,
         name: ViewName,
-        notify: bool,
-        gaze: bool,
+        wants: Wants,
     ) -> Result<Vec<u8>, Refusal> {
         if let Some(present) = &connection.subscription {
             let error = format!(
@@ -399,17 +400,20 @@ impl ServerThread {
             return Err(Refusal::new(RefusalReason::AlreadySubscribed, error));
         }
         let (stream, view) = self.find(&name)?;
-        if notify && view.channel().subscriber_queue_is_full() {
+        if wants.notify && view.channel().subscriber_queue_is_full() {
             let error = format!(
                 "view `{name}` publishes no frames, and {SUBSCRIBERS_PENDING_MAX} subscribers are waiting already"
             );
             return Err(Refusal::new(RefusalReason::Busy, error));
         }
-        if gaze {
+        if wants.gaze {
             view.channel().set_recorded(true);
         }
+        if wants.events {
+            view.channel().set_told(true);
+        }
         view.channel().counters().subscribers.enter();
-        connection.subscription = Some(Subscription::new(stream, view, notify, gaze));
+        connection.subscription = Some(Subscription::new(stream, view, wants));
         Ok(accepted(&Granted { view: name }))
     }
 
@@ -468,11 +472,40 @@ impl ServerThread {
 
     /// Sends all subscribers the events since the last call.
     fn notify_all(&mut self) {
-        let gazes = self.take_gazes();
-        self.for_each(|server, connection| match server.send_gazes(connection, &gazes) {
-            Fate::Keep => server.notify(connection),
-            Fate::Close => Fate::Close,
+        let (gazes, events) = (self.take_gazes(), self.take_events());
+        self.for_each(|server, connection| {
+            let is_kept = server.send_gazes(connection, &gazes) == Fate::Keep
+                && server.send_events(connection, &events) == Fate::Keep;
+            if is_kept { server.notify(connection) } else { Fate::Close }
         });
+    }
+
+    /// The events of all views whose clients are told.
+    fn take_events(&self) -> Vec<(Arc<ViewEntry>, Vec<TimedEvent>)> {
+        let mut taken: Vec<(Arc<ViewEntry>, Vec<TimedEvent>)> = Vec::new();
+        for view in self.connections.iter().filter_map(Connection::told) {
+            if taken.iter().all(|(other, _)| !Arc::ptr_eq(other, view)) {
+                taken.push((Arc::clone(view), view.channel().take_events()));
+            }
+        }
+        taken
+    }
+
+    fn send_events(
+        &self,
+        connection: &Connection,
+        events: &[(Arc<ViewEntry>, Vec<TimedEvent>)],
+    ) -> Fate {
+        let Some(view) = connection.told() else { return Fate::Keep };
+        let lost = connection.events_lost();
+        let told = events.iter().filter(|(other, _)| Arc::ptr_eq(other, view));
+        let mut fates = told.flat_map(|(_, events)| events).map(|timed| {
+            let TimedEvent { event, capture_ns, capture_unix_ns } = *timed;
+            let (view, scene) = (view.name().clone(), event);
+            let event = SceneEvent { view, scene, capture_ns, capture_unix_ns, lost };
+            self.send(connection, &Event::Scene(event).to_datagram())
+        });
+        fates.find(|fate| *fate == Fate::Close).unwrap_or(Fate::Keep)
     }
 
     /// The gaze changes of all recorded views.
@@ -583,6 +616,12 @@ impl ServerThread {
         };
         if let Some(view) = connection.recorded().filter(|view| !is_recorded_by_others(view)) {
             view.channel().set_recorded(false);
+        }
+        let is_told_to_others = |view: &ViewEntry| {
+            others.iter().filter_map(Connection::told).any(|other| other.name() == view.name())
+        };
+        if let Some(view) = connection.told().filter(|view| !is_told_to_others(view)) {
+            view.channel().set_told(false);
         }
         if let Some(pending) = &connection.pending_answer {
             self.update_awaited(&pending.view);

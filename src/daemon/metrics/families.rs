@@ -58,6 +58,11 @@ const DAEMON: &[Metric<DaemonStats>] = metrics! {
         |daemon, samples| samples.add(&[], daemon.log_lines_dropped as f64);
     Gauge "foveate_sources_abandoned" [] "Sources whose threads hang in a call and were given up",
         |daemon, samples| samples.add(&[], daemon.sources_abandoned as f64);
+    Gauge "foveate_clock_error_seconds" []
+        "Bound of the error of CLOCK_REALTIME, as the kernel's clock discipline promises",
+        |daemon, samples| samples.add(&[], daemon.clock_error_ns.map(|ns| ns as f64 / 1e9));
+    Counter "foveate_clock_steps_total" [] "Times CLOCK_REALTIME was set",
+        |daemon, samples| samples.add(&[], daemon.clock_steps as f64);
     Gauge "foveate_gpu_memory_bytes" ["device"] "Memory of a GPU that the daemon has allocated",
         |daemon, samples| add_each(&daemon.gpu_memory_bytes, samples);
     Counter "foveate_control_refused_total" ["reason"] "Requests and connections that were refused",
@@ -79,6 +84,13 @@ const STREAM: &[Metric<StreamStats>] = metrics! {
         };
     Counter "foveate_restarts_total" ["reason"] "Pipelines started after one was lost",
         |stream, samples| add_each(&stream.restarts, samples);
+    Counter "foveate_events_total" ["kind"] "Events in the picture of the stream, each counted when it is first told",
+        |stream, samples| add_each(&stream.events, samples);
+    Gauge "foveate_event_holds" ["kind"] "1 while the picture is in that state, else 0",
+        |stream, samples| for kind in stream.events.keys().filter(|kind| kind.is_state()) {
+            let holds = stream.holding.contains(kind);
+            samples.add(&[&kind.to_string()], f64::from(u8::from(holds)));
+        };
     Gauge "foveate_stuck_seconds" [] "Time for which a stage of the stream has made no progress; 0 if all make progress",
         |stream, samples| samples.add(&[], stream.stuck.map_or(0.0, |stuck| stuck.seconds as f64));
     Gauge "foveate_sample_bound" []

@@ -3,11 +3,15 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use super::watch::timed;
 use super::{ServedView, StreamError, ViewPace, keeps_plans};
 use crate::channel::{FEEDBACK_PENDING_MAX, ViewChannel, ViewUpdate};
-use foveate_core::frame::{FrameTime, FrameTimes};
+use foveate_core::events::{Event, EventKind, Phase};
+use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::region::Region;
 use foveate_core::rate::RateLimit;
 use foveate_core::view::ViewSpec;
 use foveate_engine::{SampledFrame, Sink, View};
@@ -152,6 +156,36 @@ impl Publisher {
         std::mem::replace(&mut self.writer, writer)
     }
 
+    /// The channel to its clients.
+    pub(super) fn channel(&mut self) -> &mut ViewChannel {
+        &mut self.context.channel
+    }
+
+    /// Tells that the view looks where clients asked it to look, from the frame of `stamp` on.
+    fn tell_reached(&mut self, gaze: &Gaze, stamp: &FrameStamp) {
+        let ViewContext { channel, counters, .. } = &mut self.context;
+        if !counters.events.is_watched() {
+            return;
+        }
+        for fixation in &gaze.fixations {
+            let Fixation { id, x, y, since_frame, reason, .. } = *fixation;
+            let is_asked = matches!(reason, FixationReason::Look | FixationReason::Attend);
+            if !is_asked || since_frame != stamp.frame_seq {
+                continue;
+            }
+            let event = Event {
+                kind: EventKind::Reached,
+                phase: Phase::Once,
+                frame: stamp.frame_seq,
+                since_frame,
+                region: Some(Region { x0: x, y0: y, x1: x, y1: y }),
+                value: id as f64,
+            };
+            counters.events.add(&event);
+            channel.send_event(timed(event, stamp));
+        }
+    }
+
     /// Epoch of its segment.
     pub(super) fn epoch(&self) -> u64 {
         self.writer.epoch()
@@ -225,6 +259,7 @@ impl Sink for Publisher {
     }
 
     fn publish(&mut self, frame: &SampledFrame<'_>) {
+        self.tell_reached(frame.gaze, &frame.stamp);
         let Self {
             context: ViewContext { channel, counters, .. },
             writer,

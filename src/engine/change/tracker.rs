@@ -20,6 +20,10 @@ pub struct ChangeTracker {
     ingested: TileSet,
     /// For each tile, row by row, the `frame_seq` of the last frame that changed one of its resident samples.
     changed_frame: Vec<u64>,
+    /// For each tile, row by row, the largest difference that the next frame has where it equals the newest.
+    settled: Vec<u8>,
+    /// Tiles with a sample that differs from the frame before.
+    differing: usize,
     started: bool,
 }
 
@@ -34,6 +38,8 @@ impl ChangeTracker {
             kind,
             ingested,
             changed_frame: vec![0; tile_count],
+            settled: vec![0; tile_count],
+            differing: 0,
             started: false,
         }
     }
@@ -58,14 +64,26 @@ impl ChangeTracker {
     pub fn note(&mut self, frame_seq: u64, rule: &IngestRule, largest: &[u8]) {
         assert_eq!(largest.len(), self.changed_frame.len(), "a difference for each tile");
         self.ingested.clear();
-        for (index, &largest) in largest.iter().enumerate() {
+        self.differing = 0;
+        for (index, (&largest, settled)) in largest.iter().zip(&mut self.settled).enumerate() {
+            self.differing += usize::from(rule.is_first || largest != *settled);
+            *settled = largest;
             if rule.ingests(index, largest) {
+                // The copy is of this frame now.
+                *settled = 0;
                 self.ingested.insert_index(index);
                 if rule.changes(index, largest) {
                     self.changed_frame[index] = frame_seq;
                 }
             }
         }
+    }
+
+    /// Tiles of the newest frame that are known to differ from the frame before: the largest difference from the resident copy is
+    /// another one. With a threshold of 0 it is exactly the tiles that differ; with a higher one two frames that differ may
+    /// have the same largest difference, but hardly in all tiles, and equal frames always have.
+    pub fn differing(&self) -> usize {
+        self.differing
     }
 
     /// The tiles that were ingested for the newest frame.

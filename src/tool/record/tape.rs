@@ -11,7 +11,7 @@ use crate::ToolError;
 use crate::recording::messages::EventKind;
 use crate::recording::{Recorder, RecordingError, Settings};
 use foveate::client::Next;
-use foveate::messages::ViewName;
+use foveate::messages::{SceneEvent, ViewName};
 use foveate_ring::{HeaderPage, Reader, SegmentInfo, State, TokenFrameBuf};
 
 /// Most frames in the queue.
@@ -28,6 +28,7 @@ enum Work {
     Segment(Box<HeaderPage>, Box<SegmentInfo>),
     Frame(Box<TokenFrameBuf>, u64),
     Event(EventKind, String),
+    Scene(Box<SceneEvent>),
 }
 
 /// A recording that is being made.
@@ -67,6 +68,11 @@ impl Tape {
             Next::TimedOut => true,
         };
         is_going_on && self.state(reader)
+    }
+
+    /// Takes what happened in the picture, once there is a segment. False if nothing more can be written.
+    pub(super) fn scene(&self, told: SceneEvent) -> bool {
+        self.send(Work::Scene(Box::new(told)))
     }
 
     /// Ends the recording, after following the view has ended as `followed` says, and prints its files.
@@ -151,6 +157,7 @@ fn write(mut recorder: Recorder, queue: &Receiver<Work>) -> Written {
             Ok(true)
         }
         Ok(Work::Frame(frame, missed)) => recorder.frame(*frame, missed).map(|()| true),
+        Ok(Work::Scene(told)) => recorder.scene(&told).map(|()| true),
         Ok(Work::Event(kind, reason)) => recorder.event(kind, &reason).map(|()| true),
         Err(RecvTimeoutError::Timeout) => recorder.tick().map(|()| true),
         Err(RecvTimeoutError::Disconnected) => recorder.finish().map(|()| false),

@@ -4,7 +4,10 @@ use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
+use foveate::messages::SceneEvent as Scene;
+use foveate_core::events as event;
 use foveate_core::geometry::fixation::Fixation as RingFixation;
+use foveate_core::geometry::region::Region;
 
 /// `version` of [`TokenFrame`] and [`Segment`]. Incremented when an old reader would misread a new recording.
 pub const VERSION: u32 = 1;
@@ -100,6 +103,32 @@ pub struct Event {
     pub missed: u64,
 }
 
+/// What happened in the picture.
+#[derive(Clone, PartialEq, Message)]
+pub struct SceneEvent {
+    /// Such as `covered`.
+    #[prost(string, tag = "1")]
+    pub kind: String,
+    /// `once`, `began` or `ended`.
+    #[prost(string, tag = "2")]
+    pub phase: String,
+    /// The frame at which it is told.
+    #[prost(uint64, tag = "3")]
+    pub frame_seq: u64,
+    /// The frame from which on it holds; of an end, the frame with which it began.
+    #[prost(uint64, tag = "4")]
+    pub since_frame: u64,
+    /// How strong it is.
+    #[prost(double, tag = "5")]
+    pub value: f64,
+    /// Left, top, right and bottom in source pixels; empty for the whole picture.
+    #[prost(double, repeated, tag = "6")]
+    pub r#box: Vec<f64>,
+    /// Events that were lost before it.
+    #[prost(uint64, tag = "7")]
+    pub lost: u64,
+}
+
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
@@ -126,6 +155,22 @@ foveate_core::names!(EventKind {
     Stopped = "stopped",
 });
 
+impl From<&Scene> for SceneEvent {
+    fn from(told: &Scene) -> Self {
+        let event::Event { kind, phase, frame, since_frame, region, value } = told.scene;
+        let region = region.map(|Region { x0, y0, x1, y1 }| vec![x0, y0, x1, y1]);
+        Self {
+            kind: kind.to_string(),
+            phase: phase.to_string(),
+            frame_seq: frame,
+            since_frame,
+            value,
+            r#box: region.unwrap_or_default(),
+            lost: told.lost,
+        }
+    }
+}
+
 impl From<&RingFixation> for Fixation {
     fn from(fixation: &RingFixation) -> Self {
         let RingFixation { id, x, y, since_frame, reason, weight } = *fixation;
@@ -145,7 +190,7 @@ enum FieldType {
 
 use FieldType::{Many, ManyOf, One};
 
-const MESSAGES: [(&str, Fields); 5] = [
+const MESSAGES: [(&str, Fields); 6] = [
     (
         "TokenFrame",
         &[
@@ -184,6 +229,18 @@ const MESSAGES: [(&str, Fields); 5] = [
             ("reason", 2, One(Type::String)),
             ("epoch", 3, One(Type::Fixed64)),
             ("missed", 4, One(Type::Uint64)),
+        ],
+    ),
+    (
+        "SceneEvent",
+        &[
+            ("kind", 1, One(Type::String)),
+            ("phase", 2, One(Type::String)),
+            ("frame_seq", 3, One(Type::Uint64)),
+            ("since_frame", 4, One(Type::Uint64)),
+            ("value", 5, One(Type::Double)),
+            ("box", 6, Many(Type::Double)),
+            ("lost", 7, One(Type::Uint64)),
         ],
     ),
 ];

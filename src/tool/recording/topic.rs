@@ -17,6 +17,8 @@ pub(super) enum Topic {
     Gaze,
     /// Events.
     Events,
+    /// What happened in the picture.
+    Scene,
     /// The picture rebuilt from the tokens.
     Image,
     /// The same with the boxes of the tokens and the fixations drawn into it.
@@ -32,6 +34,7 @@ foveate_core::names!(Topic {
     Tokens = "tokens",
     Gaze = "gaze",
     Events = "events",
+    Scene = "scene",
     Image = "image",
     Boxes = "boxes",
     Annotations = "annotations",
@@ -46,6 +49,7 @@ impl Topic {
             Self::Tokens => return own("foveate.TokenFrame"),
             Self::Gaze => return own("foveate.Gaze"),
             Self::Events => return own("foveate.Event"),
+            Self::Scene => return own("foveate.SceneEvent"),
             Self::Image | Self::Boxes => CompressedImage::get_schema(),
             Self::Annotations => ImageAnnotations::get_schema(),
             Self::Calibration => CameraCalibration::get_schema(),

@@ -23,7 +23,7 @@ const CUT: f32 = 30.0;
 
 /// Background model.
 #[derive(Clone, Debug)]
-pub(super) struct Background {
+pub(crate) struct Background {
     /// Of each sample.
     level: Vec<f32>,
     /// Usual distance of each sample from its level.
@@ -32,13 +32,13 @@ pub(super) struct Background {
 }
 
 impl Background {
-    pub(super) fn new(grid: Extent) -> Self {
+    pub(crate) fn new(grid: Extent) -> Self {
         let zeros = vec![0.0; 3 * grid.area()];
         Self { level: zeros.clone(), unrest: zeros, is_empty: true }
     }
 
-    /// Writes the change of each texel, 0..=1; starts over at a scene cut.
-    pub(super) fn change_into(&mut self, samples: &[u8], change: &mut [f32]) {
+    /// Writes the change of each texel, 0..=1; starts over at a scene cut. Returns whether it did.
+    pub(crate) fn change_into(&mut self, samples: &[u8], change: &mut [f32]) -> bool {
         if self.is_empty {
             self.begin(samples);
         }
@@ -54,14 +54,21 @@ impl Background {
             }
             *change = excess / (excess + HALF_CHANGE);
         }
-        if CUT * samples.len() as f32 <= difference {
+        let is_cut = CUT * samples.len() as f32 <= difference;
+        if is_cut {
             self.begin(samples);
             change.fill(0.0);
         }
+        is_cut
+    }
+
+    /// Starts over with the next picture.
+    pub(crate) fn forget(&mut self) {
+        self.is_empty = true;
     }
 
     /// Adapts to a picture, `elapsed_s` seconds after the one before.
-    pub(super) fn absorb(&mut self, samples: &[u8], elapsed_s: f32) {
+    pub(crate) fn absorb(&mut self, samples: &[u8], elapsed_s: f32) {
         if self.is_empty {
             self.begin(samples);
         }

@@ -9,6 +9,7 @@ use super::{Fate, Limits};
 use crate::control::directory::{StreamEntry, ViewEntry};
 use crate::control::lease::Client;
 use crate::control::socket;
+use foveate::client::Wants;
 use foveate::messages::{Epoch, Looking};
 use foveate_control::accepted;
 
@@ -38,8 +39,11 @@ pub(super) struct Subscription {
     /// Requested and not yet started: the first notice must not overtake the answer.
     wants_notices: bool,
     wants_gazes: bool,
+    wants_events: bool,
     /// Gaze changes of the view that were lost before.
     lost_before: u64,
+    /// Events of the view that were lost before.
+    events_lost_before: u64,
 }
 
 /// An answer to feedback that waits for the gaze to account for it.
@@ -76,6 +80,21 @@ impl Connection {
         subscription.wants_gazes.then_some(&subscription.view)
     }
 
+    /// The view whose events it is told.
+    pub(super) fn told(&self) -> Option<&Arc<ViewEntry>> {
+        let subscription = self.subscription.as_ref()?;
+        subscription.wants_events.then_some(&subscription.view)
+    }
+
+    /// Events that it missed.
+    pub(super) fn events_lost(&self) -> u64 {
+        let lost = |subscription: &Subscription| {
+            subscription.view.channel().counters().events_lost.get()
+                - subscription.events_lost_before
+        };
+        self.subscription.as_ref().map_or(0, lost)
+    }
+
     /// Gaze changes that it missed.
     pub(super) fn gazes_lost(&self) -> u64 {
         let lost = |subscription: &Subscription| {
@@ -110,13 +129,10 @@ impl Connection {
 
 impl Subscription {
     /// The subscription of a client that has been sent nothing yet.
-    pub(super) fn new(
-        stream: Arc<StreamEntry>,
-        view: Arc<ViewEntry>,
-        wants_notices: bool,
-        wants_gazes: bool,
-    ) -> Self {
+    pub(super) fn new(stream: Arc<StreamEntry>, view: Arc<ViewEntry>, wants: Wants) -> Self {
         let lost_before = view.channel().gazes_lost();
+        let events_lost_before = view.channel().counters().events_lost.get();
+        let Wants { notify: wants_notices, gaze: wants_gazes, events: wants_events } = wants;
         Self {
             stream,
             view,
@@ -124,7 +140,9 @@ impl Subscription {
             sent_end: false,
             wants_notices,
             wants_gazes,
+            wants_events,
             lost_before,
+            events_lost_before,
         }
     }
 

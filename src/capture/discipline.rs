@@ -1,0 +1,148 @@
+//! How exact CLOCK_REALTIME is, as the kernel's clock discipline promises, and how often it was set.
+//!
+//! chrony, ntpd, systemd-timesyncd and phc2sys (for PTP) tell the kernel how far off the clock may be: `maxerror` of `adjtimex(2)`,
+//! which the kernel lets grow by 500 ppm until the next word. Slewing changes CLOCK_REALTIME and CLOCK_MONOTONIC alike, so their
+//! difference stays; it changes when CLOCK_REALTIME is set, by a leap second, and by a sleep of the machine.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::times::ClockSample;
+use foveate_core::clock;
+
+/// How often the clock is looked at.
+pub const INTERVAL_NS: u64 = 1_000_000_000;
+
+/// A change of the difference of both clocks by less is not told from the time between reading one and the other.
+pub const STEP_MIN_NS: u64 = 2_000_000;
+
+/// Readings that were interrupted for longer are tried again.
+const READING_MAX_NS: u64 = 50_000;
+const READINGS_MAX: u32 = 5;
+
+/// Both clocks, and what is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The clocks.
+    pub clocks: ClockSample,
+    /// How long reading both took, in nanoseconds.
+    pub took_ns: u64,
+    /// Bound of the error of CLOCK_REALTIME in nanoseconds; `None` if nobody keeps it, or the system does not say.
+    pub error_ns: Option<u64>,
+}
+
+impl Reading {
+    /// Reads the clocks of this machine.
+    pub fn now() -> Self {
+        let mut best = None::<(ClockSample, u64)>;
+        for _ in 0..READINGS_MAX {
+            let clocks = ClockSample::now();
+            let took_ns = clock::monotonic_ns() - clocks.monotonic_ns;
+            if best.is_none_or(|(_, least_ns)| took_ns < least_ns) {
+                best = Some((clocks, took_ns));
+            }
+            if took_ns <= READING_MAX_NS {
+                break;
+            }
+        }
+        let (clocks, took_ns) = best.expect("read at least once");
+        Self { clocks, took_ns, error_ns: kernel_error_ns() }
+    }
+}
+
+/// Watches CLOCK_REALTIME. Any thread may ask, and none waits.
+#[derive(Debug, Default)]
+pub struct WallClock {
+    /// When to look again, on CLOCK_MONOTONIC.
+    next_ns: AtomicU64,
+    /// 0 if it is unknown.
+    error_ns: AtomicU64,
+    steps: AtomicU64,
+    /// The newest reading; never contended, because who finds it locked goes on without.
+    newest: Mutex<Option<Reading>>,
+}
+
+/// What is known of CLOCK_REALTIME.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockQuality {
+    /// Bound of its error in nanoseconds; 0 if it is unknown.
+    pub error_ns: u64,
+    /// How often it was set since the process started.
+    pub steps: u64,
+}
+
+impl WallClock {
+    /// The clock of this process.
+    pub fn of_process() -> &'static Self {
+        static CLOCK: WallClock = WallClock {
+            next_ns: AtomicU64::new(0),
+            error_ns: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
+            newest: Mutex::new(None),
+        };
+        &CLOCK
+    }
+
+    /// What is known at `monotonic_ns`; reads the clock again once in [`INTERVAL_NS`].
+    pub fn quality(&self, monotonic_ns: u64, read: impl FnOnce() -> Reading) -> ClockQuality {
+        let next_ns = self.next_ns.load(Ordering::Relaxed);
+        let is_due = next_ns <= monotonic_ns;
+        let after_ns = monotonic_ns.saturating_add(INTERVAL_NS);
+        // Of several threads one reads it.
+        if is_due
+            && self
+                .next_ns
+                .compare_exchange(next_ns, after_ns, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            self.note(read());
+        }
+        self.known()
+    }
+
+    /// What was known when the clock was last read.
+    pub fn known(&self) -> ClockQuality {
+        ClockQuality {
+            error_ns: self.error_ns.load(Ordering::Relaxed),
+            steps: self.steps.load(Ordering::Relaxed),
+        }
+    }
+
+    fn note(&self, reading: Reading) {
+        let Some(mut newest) = self.newest.try_lock() else { return };
+        self.error_ns.store(reading.error_ns.unwrap_or(0), Ordering::Relaxed);
+        let Some(before) = newest.replace(reading) else { return };
+        let step_ns = difference_ns(reading.clocks) - difference_ns(before.clocks);
+        let doubt_ns = STEP_MIN_NS + reading.took_ns + before.took_ns;
+        if doubt_ns < u64::try_from(step_ns.unsigned_abs()).unwrap_or(u64::MAX) {
+            self.steps.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                by_s = step_ns as f64 / 1e9,
+                "CLOCK_REALTIME was set: times since 1970 jump, and nothing else does"
+            );
+        }
+    }
+}
+
+fn difference_ns(clocks: ClockSample) -> i128 {
+    i128::from(clocks.unix_ns) - i128::from(clocks.monotonic_ns)
+}
+
+/// Bound of the error of CLOCK_REALTIME by the kernel's word, in nanoseconds; `None` if it is not synchronised, or asking is
+/// forbidden, as it is in some containers.
+#[expect(unsafe_code, reason = "neither rustix nor nix has adjtimex")]
+fn kernel_error_ns() -> Option<u64> {
+    let mut asked = MaybeUninit::<libc::timex>::zeroed();
+    // SAFETY: the pointer is valid for writes, and with `modes` 0 the kernel changes nothing but what it points to.
+    let state = unsafe { libc::adjtimex(asked.as_mut_ptr()) };
+    // SAFETY: all fields are integers, for which zeros are valid, and the kernel only writes integers.
+    let told = unsafe { asked.assume_init() };
+    if state < 0 || state == libc::TIME_ERROR || told.status & libc::STA_UNSYNC != 0 {
+        return None;
+    }
+    // A bound of nothing is none: phc2sys says so right after it has set the clock.
+    let microseconds = u64::try_from(told.maxerror).ok()?.max(1);
+    Some(microseconds * 1000)
+}

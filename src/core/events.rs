@@ -1,0 +1,290 @@
+//! What a stream's pictures say about the camera and the scene: a cut, a camera that moves, is covered, over-exposed or frozen,
+//! light that flickers, and something new. Each is told once, with hysteresis; `docs/events.md` has the formulas and their sources.
+//!
+//! ```text
+//!  coarse level -> Picture -> cut, shift, covered, over-exposed, flicker ->+
+//!       |            tiles that differ from the frame before -> frozen  ->+-> Event, Event, ...
+//!       +-> Background -> arrivals (something new)                      ->+
+//! ```
+//!
+//! Everything is a function of frames and their times: no clock and no randomness. Decisions are made in integers, or in floats
+//! in a fixed order, so every machine tells the same. Nothing is allocated after construction.
+
+use arrayvec::ArrayVec;
+
+use self::arrivals::{Arrivals, THINGS_MAX};
+use self::cut::Cut;
+use self::flicker::Flicker;
+use self::frozen::Frozen;
+use self::picture::Picture;
+use self::shift::Shift;
+use self::state::{State, Thresholds};
+use crate::frame::FrameTime;
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::extent::Extent;
+use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::region::Region;
+use crate::{names, object};
+
+mod arrivals;
+mod cut;
+mod flicker;
+mod frozen;
+mod picture;
+mod shift;
+mod state;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// The picture was replaced by another one.
+    Cut,
+    /// The camera moves against the scene.
+    CameraMoved,
+    /// The picture is black, or has lost its structure.
+    Covered,
+    /// Much of the picture is clipped at white.
+    OverExposed,
+    /// A live source repeats its newest frame.
+    Frozen,
+    /// The brightness of the picture changes periodically.
+    Flicker,
+    /// Something new is in the picture.
+    Appeared,
+    /// A view looks where a client asked it to look.
+    Reached,
+    /// A kind that this version does not know.
+    Other,
+}
+
+names!(EventKind {
+    Cut = "cut",
+    CameraMoved = "camera-moved",
+    Covered = "covered",
+    OverExposed = "over-exposed",
+    Frozen = "frozen",
+    Flicker = "flicker",
+    Appeared = "appeared",
+    Reached = "reached",
+    Other = "other",
+} else Other);
+
+impl EventKind {
+    /// All that are told.
+    pub const ALL: [Self; 8] = [
+        Self::Cut,
+        Self::CameraMoved,
+        Self::Covered,
+        Self::OverExposed,
+        Self::Frozen,
+        Self::Flicker,
+        Self::Appeared,
+        Self::Reached,
+    ];
+
+    /// Whether it lasts, so that its end is told too.
+    pub const fn is_state(self) -> bool {
+        matches!(
+            self,
+            Self::CameraMoved | Self::Covered | Self::OverExposed | Self::Frozen | Self::Flicker
+        )
+    }
+}
+
+/// Which part of an event is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It has no duration.
+    Once,
+    /// It began.
+    Began,
+    /// It ended.
+    Ended,
+}
+
+names!(Phase { Once = "once", Began = "began", Ended = "ended" });
+
+/// An event of a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// Whether it began or ended.
+    pub phase: Phase,
+    /// `frame_seq` of the frame at which it is told, once it has lasted for long enough.
+    pub frame: u64,
+    /// `frame_seq` of the frame from which on it holds; of an end, the frame with which it began.
+    pub since_frame: u64,
+    /// Place in source pixels; `None` for the whole picture.
+    pub region: Option<Region>,
+    /// How strong it is; `docs/events.md` gives the unit of each kind.
+    pub value: f64,
+}
+
+object!(Event {
+    "kind": kind, "phase": phase, "frame": frame, "since_frame": since_frame, "value": value;
+    "box": region,
+});
+
+/// Most events of one frame: two of each state, a cut, and things.
+pub const EVENTS_MAX: usize = THINGS_MAX + 11;
+
+/// The events of one frame.
+pub type Events = ArrayVec<Event, EVENTS_MAX>;
+
+/// What is known of a frame beside its coarse level.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameFacts {
+    /// Number and time.
+    pub at: FrameTime,
+    /// Whether the source is live, so that equal frames are no still picture.
+    pub is_live: bool,
+    /// Tiles with a sample that differs from the frame before.
+    pub tiles_differing: usize,
+    /// Tiles of the frame.
+    pub tile_count: usize,
+}
+
+/// A point in the time of the frames, which never goes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Moment {
+    frame: u64,
+    ns: u64,
+}
+
+impl Moment {
+    fn seconds_since(self, earlier: Self) -> f64 {
+        (self.ns - earlier.ns) as f64 / 1e9
+    }
+}
+
+/// Black or without structure, for a second.
+const COVERED: Thresholds = Thresholds { begin_ms: 1000, end_ms: 1000 };
+
+/// Clipped, for a second.
+const OVER_EXPOSED: Thresholds = Thresholds { begin_ms: 1000, end_ms: 1000 };
+
+/// Shares of the picture that are clipped at white: at least the first begins it, at most the second ends it.
+const CLIPPED: (f64, f64) = (0.5, 0.3);
+
+/// Shares of the picture that are black: as for [`CLIPPED`].
+const DARK: (f64, f64) = (0.98, 0.9);
+
+/// Shares of the picture with structure: less than the first begins it, more than the second ends it.
+const STRUCTURED: (f64, f64) = (0.02, 0.05);
+
+/// The detectors of one stream. All memory is allocated at construction.
+#[derive(Clone, Debug)]
+pub struct Detectors {
+    extent: Extent,
+    /// Side of a texel of the coarse level in source pixels.
+    texel_px: f64,
+    now: Moment,
+    /// Time of the newest frame as the stream gives it; `None` before the first.
+    given_ns: Option<u64>,
+    picture: Picture,
+    cut: Cut,
+    shift: Shift,
+    covered: State,
+    over_exposed: State,
+    frozen: Frozen,
+    flicker: Flicker,
+    arrivals: Arrivals,
+    /// Whether the picture has had structure: only then can it lose it.
+    had_structure: bool,
+}
+
+impl Detectors {
+    /// Detectors for a source of `extent`, before its first frame.
+    pub fn new(extent: Extent) -> Self {
+        let shape = PyramidShape::new(extent);
+        let level = CoarseLevel::level_of(shape);
+        let grid = shape.level_extent(level);
+        Self {
+            extent,
+            texel_px: f64::from(1_u32 << level),
+            now: Moment::default(),
+            given_ns: None,
+            picture: Picture::new(grid),
+            cut: Cut::new(grid),
+            shift: Shift::new(grid),
+            covered: State::new(EventKind::Covered, COVERED),
+            over_exposed: State::new(EventKind::OverExposed, OVER_EXPOSED),
+            frozen: Frozen::new(),
+            flicker: Flicker::new(),
+            arrivals: Arrivals::new(grid, extent, level),
+            had_structure: false,
+        }
+    }
+
+    /// Takes the next frame, and returns what there is to tell.
+    pub fn take(&mut self, coarse: &CoarseLevel, facts: &FrameFacts) -> Events {
+        let mut events = Events::new();
+        let elapsed_s = self.advance(facts.at);
+        let now = self.now;
+        self.picture.take(coarse);
+        let picture = &self.picture;
+
+        self.had_structure |= STRUCTURED.1 < picture.structured && picture.dark < DARK.1;
+        let is_covered =
+            DARK.0 <= picture.dark || (self.had_structure && picture.structured < STRUCTURED.0);
+        let is_free = STRUCTURED.1 < picture.structured && picture.dark < DARK.1;
+        let covered = if is_covered { Some(true) } else { is_free.then_some(false) };
+        events.extend(self.covered.step(now, covered, picture.mean));
+
+        let clipped = picture.clipped;
+        let signal = if CLIPPED.0 <= clipped { Some(true) } else { None };
+        let signal = if clipped <= CLIPPED.1 { Some(false) } else { signal };
+        events.extend(self.over_exposed.step(now, signal, clipped));
+
+        events.extend(self.frozen.take(now, facts));
+        events.extend(self.flicker.take(now, picture));
+        events.extend(self.shift.take(now, picture, self.texel_px));
+        let is_clear = is_free && clipped <= CLIPPED.1 && !self.shift.has_shifted();
+        let cut = self.cut.take(now, picture, is_clear);
+        let is_new_scene = cut.is_some() || self.shift.is_moving() || is_covered;
+        events.extend(cut);
+        self.arrivals.take(now, elapsed_s, coarse, is_new_scene, &mut events);
+        self.picture.keep();
+        events
+    }
+
+    /// Whether a state holds now.
+    pub fn holds(&self, kind: EventKind) -> bool {
+        self.states().iter().any(|state| state.kind() == kind && state.is_on())
+    }
+
+    /// The beginnings of the states that hold now, told at the newest frame, for those who come later.
+    pub fn present(&self) -> impl Iterator<Item = Event> {
+        let now = self.now;
+        self.states().into_iter().filter_map(move |state| state.present(now))
+    }
+
+    /// Ends what holds, because what follows is another picture; continues with a source of `extent`.
+    pub fn restart(&mut self, extent: Extent) -> Events {
+        let now = self.now;
+        let ended = self.states().into_iter().filter_map(|state| state.ended(now)).collect();
+        let given_ns = self.given_ns;
+        *self = Self { now, given_ns, ..Self::new(extent) };
+        ended
+    }
+
+    /// The size of the pictures.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    fn states(&self) -> [&State; 5] {
+        let Self { covered, over_exposed, frozen, flicker, shift, .. } = self;
+        [shift.state(), covered, over_exposed, frozen.state(), flicker.state()]
+    }
+
+    /// Moves on to the frame of `at`. Returns the time since the frame before in seconds: 0 where time goes back, as at the end
+    /// of a round of a clip.
+    fn advance(&mut self, at: FrameTime) -> f64 {
+        let before_ns = self.given_ns.replace(at.time_ns).unwrap_or(at.time_ns);
+        let elapsed_ns = at.time_ns.saturating_sub(before_ns);
+        self.now = Moment { frame: at.frame_seq, ns: self.now.ns.saturating_add(elapsed_ns) };
+        elapsed_ns as f64 / 1e9
+    }
+}

@@ -1,0 +1,79 @@
+//! Looks for events in the frames of a stream, and tells the clients of its views.
+
+use std::sync::Arc;
+
+use super::publisher::Publisher;
+use crate::channel::TimedEvent;
+use foveate_core::events::{Detectors, Event, Events, FrameFacts};
+use foveate_core::frame::{FrameStamp, FrameTime};
+use foveate_engine::{Engine, View};
+use foveate_stats::StreamCounters;
+
+/// The detectors of a stream.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// `None` before the first frame.
+    detectors: Option<Detectors>,
+    /// Whether the source is live.
+    pub(super) is_live: bool,
+    /// At the newest frame.
+    pub(super) told: Events,
+    counters: Arc<StreamCounters>,
+}
+
+impl Watch {
+    pub(super) fn new(counters: &Arc<StreamCounters>) -> Self {
+        counters.events.watch();
+        let (is_live, told, counters) = (false, Events::new(), Arc::clone(counters));
+        Self { detectors: None, is_live, told, counters }
+    }
+
+    /// Looks at the newest frame of `engine`, that of `stamp`. Without its coarse level, which a device that is being lost may not
+    /// give, the frame is left out.
+    pub(super) fn look(
+        &mut self,
+        engine: &Engine,
+        stamp: &FrameStamp,
+        views: &mut [View<Publisher>],
+    ) {
+        let extent = engine.kind().extent;
+        self.told.clear();
+        if let Some(detectors) = &mut self.detectors
+            && detectors.extent() != extent
+        {
+            self.told = detectors.restart(extent);
+        }
+        let detectors = self.detectors.get_or_insert_with(|| Detectors::new(extent));
+        if let Some(coarse) = engine.coarse() {
+            let tracker = engine.tracker();
+            let facts = FrameFacts {
+                at: FrameTime::of(stamp),
+                is_live: self.is_live,
+                tiles_differing: tracker.differing(),
+                tile_count: tracker.ingested().grid().area(),
+            };
+            self.told.extend(detectors.take(coarse, &facts));
+        }
+        for event in &self.told {
+            self.counters.events.add(event);
+            let Event { kind, phase, frame, since_frame, value, .. } = *event;
+            tracing::debug!(%kind, %phase, frame, since_frame, value, "an event");
+        }
+        for view in views {
+            let channel = view.sink.channel();
+            let present = channel.begins_telling().then(|| detectors.present());
+            // What begins now is among both.
+            let is_new = |event: &Event| !self.told.contains(event);
+            let present = present.into_iter().flatten().filter(is_new);
+            for event in present.chain(self.told.iter().copied()) {
+                channel.send_event(timed(event, stamp));
+            }
+        }
+    }
+}
+
+/// An event of the frame of `stamp`.
+pub(super) fn timed(event: Event, stamp: &FrameStamp) -> TimedEvent {
+    let FrameStamp { capture_ns, capture_unix_ns, .. } = *stamp;
+    TimedEvent { event, capture_ns, capture_unix_ns }
+}

@@ -1,0 +1,168 @@
+//! Whatever pictures come, and at whatever times: events are the same each time, begin before they end, and lie in the picture.
+
+use std::collections::BTreeMap;
+
+use foveate_core::events::{Detectors, Event, EventKind, FrameFacts, Phase};
+use foveate_core::frame::FrameTime;
+use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::Region;
+use proptest::prelude::*;
+
+/// One scene of a random film.
+#[derive(Clone, Copy, Debug)]
+struct Scene {
+    frames: u32,
+    /// How far apart, in ms; the first of a scene may go back in time.
+    step_ms: i64,
+    picture: Shown,
+    tiles_differing: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shown {
+    Flat(u8),
+    Texture(u64),
+    /// Another one in each frame.
+    Restless,
+    /// Bright and dark in turns of so many frames.
+    Pulse(u32),
+    /// A texture that moves by so many texels a frame.
+    Moving(u64, u32),
+}
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let picture = prop_oneof![
+        any::<u8>().prop_map(Shown::Flat),
+        any::<u64>().prop_map(Shown::Texture),
+        Just(Shown::Restless),
+        (1..5_u32).prop_map(Shown::Pulse),
+        (any::<u64>(), 0..12_u32).prop_map(|(seed, by)| Shown::Moving(seed, by)),
+    ];
+    let step_ms = prop_oneof![Just(-5000), Just(0), 1..200_i64, Just(60_000)];
+    (1..90_u32, step_ms, picture, prop_oneof![Just(0), Just(1), Just(300)]).prop_map(
+        |(frames, step_ms, picture, tiles_differing)| Scene {
+            frames,
+            step_ms,
+            picture,
+            tiles_differing,
+        },
+    )
+}
+
+fn extent() -> impl Strategy<Value = Extent> {
+    prop_oneof![
+        Just(Extent::new(1, 1)),
+        Just(Extent::new(1, 200)),
+        Just(Extent::new(16_384, 3)),
+        (1..400_u32, 1..400_u32).prop_map(|(width, height)| Extent::new(width, height)),
+        Just(Extent::new(768, 576)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn events_are_a_function_of_frames(extent in extent(), scenes in prop::collection::vec(scene(), 1..5)) {
+        let film = played(extent, &scenes);
+        prop_assert_eq!(&film, &played(extent, &scenes));
+        let mut holding = BTreeMap::<EventKind, u64>::new();
+        for event in &film {
+            let Event { kind, phase, frame, since_frame, region, value } = *event;
+            prop_assert!(since_frame <= frame && value.is_finite(), "{:?}", event);
+            match phase {
+                Phase::Once => prop_assert!(!kind.is_state(), "{:?}", event),
+                Phase::Began => prop_assert_eq!(holding.insert(kind, since_frame), None, "{:?}", event),
+                Phase::Ended => prop_assert_eq!(holding.remove(&kind), Some(since_frame), "{:?}", event),
+            }
+            let inside = |Region { x0, y0, x1, y1 }: Region| {
+                0.0 <= x0 && x0 < x1 && x1 <= extent.width.into()
+                    && 0.0 <= y0 && y0 < y1 && y1 <= extent.height.into()
+            };
+            prop_assert!(region.is_none_or(inside), "{:?}", event);
+        }
+        // The film ends with another size of the picture, which ends all states.
+        prop_assert!(holding.is_empty(), "{:?}", holding);
+    }
+}
+
+/// What holds is told again to those who come later, as what it is, and no more after its end.
+#[test]
+fn who_comes_later_is_told_what_holds() {
+    let extent = Extent::new(640, 480);
+    let mut detectors = Detectors::new(extent);
+    let mut told = Vec::new();
+    for index in 0..80 {
+        let shown = if index < 40 { Shown::Flat(0) } else { Shown::Texture(7) };
+        told.extend(detectors.take(&picture(extent, shown, index), &facts(index, 100, 300)));
+        let holds = told.last().is_some_and(|event: &Event| event.phase == Phase::Began);
+        assert_eq!(detectors.holds(EventKind::Covered), holds);
+        let present: Vec<_> = detectors.present().collect();
+        assert_eq!(present.len(), usize::from(holds));
+        if let [again] = present[..] {
+            let began = told[told.len() - 1];
+            assert_eq!(again, Event { frame: u64::from(index) + 1, ..began });
+        }
+    }
+    let phases: Vec<_> = told.iter().map(|event| (event.kind, event.phase)).collect();
+    let covered = EventKind::Covered;
+    assert_eq!(phases, [(covered, Phase::Began), (covered, Phase::Ended)]);
+}
+
+fn played(extent: Extent, scenes: &[Scene]) -> Vec<Event> {
+    let mut detectors = Detectors::new(extent);
+    let (mut told, mut frame_seq, mut time_ms) = (Vec::new(), 0, 100_000_i64);
+    for scene in scenes {
+        for index in 0..scene.frames {
+            frame_seq += 1;
+            time_ms += if index == 0 { scene.step_ms } else { scene.step_ms.max(0) };
+            let time_ns = u64::try_from(time_ms.max(0)).unwrap() * 1_000_000;
+            let facts = FrameFacts {
+                at: FrameTime { frame_seq, time_ns },
+                is_live: true,
+                tiles_differing: scene.tiles_differing,
+                tile_count: 300,
+            };
+            told.extend(detectors.take(&picture(extent, scene.picture, index), &facts));
+        }
+    }
+    told.extend(detectors.restart(Extent::new(9, 9)));
+    assert!(EventKind::ALL.into_iter().all(|kind| !detectors.holds(kind)));
+    told
+}
+
+fn facts(index: u32, step_ms: u64, tiles_differing: usize) -> FrameFacts {
+    let frame_seq = u64::from(index) + 1;
+    let time_ns = frame_seq * step_ms * 1_000_000;
+    let at = FrameTime { frame_seq, time_ns };
+    FrameFacts { at, is_live: true, tiles_differing, tile_count: 300 }
+}
+
+fn picture(extent: Extent, shown: Shown, index: u32) -> CoarseLevel {
+    let mut coarse = CoarseLevel::new(PyramidShape::new(extent));
+    let width = coarse.extent().width as usize;
+    let texture = |seed: u64, x: usize, y: usize| {
+        let mixed = (seed ^ (x / 3 * 77 + y / 3 * 1291) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> 56) as u8
+    };
+    for (place, texel) in coarse.texels.iter_mut().enumerate() {
+        let (x, y) = (place % width, place / width);
+        let value = match shown {
+            Shown::Flat(value) => value,
+            Shown::Texture(seed) => texture(seed, x, y),
+            Shown::Restless => texture(u64::from(index) << 20, x, y),
+            Shown::Pulse(frames) => {
+                if index / frames % 2 == 0 {
+                    240
+                } else {
+                    30
+                }
+            }
+            Shown::Moving(seed, by) => texture(seed, x + (by * index) as usize, y),
+        };
+        *texel = [value; 3];
+    }
+    coarse
+}
