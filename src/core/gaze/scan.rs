@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::compensation::{Placed, placed};
 use super::fixation_state::FixationState;
 use super::inhibition::Inhibition;
 use super::peaks::Peaks;
@@ -16,7 +17,7 @@ use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::region::Region;
 use crate::geometry::relevance::{Relevance, RelevanceMap};
 use crate::geometry::weights::Weights;
-use crate::motion::Unknown;
+use crate::motion::{Motions, Unknown};
 use crate::relevance::seen::Seen;
 
 /// Longest side of a relevance map made by a view.
@@ -203,6 +204,11 @@ impl Scan {
     /// As many peaks of a map of this source as there may be fixations.
     pub(super) fn peaks_of(&self, map: &Weights<'_>) -> Peaks {
         Peaks::of(map, self.extent, self.foveae, self.radius_px())
+    }
+
+    /// A client's map of frame `frame_seq` of this source, moved to the frame to come.
+    pub(super) fn placed(&self, map: &AttentionMap, frame_seq: u64, motions: &Motions) -> Placed {
+        placed(map, frame_seq, motions, self.extent, self.radius_px())
     }
 
     /// Inhibits a place in pixels from now on.
