@@ -74,7 +74,7 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 
 // The ABI version that this header reads. Other major versions are refused; newer minor versions only add to it.
 #define FOVEATE_ABI_MAJOR 2
-#define FOVEATE_ABI_MINOR 0
+#define FOVEATE_ABI_MINOR 1
 
 #define FOVEATE_HEADER_BYTES 4096        // offset of slot 0
 #define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
@@ -345,7 +345,9 @@ struct foveate_slot_header {
     uint64_t asked_ns;        // when the message that led to the newest fixation reached the daemon; 0 if none did
     struct foveate_fixation fixations[FOVEATE_FOVEAE_MAX]; // each in the place that it keeps
     uint64_t channels_frame; // frame_seq that the plane `channels` was made from; 0 before the first decision
-    uint64_t reserved[9];
+    float motion[6];         // with motion_frame: rows of 2 x 3, (x, y, 1) of the frame before it to source pixels of it
+    uint64_t motion_frame;   // frame_seq up to which the picture moved by `motion`; 0 if that is not known
+    uint64_t reserved[5];
 };
 FOVEATE__AT(foveate_slot_header, lock, 0);
 FOVEATE__AT(foveate_slot_header, ring_sequence, 8);
@@ -367,7 +369,9 @@ FOVEATE__AT(foveate_slot_header, relevance_frame, 96);
 FOVEATE__AT(foveate_slot_header, asked_ns, 104);
 FOVEATE__AT(foveate_slot_header, fixations, 112);
 FOVEATE__AT(foveate_slot_header, channels_frame, 432);
-FOVEATE__AT(foveate_slot_header, reserved, 440);
+FOVEATE__AT(foveate_slot_header, motion, 440);
+FOVEATE__AT(foveate_slot_header, motion_frame, 464);
+FOVEATE__AT(foveate_slot_header, reserved, 472);
 FOVEATE__BYTES(foveate_slot_header, 512);
 
 // One token of P x P texels, its box, and the frame in which its content last changed. Texel (u, v) is the mean of the source pixels in

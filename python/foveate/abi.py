@@ -12,7 +12,7 @@ import numpy as np
 
 MAGIC = b"FOVEATE\0"
 ABI_MAJOR = 2
-ABI_MINOR = 0
+ABI_MINOR = 1
 
 #: Offset of slot 0, in bytes.
 HEADER_BYTES = 4096
@@ -172,7 +172,9 @@ SLOT_HEADER = np.dtype(
         ("asked_ns", "<u8"),
         ("fixations", FIXATION_BLOCK, FOVEAE_MAX),
         ("channels_frame", "<u8"),
-        ("reserved", "<u8", 9),
+        ("motion", "<f4", 6),
+        ("motion_frame", "<u8"),
+        ("reserved", "<u8", 5),
     ]
 )
 

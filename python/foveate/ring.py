@@ -299,6 +299,8 @@ def frame_of(info: SegmentInfo, head: Any, tokens: Any, planes: dict[str, Any]) 
         relevance_frame=head.relevance_frame,
         asked_ns=head.asked_ns,
         channels_frame=head.channels_frame,
+        motion=np.frombuffer(head.motion, "<f4").reshape(2, 3) if head.motion_frame else None,
+        motion_frame=head.motion_frame,
         tokens=tokens,
         _planes=planes,
     )

@@ -187,6 +187,8 @@ pub struct StreamConfig {
     pub device: Option<String>,
     /// What counts as a change of the picture, and where changes are found.
     pub change: ChangeTable,
+    /// Whether the motion of the picture is computed and published even if no view looks by it.
+    pub motion: bool,
     /// Calibration and pose of the camera.
     pub camera: Option<CameraConfig>,
     /// At least one view; names are unique.
@@ -546,6 +548,7 @@ impl Default for StreamConfig {
             backend: BackendChoice::Auto,
             device: None,
             change: ChangeTable::default(),
+            motion: false,
             camera: None,
             views: vec![ViewConfig::default()],
             secrets: Secrets::new(),

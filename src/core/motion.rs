@@ -17,7 +17,7 @@ use self::brightness::{BLOCK, Brightness};
 pub use self::global::Unknown;
 use self::global::{Fit, Vote, fit, shift_of};
 use self::matching::{Match, NOISE, matched, picture_shift, unmoved};
-use crate::frame::TIMES_KEPT;
+use crate::frame::{PictureMotion, TIMES_KEPT};
 use crate::geometry::affine::Affine;
 use crate::geometry::coarse::{COARSE_SIDE_MAX, CoarseLevel};
 use crate::geometry::extent::Extent;
@@ -139,6 +139,16 @@ impl Motion {
     /// Why it is not known.
     pub fn before_from_now(&self) -> Result<Affine, Unknown> {
         self.before_from_now
+    }
+
+    /// How most of the picture moved, as it is published.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "pixels, to fractions of which seven digits do"
+    )]
+    pub fn published(&self) -> Option<PictureMotion> {
+        let now_from_before = self.global()?.0.map(|cell| cell as f32);
+        Some(PictureMotion { frame_seq: self.frame_seq, now_from_before })
     }
 
     /// What moves within `radius` pixels of a place of the newer picture.

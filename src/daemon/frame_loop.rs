@@ -78,7 +78,7 @@ impl FrameLoop {
         let channels = port.views.iter_mut().map(ViewPort::take_channel);
         let views = views.into_iter().zip(channels);
         let stream = Stream::new(&config.name, backend, config.change.config, views, counters);
-        let stream = stream.with_camera(camera);
+        let stream = stream.with_camera(camera).with_motion(config.motion);
         let source = ReconnectingSource::new(&SourceSpec::from(config), port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use self::builder::{NewView, Replacement, RingBuilder};
 pub use self::publisher::REPLACED;
-use self::publisher::{Publisher, ViewContext};
+use self::publisher::{MotionPath, Publisher, ViewContext};
 use self::recovery::Recovery;
 use crate::channel::ViewChannel;
 use foveate_config::{PublishChoice, ViewConfig};
@@ -149,6 +149,7 @@ pub struct Stream {
     builder: RingBuilder,
     recovery: Recovery,
     has_new_views: bool,
+    wants_motion: bool,
     /// Those that feedback may refer to.
     times: FrameTimes,
 }
@@ -181,6 +182,7 @@ impl Stream {
             builder: RingBuilder::new(name, None),
             recovery,
             has_new_views: false,
+            wants_motion: false,
             times: FrameTimes::default(),
         }
     }
@@ -189,6 +191,13 @@ impl Stream {
     #[must_use]
     pub fn with_camera(mut self, camera: Option<Camera>) -> Self {
         self.builder = RingBuilder::new(&self.name, camera);
+        self
+    }
+
+    /// Sets whether the motion of the picture is computed even if no view asks for it; to be called before the first frame.
+    #[must_use]
+    pub fn with_motion(mut self, is_wanted: bool) -> Self {
+        self.wants_motion = is_wanted;
         self
     }
 
@@ -224,7 +233,8 @@ impl Stream {
             unreachable!("built for the first frame");
         };
         let extent = frame.extent();
-        views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, times));
+        let path = MotionPath { times, motions: engine.motions() };
+        views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, path));
         if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
             builder.set_target(engine.view_builder(), chosen.info());
         }
@@ -235,6 +245,7 @@ impl Stream {
             recovery.begin(chosen, Some(retired), stamp.arrival_ns);
             builder.set_target(engine.view_builder(), chosen.info());
         }
+        counters.picture_speed.set(speed_of_picture(engine, times));
         let mut times = engine.times();
         times.plan.start_ns = start_ns;
         count_frame(counters, engine, &times, stamp, is_wanted);
@@ -436,7 +447,8 @@ impl Stream {
         if self.chosen.info().kind != before {
             self.recovery.begin(&mut self.chosen, None, stamp.arrival_ns);
         }
-        let engine = Engine::new(backend, self.change, self.generation);
+        let mut engine = Engine::new(backend, self.change, self.generation);
+        engine.keep_motion(self.wants_motion);
         self.builder.set_target(engine.view_builder(), self.chosen.info());
         // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
         let specs = self.waiting.iter().map(|(view, _)| self.builder.segment_spec(view));
@@ -477,6 +489,23 @@ fn count_frame(
     note_newest(counters, stamp);
     let taken = if is_wanted { &counters.frames_published } else { &counters.frames_rested };
     taken.add(1);
+}
+
+/// Thousandths of pixels a second that the middle of the picture moves by; `None` if that is not known.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "at most a picture a nanosecond"
+)]
+fn speed_of_picture(engine: &Engine, times: &FrameTimes) -> Option<u64> {
+    let newest = engine.motions()?.newest()?;
+    let (before, now) = newest.frames();
+    let elapsed_ns = times.time_ns(now)?.checked_sub(times.time_ns(before)?)?;
+    let extent = engine.kind().extent;
+    let middle = (0.5 * f64::from(extent.width), 0.5 * f64::from(extent.height));
+    let (x, y) = newest.global()?.at(middle);
+    let speed = (x - middle.0).hypot(y - middle.1) * 1e12 / elapsed_ns as f64;
+    speed.is_finite().then_some(speed as u64)
 }
 
 /// Records how long each stage of a frame captured at `capture_ns` took. A stage that did not run is not counted.

@@ -11,7 +11,7 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::motion::Motions;
+use foveate_core::motion::{Motion, Motions};
 use foveate_core::relevance::seen::{Seen, SeenTiles};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
@@ -56,6 +56,8 @@ pub struct Engine {
     /// Motion of the coarse levels; `None` until somebody wants them.
     motions: Option<Box<Motions>>,
     keeps_features: bool,
+    /// Whether the stream wants the motion of the picture, whatever its views want.
+    wants_motion: bool,
     /// Whether somebody other than views [sees](Self::see) the tiles.
     is_watched: bool,
     times: StageTimes,
@@ -81,6 +83,7 @@ impl Engine {
             coarse_of: None,
             keeps_coarse: false,
             motions: None,
+            wants_motion: false,
             keeps_features: false,
             is_watched: false,
             backend,
@@ -236,13 +239,18 @@ impl Engine {
             rgb_bound: self.kind.color.rgb_bound(tracker.sample_bound()),
             dirty_tiles: tracker.ingested().count() as u32,
             tile_count: tracker.ingested().grid().area() as u32,
+            // Of the frame before: that of this one takes its coarse level, which is read after publishing.
+            motion: self.motions().and_then(Motions::newest).and_then(Motion::published),
         };
         for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
             view.publish(stamp, &changes);
         }
         self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
         // After publishing, as only the next frame needs it.
-        self.update_coarse(stamp.frame_seq, views.iter().any(View::wants_coarse));
+        self.update_coarse(
+            stamp.frame_seq,
+            self.wants_motion || views.iter().any(View::wants_coarse),
+        );
         let wants_tiles = self.is_watched || views.iter().any(View::wants_tiles);
         if self.keeps_features != wants_tiles {
             self.keeps_features = wants_tiles;
@@ -324,7 +332,7 @@ impl Engine {
             black: u8::try_from(self.kind.color.y_offset).unwrap_or(0),
         });
         let frame_seq = self.coarse_of?;
-        let motion = self.motions.as_deref();
+        let motion = self.motions();
         Some(Seen { coarse: &self.coarse, frame_seq, motion, tiles, plan: None })
     }
 
@@ -344,6 +352,16 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Motion up to the newest frame; `None` unless a view or the stream asks for it.
+    pub fn motions(&self) -> Option<&Motions> {
+        self.motions.as_deref().filter(|_| self.coarse_of.is_some())
+    }
+
+    /// Keeps the motion of the picture even if no view asks for it.
+    pub fn keep_motion(&mut self, is_wanted: bool) {
+        self.wants_motion = is_wanted;
     }
 
     /// The coarse level is now of frame `frame_seq`.

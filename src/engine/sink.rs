@@ -1,6 +1,6 @@
 //! Where the token frames of a view go: a ring in shared memory, or memory of this process.
 
-use foveate_core::frame::FrameStamp;
+use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
@@ -35,6 +35,8 @@ pub struct SampledFrame<'a> {
     pub dirty_tiles: u32,
     /// Tiles of the source.
     pub tile_count: u32,
+    /// How the picture moved up to the frame before; `None` if it is not known.
+    pub motion: Option<PictureMotion>,
     /// The tokens.
     pub planes: &'a Planes,
     /// What the scorer read.
@@ -65,6 +67,7 @@ impl SampledFrame<'_> {
             dirty_tiles: self.dirty_tiles,
             tile_count: self.tile_count,
             channels_frame: self.channels.frame_seq(),
+            motion: self.motion,
             records: self.planes.records(),
             planes: plane_list([
                 &[],

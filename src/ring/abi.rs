@@ -53,7 +53,7 @@ pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 pub const ABI_MAJOR: u32 = 2;
 
 /// Incremented when reserved bytes or a plane gain a meaning that old readers may ignore.
-pub const ABI_MINOR: u32 = 0;
+pub const ABI_MINOR: u32 = 1;
 
 /// Offset of the first slot.
 pub const HEADER_BYTES: usize = 4096;
@@ -317,8 +317,13 @@ plain! {
         pub fixations: [FixationBlock; FOVEAE_MAX],
         /// `frame_seq` of the frame that the plane `channels` was made from; 0 before the first decision and without that plane.
         pub channels_frame: u64,
+        /// How the picture moved up to frame `motion_frame`, if that is not 0: rows of a 2 x 3 matrix from (x, y, 1) in source pixels
+        /// of the frame that the stream took before it to source pixels of it.
+        pub motion: [f32; 6],
+        /// `frame_seq` of the frame up to which the motion of the picture is in `motion`; 0 if it is not known, or not computed.
+        pub motion_frame: u64,
         /// 0.
-        pub reserved: [u64; 9],
+        pub reserved: [u64; 5],
     }
 }
 

@@ -23,7 +23,7 @@ use super::mapping::{Mapping, load_bytes};
 use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
 use foveate_core::clock;
-use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::frame::{CaptureClock, FrameStamp, PictureMotion};
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Fixations};
 
 /// Bounds of [`Reader::patience`], in nanoseconds. A writer that dies wakes nobody, so the upper one bounds how late that is noticed.
@@ -55,6 +55,8 @@ pub struct FrameHead {
     pub asked_ns: u64,
     /// `frame_seq` of the frame that the plane of channels was made from; 0 before any, and without that plane.
     pub channels_frame: u64,
+    /// How the picture moved, up to the frame before or an earlier one; `None` if it is not known, or not computed.
+    pub motion: Option<PictureMotion>,
 }
 
 impl FrameHead {
@@ -97,6 +99,8 @@ impl FrameHead {
             relevance_frame: self.relevance_frame,
             asked_ns: self.asked_ns,
             channels_frame: self.channels_frame,
+            motion: self.motion.map_or([0.0; 6], |motion| motion.now_from_before),
+            motion_frame: self.motion.map_or(0, |motion| motion.frame_seq),
             fixations: fixation_blocks(&self.fixations),
             ..SlotHeader::zeroed()
         }
@@ -542,6 +546,10 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
         relevance_frame: header.relevance_frame,
         asked_ns: header.asked_ns,
         channels_frame: header.channels_frame,
+        motion: (header.motion_frame != 0).then_some(PictureMotion {
+            frame_seq: header.motion_frame,
+            now_from_before: header.motion,
+        }),
     }
 }
 

@@ -296,6 +296,7 @@ impl Stage {
             tile_count: head.tile_count,
             records: &frame.records,
             channels_frame: head.channels_frame,
+            motion: head.motion,
             planes,
             versions: &self.versions[..frame.records.len()],
             whole_version: 0,

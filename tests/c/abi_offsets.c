@@ -132,6 +132,8 @@ static void print_slot_header(void) {
     FIELD("SlotHeader", foveate_slot_header, asked_ns);
     FIELD("SlotHeader", foveate_slot_header, fixations);
     FIELD("SlotHeader", foveate_slot_header, channels_frame);
+    FIELD("SlotHeader", foveate_slot_header, motion);
+    FIELD("SlotHeader", foveate_slot_header, motion_frame);
     FIELD("SlotHeader", foveate_slot_header, reserved);
 }
 

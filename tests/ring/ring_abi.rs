@@ -63,7 +63,7 @@ fn the_document_gives_every_field_its_place() {
         rows!(SlotHeader at 0 => lock, ring_sequence, frame_seq, pts_ns, capture_ns, capture_unix_ns,
             arrival_ns, publish_ns, flags, capture_clock, sample_bound, rgb_bound, token_count,
             dirty_tiles, tile_count, fixation_count, relevance_frame, asked_ns, fixations,
-            channels_frame, reserved),
+            channels_frame, motion, motion_frame, reserved),
         rows!(FixationBlock at 0 => id, x, y, since_frame, weight, reason),
         rows!(TokenRecord at 0 => changed_frame, x0, y0, x1, y1, x, y, sx, sy, size, group,
             first_column, columns, first_row, rows, fovea, reserved, relevance),

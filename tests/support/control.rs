@@ -178,6 +178,7 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
         relevance_frame: 0,
         asked_ns: 0,
         channels_frame: 0,
+        motion: None,
         records: &records,
         planes: plane_list([&vec![value; 2 * FORMAT.token_bytes()]]),
         versions: &[0; 2],

@@ -133,6 +133,7 @@ impl Shown {
             relevance_frame: 0,
             asked_ns: 0,
             channels_frame: 0,
+            motion: None,
             records: &self.records,
             planes: plane_list([&self.pixels]),
             versions: &vec![0; self.records.len()],

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use foveate_core::backend::BackendKind;
 use foveate_core::camera::{Calibration, CameraFacts};
-use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::frame::{CaptureClock, FrameStamp, PictureMotion};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::plane::PlaneSpec;
@@ -107,6 +107,11 @@ pub(crate) fn frame_with(
         relevance_frame: bits.next(),
         asked_ns: bits.next(),
         channels_frame: planes.iter().any(|plane| plane.count.is_some()).into(),
+        // Recorded segments of earlier minor versions have none.
+        motion: number.is_multiple_of(2).then(|| PictureMotion {
+            frame_seq: number,
+            now_from_before: [1.0, 0.25, number as f32, -0.25, 1.0, -3.5],
+        }),
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let mut bytes = |count: usize| (0..count).map(|_| bits.next().to_le_bytes()[0]).collect();
@@ -131,6 +136,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         relevance_frame,
         asked_ns,
         channels_frame,
+        motion,
         ..
     } = frame.head;
     let TokenFrameBuf { records, pixels, .. } = frame;
@@ -148,6 +154,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         relevance_frame,
         asked_ns,
         channels_frame,
+        motion,
         records,
         planes,
         versions: &UNVERSIONED[..records.len()],

@@ -731,6 +731,7 @@ fn publish_planes<const COUNT: usize>(
         relevance_frame: 0,
         asked_ns: 0,
         channels_frame: 0,
+        motion: None,
         records,
         planes: foveate_ring::plane_list(planes),
         versions: &vec![0; records.len()],

@@ -66,6 +66,7 @@ impl Sink for Memory {
             relevance_frame: source.relevance_frame,
             asked_ns: source.asked_ns,
             channels_frame: source.channels_frame,
+            motion: source.motion,
         };
     }
 }

@@ -209,6 +209,7 @@ impl Stage {
             relevance_frame: 0,
             asked_ns: 0,
             channels_frame: 0,
+            motion: None,
             sample_bound: 0,
             rgb_bound: 0,
             dirty_tiles: 0,
