@@ -3,11 +3,21 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "shades of a test")]
 
+use std::sync::Arc;
+
+use foveate_core::frame::FrameTime;
+use foveate_core::gaze::GazeParameters;
+use foveate_core::gaze::controller::{Controller, Policy};
+use foveate_core::gaze::saliency::Saliency;
 use foveate_core::geometry::affine::Affine;
+use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::Region;
 use foveate_core::motion::{Motion, Motions};
+use foveate_core::relevance::seen::Seen;
 use proptest::prelude::*;
 
 /// Its coarse level has 96 x 72 texels of 8 pixels.
@@ -162,6 +172,178 @@ fn pictures_of_any_size_are_followed() {
         let newest = motions.newest().unwrap();
         let finite = newest.blocks().iter().all(|block| (block.dx + block.dy).is_finite());
         assert!(finite && newest.blocks().len() == newest.grid().area(), "{width}x{height}");
+    }
+}
+
+/// The camera goes on by a texel and a half a frame, and something goes the other way.
+#[test]
+fn what_moves_against_a_moving_background_stands_out() {
+    let camera = |frame: u64| (-12.0 * frame as f64, 5.0 * frame as f64);
+    let thing = |frame: u64| (120.0 + 8.0 * frame as f64, 440.0 - 4.0 * frame as f64);
+    let mut motions = Motions::new(PyramidShape::new(EXTENT));
+    let [mut along, mut fixed] = [(); 2].map(|()| Saliency::new(EXTENT, 0.0));
+    for frame in 1..=30 {
+        let picture = scene(camera(frame), thing(frame));
+        motions.follow(&picture, frame);
+        if let Some(newest) = motions.newest() {
+            let map = newest.before_from_now().unwrap().in_units_of(TEXEL_PX);
+            along.follow(Some(map));
+        }
+        along.weigh(&picture);
+        fixed.weigh(&picture);
+        along.absorb(&picture, 0.1);
+        fixed.absorb(&picture, 0.1);
+    }
+    let on_thing = |saliency: &Saliency| {
+        let (columns, place) = (saliency.grid().width as usize, thing(30));
+        let middle = |cell: usize| (cell as f64 + 0.5) * TEXEL_PX;
+        let is_on = |index: usize| {
+            let (x, y) = (middle(index % columns), middle(index / columns));
+            (x - place.0).abs() < 64.0 && (y - place.1).abs() < 80.0
+        };
+        let change = saliency.change().iter().enumerate();
+        let (on, all) = change.fold((0.0, 0.0), |(on, all), (index, change)| {
+            (on + if is_on(index) { *change } else { 0.0 }, all + change)
+        });
+        on / all
+    };
+    let (with, without) = (on_thing(&along), on_thing(&fixed));
+    assert!(0.5 < with && without < 0.2, "{with} of the change is on it, {without} without");
+}
+
+/// A picture of the clip, over which a camera pans by up to 120 pixels a second, at 20 frames a second. A client says of each frame
+/// where a place of the scene was in it, so much later.
+#[test]
+fn a_late_map_is_moved_along_with_the_camera() {
+    let ground = Ground::open();
+    let mut said = String::new();
+    for (late, least) in [(2, 2.0), (5, 2.0), (10, 2.0)] {
+        let [without, with] =
+            [false, true].map(|compensation| late_by(&ground, late, compensation));
+        said += &format!("{} ms late: {without:.1} px without, {with:.1} px with\n", 50 * late);
+        assert!(with < without / least, "{said}");
+        // Half a fovea: e0 is 3 % of the longer side.
+        assert!(5 < late || with < 0.5 * 0.03 * f64::from(Ground::VIEW.width), "{said}");
+    }
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), said.as_bytes());
+}
+
+/// Mean distance in pixels of the fixation from the place that a client attends to, by maps that are `late` frames late.
+fn late_by(ground: &Ground, late: u64, compensation: bool) -> f64 {
+    let parameters = GazeParameters {
+        compensation,
+        saccade_hz: 1000.0,
+        dwell_min_ms: 0,
+        hysteresis: 1.0,
+        ..GazeParameters::default()
+    };
+    let at = |frame_seq: u64| FrameTime { frame_seq, time_ns: frame_seq * 50_000_000 };
+    let mut controller = Controller::new(Policy::Feedback, parameters, Ground::VIEW, 1, at(1));
+    let mut motions = Motions::new(PyramidShape::new(Ground::VIEW));
+    let camera = |frame: u64| {
+        let time = 0.05 * frame as f64;
+        ((128.0 + 120.0 * time.sin()).round(), (96.0 + 90.0 * (0.74 * time).cos()).round())
+    };
+    let place = |frame: u64| {
+        let (left, top) = camera(frame);
+        (384.0 - left, 288.0 - top)
+    };
+    let (mut seen, mut sum, mut count) = (None::<CoarseLevel>, 0.0, 0);
+    for frame in 1..=240 {
+        if late < frame {
+            let map = Arc::new(bump(Ground::VIEW, place(frame - late)));
+            controller.take(&Feedback::Attend { map, frame_seq: frame - late }, at(frame));
+        }
+        let before = seen
+            .as_ref()
+            .map(|coarse| Seen { motion: Some(&motions), ..Seen::coarsely(coarse, frame - 1) });
+        controller.step(at(frame), before);
+        if 2 * late < frame {
+            let (fixation, right) = (controller.gaze().first(), place(frame));
+            sum += (fixation.x - right.0).hypot(fixation.y - right.1);
+            count += 1;
+        }
+        let coarse = ground.seen_from(camera(frame));
+        motions.follow(&coarse, frame);
+        seen = Some(coarse);
+    }
+    sum / f64::from(count)
+}
+
+/// A map with one bump of 32 pixels.
+fn bump(image: Extent, (x, y): (f64, f64)) -> AttentionMap {
+    let grid = image.in_cells(16);
+    let weight = |cell: usize| {
+        let middle = |cell: usize| 16.0 * (cell as f64 + 0.5);
+        let (column, row) = (cell % grid.width as usize, cell / grid.width as usize);
+        let (dx, dy) = ((middle(column) - x) / 16.0, (middle(row) - y) / 16.0);
+        (-0.5 * (dx * dx + dy * dy)).exp() as f32
+    };
+    let weights = (0..grid.area()).map(weight).collect();
+    AttentionMap::new(grid, Region::of(image), image, weights).unwrap()
+}
+
+/// Nothing is moved where nothing moves: what is decided is the same to the bit.
+#[test]
+fn a_map_of_a_still_scene_stays_where_it_is() {
+    let still = scene((0.0, 0.0), (400.0, 300.0));
+    let gaze_of = |compensation: bool| {
+        let parameters = GazeParameters { compensation, ..GazeParameters::default() };
+        let at = |frame_seq: u64| FrameTime { frame_seq, time_ns: frame_seq * 50_000_000 };
+        let mut controller = Controller::new(Policy::Feedback, parameters, EXTENT, 2, at(1));
+        let mut motions = Motions::new(PyramidShape::new(EXTENT));
+        let mut gazes = Vec::new();
+        for frame in 1..=40 {
+            if frame % 7 == 3 {
+                let map = Arc::new(bump(EXTENT, (17.0 * frame as f64, 400.0)));
+                controller.take(&Feedback::Attend { map, frame_seq: frame - 2 }, at(frame));
+            }
+            let seen = Seen { motion: Some(&motions), ..Seen::coarsely(&still, frame - 1) };
+            controller.step(at(frame), (1 < frame).then_some(seen));
+            gazes.push(controller.gaze().clone());
+            motions.follow(&still, frame);
+        }
+        gazes
+    };
+    assert_eq!(gaze_of(true), gaze_of(false));
+}
+
+/// What the camera sees of a picture that is larger.
+struct Ground {
+    width: usize,
+    shades: Vec<[u8; 3]>,
+}
+
+impl Ground {
+    const VIEW: Extent = Extent::new(512, 384);
+
+    fn open() -> Self {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images/boxes.png");
+        let file = std::io::BufReader::new(std::fs::File::open(path).unwrap());
+        let mut reader = png::Decoder::new(file).read_info().unwrap();
+        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut bytes).unwrap();
+        let channels = info.color_type.samples();
+        let shades = bytes.chunks_exact(channels).map(|pixel| [pixel[0], pixel[1], pixel[2]]);
+        Self { width: info.width as usize, shades: shades.collect() }
+    }
+
+    /// The coarse level of the part whose top left corner is at whole pixels.
+    fn seen_from(&self, (left, top): (f64, f64)) -> CoarseLevel {
+        let mut coarse = CoarseLevel::new(PyramidShape::new(Self::VIEW));
+        let (columns, side) = (coarse.extent().width as usize, 1 << coarse.level());
+        for (index, texel) in coarse.texels.iter_mut().enumerate() {
+            let x = left as usize + index % columns * side;
+            let y = top as usize + index / columns * side;
+            let mut sums = [0u32; 3];
+            for row in y..y + side {
+                for pixel in &self.shades[row * self.width + x..][..side] {
+                    sums.iter_mut().zip(pixel).for_each(|(sum, part)| *sum += u32::from(*part));
+                }
+            }
+            *texel = sums.map(|sum| (sum / (side * side) as u32) as u8);
+        }
+        coarse
     }
 }
 

@@ -38,7 +38,10 @@ struct Path<'a> {
 impl<'a> Path<'a> {
     /// `None` if it is not known any more, or after a cut.
     fn since(motions: &'a Motions, frame_seq: u64) -> Option<Self> {
-        let path = Self { steps: motions.since(frame_seq)?, next: motions.newest() };
+        // Over a gap it says nothing of one frame.
+        let is_of_one = |newest: &&Motion| newest.frames().0 + 1 == newest.frames().1;
+        let path =
+            Self { steps: motions.since(frame_seq)?, next: motions.newest().filter(is_of_one) };
         let is_cut = |step: &Motion| step.before_from_now() == Err(Unknown::Cut);
         let has_cut = path.steps().any(is_cut);
         (!has_cut).then_some(path)
