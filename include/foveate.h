@@ -347,12 +347,13 @@ struct foveate_slot_header {
     uint64_t asked_ns;        // when the message that led to the newest fixation reached the daemon; 0 if none did
     struct foveate_fixation fixations[FOVEATE_FOVEAE_MAX]; // each in the place that it keeps
     uint64_t channels_frame; // frame_seq that the plane `channels` was made from; 0 before the first decision
-    uint64_t reserved_a[4];
+    float motion[6];         // with motion_frame: rows of 2 x 3, (x, y, 1) of the frame before it to source pixels of it
+    uint64_t motion_frame;   // frame_seq up to which the picture moved by `motion`; 0 if that is not known
     uint64_t capture_error_ns; // bound of the error of CLOCK_REALTIME when the frame arrived; 0 if it is unknown
     uint64_t clock_steps;      // how often CLOCK_REALTIME was set since the daemon started
     uint64_t depth_capture_ns; // when the depth picture of the planes `depth` and `boxes` was captured; 0 if the frame has none
     uint64_t depth_frame;      // number of that picture in its pipeline, from 1; 0 if there is none
-    uint64_t reserved_b;
+    uint64_t reserved;
 };
 FOVEATE__AT(foveate_slot_header, lock, 0);
 FOVEATE__AT(foveate_slot_header, ring_sequence, 8);
@@ -374,12 +375,13 @@ FOVEATE__AT(foveate_slot_header, relevance_frame, 96);
 FOVEATE__AT(foveate_slot_header, asked_ns, 104);
 FOVEATE__AT(foveate_slot_header, fixations, 112);
 FOVEATE__AT(foveate_slot_header, channels_frame, 432);
-FOVEATE__AT(foveate_slot_header, reserved_a, 440);
+FOVEATE__AT(foveate_slot_header, motion, 440);
+FOVEATE__AT(foveate_slot_header, motion_frame, 464);
 FOVEATE__AT(foveate_slot_header, capture_error_ns, 472);
 FOVEATE__AT(foveate_slot_header, clock_steps, 480);
 FOVEATE__AT(foveate_slot_header, depth_capture_ns, 488);
 FOVEATE__AT(foveate_slot_header, depth_frame, 496);
-FOVEATE__AT(foveate_slot_header, reserved_b, 504);
+FOVEATE__AT(foveate_slot_header, reserved, 504);
 FOVEATE__BYTES(foveate_slot_header, 512);
 
 // One token of P x P texels, its box, and the frame in which its content last changed. Texel (u, v) is the mean of the source pixels in

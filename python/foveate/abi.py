@@ -172,12 +172,13 @@ SLOT_HEADER = np.dtype(
         ("asked_ns", "<u8"),
         ("fixations", FIXATION_BLOCK, FOVEAE_MAX),
         ("channels_frame", "<u8"),
-        ("reserved_a", "<u8", 4),
+        ("motion", "<f4", 6),
+        ("motion_frame", "<u8"),
         ("capture_error_ns", "<u8"),
         ("clock_steps", "<u8"),
         ("depth_capture_ns", "<u8"),
         ("depth_frame", "<u8"),
-        ("reserved_b", "<u8"),
+        ("reserved", "<u8"),
     ]
 )
 

@@ -109,6 +109,9 @@ class Frame:
     :ivar depth_capture_ns: When the depth picture of the planes ``depth`` and ``boxes`` was captured: CLOCK_MONOTONIC in ns;
         None if the frame has none, and without those planes. Then all depths in them are NaN.
     :ivar depth_frame: Number of that picture, from 1: counts those of the depth pipeline; 0 if there is none.
+    :ivar motion: How the picture moved up to frame :attr:`motion_frame`, [2, 3] float32: from (x, y, 1) in source pixels
+        of the frame that the stream took before that one to source pixels of it. ``None`` if it is not known.
+    :ivar motion_frame: ``frame_seq`` of that frame, an earlier one than this; 0 without :attr:`motion`.
     :ivar tokens: One record per token, [N] of :data:`foveate.TOKEN`. Texel (u, v) of a token is the mean of the source
         pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``); ``size`` is
         P. Real pixels have the texels [``first_column``, ``first_column`` + ``columns``) of the rows [``first_row``,
@@ -139,6 +142,8 @@ class Frame:
     channels_frame: int
     depth_capture_ns: int | None
     depth_frame: int
+    motion: NDArray[np.float32] | None
+    motion_frame: int
     tokens: NDArray[np.void]
     missed: int = field(default=0, init=False)
     _planes: dict[str, Texels] | None

@@ -33,6 +33,7 @@ class GazeKeys(TypedDict, total=False):
     inhibition_radius: float
     centre_prior: float
     relevance_gain: float
+    compensation: bool
     silence_ms: int
     lease_ms: int
 

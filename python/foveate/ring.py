@@ -303,6 +303,8 @@ def frame_of(info: SegmentInfo, head: Any, tokens: Any, planes: dict[str, Any]) 
         channels_frame=head.channels_frame,
         depth_capture_ns=head.depth_capture_ns or None,
         depth_frame=head.depth_frame,
+        motion=np.frombuffer(head.motion, "<f4").reshape(2, 3) if head.motion_frame else None,
+        motion_frame=head.motion_frame,
         tokens=tokens,
         _planes=planes,
     )

@@ -119,6 +119,8 @@ def described(frame: foveate.Frame) -> dict[str, Any]:
         "tile_count": frame.tile_count,
         "relevance_frame": frame.relevance_frame,
         "asked_ns": frame.asked_ns,
+        "motion": [] if frame.motion is None else frame.motion.ravel().tolist(),
+        "motion_frame": frame.motion_frame,
         "tokens": [described_token(token) for token in frame.tokens],
         "pixels": fnv1a_64(frame.pixels.tobytes()),
         "relevance": fnv1a_64(frame.plane("relevance").tobytes()),

@@ -192,6 +192,8 @@ pub struct StreamConfig {
     pub change: ChangeTable,
     /// Whether events in its pictures are looked for.
     pub events: bool,
+    /// Whether the motion of the picture is computed and published even if no view looks by it.
+    pub motion: bool,
     /// Calibration and pose of the camera.
     pub camera: Option<CameraConfig>,
     /// The source of depth beside the pictures.
@@ -558,6 +560,7 @@ impl Default for StreamConfig {
             device: None,
             change: ChangeTable::default(),
             events: false,
+            motion: false,
             camera: None,
             depth: None,
             views: vec![ViewConfig::default()],

@@ -58,6 +58,9 @@ pub struct StreamPace {
     pub sample_bound: Option<u64>,
     /// The same for an RGB value of a level.
     pub rgb_bound: Option<u64>,
+    /// Thousandths of pixels a second that the middle of the picture moves by; absent if that is not known.
+    #[serde(default)]
+    pub picture_speed: Option<u64>,
     /// Time since the capture of the newest frame that was published or that no view took, in nanoseconds; absent before
     /// the first.
     pub newest_age_ns: Option<u64>,

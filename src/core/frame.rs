@@ -360,8 +360,17 @@ impl FrameTime {
     }
 }
 
-/// Frames whose times are kept.
-const TIMES_KEPT: usize = 64;
+/// How a picture as a whole moved up to a frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PictureMotion {
+    /// `frame_seq` of the frame, not 0.
+    pub frame_seq: u64,
+    /// Rows of a 2 x 3 matrix: from (x, y, 1) in source pixels of the frame that the stream took before it to source pixels of it.
+    pub now_from_before: [f32; 6],
+}
+
+/// Frames whose times and motion are kept.
+pub const TIMES_KEPT: usize = 64;
 
 /// Times of the newest frames.
 #[derive(Clone, Debug, Default)]

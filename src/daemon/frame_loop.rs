@@ -82,7 +82,10 @@ impl FrameLoop {
         let views = views.into_iter().zip(channels);
         let stream = Stream::new(&config.name, backend, config.change.config, views, counters);
         let depth = DepthInlet::new(config, &port);
-        let stream = stream.with_camera(camera, depth.is_some()).with_events(config.events);
+        let stream = stream
+            .with_camera(camera, depth.is_some())
+            .with_events(config.events)
+            .with_motion(config.motion);
         let source = ReconnectingSource::new(&SourceSpec::from(config), port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use self::builder::{NewView, Replacement, RingBuilder};
 pub use self::publisher::REPLACED;
-use self::publisher::{Publisher, ViewContext};
+use self::publisher::{MotionPath, Publisher, ViewContext};
 use self::recovery::Recovery;
 use self::watch::Watch;
 use crate::channel::ViewChannel;
@@ -162,6 +162,7 @@ pub struct Stream {
     builder: RingBuilder,
     recovery: Recovery,
     has_new_views: bool,
+    wants_motion: bool,
     /// Those that feedback may refer to.
     times: FrameTimes,
     /// Looks for events; `None` if nobody asked for them.
@@ -196,6 +197,7 @@ impl Stream {
             builder: RingBuilder::new(name, None, false),
             recovery,
             has_new_views: false,
+            wants_motion: false,
             times: FrameTimes::default(),
             watch: None,
         }
@@ -224,6 +226,13 @@ impl Stream {
     #[must_use]
     pub fn with_camera(mut self, camera: Option<Camera>, has_depth: bool) -> Self {
         self.builder = RingBuilder::new(&self.name, camera, has_depth);
+        self
+    }
+
+    /// Sets whether the motion of the picture is computed even if no view asks for it; to be called before the first frame.
+    #[must_use]
+    pub fn with_motion(mut self, is_wanted: bool) -> Self {
+        self.wants_motion = is_wanted;
         self
     }
 
@@ -281,7 +290,8 @@ impl Stream {
             unreachable!("built for the first frame");
         };
         let extent = frame.extent();
-        views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, times));
+        let path = MotionPath { times, motions: engine.motions() };
+        views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, path));
         if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
             builder.set_target(engine.view_builder(), chosen.info());
         }
@@ -297,6 +307,7 @@ impl Stream {
             recovery.begin(chosen, Some(retired), stamp.arrival_ns);
             builder.set_target(engine.view_builder(), chosen.info());
         }
+        counters.picture_speed.set(speed_of_picture(engine, times));
         if let Some(watch) = watch {
             watch.look(engine, stamp, views);
         }
@@ -504,6 +515,7 @@ impl Stream {
         let rays = self.builder.rays(backend.kind().extent);
         let mut engine = Engine::new(backend, self.change, self.generation).with_rays(rays);
         engine.show_coarse(self.watch.is_some());
+        engine.keep_motion(self.wants_motion);
         self.builder.set_target(engine.view_builder(), self.chosen.info());
         // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
         let specs = self.waiting.iter().map(|(view, _)| self.builder.segment_spec(view));
@@ -544,6 +556,23 @@ fn count_frame(
     note_newest(counters, stamp);
     let taken = if is_wanted { &counters.frames_published } else { &counters.frames_rested };
     taken.add(1);
+}
+
+/// Thousandths of pixels a second that the middle of the picture moves by; `None` if that is not known.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "at most a picture a nanosecond"
+)]
+fn speed_of_picture(engine: &Engine, times: &FrameTimes) -> Option<u64> {
+    let newest = engine.motions()?.newest()?;
+    let (before, now) = newest.frames();
+    let elapsed_ns = times.time_ns(now)?.checked_sub(times.time_ns(before)?)?;
+    let extent = engine.kind().extent;
+    let middle = (0.5 * f64::from(extent.width), 0.5 * f64::from(extent.height));
+    let (x, y) = newest.global()?.at(middle);
+    let speed = (x - middle.0).hypot(y - middle.1) * 1e12 / elapsed_ns as f64;
+    speed.is_finite().then_some(speed as u64)
 }
 
 /// Records how long each stage of a frame captured at `capture_ns` took. A stage that did not run is not counted.

@@ -12,6 +12,7 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::motion::{Motion, Motions};
 use foveate_core::relevance::seen::{Seen, SeenTiles};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
@@ -54,7 +55,11 @@ pub struct Engine {
     /// `frame_seq` of the frame in `coarse`; `None` if no view reads it.
     coarse_of: Option<u64>,
     keeps_coarse: bool,
+    /// Motion of the coarse levels; `None` until somebody wants them.
+    motions: Option<Box<Motions>>,
     keeps_features: bool,
+    /// Whether the stream wants the motion of the picture, whatever its views want.
+    wants_motion: bool,
     /// Whether somebody other than views [sees](Self::see) the tiles.
     is_watched: bool,
     depth: Depth,
@@ -82,6 +87,8 @@ impl Engine {
             coarse: CoarseLevel::new(backend.shape()),
             coarse_of: None,
             keeps_coarse: false,
+            motions: None,
+            wants_motion: false,
             keeps_features: false,
             is_watched: false,
             depth: Depth::default(),
@@ -252,13 +259,15 @@ impl Engine {
             dirty_tiles: tracker.ingested().count() as u32,
             tile_count: tracker.ingested().grid().area() as u32,
             depth: &self.depth,
+            // Of the frame before: that of this one takes its coarse level, which is read after publishing.
+            motion: self.motions().and_then(Motions::newest).and_then(Motion::published),
         };
         for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
             view.publish(stamp, &changes);
         }
         self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
         // After publishing, as only the next frame needs it.
-        let wanted = self.shows_coarse || views.iter().any(View::wants_coarse);
+        let wanted = self.shows_coarse || self.wants_motion || views.iter().any(View::wants_coarse);
         self.update_coarse(stamp.frame_seq, wanted);
         let wants_tiles = self.is_watched || views.iter().any(View::wants_tiles);
         if self.keeps_features != wants_tiles {
@@ -329,7 +338,7 @@ impl Engine {
             self.keeps_features = true;
         }
         self.backend.read_coarse(&mut self.coarse)?;
-        self.coarse_of = Some(frame_seq);
+        self.note_coarse(frame_seq);
         Ok(self.seen().expect("just read"))
     }
 
@@ -351,7 +360,8 @@ impl Engine {
             black: u8::try_from(self.kind.color.y_offset).unwrap_or(0),
         });
         let frame_seq = self.coarse_of?;
-        Some(Seen { coarse: &self.coarse, frame_seq, tiles, plan: None })
+        let motion = self.motions();
+        Some(Seen { coarse: &self.coarse, frame_seq, motion, tiles, plan: None })
     }
 
     /// Copies the coarse level of the newest frame out of the pyramid if it is `wanted`.
@@ -363,13 +373,31 @@ impl Engine {
         self.coarse_of = None;
         if wanted {
             match self.backend.read_coarse(&mut self.coarse) {
-                Ok(()) => self.coarse_of = Some(frame_seq),
+                Ok(()) => self.note_coarse(frame_seq),
                 // The next update fails too, and reports it.
                 Err(error) => {
                     tracing::warn!(%error, "cannot read the coarse level of a frame; gaze policies do without it for one frame")
                 }
             }
         }
+    }
+
+    /// Motion up to the newest frame; `None` unless a view or the stream asks for it.
+    pub fn motions(&self) -> Option<&Motions> {
+        self.motions.as_deref().filter(|_| self.coarse_of.is_some())
+    }
+
+    /// Keeps the motion of the picture even if no view asks for it.
+    pub fn keep_motion(&mut self, is_wanted: bool) {
+        self.wants_motion = is_wanted;
+    }
+
+    /// The coarse level is now of frame `frame_seq`.
+    fn note_coarse(&mut self, frame_seq: u64) {
+        self.coarse_of = Some(frame_seq);
+        let shape = self.shape();
+        let motions = self.motions.get_or_insert_with(|| Box::new(Motions::new(shape)));
+        motions.follow(&self.coarse, frame_seq);
     }
 
     /// What the frames have in common.

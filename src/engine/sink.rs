@@ -1,7 +1,7 @@
 //! Where the token frames of a view go: a ring in shared memory, or memory of this process.
 
 use arrayvec::ArrayVec;
-use foveate_core::frame::FrameStamp;
+use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
@@ -38,6 +38,8 @@ pub struct SampledFrame<'a> {
     pub dirty_tiles: u32,
     /// Tiles of the source.
     pub tile_count: u32,
+    /// How the picture moved up to the frame before; `None` if it is not known.
+    pub motion: Option<PictureMotion>,
     /// The tokens.
     pub planes: &'a Planes,
     /// What the scorer read.
@@ -82,6 +84,7 @@ impl SampledFrame<'_> {
             tile_count: self.tile_count,
             channels_frame: self.channels.frame_seq(),
             depth: self.depth.stamp(),
+            motion: self.motion,
             records: self.planes.records(),
             planes,
             versions: self.planes.versions(),

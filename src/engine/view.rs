@@ -1,6 +1,6 @@
 //! One view of a stream: its gaze, the token plan that follows from it, and the sink of its tokens.
 
-use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
+use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, PictureMotion};
 use foveate_core::gaze::controller::Controller;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
@@ -250,6 +250,7 @@ impl<S: Sink> View<S> {
             rgb_bound: changes.rgb_bound,
             dirty_tiles: changes.dirty_tiles,
             tile_count: changes.tile_count,
+            motion: changes.motion,
             planes: &self.planes,
             channels: &self.channels,
             depth: &self.depth,
@@ -267,6 +268,7 @@ pub(crate) struct FrameChanges<'a> {
     pub(crate) dirty_tiles: u32,
     pub(crate) tile_count: u32,
     pub(crate) depth: &'a Depth,
+    pub(crate) motion: Option<PictureMotion>,
 }
 
 impl std::fmt::Debug for ViewBuilder {

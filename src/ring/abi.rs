@@ -317,8 +317,12 @@ plain! {
         pub fixations: [FixationBlock; FOVEAE_MAX],
         /// `frame_seq` of the frame that the plane `channels` was made from; 0 before the first decision and without that plane.
         pub channels_frame: u64,
+        /// How the picture moved up to frame `motion_frame`, if that is not 0: rows of a 2 x 3 matrix from (x, y, 1) in source pixels
+        /// of the frame that the stream took before it to source pixels of it.
+        pub motion: [f32; 6],
+        /// `frame_seq` of the frame up to which the motion of the picture is in `motion`; 0 if it is not known, or not computed.
+        pub motion_frame: u64,
         /// 0.
-        pub reserved_a: [u64; 4],
         /// Bound of the error of CLOCK_REALTIME when the frame arrived, in nanoseconds; 0 if it is unknown.
         pub capture_error_ns: u64,
         /// How often CLOCK_REALTIME was set since the daemon started.
@@ -329,7 +333,7 @@ plain! {
         /// Number of that picture, from 1: counts those of the depth pipeline; 0 if there is none.
         pub depth_frame: u64,
         /// 0.
-        pub reserved_b: u64,
+        pub reserved: u64,
     }
 }
 

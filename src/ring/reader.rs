@@ -24,7 +24,7 @@ use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
 use foveate_core::clock;
 use foveate_core::depth::DepthStamp;
-use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::frame::{CaptureClock, FrameStamp, PictureMotion};
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Fixations};
 
 /// Bounds of [`Reader::patience`], in nanoseconds. A writer that dies wakes nobody, so the upper one bounds how late that is noticed.
@@ -58,6 +58,8 @@ pub struct FrameHead {
     pub channels_frame: u64,
     /// The depth picture that the planes of depth were made from; zeros if the frame has none, and without those planes.
     pub depth: DepthStamp,
+    /// How the picture moved, up to the frame before or an earlier one; `None` if it is not known, or not computed.
+    pub motion: Option<PictureMotion>,
 }
 
 impl FrameHead {
@@ -104,6 +106,8 @@ impl FrameHead {
             channels_frame: self.channels_frame,
             depth_capture_ns: self.depth.capture_ns,
             depth_frame: self.depth.frame_seq,
+            motion: self.motion.map_or([0.0; 6], |motion| motion.now_from_before),
+            motion_frame: self.motion.map_or(0, |motion| motion.frame_seq),
             fixations: fixation_blocks(&self.fixations),
             ..SlotHeader::zeroed()
         }
@@ -552,6 +556,10 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
         asked_ns: header.asked_ns,
         channels_frame: header.channels_frame,
         depth: DepthStamp { capture_ns: header.depth_capture_ns, frame_seq: header.depth_frame },
+        motion: (header.motion_frame != 0).then_some(PictureMotion {
+            frame_seq: header.motion_frame,
+            now_from_before: header.motion,
+        }),
     }
 }
 

@@ -21,7 +21,7 @@ use super::segment::{PlanePlace, Segment, SegmentLayout, SegmentSpec};
 use super::{camera, channels};
 use foveate_core::clock;
 use foveate_core::depth::DepthStamp;
-use foveate_core::frame::FrameStamp;
+use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 
 /// A token frame to publish.
@@ -49,6 +49,8 @@ pub struct TokenFrame<'a> {
     pub channels_frame: u64,
     /// The depth picture that the planes of depth were made from; zeros for none, and without those planes.
     pub depth: DepthStamp,
+    /// How the picture moved, up to the frame before or an earlier one; `None` if it is not known, or not computed.
+    pub motion: Option<PictureMotion>,
     /// One per plane of the segment, in its order, as from [`plane_list`]: an item per token, in the order of the records, or as
     /// many items as the plane has. The first may be empty in a frame that was [begun](Writer::begin): then the items whose version
     /// the frame before does not have were stored there.
@@ -296,6 +298,7 @@ fn slot_header(frame: &TokenFrame<'_>, ring_sequence: u64, publish_ns: u64) -> S
         asked_ns: frame.asked_ns,
         channels_frame: frame.channels_frame,
         depth: frame.depth,
+        motion: frame.motion,
     };
     head.to_slot(frame.records.len())
 }

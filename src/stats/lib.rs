@@ -274,6 +274,8 @@ counters! {
         stages: Stages,
         /// Change detection now.
         change: ChangeGauges,
+        /// Thousandths of pixels a second that the middle of the picture moves by.
+        picture_speed: Gauge,
         /// Durations of its frames.
         durations: StreamDurations,
         /// Capture time of the newest frame that was published or that no view took, CLOCK_MONOTONIC in nanoseconds.

@@ -297,6 +297,7 @@ impl Stage {
             records: &frame.records,
             channels_frame: head.channels_frame,
             depth: head.depth,
+            motion: head.motion,
             planes,
             versions: &self.versions[..frame.records.len()],
             whole_version: 0,

@@ -132,12 +132,13 @@ static void print_slot_header(void) {
     FIELD("SlotHeader", foveate_slot_header, asked_ns);
     FIELD("SlotHeader", foveate_slot_header, fixations);
     FIELD("SlotHeader", foveate_slot_header, channels_frame);
-    FIELD("SlotHeader", foveate_slot_header, reserved_a);
+    FIELD("SlotHeader", foveate_slot_header, motion);
+    FIELD("SlotHeader", foveate_slot_header, motion_frame);
     FIELD("SlotHeader", foveate_slot_header, capture_error_ns);
     FIELD("SlotHeader", foveate_slot_header, clock_steps);
     FIELD("SlotHeader", foveate_slot_header, depth_capture_ns);
     FIELD("SlotHeader", foveate_slot_header, depth_frame);
-    FIELD("SlotHeader", foveate_slot_header, reserved_b);
+    FIELD("SlotHeader", foveate_slot_header, reserved);
 }
 
 static void print_fixation_block(void) {

@@ -130,6 +130,15 @@ static void print_pictures(const struct foveate_segment *segment, const struct f
     printf("\"smooth\":\"%016" PRIx64 "\",", fnv1a(smooth, bytes));
 }
 
+static void print_motion(const struct foveate_slot_header *head) {
+    printf("\"motion\":[");
+    for (int index = 0; head->motion_frame != 0 && index < 6; index++) {
+        printf("%s%.9g", index == 0 ? "" : ",", (double)head->motion[index]);
+    }
+    printf("],");
+    print_count("motion_frame", head->motion_frame);
+}
+
 static void print_frame(const struct foveate_segment *segment, const struct foveate_frame *frame, int relevance) {
     const struct foveate_slot_header *head = &frame->head;
     printf("{");
@@ -144,6 +153,7 @@ static void print_frame(const struct foveate_segment *segment, const struct fove
     print_count("tile_count", head->tile_count);
     print_count("relevance_frame", head->relevance_frame);
     print_count("asked_ns", head->asked_ns);
+    print_motion(head);
     print_tokens(frame);
     printf("\"pixels\":\"%016" PRIx64 "\",", fnv1a(frame->pixels, frame->pixel_bytes));
     print_pictures(segment, frame);

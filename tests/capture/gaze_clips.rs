@@ -247,6 +247,100 @@ fn relevance_looks_at_whoever_comes_into_sight_as_soon_as_saliency() {
     assert!(by_saliency.0 <= by_relevance.0, "{} {}", percent(by_relevance), percent(by_saliency));
 }
 
+/// A camera that turns: a part of the picture that goes to and fro over the scene, by up to 6 pixels a frame. What moves with the
+/// background is no change then, and people are.
+#[test]
+fn who_walks_is_looked_at_by_a_camera_that_moves_too() {
+    let Some(path) = clip(CLIP) else { return };
+    let walkers = walkers_of(&path);
+    let mut on_walkers = [(0, 0); 2];
+    for (share, moves) in on_walkers.iter_mut().zip([false, true]) {
+        let mut run = Run::new(vec![view(Policy::Saliency, 1)], 0);
+        for_each_frame(&path, |index, frame| {
+            let (left, top) = if moves { part_at(index) } else { (128, 96) };
+            run.step(index, &part_of(frame, left, top));
+            let shift = |place: PixelBox| place.moved((-(left as f64), -(top as f64)));
+            let inside = |place: &PixelBox| {
+                let (x, y) = place.centre();
+                (0.0..f64::from(PART.width)).contains(&x)
+                    && (0.0..f64::from(PART.height)).contains(&y)
+            };
+            let places = walkers.iter().filter_map(|walker| walker.at(index)).map(shift);
+            let places: Vec<PixelBox> = places.filter(inside).collect();
+            // Two seconds after it began.
+            if SOON <= index && !places.is_empty() {
+                let at = run.stream.gaze(0).unwrap().first();
+                let is_on = places.iter().any(|place| place.contains((at.x, at.y), MARGIN_PX));
+                share.0 += usize::from(is_on);
+                share.1 += 1;
+            }
+        });
+    }
+    let [still, moving] = on_walkers;
+    say(&format!("saliency: fixations on walkers, part that stands still: {}", percent(still)));
+    say(&format!("saliency: fixations on walkers, part that moves: {}", percent(moving)));
+    assert!(70 * moving.1 <= 100 * moving.0, "{}", percent(moving));
+}
+
+/// A part of the picture, and where it is.
+const PART: Extent = Extent::new(512, 384);
+
+fn part_at(index: usize) -> (usize, usize) {
+    let time = index as f64 * 0.1;
+    let even = |place: f64| 2 * (place / 2.0).round() as usize;
+    (even(128.0 + 120.0 * (0.5 * time).sin()), even(96.0 + 90.0 * (0.37 * time).cos()))
+}
+
+/// The part of a frame in I420 from an even place on.
+fn part_of<'a>(frame: &FrameView<'a>, left: usize, top: usize) -> FrameView<'a> {
+    let plane = |index: usize| {
+        let scale = if index == 0 { 1 } else { 2 };
+        let Plane { bytes, stride } = frame.plane(index);
+        Plane { bytes: &bytes[top / scale * stride + left / scale..], stride }
+    };
+    let planes = [plane(0), plane(1), plane(2)];
+    FrameView::new(frame.format(), PART, frame.kind().color, &planes).unwrap()
+}
+
+/// An oracle that is 300 ms late: with compensation, its maps are moved along with the walkers.
+#[test]
+fn who_is_attended_to_late_is_looked_at_where_he_is_now() {
+    const LATE: usize = 3;
+    let Some(path) = clip(CLIP) else { return };
+    let walkers = walkers_of(&path);
+    let [without, with] = [false, true].map(|compensation| {
+        let mut view = view(Policy::Feedback, 1);
+        view.spec.parameters.compensation = compensation;
+        let groups = walkers.chunks(VIEWS_MAX);
+        let mut runs: Vec<_> =
+            groups.map(|group| Run::new(vec![view.clone(); group.len()], 0)).collect();
+        let mut share = (0, 0);
+        for_each_frame(&path, |index, frame| {
+            for (run, walkers) in runs.iter_mut().zip(walkers.chunks(VIEWS_MAX)) {
+                for (client, walker) in run.clients.iter().zip(walkers) {
+                    let late = (index + 1).checked_sub(LATE).and_then(|at| oracle(&[walker], at));
+                    if let Some(feedback) = late {
+                        client.send_feedback(feedback, EXTENT, 1).unwrap();
+                    }
+                }
+                run.step(index, frame);
+                for (view, walker) in walkers.iter().enumerate() {
+                    let Some(place) = walker.at(index) else { continue };
+                    if walker.first + ORACLE_START + LATE <= index {
+                        let at = run.stream.gaze(view).unwrap().first();
+                        share.0 += usize::from(place.contains((at.x, at.y), 0.0));
+                        share.1 += 1;
+                    }
+                }
+            }
+        });
+        share
+    });
+    say(&format!("oracle: 300 ms late: on the walker in {}", percent(without)));
+    say(&format!("oracle: 300 ms late, with compensation: in {}", percent(with)));
+    assert!(75 * with.1 <= 100 * with.0 && without.0 < with.0, "{}", percent(with));
+}
+
 /// A consumer asks for what is red: it injects how red each place of the frame before is, and weighs that.
 #[test]
 fn a_query_keeps_a_red_ball_in_sight() {

@@ -53,7 +53,8 @@ fn a_look_at_several_points_is_answered_with_all_of_them_and_with_all_fixations(
         heard = scene.heard();
         heard.is_some()
     });
-    let expected = Feedback::Look { points: Points::from_iter(places), hold_ns: None };
+    let expected =
+        Feedback::Look { points: Points::from_iter(places), hold_ns: None, frame_seq: None };
     assert_eq!(heard, Some(expected), "moved into the picture");
     scene.show_gaze(6, None, &both(fixation(2, 9.0), fixation(3, 0.0)), true);
     let looking: Value = serde_json::from_slice(&client.receive()).unwrap();

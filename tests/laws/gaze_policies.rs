@@ -570,7 +570,7 @@ impl Course {
         let feedback = match operation {
             Operation::Nothing => return,
             Operation::Look { points, hold_ns } => {
-                Feedback::Look { points: points.clone(), hold_ns: *hold_ns }
+                Feedback::Look { points: points.clone(), hold_ns: *hold_ns, frame_seq: None }
             }
             Operation::Attend { seed } => {
                 Feedback::Attend { map: Arc::new(map_of(*seed, self.extent)), frame_seq: 4 }

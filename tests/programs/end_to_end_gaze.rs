@@ -20,8 +20,7 @@ use crate::scene::{bt601, fed, random_film, stream, view, with_vulkan};
 use crate::wait::until;
 
 /// 100 frames a second, so a decision every fifth frame.
-const GAZE: &str =
-    "gaze = { policy = 'feedback', saccade_hz = 20, dwell_min_ms = 0, silence_ms = 200 }";
+const GAZE: &str = "gaze = { policy = 'feedback', saccade_hz = 20, dwell_min_ms = 0, silence_ms = 200, compensation = false }";
 
 /// Frames from one decision to the next.
 const FRAMES_PER_DECISION: u64 = 5;
@@ -221,7 +220,11 @@ fn assert_opened_views_are_right(backend: &str) {
 
 #[test]
 fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
-    let mut stage = Stage::open("backend = 'cpu'", "gaze.policy = 'feedback'", 1000);
+    let mut stage = Stage::open(
+        "backend = 'cpu'",
+        "gaze = { policy = 'feedback', compensation = false }",
+        1000,
+    );
     stage.next_frame();
     let csv = stage.place.path("gaze.csv");
     let trace = stage.place.foveate(&["trace", "camera/main", "--out", csv.to_str().unwrap()]);

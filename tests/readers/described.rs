@@ -35,6 +35,8 @@ pub(crate) fn described(info: &SegmentInfo, frame: &TokenFrameBuf) -> Value {
         "tile_count": head.tile_count,
         "relevance_frame": head.relevance_frame,
         "asked_ns": head.asked_ns,
+        "motion": head.motion.map_or(Vec::new(), |motion| motion.now_from_before.map(f64::from).to_vec()),
+        "motion_frame": head.motion.map_or(0, |motion| motion.frame_seq),
         "tokens": records.iter().map(token).collect::<Vec<_>>(),
         "pixels": fnv1a_64(pixels),
         "relevance": fnv1a_64(frame.plane(1)),

@@ -182,6 +182,7 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
         asked_ns: 0,
         channels_frame: 0,
         depth: DepthStamp::default(),
+        motion: None,
         records: &records,
         planes: plane_list([&vec![value; 2 * FORMAT.token_bytes()]]),
         versions: &[0; 2],

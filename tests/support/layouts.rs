@@ -135,6 +135,7 @@ impl Shown {
             asked_ns: 0,
             channels_frame: 0,
             depth: DepthStamp::default(),
+            motion: None,
             records: &self.records,
             planes: plane_list([&self.pixels]),
             versions: &vec![0; self.records.len()],

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use foveate_core::backend::BackendKind;
 use foveate_core::camera::{Calibration, CameraFacts};
 use foveate_core::depth::DepthStamp;
-use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::frame::{CaptureClock, FrameStamp, PictureMotion};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::plane::PlaneSpec;
@@ -111,6 +111,11 @@ pub(crate) fn frame_with(
         asked_ns: bits.next(),
         channels_frame: planes.iter().any(|plane| plane.count.is_some()).into(),
         depth: DepthStamp::default(),
+        // Recorded segments of earlier minor versions have none.
+        motion: number.is_multiple_of(2).then(|| PictureMotion {
+            frame_seq: number,
+            now_from_before: [1.0, 0.25, number as f32, -0.25, 1.0, -3.5],
+        }),
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let mut bytes = |count: usize| (0..count).map(|_| bits.next().to_le_bytes()[0]).collect();
@@ -136,6 +141,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         asked_ns,
         channels_frame,
         depth,
+        motion,
         ..
     } = frame.head;
     let TokenFrameBuf { records, pixels, .. } = frame;
@@ -154,6 +160,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         asked_ns,
         channels_frame,
         depth,
+        motion,
         records,
         planes,
         versions: &UNVERSIONED[..records.len()],

@@ -735,6 +735,7 @@ fn publish_planes<const COUNT: usize>(
         asked_ns: 0,
         channels_frame: 0,
         depth: DepthStamp::default(),
+        motion: None,
         records,
         planes: foveate_ring::plane_list(planes),
         versions: &vec![0; records.len()],

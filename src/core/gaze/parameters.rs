@@ -39,6 +39,8 @@ pub struct GazeParameters {
     /// How much a map weighs on the layout: its exponent, 0 (nothing) to 1.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
     pub relevance_gain: f64,
+    /// Whether a map about an earlier frame, and a `look` at one, are moved along with what has moved since.
+    pub compensation: bool,
     /// Silence of all clients in milliseconds after which the policy takes over, 1 to 3600000.
     #[cfg_attr(
         feature = "serde",
@@ -64,6 +66,7 @@ impl Default for GazeParameters {
             inhibition_radius: 0.06,
             centre_prior: 0.2,
             relevance_gain: 0.5,
+            compensation: true,
             silence_ms: 2000,
             lease_ms: 2000,
         }

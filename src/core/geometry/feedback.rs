@@ -15,6 +15,8 @@ pub enum Feedback {
         points: Points,
         /// Duration in nanoseconds of stream time; without one, until newer feedback or until the policy takes over.
         hold_ns: Option<u64>,
+        /// `frame_seq` of the frame that they are places of; `None` for the frame to come.
+        frame_seq: Option<u64>,
     },
     /// Look at the peaks of a map, from the next decision on.
     Attend {
@@ -55,6 +57,6 @@ impl Feedback {
 
     /// Look at one point in pixels.
     pub fn look_at(x: f64, y: f64, hold_ns: Option<u64>) -> Self {
-        Self::Look { points: Points::from_iter([(x, y)]), hold_ns }
+        Self::Look { points: Points::from_iter([(x, y)]), hold_ns, frame_seq: None }
     }
 }

@@ -461,12 +461,19 @@ impl StreamEntry {
 
     /// Its statistics, with views.
     pub(super) fn stats(&self) -> StreamStats {
-        let StreamCounters { durations, change, newest_capture_ns, newest_delay_ns, .. } =
-            &*self.counters;
+        let StreamCounters {
+            durations,
+            change,
+            picture_speed,
+            newest_capture_ns,
+            newest_delay_ns,
+            ..
+        } = &*self.counters;
         let stages = FrameStage::ALL.iter().zip(&durations.stages);
         let pace = StreamPace {
             sample_bound: change.threshold.get(),
             rgb_bound: change.rgb_bound.get(),
+            picture_speed: picture_speed.get(),
             newest_age_ns: newest_capture_ns.get().map(|at| monotonic_ns().saturating_sub(at)),
             newest_delay_ns: newest_delay_ns.get(),
             age: durations.age.get(),

@@ -51,7 +51,11 @@ impl SteeringRequest<'_> {
         let points = look.points.iter().map(|(x, y)| snapped(image, x * width, y * height));
         let points = Points::from_iter(points);
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
-        self.send(Feedback::Look { points: points.clone(), hold_ns }, image, points)
+        self.send(
+            Feedback::Look { points: points.clone(), hold_ns, frame_seq: look.frame },
+            image,
+            points,
+        )
     }
 
     /// `attend`.

@@ -99,6 +99,8 @@ const STREAM: &[Metric<StreamStats>] = metrics! {
     Gauge "foveate_rgb_bound" []
         "The most by which an RGB value of the pyramid differs from the newest frame, in steps of 8 bits",
         |stream, samples| samples.add(&[], stream.detail.rgb_bound.map(|bound| bound as f64));
+    Gauge "foveate_picture_speed_pixels_per_second" [] "How fast the middle of the picture moves, if that is known",
+        |stream, samples| samples.add(&[], stream.detail.picture_speed.map(|speed| speed as f64 / 1e3));
     Gauge "foveate_noise" [] "Standard deviation of the noise of a sample, in steps of 8 bits",
         |stream, samples| samples.add(&[], stream.change.and_then(|change| change.noise));
     Gauge "foveate_frame_dirty_tiles" [] "Tiles that were ingested for the newest frame",

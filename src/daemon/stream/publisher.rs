@@ -8,10 +8,12 @@ use super::{ServedView, StreamError, ViewPace, keeps_plans};
 use crate::channel::{FEEDBACK_PENDING_MAX, ViewChannel, ViewUpdate};
 use foveate_core::events::{Event, EventKind, Phase};
 use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes};
+use foveate_core::gaze::compensation::carried_points;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::region::Region;
+use foveate_core::motion::Motions;
 use foveate_core::rate::RateLimit;
 use foveate_core::view::ViewSpec;
 use foveate_engine::{SampledFrame, Sink, View};
@@ -100,12 +102,12 @@ pub(super) fn waker(
 }
 
 /// Applies the feedback of the clients of `view`, except what refers to a picture of another extent and maps whose time is over.
-/// `times` are those of the frames that it may refer to. Begins the log of a new recorder with a plan that depends on nothing before.
+/// `path` is of the frames that it may refer to. Begins the log of a new recorder with a plan that depends on nothing before.
 pub(super) fn take_feedback(
     view: &mut View<Publisher>,
     extent: Extent,
     at: FrameTime,
-    times: &FrameTimes,
+    path: MotionPath<'_>,
 ) {
     if view.planes().is_resting() {
         return;
@@ -119,11 +121,39 @@ pub(super) fn take_feedback(
         if next.image != extent {
             continue;
         }
-        if is_late(&next.feedback, at, times) {
+        if is_late(&next.feedback, at, path.times) {
             view.sink.context.channel.counters().injections_late.add(1);
         } else {
-            view.take_feedback(&next.feedback, at, next.at_ns);
+            let feedback = placed(next.feedback, view.spec(), extent, path.motions);
+            view.take_feedback(&feedback, at, next.at_ns);
         }
+    }
+}
+
+/// What a stream knows of the frames before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MotionPath<'a> {
+    pub(super) times: &'a FrameTimes,
+    /// `None` if nobody asks for it.
+    pub(super) motions: Option<&'a Motions>,
+}
+
+/// A `look` at an earlier frame is at what has been there: moved along with that. Maps are moved when they are decided by.
+fn placed(
+    feedback: Feedback,
+    spec: &ViewSpec,
+    extent: Extent,
+    motions: Option<&Motions>,
+) -> Feedback {
+    match (feedback, motions) {
+        (Feedback::Look { points, hold_ns, frame_seq: Some(frame_seq) }, Some(motions))
+            if spec.parameters.compensation =>
+        {
+            let radius = spec.parameters.inhibition_radius * f64::from(extent.longer_side());
+            let points = carried_points(&points, frame_seq, motions, 0.5 * radius);
+            Feedback::Look { points, hold_ns, frame_seq: None }
+        }
+        (feedback, _) => feedback,
     }
 }
 

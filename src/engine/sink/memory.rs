@@ -61,6 +61,7 @@ impl Sink for Memory {
             asked_ns: source.asked_ns,
             channels_frame: source.channels_frame,
             depth: source.depth,
+            motion: source.motion,
         };
     }
 }

@@ -211,6 +211,7 @@ impl Stage {
             asked_ns: 0,
             channels_frame: 0,
             depth: DepthStamp::default(),
+            motion: None,
             sample_bound: 0,
             rgb_bound: 0,
             dirty_tiles: 0,

@@ -37,7 +37,7 @@ impl FixationPolicy for Salient {
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
-            Feedback::Look { points, hold_ns } => {
+            Feedback::Look { points, hold_ns, .. } => {
                 let hold = self.state.hold_for_or_until_silence(*hold_ns);
                 self.state.look(points, hold);
             }
