@@ -17,10 +17,13 @@ _Normalisation = Union[Literal["none", "unit", "imagenet", "clip", "siglip"], No
 _Channels = Union[Sequence[str], Literal["all"]]
 
 
+_FoveaPolicy = Literal["fixed", "feedback", "saliency", "relevance"]
+
+
 class GazeKeys(TypedDict, total=False):
     """Where a view looks: the keys of ``[stream.view.gaze]`` that a client may give."""
 
-    policy: Literal["fixed", "feedback", "saliency", "relevance"]
+    policy: Union[_FoveaPolicy, Sequence[_FoveaPolicy]]
     x: float
     y: float
     weights: Mapping[str, float]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use foveate_core::frame::FrameTime;
 use foveate_core::gaze::GazeParameters;
-use foveate_core::gaze::controller::{Controller, Policy};
+use foveate_core::gaze::controller::{Controller, FoveaPolicy, Policy};
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
@@ -85,16 +85,24 @@ proptest! {
         Course::with(policy, parameters, foveae).play(&frames)?;
     }
 
+    #[test]
+    fn several_policies_keep_the_laws(
+        frames in frames(), parameters in any_parameters(), policy in several_policies(),
+    ) {
+        Course::of_several(&policy, parameters).play(&frames)?;
+    }
+
     /// A log of any policy, written and read again: the replay is what was recorded, and keeps what it kept.
     #[test]
     fn replay_keeps_the_laws_and_repeats_what_was_recorded(
-        frames in frames(), parameters in any_parameters(), attends in 0..3,
-        foveae in foveae(),
+        frames in frames(), parameters in any_parameters(), attends in 0..4,
+        foveae in foveae(), several in several_policies(),
     ) {
-        let policy = match attends {
-            0 => Policy::Feedback,
-            1 => Policy::Saliency,
-            _ => relevance(),
+        let (policy, foveae) = match attends {
+            0 => (Policy::Feedback, foveae),
+            1 => (Policy::Saliency, foveae),
+            2 => (relevance(), foveae),
+            _ => (each(&several), several.len()),
         };
         let recorded = Course::with(policy, parameters, foveae).play(&frames)?;
         let log = GazeLog::parse(&text_of(&recorded)).unwrap();
@@ -473,6 +481,98 @@ fn a_replay_looks_at_as_many_of_the_recorded_places_as_it_has_foveae() {
     }
 }
 
+/// A consumer moves its own fovea, the first or the second, and no other one, however it does.
+#[test]
+fn of_several_policies_clients_move_the_foveae_of_feedback_alone() {
+    for own in [0, 1] {
+        let mut policies = [FoveaPolicy::Fixed; 2];
+        policies[own] = FoveaPolicy::Feedback;
+        let mut course = Course::of_several(&policies, parameters());
+        course.pass(SECOND_NS, Operation::Nothing).unwrap();
+        let fixed = course.fixations()[1 - own];
+        assert_eq!((fixed.x, fixed.y, fixed.reason), (320.0, 120.0, FixationReason::Policy));
+        let points = Points::from_iter([(10.0, 20.0), (600.0, 400.0)]);
+        course.step(&frame(Operation::Look { points, hold_ns: None })).unwrap();
+        let looked = course.fixations();
+        let look = looked[own];
+        assert_eq!((look.x, look.y, look.reason), (10.0, 20.0, FixationReason::Look));
+        assert_eq!((looked.len(), looked[1 - own]), (2, fixed), "the second point has no fovea");
+        course.pass(SECOND_NS / 2, Operation::Attend { seed: 5 }).unwrap();
+        let attended = course.fixations();
+        assert_eq!((attended[own].reason, attended[1 - own]), (FixationReason::Attend, fixed));
+        assert_eq!(course.relevance_frame(), Some(4), "of the map");
+        course.step(&frame(Operation::Release)).unwrap();
+        let released = course.fixations();
+        assert_eq!((released[own].reason, released[1 - own]), (FixationReason::Saliency, fixed));
+    }
+}
+
+/// What saliency finds first is what the consumer looks at, and it goes elsewhere; so does it from where the consumer comes to.
+#[test]
+fn saliency_keeps_away_from_what_the_consumer_looks_at() {
+    let alone = {
+        let mut course = Course::new(Policy::Saliency, parameters());
+        course.pass(SECOND_NS / 3, Operation::Nothing).unwrap();
+        course.fixation()
+    };
+    for own in [0, 1] {
+        let mut policies = [FoveaPolicy::Saliency; 2];
+        policies[own] = FoveaPolicy::Feedback;
+        // Without inhibition of return nothing else would move it.
+        let stare = GazeParameters { inhibition: 0.0, ..parameters() };
+        let mut course = Course::of_several(&policies, stare);
+        course.step(&frame(look(alone.x, alone.y, None))).unwrap();
+        course.pass(SECOND_NS / 3, Operation::Nothing).unwrap();
+        let radius_px = 0.06 * 640.0;
+        let apart = |course: &Course| {
+            let found = course.fixations();
+            assert_eq!(found[1 - own].reason, FixationReason::Saliency, "{found:?}");
+            (found[0].x - found[1].x).hypot(found[0].y - found[1].y)
+        };
+        assert!(radius_px < apart(&course), "{:?}", course.fixations());
+        let other = course.fixations()[1 - own];
+        course.pass(SECOND_NS / 2, Operation::Nothing).unwrap();
+        assert_eq!(course.fixations()[1 - own], other, "it has no reason to leave");
+        course.pass(SECOND_NS / 2, look(other.x, other.y, None)).unwrap();
+        assert!(radius_px < apart(&course), "{:?}", course.fixations());
+    }
+}
+
+/// Both look around by themselves while the consumer is silent, each at something else.
+#[test]
+fn feedback_and_saliency_do_not_look_at_one_thing() {
+    let policies = [FoveaPolicy::Feedback, FoveaPolicy::Saliency];
+    let stare = GazeParameters { inhibition: 0.0, ..parameters() };
+    let mut course = Course::of_several(&policies, stare);
+    course.pass(2 * SECOND_NS, Operation::Nothing).unwrap();
+    let found = course.fixations();
+    assert!(found.iter().all(|at| at.reason == FixationReason::Saliency), "{found:?}");
+    let apart = (found[0].x - found[1].x).hypot(found[0].y - found[1].y);
+    assert!(0.06 * 640.0 < apart, "{found:?}");
+}
+
+/// Ids are one sequence, and the place in the list is that of the policy.
+#[test]
+fn foveae_of_several_policies_are_numbered_together_and_stay_in_order() {
+    let policies = [FoveaPolicy::Fixed, FoveaPolicy::Feedback, FoveaPolicy::Saliency];
+    let mut course = Course::of_several(&policies, parameters());
+    // The two that look around begin in the middle, as one.
+    assert_eq!(course.fixations().iter().map(|at| at.id).collect::<Vec<_>>(), [1, 2]);
+    let reasons = [FixationReason::Policy, FixationReason::Attend, FixationReason::Saliency];
+    course.pass(SECOND_NS / 3, Operation::Attend { seed: 5 }).unwrap();
+    let mut newest = 2;
+    for seed in 0..6 {
+        course.pass(SECOND_NS / 3, Operation::Attend { seed }).unwrap();
+        let found = course.fixations();
+        assert_eq!(found.iter().map(|at| at.reason).collect::<Vec<_>>(), reasons);
+        assert_eq!((found[0].id, found[0].since_frame), (1, 1));
+        let greatest = found.iter().map(|at| at.id).max().unwrap();
+        assert!(newest <= greatest && greatest <= newest + 6, "{found:?} after {newest}");
+        newest = greatest;
+    }
+    assert!(6 < newest, "{newest}");
+}
+
 /// One controller on its way through frames, and what is known of it from outside.
 struct Course {
     policy: Policy,
@@ -501,9 +601,15 @@ impl Course {
         Self::with(policy, parameters, 1)
     }
 
+    /// Of a view with a fovea for each of these policies.
+    fn of_several(policies: &[FoveaPolicy], parameters: GazeParameters) -> Self {
+        Self::with(each(policies), parameters, policies.len())
+    }
+
     fn with(policy: Policy, parameters: GazeParameters, foveae: usize) -> Self {
         let at = frame_time(1, 0);
         let controller = Controller::new(policy.clone(), parameters, EXTENT, foveae, at);
+        let last_id = controller.gaze().newest().id;
         Self {
             policy,
             parameters,
@@ -514,7 +620,7 @@ impl Course {
             at,
             elapsed_ns: 0,
             moved_ns: BTreeMap::new(),
-            last_id: 1,
+            last_id,
             decided: None,
             seen: None,
             tiles: None,
@@ -659,14 +765,24 @@ impl Course {
             Operation::Look { points, .. } => {
                 let mut wanted = Vec::new();
                 let valid = points.iter().filter(|(x, y)| !x.is_nan() && !y.is_nan());
-                for (x, y) in valid.take(self.foveae) {
+                for (x, y) in valid.take(self.policy.steered(self.foveae)) {
                     let (width, height) = (self.extent.width.into(), self.extent.height.into());
                     let place = snapped(self.extent, x.clamp(0.0, width), y.clamp(0.0, height));
                     if !wanted.contains(&(place.0, place.1, FixationReason::Look)) {
                         wanted.push((place.0, place.1, FixationReason::Look));
                     }
                 }
-                let found: Vec<_> = fixations.iter().map(|at| (at.x, at.y, at.reason)).collect();
+                let is_own = |at: &&Fixation| {
+                    !matches!(self.policy, Policy::Several { .. })
+                        || at.reason == FixationReason::Look
+                };
+                let found = fixations.iter().filter(is_own);
+                let found: Vec<_> = found.map(|at| (at.x, at.y, at.reason)).collect();
+                // What a fovea of another policy looks at already is looked at.
+                let is_taken = |(x, y): (f64, f64)| {
+                    fixations.iter().any(|at| (at.x, at.y) == (x, y) && !is_own(&at))
+                };
+                wanted.retain(|(x, y, _)| !is_taken((*x, *y)));
                 prop_assert!(wanted.is_empty() || found == wanted, "{found:?} for {wanted:?}");
             }
             Operation::Release => {
@@ -693,7 +809,11 @@ impl Course {
             moved && !is_look && !is_resize && !matches!(self.policy, Policy::Fixed { .. });
         let now = self.fixations();
         if is_by_map {
-            let mut ended = before.fixations.iter().filter(|fixation| !now.contains(fixation));
+            // Not where a fovea of another policy has come to the same place.
+            let is_left = |fixation: &&Fixation| {
+                !now.iter().any(|at| (at.x, at.y) == (fixation.x, fixation.y))
+            };
+            let mut ended = before.fixations.iter().filter(|at| !now.contains(at)).filter(is_left);
             let dwelling = ended.find(|fixation| self.dwells(fixation.id));
             prop_assert_eq!(dwelling, None, "a saccade too soon");
         }
@@ -714,7 +834,11 @@ impl Course {
                 let same = old.find(|old| scaled(old, self.extent_before, self.extent) == aim);
                 same.map_or(Some(self.elapsed_ns), |same| self.moved_ns.get(&same.id).copied())
             } else {
-                Some(self.elapsed_ns)
+                // One of another policy has left it, and it was there before.
+                let mut old = before.fixations.iter();
+                let was_hidden = matches!(self.policy, Policy::Several { .. })
+                    && old.any(|old| (old.x, old.y) == (fixation.x, fixation.y));
+                (!was_hidden).then_some(self.elapsed_ns)
             };
             self.moved_ns.extend(moved_ns.map(|moved_ns| (fixation.id, moved_ns)));
         }
@@ -783,6 +907,30 @@ fn relevance() -> Policy {
 
 fn fixed() -> Policy {
     Policy::Fixed { x: 0.5, y: 0.25 }
+}
+
+fn each(policies: &[FoveaPolicy]) -> Policy {
+    Policy::Several { policy: policies.to_vec(), x: 0.5, y: 0.25 }
+}
+
+/// One to eight foveae of up to four policies, equal ones side by side.
+fn several_policies() -> impl Strategy<Value = Vec<FoveaPolicy>> {
+    use FoveaPolicy::{Feedback, Fixed, Relevance, Saliency};
+    let order = Just([Fixed, Feedback, Saliency, Relevance]).prop_shuffle();
+    (order, 0..=1usize, prop::array::uniform3(0..=2usize)).prop_filter_map(
+        "no fovea",
+        |(order, fixed, [feedback, saliency, relevance])| {
+            let count = |policy: FoveaPolicy| match policy {
+                Fixed => fixed,
+                Feedback => feedback,
+                Saliency => saliency,
+                Relevance => relevance,
+            };
+            let foveae: Vec<_> =
+                order.into_iter().flat_map(|policy| vec![policy; count(policy)]).collect();
+            (!foveae.is_empty()).then_some(foveae)
+        },
+    )
 }
 
 fn look(x: f64, y: f64, hold_ns: Option<u64>) -> Operation {

@@ -14,6 +14,7 @@ pub mod fixed;
 pub mod relevance;
 pub mod replay;
 pub mod saliency;
+pub mod several;
 
 /// A way to choose where a view looks.
 ///
@@ -49,6 +50,9 @@ pub trait FixationPolicy: Debug + Send {
     fn scene(&self) -> Option<&Scene> {
         None
     }
+
+    /// From now on foveae of other policies look at these places, in pixels: it does not go there by itself.
+    fn avoid(&mut self, _places: &[(f64, f64)]) {}
 
     /// Takes what clients said before the frame of `at`.
     fn take(&mut self, feedback: &Feedback, at: FrameTime);

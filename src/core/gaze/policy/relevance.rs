@@ -130,6 +130,10 @@ impl FixationPolicy for Relevant {
         Some(&self.scene)
     }
 
+    fn avoid(&mut self, places: &[(f64, f64)]) {
+        self.scan.avoid(places);
+    }
+
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {

@@ -34,6 +34,10 @@ impl FixationPolicy for Salient {
         true
     }
 
+    fn avoid(&mut self, places: &[(f64, f64)]) {
+        self.scan.avoid(places);
+    }
+
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
