@@ -1,6 +1,7 @@
 //! The model of a camera: how rays of light become pixels, as ROS describes it in `camera_info`, and what the pipeline
 //! did to the picture since it was calibrated.
 
+use crate::geometry::affine::Affine;
 use crate::geometry::extent::Extent;
 
 /// Coefficients of a distortion that are published.
@@ -109,17 +110,17 @@ impl Camera {
         let mut affine = Affine([1.0, 0.0, -left, 0.0, 1.0, -top]);
         affine = match self.edit.flip {
             Flip::None => affine,
-            Flip::Horizontal => affine.then([-1.0, 0.0, width, 0.0, 1.0, 0.0]),
-            Flip::Vertical => affine.then([1.0, 0.0, 0.0, 0.0, -1.0, height]),
+            Flip::Horizontal => affine.then(Affine([-1.0, 0.0, width, 0.0, 1.0, 0.0])),
+            Flip::Vertical => affine.then(Affine([1.0, 0.0, 0.0, 0.0, -1.0, height])),
         };
         let (mut width, mut height) = (width, height);
         for _ in 0..self.edit.quarter_turns {
             // The top left corner becomes the top right one.
-            affine = affine.then([0.0, -1.0, height, 1.0, 0.0, 0.0]);
+            affine = affine.then(Affine([0.0, -1.0, height, 1.0, 0.0, 0.0]));
             (width, height) = (height, width);
         }
         let scale = [f64::from(source.width) / width, f64::from(source.height) / height];
-        affine.then([scale[0], 0.0, 0.0, 0.0, scale[1], 0.0]).0
+        affine.then(Affine([scale[0], 0.0, 0.0, 0.0, scale[1], 0.0])).0
     }
 }
 
@@ -142,19 +143,5 @@ impl Mount {
             1.0 - 2.0 * (x * x + y * y),
             tz,
         ]
-    }
-}
-
-/// Rows of a 2 x 3 matrix.
-#[derive(Clone, Copy, Debug)]
-struct Affine([f64; 6]);
-
-impl Affine {
-    /// First this, and then `next`.
-    fn then(self, next: [f64; 6]) -> Self {
-        let [a, b, c, d, e, f] = self.0;
-        let row = |[p, q, r]: [f64; 3]| [p * a + q * d, p * b + q * e, p * c + q * f + r];
-        let [first, second] = [row([next[0], next[1], next[2]]), row([next[3], next[4], next[5]])];
-        Self([first[0], first[1], first[2], second[0], second[1], second[2]])
     }
 }

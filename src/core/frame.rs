@@ -351,8 +351,8 @@ impl FrameTime {
     }
 }
 
-/// Frames whose times are kept.
-const TIMES_KEPT: usize = 64;
+/// Frames whose times and motion are kept.
+pub const TIMES_KEPT: usize = 64;
 
 /// Times of the newest frames.
 #[derive(Clone, Debug, Default)]

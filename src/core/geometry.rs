@@ -1,6 +1,7 @@
 //! Geometry: pure arithmetic on extents, tiles, levels and patches, and the types that stages exchange. It knows no device and
 //! no clock, allocates only what it returns, and never fails.
 
+pub mod affine;
 pub mod attention;
 pub mod coarse;
 pub mod extent;

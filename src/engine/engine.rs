@@ -11,6 +11,7 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::motion::Motions;
 use foveate_core::relevance::seen::{Seen, SeenTiles};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
@@ -52,6 +53,8 @@ pub struct Engine {
     /// `frame_seq` of the frame in `coarse`; `None` if no view reads it.
     coarse_of: Option<u64>,
     keeps_coarse: bool,
+    /// Motion of the coarse levels; `None` until somebody wants them.
+    motions: Option<Box<Motions>>,
     keeps_features: bool,
     /// Whether somebody other than views [sees](Self::see) the tiles.
     is_watched: bool,
@@ -77,6 +80,7 @@ impl Engine {
             coarse: CoarseLevel::new(backend.shape()),
             coarse_of: None,
             keeps_coarse: false,
+            motions: None,
             keeps_features: false,
             is_watched: false,
             backend,
@@ -308,7 +312,7 @@ impl Engine {
             self.keeps_features = true;
         }
         self.backend.read_coarse(&mut self.coarse)?;
-        self.coarse_of = Some(frame_seq);
+        self.note_coarse(frame_seq);
         Ok(self.seen().expect("just read"))
     }
 
@@ -320,7 +324,8 @@ impl Engine {
             black: u8::try_from(self.kind.color.y_offset).unwrap_or(0),
         });
         let frame_seq = self.coarse_of?;
-        Some(Seen { coarse: &self.coarse, frame_seq, tiles, plan: None })
+        let motion = self.motions.as_deref();
+        Some(Seen { coarse: &self.coarse, frame_seq, motion, tiles, plan: None })
     }
 
     /// Copies the coarse level of the newest frame out of the pyramid if it is `wanted`.
@@ -332,13 +337,21 @@ impl Engine {
         self.coarse_of = None;
         if wanted {
             match self.backend.read_coarse(&mut self.coarse) {
-                Ok(()) => self.coarse_of = Some(frame_seq),
+                Ok(()) => self.note_coarse(frame_seq),
                 // The next update fails too, and reports it.
                 Err(error) => {
                     tracing::warn!(%error, "cannot read the coarse level of a frame; gaze policies do without it for one frame")
                 }
             }
         }
+    }
+
+    /// The coarse level is now of frame `frame_seq`.
+    fn note_coarse(&mut self, frame_seq: u64) {
+        self.coarse_of = Some(frame_seq);
+        let shape = self.shape();
+        let motions = self.motions.get_or_insert_with(|| Box::new(Motions::new(shape)));
+        motions.follow(&self.coarse, frame_seq);
     }
 
     /// What the frames have in common.

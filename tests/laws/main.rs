@@ -13,6 +13,7 @@ mod gaze_log;
 mod gaze_policies;
 mod gaze_saliency;
 mod layout_laws;
+mod motion_laws;
 mod redaction;
 mod relevance_laws;
 mod stats_laws;

@@ -11,6 +11,7 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_core::motion::Motions;
 use foveate_core::relevance::channel::{CELLS_MAX, CHANNELS};
 use foveate_core::relevance::features::{BINS, TileFeatures};
 use foveate_core::relevance::injection::{Injection, InjectionError};
@@ -270,22 +271,26 @@ fn a_known_shift_of_a_real_picture_is_found() {
     };
     for (dx, dy) in [(4, 0), (0, -4), (-4, 4), (2, 3)] {
         let mut scene = Scene::new(EXTENT);
-        scene.absorb(&Seen::coarsely(&shifted(0, 0), 1), 0);
-        scene.absorb(&Seen::coarsely(&shifted(dx, dy), 2), SECOND_NS);
-        decide(&mut scene, SECOND_NS);
-        let found: Vec<(f32, f32)> = std::iter::zip(
-            scene.channel("motion_x").unwrap().iter().copied(),
-            scene.channel("motion_y").unwrap().iter().copied(),
-        )
-        .collect();
+        let mut motions = Motions::new(PyramidShape::new(EXTENT));
+        let mut see = |coarse: &CoarseLevel, frame_seq: u64| {
+            motions.follow(coarse, frame_seq);
+            let seen = Seen { motion: Some(&motions), ..Seen::coarsely(coarse, frame_seq) };
+            scene.absorb(&seen, frame_seq * SECOND_NS);
+            let channel = |name: &str| scene.channel(name).unwrap().to_vec();
+            std::iter::zip(channel("motion_x"), channel("motion_y")).collect::<Vec<_>>()
+        };
+        see(&shifted(0, 0), 1);
+        let found = see(&shifted(dx, dy), 2);
         let wanted = (dx as f32 / 4.0, dy as f32 / 4.0);
+        let is_right = |motion: &&(f32, f32)| {
+            (motion.0 - wanted.0).abs().max((motion.1 - wanted.1).abs()) < 0.05
+        };
         let moving = found.iter().filter(|motion| **motion != (0.0, 0.0)).count();
-        let right = found.iter().filter(|motion| **motion == wanted).count();
-        assert!(512 < moving && 95 * moving <= 100 * right, "{right} of {moving} for {wanted:?}");
+        let right = found.iter().filter(is_right).count();
+        assert!(512 < moving && 90 * moving <= 100 * right, "{right} of {moving} for {wanted:?}");
         // Nothing moves where the picture stays.
-        scene.absorb(&Seen::coarsely(&shifted(dx, dy), 3), 2 * SECOND_NS);
-        decide(&mut scene, 2 * SECOND_NS);
-        assert!(scene.channel("motion_x").unwrap().iter().all(|motion| *motion == 0.0));
+        let found = see(&shifted(dx, dy), 3);
+        assert!(found.iter().all(|motion| *motion == (0.0, 0.0)));
     }
 }
 

@@ -72,7 +72,7 @@ channels! {
     ClusterSize = "cluster_size", (0, 1), "all cells", "cells of its cluster";
     Change = "change", (0, 1), "1", "change against the background, beyond what is usual there; greatest of the cell";
     Age = "age", (0, 1), "1", "t / (t + 1 s), t the time since a pixel of the cell changed";
-    MotionX = "motion_x", (-1, 1), "cell", "to the right since the frame before, of the best match of the cell and those around it";
+    MotionX = "motion_x", (-1, 1), "cell", "to the right since the frame before, mean of the blocks under the cell by their confidence";
     MotionY = "motion_y", (-1, 1), "cell", "the same, downwards";
     Eccentricity = "eccentricity", (0, 1), "longer side", "distance to the nearest fixation";
     Relevance = "relevance", (-1, 1), "4 octaves", "the score before";

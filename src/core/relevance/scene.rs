@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::depth::Depth;
-use self::motion::Motion;
 use super::channel::{CHANNELS, Computed, cells_of};
 use super::features::TileFeatures;
 use super::injection::Injection;
@@ -23,6 +22,7 @@ use crate::geometry::region::Region;
 use crate::geometry::relevance::RelevanceMap;
 use crate::geometry::tile::TILE_SIDE;
 use crate::geometry::weights::Weights;
+use crate::motion::Motions;
 
 mod cluster;
 mod depth;
@@ -64,7 +64,6 @@ pub struct Scene {
     fineness: Vec<f32>,
     /// The plan that `fineness` is of.
     plan: Option<TokenPlan>,
-    motion: Motion,
     /// `frame_seq` and time of the frame that was absorbed last; frame 0 before any.
     absorbed: (u64, u64),
     /// `frame_seq` of the last frame whose tiles were absorbed; 0 before any.
@@ -96,7 +95,6 @@ impl Scene {
             seen_ns: vec![None; grid.area()],
             fineness: zeros,
             plan: None,
-            motion: Motion::new(extent),
             absorbed: (0, 0),
             tiles_of: 0,
             decisions: 0,
@@ -154,7 +152,10 @@ impl Scene {
         if let Some(plan) = seen.plan {
             self.attend_to(plan, now_ns, now_ns.saturating_sub(last_ns));
         }
-        self.motion.absorb(seen.coarse);
+        let motion = seen.motion.and_then(Motions::newest);
+        let motion = motion.filter(|motion| motion.frames().1 == seen.frame_seq);
+        let cell_px = self.cell_px();
+        motion::fill(&mut self.computed, self.grid, cell_px, motion);
         self.absorbed = (seen.frame_seq, now_ns);
     }
 
@@ -180,7 +181,6 @@ impl Scene {
             self.of(Computed::Change).iter().map(|change| CHANGING <= *change).collect();
         distance::fill(self.of_mut(Computed::ChangeDistance), grid, &changing);
         cluster::fill(&mut self.computed, grid);
-        self.motion.fill(&mut self.computed, grid, self.tiles * TILE_SIDE);
 
         let cell_px = self.cell_px() as f32;
         let columns = grid.width as usize;

@@ -3,6 +3,7 @@
 use super::features::TileFeatures;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::plan::TokenPlan;
+use crate::motion::Motions;
 
 /// What was seen of a frame, for the gaze at the next one.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +12,8 @@ pub struct Seen<'a> {
     pub coarse: &'a CoarseLevel,
     /// `frame_seq` of the frame.
     pub frame_seq: u64,
+    /// What moved up to the frame, if it is known.
+    pub motion: Option<&'a Motions>,
     /// Its tiles, if somebody asked for them.
     pub tiles: Option<SeenTiles<'a>>,
     /// The tokens of the view.
@@ -31,6 +34,6 @@ pub struct SeenTiles<'a> {
 impl<'a> Seen<'a> {
     /// The coarse level alone.
     pub fn coarsely(coarse: &'a CoarseLevel, frame_seq: u64) -> Self {
-        Self { coarse, frame_seq, tiles: None, plan: None }
+        Self { coarse, frame_seq, motion: None, tiles: None, plan: None }
     }
 }
