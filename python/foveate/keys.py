@@ -36,6 +36,8 @@ class GazeKeys(TypedDict, total=False):
     inhibition_radius: float
     centre_prior: float
     relevance_gain: float
+    pursuit: bool
+    pursuit_speed_max: float
     silence_ms: int
     lease_ms: int
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use foveate_config::{ChangeTable, Config, Pace, SourceChoice, ViewConfig};
+use foveate_config::{ChangeTable, Config, Pace, SourceChoice, StreamConfig, ViewConfig};
 use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};

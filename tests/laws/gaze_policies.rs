@@ -22,6 +22,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::geometry::weights::Peak;
+use foveate_core::motion::Motions;
 use foveate_core::relevance::features::TileFeatures;
 use foveate_core::relevance::injection::Injection;
 use foveate_core::relevance::seen::{Seen, SeenTiles};
@@ -573,6 +574,202 @@ fn foveae_of_several_policies_are_numbered_together_and_stay_in_order() {
     assert!(6 < newest, "{newest}");
 }
 
+/// What is followed is the same fixation, moves with its object in steps, and stays where it was without pursuit.
+#[test]
+fn a_fixation_follows_what_it_is_at() {
+    let chase = Chase { object: (60.0, 30.0), ..Chase::default() };
+    let still = chase.play(Policy::Feedback, 90, false);
+    assert!(still[40..].iter().all(|(gaze, _)| gaze == &still[40].0));
+    let followed = chase.play(Policy::Feedback, 90, true);
+    let first = followed[10].0.first();
+    assert_eq!(first.reason, FixationReason::Attend);
+    for (gaze, object) in &followed[10..] {
+        let at = only(gaze);
+        assert!((at.x - object.0).hypot(at.y - object.1) < 16.0, "{at:?} for {object:?}");
+        assert_eq!(at, Fixation { x: at.x, y: at.y, ..first }, "the same fixation");
+    }
+    let (begin, end) = (first, followed[89].0.first());
+    assert!(120.0 < end.x - begin.x, "it has moved: {begin:?} {end:?}");
+    // Steps of 8 pixels, a texel of the coarse level.
+    let moves = followed[10..].windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
+    assert!((10..=30).contains(&moves), "{moves} moves");
+    assert_eq!((end.x % 8.0, end.y % 8.0), (0.0, 0.0));
+}
+
+/// Of each policy and reason, but not a place of the configuration.
+#[test]
+fn what_clients_and_maps_chose_is_followed_and_nothing_else() {
+    let chase = Chase { object: (60.0, 0.0), ..Chase::default() };
+    let begin = chase.begin;
+    let look = Chase { looks: true, ..chase };
+    for policy in [fixed(), Policy::Feedback, Policy::Saliency, relevance()] {
+        let seen = look.play(policy, 60, true);
+        assert_eq!((seen[1].0.first().x, seen[1].0.first().y), begin, "at once, and there");
+        let (gaze, object) = &seen[55];
+        let at = only(gaze);
+        assert_eq!((at.id, at.reason), (seen[1].0.first().id, FixationReason::Look));
+        assert!((at.x - object.0).hypot(at.y - object.1) < 16.0, "{at:?} for {object:?}");
+    }
+    let home = chase.play(Policy::Fixed { x: begin.0 / 640.0, y: begin.1 / 480.0 }, 60, true);
+    assert!(home.iter().all(|(gaze, _)| gaze == &home[0].0));
+}
+
+/// On a moving camera, what stands still moves in the picture, and is followed.
+#[test]
+fn the_background_is_followed_where_the_camera_moves() {
+    let camera = (-45.0, 20.0);
+    let seen = Chase { object: camera, camera, looks: true, ..Chase::default() };
+    for (gaze, object) in &seen.play(Policy::Feedback, 60, true)[2..50] {
+        let at = only(gaze);
+        assert!((at.x - object.0).hypot(at.y - object.1) < 16.0, "{at:?} for {object:?}");
+    }
+}
+
+/// It left the picture: the map that led there decides again, at once, and not before.
+#[test]
+fn a_lost_track_ends_in_a_saccade() {
+    // Otherwise none would come for ten seconds.
+    let chase = Chase { begin: (560.0, 240.0), object: (60.0, 0.0), ..Chase::default() };
+    let parameters = GazeParameters { dwell_min_ms: 10_000, ..Chase::parameters(true) };
+    let seen = chase.play_with(Policy::Feedback, 120, parameters);
+    let first = seen[10].0.first();
+    let left = seen[10..].iter().position(|(gaze, _)| only(gaze).id != first.id);
+    let left = 10 + left.expect("a saccade");
+    let object = seen[left].1;
+    assert!((600.0..720.0).contains(&object.0), "when it was out of sight: {object:?}");
+    let back = only(&seen[left].0);
+    assert_eq!((back.id, back.reason), (first.id + 1, FixationReason::Attend));
+    assert!((back.x - 560.0).abs() < 8.0, "where the map says: {back:?}");
+}
+
+#[test]
+fn what_is_faster_than_the_limit_is_not_followed() {
+    let chase = Chase { object: (90.0, 0.0), ..Chase::default() };
+    let end = |pursuit_speed_max| {
+        let parameters = GazeParameters { pursuit_speed_max, ..Chase::parameters(true) };
+        let seen = chase.play_with(Policy::Feedback, 60, parameters);
+        let (gaze, object) = &seen[59];
+        (only(gaze).x - object.0).abs()
+    };
+    // 90 pixels a second are 0.14 of the longer side.
+    assert!(end(0.25) < 16.0 && 60.0 < end(0.1), "{} {}", end(0.25), end(0.1));
+}
+
+/// A new map that sees the thing a little beside where it is followed moves the fixation there, as the same one.
+#[test]
+fn a_new_map_corrects_pursuit_without_a_saccade() {
+    let chase =
+        Chase { object: (15.0, 0.0), corrected: Some((30, (0.0, 14.0))), ..Chase::default() };
+    let seen = chase.play(Policy::Feedback, 60, true);
+    let (before, after) = (only(&seen[29].0), only(&seen[45].0));
+    assert_eq!(after.id, before.id);
+    assert!(6.0 < after.y - before.y, "{before:?} {after:?}");
+    let uncorrected = Chase { corrected: None, ..chase }.play(Policy::Feedback, 60, true);
+    assert!((only(&uncorrected[45].0).y - before.y).abs() < 8.0);
+}
+
+/// Something that moves before a camera that may move, too, and a client that says once where it is.
+#[derive(Clone, Copy)]
+struct Chase {
+    /// Where it begins, in pixels.
+    begin: (f64, f64),
+    /// Velocities in pixels a second.
+    object: (f64, f64),
+    camera: (f64, f64),
+    /// Whether the client looks, and does not attend.
+    looks: bool,
+    /// In which frame it says again where it is, and by how much beside.
+    corrected: Option<(u64, (f64, f64))>,
+}
+
+impl Default for Chase {
+    fn default() -> Self {
+        let (still, begin) = ((0.0, 0.0), (200.0, 240.0));
+        Self { begin, object: still, camera: still, looks: false, corrected: None }
+    }
+}
+
+impl Chase {
+    fn parameters(pursuit: bool) -> GazeParameters {
+        GazeParameters { pursuit, silence_ms: 60_000, ..parameters() }
+    }
+
+    fn play(&self, policy: Policy, frames: u64, pursuit: bool) -> Vec<(Gaze, (f64, f64))> {
+        self.play_with(policy, frames, Self::parameters(pursuit))
+    }
+
+    /// The gaze at each frame, and where the object is in it.
+    fn play_with(
+        &self,
+        policy: Policy,
+        frames: u64,
+        parameters: GazeParameters,
+    ) -> Vec<(Gaze, (f64, f64))> {
+        let mut controller = Controller::new(policy, parameters, EXTENT, 1, frame_time(1, 0));
+        let mut motions = Motions::new(PyramidShape::new(EXTENT));
+        let mut seen: Option<(CoarseLevel, u64)> = None;
+        let mut played = Vec::new();
+        for index in 0..frames {
+            let at = frame_time(index + 1, index * FRAME_NS);
+            let now = self.place(index);
+            if index == 1 && self.looks {
+                controller.take(&Feedback::look_at(self.begin.0, self.begin.1, Some(u64::MAX)), at);
+            } else if index == 1 && !self.looks {
+                self.attend(&mut controller, self.place(0), at);
+            }
+            if let Some((_, (dx, dy))) = self.corrected.filter(|(frame, _)| *frame == index) {
+                let (x, y) = self.place(index - 1);
+                self.attend(&mut controller, (x + dx, y + dy), at);
+            }
+            let what = seen.as_ref().map(|(coarse, frame_seq)| Seen {
+                motion: Some(&motions),
+                ..Seen::coarsely(coarse, *frame_seq)
+            });
+            controller.step(at, what);
+            played.push((controller.gaze().clone(), now));
+            let shown = self.picture(index);
+            motions.follow(&shown, at.frame_seq);
+            seen = Some((shown, at.frame_seq));
+        }
+        played
+    }
+
+    fn attend(&self, controller: &mut Controller, (x, y): (f64, f64), at: FrameTime) {
+        let bump = |px: f64, py: f64| {
+            let (dx, dy) = ((px - x) / 30.0, (py - y) / 30.0);
+            (-0.5 * (dx * dx + dy * dy)).exp()
+        };
+        let frame_seq = at.frame_seq - 1;
+        controller.take(&Feedback::Attend { map: map_from(bump), frame_seq }, at);
+    }
+
+    fn place(&self, index: u64) -> (f64, f64) {
+        let time = index as f64 * FRAME_NS as f64 * 1e-9;
+        (self.begin.0 + self.object.0 * time, self.begin.1 + self.object.1 * time)
+    }
+
+    /// Waves as far as one can see, and others in a disc.
+    fn picture(&self, index: u64) -> CoarseLevel {
+        let mut coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
+        let columns = coarse.extent().width as usize;
+        let (time, place) = (index as f64 * FRAME_NS as f64 * 1e-9, self.place(index));
+        for (texel, color) in coarse.texels.iter_mut().enumerate() {
+            let middle = |at: usize| (at as f64 + 0.5) * 8.0;
+            let (x, y) = (middle(texel % columns), middle(texel / columns));
+            let wave = |x: f64, y: f64, scale: f64| {
+                (x / scale).sin() * (0.8 * y / scale).cos() + (0.7 * (x - 1.3 * y) / scale).sin()
+            };
+            let ground = wave(x - self.camera.0 * time, y - self.camera.1 * time, 23.0);
+            let (dx, dy) = (x - place.0, y - place.1);
+            // The edge is as soft as a texel.
+            let inside = ((52.0 - dx.hypot(dy)) / 8.0).clamp(0.0, 1.0);
+            let shade = (1.0 - inside) * ground + inside * (wave(dx, dy, 17.0) + 1.0);
+            *color = [(110.0 + 40.0 * shade) as u8; 3];
+        }
+        coarse
+    }
+}
+
 /// One controller on its way through frames, and what is known of it from outside.
 struct Course {
     policy: Policy,
@@ -591,6 +788,7 @@ struct Course {
     /// The interval in which a map last decided.
     decided: Option<u64>,
     seen: Option<(CoarseLevel, u64)>,
+    motions: Motions,
     /// Features and newest change of each tile of what was seen.
     tiles: Option<(Vec<TileFeatures>, Vec<u64>)>,
 }
@@ -623,6 +821,7 @@ impl Course {
             last_id,
             decided: None,
             seen: None,
+            motions: Motions::new(PyramidShape::new(EXTENT)),
             tiles: None,
         }
     }
@@ -664,8 +863,11 @@ impl Course {
             .seen
             .as_ref()
             .map(|(coarse, frame_seq)| Seen { tiles, ..Seen::coarsely(coarse, *frame_seq) });
+        let seen = seen.map(|seen| Seen { motion: Some(&self.motions), ..seen });
         self.controller.step(self.at, seen);
-        self.seen = Some((picture(frame.seed, self.extent), self.at.frame_seq));
+        let shown = picture(frame.seed, self.extent);
+        self.motions.follow(&shown, self.at.frame_seq);
+        self.seen = Some((shown, self.at.frame_seq));
         self.tiles = Some(tiles_of(frame.seed, self.extent, self.at.frame_seq));
         let is_forced =
             jumped_back || matches!(frame.operation, Operation::Release | Operation::Weigh { .. });
@@ -701,6 +903,7 @@ impl Course {
             Operation::Resize(width, height) => {
                 self.extent = Extent::new(*width, *height);
                 (self.seen, self.tiles) = (None, None);
+                self.motions = Motions::new(PyramidShape::new(self.extent));
                 return self.controller.resize(self.extent, self.at);
             }
         };
@@ -740,17 +943,22 @@ impl Course {
         self.check_pace(before, moved, gaze.relevance != before.relevance, operation, is_forced)
     }
 
-    /// What was looked at for the same reason stays the fixation that it was; others get the next numbers. Returns whether any
-    /// fixation is new or has ended.
+    /// What was looked at for the same reason stays the fixation that it was, and so does what is pursued; others get the next
+    /// numbers. Returns whether any fixation is new or has ended.
     fn check_identities(&mut self, before: &Gaze, gaze: &Gaze) -> Result<bool, TestCaseError> {
         let identity = |fixation: &Fixation| (fixation.x, fixation.y, fixation.reason);
         let mut kept = 0;
         for fixation in &gaze.fixations {
-            let same = before.fixations.iter().find(|old| identity(old) == identity(fixation));
-            if let Some(same) = same {
-                prop_assert_eq!(fixation, same);
+            if let Some(same) = before.fixations.iter().find(|old| old.id == fixation.id) {
+                let pursued = Fixation { x: fixation.x, y: fixation.y, ..*same };
+                let moves = self.parameters.pursuit && same.reason != FixationReason::Policy;
+                prop_assert_eq!(*fixation, if moves { pursued } else { *same });
                 kept += 1;
             } else {
+                let mut old = before.fixations.iter();
+                let same = old.find(|old| identity(old) == identity(fixation));
+                let goes_on = |old: &Fixation| gaze.fixations.iter().any(|at| at.id == old.id);
+                prop_assert!(same.is_none_or(goes_on) || self.parameters.pursuit);
                 prop_assert_eq!(fixation.id, self.last_id + 1);
                 prop_assert_eq!(fixation.since_frame, self.at.frame_seq);
                 self.last_id = fixation.id;
@@ -813,19 +1021,22 @@ impl Course {
             let is_left = |fixation: &&Fixation| {
                 !now.iter().any(|at| (at.x, at.y) == (fixation.x, fixation.y))
             };
-            let mut ended = before.fixations.iter().filter(|at| !now.contains(at)).filter(is_left);
+            let has_ended = |at: &&Fixation| !now.iter().any(|other| other.id == at.id);
+            let mut ended = before.fixations.iter().filter(has_ended).filter(is_left);
             let dwelling = ended.find(|fixation| self.dwells(fixation.id));
-            prop_assert_eq!(dwelling, None, "a saccade too soon");
+            // What is lost need not dwell.
+            let may_lose = self.parameters.pursuit;
+            prop_assert!(may_lose || dwelling.is_none(), "{dwelling:?}: a saccade too soon");
         }
         if is_by_map || weighed {
             let interval = (self.elapsed_ns as f64 * 1e-9 * self.parameters.saccade_hz) as u64;
             prop_assert!(
-                is_forced || self.decided != Some(interval),
+                is_forced || self.parameters.pursuit || self.decided != Some(interval),
                 "two decisions in an interval"
             );
             self.decided = Some(interval);
         }
-        let is_new = |fixation: &&Fixation| !before.fixations.contains(fixation);
+        let is_new = |at: &&Fixation| !before.fixations.iter().any(|other| other.id == at.id);
         for fixation in now.iter().filter(is_new) {
             // A change of size is no saccade. Where it brings fixations together, the first goes on.
             let moved_ns = if is_resize {
@@ -951,9 +1162,10 @@ fn foveae() -> impl Strategy<Value = usize> {
 
 fn any_parameters() -> impl Strategy<Value = GazeParameters> {
     let pace = (prop_oneof![Just(4.0), 0.01..1000.0f64], 0..2000u32, 1.0..=10.0f64);
+    let pace = (pace, any::<bool>(), 0.01..=10.0f64);
     (pace, 0.0..=1.0f64, 1..5000u32, 0.01..=1.0f64).prop_map(
         |(
-            (saccade_hz, dwell_min_ms, hysteresis),
+            ((saccade_hz, dwell_min_ms, hysteresis), pursuit, pursuit_speed_max),
             inhibition,
             inhibition_decay_ms,
             inhibition_radius,
@@ -965,6 +1177,8 @@ fn any_parameters() -> impl Strategy<Value = GazeParameters> {
                 inhibition,
                 inhibition_decay_ms,
                 inhibition_radius,
+                pursuit,
+                pursuit_speed_max,
                 ..parameters()
             }
         },

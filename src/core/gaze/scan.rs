@@ -172,7 +172,7 @@ impl Scan {
         if peaks.as_slice().is_empty() {
             state.go_to_middle_unless(reason);
         } else {
-            for place in state.follow(&weights, &peaks, reason) {
+            for place in state.follow(&weights, &peaks, reason, None) {
                 self.leave_trace(place, now_ns);
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
-use crate::gaze::fixation_state::{CENTRE, FixationState};
+use crate::gaze::fixation_state::{CENTRE, FixationState, SentMap};
 use crate::gaze::peaks::Peaks;
 use crate::gaze::scan::Scan;
 use crate::geometry::attention::AttentionMap;
@@ -24,6 +24,8 @@ pub struct Feedbacked {
     parameters: GazeParameters,
     /// What the client attends to, until it is silent for too long.
     consumer: Option<Consumer>,
+    /// Maps that clients sent so far.
+    maps_taken: u64,
 }
 
 #[derive(Debug)]
@@ -44,7 +46,13 @@ impl Feedbacked {
     /// Looks around by itself, until a client says something.
     pub fn new(parameters: GazeParameters, extent: Extent, foveae: usize, at: FrameTime) -> Self {
         let state = FixationState::new(parameters, extent, foveae, CENTRE, at);
-        Self { state, scan: Scan::new(parameters, extent, foveae), parameters, consumer: None }
+        Self {
+            state,
+            scan: Scan::new(parameters, extent, foveae),
+            parameters,
+            consumer: None,
+            maps_taken: 0,
+        }
     }
 
     fn attend(&mut self, map: &Arc<AttentionMap>, frame_seq: u64) {
@@ -53,6 +61,7 @@ impl Feedbacked {
         let received_ns = self.state.elapsed_ns();
         let (peaks, is_new) = (None, true);
         self.consumer = Some(Consumer { map, relevance, peaks, frame_seq, received_ns, is_new });
+        self.maps_taken += 1;
         self.state.yield_to_newer();
     }
 
@@ -82,7 +91,9 @@ impl Feedbacked {
             let weights = map.as_weights();
             let peaks = consumer.peaks.get_or_insert_with(|| self.scan.peaks_of(&weights));
             let now_ns = self.state.elapsed_ns();
-            for place in self.state.follow(&weights, peaks, FixationReason::Attend) {
+            let sent = SentMap { number: self.maps_taken, frame_seq: consumer.frame_seq };
+            let reason = FixationReason::Attend;
+            for place in self.state.follow(&weights, peaks, reason, Some(sent)) {
                 self.scan.leave_trace(place, now_ns);
             }
         }
@@ -130,6 +141,7 @@ impl FixationPolicy for Feedbacked {
         if self.state.is_due() {
             self.decide(seen);
         }
+        self.state.pursue(seen);
         self.scan.absorb(seen, self.state.elapsed_ns());
     }
 

@@ -172,6 +172,7 @@ impl FixationPolicy for Relevant {
         if self.state.is_due() {
             self.decide(seen);
         }
+        self.state.pursue(seen);
         self.scan.absorb(seen, now_ns);
     }
 

@@ -62,6 +62,7 @@ impl FixationPolicy for Salient {
             self.state.set_relevance(self.scan.relevance());
             self.scan.choose(&mut self.state);
         }
+        self.state.pursue(seen);
         self.scan.absorb(seen, self.state.elapsed_ns());
     }
 
