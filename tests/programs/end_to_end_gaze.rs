@@ -8,7 +8,7 @@ use foveate_config::ViewConfig;
 use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::FixationReason;
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_daemon::stream::ServedView;
 use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -110,9 +110,36 @@ fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() 
 /// hears nothing to the same bytes again. All of that with several foveae.
 #[test]
 fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
+    let recorded = record_and_replay(GAZE);
+    let counts: Vec<_> = recorded.iter().map(|frame| frame.head.fixations.len()).collect();
+    assert!([1, 2, 3].iter().all(|count| counts.contains(count)), "{counts:?}");
+}
+
+/// The same with pursuit, and with foveae of two policies.
+#[test]
+fn so_does_a_recorded_pursuit_of_several_policies() {
+    let policies = "['feedback', 'feedback', 'saliency']";
+    let gaze = GAZE.replace("'feedback'", policies).replace(" }", ", pursuit = true }");
+    let recorded = record_and_replay(&gaze);
+    let moves = recorded.windows(2).filter(|pair| {
+        let [before, after] = [&pair[0], &pair[1]].map(|frame| &frame.head.fixations);
+        let moved = |at: &Fixation| before.iter().any(|old| old.id == at.id && old != at);
+        after.iter().any(moved)
+    });
+    assert!(5 <= moves.count(), "something is pursued");
+    let is_salient = |at: &Fixation| at.reason == FixationReason::Saliency;
+    let both = recorded.iter().filter(|frame| {
+        let fixations = &frame.head.fixations;
+        fixations[0].reason == FixationReason::Attend && fixations.last().is_some_and(is_salient)
+    });
+    assert!(10 <= both.count(), "both policies look at something");
+}
+
+/// Records a view of three foveae with `gaze`, plays the same again, and replays the log. Returns what was recorded.
+fn record_and_replay(gaze: &str) -> Vec<TokenFrameBuf> {
     const FRAMES: u64 = 60;
     let heard = |backend: &str, log: Option<&Place>| {
-        let mut stage = Stage::open(backend, &format!("{GAZE}\nfoveae = 3"), FRAMES);
+        let mut stage = Stage::open(backend, &format!("{gaze}\nfoveae = 3"), FRAMES);
         let recorder = log.map(|log| {
             let path = log.path("gaze.log");
             let out = ["record", "camera/main", "--out", path.to_str().unwrap()];
@@ -139,8 +166,6 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
     for reason in [FixationReason::Look, FixationReason::Attend, FixationReason::Saliency] {
         assert!(reasons.contains(&reason), "{reason} is part of the history: {reasons:?}");
     }
-    let counts: Vec<_> = recorded.iter().map(|frame| frame.head.fixations.len()).collect();
-    assert!([1, 2, 3].iter().all(|count| counts.contains(count)), "{counts:?}");
     assert_alike(&recorded, &heard("backend = 'cpu'", None), 1);
 
     let text = fs::read_to_string(log.path("gaze.log")).unwrap();
@@ -162,6 +187,7 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
         let detecting = format!("{vulkan}\nchange = {{ on = 'gpu' }}");
         assert_alike(&recorded, &heard(&detecting, None), 1);
     });
+    recorded
 }
 
 #[test]

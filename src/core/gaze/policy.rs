@@ -19,8 +19,8 @@ pub mod several;
 /// A way to choose where a view looks.
 ///
 /// Its fixations lie in the image, on the grid of [`snapped`](crate::geometry::fixation::snapped), no two at the same place, and
-/// are never more than the view has foveae. One gets a new id, the next number, exactly when its place or its reason changes, and
-/// says in which frame that was. Maps move fixations at most `saccade_hz` times a second, and none before it has dwelt for
+/// are never more than the view has foveae. One gets a new id, the next number, exactly when its place or its reason changes other than in
+/// pursuit, and says in which frame that was. Maps move fixations at most `saccade_hz` times a second, and none before it has dwelt for
 /// `dwell_min_ms`; a `look` always. It is a function of the calls alone.
 pub trait FixationPolicy: Debug + Send {
     /// Where the view looks.
