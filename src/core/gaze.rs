@@ -1,5 +1,6 @@
 //! Gaze control: pure code, without device or clock.
 
+pub mod compensation;
 pub mod controller;
 mod fixation_state;
 pub mod inhibition;

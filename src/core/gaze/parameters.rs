@@ -39,6 +39,8 @@ pub struct GazeParameters {
     /// How much a map weighs on the layout: its exponent, 0 (nothing) to 1.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
     pub relevance_gain: f64,
+    /// Whether a map about an earlier frame, and a `look` at one, are moved along with what has moved since.
+    pub compensation: bool,
     /// Whether a fixation that a map or a `look` chose follows what it is at, until the next saccade.
     pub pursuit: bool,
     /// The fastest thing that is followed, in longer sides of the image a second, 0.01 to 10. People follow what moves by up to 90
@@ -71,6 +73,7 @@ impl Default for GazeParameters {
             inhibition_radius: 0.06,
             centre_prior: 0.2,
             relevance_gain: 0.5,
+            compensation: true,
             pursuit: false,
             pursuit_speed_max: 1.0,
             silence_ms: 2000,

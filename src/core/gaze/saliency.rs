@@ -7,10 +7,12 @@
 
 use self::change::Background;
 use self::contrast::Contrast;
+use crate::geometry::affine::Affine;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::PyramidShape;
 
+mod aligned;
 mod change;
 mod contrast;
 
@@ -69,6 +71,12 @@ impl Saliency {
     /// levels of 256.
     pub fn contrasts(&self) -> &[Vec<f32>; 3] {
         self.contrast.maps()
+    }
+
+    /// The next picture has moved against the one before: `before_from_now` takes its places in texels to those before; `None` if it is
+    /// not known how. What moves with the background does not count as change then.
+    pub fn follow(&mut self, before_from_now: Option<Affine>) {
+        self.background.follow(before_from_now);
     }
 
     /// Computes saliency and change of a picture against the pictures absorbed so far.

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use super::compensation::{Placed, placed};
 use super::fixation_state::FixationState;
 use super::inhibition::{Inhibition, darken};
 use super::peaks::Peaks;
 use super::saliency::Saliency;
 use crate::gaze::GazeParameters;
+use crate::geometry::affine::Affine;
 use crate::geometry::attention::AttentionMap;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
@@ -15,6 +17,7 @@ use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::region::Region;
 use crate::geometry::relevance::{Relevance, RelevanceMap};
 use crate::geometry::weights::Weights;
+use crate::motion::{Motions, Unknown};
 use crate::relevance::seen::Seen;
 
 /// Longest side of a relevance map made by a view.
@@ -51,6 +54,8 @@ pub(super) struct Scan {
     relevance: Option<Arc<Relevance>>,
     /// `frame_seq` and time of the picture that was last absorbed.
     absorbed: Option<(u64, u64)>,
+    /// `frame_seq` of the picture that the model of the scene was last moved to; 0 before any.
+    aligned: u64,
 }
 
 impl Scan {
@@ -69,6 +74,7 @@ impl Scan {
             avoided: Points::new(),
             relevance: None,
             absorbed: None,
+            aligned: 0,
         }
     }
 
@@ -85,7 +91,9 @@ impl Scan {
 
     /// Updates saliency and relevance from the picture in `seen`, if there is one that fits.
     pub(super) fn weigh(&mut self, seen: Option<Seen<'_>>) {
-        let Some(Seen { coarse, frame_seq, .. }) = self.fitting(seen) else { return };
+        let Some(seen) = self.fitting(seen) else { return };
+        self.align(&seen);
+        let Seen { coarse, frame_seq, .. } = seen;
         self.saliency.weigh(coarse);
         let made = self.relevance_from(&self.weights(self.saliency.map()), frame_seq);
         settle(&mut self.relevance, made);
@@ -93,12 +101,39 @@ impl Scan {
 
     /// Takes the picture in `seen` into the model of the scene, once.
     pub(super) fn absorb(&mut self, seen: Option<Seen<'_>>, now_ns: u64) {
-        let Some(Seen { coarse, frame_seq, .. }) = self.fitting(seen) else { return };
+        let Some(seen) = self.fitting(seen) else { return };
+        self.align(&seen);
+        let Seen { coarse, frame_seq, .. } = seen;
         let (last, last_ns) = self.absorbed.unwrap_or((frame_seq.wrapping_sub(1), now_ns));
         if last != frame_seq {
             let elapsed_s = now_ns.saturating_sub(last_ns) as f32 * 1e-9;
             self.saliency.absorb(coarse, elapsed_s.min(LONGEST_GAP_S));
             self.absorbed = Some((frame_seq, now_ns));
+        }
+    }
+
+    /// Moves the model of the scene, and the traces of what was looked at, along with the picture in `seen`, once.
+    fn align(&mut self, seen: &Seen<'_>) {
+        let Some((last, _)) = self.absorbed else { return };
+        if last == seen.frame_seq
+            || std::mem::replace(&mut self.aligned, seen.frame_seq) == seen.frame_seq
+        {
+            return;
+        }
+        let steps = seen.motion.and_then(|motions| motions.since(last)).unwrap_or_default();
+        for step in steps.iter().filter(|step| step.frames().1 <= seen.frame_seq) {
+            let before_from_now = match step.before_from_now() {
+                Ok(map) => Some(map.in_units_of(self.cell_px)),
+                // Nothing is known of how it moved, so it counts as still.
+                Err(Unknown::NoTexture) => Some(Affine::IDENTITY),
+                Err(Unknown::Cut) => None,
+            };
+            self.saliency.follow(before_from_now);
+            if let Some(moved) = before_from_now.and_then(|map| map.inverse()) {
+                for trace in self.inhibition.traces_mut() {
+                    (trace.x, trace.y) = moved.at((trace.x, trace.y));
+                }
+            }
         }
     }
 
@@ -181,6 +216,11 @@ impl Scan {
     /// As many peaks of a map of this source as there may be fixations.
     pub(super) fn peaks_of(&self, map: &Weights<'_>) -> Peaks {
         Peaks::of(map, self.extent, self.foveae, self.radius_px())
+    }
+
+    /// A client's map of frame `frame_seq` of this source, moved to the frame to come.
+    pub(super) fn placed(&self, map: &AttentionMap, frame_seq: u64, motions: &Motions) -> Placed {
+        placed(map, frame_seq, motions, self.extent, self.radius_px())
     }
 
     /// Inhibits a place in pixels from now on.

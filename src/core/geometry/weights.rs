@@ -78,6 +78,28 @@ impl Weights<'_> {
         self.cell(index(x, x0, x1, self.grid.width), index(y, y0, y1, self.grid.height))
     }
 
+    /// Weight at a point in pixels, between the middles of cells; 0 outside the region.
+    #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
+    pub fn between(&self, (x, y): (f64, f64)) -> f32 {
+        let Region { x0, y0, x1, y1 } = self.region;
+        if !(x0..=x1).contains(&x) || !(y0..=y1).contains(&y) {
+            return 0.0;
+        }
+        let along = |point: f64, from: f64, to: f64, count: u32| {
+            let cell = (cell_at(point, from, to, count) - 0.5).clamp(0.0, f64::from(count - 1));
+            let first = bounded(cell, count - 1);
+            (first, bounded(cell + 1.0, count - 1), (cell - first as f64) as f32)
+        };
+        let (left, right, across) = along(x, x0, x1, self.grid.width);
+        let (top, bottom, down) = along(y, y0, y1, self.grid.height);
+        let mix = |row: usize| {
+            let (left, right) = (self.cell(left, row), self.cell(right, row));
+            left + across * (right - left)
+        };
+        let (above, below) = (mix(top), mix(bottom));
+        above + down * (below - above)
+    }
+
     /// Greatest weight under each cell of a grid of `target` cells over the whole image, row by row; 0 where nothing lies.
     pub fn pooled(&self, image: Extent, target: Extent) -> Vec<f32> {
         let Region { x0, y0, x1, y1 } = self.region;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
+use crate::gaze::compensation::Placed;
 use crate::gaze::fixation_state::{CENTRE, FixationState, SentMap};
 use crate::gaze::peaks::Peaks;
 use crate::gaze::scan::Scan;
@@ -13,6 +14,7 @@ use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FixationReason, Gaze};
 use crate::geometry::relevance::Relevance;
+use crate::motion::Motions;
 use crate::relevance::seen::Seen;
 
 /// Looks where the newest map has its peaks. Nothing is inhibited: who sends the same map again wants to go on looking at
@@ -32,6 +34,9 @@ pub struct Feedbacked {
 struct Consumer {
     /// `None` since the image that it lay over has another size.
     map: Option<Arc<AttentionMap>>,
+    /// The map where it lies now, and the frame after which that is; `None` until a decision moved it. Without a map if all of it has
+    /// left the picture.
+    placed: Option<(Option<Arc<AttentionMap>>, u64)>,
     /// Of the newest map; `None` until a decision made it, or where the map says nothing.
     relevance: Option<Arc<Relevance>>,
     /// Of the newest map; `None` until a decision found them.
@@ -59,8 +64,9 @@ impl Feedbacked {
         let relevance = self.consumer.take().and_then(|consumer| consumer.relevance);
         let map = Some(Arc::clone(map));
         let received_ns = self.state.elapsed_ns();
-        let (peaks, is_new) = (None, true);
-        self.consumer = Some(Consumer { map, relevance, peaks, frame_seq, received_ns, is_new });
+        let (peaks, placed, is_new) = (None, None, true);
+        self.consumer =
+            Some(Consumer { map, placed, relevance, peaks, frame_seq, received_ns, is_new });
         self.maps_taken += 1;
         self.state.yield_to_newer();
     }
@@ -81,7 +87,8 @@ impl Feedbacked {
             self.scan.choose(&mut self.state);
             return;
         };
-        let Some(map) = consumer.map.clone() else { return };
+        let motions = seen.and_then(|seen| seen.motion).filter(|_| self.parameters.compensation);
+        let Some(map) = consumer.place(motions, &self.scan) else { return };
         if std::mem::take(&mut consumer.is_new) {
             consumer.relevance =
                 self.scan.relevance_of(&map, consumer.frame_seq, consumer.relevance.take());
@@ -91,12 +98,45 @@ impl Feedbacked {
             let weights = map.as_weights();
             let peaks = consumer.peaks.get_or_insert_with(|| self.scan.peaks_of(&weights));
             let now_ns = self.state.elapsed_ns();
-            let sent = SentMap { number: self.maps_taken, frame_seq: consumer.frame_seq };
+            let frame_seq =
+                if motions.is_some() { self.state.frame_seq() } else { consumer.frame_seq };
+            let sent = SentMap { number: self.maps_taken, frame_seq };
             let reason = FixationReason::Attend;
             for place in self.state.follow(&weights, peaks, reason, Some(sent)) {
                 self.scan.leave_trace(place, now_ns);
             }
         }
+    }
+}
+
+impl Consumer {
+    /// Moves the map to where it lies in the frame to come, once a frame, and returns it. What was made of it before counts no longer
+    /// then.
+    fn place(&mut self, motions: Option<&Motions>, scan: &Scan) -> Option<Arc<AttentionMap>> {
+        let given = self.map.as_ref()?;
+        let after = motions.and_then(Motions::newest).map_or(0, |newest| newest.frames().1);
+        if self.placed.as_ref().is_none_or(|(_, placed_after)| *placed_after != after) {
+            let placed = motions
+                .map_or(Placed::AsItIs, |motions| scan.placed(given, self.frame_seq, motions));
+            let map = match placed {
+                Placed::AsItIs => Some(Arc::clone(given)),
+                Placed::At(map) => Some(Arc::new(map)),
+                Placed::Nowhere => None,
+            };
+            let before = self.placed.replace((map, after)).and_then(|(map, _)| map);
+            let is_same = match (&before, self.placed.as_ref().and_then(|(map, _)| map.as_ref())) {
+                (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+                _ => false,
+            };
+            if !is_same {
+                self.peaks = None;
+                self.is_new = true;
+            }
+        }
+        let placed = self.placed.as_ref().and_then(|(map, _)| map.clone());
+        // Nothing is left of it to decide.
+        self.is_new &= placed.is_some();
+        placed
     }
 }
 
@@ -137,11 +177,12 @@ impl FixationPolicy for Feedbacked {
 
     fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
+        self.state.pursue(seen);
         self.listen();
         if self.state.is_due() {
             self.decide(seen);
+            self.state.pursue(seen);
         }
-        self.state.pursue(seen);
         self.scan.absorb(seen, self.state.elapsed_ns());
     }
 
@@ -149,7 +190,7 @@ impl FixationPolicy for Feedbacked {
         self.state.resize(extent, at);
         self.scan.resize(extent);
         if let Some(consumer) = &mut self.consumer {
-            consumer.map = None;
+            (consumer.map, consumer.placed) = (None, None);
             // Nothing is left of it to decide.
             consumer.is_new = false;
         }

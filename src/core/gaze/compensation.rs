@@ -1,0 +1,134 @@
+//! Latency compensation: what a client says about a frame, moved to where it is now.
+//!
+//! The picture as a whole moves by its global motion; what moves by itself around a point, or around a peak of a map, takes that along.
+//! The frame that is about to be looked at has not been seen yet: up to it, motion goes on as before.
+
+use crate::geometry::affine::Affine;
+use crate::geometry::attention::AttentionMap;
+use crate::geometry::extent::Extent;
+use crate::geometry::fixation::{FOVEAE_MAX, Points};
+use crate::motion::{Motion, Motions, Unknown};
+
+use super::peaks::Peaks;
+
+/// Distance in pixels between a place moved with the picture and with what is there, below which they count as the same.
+const SAME_PX: f64 = 0.5;
+
+/// How far the reach of a peak in its map is, in standard deviations of the inhibition around it.
+const REACH: f64 = 2.0;
+
+/// What a map becomes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Placed {
+    /// Nothing moved, or nothing is known of it.
+    AsItIs,
+    /// It has moved.
+    At(AttentionMap),
+    /// All of it has left the picture.
+    Nowhere,
+}
+
+/// Motion since a frame.
+struct Path<'a> {
+    steps: &'a [Motion],
+    /// Of the frame to come.
+    next: Option<&'a Motion>,
+}
+
+impl<'a> Path<'a> {
+    /// `None` if it is not known any more, or after a cut.
+    fn since(motions: &'a Motions, frame_seq: u64) -> Option<Self> {
+        let path = Self { steps: motions.since(frame_seq)?, next: motions.newest() };
+        let is_cut = |step: &Motion| step.before_from_now() == Err(Unknown::Cut);
+        let has_cut = path.steps().any(is_cut);
+        (!has_cut).then_some(path)
+    }
+
+    fn steps(&self) -> impl Iterator<Item = &'a Motion> {
+        self.steps.iter().chain(self.next)
+    }
+
+    fn global(&self) -> Affine {
+        let steps = self.steps().filter_map(Motion::global);
+        steps.fold(Affine::IDENTITY, Affine::then)
+    }
+
+    /// Where what is within `radius` pixels of a place goes.
+    fn carried(&self, place: (f64, f64), radius: f64) -> (f64, f64) {
+        self.steps().fold(place, |at, step| {
+            let local = step.onward(at, radius);
+            (at.0 + local.dx, at.1 + local.dy)
+        })
+    }
+}
+
+/// Points of frame `frame_seq` where they are in the frame to come; as they are, if nothing is known of it. What lies within
+/// `radius` pixels of one moves it.
+pub fn carried_points(points: &Points, frame_seq: u64, motions: &Motions, radius: f64) -> Points {
+    match Path::since(motions, frame_seq) {
+        Some(path) => points.iter().map(|point| path.carried(*point, radius)).collect(),
+        None => points.clone(),
+    }
+}
+
+/// Moves a map of frame `frame_seq` of an image to the frame to come. Its peaks are found as those of fixations are, with an
+/// inhibition of `radius_px`.
+pub(super) fn placed(
+    map: &AttentionMap,
+    frame_seq: u64,
+    motions: &Motions,
+    image: Extent,
+    radius_px: f64,
+) -> Placed {
+    let Some(path) = Path::since(motions, frame_seq) else { return Placed::AsItIs };
+    let weights = map.as_weights();
+    let peaks = Peaks::of(&weights, image, FOVEAE_MAX, radius_px);
+    let global = path.global();
+    let Some(back) = global.inverse() else { return Placed::AsItIs };
+    // Shifts of what moves by itself, and where it was.
+    let mut things = arrayvec::ArrayVec::<Thing, FOVEAE_MAX>::new();
+    for peak in peaks.as_slice() {
+        let from = (peak.x, peak.y);
+        let (to, ground) = (path.carried(from, 0.5 * radius_px), global.at(from));
+        let is_own = SAME_PX < length(to.0 - ground.0, to.1 - ground.1);
+        let shift = if is_own { Some((to.0 - from.0, to.1 - from.1)) } else { None };
+        things.push(Thing { from, shift });
+    }
+    if global == Affine::IDENTITY && things.iter().all(|thing| thing.shift.is_none()) {
+        return Placed::AsItIs;
+    }
+    let owner = |place: (f64, f64)| {
+        let off = |thing: &Thing| length(place.0 - thing.from.0, place.1 - thing.from.1);
+        let nearest = things.iter().enumerate().map(|(index, thing)| (index, off(thing)));
+        let nearest = nearest.min_by(|a, b| a.1.total_cmp(&b.1));
+        nearest.filter(|(_, off)| *off < REACH * radius_px).map(|(index, _)| index)
+    };
+    let with_ground = |index: &usize| things[*index].shift.is_none();
+    let moved = map.resampled(image, |place| {
+        let ground = back.at(place);
+        let is_ground = owner(ground).as_ref().is_none_or(with_ground);
+        let mut weight = if is_ground { weights.between(ground) } else { 0.0 };
+        for (index, thing) in things.iter().enumerate() {
+            let Some((dx, dy)) = thing.shift else { continue };
+            let from = (place.0 - dx, place.1 - dy);
+            if owner(from) == Some(index) {
+                weight = weight.max(weights.between(from));
+            }
+        }
+        weight
+    });
+    moved.map_or(Placed::Nowhere, Placed::At)
+}
+
+/// A peak of a map.
+#[derive(Clone, Copy, Debug)]
+struct Thing {
+    from: (f64, f64),
+    /// `None` if it moves with the picture.
+    shift: Option<(f64, f64)>,
+}
+
+/// Rounded alike everywhere, as `hypot` is not.
+fn length(x: f64, y: f64) -> f64 {
+    (x * x + y * y).sqrt()
+}
