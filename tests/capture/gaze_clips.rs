@@ -171,8 +171,8 @@ fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
         say(&format!("oracle, {camera}, without pursuit: {still}"));
         say(&format!("oracle, {camera}, with pursuit: {pursued}"));
         let share = |(part, whole): Share| part as f64 / whole as f64;
-        assert!(0.95 <= share(pursued.near[0]), "{pursued}");
-        assert!(share(still.near[0]) < 0.9, "{still}");
+        assert!(0.94 <= share(pursued.near[0]), "{pursued}");
+        assert!(share(still.near[0]) + 0.03 < share(pursued.near[0]), "{still}");
         // What is followed costs no more tokens than what is left behind and found again.
         assert!(share(still.kept) - 0.01 < share(pursued.kept), "{pursued}, {still}");
     }

@@ -14,7 +14,7 @@ use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Gaze, Poin
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::Relevance;
 use crate::geometry::weights::{Peak, Weights};
-use crate::motion::{Motion, Motions};
+use crate::motion::Motions;
 use crate::relevance::seen::Seen;
 
 /// Centre of an image, as fractions of its sides.
@@ -51,7 +51,7 @@ struct Fovea {
 pub(super) struct SentMap {
     /// Its number, from 1.
     pub(super) number: u64,
-    /// `frame_seq` of the picture that its peaks are in: a seen one, or the one to come.
+    /// `frame_seq` of the picture that its peaks are in.
     pub(super) frame_seq: u64,
 }
 
@@ -139,11 +139,6 @@ impl FixationState {
         &self.gaze
     }
 
-    /// The frame to come.
-    pub(super) fn frame_seq(&self) -> u64 {
-        self.at.frame_seq
-    }
-
     /// Time since the start.
     pub(super) fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns
@@ -192,9 +187,8 @@ impl FixationState {
                 continue;
             }
             let track = self.tracked(foveae[index].track, motions);
-            let is_known = [frame_seq, self.at.frame_seq].contains(&track.frame_seq());
-            let place = if is_known {
-                track.ahead(self.seconds_since(track.frame_seq()))
+            let place = if track.frame_seq() == frame_seq {
+                track.ahead(self.seconds_since(frame_seq))
             } else {
                 (fixation.x, fixation.y)
             };
@@ -225,18 +219,17 @@ impl FixationState {
         let Some(steps) = motions.since(track.frame_seq()) else {
             return track.renewed(self.seen_frame);
         };
-        let observed = |track: &mut Track, motion: &Motion| {
-            let (before, after) = motion.frames();
-            let time_ns = |frame: u64| self.times.time_ns(frame).unwrap_or_default();
-            let elapsed_s = time_ns(after).saturating_sub(time_ns(before)) as f64 * 1e-9;
-            track.observe(motion, elapsed_s, self.extent, speed_max);
-        };
         for motion in steps {
-            observed(&mut track, motion);
-        }
-        // Of one that lies in the picture to come, nothing is seen yet but how what is there moved before.
-        if let Some(newest) = motions.newest().filter(|_| track.is_to_come(self.seen_frame)) {
-            observed(&mut track, newest);
+            let (before, after) = motion.frames();
+            let time_ns = |frame: u64| self.times.time_ns(frame);
+            let elapsed_ns =
+                time_ns(after).zip(time_ns(before)).map(|(after, before)| after - before);
+            track.observe(
+                motion,
+                elapsed_ns.unwrap_or_default() as f64 * 1e-9,
+                self.extent,
+                speed_max,
+            );
         }
         track
     }
@@ -356,9 +349,8 @@ impl FixationState {
             let is_decided = sent.is_some_and(|sent| sent.number == fovea.decided_by);
             let pursues = self.parameters.pursuit && is_decided && !fovea.is_lost;
             // What was lost is looked for where it was, not where it went.
-            let frame_seq = |sent: SentMap| {
-                if fovea.is_lost { sent.frame_seq.max(self.seen_frame) } else { sent.frame_seq }
-            };
+            let frame_seq =
+                |sent: SentMap| if fovea.is_lost { self.seen_frame } else { sent.frame_seq };
             let sent = sent.map(|sent| SentMap { frame_seq: frame_seq(sent), ..sent });
             if !self.has_dwelt(fovea) {
                 foveae.push(*fovea);

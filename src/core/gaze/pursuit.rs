@@ -57,8 +57,8 @@ impl Track {
         Self::of(self.place, frame_seq)
     }
 
-    /// Takes what moved from its picture to the next one, which is `elapsed_s` later; or, if its picture is still to come, the velocity
-    /// of what was there before. Faster than `speed_max`, in pixels a second, counts as unknown.
+    /// Takes what moved from its picture to the next one, which is `elapsed_s` later. Faster than `speed_max`, in pixels a second,
+    /// counts as unknown.
     pub(super) fn observe(
         &mut self,
         motion: &Motion,
@@ -67,27 +67,14 @@ impl Track {
         speed_max: f64,
     ) {
         let reach = REACH * f64::from(image.longer_side());
-        let is_ahead = motion.frames().1 < self.frame_seq;
-        let local = if is_ahead {
-            motion.around(self.place, reach)
-        } else {
-            motion.onward(self.place, reach)
-        };
+        let local = motion.onward(self.place, reach);
         let step = (local.dx, local.dy);
         let is_known = local.is_own || local.background.is_some();
-        let step = Some(step).filter(|step| is_known && length(*step) <= speed_max * elapsed_s);
-        if is_ahead {
-            let velocity = step.filter(|_| 0.0 < elapsed_s);
-            self.velocity = velocity.map(|step| (step.0 / elapsed_s, step.1 / elapsed_s));
-            return;
-        }
         self.frame_seq = motion.frames().1;
-        self.go_on(step, elapsed_s);
-    }
-
-    /// Whether it begins in a picture after that of frame `seen`, with no velocity yet.
-    pub(super) fn is_to_come(&self, seen: u64) -> bool {
-        seen < self.frame_seq && self.velocity.is_none()
+        self.go_on(
+            Some(step).filter(|step| is_known && length(*step) <= speed_max * elapsed_s),
+            elapsed_s,
+        );
     }
 
     /// Goes on by a measured step, or without one as before.

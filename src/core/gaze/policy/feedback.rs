@@ -95,12 +95,13 @@ impl Feedbacked {
         }
         self.state.set_relevance(consumer.relevance.clone());
         if self.state.may_move() {
+            // Pursuit finds by itself where the peaks of the map that was sent have gone.
+            let sent = consumer.map.clone().filter(|_| self.parameters.pursuit);
+            let map = sent.unwrap_or(map);
             let weights = map.as_weights();
             let peaks = consumer.peaks.get_or_insert_with(|| self.scan.peaks_of(&weights));
             let now_ns = self.state.elapsed_ns();
-            let frame_seq =
-                if motions.is_some() { self.state.frame_seq() } else { consumer.frame_seq };
-            let sent = SentMap { number: self.maps_taken, frame_seq };
+            let sent = SentMap { number: self.maps_taken, frame_seq: consumer.frame_seq };
             let reason = FixationReason::Attend;
             for place in self.state.follow(&weights, peaks, reason, Some(sent)) {
                 self.scan.leave_trace(place, now_ns);
@@ -177,12 +178,11 @@ impl FixationPolicy for Feedbacked {
 
     fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
-        self.state.pursue(seen);
         self.listen();
         if self.state.is_due() {
             self.decide(seen);
-            self.state.pursue(seen);
         }
+        self.state.pursue(seen);
         self.scan.absorb(seen, self.state.elapsed_ns());
     }
 
