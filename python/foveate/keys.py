@@ -17,10 +17,13 @@ _Normalisation = Union[Literal["none", "unit", "imagenet", "clip", "siglip"], No
 _Channels = Union[Sequence[str], Literal["all"]]
 
 
+_FoveaPolicy = Literal["fixed", "feedback", "saliency", "relevance"]
+
+
 class GazeKeys(TypedDict, total=False):
     """Where a view looks: the keys of ``[stream.view.gaze]`` that a client may give."""
 
-    policy: Literal["fixed", "feedback", "saliency", "relevance"]
+    policy: Union[_FoveaPolicy, Sequence[_FoveaPolicy]]
     x: float
     y: float
     weights: Mapping[str, float]
@@ -34,6 +37,8 @@ class GazeKeys(TypedDict, total=False):
     centre_prior: float
     relevance_gain: float
     compensation: bool
+    pursuit: bool
+    pursuit_speed_max: float
     silence_ms: int
     lease_ms: int
 

@@ -642,7 +642,8 @@ class DaemonIsRead(InLoop):
 
     async def test_the_keys_of_a_view_that_are_typed_are_those_that_the_daemon_takes(self) -> None:
         layouts = typing.get_args(typing.get_type_hints(ViewKeys)["layout"])
-        policies = typing.get_args(typing.get_type_hints(GazeKeys)["policy"])
+        policy, _ = typing.get_args(typing.get_type_hints(GazeKeys)["policy"])
+        policies = typing.get_args(policy)
         view_keys = await self.known_keys([{"layout": layout, "none": 0} for layout in layouts])
         gaze_keys = await self.known_keys([{"gaze": {"policy": policy, "none": 0}} for policy in policies])
         self.assertEqual(view_keys, set(ViewKeys.__annotations__))

@@ -3,7 +3,7 @@
 //! A refused value is noted, and the type is read again without its key, so that the default takes its place: types of
 //! tables have a default for every key. A field whose name begins with `+` has no key of its own: its keys are in the
 //! enclosing table. For an enum, the name after `+` is the key that names the variant, by default the first, and the
-//! variant's fields are beside it.
+//! variant's fields are beside it. Where that key is a list, the variant is `[]`, with a field of that name for the list.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +23,9 @@ use foveate_core::value::Given;
 
 /// Most mistakes reported for one file. A file with more is not a configuration.
 const MISTAKES_MAX: usize = 50;
+
+/// The variant that a list stands for.
+const LIST: &str = "[]";
 
 /// Byte range and message of each mistake.
 pub(super) type Mistakes = Vec<(Range<usize>, String)>;
@@ -297,15 +300,18 @@ impl<'a> Deserializer<'a> for Place<'a> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let mut offered = variants.iter().copied();
+        let mut offered = variants.iter().copied().filter(|name| *name != LIST);
         let name = match self.value().map(Spanned::get_ref) {
             None => offered.next(),
+            Some(DeValue::Array(_)) => variants.contains(&LIST).then_some(LIST),
             Some(given) => offered.find(|name| given.as_str() == Some(name)),
         };
-        match name {
-            Some(name) => visitor.visit_enum(Variant { name, fields: self }),
-            None => Err(self.refused(format_args!("\"{}\"", variants.join("\", \"")))),
+        if let Some(name) = name {
+            return visitor.visit_enum(Variant { name, fields: self });
         }
+        let names: Vec<_> = variants.iter().copied().filter(|name| *name != LIST).collect();
+        let or_list = if variants.contains(&LIST) { ", or a list of policies" } else { "" };
+        Err(self.refused(format_args!("\"{}\"{or_list}", names.join("\", \""))))
     }
 
     forward_to_deserialize_any! {

@@ -7,7 +7,7 @@ use super::reader::Table;
 use super::{Config, Pace, Part, ShorthandKind, SourceChoice, StreamConfig, ViewConfig};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::Threshold;
-use foveate_core::gaze::controller::Policy;
+use foveate_core::gaze::controller::{FoveaPolicy, Policy};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::layout::rings::{Preset, Rings};
@@ -156,11 +156,15 @@ impl ViewConfig {
             table.refuse("normalisation", message);
         }
         for gaze in table.tables("gaze") {
-            let is_fixed = matches!(self.gaze.policy, Policy::Fixed { .. });
+            let is_fixed = match &self.gaze.policy {
+                Policy::Several { policy, .. } => policy.contains(&FoveaPolicy::Fixed),
+                policy => matches!(policy, Policy::Fixed { .. }),
+            };
             let replays = matches!(self.gaze.policy, Policy::Replay { .. });
             for key in ["scorer", "weights", "passes"] {
                 let with = "with the policy \"relevance\"";
-                gaze.allow(key, self.gaze.policy.is_relevance(), "+policy", with);
+                let is_relevance = matches!(self.gaze.policy, Policy::Relevance { .. });
+                gaze.allow(key, is_relevance, "+policy", with);
             }
             gaze.allow("x", is_fixed, "+policy", "with the policy \"fixed\"");
             gaze.allow("y", is_fixed, "+policy", "with the policy \"fixed\"");
@@ -168,6 +172,11 @@ impl ViewConfig {
             if replays && !gaze.has("log") {
                 let message =
                     "expected `log` beside it, the path of a gaze log written by `foveate record`";
+                gaze.refuse("policy", message);
+            }
+            if let Policy::Several { policy, .. } = &self.gaze.policy
+                && let Err(message) = check_several(policy, self.layout.foveae())
+            {
                 gaze.refuse("policy", message);
             }
         }
@@ -285,6 +294,28 @@ impl ViewConfig {
             table.refuse(if table.has("budget") { "budget" } else { key }, message);
         }
     }
+}
+
+/// Checks that there is a policy for each of `foveae`, and that each policy is named in one place.
+fn check_several(policies: &[FoveaPolicy], foveae: usize) -> Result<(), String> {
+    let count = policies.len();
+    if count != foveae {
+        let noun = if foveae == 1 { "fovea" } else { "foveae" };
+        return Err(format!(
+            "{count} policies for {foveae} {noun}; expected one for each, as many as `foveae`, with the layout \"foveal\" or \"relevance\""
+        ));
+    }
+    let runs: Vec<_> = policies.chunk_by(|one, next| one == next).map(|same| same[0]).collect();
+    let again = (1..runs.len()).find(|run| runs[..*run].contains(&runs[*run]));
+    if let Some(again) = again {
+        let name = runs[again].name();
+        return Err(format!("\"{name}\" is in two places; expected equal policies side by side"));
+    }
+    let fixed = policies.iter().filter(|policy| **policy == FoveaPolicy::Fixed).count();
+    if 1 < fixed {
+        return Err(format!("{fixed} fixed foveae would look at the same point; expected one"));
+    }
+    Ok(())
 }
 
 /// Refuses the second of two equal names.

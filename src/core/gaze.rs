@@ -8,6 +8,7 @@ pub mod log;
 mod parameters;
 mod peaks;
 pub mod policy;
+mod pursuit;
 pub mod saliency;
 mod scan;
 

@@ -330,8 +330,11 @@ impl ViewChannel {
     fn publish(&mut self, frame_seq: u64) -> bool {
         let Some(mut history) = self.shared.history.try_lock() else { return false };
         history.fixations.clone_from(&self.pending.fixations);
+        // One that moves in pursuit is no other one.
+        let is_known =
+            |fixation: &Fixation| self.published.fixations.iter().any(|old| old.id == fixation.id);
         let mut new = self.pending.fixations.clone();
-        new.retain(|fixation| !self.published.fixations.contains(fixation));
+        new.retain(|fixation| !is_known(fixation));
         new.sort_unstable_by_key(|fixation| fixation.id);
         for fixation in new {
             if history.scanpath.len() == SCANPATH_MAX {

@@ -18,7 +18,6 @@ use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::events::Event;
 use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes, FrameView};
-use foveate_core::gaze::controller::Policy;
 pub use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::tile::TileSet;
@@ -618,5 +617,5 @@ fn thousandths(sigma: f64) -> u64 {
 
 /// Whether clients may score the tokens of a view, which needs its plans.
 fn keeps_plans(spec: &ViewSpec) -> bool {
-    spec.policy == Policy::Feedback
+    spec.policy.is_feedback()
 }

@@ -82,6 +82,8 @@ pub struct Planes {
     records_before: Vec<TokenRecord>,
     /// Tokens of the newest recorded frame that the one before had too.
     reusable: usize,
+    /// The same, whether or not with the same bytes.
+    kept: usize,
     /// Updates so far.
     update: u64,
     /// For each token, the update in which it was last sampled; 0 for never.
@@ -105,6 +107,7 @@ impl Planes {
             records: Vec::with_capacity(capacity),
             records_before: Vec::with_capacity(capacity),
             reusable: 0,
+            kept: 0,
             update: 0,
             versions: Vec::with_capacity(capacity),
             stale: Vec::with_capacity(capacity),
@@ -200,6 +203,11 @@ impl Planes {
         self.reusable
     }
 
+    /// Tokens of the newest frame at places where the frame before had one, whatever their bytes.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
     /// For each token, a number that grows whenever its items, or what it is, may have changed.
     pub fn versions(&self) -> &[u64] {
         &self.versions
@@ -269,7 +277,7 @@ impl Planes {
         relevance: Option<&RelevanceMap>,
     ) {
         let TokenPlan { patch_side, tokens } = &self.plan;
-        let mut changed = 0;
+        let (mut moved, mut changed) = (0, 0);
         for index in self.stale.iter().map(|&index| index as usize) {
             let region = self.boxes[index];
             let weight = weight_of(relevance, extent, region);
@@ -281,11 +289,13 @@ impl Planes {
                 Ok(at) => &self.records_before[at],
                 Err(_) => &self.records[index],
             };
-            let is_known = (place(before), before.changed_frame) == (place(&record), changed_frame);
-            changed += usize::from(!is_known);
+            let is_kept = place(before) == place(&record);
+            moved += usize::from(!is_kept);
+            changed += usize::from(!is_kept || before.changed_frame != changed_frame);
             self.records[index] = record;
         }
         self.reusable = tokens.len() - changed;
+        self.kept = tokens.len() - moved;
         self.records_before.clear();
     }
 }

@@ -54,6 +54,11 @@ impl SampledFrame<'_> {
         self.planes.reusable()
     }
 
+    /// Tokens at places where the frame before had one.
+    pub fn kept(&self) -> usize {
+        self.planes.kept()
+    }
+
     /// The token plan.
     pub fn plan(&self) -> &TokenPlan {
         self.planes.plan()

@@ -4,7 +4,7 @@ use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, PictureMotion};
 use foveate_core::gaze::controller::Controller;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_core::geometry::fixation::{FixationReason, Gaze};
+use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::relevance::seen::Seen;
@@ -32,7 +32,7 @@ pub struct View<S> {
     planned: Option<Planned>,
     /// When the newest feedback arrived, on CLOCK_MONOTONIC; 0 before any.
     feedback_ns: u64,
-    /// When the feedback that led to the fixation arrived; 0 if none did.
+    /// When the feedback that led to the newest of the clients' fixations arrived; 0 if there is none.
     asked_ns: u64,
     /// Where its tokens go.
     pub sink: S,
@@ -179,7 +179,8 @@ impl<S> View<S> {
         self.planes.set_sampler(sampler)
     }
 
-    /// Applies `step` to the controller, with the plan of the frame before, and returns the gaze. If it has moved, the newest feedback may be the reason.
+    /// Applies `step` to the controller, with the plan of the frame before, and returns the gaze. If a client's fixation is new, the
+    /// newest feedback led to it.
     fn gaze_step(
         &mut self,
         at: FrameTime,
@@ -189,14 +190,15 @@ impl<S> View<S> {
         let plan = self.planned.as_ref().map(|_| self.planes.plan());
         let begin = || Controller::new(policy.clone(), *parameters, *extent, layout.foveae(), at);
         let controller = self.gaze.get_or_insert_with(begin);
-        let before = controller.gaze().newest().id;
+        let before = controller.gaze().newest_asked();
         step(controller, plan);
         let gaze = controller.gaze().clone();
-        let newest = gaze.newest();
-        if newest.id != before {
-            let from_client =
-                matches!(newest.reason, FixationReason::Look | FixationReason::Attend);
-            self.asked_ns = if from_client { self.feedback_ns } else { 0 };
+        match gaze.newest_asked() {
+            None => self.asked_ns = 0,
+            Some(newest) if before.is_none_or(|before| newest.id != before.id) => {
+                self.asked_ns = self.feedback_ns;
+            }
+            Some(_) => {}
         }
         gaze
     }

@@ -300,6 +300,8 @@ counters! {
             "Tokens that the view published";
         tokens_reusable: Counter, "foveate_tokens_reusable_total",
             "Tokens that were in the frame before too, at the same place and with the same bytes";
+        tokens_kept: Counter, "foveate_tokens_kept_total",
+            "Tokens at places where the frame before had one, whatever their bytes";
         saccades: Counter, "foveate_saccades_total",
             "Moves of the view to a new fixation";
         feedback_accepted: Counter, "foveate_feedback_accepted_total",

@@ -56,6 +56,12 @@ const PHASES_NS: [u64; 3] = [0, 80_000_000, 160_000_000];
 /// So far apart are two whom one fovea cannot see both.
 const FAR_PX: f64 = 250.0;
 
+/// So near to the fixation lies what is followed: two patches.
+const NEAR_PX: f64 = 32.0;
+
+/// What a moving camera sees of the clip.
+const CROP: Extent = Extent::new(512, 384);
+
 /// Side of the square that is painted over, and its place, over a part of the lawn and of the path.
 const PAINTED_SIDE: usize = 128;
 const PAINTED_AT: (usize, usize) = (192, 256);
@@ -150,6 +156,131 @@ fn two_who_are_far_apart_are_both_seen_at_level_0() {
         });
         assert!(share(one.centres) < by_one, "{one}");
         assert!(by_two.0 < share(two.centres) && by_two.1 < share(two.heads), "{two}");
+    }
+}
+
+/// An oracle attends to a walker four times a second; before a camera that stands still, and before one that moves.
+#[test]
+fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
+    let Some(path) = clip(CLIP) else { return };
+    let walkers = walkers_of(&path);
+    let cameras: [(&str, Extent, fn(usize) -> (usize, usize)); 2] =
+        [("a still camera", EXTENT, |_| (0, 0)), ("a moving camera", CROP, camera_at)];
+    for (camera, extent, corner) in cameras {
+        let [still, pursued] = followed(&path, &walkers, extent, corner);
+        say(&format!("oracle, {camera}, without pursuit: {still}"));
+        say(&format!("oracle, {camera}, with pursuit: {pursued}"));
+        let share = |(part, whole): Share| part as f64 / whole as f64;
+        assert!(0.94 <= share(pursued.near[0]), "{pursued}");
+        assert!(share(still.near[0]) + 0.03 < share(pursued.near[0]), "{still}");
+        // What is followed costs no more tokens than what is left behind and found again.
+        assert!(share(still.kept) - 0.01 < share(pursued.kept), "{pursued}, {still}");
+    }
+}
+
+/// The upper left corner of what a camera sees that swings by up to 42 pixels a second, on even pixels.
+fn camera_at(index: usize) -> (usize, usize) {
+    let time = index as f64 * 0.1;
+    let even = |place: f64| 2 * (place / 2.0).round() as usize;
+    (even(128.0 + 120.0 * (0.35 * time).sin()), even(96.0 + 90.0 * (0.23 * time).cos()))
+}
+
+/// How near the fixation is to those whom an oracle attends to, without pursuit and with it; of what a camera sees whose upper left corner is
+/// at `corner`.
+fn followed(
+    path: &Path,
+    walkers: &[Walker],
+    extent: Extent,
+    corner: fn(usize) -> (usize, usize),
+) -> [Nearness; 2] {
+    let seen = |walker: &Walker, index: usize| {
+        let (left, top) = corner(index);
+        let place = walker.at(index)?.moved((-(left as f64), -(top as f64)));
+        let image =
+            PixelBox { x0: 0.0, y0: 0.0, x1: extent.width.into(), y1: extent.height.into() };
+        image.contains(place.centre(), 0.0).then_some(place)
+    };
+    let views = |pursuit: bool| {
+        let mut view = view(Policy::Feedback, 1);
+        view.spec.parameters.pursuit = pursuit;
+        view
+    };
+    // As many views as a stream has.
+    let mut runs: Vec<_> = walkers
+        .chunks(VIEWS_MAX / 2)
+        .map(|group| {
+            let [still, pursued] = [false, true].map(|pursuit| vec![views(pursuit); group.len()]);
+            (Run::new([still, pursued].concat(), 0), group, vec![0; group.len()])
+        })
+        .collect();
+    let mut found = [Nearness::default(), Nearness::default()];
+    for_each_frame(path, |index, frame| {
+        let picture = Picture::copied(frame);
+        let picture = picture.part(frame, corner(index), extent);
+        for (run, group, in_sight) in &mut runs {
+            for (walker, in_sight) in group.iter().zip(in_sight.iter_mut()) {
+                *in_sight = if seen(walker, index).is_some() { *in_sight + 1 } else { 0 };
+            }
+            for (view, client) in run.clients.iter().enumerate() {
+                let at = view % group.len();
+                let before = index.checked_sub(1).and_then(|before| seen(&group[at], before));
+                let Some(place) = before else { continue };
+                // It has seen the frame before this one.
+                let begins = in_sight[at] == 2;
+                if begins || interval(index - 1) != interval(index.saturating_sub(2)) {
+                    let map = Arc::new(map_of(&[place], extent));
+                    let feedback = Feedback::Attend { map, frame_seq: index as u64 };
+                    client.send_feedback(feedback, extent, 1).unwrap();
+                }
+            }
+            run.step(index, &picture);
+            for view in 0..run.view_count {
+                let (pursues, at) = (view / group.len(), view % group.len());
+                let place = seen(&group[at], index).filter(|_| ORACLE_START < in_sight[at]);
+                if let Some(place) = place {
+                    let fixation = run.stream.gaze(view).unwrap().first();
+                    found[pursues].add((fixation.x, fixation.y), place.centre());
+                }
+            }
+        }
+    });
+    for (run, group, _) in &runs {
+        for (view, client) in run.clients.iter().enumerate() {
+            let counts = client.counters().snapshot();
+            let kept = &mut found[view / group.len()].kept;
+            kept.0 += counts.tokens_kept as usize;
+            kept.1 += counts.tokens_published as usize;
+        }
+    }
+    found
+}
+
+/// In how many frames a walker is how near to the fixation, and how many tokens are where the frame before had one.
+#[derive(Default)]
+struct Nearness {
+    /// At most [`NEAR_PX`], three quarters and half of it away.
+    near: [Share; 3],
+    kept: Share,
+}
+
+impl Nearness {
+    fn add(&mut self, fixation: (f64, f64), centre: (f64, f64)) {
+        let away = (fixation.0 - centre.0).hypot(fixation.1 - centre.1);
+        for (near, part) in self.near.iter_mut().zip([1.0, 0.75, 0.5]) {
+            near.0 += usize::from(away <= part * NEAR_PX);
+            near.1 += 1;
+        }
+    }
+}
+
+impl std::fmt::Display for Nearness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [near, nearer, nearest] = self.near.map(percent);
+        write!(
+            f,
+            "within {NEAR_PX} pixels {near}, three quarters of that {nearer}, half of it {nearest}; tokens kept {}",
+            percent(self.kept)
+        )
     }
 }
 
@@ -504,9 +635,16 @@ fn oracle(walkers: &[&Walker], index: usize) -> Option<Feedback> {
         walkers.iter().map(|walker| walker.at(seen)).collect::<Option<_>>()?;
     let first = walkers.iter().map(|walker| walker.first).max()?;
     let speaks = seen == first || interval(seen) != interval(seen - 1);
+    let map = map_of(&places, EXTENT);
+    speaks.then(|| Feedback::Attend { map: Arc::new(map), frame_seq: seen as u64 + 1 })
+}
+
+/// A bump as wide as each of those in these boxes, over a picture of `extent`.
+fn map_of(places: &[PixelBox], extent: Extent) -> AttentionMap {
+    let grid = Extent::new(extent.width / 16, extent.height / 16);
     let weight = |cell: usize| {
-        let x = ((cell % ORACLE_GRID.width as usize) as f64 + 0.5) * 16.0;
-        let y = ((cell / ORACLE_GRID.width as usize) as f64 + 0.5) * 16.0;
+        let x = ((cell % grid.width as usize) as f64 + 0.5) * 16.0;
+        let y = ((cell / grid.width as usize) as f64 + 0.5) * 16.0;
         let bump = |place: &PixelBox| {
             let (centre, half) =
                 (place.centre(), ((place.x1 - place.x0) / 2.0, (place.y1 - place.y0) / 2.0));
@@ -515,9 +653,8 @@ fn oracle(walkers: &[&Walker], index: usize) -> Option<Feedback> {
         };
         places.iter().map(bump).fold(0.0, f32::max)
     };
-    let weights = (0..ORACLE_GRID.area()).map(weight).collect();
-    let map = AttentionMap::new(ORACLE_GRID, Region::of(EXTENT), EXTENT, weights).unwrap();
-    speaks.then(|| Feedback::Attend { map: Arc::new(map), frame_seq: seen as u64 + 1 })
+    let weights = (0..grid.area()).map(weight).collect();
+    AttentionMap::new(grid, Region::of(extent), extent, weights).unwrap()
 }
 
 /// Which interval between two words of the oracle a frame lies in.
@@ -661,6 +798,22 @@ impl Picture {
             rows.flatten().filter(|value| 180 < **value).count() as f32 / 64.0
         };
         (0..ORACLE_GRID.area()).map(share).collect()
+    }
+
+    /// A part of it, from a corner on even pixels on.
+    fn part<'a>(
+        &'a self,
+        frame: &FrameView<'_>,
+        (left, top): (usize, usize),
+        extent: Extent,
+    ) -> FrameView<'a> {
+        let width = frame.extent().width as usize;
+        let plane = |index: usize, side: usize| {
+            let stride = width / side;
+            Plane { bytes: &self.planes[index][top / side * stride + left / side..], stride }
+        };
+        let planes = [plane(0, 1), plane(1, 2), plane(2, 2)];
+        FrameView::new(frame.format(), extent, frame.kind().color, &planes).unwrap()
     }
 
     fn view<'a>(&'a self, frame: &FrameView<'_>) -> FrameView<'a> {

@@ -76,6 +76,7 @@ fn a_view_with_other_keys_is_what_a_file_would_have_said() {
     let mut random = Random(8);
     let keys = [
         "layout",
+        "foveae",
         "budget",
         "patch",
         "dtype",
@@ -97,8 +98,22 @@ fn a_view_with_other_keys_is_what_a_file_would_have_said() {
         "name",
     ];
     let words = [
-        "foveal", "uniform", "u8", "f32", "none", "clip", "default", "saliency", "replay", "14",
-        "0.25", "500", "a\nb = 1", "1 # x",
+        "foveal",
+        "uniform",
+        "u8",
+        "f32",
+        "none",
+        "clip",
+        "default",
+        "saliency",
+        "replay",
+        "14",
+        "0.25",
+        "500",
+        "a\nb = 1",
+        "1 # x",
+        "['saliency']",
+        "['fixed', 'feedback']",
     ];
     let directory = Path::new("/somewhere");
     let mut view = ViewConfig::default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foveate::ControlError;
 use foveate::client::{Client, Next};
 use foveate::messages::{
-    Attend, AttendTokens, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName,
+    Attend, AttendTokens, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName, Weigh,
 };
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::ClientExt as _;
@@ -230,6 +230,40 @@ fn maps_are_refused_where_the_policy_would_not_look_at_them() {
         assert!(refusal.error.contains("\"feedback\""), "{refusal}: it says what would do");
         assert_eq!(client.look(Look::at(&view, 1.0, 1.0)).is_ok(), takes_look, "{policy}");
     }
+}
+
+/// A client steers the foveae whose policy is `feedback`, and is told how many those are.
+#[test]
+fn of_several_policies_a_client_steers_the_foveae_of_feedback_alone() {
+    let view = |policies: &str| {
+        ViewConfig::parse(&format!("name = 'main'\nfoveae = 3\ngaze.policy = {policies}")).unwrap()
+    };
+    let mut scene = Scene::of(view("['feedback', 'saliency', 'saliency']"));
+    let mut client = scene.client();
+    assert_eq!(client.list().unwrap()[0].views[0].policy, "feedback, saliency, saliency");
+    let two = Look { points: vec![(1.0, 1.0), (2.0, 2.0)], ..Look::at(&main_view(), 1.0, 1.0) };
+    let refused = refusal(client.look(two));
+    assert_eq!(refused.reason, RefusalReason::WrongCount);
+    assert!(refused.error.contains("has 1 fovea of the policy \"feedback\""), "{refused}");
+    assert_eq!(scene.heard(), None);
+    client.look(Look::at(&main_view(), 1.0, 1.0)).unwrap();
+    assert!(matches!(scene.heard(), Some(Feedback::Look { .. })));
+    client.attend(attend([1, 1], NumberFormat::U8), &[1]).unwrap();
+    assert!(matches!(scene.heard(), Some(Feedback::Attend { .. })));
+
+    let mut scene = Scene::of(view("['fixed', 'saliency', 'relevance']"));
+    let mut client = scene.client();
+    for refused in [
+        refusal(client.look(Look::at(&main_view(), 1.0, 1.0))),
+        refusal(client.attend(attend([1, 1], NumberFormat::U8), &[1])),
+    ] {
+        assert_eq!(refused.reason, RefusalReason::Policy);
+        assert!(refused.error.contains("use one with the policy \"feedback\""), "{refused}");
+    }
+    assert_eq!(scene.heard(), None);
+    let weights = [("strokes".to_owned(), 1.0)].into();
+    client.weigh(Weigh { view: main_view(), weights }).unwrap();
+    assert!(matches!(scene.heard(), Some(Feedback::Weigh(_))), "it has channels");
 }
 
 #[test]

@@ -682,7 +682,7 @@ fn plan(number: u64) -> ServedView {
             budget: 40 + (number % 7) as usize,
             format: TokenFormat::new(patch_side, dtype, normalisation),
             policy: if number.is_multiple_of(3) { Policy::Saliency } else { Policy::Feedback },
-            parameters: GazeParameters::default(),
+            parameters: GazeParameters { pursuit: number % 4 < 2, ..GazeParameters::default() },
             ..ViewSpec::default()
         },
     }

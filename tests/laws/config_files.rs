@@ -5,10 +5,10 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use foveate_config::{ChangeTable, Config, Pace, SourceChoice, ViewConfig};
+use foveate_config::{ChangeTable, Config, Pace, SourceChoice, StreamConfig, ViewConfig};
 use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
-use foveate_core::gaze::controller::Policy;
+use foveate_core::gaze::controller::{FoveaPolicy, Policy};
 use foveate_core::layout::Layout;
 use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::token::{DType, Normalisation};
@@ -81,6 +81,28 @@ fn the_keys_of_relevance_in_the_default_file_are_accepted() {
     let weights = [("strokes".to_owned(), 4.0), ("unseen".to_owned(), 3.0)].into();
     let scorer = Some("/etc/foveate/people.safetensors".into());
     assert_eq!(view.gaze.policy, Policy::Relevance { scorer, weights, passes: 2 });
+}
+
+/// A list of policies is one for each fovea, and stays what it is when it is written, changed and read again.
+#[test]
+fn a_list_of_policies_is_one_for_each_fovea() {
+    let text = "name = \"v\"\nfoveae = 3\ngaze.policy = [\"fixed\", \"feedback\", \"saliency\"]\ngaze.y = 0.25";
+    let view = ViewConfig::parse(text).unwrap();
+    let policy = vec![FoveaPolicy::Fixed, FoveaPolicy::Feedback, FoveaPolicy::Saliency];
+    assert_eq!(view.gaze.policy, Policy::Several { policy, x: 0.5, y: 0.25 });
+    assert_eq!(view.gaze.policy.to_string(), "fixed, feedback, saliency");
+    let stream = StreamConfig { views: vec![view.clone()], ..StreamConfig::default() };
+    let written = Config::from(stream).to_toml();
+    assert_eq!(parse(&written, "foveate.toml").streams[0].views, [view.clone()], "{written}");
+
+    let with = |view: &ViewConfig, changes: &[(&str, &str)]| {
+        let changes = changes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        view.with(&changes.collect(), Path::new("/")).unwrap()
+    };
+    let one = with(&view, &[("gaze.policy", "saliency")]);
+    assert_eq!(one.gaze.policy, Policy::Saliency, "its keys are gone, too");
+    let two = with(&one, &[("gaze.policy", "['feedback', 'saliency']"), ("foveae", "2")]);
+    assert_eq!(two.gaze.policy.to_string(), "feedback, saliency");
 }
 
 #[test]

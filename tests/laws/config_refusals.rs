@@ -122,6 +122,31 @@ fn values_out_of_range_are_refused_with_the_range() {
 }
 
 #[test]
+fn several_policies_are_as_many_as_foveae_and_side_by_side() {
+    for (foveae, policy, said) in [
+        (3, "[\"feedback\", \"saliency\"]", "2 policies for 3 foveae"),
+        (1, "[\"feedback\", \"saliency\"]", "2 policies for 1 fovea; expected one for each"),
+        (1, "[]", "0 policies for 1 fovea;"),
+        (3, "[\"saliency\", \"feedback\", \"saliency\"]", "\"saliency\" is in two places"),
+        (2, "[\"fixed\", \"fixed\"]", "2 fixed foveae"),
+        (2, "[\"feedback\", \"replay\"]", "\"fixed\", \"feedback\", \"saliency\", \"relevance\""),
+        (2, "[\"feedback\", 3]", "\"fixed\", \"feedback\", \"saliency\", \"relevance\""),
+        (2, "\"several\"", "\"replay\", or a list of policies"),
+        (2, "\"[]\"", "\"replay\", or a list of policies"),
+    ] {
+        let text = format!("{VIEW}foveae = {foveae}\ngaze.policy = {policy}\n");
+        refused(&text, 7, "stream.view.gaze.policy", &[said]);
+    }
+    let keys = "gaze.policy = [\"feedback\", \"relevance\"]\ngaze.weights = { strokes = 1 }\n";
+    let text = format!("{VIEW}foveae = 2\n{keys}");
+    refused(&text, 8, "stream.view.gaze.weights", &["with the policy \"relevance\""]);
+    let text =
+        format!("{VIEW}foveae = 2\ngaze.policy = [\"feedback\", \"saliency\"]\ngaze.x = 0.5\n");
+    refused(&text, 8, "stream.view.gaze.x", &["with the policy \"fixed\""]);
+    refused(&format!("{VIEW}layout = [\"foveal\"]\n"), 6, "stream.view.layout", &["\"foveal\""]);
+}
+
+#[test]
 fn names_are_few_plain_characters_and_unique() {
     let long = "x".repeat(64);
     for name in ["", "Camera", "a b", "a/b", "ü", &long] {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use foveate_core::frame::FrameTime;
 use foveate_core::gaze::GazeParameters;
-use foveate_core::gaze::controller::{Controller, Policy};
+use foveate_core::gaze::controller::{Controller, FoveaPolicy, Policy};
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
@@ -22,6 +22,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::geometry::weights::Peak;
+use foveate_core::motion::Motions;
 use foveate_core::relevance::features::TileFeatures;
 use foveate_core::relevance::injection::Injection;
 use foveate_core::relevance::seen::{Seen, SeenTiles};
@@ -85,16 +86,24 @@ proptest! {
         Course::with(policy, parameters, foveae).play(&frames)?;
     }
 
+    #[test]
+    fn several_policies_keep_the_laws(
+        frames in frames(), parameters in any_parameters(), policy in several_policies(),
+    ) {
+        Course::of_several(&policy, parameters).play(&frames)?;
+    }
+
     /// A log of any policy, written and read again: the replay is what was recorded, and keeps what it kept.
     #[test]
     fn replay_keeps_the_laws_and_repeats_what_was_recorded(
-        frames in frames(), parameters in any_parameters(), attends in 0..3,
-        foveae in foveae(),
+        frames in frames(), parameters in any_parameters(), attends in 0..4,
+        foveae in foveae(), several in several_policies(),
     ) {
-        let policy = match attends {
-            0 => Policy::Feedback,
-            1 => Policy::Saliency,
-            _ => relevance(),
+        let (policy, foveae) = match attends {
+            0 => (Policy::Feedback, foveae),
+            1 => (Policy::Saliency, foveae),
+            2 => (relevance(), foveae),
+            _ => (each(&several), several.len()),
         };
         let recorded = Course::with(policy, parameters, foveae).play(&frames)?;
         let log = GazeLog::parse(&text_of(&recorded)).unwrap();
@@ -473,6 +482,338 @@ fn a_replay_looks_at_as_many_of_the_recorded_places_as_it_has_foveae() {
     }
 }
 
+/// A consumer moves its own fovea, the first or the second, and no other one, however it does.
+#[test]
+fn of_several_policies_clients_move_the_foveae_of_feedback_alone() {
+    for own in [0, 1] {
+        let mut policies = [FoveaPolicy::Fixed; 2];
+        policies[own] = FoveaPolicy::Feedback;
+        let mut course = Course::of_several(&policies, parameters());
+        course.pass(SECOND_NS, Operation::Nothing).unwrap();
+        let fixed = course.fixations()[1 - own];
+        assert_eq!((fixed.x, fixed.y, fixed.reason), (320.0, 120.0, FixationReason::Policy));
+        let points = Points::from_iter([(10.0, 20.0), (600.0, 400.0)]);
+        course.step(&frame(Operation::Look { points, hold_ns: None })).unwrap();
+        let looked = course.fixations();
+        let look = looked[own];
+        assert_eq!((look.x, look.y, look.reason), (10.0, 20.0, FixationReason::Look));
+        assert_eq!((looked.len(), looked[1 - own]), (2, fixed), "the second point has no fovea");
+        course.pass(SECOND_NS / 2, Operation::Attend { seed: 5 }).unwrap();
+        let attended = course.fixations();
+        assert_eq!((attended[own].reason, attended[1 - own]), (FixationReason::Attend, fixed));
+        assert_eq!(course.relevance_frame(), Some(4), "of the map");
+        course.step(&frame(Operation::Release)).unwrap();
+        let released = course.fixations();
+        assert_eq!((released[own].reason, released[1 - own]), (FixationReason::Saliency, fixed));
+    }
+}
+
+/// What saliency finds first is what the consumer looks at, and it goes elsewhere; so does it from where the consumer comes to.
+#[test]
+fn saliency_keeps_away_from_what_the_consumer_looks_at() {
+    let alone = {
+        let mut course = Course::new(Policy::Saliency, parameters());
+        course.pass(SECOND_NS / 3, Operation::Nothing).unwrap();
+        course.fixation()
+    };
+    for own in [0, 1] {
+        let mut policies = [FoveaPolicy::Saliency; 2];
+        policies[own] = FoveaPolicy::Feedback;
+        // Without inhibition of return nothing else would move it.
+        let stare = GazeParameters { inhibition: 0.0, ..parameters() };
+        let mut course = Course::of_several(&policies, stare);
+        course.step(&frame(look(alone.x, alone.y, None))).unwrap();
+        course.pass(SECOND_NS / 3, Operation::Nothing).unwrap();
+        let radius_px = 0.06 * 640.0;
+        let apart = |course: &Course| {
+            let found = course.fixations();
+            assert_eq!(found[1 - own].reason, FixationReason::Saliency, "{found:?}");
+            (found[0].x - found[1].x).hypot(found[0].y - found[1].y)
+        };
+        assert!(radius_px < apart(&course), "{:?}", course.fixations());
+        let other = course.fixations()[1 - own];
+        course.pass(SECOND_NS / 2, Operation::Nothing).unwrap();
+        assert_eq!(course.fixations()[1 - own], other, "it has no reason to leave");
+        course.pass(SECOND_NS / 2, look(other.x, other.y, None)).unwrap();
+        assert!(radius_px < apart(&course), "{:?}", course.fixations());
+    }
+}
+
+/// Both look around by themselves while the consumer is silent, each at something else.
+#[test]
+fn feedback_and_saliency_do_not_look_at_one_thing() {
+    let policies = [FoveaPolicy::Feedback, FoveaPolicy::Saliency];
+    let stare = GazeParameters { inhibition: 0.0, ..parameters() };
+    let mut course = Course::of_several(&policies, stare);
+    course.pass(2 * SECOND_NS, Operation::Nothing).unwrap();
+    let found = course.fixations();
+    assert!(found.iter().all(|at| at.reason == FixationReason::Saliency), "{found:?}");
+    let apart = (found[0].x - found[1].x).hypot(found[0].y - found[1].y);
+    assert!(0.06 * 640.0 < apart, "{found:?}");
+}
+
+/// Ids are one sequence, and the place in the list is that of the policy.
+#[test]
+fn foveae_of_several_policies_are_numbered_together_and_stay_in_order() {
+    let policies = [FoveaPolicy::Fixed, FoveaPolicy::Feedback, FoveaPolicy::Saliency];
+    let mut course = Course::of_several(&policies, parameters());
+    // The two that look around begin in the middle, as one.
+    assert_eq!(course.fixations().iter().map(|at| at.id).collect::<Vec<_>>(), [1, 2]);
+    let reasons = [FixationReason::Policy, FixationReason::Attend, FixationReason::Saliency];
+    course.pass(SECOND_NS / 3, Operation::Attend { seed: 5 }).unwrap();
+    let mut newest = 2;
+    for seed in 0..6 {
+        course.pass(SECOND_NS / 3, Operation::Attend { seed }).unwrap();
+        let found = course.fixations();
+        assert_eq!(found.iter().map(|at| at.reason).collect::<Vec<_>>(), reasons);
+        assert_eq!((found[0].id, found[0].since_frame), (1, 1));
+        let greatest = found.iter().map(|at| at.id).max().unwrap();
+        assert!(newest <= greatest && greatest <= newest + 6, "{found:?} after {newest}");
+        newest = greatest;
+    }
+    assert!(6 < newest, "{newest}");
+}
+
+/// What is followed is the same fixation, moves with its object in steps, and stays where it was without pursuit.
+#[test]
+fn a_fixation_follows_what_it_is_at() {
+    let chase = Chase { object: (60.0, 30.0), ..Chase::default() };
+    let still = chase.play(Policy::Feedback, 90, false);
+    assert!(still[40..].iter().all(|(gaze, _)| gaze == &still[40].0));
+    let followed = chase.play(Policy::Feedback, 90, true);
+    let first = followed[10].0.first();
+    assert_eq!(first.reason, FixationReason::Attend);
+    for (gaze, object) in &followed[10..] {
+        let at = only(gaze);
+        assert!((at.x - object.0).hypot(at.y - object.1) < 16.0, "{at:?} for {object:?}");
+        assert_eq!(at, Fixation { x: at.x, y: at.y, ..first }, "the same fixation");
+    }
+    let (begin, end) = (first, followed[89].0.first());
+    assert!(120.0 < end.x - begin.x, "it has moved: {begin:?} {end:?}");
+    // Steps of 8 pixels, a texel of the coarse level.
+    let moves = followed[10..].windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
+    assert!((10..=30).contains(&moves), "{moves} moves");
+    assert_eq!((end.x % 8.0, end.y % 8.0), (0.0, 0.0));
+}
+
+/// Of each policy and reason, but not a place of the configuration.
+#[test]
+fn what_clients_and_maps_chose_is_followed_and_nothing_else() {
+    let chase = Chase { object: (60.0, 0.0), ..Chase::default() };
+    let begin = chase.begin;
+    let look = Chase { looks: true, ..chase };
+    for policy in [fixed(), Policy::Feedback, Policy::Saliency, relevance()] {
+        let seen = look.play(policy, 60, true);
+        assert_eq!((seen[1].0.first().x, seen[1].0.first().y), begin, "at once, and there");
+        let (gaze, object) = &seen[55];
+        let at = only(gaze);
+        assert_eq!((at.id, at.reason), (seen[1].0.first().id, FixationReason::Look));
+        assert!((at.x - object.0).hypot(at.y - object.1) < 16.0, "{at:?} for {object:?}");
+    }
+    let home = chase.play(Policy::Fixed { x: begin.0 / 640.0, y: begin.1 / 480.0 }, 60, true);
+    assert!(home.iter().all(|(gaze, _)| gaze == &home[0].0));
+}
+
+/// A map that is moved along with what moved since decides again and again, and nothing is lost by that.
+#[test]
+fn pursuit_and_compensation_go_together() {
+    let chase = Chase { object: (60.0, 30.0), ..Chase::default() };
+    let both = GazeParameters { compensation: true, ..Chase::parameters(true) };
+    let seen = chase.play_with(Policy::Feedback, 90, both);
+    let id = seen[10].0.first().id;
+    for (gaze, object) in &seen[10..] {
+        let at = only(gaze);
+        assert!((at.x - object.0).hypot(at.y - object.1) < 16.0, "{at:?} for {object:?}");
+        assert_eq!((at.id, at.reason), (id, FixationReason::Attend));
+    }
+}
+
+/// Not behind what it follows by the frame that has not been seen yet.
+#[test]
+fn pursuit_is_ahead_of_what_was_seen() {
+    let chase =
+        Chase { begin: (100.0, 240.0), object: (240.0, 0.0), looks: true, ..Chase::default() };
+    let seen = chase.play(Policy::Feedback, 60, true);
+    let behind = seen[5..25].iter().map(|(gaze, object)| object.0 - only(gaze).x);
+    let behind = behind.sum::<f64>() / 20.0;
+    assert!(behind.abs() < 7.0, "a frame is 8 pixels, and it is {behind} behind");
+}
+
+/// Among foveae of other policies, too, it stays the same fixation.
+#[test]
+fn of_several_policies_each_pursues_by_itself() {
+    let chase = Chase { object: (60.0, 30.0), ..Chase::default() };
+    let policy = each(&[FoveaPolicy::Fixed, FoveaPolicy::Feedback]);
+    let seen = chase.play(policy, 90, true);
+    let ids: Vec<_> = seen[10].0.fixations.iter().map(|at| (at.id, at.reason)).collect();
+    for (gaze, object) in &seen[10..] {
+        let [fixed, at] = gaze.fixations[..] else { panic!("{gaze:?}") };
+        assert_eq!((fixed.x, fixed.y), (320.0, 120.0));
+        assert!((at.x - object.0).hypot(at.y - object.1) < 16.0, "{at:?} for {object:?}");
+        assert_eq!([(fixed.id, fixed.reason), (at.id, at.reason)], ids[..]);
+    }
+}
+
+/// On a moving camera, what stands still moves in the picture, and is followed.
+#[test]
+fn the_background_is_followed_where_the_camera_moves() {
+    let camera = (-45.0, 20.0);
+    let seen = Chase { object: camera, camera, looks: true, ..Chase::default() };
+    for (gaze, object) in &seen.play(Policy::Feedback, 60, true)[2..50] {
+        let at = only(gaze);
+        assert!((at.x - object.0).hypot(at.y - object.1) < 16.0, "{at:?} for {object:?}");
+    }
+}
+
+/// It left the picture: the map that led there decides again, at once, and not before.
+#[test]
+fn a_lost_track_ends_in_a_saccade() {
+    // Otherwise a decision would come after a second, and a saccade after ten.
+    let chase = Chase { begin: (500.0, 240.0), object: (60.0, 0.0), ..Chase::default() };
+    let rare = GazeParameters { saccade_hz: 1.0, dwell_min_ms: 10_000, ..Chase::parameters(true) };
+    let seen = chase.play_with(Policy::Feedback, 120, rare);
+    let first = seen[40].0.first();
+    assert_eq!(first.reason, FixationReason::Attend);
+    let left = seen[40..].iter().position(|(gaze, _)| only(gaze).id != first.id);
+    let left = 40 + left.expect("a saccade");
+    let object = seen[left].1;
+    assert!((636.0..666.0).contains(&object.0), "when it was out of sight: {object:?}");
+    let back = only(&seen[left].0);
+    assert_eq!((back.id, back.reason), (first.id + 1, FixationReason::Attend));
+    assert!((back.x - 500.0).abs() < 8.0, "where the map says: {back:?}");
+}
+
+#[test]
+fn what_is_faster_than_the_limit_is_not_followed() {
+    let chase = Chase { object: (90.0, 0.0), ..Chase::default() };
+    let end = |pursuit_speed_max| {
+        let parameters = GazeParameters { pursuit_speed_max, ..Chase::parameters(true) };
+        let seen = chase.play_with(Policy::Feedback, 60, parameters);
+        let (gaze, object) = &seen[59];
+        (only(gaze).x - object.0).abs()
+    };
+    // 90 pixels a second are 0.14 of the longer side.
+    assert!(end(0.25) < 16.0 && 60.0 < end(0.1), "{} {}", end(0.25), end(0.1));
+}
+
+/// A new map that sees the thing a little beside where it is followed moves the fixation there, as the same one.
+#[test]
+fn a_new_map_corrects_pursuit_without_a_saccade() {
+    let chase =
+        Chase { object: (15.0, 0.0), corrected: Some((30, (0.0, 14.0))), ..Chase::default() };
+    let seen = chase.play(Policy::Feedback, 60, true);
+    let (before, after) = (only(&seen[29].0), only(&seen[45].0));
+    assert_eq!(after.id, before.id);
+    assert!(6.0 < after.y - before.y, "{before:?} {after:?}");
+    let uncorrected = Chase { corrected: None, ..chase }.play(Policy::Feedback, 60, true);
+    assert!((only(&uncorrected[45].0).y - before.y).abs() < 8.0);
+}
+
+/// Something that moves before a camera that may move, too, and a client that says once where it is.
+#[derive(Clone, Copy)]
+struct Chase {
+    /// Where it begins, in pixels.
+    begin: (f64, f64),
+    /// Velocities in pixels a second.
+    object: (f64, f64),
+    camera: (f64, f64),
+    /// Whether the client looks, and does not attend.
+    looks: bool,
+    /// In which frame it says again where it is, and by how much beside.
+    corrected: Option<(u64, (f64, f64))>,
+}
+
+impl Default for Chase {
+    fn default() -> Self {
+        let (still, begin) = ((0.0, 0.0), (200.0, 240.0));
+        Self { begin, object: still, camera: still, looks: false, corrected: None }
+    }
+}
+
+impl Chase {
+    fn parameters(pursuit: bool) -> GazeParameters {
+        // Compensation moves maps along at decisions, with and without pursuit.
+        GazeParameters { pursuit, silence_ms: 60_000, compensation: false, ..parameters() }
+    }
+
+    fn play(&self, policy: Policy, frames: u64, pursuit: bool) -> Vec<(Gaze, (f64, f64))> {
+        self.play_with(policy, frames, Self::parameters(pursuit))
+    }
+
+    /// The gaze at each frame, and where the object is in it.
+    fn play_with(
+        &self,
+        policy: Policy,
+        frames: u64,
+        parameters: GazeParameters,
+    ) -> Vec<(Gaze, (f64, f64))> {
+        let foveae = if let Policy::Several { policy, .. } = &policy { policy.len() } else { 1 };
+        let at = frame_time(1, 0);
+        let mut controller = Controller::new(policy, parameters, EXTENT, foveae, at);
+        let mut motions = Motions::new(PyramidShape::new(EXTENT));
+        let mut seen: Option<(CoarseLevel, u64)> = None;
+        let mut played = Vec::new();
+        for index in 0..frames {
+            let at = frame_time(index + 1, index * FRAME_NS);
+            let now = self.place(index);
+            if index == 1 && self.looks {
+                controller.take(&Feedback::look_at(self.begin.0, self.begin.1, Some(u64::MAX)), at);
+            } else if index == 1 && !self.looks {
+                self.attend(&mut controller, self.place(0), at);
+            }
+            if let Some((_, (dx, dy))) = self.corrected.filter(|(frame, _)| *frame == index) {
+                let (x, y) = self.place(index - 1);
+                self.attend(&mut controller, (x + dx, y + dy), at);
+            }
+            let what = seen.as_ref().map(|(coarse, frame_seq)| Seen {
+                motion: Some(&motions),
+                ..Seen::coarsely(coarse, *frame_seq)
+            });
+            controller.step(at, what);
+            played.push((controller.gaze().clone(), now));
+            let shown = self.picture(index);
+            motions.follow(&shown, at.frame_seq);
+            seen = Some((shown, at.frame_seq));
+        }
+        played
+    }
+
+    fn attend(&self, controller: &mut Controller, (x, y): (f64, f64), at: FrameTime) {
+        let bump = |px: f64, py: f64| {
+            let (dx, dy) = ((px - x) / 30.0, (py - y) / 30.0);
+            (-0.5 * (dx * dx + dy * dy)).exp()
+        };
+        let frame_seq = at.frame_seq - 1;
+        controller.take(&Feedback::Attend { map: map_from(bump), frame_seq }, at);
+    }
+
+    fn place(&self, index: u64) -> (f64, f64) {
+        let time = index as f64 * FRAME_NS as f64 * 1e-9;
+        (self.begin.0 + self.object.0 * time, self.begin.1 + self.object.1 * time)
+    }
+
+    /// Waves as far as one can see, and others in a disc.
+    fn picture(&self, index: u64) -> CoarseLevel {
+        let mut coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
+        let columns = coarse.extent().width as usize;
+        let (time, place) = (index as f64 * FRAME_NS as f64 * 1e-9, self.place(index));
+        for (texel, color) in coarse.texels.iter_mut().enumerate() {
+            let middle = |at: usize| (at as f64 + 0.5) * 8.0;
+            let (x, y) = (middle(texel % columns), middle(texel / columns));
+            let wave = |x: f64, y: f64, scale: f64| {
+                (x / scale).sin() * (0.8 * y / scale).cos() + (0.7 * (x - 1.3 * y) / scale).sin()
+            };
+            let ground = wave(x - self.camera.0 * time, y - self.camera.1 * time, 23.0);
+            let (dx, dy) = (x - place.0, y - place.1);
+            // The edge is as soft as a texel.
+            let inside = ((52.0 - dx.hypot(dy)) / 8.0).clamp(0.0, 1.0);
+            let shade = (1.0 - inside) * ground + inside * (wave(dx, dy, 17.0) + 1.0);
+            *color = [(110.0 + 40.0 * shade) as u8; 3];
+        }
+        coarse
+    }
+}
+
 /// One controller on its way through frames, and what is known of it from outside.
 struct Course {
     policy: Policy,
@@ -491,6 +832,7 @@ struct Course {
     /// The interval in which a map last decided.
     decided: Option<u64>,
     seen: Option<(CoarseLevel, u64)>,
+    motions: Motions,
     /// Features and newest change of each tile of what was seen.
     tiles: Option<(Vec<TileFeatures>, Vec<u64>)>,
 }
@@ -501,9 +843,15 @@ impl Course {
         Self::with(policy, parameters, 1)
     }
 
+    /// Of a view with a fovea for each of these policies.
+    fn of_several(policies: &[FoveaPolicy], parameters: GazeParameters) -> Self {
+        Self::with(each(policies), parameters, policies.len())
+    }
+
     fn with(policy: Policy, parameters: GazeParameters, foveae: usize) -> Self {
         let at = frame_time(1, 0);
         let controller = Controller::new(policy.clone(), parameters, EXTENT, foveae, at);
+        let last_id = controller.gaze().newest().id;
         Self {
             policy,
             parameters,
@@ -514,9 +862,10 @@ impl Course {
             at,
             elapsed_ns: 0,
             moved_ns: BTreeMap::new(),
-            last_id: 1,
+            last_id,
             decided: None,
             seen: None,
+            motions: Motions::new(PyramidShape::new(EXTENT)),
             tiles: None,
         }
     }
@@ -558,8 +907,11 @@ impl Course {
             .seen
             .as_ref()
             .map(|(coarse, frame_seq)| Seen { tiles, ..Seen::coarsely(coarse, *frame_seq) });
+        let seen = seen.map(|seen| Seen { motion: Some(&self.motions), ..seen });
         self.controller.step(self.at, seen);
-        self.seen = Some((picture(frame.seed, self.extent), self.at.frame_seq));
+        let shown = picture(frame.seed, self.extent);
+        self.motions.follow(&shown, self.at.frame_seq);
+        self.seen = Some((shown, self.at.frame_seq));
         self.tiles = Some(tiles_of(frame.seed, self.extent, self.at.frame_seq));
         let is_forced =
             jumped_back || matches!(frame.operation, Operation::Release | Operation::Weigh { .. });
@@ -595,6 +947,7 @@ impl Course {
             Operation::Resize(width, height) => {
                 self.extent = Extent::new(*width, *height);
                 (self.seen, self.tiles) = (None, None);
+                self.motions = Motions::new(PyramidShape::new(self.extent));
                 return self.controller.resize(self.extent, self.at);
             }
         };
@@ -634,17 +987,22 @@ impl Course {
         self.check_pace(before, moved, gaze.relevance != before.relevance, operation, is_forced)
     }
 
-    /// What was looked at for the same reason stays the fixation that it was; others get the next numbers. Returns whether any
-    /// fixation is new or has ended.
+    /// What was looked at for the same reason stays the fixation that it was, and so does what is pursued; others get the next
+    /// numbers. Returns whether any fixation is new or has ended.
     fn check_identities(&mut self, before: &Gaze, gaze: &Gaze) -> Result<bool, TestCaseError> {
         let identity = |fixation: &Fixation| (fixation.x, fixation.y, fixation.reason);
         let mut kept = 0;
         for fixation in &gaze.fixations {
-            let same = before.fixations.iter().find(|old| identity(old) == identity(fixation));
-            if let Some(same) = same {
-                prop_assert_eq!(fixation, same);
+            if let Some(same) = before.fixations.iter().find(|old| old.id == fixation.id) {
+                let pursued = Fixation { x: fixation.x, y: fixation.y, ..*same };
+                let moves = self.parameters.pursuit && same.reason != FixationReason::Policy;
+                prop_assert_eq!(*fixation, if moves { pursued } else { *same });
                 kept += 1;
             } else {
+                let mut old = before.fixations.iter();
+                let same = old.find(|old| identity(old) == identity(fixation));
+                let goes_on = |old: &Fixation| gaze.fixations.iter().any(|at| at.id == old.id);
+                prop_assert!(same.is_none_or(goes_on) || self.parameters.pursuit);
                 prop_assert_eq!(fixation.id, self.last_id + 1);
                 prop_assert_eq!(fixation.since_frame, self.at.frame_seq);
                 self.last_id = fixation.id;
@@ -659,14 +1017,24 @@ impl Course {
             Operation::Look { points, .. } => {
                 let mut wanted = Vec::new();
                 let valid = points.iter().filter(|(x, y)| !x.is_nan() && !y.is_nan());
-                for (x, y) in valid.take(self.foveae) {
+                for (x, y) in valid.take(self.policy.steered(self.foveae)) {
                     let (width, height) = (self.extent.width.into(), self.extent.height.into());
                     let place = snapped(self.extent, x.clamp(0.0, width), y.clamp(0.0, height));
                     if !wanted.contains(&(place.0, place.1, FixationReason::Look)) {
                         wanted.push((place.0, place.1, FixationReason::Look));
                     }
                 }
-                let found: Vec<_> = fixations.iter().map(|at| (at.x, at.y, at.reason)).collect();
+                let is_own = |at: &&Fixation| {
+                    !matches!(self.policy, Policy::Several { .. })
+                        || at.reason == FixationReason::Look
+                };
+                let found = fixations.iter().filter(is_own);
+                let found: Vec<_> = found.map(|at| (at.x, at.y, at.reason)).collect();
+                // What a fovea of another policy looks at already is looked at.
+                let is_taken = |(x, y): (f64, f64)| {
+                    fixations.iter().any(|at| (at.x, at.y) == (x, y) && !is_own(&at))
+                };
+                wanted.retain(|(x, y, _)| !is_taken((*x, *y)));
                 prop_assert!(wanted.is_empty() || found == wanted, "{found:?} for {wanted:?}");
             }
             Operation::Release => {
@@ -693,19 +1061,26 @@ impl Course {
             moved && !is_look && !is_resize && !matches!(self.policy, Policy::Fixed { .. });
         let now = self.fixations();
         if is_by_map {
-            let mut ended = before.fixations.iter().filter(|fixation| !now.contains(fixation));
+            // Not where a fovea of another policy has come to the same place.
+            let is_left = |fixation: &&Fixation| {
+                !now.iter().any(|at| (at.x, at.y) == (fixation.x, fixation.y))
+            };
+            let has_ended = |at: &&Fixation| !now.iter().any(|other| other.id == at.id);
+            let mut ended = before.fixations.iter().filter(has_ended).filter(is_left);
             let dwelling = ended.find(|fixation| self.dwells(fixation.id));
-            prop_assert_eq!(dwelling, None, "a saccade too soon");
+            // What is lost need not dwell.
+            let may_lose = self.parameters.pursuit;
+            prop_assert!(may_lose || dwelling.is_none(), "{dwelling:?}: a saccade too soon");
         }
         if is_by_map || weighed {
             let interval = (self.elapsed_ns as f64 * 1e-9 * self.parameters.saccade_hz) as u64;
             prop_assert!(
-                is_forced || self.decided != Some(interval),
+                is_forced || self.parameters.pursuit || self.decided != Some(interval),
                 "two decisions in an interval"
             );
             self.decided = Some(interval);
         }
-        let is_new = |fixation: &&Fixation| !before.fixations.contains(fixation);
+        let is_new = |at: &&Fixation| !before.fixations.iter().any(|other| other.id == at.id);
         for fixation in now.iter().filter(is_new) {
             // A change of size is no saccade. Where it brings fixations together, the first goes on.
             let moved_ns = if is_resize {
@@ -714,7 +1089,12 @@ impl Course {
                 let same = old.find(|old| scaled(old, self.extent_before, self.extent) == aim);
                 same.map_or(Some(self.elapsed_ns), |same| self.moved_ns.get(&same.id).copied())
             } else {
-                Some(self.elapsed_ns)
+                // One of another policy has left it, and it was there before.
+                let mut old = before.fixations.iter();
+                let was_hidden = matches!(self.policy, Policy::Several { .. })
+                    && fixation.reason != FixationReason::Look
+                    && old.any(|old| (old.x, old.y) == (fixation.x, fixation.y));
+                (!was_hidden).then_some(self.elapsed_ns)
             };
             self.moved_ns.extend(moved_ns.map(|moved_ns| (fixation.id, moved_ns)));
         }
@@ -785,6 +1165,30 @@ fn fixed() -> Policy {
     Policy::Fixed { x: 0.5, y: 0.25 }
 }
 
+fn each(policies: &[FoveaPolicy]) -> Policy {
+    Policy::Several { policy: policies.to_vec(), x: 0.5, y: 0.25 }
+}
+
+/// One to eight foveae of up to four policies, equal ones side by side.
+fn several_policies() -> impl Strategy<Value = Vec<FoveaPolicy>> {
+    use FoveaPolicy::{Feedback, Fixed, Relevance, Saliency};
+    let order = Just([Fixed, Feedback, Saliency, Relevance]).prop_shuffle();
+    (order, 0..=1usize, prop::array::uniform3(0..=2usize)).prop_filter_map(
+        "no fovea",
+        |(order, fixed, [feedback, saliency, relevance])| {
+            let count = |policy: FoveaPolicy| match policy {
+                Fixed => fixed,
+                Feedback => feedback,
+                Saliency => saliency,
+                Relevance => relevance,
+            };
+            let foveae: Vec<_> =
+                order.into_iter().flat_map(|policy| vec![policy; count(policy)]).collect();
+            (!foveae.is_empty()).then_some(foveae)
+        },
+    )
+}
+
 fn look(x: f64, y: f64, hold_ns: Option<u64>) -> Operation {
     Operation::Look { points: Points::from_iter([(x, y)]), hold_ns }
 }
@@ -803,9 +1207,10 @@ fn foveae() -> impl Strategy<Value = usize> {
 
 fn any_parameters() -> impl Strategy<Value = GazeParameters> {
     let pace = (prop_oneof![Just(4.0), 0.01..1000.0f64], 0..2000u32, 1.0..=10.0f64);
+    let pace = (pace, any::<bool>(), 0.01..=10.0f64);
     (pace, 0.0..=1.0f64, 1..5000u32, 0.01..=1.0f64).prop_map(
         |(
-            (saccade_hz, dwell_min_ms, hysteresis),
+            ((saccade_hz, dwell_min_ms, hysteresis), pursuit, pursuit_speed_max),
             inhibition,
             inhibition_decay_ms,
             inhibition_radius,
@@ -817,6 +1222,8 @@ fn any_parameters() -> impl Strategy<Value = GazeParameters> {
                 inhibition,
                 inhibition_decay_ms,
                 inhibition_radius,
+                pursuit,
+                pursuit_speed_max,
                 ..parameters()
             }
         },

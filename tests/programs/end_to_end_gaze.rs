@@ -6,9 +6,9 @@ use foveate::client::{Client, Subscription};
 use foveate::messages::{Attend, AttendTokens, Inject, Look, NumberFormat, ViewName, Weigh};
 use foveate_config::ViewConfig;
 use foveate_control::ClientExt as _;
-use foveate_core::frame::PixelFormat;
+use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::FixationReason;
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_daemon::stream::ServedView;
 use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::daemon::{Daemon, Feed, Follower, Place};
 use crate::film::{Film, raw_bytes};
+use crate::naive::OwnedFrame;
 use crate::scene::{bt601, fed, random_film, stream, view, with_vulkan};
 use crate::wait::until;
 
@@ -109,9 +110,37 @@ fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() 
 /// hears nothing to the same bytes again. All of that with several foveae.
 #[test]
 fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
+    let recorded = record_and_replay(GAZE, || noise(12));
+    let counts: Vec<_> = recorded.iter().map(|frame| frame.head.fixations.len()).collect();
+    assert!([1, 2, 3].iter().all(|count| counts.contains(count)), "{counts:?}");
+}
+
+/// The same with pursuit, and with foveae of two policies.
+#[test]
+fn so_does_a_recorded_pursuit_of_several_policies() {
+    let policies = "['feedback', 'feedback', 'saliency']";
+    let pursuit = ", pursuit = true, pursuit_speed_max = 10 }";
+    let gaze = GAZE.replace("'feedback'", policies).replace(" }", pursuit);
+    let recorded = record_and_replay(&gaze, panned_film);
+    let moves = recorded.windows(2).filter(|pair| {
+        let [before, after] = [&pair[0], &pair[1]].map(|frame| &frame.head.fixations);
+        let moved = |at: &Fixation| before.iter().any(|old| old.id == at.id && old != at);
+        after.iter().any(moved)
+    });
+    assert!(5 <= moves.count(), "something is pursued");
+    let is_salient = |at: &Fixation| at.reason == FixationReason::Saliency;
+    let both = recorded.iter().filter(|frame| {
+        let fixations = &frame.head.fixations;
+        fixations[0].reason == FixationReason::Attend && fixations.last().is_some_and(is_salient)
+    });
+    assert!(10 <= both.count(), "both policies look at something");
+}
+
+/// Records a view of a film with three foveae and `gaze`, plays the same again, and replays the log. Returns what was recorded.
+fn record_and_replay(gaze: &str, film: fn() -> Film) -> Vec<TokenFrameBuf> {
     const FRAMES: u64 = 60;
     let heard = |backend: &str, log: Option<&Place>| {
-        let mut stage = Stage::open(backend, &format!("{GAZE}\nfoveae = 3"), FRAMES);
+        let mut stage = Stage::showing(film(), backend, &format!("{gaze}\nfoveae = 3"));
         let recorder = log.map(|log| {
             let path = log.path("gaze.log");
             let out = ["record", "camera/main", "--out", path.to_str().unwrap()];
@@ -138,8 +167,6 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
     for reason in [FixationReason::Look, FixationReason::Attend, FixationReason::Saliency] {
         assert!(reasons.contains(&reason), "{reason} is part of the history: {reasons:?}");
     }
-    let counts: Vec<_> = recorded.iter().map(|frame| frame.head.fixations.len()).collect();
-    assert!([1, 2, 3].iter().all(|count| counts.contains(count)), "{counts:?}");
     assert_alike(&recorded, &heard("backend = 'cpu'", None), 1);
 
     let text = fs::read_to_string(log.path("gaze.log")).unwrap();
@@ -151,7 +178,7 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
         log.path("gaze.log").display()
     );
     let replayed = |backend: &str| {
-        let mut stage = Stage::open(backend, &gaze, FRAMES);
+        let mut stage = Stage::showing(film(), backend, &gaze);
         (1..=FRAMES).map(|_| stage.next_frame().clone()).collect::<Vec<_>>()
     };
     assert_alike(&recorded, &replayed("backend = 'cpu'"), first);
@@ -161,6 +188,33 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
         let detecting = format!("{vulkan}\nchange = {{ on = 'gpu' }}");
         assert_alike(&recorded, &heard(&detecting, None), 1);
     });
+    recorded
+}
+
+fn noise(count: usize) -> Film {
+    random_film(PixelFormat::Nv12, EXTENT, bt601(), count)
+}
+
+/// A pattern that goes to the right by 4 pixels a frame, and is the same again after 12.
+fn panned_film() -> Film {
+    let frame = |number: usize| {
+        let luma = |index: usize| {
+            let turns = |pixels: f64| std::f64::consts::TAU * pixels / 48.0;
+            let x = turns((index % EXTENT.width as usize) as f64 - 4.0 * number as f64);
+            let y = turns((index / EXTENT.width as usize) as f64);
+            let wave = 50.0 * (x + (0.7 * y).sin()).sin() + 30.0 * (2.0 * x + 1.3 * y).cos();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a shade")]
+            let shade = (120.0 + wave) as u8;
+            shade
+        };
+        let luma: Vec<u8> = (0..EXTENT.area()).map(luma).collect();
+        let chroma = vec![128; EXTENT.area() / 2];
+        let stride = EXTENT.width as usize;
+        let planes = [&luma, &chroma].map(|bytes| Plane { bytes, stride });
+        let view = FrameView::new(PixelFormat::Nv12, EXTENT, bt601(), &planes).unwrap();
+        OwnedFrame::copied(&view)
+    };
+    Film::new((0..12).map(frame).collect())
 }
 
 #[test]
@@ -374,10 +428,12 @@ struct Stage {
 
 impl Stage {
     fn open(backend: &str, gaze: &str, frames: u64) -> Self {
+        Self::showing(noise(usize::try_from(frames.min(12)).unwrap()), backend, gaze)
+    }
+
+    fn showing(film: Film, backend: &str, gaze: &str) -> Self {
         // Until the process ends, so that the daemon may borrow it.
         let place: &'static Place = Box::leak(Box::new(Place::new()));
-        let count = usize::try_from(frames.min(12)).unwrap();
-        let film = random_film(PixelFormat::Nv12, EXTENT, bt601(), count);
         let feed = Feed::open(&place.path("camera"));
         let settings = format!("{backend}\n{}", view("main", &format!("budget = 40\n{gaze}")));
         let daemon = place.daemon(&stream("camera", &fed(place, "camera", &film), &settings));

@@ -83,6 +83,7 @@ impl PixelBox {
         grows_in(self.size().0, next.size().0) && grows_in(self.size().1, next.size().1)
     }
 
+    /// So far to the right and down.
     pub fn moved(self, (dx, dy): (f64, f64)) -> Self {
         Self { x0: self.x0 + dx, y0: self.y0 + dy, x1: self.x1 + dx, y1: self.y1 + dy }
     }

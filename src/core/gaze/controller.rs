@@ -14,6 +14,7 @@ use super::policy::fixed::Fixed;
 use super::policy::relevance::{Relevant, Scoring};
 use super::policy::replay::Replay;
 use super::policy::saliency::Salient;
+use super::policy::several::{Party, Several};
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::geometry::extent::Extent;
@@ -75,6 +76,59 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
         #[cfg_attr(feature = "serde", serde(default))]
         log: Log,
     },
+    /// A policy for each fovea, in order: a list in configurations.
+    #[cfg_attr(feature = "serde", serde(rename = "[]"))]
+    Several {
+        /// As many as foveae; equal ones stand together.
+        #[cfg_attr(feature = "serde", serde(default))]
+        policy: Vec<FoveaPolicy>,
+        /// Where a fixed one looks, as with [`Fixed`](Self::Fixed).
+        #[cfg_attr(feature = "serde", serde(default = "middle"))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        x: f64,
+        /// The same.
+        #[cfg_attr(feature = "serde", serde(default = "middle"))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        y: f64,
+    },
+}
+
+/// What one of several foveae looks at; as the [`Policy`] of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum FoveaPolicy {
+    /// One point.
+    Fixed,
+    /// The attention that clients send, and saliency where they are silent.
+    Feedback,
+    /// What stands out or moves.
+    Saliency,
+    /// What the default scorer makes of the channels.
+    Relevance,
+}
+
+impl FoveaPolicy {
+    /// Its name in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Feedback => "feedback",
+            Self::Saliency => "saliency",
+            Self::Relevance => "relevance",
+        }
+    }
+
+    fn at(self, (x, y): (f64, f64)) -> Policy {
+        match self {
+            Self::Fixed => Policy::Fixed { x, y },
+            Self::Feedback => Policy::Feedback,
+            Self::Saliency => Policy::Saliency,
+            Self::Relevance => {
+                Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 }
+            }
+        }
+    }
 }
 
 fn middle() -> f64 {
@@ -124,17 +178,43 @@ impl<Log, File> Policy<Log, File> {
             Self::Saliency => "saliency",
             Self::Relevance { .. } => "relevance",
             Self::Replay { .. } => "replay",
+            Self::Several { .. } => "several",
         }
     }
 
-    /// Whether channels decide, so that clients may inject and weigh them.
-    pub const fn is_relevance(&self) -> bool {
-        matches!(self, Self::Relevance { .. })
+    /// Whether channels decide for a fovea, so that clients may inject and weigh them.
+    pub fn is_relevance(&self) -> bool {
+        matches!(self, Self::Relevance { .. }) || self.is_of(FoveaPolicy::Relevance)
     }
 
-    /// Whether the attention of clients decides.
-    pub const fn is_feedback(&self) -> bool {
-        matches!(self, Self::Feedback)
+    /// Whether the attention of clients decides for a fovea.
+    pub fn is_feedback(&self) -> bool {
+        matches!(self, Self::Feedback) || self.is_of(FoveaPolicy::Feedback)
+    }
+
+    /// How many of a view's `foveae` a client's `look` moves.
+    pub fn steered(&self, foveae: usize) -> usize {
+        match self {
+            Self::Replay { .. } => 0,
+            Self::Several { policy, .. } => {
+                policy.iter().filter(|policy| **policy == FoveaPolicy::Feedback).count()
+            }
+            _ => foveae,
+        }
+    }
+
+    /// Whether one of several foveae has this policy.
+    fn is_of(&self, wanted: FoveaPolicy) -> bool {
+        matches!(self, Self::Several { policy, .. } if policy.contains(&wanted))
+    }
+}
+
+impl<Log, File> std::fmt::Display for Policy<Log, File> {
+    /// The name, or those of several.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self::Several { policy, .. } = self else { return f.write_str(self.name()) };
+        let names: Vec<_> = policy.iter().map(|policy| policy.name()).collect();
+        f.write_str(&names.join(", "))
     }
 }
 
@@ -190,6 +270,9 @@ impl Policy<PathBuf, PathBuf> {
                 let log = GazeLog::load(log).map_err(PolicyFileError::Log)?;
                 Policy::Replay { log: Arc::new(log) }
             }
+            Self::Several { policy, x, y } => {
+                Policy::Several { policy: policy.clone(), x: *x, y: *y }
+            }
         })
     }
 }
@@ -205,7 +288,7 @@ pub struct Controller {
 
 impl Controller {
     /// Starts to look at a source of `extent`, of which nothing has been seen yet, with at most `foveae` fixations at a time, 1 to
-    /// [`FOVEAE_MAX`].
+    /// [`FOVEAE_MAX`]; with as many as policies, if those are several.
     pub fn new(
         policy: Policy,
         parameters: GazeParameters,
@@ -214,23 +297,7 @@ impl Controller {
         at: FrameTime,
     ) -> Self {
         assert!((1..=FOVEAE_MAX).contains(&foveae), "1 to 8 foveae");
-        let policy: Box<dyn FixationPolicy> = match policy {
-            Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
-            Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, foveae, at)),
-            Policy::Saliency => Box::new(Salient::new(parameters, extent, foveae, at)),
-            Policy::Relevance { scorer, weights, passes } => {
-                let (scorer, weights) = match scorer {
-                    Some(scorer) => (scorer, weights),
-                    None if weights.is_empty() => (Arc::new(Scorer::untrained()), weights),
-                    // They replace those of the default.
-                    None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
-                };
-                let scoring = Scoring { scorer, weights, passes };
-                Box::new(Relevant::new(scoring, parameters, extent, foveae, at))
-            }
-            Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
-        };
-        Self { policy }
+        Self { policy: begun(policy, parameters, extent, foveae, at) }
     }
 
     /// Where the view looks.
@@ -277,5 +344,40 @@ impl Controller {
     /// Keeps looking at the same part of the picture after the source changed its size.
     pub fn resize(&mut self, extent: Extent, at: FrameTime) {
         self.policy.resize(extent, at);
+    }
+}
+
+/// The beginning of a policy that moves `foveae`.
+fn begun(
+    policy: Policy,
+    parameters: GazeParameters,
+    extent: Extent,
+    foveae: usize,
+    at: FrameTime,
+) -> Box<dyn FixationPolicy> {
+    match policy {
+        Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
+        Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, foveae, at)),
+        Policy::Saliency => Box::new(Salient::new(parameters, extent, foveae, at)),
+        Policy::Relevance { scorer, weights, passes } => {
+            let (scorer, weights) = match scorer {
+                Some(scorer) => (scorer, weights),
+                None if weights.is_empty() => (Arc::new(Scorer::untrained()), weights),
+                // They replace those of the default.
+                None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
+            };
+            let scoring = Scoring { scorer, weights, passes };
+            Box::new(Relevant::new(scoring, parameters, extent, foveae, at))
+        }
+        Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
+        Policy::Several { policy, x, y } => {
+            assert_eq!(policy.len(), foveae, "a policy for each fovea");
+            let party = |same: &[FoveaPolicy]| Party {
+                policy: begun(same[0].at((x, y)), parameters, extent, same.len(), at),
+                name: same[0],
+            };
+            let parties = policy.chunk_by(|one, next| one == next).map(party);
+            Box::new(Several::new(parties.collect(), at))
+        }
     }
 }

@@ -5,12 +5,17 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::peaks::Peaks;
-use crate::frame::FrameTime;
+use super::pursuit::{Track, stepped};
+use crate::frame::{FrameTime, FrameTimes};
 use crate::gaze::GazeParameters;
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Gaze, Points, snapped};
+use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::Relevance;
 use crate::geometry::weights::{Peak, Weights};
+use crate::motion::Motions;
+use crate::relevance::seen::Seen;
 
 /// Centre of an image, as fractions of its sides.
 pub(super) const CENTRE: (f64, f64) = (0.5, 0.5);
@@ -26,11 +31,37 @@ pub(super) enum Hold {
     UntilNewerOr(u64),
 }
 
-/// A fixation, and when a saccade led there; `None` where none did.
+/// A fixation on its way.
 #[derive(Clone, Copy, Debug)]
 struct Fovea {
+    /// With the id 0 before it has one.
     fixation: Fixation,
+    /// When a saccade led there; `None` where none did, or where it lost what it followed.
     moved_ns: Option<u64>,
+    /// What it follows.
+    track: Track,
+    /// The last map that was free to move it, by its number; 0 for none.
+    decided_by: u64,
+    /// Whether it lost what it followed, and no map has decided on it since.
+    is_lost: bool,
+}
+
+/// A map that a client sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentMap {
+    /// Its number, from 1.
+    pub(super) number: u64,
+    /// `frame_seq` of the picture that its peaks are in.
+    pub(super) frame_seq: u64,
+}
+
+impl Fovea {
+    /// After a map decided on it, with what it looks at at a peak of that.
+    fn decided(self, by: Option<SentMap>, peak: Option<Peak>) -> Self {
+        let Some(SentMap { number, frame_seq }) = by else { return self };
+        let track = peak.map_or(self.track, |peak| self.track.found((peak.x, peak.y), frame_seq));
+        Self { decided_by: number, is_lost: false, track, ..self }
+    }
 }
 
 type Foveae = ArrayVec<Fovea, FOVEAE_MAX>;
@@ -52,9 +83,15 @@ pub(super) struct FixationState {
     last_id: u64,
     at: FrameTime,
     elapsed_ns: u64,
+    /// The newest frame before this one: of what was seen, it is the newest.
+    seen_frame: u64,
+    /// Frames and when they were, on the clock of `elapsed_ns`.
+    times: FrameTimes,
     /// Interval of the last decision, counted from the start; `None` makes the next frame due.
     decided: Option<u64>,
     hold: Option<Hold>,
+    /// `frame_seq` of the frame of the last `look`; 0 before any.
+    looked_frame: u64,
 }
 
 impl FixationState {
@@ -70,7 +107,16 @@ impl FixationState {
         let (x, y) = snapped(extent, x, y);
         let reason = FixationReason::Policy;
         let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason, weight: 1.0 };
-        let foveae = Foveae::from_iter([Fovea { fixation, moved_ns: None }]);
+        let track = Track::of((x, y), at.frame_seq);
+        let foveae = Foveae::from_iter([Fovea {
+            fixation,
+            moved_ns: None,
+            track,
+            decided_by: 0,
+            is_lost: false,
+        }]);
+        let mut times = FrameTimes::default();
+        times.push(FrameTime { time_ns: 0, ..at });
         Self {
             parameters,
             extent,
@@ -81,8 +127,11 @@ impl FixationState {
             last_id: 1,
             at,
             elapsed_ns: 0,
+            seen_frame: at.frame_seq,
+            times,
             decided: None,
             hold: None,
+            looked_frame: 0,
         }
     }
 
@@ -109,6 +158,8 @@ impl FixationState {
         }
         let passed_ns = at.time_ns.saturating_sub(self.at.time_ns);
         self.elapsed_ns = self.elapsed_ns.saturating_add(passed_ns);
+        self.seen_frame = self.at.frame_seq;
+        self.times.push(FrameTime { time_ns: self.elapsed_ns, ..at });
         self.at = at;
         self.before.clone_from(&self.foveae);
         self.last_id = self.last_id.max(self.gaze.newest().id);
@@ -117,6 +168,81 @@ impl FixationState {
         {
             self.release();
         }
+    }
+
+    /// Moves fixations along with what they are at, up to this frame, as far as that is known of what was seen. Those that lose it are
+    /// due for a decision.
+    pub(super) fn pursue(&mut self, seen: Option<Seen<'_>>) {
+        let Some(Seen { motion: Some(motions), frame_seq, .. }) = seen else { return };
+        if !self.parameters.pursuit {
+            return;
+        }
+        let mut foveae = self.foveae.clone();
+        for index in 0..foveae.len() {
+            let Fovea { fixation, .. } = foveae[index];
+            let is_new = fixation.since_frame == self.at.frame_seq;
+            let is_look = fixation.reason == FixationReason::Look;
+            let is_asked = is_look && self.looked_frame == self.at.frame_seq;
+            if fixation.reason == FixationReason::Policy || is_asked {
+                continue;
+            }
+            let track = self.tracked(foveae[index].track, motions);
+            let place = if track.frame_seq() == frame_seq {
+                track.ahead(self.seconds_since(frame_seq))
+            } else {
+                (fixation.x, fixation.y)
+            };
+            let grid_px = if is_new { 0.0 } else { self.grid_px() };
+            let (x, y) = stepped((fixation.x, fixation.y), place, grid_px);
+            let (x, y) = snapped(self.extent, x, y);
+            let is_taken = |(other, fovea): (usize, &Fovea)| {
+                other != index && (fovea.fixation.x, fovea.fixation.y) == (x, y)
+            };
+            let is_free = !foveae.iter().enumerate().any(is_taken);
+            let fovea = &mut foveae[index];
+            fovea.track = track;
+            if is_free {
+                (fovea.fixation.x, fovea.fixation.y) = (x, y);
+            }
+            if track.is_lost(self.extent) {
+                fovea.track = Track::of((fovea.fixation.x, fovea.fixation.y), frame_seq);
+                (fovea.moved_ns, fovea.is_lost) = (None, true);
+                self.decided = None;
+            }
+        }
+        self.fixate(&foveae);
+    }
+
+    /// The track after all that was seen since; a new one at the same place where that is not known.
+    fn tracked(&self, mut track: Track, motions: &Motions) -> Track {
+        let speed_max = self.parameters.pursuit_speed_max * f64::from(self.extent.longer_side());
+        let Some(steps) = motions.since(track.frame_seq()) else {
+            return track.renewed(self.seen_frame);
+        };
+        for motion in steps {
+            let (before, after) = motion.frames();
+            let time_ns = |frame: u64| self.times.time_ns(frame);
+            let elapsed_ns =
+                time_ns(after).zip(time_ns(before)).map(|(after, before)| after - before);
+            track.observe(
+                motion,
+                elapsed_ns.unwrap_or_default() as f64 * 1e-9,
+                self.extent,
+                speed_max,
+            );
+        }
+        track
+    }
+
+    /// Time from a frame to this one; 0 if that was too long ago.
+    fn seconds_since(&self, frame_seq: u64) -> f64 {
+        let time_ns = self.times.time_ns(frame_seq).unwrap_or(self.elapsed_ns);
+        self.elapsed_ns.saturating_sub(time_ns) as f64 * 1e-9
+    }
+
+    /// Side of a texel of the coarse level in pixels.
+    fn grid_px(&self) -> f64 {
+        f64::from(1u32 << CoarseLevel::level_of(PyramidShape::new(self.extent)))
     }
 
     /// Whether the current interval has had no decision yet; marks it as decided.
@@ -164,6 +290,10 @@ impl FixationState {
         if !foveae.is_empty() {
             self.hold = Some(hold);
             self.fixate(&foveae);
+            self.looked_frame = self.at.frame_seq;
+            for Fovea { fixation, track, .. } in &mut self.foveae {
+                *track = track.found((fixation.x, fixation.y), self.seen_frame);
+            }
         }
     }
 
@@ -200,11 +330,15 @@ impl FixationState {
     ///
     /// Each goes for a peak near it, and stays until it has dwelt and that peak is worth more than its place by the hysteresis.
     /// Peaks that are left get a new fovea; foveae that are left end where their place is not worth one.
+    ///
+    /// A map that was `sent`, and not made of what is seen, says nothing about where a fovea went in pursuit once it has decided on
+    /// it; a new one says where the thing is that the fovea stays with.
     pub(super) fn follow(
         &mut self,
         map: &Weights<'_>,
         peaks: &Peaks,
         reason: FixationReason,
+        sent: Option<SentMap>,
     ) -> Points {
         let goals = peaks.goals(&self.gaze.fixations);
         let (mut foveae, mut reached) = (Foveae::new(), Points::new());
@@ -212,17 +346,29 @@ impl FixationState {
             let Fixation { x, y, .. } = fovea.fixation;
             let here = peaks.worth(map.at(x, y), (x, y), goal);
             let is_beaten = self.parameters.hysteresis * here < peaks.worth_of(goal);
-            if !self.has_dwelt(fovea) || (fovea.fixation.reason == reason && !is_beaten) {
+            let is_decided = sent.is_some_and(|sent| sent.number == fovea.decided_by);
+            let pursues = self.parameters.pursuit && is_decided && !fovea.is_lost;
+            // What was lost is looked for where it was, not where it went.
+            let frame_seq =
+                |sent: SentMap| if fovea.is_lost { self.seen_frame } else { sent.frame_seq };
+            let sent = sent.map(|sent| SentMap { frame_seq: frame_seq(sent), ..sent });
+            if !self.has_dwelt(fovea) {
                 foveae.push(*fovea);
+            } else if fovea.fixation.reason == reason && (pursues || !is_beaten) {
+                let seen_at = goal.map(|goal| peaks.as_slice()[goal]);
+                let seen_at = seen_at.filter(|peak| !is_decided && peaks.are_one((x, y), peak));
+                foveae.push(fovea.decided(sent, seen_at));
             } else if let Some(goal) = goal {
                 let Peak { x, y, .. } = peaks.as_slice()[goal];
-                foveae.push(self.arriving(x, y, reason, peaks.share(goal)));
+                let fovea = self.arriving(x, y, reason, peaks.share(goal));
+                foveae.push(fovea.decided(sent, Some(peaks.as_slice()[goal])));
                 reached.push((x, y));
             }
         }
         for (index, Peak { x, y, .. }) in peaks.as_slice().iter().enumerate() {
             if !goals.contains(&Some(index)) {
-                foveae.push(self.arriving(*x, *y, reason, peaks.share(index)));
+                let fovea = self.arriving(*x, *y, reason, peaks.share(index));
+                foveae.push(fovea.decided(sent, Some(peaks.as_slice()[index])));
                 reached.push((*x, *y));
             }
         }
@@ -240,10 +386,12 @@ impl FixationState {
         let scaled = |value: f64, from: u32, to: u32| value / f64::from(from) * f64::from(to);
         let before = std::mem::replace(&mut self.extent, extent);
         let mut foveae = self.foveae.clone();
-        for Fovea { fixation: Fixation { x, y, .. }, .. } in &mut foveae {
+        for Fovea { fixation: Fixation { id, x, y, .. }, track, .. } in &mut foveae {
             let across = scaled(*x, before.width, extent.width);
             let down = scaled(*y, before.height, extent.height);
             (*x, *y) = snapped(extent, across, down);
+            *id = 0;
+            *track = Track::of((*x, *y), at.frame_seq);
         }
         self.fixate(&foveae);
     }
@@ -252,21 +400,30 @@ impl FixationState {
     fn arriving(&self, x: f64, y: f64, reason: FixationReason, weight: f32) -> Fovea {
         let (x, y) = snapped(self.extent, x, y);
         let fixation = Fixation { id: 0, x, y, since_frame: self.at.frame_seq, reason, weight };
-        Fovea { fixation, moved_ns: Some(self.elapsed_ns) }
+        let track = Track::of((x, y), self.seen_frame);
+        Fovea { fixation, moved_ns: Some(self.elapsed_ns), track, decided_by: 0, is_lost: false }
     }
 
-    /// Makes these the foveae, the first of those at the same place. What the previous frame fixated for the same reason stays the
-    /// fixation that it was; others get the next ids, in order.
+    /// Makes these the foveae, the first of those at the same place. Those of the previous frame go on, wherever they are now. What it
+    /// fixated for the same reason stays the fixation that it was; others get the next ids, in order.
     fn fixate(&mut self, foveae: &[Fovea]) {
         let place = |fovea: &Fovea| (fovea.fixation.x, fovea.fixation.y);
         let aim = |fovea: &Fovea| (place(fovea), fovea.fixation.reason);
+        let goes_on = |fovea: &Fovea| (1..=self.last_id).contains(&fovea.fixation.id);
+        let is_left =
+            |before: &&Fovea| !foveae.iter().any(|fovea| fovea.fixation.id == before.fixation.id);
         self.foveae.clear();
         let mut id = self.last_id;
         for fovea in foveae {
             if self.foveae.iter().any(|other| place(other) == place(fovea)) {
                 continue;
             }
-            let same = self.before.iter().find(|before| aim(before) == aim(fovea)).copied();
+            let mut left = self.before.iter().filter(is_left);
+            let same = if goes_on(fovea) {
+                Some(*fovea)
+            } else {
+                left.find(|before| aim(before) == aim(fovea)).copied()
+            };
             self.foveae.push(same.unwrap_or_else(|| {
                 id += 1;
                 let since_frame = self.at.frame_seq;

@@ -41,6 +41,13 @@ pub struct GazeParameters {
     pub relevance_gain: f64,
     /// Whether a map about an earlier frame, and a `look` at one, are moved along with what has moved since.
     pub compensation: bool,
+    /// Whether a fixation that a map or a `look` chose follows what it is at, until the next saccade.
+    pub pursuit: bool,
+    /// The fastest thing that is followed, in longer sides of the image a second, 0.01 to 10. People follow what moves by up to 90
+    /// degrees a second or so: Meyer, Lasker and Robinson, "The upper limit of human smooth pursuit velocity", Vision Research 25
+    /// (1985); a lens of 90 degrees has those in its longer side.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<1, 1_000>, _, _>"))]
+    pub pursuit_speed_max: f64,
     /// Silence of all clients in milliseconds after which the policy takes over, 1 to 3600000.
     #[cfg_attr(
         feature = "serde",
@@ -67,6 +74,8 @@ impl Default for GazeParameters {
             centre_prior: 0.2,
             relevance_gain: 0.5,
             compensation: true,
+            pursuit: false,
+            pursuit_speed_max: 1.0,
             silence_ms: 2000,
             lease_ms: 2000,
         }

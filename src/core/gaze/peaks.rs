@@ -57,6 +57,12 @@ impl Peaks {
         &self.peaks
     }
 
+    /// Whether a place is so near to a peak that the same thing is at both: within the inhibition.
+    pub(super) fn are_one(&self, (x, y): (f64, f64), peak: &Peak) -> bool {
+        let (across, down) = ((x - peak.x) / self.radius.0, (y - peak.y) / self.radius.1);
+        across * across + down * down <= 1.0
+    }
+
     /// Weight of a peak as a share of the greatest.
     pub(super) fn share(&self, index: usize) -> f32 {
         self.peaks[index].weight / self.peaks[0].weight

@@ -14,12 +14,13 @@ pub mod fixed;
 pub mod relevance;
 pub mod replay;
 pub mod saliency;
+pub mod several;
 
 /// A way to choose where a view looks.
 ///
 /// Its fixations lie in the image, on the grid of [`snapped`](crate::geometry::fixation::snapped), no two at the same place, and
-/// are never more than the view has foveae. One gets a new id, the next number, exactly when its place or its reason changes, and
-/// says in which frame that was. Maps move fixations at most `saccade_hz` times a second, and none before it has dwelt for
+/// are never more than the view has foveae. One gets a new id, the next number, exactly when its place or its reason changes other than in
+/// pursuit, and says in which frame that was. Maps move fixations at most `saccade_hz` times a second, and none before it has dwelt for
 /// `dwell_min_ms`; a `look` always. It is a function of the calls alone.
 pub trait FixationPolicy: Debug + Send {
     /// Where the view looks.
@@ -49,6 +50,9 @@ pub trait FixationPolicy: Debug + Send {
     fn scene(&self) -> Option<&Scene> {
         None
     }
+
+    /// From now on foveae of other policies look at these places, in pixels: it does not go there by itself.
+    fn avoid(&mut self, _places: &[(f64, f64)]) {}
 
     /// Takes what clients said before the frame of `at`.
     fn take(&mut self, feedback: &Feedback, at: FrameTime);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::compensation::{Placed, placed};
 use super::fixation_state::FixationState;
-use super::inhibition::Inhibition;
+use super::inhibition::{Inhibition, darken};
 use super::peaks::Peaks;
 use super::saliency::Saliency;
 use crate::gaze::GazeParameters;
@@ -12,7 +12,7 @@ use crate::geometry::affine::Affine;
 use crate::geometry::attention::AttentionMap;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::FixationReason;
+use crate::geometry::fixation::{FixationReason, Points};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::region::Region;
 use crate::geometry::relevance::{Relevance, RelevanceMap};
@@ -47,6 +47,8 @@ pub(super) struct Scan {
     cell_px: f64,
     saliency: Saliency,
     inhibition: Inhibition,
+    /// What foveae of other policies look at, in pixels.
+    avoided: Points,
     /// Saliency less inhibition.
     inhibited: Vec<f32>,
     relevance: Option<Arc<Relevance>>,
@@ -69,10 +71,16 @@ impl Scan {
             inhibited: vec![0.0; saliency.grid().area()],
             saliency,
             inhibition: Inhibition::new(inhibition, inhibition_decay_ms, foveae),
+            avoided: Points::new(),
             relevance: None,
             absorbed: None,
             aligned: 0,
         }
+    }
+
+    /// Does not go to these places, in pixels, as long as others look there.
+    pub(super) fn avoid(&mut self, places: &[(f64, f64)]) {
+        self.avoided = places.iter().copied().collect();
     }
 
     /// Starts over for a source of another extent, but keeps the old relevance until a picture of it has been seen.
@@ -187,6 +195,10 @@ impl Scan {
         self.follow();
         let (width, radius) = (self.saliency.grid().width as usize, self.radius());
         self.inhibition.inhibit(&mut self.inhibited, width, radius, now_ns);
+        for (x, y) in &self.avoided {
+            let place = (x / self.cell_px, y / self.cell_px);
+            darken(&mut self.inhibited, width, place, 1.0, (radius, radius));
+        }
         if !state.may_move() {
             return;
         }
@@ -195,7 +207,7 @@ impl Scan {
         if peaks.as_slice().is_empty() {
             state.go_to_middle_unless(reason);
         } else {
-            for place in state.follow(&weights, &peaks, reason) {
+            for place in state.follow(&weights, &peaks, reason, None) {
                 self.leave_trace(place, now_ns);
             }
         }

@@ -117,6 +117,13 @@ impl Gaze {
         self.fixations.iter().copied().max_by_key(|fixation| fixation.id).expect("at least one")
     }
 
+    /// The newest fixation that a client asked for.
+    pub fn newest_asked(&self) -> Option<Fixation> {
+        let asked = [FixationReason::Look, FixationReason::Attend];
+        let asked = self.fixations.iter().filter(|fixation| asked.contains(&fixation.reason));
+        asked.copied().max_by_key(|fixation| fixation.id)
+    }
+
     /// The relevance map, where a map chose all of the fixations, too: not a client's `look`, and not a fixed place.
     pub fn leading_map(&self) -> Option<&RelevanceMap> {
         let by_map = |fixation: &Fixation| {

@@ -42,6 +42,7 @@ impl SteeringRequest<'_> {
     /// `look`.
     pub(super) fn look(self, look: &Look) -> Result<Steered, Refusal> {
         let image = self.open_for(look.frame)?;
+        self.check_steered()?;
         self.check_count(look.points.len())?;
         let (width, height) = if look.normalised {
             (f64::from(image.width), f64::from(image.height))
@@ -191,7 +192,7 @@ impl SteeringRequest<'_> {
 
     fn wrong_policy(self, text: &str, wanted: &str) -> Refusal {
         let config = self.view.config();
-        let (name, policy) = (self.view.name(), config.gaze.policy.name());
+        let (name, policy) = (self.view.name(), &config.gaze.policy);
         let error = format!(
             "view `{name}` has the policy \"{policy}\": it {text}; use one with the policy \"{wanted}\", in the \
              configuration or opened with `open_view`"
@@ -199,14 +200,31 @@ impl SteeringRequest<'_> {
         Refusal::new(RefusalReason::Policy, error)
     }
 
+    /// Whether a `look` moves any of its foveae.
+    fn check_steered(self) -> Result<(), Refusal> {
+        let config = self.view.config();
+        if 0 < config.gaze.policy.steered(config.layout.foveae()) {
+            return Ok(());
+        }
+        Err(self.wrong_policy("has no fovea that clients move", "feedback"))
+    }
+
     /// Whether the view has a fovea for each of so many points.
     fn check_count(self, points: usize) -> Result<(), Refusal> {
         let config = self.view.config();
-        let (name, foveae) = (self.view.name(), config.layout.foveae());
+        let foveae = config.gaze.policy.steered(config.layout.foveae());
+        let name = self.view.name();
         if points <= foveae {
             return Ok(());
         }
         let noun = if foveae == 1 { "fovea" } else { "foveae" };
+        if let Policy::Several { .. } = config.gaze.policy {
+            let error = format!(
+                "view `{name}` has {foveae} {noun} of the policy \"feedback\", and {points} points were sent: send at most \
+                 {foveae}, or open a view in whose list of policies it stands {points} times"
+            );
+            return Err(Refusal::new(RefusalReason::WrongCount, error));
+        }
         let error = format!(
             "view `{name}` has {foveae} {noun}, and {points} points were sent: send at most {foveae}, or open a view with \
              `layout = \"foveal\"` and `foveae = {points}`"

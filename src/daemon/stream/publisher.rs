@@ -304,6 +304,7 @@ impl Sink for Publisher {
         counts.saccades.add(fixation.saturating_sub(before.max(1)));
         counts.tokens_published.add(frame.planes.records().len() as u64);
         counts.tokens_reusable.add(frame.reusable() as u64);
+        counts.tokens_kept.add(frame.kept() as u64);
         channel.update(&ViewUpdate {
             frame_seq: frame.stamp.frame_seq,
             shape: frame.shape,

@@ -6,7 +6,7 @@ use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::gaze::compensation::Placed;
-use crate::gaze::fixation_state::{CENTRE, FixationState};
+use crate::gaze::fixation_state::{CENTRE, FixationState, SentMap};
 use crate::gaze::peaks::Peaks;
 use crate::gaze::scan::Scan;
 use crate::geometry::attention::AttentionMap;
@@ -26,6 +26,8 @@ pub struct Feedbacked {
     parameters: GazeParameters,
     /// What the client attends to, until it is silent for too long.
     consumer: Option<Consumer>,
+    /// Maps that clients sent so far.
+    maps_taken: u64,
 }
 
 #[derive(Debug)]
@@ -49,7 +51,13 @@ impl Feedbacked {
     /// Looks around by itself, until a client says something.
     pub fn new(parameters: GazeParameters, extent: Extent, foveae: usize, at: FrameTime) -> Self {
         let state = FixationState::new(parameters, extent, foveae, CENTRE, at);
-        Self { state, scan: Scan::new(parameters, extent, foveae), parameters, consumer: None }
+        Self {
+            state,
+            scan: Scan::new(parameters, extent, foveae),
+            parameters,
+            consumer: None,
+            maps_taken: 0,
+        }
     }
 
     fn attend(&mut self, map: &Arc<AttentionMap>, frame_seq: u64) {
@@ -59,6 +67,7 @@ impl Feedbacked {
         let (peaks, placed, is_new) = (None, None, true);
         self.consumer =
             Some(Consumer { map, placed, relevance, peaks, frame_seq, received_ns, is_new });
+        self.maps_taken += 1;
         self.state.yield_to_newer();
     }
 
@@ -86,10 +95,15 @@ impl Feedbacked {
         }
         self.state.set_relevance(consumer.relevance.clone());
         if self.state.may_move() {
+            // Pursuit finds by itself where the peaks of the map that was sent have gone.
+            let sent = consumer.map.clone().filter(|_| self.parameters.pursuit);
+            let map = sent.unwrap_or(map);
             let weights = map.as_weights();
             let peaks = consumer.peaks.get_or_insert_with(|| self.scan.peaks_of(&weights));
             let now_ns = self.state.elapsed_ns();
-            for place in self.state.follow(&weights, peaks, FixationReason::Attend) {
+            let sent = SentMap { number: self.maps_taken, frame_seq: consumer.frame_seq };
+            let reason = FixationReason::Attend;
+            for place in self.state.follow(&weights, peaks, reason, Some(sent)) {
                 self.scan.leave_trace(place, now_ns);
             }
         }
@@ -140,6 +154,10 @@ impl FixationPolicy for Feedbacked {
         true
     }
 
+    fn avoid(&mut self, places: &[(f64, f64)]) {
+        self.scan.avoid(places);
+    }
+
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
@@ -164,6 +182,7 @@ impl FixationPolicy for Feedbacked {
         if self.state.is_due() {
             self.decide(seen);
         }
+        self.state.pursue(seen);
         self.scan.absorb(seen, self.state.elapsed_ns());
     }
 

@@ -16,6 +16,8 @@ pub struct Fixed {
     state: FixationState,
     /// Shares of the width and of the height.
     home: (f64, f64),
+    /// Whether what a client looks at is followed.
+    pursues: bool,
 }
 
 impl Fixed {
@@ -27,7 +29,8 @@ impl Fixed {
         foveae: usize,
         at: FrameTime,
     ) -> Self {
-        Self { state: FixationState::new(parameters, extent, foveae, home, at), home }
+        let pursues = parameters.pursuit;
+        Self { state: FixationState::new(parameters, extent, foveae, home, at), home, pursues }
     }
 
     fn go_home(&mut self) {
@@ -39,6 +42,10 @@ impl Fixed {
 impl FixationPolicy for Fixed {
     fn gaze(&self) -> &Gaze {
         self.state.gaze()
+    }
+
+    fn wants_coarse(&self) -> bool {
+        self.pursues
     }
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
@@ -56,11 +63,12 @@ impl FixationPolicy for Fixed {
         }
     }
 
-    fn step(&mut self, at: FrameTime, _seen: Option<Seen<'_>>) {
+    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         if !self.state.is_held() {
             self.go_home();
         }
+        self.state.pursue(seen);
     }
 
     fn resize(&mut self, extent: Extent, at: FrameTime) {

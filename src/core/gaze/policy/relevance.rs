@@ -130,6 +130,10 @@ impl FixationPolicy for Relevant {
         Some(&self.scene)
     }
 
+    fn avoid(&mut self, places: &[(f64, f64)]) {
+        self.scan.avoid(places);
+    }
+
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
@@ -168,6 +172,7 @@ impl FixationPolicy for Relevant {
         if self.state.is_due() {
             self.decide(seen);
         }
+        self.state.pursue(seen);
         self.scan.absorb(seen, now_ns);
     }
 

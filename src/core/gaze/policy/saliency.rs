@@ -34,6 +34,10 @@ impl FixationPolicy for Salient {
         true
     }
 
+    fn avoid(&mut self, places: &[(f64, f64)]) {
+        self.scan.avoid(places);
+    }
+
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
@@ -58,6 +62,7 @@ impl FixationPolicy for Salient {
             self.state.set_relevance(self.scan.relevance());
             self.scan.choose(&mut self.state);
         }
+        self.state.pursue(seen);
         self.scan.absorb(seen, self.state.elapsed_ns());
     }
 

@@ -119,7 +119,7 @@ impl ViewEntry {
             patch_side: format.patch_side,
             dtype: format.dtype,
             budget: *budget,
-            policy: gaze.policy.name().to_owned(),
+            policy: gaze.policy.to_string(),
             max_fps: *max_fps,
             publish: publish.name().to_owned(),
             opened_by: self.owner.as_ref().map(|owner| text(&owner.name)),

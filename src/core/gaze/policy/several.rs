@@ -1,0 +1,161 @@
+//! Foveae of different policies in one view.
+
+use arrayvec::ArrayVec;
+
+use super::FixationPolicy;
+use crate::frame::FrameTime;
+use crate::gaze::controller::FoveaPolicy;
+use crate::geometry::extent::Extent;
+use crate::geometry::feedback::Feedback;
+use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Gaze, Points};
+use crate::relevance::scene::Scene;
+use crate::relevance::seen::Seen;
+
+/// Foveae that share a policy.
+#[derive(Debug)]
+pub struct Party {
+    /// Where they look.
+    pub policy: Box<dyn FixationPolicy>,
+    /// What it is called.
+    pub name: FoveaPolicy,
+}
+
+/// Each policy moves its own foveae, and those that look around by themselves keep away from what the others look at.
+///
+/// Its fixations are those of the first policy, then those of the next, numbered in one sequence. Where two are at the same place,
+/// the first is looked at. Relevance is that of the first policy that has any.
+#[derive(Debug)]
+pub struct Several {
+    parties: Vec<Party>,
+    gaze: Gaze,
+    /// Those of the gaze.
+    foveae: Foveae,
+    /// Those of the frame before.
+    before: Foveae,
+    /// The greatest id up to the frame before.
+    last_id: u64,
+    at: FrameTime,
+}
+
+/// A fixation, and the party that it is of with its id there.
+#[derive(Clone, Copy, Debug)]
+struct Fovea {
+    own: (usize, u64),
+    fixation: Fixation,
+}
+
+type Foveae = ArrayVec<Fovea, FOVEAE_MAX>;
+
+impl Several {
+    /// From policies that begin with the frame of `at`, together of at most [`FOVEAE_MAX`] foveae.
+    pub fn new(parties: Vec<Party>, at: FrameTime) -> Self {
+        let gaze = Gaze::clone(parties[0].policy.gaze());
+        let (foveae, before) = (Foveae::new(), Foveae::new());
+        let mut several = Self { parties, gaze, foveae, before, last_id: 0, at };
+        several.join();
+        several
+    }
+
+    fn advance(&mut self, at: FrameTime) {
+        if at != self.at {
+            self.before.clone_from(&self.foveae);
+            self.last_id = self.last_id.max(self.gaze.newest().id);
+            self.at = at;
+        }
+    }
+
+    /// Makes the gazes of all one gaze. A fixation that goes on, or that another was before, keeps its id; others get the next ids.
+    fn join(&mut self) {
+        let mut foveae = Foveae::new();
+        for (party, Party { policy, .. }) in self.parties.iter().enumerate() {
+            for fixation in &policy.gaze().fixations {
+                let is_taken = |other: &Fovea| place(&other.fixation) == place(fixation);
+                if !foveae.iter().any(is_taken) {
+                    foveae.push(Fovea { own: (party, fixation.id), fixation: *fixation });
+                }
+            }
+        }
+        let goes_on = |before: &Fovea| foveae.iter().any(|fovea| fovea.own == before.own);
+        let ended: Foveae = self.before.iter().filter(|fovea| !goes_on(fovea)).copied().collect();
+        let aim = |fovea: &Fovea| (place(&fovea.fixation), fovea.fixation.reason);
+        let mut id = self.last_id;
+        for fovea in &mut foveae {
+            let same = self.before.iter().find(|before| before.own == fovea.own);
+            let same = same.or_else(|| ended.iter().find(|before| aim(before) == aim(fovea)));
+            let known = same.map(|same| (same.fixation.id, same.fixation.since_frame));
+            (fovea.fixation.id, fovea.fixation.since_frame) = known.unwrap_or_else(|| {
+                id += 1;
+                (id, self.at.frame_seq)
+            });
+        }
+        self.gaze.fixations = foveae.iter().map(|fovea| fovea.fixation).collect();
+        self.gaze.relevance =
+            self.parties.iter().find_map(|party| party.policy.gaze().relevance.clone());
+        self.foveae = foveae;
+    }
+
+    /// What the foveae of the other policies look at.
+    fn places_but(&self, index: usize) -> Points {
+        let others = self.parties.iter().enumerate().filter(|(other, _)| *other != index);
+        others.flat_map(|(_, party)| party.policy.gaze().points()).collect()
+    }
+}
+
+fn place(fixation: &Fixation) -> (f64, f64) {
+    (fixation.x, fixation.y)
+}
+
+impl FixationPolicy for Several {
+    fn gaze(&self) -> &Gaze {
+        &self.gaze
+    }
+
+    fn is_settled(&self) -> bool {
+        self.parties.iter().all(|party| party.policy.is_settled())
+    }
+
+    fn wants_coarse(&self) -> bool {
+        self.parties.iter().any(|party| party.policy.wants_coarse())
+    }
+
+    fn wants_tiles(&self) -> bool {
+        self.parties.iter().any(|party| party.policy.wants_tiles())
+    }
+
+    fn scene(&self) -> Option<&Scene> {
+        self.parties.iter().find_map(|party| party.policy.scene())
+    }
+
+    fn take(&mut self, feedback: &Feedback, at: FrameTime) {
+        self.advance(at);
+        let wanted = match feedback {
+            Feedback::Look { .. } | Feedback::Attend { .. } => &[FoveaPolicy::Feedback][..],
+            Feedback::Inject(_) | Feedback::Weigh(_) => &[FoveaPolicy::Relevance],
+            // It takes the weights of channels back, too.
+            Feedback::Release => &[FoveaPolicy::Feedback, FoveaPolicy::Relevance],
+        };
+        for party in self.parties.iter_mut().filter(|party| wanted.contains(&party.name)) {
+            party.policy.take(feedback, at);
+        }
+        self.join();
+    }
+
+    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.advance(at);
+        for index in 0..self.parties.len() {
+            let others = self.places_but(index);
+            let policy = &mut self.parties[index].policy;
+            policy.avoid(&others);
+            policy.step(at, seen);
+        }
+        self.join();
+    }
+
+    fn resize(&mut self, extent: Extent, at: FrameTime) {
+        self.advance(at);
+        for party in &mut self.parties {
+            party.policy.resize(extent, at);
+        }
+        self.join();
+    }
+}
