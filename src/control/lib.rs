@@ -39,7 +39,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use self::listing::{
-    ChangeListing, ChannelListing, Listing, ServerListing, SteeringListing, StreamInput,
+    ChangeListing, ChannelListing, Listing, MaskListing, ServerListing, SteeringListing, StreamInput,
     StreamListing, StreamSnapshot, StreamState, StuckListing, ViewListing,
 };
 pub use self::operator::{AdminRequest, admin_path, order};
