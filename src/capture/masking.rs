@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use gstreamer_video as gst_video;
 use parking_lot::{Condvar, Mutex};
 
 use super::CaptureError;
@@ -316,9 +317,18 @@ impl Copies {
         let failed = || not_masked("it cannot be copied");
         let mut copy = self.pool.acquire_buffer(None).map_err(|_| failed())?;
         let target = copy.get_mut().ok_or_else(failed)?;
-        let described =
-            gst::BufferCopyFlags::FLAGS | gst::BufferCopyFlags::TIMESTAMPS | gst::BufferCopyFlags::META;
+        let described = gst::BufferCopyFlags::FLAGS
+            | gst::BufferCopyFlags::TIMESTAMPS
+            | gst::BufferCopyFlags::META;
         buffer.copy_into(target, described, ..).map_err(|_| failed())?;
+        // GStreamer takes it for one of the memory, which is another.
+        if let Some(meta) = buffer.meta::<gst_video::VideoMeta>() {
+            let (flags, format) = (meta.video_frame_flags(), meta.format());
+            let (width, height, offsets) = (meta.width(), meta.height(), meta.offset());
+            let strides = meta.stride();
+            gst_video::VideoMeta::add_full(target, flags, format, width, height, offsets, strides)
+                .map_err(|_| failed())?;
+        }
         let mut bytes = target.map_writable().map_err(|_| failed())?;
         buffer.copy_to_slice(0, &mut bytes).map_err(|_| failed())?;
         drop(bytes);

@@ -607,13 +607,20 @@ fn screenshots() {
          [stream.change]\nthreshold = 16\n\
          [[stream.view]]\nname = 'main'\n[stream.view.gaze]\npolicy = 'saliency'\n\
          [[stream.view]]\nname = 'wide'\nbudget = 128\n\
-         [[stream]]\nname = 'desk'\nsource = '{clips}/box.mp4'\nloop = true\n[[stream.view]]\nname = 'main'\n"
+         [[stream]]\nname = 'desk'\nsource = '{clips}/box.mp4'\nloop = true\n[[stream.view]]\nname = 'main'\n\
+         [[stream]]\nname = 'yard'\nsource = '{clips}/vtest.avi'\nloop = true\n\
+         [stream.change]\nthreshold = 16\n\
+         [[stream.mask]]\nname = 'windows'\n\
+         points = [[0.415, 0.04], [0.753, 0.055], [0.753, 0.155], [0.42, 0.14]]\n\
+         [[stream.mask]]\nname = 'cars'\npoints = [[0.84, 0.06], [1, 0.06], [1, 0.18], [0.84, 0.18]]\n\
+         [[stream.view]]\nname = 'main'\nbudget = 700\n[stream.view.gaze]\npolicy = 'saliency'\n"
     ));
     let web = Web::start(&place.socket(), &["street/main"]);
     for (name, scheme, [width, height, ratio], hash) in [
         ("web-light", "light", [1440, 900, 1], "#view=street/main&boxes&gaze"),
         ("web-dark", "dark", [1440, 900, 1], "#view=street/main&gaze&compare"),
         ("web-phone", "light", [390, 844, 2], "#view=street/main&changes&gaze"),
+        ("privacy", "light", [1440, 900, 1], "#view=yard/main&gaze"),
     ] {
         let mut browser = Browser::start(width, height);
         browser.resize_dense(width, height, ratio);
