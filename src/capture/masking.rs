@@ -265,9 +265,7 @@ impl Masking {
 /// pipeline, nor a driver, nor another process.
 fn is_ours(buffer: &gst::Buffer) -> bool {
     let is_plain = |memory: &gst::MemoryRef| memory.is_type("SystemMemory") && !is_shared(memory);
-    buffer.is_writable()
-        && buffer.is_all_memory_writable()
-        && buffer.iter_memories().all(is_plain)
+    buffer.is_writable() && buffer.is_all_memory_writable() && buffer.iter_memories().all(is_plain)
 }
 
 fn filled(

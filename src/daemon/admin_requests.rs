@@ -154,7 +154,9 @@ impl Daemon<'_> {
         let set: Vec<_> = set.iter().map(|mask| mask.name.clone()).collect();
         tracing::info!(stream, ?set, ?cleared, clears_all, "an operator changes masks");
         let (masks, pending) = self.supervisor.mask(stream, change)?;
-        Ok(json!({ "stream": stream, "masks": masks, "published": pending.is_none(), "reason": pending }))
+        Ok(
+            json!({ "stream": stream, "masks": masks, "published": pending.is_none(), "reason": pending }),
+        )
     }
 
     fn remove_stream(&mut self, name: &str) -> Result<Value, Refusal> {

@@ -176,7 +176,8 @@ pub fn run(
     let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
     let mut supervisor = Supervisor::new(Arc::clone(&directory), backends, sender);
     // Before the first client can ask for them.
-    let ports: Vec<_> = config.streams.iter().map(|stream| supervisor.register(stream, None)).collect();
+    let ports: Vec<_> =
+        config.streams.iter().map(|stream| supervisor.register(stream, None)).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.
     let server = serve(config, socket, Arc::clone(&directory))?;
     let (request_sender, requests) = unbounded();

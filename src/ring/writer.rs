@@ -131,7 +131,16 @@ impl Writer {
         seal(file.as_fd())?;
         let held = vec![vec![0; layout.capacity]; layout.slot_count];
         let held_whole = vec![0; layout.slot_count];
-        Ok(Self { segment, file, epoch, published: 0, held, held_whole, is_begun: false, unerased: 0 })
+        Ok(Self {
+            segment,
+            file,
+            epoch,
+            published: 0,
+            held,
+            held_whole,
+            is_begun: false,
+            unerased: 0,
+        })
     }
 
     /// A new read-only descriptor of the segment for readers.

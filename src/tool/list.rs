@@ -6,8 +6,8 @@ use std::path::Path;
 use super::{ToolError, on_one_line};
 use foveate::client::Client;
 use foveate_control::{
-    ChangeListing, ChannelListing, ClientExt as _, Listing, MaskListing, SteeringListing, StreamListing,
-    StuckListing, ViewListing,
+    ChangeListing, ChannelListing, ClientExt as _, Listing, MaskListing, SteeringListing,
+    StreamListing, StuckListing, ViewListing,
 };
 use foveate_core::backend::ChangeSite;
 use foveate_core::geometry::fixation::Fixation;

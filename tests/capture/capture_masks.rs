@@ -80,8 +80,10 @@ fn a_decoder_that_predicts_from_its_frames_is_not_misled() {
          ! filesink location={}",
         clip.display()
     ));
-    let text =
-        format!("filesrc location={} ! avidemux ! avdec_mpeg4 ! appsink name=frames", clip.display());
+    let text = format!(
+        "filesrc location={} ! avidemux ! avdec_mpeg4 ! appsink name=frames",
+        clip.display()
+    );
     let decoded = play(&spec(&text, Vec::new()), &Arc::default());
     let counters = Arc::<StreamCounters>::default();
     let masked = play(&spec(&text, masks()), &counters);
@@ -265,7 +267,10 @@ fn costs() {
     println!("masked share | pixels | make the list | fill in place | copy and fill (us, medians)");
     for share in [0.0_f64, 0.01, 0.1, 0.5, 1.0] {
         let side = share.sqrt();
-        let rectangle = Mask::rectangle("m", [0.5 - side / 2.0, 0.5 - side / 2.0, 0.5 + side / 2.0, 0.5 + side / 2.0]);
+        let rectangle = Mask::rectangle(
+            "m",
+            [0.5 - side / 2.0, 0.5 - side / 2.0, 0.5 + side / 2.0, 0.5 + side / 2.0],
+        );
         let masks = if share == 0.0 { Vec::new() } else { vec![rectangle] };
         let mut fill = MaskFill::new(&masks, kind);
         let make_us = median_us(&mut |_| fill = MaskFill::new(&masks, kind));

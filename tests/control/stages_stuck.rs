@@ -75,5 +75,10 @@ fn the_directory_names_the_stream_and_the_stage() {
 
 fn added(directory: &Directory, name: &str) -> StreamPort {
     let views = vec![ViewConfig::default()];
-    directory.add_stream(StreamSpec { name: name.to_owned(), source: String::new(), views, masks: Arc::default() })
+    directory.add_stream(StreamSpec {
+        name: name.to_owned(),
+        source: String::new(),
+        views,
+        masks: Arc::default(),
+    })
 }

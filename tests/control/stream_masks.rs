@@ -9,6 +9,7 @@ use foveate_core::backend::BackendChoice;
 #[cfg(feature = "vulkan")]
 use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
+use foveate_core::color::ColorTransform;
 use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
@@ -62,8 +63,8 @@ fn a_view_that_rests_publishes_until_its_ring_holds_no_earlier_frame() {
     on_every_backend(|backend| {
         for pace in rests {
             let gray = |value: u8| {
-                let color = naive::transforms(PixelFormat::Gray8)[0];
-                OwnedFrame::uniform(PixelFormat::Gray8, EXTENT, color, value)
+                // Its texels are its samples.
+                OwnedFrame::uniform(PixelFormat::Gray8, EXTENT, ColorTransform::IDENTITY, value)
             };
             let (mut stream, _client) = stream(backend(), pace);
             step(&mut stream, &gray(200), 1);

@@ -122,23 +122,17 @@ fn is_inside(mask: &Mask, extent: Extent, x: f64, y: f64) -> bool {
 }
 
 fn sides(mask: &Mask, extent: Extent) -> impl Iterator<Item = ([f64; 2], [f64; 2])> {
-    let scale =
-        move |[x, y]: [f64; 2]| [x * f64::from(extent.width), y * f64::from(extent.height)];
+    let scale = move |[x, y]: [f64; 2]| [x * f64::from(extent.width), y * f64::from(extent.height)];
     let points = &mask.points;
     (0..points.len()).map(move |at| (scale(points[at]), scale(points[(at + 1) % points.len()])))
 }
 
 #[test]
 fn a_rectangle_on_the_edges_of_pixels_fills_what_is_between_them() {
-    let frame = OwnedFrame::uniform(
-        PixelFormat::Gray8,
-        Extent::new(8, 8),
-        ColorTransform::IDENTITY,
-        255,
-    );
-    let count = |sides: [f64; 4]| {
-        MaskFill::new(&[Mask::rectangle("m", sides)], frame.kind()).pixel_count()
-    };
+    let frame =
+        OwnedFrame::uniform(PixelFormat::Gray8, Extent::new(8, 8), ColorTransform::IDENTITY, 255);
+    let count =
+        |sides: [f64; 4]| MaskFill::new(&[Mask::rectangle("m", sides)], frame.kind()).pixel_count();
     assert_eq!(count([0.25, 0.25, 0.75, 0.75]), 16);
     assert_eq!(count([0.0, 0.0, 1.0, 1.0]), 64);
     // A little beyond an edge, it has a part of the pixels behind.
@@ -149,12 +143,8 @@ fn a_rectangle_on_the_edges_of_pixels_fills_what_is_between_them() {
 /// It counts once where masks lie over each other.
 #[test]
 fn a_pixel_under_two_masks_is_filled_once() {
-    let frame = OwnedFrame::uniform(
-        PixelFormat::Nv12,
-        Extent::new(64, 48),
-        ColorTransform::IDENTITY,
-        255,
-    );
+    let frame =
+        OwnedFrame::uniform(PixelFormat::Nv12, Extent::new(64, 48), ColorTransform::IDENTITY, 255);
     let masks = [
         Mask::rectangle("one", [0.0, 0.0, 0.5, 0.5]),
         Mask::rectangle("other", [0.25, 0.25, 0.75, 0.5]),

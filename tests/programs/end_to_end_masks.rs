@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use foveate::client::Next;
-use foveate_control::{ClientExt as _, MaskListing, StreamState};
+use foveate_control::{MaskListing, StreamState};
 use foveate_core::color::ColorTransform;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
@@ -20,7 +20,8 @@ use crate::web_server::Web;
 
 /// Odd sides, and corners of the mask within a pixel and within a sample of chroma.
 const EXTENT: Extent = Extent::new(131, 77);
-const MASK: &str = "[[stream.mask]]\nname = 'secret'\npoints = [[0.2, 0.3], [0.7, 0.3], [0.7, 0.8], [0.2, 0.8]]\n";
+const MASK: &str =
+    "[[stream.mask]]\nname = 'secret'\npoints = [[0.2, 0.3], [0.7, 0.3], [0.7, 0.8], [0.2, 0.8]]\n";
 const BOX: &str = "0.2,0.3,0.7,0.8";
 
 /// The pixels that the secret is in, columns and rows: all of it is covered.
@@ -35,13 +36,8 @@ const SLOTS: u64 = 4;
 /// Where the secret was looked for.
 const PLACES: [&str; 5] = ["memory", "page", "picture", "recording", "tokens"];
 
-const FORMATS: [PixelFormat; 5] = [
-    PixelFormat::Nv12,
-    PixelFormat::I420,
-    PixelFormat::Yuy2,
-    PixelFormat::Rgb,
-    PixelFormat::Gray8,
-];
+const FORMATS: [PixelFormat; 5] =
+    [PixelFormat::Nv12, PixelFormat::I420, PixelFormat::Yuy2, PixelFormat::Rgb, PixelFormat::Gray8];
 
 #[test]
 fn what_a_mask_covers_leaves_the_daemon_nowhere() {
@@ -52,8 +48,9 @@ fn what_a_mask_covers_leaves_the_daemon_nowhere() {
 
 #[test]
 fn nor_does_it_where_a_device_takes_the_frames() {
+    // Frames are filled before that, so one format with planes and one without are enough.
     with_vulkan(|backend| {
-        for format in FORMATS {
+        for format in [PixelFormat::Nv12, PixelFormat::Rgb] {
             assert_hidden(format, backend);
         }
     });
@@ -172,7 +169,10 @@ fn a_reload_takes_masks_over() {
     let black = |pixels: &[u8]| pixels.iter().filter(|texel| **texel == 0).count();
     let hidden = until_frame(&mut follower, |pixels| white / 4 < black(pixels));
 
-    place.write("foveate.toml", config(MASK).replace("backend = 'cpu'", "backend = 'cpu'\nmax_fps = 40"));
+    place.write(
+        "foveate.toml",
+        config(MASK).replace("backend = 'cpu'", "backend = 'cpu'\nmax_fps = 40"),
+    );
     let reloaded = place.foveate(&["reload"]).finish();
     assert_eq!(reloaded.stdout, "changed  camera\n");
     until("it is live again", || daemon.listing("camera").state == StreamState::Live);
@@ -225,10 +225,7 @@ fn a_mask_that_cannot_be_applied_ends_the_stream_with_the_reason() {
 }
 
 /// Waits for a frame of the view whose texels are as wanted, and returns how many are black.
-fn until_frame(
-    follower: &mut crate::daemon::Follower,
-    is_wanted: impl Fn(&[u8]) -> bool,
-) -> usize {
+fn until_frame(follower: &mut crate::daemon::Follower, is_wanted: impl Fn(&[u8]) -> bool) -> usize {
     loop {
         match follower.next() {
             Next::Frame { .. } if is_wanted(&follower.frame.pixels) => {
@@ -243,7 +240,8 @@ fn until_frame(
 /// Three views: one whose tokens are the pixels, one that sees the secret on coarse levels, and one that reads the coarse level and
 /// the features of tiles.
 fn views(settings: &str) -> String {
-    let common = format!("slots = {SLOTS}\npatch = 16\ndtype = 'u8'\nnormalisation = 'none'\n{settings}");
+    let common =
+        format!("slots = {SLOTS}\npatch = 16\ndtype = 'u8'\nnormalisation = 'none'\n{settings}");
     [
         view("main", &format!("layout = 'uniform'\nbudget = 60\n{common}")),
         view("coarse", &format!("budget = 9\n{common}\ngaze = {{ x = 0.9, y = 0.1 }}")),
@@ -265,9 +263,9 @@ impl<'a> Scene<'a> {
     fn open(place: &'a Place, format: PixelFormat, settings: &str) -> Self {
         let path = place.path("camera");
         let feed = Feed::open(&path);
-        let colorimetry = if format.is_rgb() || format == PixelFormat::Gray8 { "" } else { "bt601" };
-        let source =
-            format!("pipeline = '{}'", raw_pipeline(&path, format, EXTENT, colorimetry));
+        let colorimetry =
+            if format.is_rgb() || format == PixelFormat::Gray8 { "" } else { "bt601" };
+        let source = format!("pipeline = '{}'", raw_pipeline(&path, format, EXTENT, colorimetry));
         let daemon = place.daemon(&stream("camera", &source, settings));
         Self { place, daemon, feed, format, sent: 0 }
     }
@@ -348,7 +346,10 @@ impl<'a> Scene<'a> {
     fn is_in_picture(&self) -> bool {
         let out = self.place.path("pictures");
         let out_text = out.to_str().unwrap();
-        self.place.foveate(&["snap", "camera/main", "--out", out_text]).finish().assert_clean_exit(0);
+        self.place
+            .foveate(&["snap", "camera/main", "--out", out_text])
+            .finish()
+            .assert_clean_exit(0);
         let decoder = png::Decoder::new(std::io::BufReader::new(
             fs::File::open(out.join("rebuilt.png")).unwrap(),
         ));

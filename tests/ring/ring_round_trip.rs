@@ -611,8 +611,7 @@ fn a_recreated_segment_differs_in_its_epoch_and_a_new_name_alone() {
 fn what_lies_behind_the_tokens_of_a_frame_is_erased_on_demand() {
     for (patch_side, dtype) in [(14, DType::U8), (16, DType::F16), (9, DType::U8)] {
         let format = TokenFormat::new(patch_side, dtype, Normalisation::NONE);
-        let mut writer =
-            Writer::create(&SegmentSpec { format, slot_count: 3, ..spec(7) }).unwrap();
+        let mut writer = Writer::create(&SegmentSpec { format, slot_count: 3, ..spec(7) }).unwrap();
         let mut published = 0;
         let mut publish = |writer: &mut Writer, token_count: usize, byte: u8| {
             published += 1;

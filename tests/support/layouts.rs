@@ -92,7 +92,12 @@ impl Shown {
     /// Adds a stream `camera` whose view `main` shows this.
     pub fn serve(&self, stage: &Stage) -> (StreamPort, Writer) {
         let views = vec![self.view.clone()];
-        let spec = StreamSpec { name: "camera".to_owned(), source: "test".to_owned(), views, masks: Arc::default() };
+        let spec = StreamSpec {
+            name: "camera".to_owned(),
+            source: "test".to_owned(),
+            views,
+            masks: Arc::default(),
+        };
         let port = stage.directory.add_stream(spec);
         start(&port);
         let spec = ViewSpec::try_from(&self.view).unwrap();

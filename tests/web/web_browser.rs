@@ -108,7 +108,8 @@ fn masks_are_hatched_where_they_are_as_soon_as_they_are_set() {
     until("the other one is drawn", || is_drawn(164.0, 124.0, 150.0, 110.0));
     assert!(!is_drawn(84.0, 0.0, 70.0, 240.0), "nothing is drawn between them");
     // Their texels are black.
-    let texels = browser.value("[...pixelsOf('picture', 170, 130, 100, 80)].filter((_, index) => index % 4 !== 3)");
+    let texels = browser
+        .value("[...pixelsOf('picture', 170, 130, 100, 80)].filter((_, index) => index % 4 !== 3)");
     let texels: Vec<u8> = serde_json::from_value(texels).unwrap();
     assert!(texels.iter().all(|texel| *texel == 0));
     daemon.stop();

@@ -26,12 +26,12 @@ pub use self::view::ViewPort;
 use super::lease::Client;
 use super::memory::MemoryWatch;
 use crate::channel::EventFd;
-use foveate_capture::Masks;
 use foveate::messages::{ViewName, clipped, is_name};
+use foveate_capture::Masks;
 use foveate_config::ViewConfig;
 use foveate_control::{
-    ChangeListing, MaskListing, StreamInput, StreamListing, StreamPace, StreamSnapshot, StreamState,
-    StreamStats, StuckListing,
+    ChangeListing, MaskListing, StreamInput, StreamListing, StreamPace, StreamSnapshot,
+    StreamState, StreamStats, StuckListing,
 };
 use foveate_core::backend::BackendInfo;
 use foveate_core::clock::monotonic_ns;
