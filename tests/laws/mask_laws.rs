@@ -53,6 +53,9 @@ proptest! {
         };
         let covered = blocks(masks.iter().flat_map(|mask| covered(mask, extent)).collect());
         let touched = blocks(masks.iter().flat_map(|mask| touched(mask, extent)).collect());
+        let dark = u8::try_from(color.y_offset).unwrap();
+        let has_chroma = !format.is_rgb() && format != PixelFormat::Gray8;
+        let black = if has_chroma { [dark, 128, 128] } else { [dark; 3] };
         let mut filled = 0;
         for (x, y) in pixels(extent) {
             let is_covered = covered.contains(&block(x, y));
@@ -61,6 +64,7 @@ proptest! {
             }
             let (rgb, is_touched) = (after.rgb(x, y), touched.contains(&block(x, y)));
             prop_assert_eq!(rgb, [0; 3], "({}, {}) of {}, {}", x, y, extent, format.name());
+            prop_assert_eq!(after.samples(x, y), black, "black as the range says");
             prop_assert!(is_covered || is_touched, "({x}, {y}) of {extent}");
             filled += 1;
         }

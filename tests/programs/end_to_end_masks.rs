@@ -422,9 +422,9 @@ fn picture(format: PixelFormat, number: u64) -> OwnedFrame {
 /// Each eight neighbouring pixels of a row of the secret, as red is in a token.
 fn signs(frame: &OwnedFrame) -> Vec<[u8; 8]> {
     let [columns, rows] = SECRET;
-    let first = columns.start..columns.end - 7;
     rows.flat_map(|y| {
-        first.clone().map(move |x| std::array::from_fn(|at| frame.rgb(x + at as u32, y)[0]))
+        let row: Vec<_> = columns.clone().map(|x| frame.rgb(x, y)[0]).collect();
+        row.windows(8).map(|part| part.try_into().unwrap()).collect::<Vec<_>>()
     })
     .collect()
 }
