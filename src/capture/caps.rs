@@ -9,7 +9,7 @@ use super::{CaptureError, Orientation, hints};
 use foveate_config::Turn;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::depth::DepthFormat;
-use foveate_core::frame::PixelFormat;
+use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_log::redact::redacted;
 
@@ -78,6 +78,17 @@ pub(super) struct FrameFormat {
     pub(super) samples: Samples,
     /// Width and height in pixels.
     pub(super) extent: Extent,
+}
+
+impl FrameFormat {
+    /// What the frames have in common; depth has a sample for each pixel, as gray has.
+    pub(super) fn kind(&self) -> FrameKind {
+        let (format, color) = match self.samples {
+            Samples::Picture(format, colorimetry) => (format, colorimetry.transform()),
+            Samples::Depth(_) => (PixelFormat::Gray8, ColorTransform::from_rgb(ColorRange::Full)),
+        };
+        FrameKind { format, extent: self.extent, color }
+    }
 }
 
 /// How samples become RGB, and what of that the caps do not say.

@@ -5,7 +5,7 @@ use gstreamer_video as gst_video;
 
 use super::caps::{Colorimetry, FrameFormat, Samples};
 use foveate_core::depth::DepthView;
-use foveate_core::frame::{FrameError, FrameStamp, FrameView, Plane};
+use foveate_core::frame::{FrameError, FrameKind, FrameStamp, FrameView, Plane};
 use foveate_core::geometry::extent::Extent;
 
 /// A frame mapped for reading. It holds a buffer of the source's pool until it is dropped.
@@ -16,13 +16,14 @@ pub struct CapturedFrame {
     extent: Extent,
     planes: [PlaneLayout; 3],
     stamp: FrameStamp,
+    mask_revision: u64,
 }
 
 /// Where a plane lies in a buffer, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct PlaneLayout {
-    offset: usize,
-    stride: usize,
+pub(super) struct PlaneLayout {
+    pub(super) offset: usize,
+    pub(super) stride: usize,
 }
 
 /// Why a buffer cannot be read as a frame.
@@ -30,6 +31,11 @@ struct PlaneLayout {
 pub(super) enum RefusedBuffer {
     #[error("it cannot be mapped for reading")]
     NotMapped,
+    #[error("its memory cannot be written to")]
+    NotWritable,
+    /// It is shown only if it did.
+    #[error("it did not pass the privacy masks of its stream")]
+    NotMasked,
     /// Rows from bottom to top are not supported.
     #[error("its layout has a stride of {stride} bytes")]
     Stride { stride: i32 },
@@ -44,14 +50,9 @@ impl CapturedFrame {
         buffer: gst::Buffer,
         format: &FrameFormat,
         stamp: FrameStamp,
+        mask_revision: u64,
     ) -> Result<Self, RefusedBuffer> {
-        let planes = match buffer.meta::<gst_video::VideoMeta>() {
-            Some(meta) => layout(meta.offset(), meta.stride()),
-            None => match &format.info {
-                Some(info) => layout(info.offset(), info.stride()),
-                None => Ok(packed(format)),
-            },
-        }?;
+        let planes = planes_of(&buffer, format)?;
         let is_shared = buffer.iter_memories().any(is_shared);
         let buffer = if is_shared {
             buffer.copy_deep().map_err(|_| RefusedBuffer::NotMapped)?
@@ -60,7 +61,7 @@ impl CapturedFrame {
         };
         let memory = buffer.into_mapped_buffer_readable().map_err(|_| RefusedBuffer::NotMapped)?;
         let FrameFormat { samples, extent, .. } = *format;
-        let frame = Self { memory, samples, extent, planes, stamp };
+        let frame = Self { memory, samples, extent, planes, stamp, mask_revision };
         match samples {
             Samples::Picture(..) => drop(frame.view()?),
             Samples::Depth(_) => drop(frame.depth()?),
@@ -77,9 +78,8 @@ impl CapturedFrame {
         let Samples::Picture(format, colorimetry) = self.samples else {
             return Err(FrameError::OtherContent);
         };
-        let planes = self.planes.map(|layout| self.plane(layout));
-        let color = colorimetry.transform();
-        FrameView::new(format, self.extent, color, &planes[..format.plane_count()])
+        let kind = FrameKind { format, extent: self.extent, color: colorimetry.transform() };
+        view_of(self.memory.as_slice(), &self.planes, kind)
     }
 
     /// The samples of depth.
@@ -112,11 +112,30 @@ impl CapturedFrame {
     pub fn stamp(&self) -> FrameStamp {
         self.stamp
     }
+
+    /// Number of the change of the stream's [`Masks`](super::Masks) that it was filled by.
+    pub fn mask_revision(&self) -> u64 {
+        self.mask_revision
+    }
+}
+
+/// The samples in the memory of a buffer, whose planes lie as `planes` says.
+pub(super) fn view_of<'a>(
+    bytes: &'a [u8],
+    planes: &[PlaneLayout; 3],
+    kind: FrameKind,
+) -> Result<FrameView<'a>, FrameError> {
+    let plane = |layout: PlaneLayout| Plane {
+        bytes: bytes.get(layout.offset..).unwrap_or_default(),
+        stride: layout.stride,
+    };
+    let FrameKind { format, extent, color } = kind;
+    FrameView::new(format, extent, color, &planes.map(plane)[..format.plane_count()])
 }
 
 /// Whether others may write to this memory while a buffer holds it. Pools and drivers do not; but `shmsrc` wraps memory of
 /// another process, marked read-only, and memory behind a file descriptor may be mapped by any process that has it.
-fn is_shared(memory: &gst::MemoryRef) -> bool {
+pub(super) fn is_shared(memory: &gst::MemoryRef) -> bool {
     // Every sub-memory is marked read-only.
     let whole = memory.parent().unwrap_or(memory);
     whole.flags().contains(gst::MemoryFlags::READONLY)
@@ -133,6 +152,18 @@ fn packed(format: &FrameFormat) -> [PlaneLayout; 3] {
     let mut planes = [PlaneLayout::default(); 3];
     planes[0].stride = stride;
     planes
+}
+
+/// Where the planes of a buffer lie: as its VideoMeta says, if it has one, or else the caps.
+pub(super) fn planes_of(
+    buffer: &gst::BufferRef,
+    format: &FrameFormat,
+) -> Result<[PlaneLayout; 3], RefusedBuffer> {
+    match (buffer.meta::<gst_video::VideoMeta>(), &format.info) {
+        (Some(meta), _) => layout(meta.offset(), meta.stride()),
+        (None, Some(info)) => layout(info.offset(), info.stride()),
+        (None, None) => Ok(packed(format)),
+    }
 }
 
 fn layout(offsets: &[usize], strides: &[i32]) -> Result<[PlaneLayout; 3], RefusedBuffer> {

@@ -25,6 +25,7 @@ use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::layout::Layout;
+use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
@@ -198,6 +199,9 @@ pub struct StreamConfig {
     pub camera: Option<CameraConfig>,
     /// The source of depth beside the pictures.
     pub depth: Option<DepthConfig>,
+    /// Parts of the picture that nothing may read; names are unique.
+    #[serde(rename = "mask")]
+    pub masks: Vec<Mask>,
     /// At least one view; names are unique.
     #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
@@ -563,6 +567,7 @@ impl Default for StreamConfig {
             motion: false,
             camera: None,
             depth: None,
+            masks: Vec::new(),
             views: vec![ViewConfig::default()],
             secrets: Secrets::new(),
         }

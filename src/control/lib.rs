@@ -40,8 +40,9 @@
 use serde::{Deserialize, Serialize};
 
 pub use self::listing::{
-    ChangeListing, ChannelListing, DepthListing, Listing, ServerListing, SteeringListing,
-    StreamInput, StreamListing, StreamSnapshot, StreamState, StuckListing, ViewListing,
+    ChangeListing, ChannelListing, DepthListing, Listing, MaskListing, ServerListing,
+    SteeringListing, StreamInput, StreamListing, StreamSnapshot, StreamState, StuckListing,
+    ViewListing,
 };
 pub use self::operator::{AdminRequest, admin_path, order};
 pub use self::stats::{

@@ -95,6 +95,9 @@ pub struct StreamInput {
     /// Its depth; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<DepthListing>,
+    /// Parts of the picture that are filled with black before anything reads it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masks: Vec<MaskListing>,
 }
 
 /// The depth of a stream.
@@ -106,6 +109,18 @@ pub struct DepthListing {
     pub state: StreamState,
     /// The reason for the state; may be empty.
     pub reason: String,
+}
+
+/// A mask of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MaskListing {
+    /// Its name.
+    pub name: String,
+    /// Its corners x, y as shares of the picture's width and height, to five digits.
+    pub points: Vec<[f64; 2]>,
+    /// Whether it is one of the configuration, and not set at run time.
+    #[serde(rename = "configured")]
+    pub is_configured: bool,
 }
 
 /// A stuck stage of a stream.

@@ -20,6 +20,7 @@ pub mod gaze;
 pub mod geometry;
 pub mod json;
 pub mod layout;
+pub mod mask;
 pub mod motion;
 pub mod name;
 pub mod plane;

@@ -53,6 +53,7 @@ impl DepthInlet {
     /// The depth of the stream of `config`; `None` if it has none. Lists it at `port`.
     pub(super) fn new(config: &StreamConfig, port: &StreamPort) -> Option<Self> {
         let (spec, depth) = (SourceSpec::of_depth(config)?, config.depth.as_ref()?);
+        let spec = SourceSpec { masks: Arc::clone(port.masks()), ..spec };
         let own = Arc::<StreamCounters>::default();
         let wait_max = (config.pace == Pace::EveryFrame).then_some(spec.caps_timeout);
         let is_clip = match &depth.source {
@@ -140,10 +141,17 @@ impl DepthInlet {
     }
 
     /// The picture of a frame of `at`, and counts whether there is one.
-    pub(super) fn pair(&mut self, at: Moment, port: &StreamPort) -> Option<DepthPicture<'_>> {
+    pub(super) fn pair(
+        &mut self,
+        at: Moment,
+        mask_revision: u64,
+        port: &StreamPort,
+    ) -> Option<DepthPicture<'_>> {
         let counters = port.counters();
         let (found, dropped) = self.pairing.pair(at);
         self.unused += dropped;
+        // One that was not filled by the same masks may show what they hide.
+        let found = found.filter(|frame| frame.mask_revision() == mask_revision);
         // The source has checked that it can be read.
         let picture = found.and_then(|frame| {
             let stamp = frame.stamp();

@@ -14,7 +14,7 @@ use crate::stream::{
 };
 use foveate::messages::ViewName;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
-use foveate_capture::{CapturedFrame, End, SourceSpec};
+use foveate_capture::{CapturedFrame, End, Masks, SourceSpec};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::camera::Camera;
@@ -49,6 +49,9 @@ pub(super) struct FrameLoop {
     source: ReconnectingSource,
     depth: Option<DepthInlet>,
     stream: Stream,
+    masks: Arc<Masks>,
+    /// Number of the change of the masks that the newest frame was filled by; 0 before the first.
+    mask_revision: u64,
     port: StreamPort,
     view_thread: ViewThread,
     stop: StopSign,
@@ -86,7 +89,9 @@ impl FrameLoop {
             .with_camera(camera, depth.is_some())
             .with_events(config.events)
             .with_motion(config.motion);
-        let source = ReconnectingSource::new(&SourceSpec::from(config), port.counters());
+        let masks = Arc::clone(port.masks());
+        let spec = SourceSpec { masks: Arc::clone(&masks), ..SourceSpec::from(config) };
+        let source = ReconnectingSource::new(&spec, port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;
         Ok(Self {
@@ -94,6 +99,8 @@ impl FrameLoop {
             source,
             depth,
             stream,
+            masks,
+            mask_revision: 0,
             port,
             view_thread,
             stop,
@@ -170,13 +177,24 @@ impl FrameLoop {
             return Ok(());
         };
         let changes = self.stream.backend_changes();
+        let has_other_masks = self.mask_revision != frame.mask_revision();
+        if has_other_masks {
+            self.stream.masks_changed();
+        }
         self.stream.set_live(self.source.is_live());
-        let picture = self.depth.as_mut().and_then(|depth| depth.pair(depth_at, &self.port));
+        let picture = self
+            .depth
+            .as_mut()
+            .and_then(|depth| depth.pair(depth_at, frame.mask_revision(), &self.port));
         let stepped = self.stream.step_with_depth(&view, &stamp, picture.as_ref())?;
         if stepped == Stepped::PublishedInNewSegments {
             self.announce(&view)?;
         } else if stepped == Stepped::PublishedNewViews {
             self.hand_out_segments()?;
+        }
+        if has_other_masks {
+            self.mask_revision = frame.mask_revision();
+            self.masks.note_published(self.mask_revision);
         }
         if changes != self.stream.backend_changes() {
             let backend = self.stream.backend().clone();

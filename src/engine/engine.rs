@@ -65,6 +65,8 @@ pub struct Engine {
     depth: Depth,
     /// Whether somebody other than views reads the [coarse level](Self::coarse).
     shows_coarse: bool,
+    /// Whether the next frame counts with every difference.
+    matches_next: bool,
     times: StageTimes,
 }
 
@@ -93,6 +95,7 @@ impl Engine {
             is_watched: false,
             depth: Depth::default(),
             shows_coarse: false,
+            matches_next: false,
             backend,
             generation,
             times: StageTimes::default(),
@@ -126,6 +129,12 @@ impl Engine {
         self.view_builder().build(spec, sink)
     }
 
+    /// Has the resident copy, and so the pyramid and the tokens, match the next frame sample for sample, whatever the threshold:
+    /// nothing of an earlier frame is left in them.
+    pub fn match_next(&mut self) {
+        self.matches_next = true;
+    }
+
     /// Takes one frame through the stages and publishes the tokens of every view that is not resting.
     ///
     /// # Errors
@@ -151,7 +160,10 @@ impl Engine {
             }
         }
         let plan = Span::since(start_ns);
-        let rule = self.tracker.rule(frame);
+        let mut rule = self.tracker.rule(frame);
+        if std::mem::take(&mut self.matches_next) {
+            rule.threshold = 0;
+        }
         let mut planes = planes_of(views);
         let differences = self.backend.compare(frame, &rule, &mut planes)?;
         self.tracker.note(stamp.frame_seq, &rule, differences);

@@ -6,6 +6,8 @@
 mod backends;
 #[path = "../common/device.rs"]
 mod device;
+#[path = "../support/film.rs"]
+mod film;
 #[path = "../common/follow.rs"]
 mod follow;
 #[path = "../common/footage.rs"]
@@ -24,6 +26,7 @@ mod watched;
 mod capture_depth;
 mod capture_expansion;
 mod capture_frames;
+mod capture_masks;
 mod capture_reconnecting;
 mod capture_refusals;
 mod capture_times;

@@ -17,7 +17,10 @@ mod gaze_log;
 mod gaze_policies;
 mod gaze_saliency;
 mod layout_laws;
+mod mask_laws;
 mod motion_laws;
+#[path = "../common/naive.rs"]
+mod naive;
 mod redaction;
 mod relevance_laws;
 mod stats_laws;
