@@ -23,8 +23,9 @@ Builds foveate_VERSION_ARCH.deb, what scripts/install.sh installs below /usr wit
 foveate-dbgsym_VERSION_ARCH.deb, their debug information, with which a backtrace has lines. They are for the Debian or Ubuntu
 they are built on, and newer ones. Who gives them to others says in DEBFULLNAME and DEBEMAIL who answers for them.
 
-  --arch ARCH     amd64 or arm64 (this machine's); for the other one, its compiler and libraries are installed. Tried: installing
-                  these on amd64, and packing programs of arm64; not tried: building all of Foveate that way
+  --arch ARCH     amd64 or arm64 (this machine's); for the other one, its compiler and libraries are installed. Of these,
+                  libgstreamer-plugins-base1.0-dev is installed for one architecture at a time: apt removes this machine's, and
+                  installs it again when it is asked to. Tried on amd64; the package of arm64 in an emulated Debian
   --out DIR       folder of the packages (target/debian)
   --binaries DIR  take the two programs from there instead of building them; not stripped
   --yes           install missing packages without asking
