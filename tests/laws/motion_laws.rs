@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use foveate_core::frame::FrameTime;
 use foveate_core::gaze::GazeParameters;
+use foveate_core::gaze::compensation::carried_points;
 use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::saliency::Saliency;
 use foveate_core::geometry::affine::Affine;
@@ -14,6 +15,7 @@ use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::Points;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::motion::{Motion, Motions};
@@ -99,7 +101,7 @@ fn a_turn_and_a_zoom_are_found() {
         let wanted = Affine([a, -b, c, b, a, f]);
         let back = wanted.inverse().unwrap();
         let motions = followed(&[
-            picture(|x, y| texture(x, y)),
+            picture(texture),
             picture(|x, y| {
                 let (x, y) = back.at((x, y));
                 texture(x, y)
@@ -133,8 +135,7 @@ fn nothing_moves_in_a_picture_that_stands_still() {
 
 #[test]
 fn nothing_is_known_of_motion_over_a_cut() {
-    let motions =
-        followed(&[picture(|x, y| texture(x, y)), picture(|x, y| texture(y + 5000.0, x - 9000.0))]);
+    let motions = followed(&[picture(texture), picture(|x, y| texture(y + 5000.0, x - 9000.0))]);
     assert_eq!(motions.newest().unwrap().global(), None);
     assert_eq!(motions.carried(1, (100.0, 100.0), 24.0), None);
     assert_eq!(motions.global_since(1), None);
@@ -169,6 +170,23 @@ fn a_place_is_carried_along_with_what_is_there() {
     motions.follow(&scene(camera(9), thing(9)), 70);
     motions.follow(&CoarseLevel::new(PyramidShape::new(Extent::new(64, 64))), 71);
     assert_eq!(motions.newest().unwrap().frames(), (69, 70));
+}
+
+/// Also over the frame that has not been seen yet.
+#[test]
+fn points_of_an_earlier_frame_are_carried_to_the_frame_to_come() {
+    let mut motions = Motions::new(PyramidShape::new(EXTENT));
+    let camera = |frame: u64| (4.0 * frame as f64, -2.0 * frame as f64);
+    let thing = |frame: u64| (160.0 + 18.0 * frame as f64, 380.0 - 9.0 * frame as f64);
+    for frame in 1..=10 {
+        motions.follow(&scene(camera(frame), thing(frame)), frame);
+    }
+    let points = Points::from_iter([thing(6), (600.0, 120.0)]);
+    let found = carried_points(&points, 6, &motions, 24.0);
+    let off = |found: (f64, f64), right: (f64, f64)| (found.0 - right.0).hypot(found.1 - right.1);
+    assert!(off(found[0], thing(11)) < 16.0, "{found:?}, {:?}", thing(11));
+    assert!(off(found[1], (620.0, 110.0)) < 2.0, "{found:?}");
+    assert_eq!(carried_points(&points, 11, &Motions::new(PyramidShape::new(EXTENT)), 24.0), points);
 }
 
 #[test]
@@ -264,7 +282,7 @@ fn late_by(ground: &Ground, late: u64, compensation: bool) -> f64 {
         (384.0 - left, 288.0 - top)
     };
     let (mut seen, mut sum, mut count) = (None::<CoarseLevel>, 0.0, 0);
-    for frame in 1..=240 {
+    for frame in 1..=160 {
         if late < frame {
             let map = Arc::new(bump(Ground::VIEW, place(frame - late)));
             controller.take(&Feedback::Attend { map, frame_seq: frame - late }, at(frame));
