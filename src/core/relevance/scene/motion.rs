@@ -8,6 +8,7 @@ use crate::relevance::channel::Computed;
 
 /// Fills the channels of motion, in cells a frame: for each cell the mean of the blocks under it by their confidence; 0 where nothing
 /// is known.
+#[expect(clippy::needless_range_loop, reason = "the index of a cell in several channels")]
 pub(super) fn fill(channels: &mut [Vec<f32>], grid: Extent, cell_px: u32, motion: Option<&Motion>) {
     let cell_px = f64::from(cell_px);
     let columns = grid.width as usize;
