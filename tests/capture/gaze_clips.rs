@@ -164,7 +164,7 @@ fn two_who_are_far_apart_are_both_seen_at_level_0() {
 fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
     let Some(path) = clip(CLIP) else { return };
     let walkers = walkers_of(&path);
-    let cameras: [(&str, Extent, fn(usize) -> (usize, usize)); 2] =
+    let cameras: [(&str, Extent, Corner); 2] =
         [("a still camera", EXTENT, |_| (0, 0)), ("a moving camera", CROP, camera_at)];
     for (camera, extent, corner) in cameras {
         let [still, pursued] = followed(&path, &walkers, extent, corner);
@@ -178,6 +178,9 @@ fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
     }
 }
 
+/// The upper left corner of what a camera sees in a frame.
+type Corner = fn(usize) -> (usize, usize);
+
 /// The upper left corner of what a camera sees that swings by up to 42 pixels a second, on even pixels.
 fn camera_at(index: usize) -> (usize, usize) {
     let time = index as f64 * 0.1;
@@ -187,12 +190,7 @@ fn camera_at(index: usize) -> (usize, usize) {
 
 /// How near the fixation is to those whom an oracle attends to, without pursuit and with it; of what a camera sees whose upper left corner is
 /// at `corner`.
-fn followed(
-    path: &Path,
-    walkers: &[Walker],
-    extent: Extent,
-    corner: fn(usize) -> (usize, usize),
-) -> [Nearness; 2] {
+fn followed(path: &Path, walkers: &[Walker], extent: Extent, corner: Corner) -> [Nearness; 2] {
     let seen = |walker: &Walker, index: usize| {
         let (left, top) = corner(index);
         let place = walker.at(index)?.moved((-(left as f64), -(top as f64)));

@@ -94,7 +94,11 @@ fn a_list_of_policies_is_one_for_each_fovea() {
     assert_eq!(view.gaze.policy.to_string(), "fixed, feedback, saliency");
     let stream = StreamConfig { views: vec![view.clone()], ..StreamConfig::default() };
     let written = Config::from(stream).to_toml();
-    assert_eq!(parse(&written, "foveate.toml").streams[0].views, [view.clone()], "{written}");
+    assert_eq!(
+        parse(&written, "foveate.toml").streams[0].views,
+        std::slice::from_ref(&view),
+        "{written}"
+    );
 
     let with = |view: &ViewConfig, changes: &[(&str, &str)]| {
         let changes = changes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
