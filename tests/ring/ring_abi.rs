@@ -133,7 +133,7 @@ fn a_frame_lies_where_the_document_says() {
     let u64_at = |offset: usize| u64::from_le_bytes(bytes[offset..][..8].try_into().unwrap());
     let place = |at: usize| usize::try_from(u64_at(at)).unwrap();
 
-    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 2, 0));
+    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 2, 1));
     assert_eq!(place(16), bytes.len());
     let camera = camera();
     assert_eq!((u32_at(384), u32_at(388)), (1, 5));
@@ -161,6 +161,8 @@ fn a_frame_lies_where_the_document_says() {
     assert_eq!(u32_at(slot + 92) as usize, fixations.len());
     assert_eq!(u64_at(slot + 96), expected.head.relevance_frame);
     assert_eq!(u64_at(slot + 104), expected.head.asked_ns);
+    assert_eq!(u64_at(slot + 472), expected.head.stamp.capture_error_ns);
+    assert_eq!(u64_at(slot + 480), expected.head.stamp.clock_steps);
     for (index, fixation) in fixations.iter().enumerate() {
         let block = slot + 112 + 40 * index;
         assert_eq!((u64_at(block), f64::from_bits(u64_at(block + 8))), (fixation.id, fixation.x));
