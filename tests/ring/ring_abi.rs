@@ -162,6 +162,8 @@ fn a_frame_lies_where_the_document_says() {
     assert_eq!(u32_at(slot + 92) as usize, fixations.len());
     assert_eq!(u64_at(slot + 96), expected.head.relevance_frame);
     assert_eq!(u64_at(slot + 104), expected.head.asked_ns);
+    assert_eq!(u64_at(slot + 472), expected.head.stamp.capture_error_ns);
+    assert_eq!(u64_at(slot + 480), expected.head.stamp.clock_steps);
     for (index, fixation) in fixations.iter().enumerate() {
         let block = slot + 112 + 40 * index;
         assert_eq!((u64_at(block), f64::from_bits(u64_at(block + 8))), (fixation.id, fixation.x));

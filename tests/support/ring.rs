@@ -89,6 +89,8 @@ pub(crate) fn frame_with(
     planes: &[PlaneSpec],
 ) -> TokenFrameBuf {
     let mut bits = Bits(number);
+    // Of fields that later minor versions have: the others stay as in recorded segments.
+    let mut later = Bits(!number);
     let head = FrameHead {
         ring_sequence: number,
         stamp: FrameStamp {
@@ -97,8 +99,8 @@ pub(crate) fn frame_with(
             capture_ns: bits.next(),
             capture_unix_ns: bits.next(),
             capture_clock: CaptureClock::from_code(u32::try_from(number % 3).unwrap()).unwrap(),
-            capture_error_ns: bits.next(),
-            clock_steps: bits.next(),
+            capture_error_ns: later.next(),
+            clock_steps: later.next(),
             arrival_ns: bits.next(),
         },
         publish_ns: 0,
