@@ -100,9 +100,12 @@ impl DepthInlet {
 
     /// Takes the pictures that have arrived, without waiting.
     pub(super) fn poll(&mut self, port: &StreamPort) {
-        for _ in 0..WAITING_MAX {
-            if !self.take(Duration::ZERO, port) {
-                break;
+        // What waits for its frame is taken by that: a decoder must not run ahead.
+        if self.wait_max.is_none() {
+            for _ in 0..WAITING_MAX {
+                if !self.take(Duration::ZERO, port) {
+                    break;
+                }
             }
         }
         let silent = self.newest.map(|newest| newest.elapsed());

@@ -13,8 +13,10 @@ use crate::wait::HANG;
 
 /// Pictures of the clip.
 const PICTURES: u64 = 10;
-/// Pictures of depth, two for each picture of the clip, and none for its last four.
-const DEPTHS: u64 = 12;
+/// Pictures of depth, twenty for each picture of the clip, and none for its last three: many more than wait at a time.
+const DEPTHS: u64 = 120;
+/// Pictures of depth for each picture of the clip.
+const RATE: u64 = 20;
 
 const CALIBRATION: &str = "image_width: 64\nimage_height: 48\ncamera_matrix:\n  data: [60.0, 0.0, 31.5, 0.0, 60.0, 23.5, 0.0, 0.0, 1.0]\n\
                            distortion_model: plumb_bob\ndistortion_coefficients:\n  data: [0.0, 0.0, 0.0, 0.0, 0.0]\n";
@@ -36,7 +38,7 @@ fn files_are_paired_picture_by_picture() {
             .flat_map(move |at| (if at % 32 < 16 { depth_mm(number) } else { 0 }).to_le_bytes())
     });
     place.write("depth.raw", depths.collect::<Vec<u8>>());
-    for (color_ms, depth_ms) in [(40, 0), (40, 40)] {
+    for (color_ms, depth_ms) in [(60, 0), (20, 4)] {
         let mut config = String::new();
         write!(
             config,
@@ -45,7 +47,7 @@ fn files_are_paired_picture_by_picture() {
              ! identity sleep-time={color_ms}000 ! appsink name=frames'\n\
              [stream.camera]\ncalibration = 'front.yaml'\n\
              [stream.depth]\nscale_m = 0.001\n\
-             pipeline = 'filesrc location={folder}/depth.raw ! rawvideoparse format=gray16-le width=32 height=24 framerate=20/1 \
+             pipeline = 'filesrc location={folder}/depth.raw ! rawvideoparse format=gray16-le width=32 height=24 framerate=200/1 \
              ! identity sleep-time={depth_ms}000 ! appsink name=frames'\n\
              [[stream.view]]\nname = 'main'\nlayout = 'uniform'\nbudget = 12\nslots = 32\ndepth = true\nboxes = true\n\
              [[stream]]\nname = 'other'\nsource = 'test'\nbackend = 'cpu'\n",
@@ -57,8 +59,12 @@ fn files_are_paired_picture_by_picture() {
         for number in 1..=PICTURES {
             let frame = follower.next_frame().clone();
             assert_eq!(frame.head.stamp.frame_seq, number);
-            // Of the same time: the clip has 10 pictures a second, and its depth 20.
-            let expected = 2 * number - 1;
+            // Of the same time: the clip has 10 pictures a second, and its depth 200.
+            let mut expected = RATE * (number - 1) + 1;
+            if expected == DEPTHS + 1 {
+                // 5 ms before the frame.
+                expected = DEPTHS;
+            }
             let numbers = plane(&follower, &frame, DEPTH);
             let boxes = plane(&follower, &frame, BOXES);
             assert_eq!(frame.records.len(), 12, "4 x 3 tokens of 16 pixels");
@@ -90,13 +96,14 @@ fn files_are_paired_picture_by_picture() {
         }
         let listing = daemon.listing("front");
         let counts = listing.counts;
-        assert_eq!((counts.depth_paired, counts.depth_unpaired), (6, 4), "{counts:?}");
-        assert_eq!((counts.depth_captured, counts.depth_late, counts.depth_lost), (12, 0, 1));
+        assert_eq!((counts.depth_paired, counts.depth_unpaired), (7, 3), "{counts:?}");
+        assert_eq!((counts.depth_captured, counts.depth_late, counts.depth_lost), (DEPTHS, 0, 1));
+        assert_eq!(counts.depth_dropped, DEPTHS - 7, "{counts:?}");
         let depth = listing.detail.depth.unwrap();
         assert_eq!((depth.state, depth.reason.as_str()), (StreamState::Ended, "end of file"));
         let listed = place.foveate(&["ls"]).finish();
         assert!(listed.stdout.contains("is ended: end of file"), "{listed:#?}");
-        assert!(listed.stdout.contains("6 frames with depth, 4 without"), "{listed:#?}");
+        assert!(listed.stdout.contains("7 frames with depth, 3 without"), "{listed:#?}");
         daemon.stop();
     }
 }
