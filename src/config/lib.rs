@@ -24,6 +24,7 @@ use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::layout::Layout;
+use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
@@ -189,6 +190,9 @@ pub struct StreamConfig {
     pub change: ChangeTable,
     /// Calibration and pose of the camera.
     pub camera: Option<CameraConfig>,
+    /// Parts of the picture that nothing may read; names are unique.
+    #[serde(rename = "mask")]
+    pub masks: Vec<Mask>,
     /// At least one view; names are unique.
     #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
@@ -547,6 +551,7 @@ impl Default for StreamConfig {
             device: None,
             change: ChangeTable::default(),
             camera: None,
+            masks: Vec::new(),
             views: vec![ViewConfig::default()],
             secrets: Secrets::new(),
         }

@@ -11,6 +11,7 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::layout::rings::{Preset, Rings};
+use foveate_core::mask::MASKS_MAX;
 use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SIDES};
 
 impl Config {
@@ -77,6 +78,7 @@ impl StreamConfig {
         for (camera, table) in self.camera.iter_mut().zip(table.tables("camera")) {
             camera.settle(&table, directory);
         }
+        self.settle_masks(table);
         let tables = table.tables("view");
         if tables.is_empty() {
             self.views = Self::default().views;
@@ -84,6 +86,30 @@ impl StreamConfig {
         all_different("view of this stream", &tables, self.views.iter().map(|view| &view.name));
         for (view, table) in self.views.iter_mut().zip(&tables) {
             view.settle(table, directory);
+        }
+    }
+
+    /// Names the masks without a name by their place, from `mask-1` on.
+    fn settle_masks(&mut self, table: &Table<'_>) {
+        let tables = table.tables("mask");
+        if MASKS_MAX < tables.len() {
+            let message =
+                format!("{} masks are too many; expected at most {MASKS_MAX}", tables.len());
+            return table.refuse("mask", message);
+        }
+        let mut seen = BTreeSet::new();
+        for ((place, mask), table) in (1..).zip(&mut self.masks).zip(&tables) {
+            table.need("points");
+            if mask.name.is_empty() {
+                mask.name = format!("mask-{place}");
+            }
+            if !seen.insert(mask.name.clone()) {
+                let message = format!(
+                    "there is another mask of this stream `{}`; expected a unique name",
+                    mask.name
+                );
+                table.refuse("name", message);
+            }
         }
     }
 

@@ -18,6 +18,7 @@ pub mod gaze;
 pub mod geometry;
 pub mod json;
 pub mod layout;
+pub mod mask;
 pub mod name;
 pub mod plane;
 pub mod rate;

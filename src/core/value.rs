@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::camera::FRAME_BYTES_MAX;
+use crate::mask::{CORNERS_MAX, are_corners};
 use crate::name::is_name;
 
 /// A value of any type.
@@ -233,6 +234,19 @@ newtype!(
         let sides: [f64; 4] = list.iter().map(side).collect::<Option<Vec<_>>>()?.try_into().ok()?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole")]
         Some(sides.map(|side| side as u32)).filter(|[_, _, width, height]| 0 < width * height)
+    }
+);
+
+newtype!(
+    /// The corners of a polygon in a picture, as shares of its sides.
+    Corners(Vec<[f64; 2]>):
+    format_args!(
+        "a list of 3 to {CORNERS_MAX} corners [x, y] of a polygon, each a share of the picture's width and height from 0 to 1"
+    ),
+    |given| {
+        let Given::List(list) = given else { return None };
+        let corners = list.iter().map(Given::numbers).collect::<Option<Vec<_>>>()?;
+        Some(corners).filter(|corners| are_corners(corners))
     }
 );
 

@@ -296,6 +296,12 @@ impl OwnedFrame {
         FrameView::new(self.format, self.extent, self.color, &planes).unwrap()
     }
 
+    /// The bytes of plane `index`, and those from one of its rows to the next.
+    pub fn plane_mut(&mut self, index: usize) -> (&mut [u8], usize) {
+        let OwnedPlane { bytes, stride } = &mut self.planes[index];
+        (bytes, *stride)
+    }
+
     /// What a backend for it is built for.
     pub fn kind(&self) -> FrameKind {
         FrameKind { format: self.format, extent: self.extent, color: self.color }

@@ -10,6 +10,7 @@ use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::layout::Layout;
+use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::token::{DType, Normalisation};
 use proptest::prelude::*;
@@ -169,6 +170,11 @@ fn every_key_reaches_its_place() {
         restart = true
         restart_timeout_ms = 0
         change = { threshold = 255, refresh_frames = 1000000, on = "gpu" }
+        [[stream.mask]]
+        points = [[0, 0], [0.25, 0], [0, 1]]
+        [[stream.mask]]
+        name = "door"
+        points = [[0.5, 0.5], [1, 0.5], [1, 1], [0.5, 1]]
         [[stream.view]]
         name = "v"
         layout = "uniform"
@@ -192,6 +198,11 @@ fn every_key_reaches_its_place() {
     let refresh_frames = NonZeroU32::new(1_000_000);
     let change = ChangeConfig { threshold: Threshold::Fixed(255), refresh_frames };
     assert_eq!(stream.change, ChangeTable { config: change, on: ChangeOn::Gpu });
+    let unnamed =
+        Mask { name: "mask-1".to_owned(), points: vec![[0.0, 0.0], [0.25, 0.0], [0.0, 1.0]] };
+    assert_eq!(stream.masks, [unnamed, Mask::rectangle("door", [0.5, 0.5, 1.0, 1.0])]);
+    let again = parse(&config.to_toml(), "/etc/foveate/c.toml");
+    assert_eq!(again.streams[0].masks, stream.masks);
     let ViewConfig { layout, budget, format, slots, gaze, .. } = &stream.views[0];
     assert_eq!((layout, *budget, *slots), (&Layout::Uniform, 5000, 64));
     assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));

@@ -134,6 +134,46 @@ fn names_are_few_plain_characters_and_unique() {
 }
 
 #[test]
+fn a_mask_is_a_polygon_within_the_picture() {
+    let mask = |points: &str| format!("{STREAM}[[stream.mask]]\npoints = {points}\n");
+    accepted(&mask("[[0, 0], [1, 0.5], [0.5, 1.0]]"));
+    let corners = |count: usize| vec!["[0.1, 0.2]"; count - 1].join(", ");
+    accepted(&mask(&format!("[[1, 1], {}]", corners(64))));
+    let too_many = format!("[[1, 1], {}]", corners(65));
+    for wrong in [
+        "[]",
+        "[[0, 0], [1, 1]]",
+        "[[0, 0], [1, 1], [1.01, 0]]",
+        "[[0, 0], [1, 1], [-0.1, 0]]",
+        "[[0, 0], [1, 1], [nan, 0]]",
+        "[[0, 0], [1, 1], [1]]",
+        "[[0, 0], [0, 1], [0, 0.5]]",
+        "[0, 0, 1, 1]",
+        "\"left\"",
+        &too_many,
+    ] {
+        let words = ["3 to 64 corners [x, y]", "from 0 to 1"];
+        refused(&mask(wrong), 5, "stream.mask.points", &words);
+    }
+    let named = |name: &str| {
+        format!("{STREAM}[[stream.mask]]\npoints = [[0, 0], [1, 0], [0, 1]]\n{name}\n")
+    };
+    refused(&named("name = \"Door\""), 6, "stream.mask.name", &["a-z, 0-9, _ and -"]);
+    refused(&named("box = [0, 0, 1, 1]"), 6, "stream.mask.box", &["unknown key", "`points`"]);
+    refused(&format!("{STREAM}[[stream.mask]]\n"), 4, "stream.mask", &["missing key `points`"]);
+    refused(&format!("{STREAM}mask = true\n"), 4, "stream.mask", &["double brackets"]);
+    let second = named("name = \"door\"").replace(STREAM, "");
+    let twice = format!("{}{second}", named("name = \"door\""));
+    refused(&twice, 9, "stream.mask.name", &["another mask of this stream `door`"]);
+    // The second without a name would be `mask-2`.
+    let second = named("").replace(STREAM, "");
+    let taken = format!("{}{second}", named("name = \"mask-2\""));
+    refused(&taken, 7, "stream.mask", &["another mask of this stream `mask-2`"]);
+    let many = named("").replace(STREAM, "").repeat(33);
+    refused(&format!("{STREAM}{many}"), 4, "stream.mask", &["33 masks", "at most 32"]);
+}
+
+#[test]
 fn a_stream_has_exactly_one_source() {
     let expected = "exactly one of `source`, `pipeline` and `pipeline_file`";
     refused("[[stream]]\nname = \"a\"\n", 1, "stream", &["no source", expected]);

@@ -13,6 +13,9 @@ mod gaze_log;
 mod gaze_policies;
 mod gaze_saliency;
 mod layout_laws;
+mod mask_laws;
+#[path = "../common/naive.rs"]
+mod naive;
 mod redaction;
 mod relevance_laws;
 mod stats_laws;

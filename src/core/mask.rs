@@ -1,0 +1,258 @@
+//! Privacy masks: parts of the picture that are filled with black before anything reads them.
+
+use crate::frame::{FrameKind, PixelFormat};
+
+/// Most masks of a configuration, and most that are set while a stream runs.
+pub const MASKS_MAX: usize = 32;
+
+/// Most corners of a mask.
+pub const CORNERS_MAX: usize = 64;
+
+/// A polygon of the picture.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Mask {
+    /// 1 to 63 of a-z, 0-9, `_` and `-`.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::value::checked::<crate::value::Name, _, _>")
+    )]
+    pub name: String,
+    /// Its corners x, y in order, 3 to [`CORNERS_MAX`], as shares of the picture's sides from its top left: 0 to 1. Where sides
+    /// cross, what they go around counts as inside, whichever way.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::value::checked::<crate::value::Corners, _, _>")
+    )]
+    pub points: Vec<[f64; 2]>,
+}
+
+impl Mask {
+    /// The rectangle between two corners, x, y, x, y.
+    pub fn rectangle(name: &str, [left, top, right, bottom]: [f64; 4]) -> Self {
+        let points = vec![[left, top], [right, top], [right, bottom], [left, bottom]];
+        Self { name: name.to_owned(), points }
+    }
+}
+
+/// Whether `points` may be the corners of a mask: 3 to [`CORNERS_MAX`] of them, all within the picture, and not all in one row or
+/// column.
+pub fn are_corners(points: &[[f64; 2]]) -> bool {
+    let extends = |axis: usize| points.iter().any(|point| point[axis] != points[0][axis]);
+    (3..=CORNERS_MAX).contains(&points.len())
+        && points.as_flattened().iter().all(|share| (0.0..=1.0).contains(share))
+        && extends(0)
+        && extends(1)
+}
+
+/// What masks fill in frames of one kind.
+///
+/// A pixel is filled if a mask covers some of its area, and so are the pixels that it shares a sample of chroma with: nothing of
+/// what is behind a mask is left in a sample, and no pixel is half filled.
+#[derive(Clone, Debug)]
+pub struct MaskFill {
+    kind: FrameKind,
+    /// For each plane of the format, from the top.
+    planes: [Vec<Run>; 3],
+    pixel_count: u64,
+}
+
+/// Bytes of a row of a plane.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    row: u32,
+    start: u32,
+    end: u32,
+}
+
+impl MaskFill {
+    /// What `masks` fill in frames of `kind`.
+    pub fn new(masks: &[Mask], kind: FrameKind) -> Self {
+        let (width, height) = (kind.extent.width, kind.extent.height);
+        let polygons: Vec<_> = masks.iter().map(|mask| Polygon::of(mask, kind)).collect();
+        let mut fill = Self { kind, planes: Default::default(), pixel_count: 0 };
+        let (block_width, block_height) = chroma_block(kind.format);
+        let (mut spans, mut crossings) = (Vec::new(), Vec::new());
+        for top in (0..height).step_by(block_height as usize) {
+            let rows = top..height.min(top + block_height);
+            spans.clear();
+            for row in rows.clone() {
+                polygons.iter().for_each(|polygon| polygon.cover(row, &mut crossings, &mut spans));
+            }
+            for span in &mut spans {
+                span.0 -= span.0 % block_width;
+                span.1 = span.1.min(width).next_multiple_of(block_width);
+            }
+            for &(start, end) in &joined(&mut spans) {
+                fill.pixel_count += u64::from(end.min(width) - start) * rows.len() as u64;
+                fill.add(rows.clone(), start, end);
+            }
+        }
+        fill
+    }
+
+    /// Adds the pixels `start..end` of `rows`, a row of blocks of chroma; in the last block of a row `end` may be a pixel beyond.
+    fn add(&mut self, rows: std::ops::Range<u32>, start: u32, end: u32) {
+        let FrameKind { format, extent, .. } = self.kind;
+        let within = end.min(extent.width);
+        let chroma_row = rows.start / 2;
+        let (start_byte, end_byte) = match format {
+            PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::Gray8 => (start, within),
+            PixelFormat::Yuy2 => (start * 2, end * 2),
+            PixelFormat::Rgb | PixelFormat::Bgr => (start * 3, within * 3),
+            _ => (start * 4, within * 4),
+        };
+        let runs = rows.map(|row| Run { row, start: start_byte, end: end_byte });
+        self.planes[0].extend(runs);
+        match format {
+            PixelFormat::Nv12 => self.planes[1].push(Run { row: chroma_row, start, end }),
+            PixelFormat::I420 => {
+                let run = Run { row: chroma_row, start: start / 2, end: end / 2 };
+                self.planes[1].push(run);
+                self.planes[2].push(run);
+            }
+            _ => {}
+        }
+    }
+
+    /// What the frames have in common.
+    pub fn kind(&self) -> FrameKind {
+        self.kind
+    }
+
+    /// Pixels that are filled.
+    pub fn pixel_count(&self) -> u64 {
+        self.pixel_count
+    }
+
+    /// Fills plane `index` of a frame, whose rows begin `stride` bytes apart in `plane`.
+    ///
+    /// # Panics
+    ///
+    /// If the plane is too short for a frame of this kind.
+    pub fn fill(&self, index: usize, plane: &mut [u8], stride: usize) {
+        let [first, second] = self.black(index);
+        for run in &self.planes[index] {
+            let row = &mut plane[run.row as usize * stride..];
+            let bytes = &mut row[run.start as usize..run.end as usize];
+            if first == second {
+                bytes.fill(first);
+            } else {
+                bytes.as_chunks_mut().0.fill([first, second]);
+            }
+        }
+    }
+
+    /// Two bytes of plane `index` that repeat where it is black. The range of the samples says what black is.
+    fn black(&self, index: usize) -> [u8; 2] {
+        let black = u8::try_from(self.kind.color.y_offset).unwrap_or(0);
+        match (self.kind.format, index) {
+            (PixelFormat::Yuy2, _) => [black, 128],
+            (_, 0) => [black; 2],
+            _ => [128; 2],
+        }
+    }
+}
+
+/// Width and height of the pixels that share a sample of chroma.
+fn chroma_block(format: PixelFormat) -> (u32, u32) {
+    match format {
+        PixelFormat::Nv12 | PixelFormat::I420 => (2, 2),
+        PixelFormat::Yuy2 => (2, 1),
+        _ => (1, 1),
+    }
+}
+
+/// `spans` in order and without overlaps.
+fn joined(spans: &mut [(u32, u32)]) -> Vec<(u32, u32)> {
+    spans.sort_unstable();
+    let mut joined: Vec<(u32, u32)> = Vec::with_capacity(spans.len());
+    for &(start, end) in &*spans {
+        match joined.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
+/// A mask in pixels.
+struct Polygon {
+    edges: Vec<Edge>,
+}
+
+/// A side of a polygon, from its upper end.
+#[derive(Clone, Copy)]
+struct Edge {
+    top: [f64; 2],
+    bottom: [f64; 2],
+    /// 1 where the polygon goes down along it, -1 where it goes up.
+    winding: i32,
+}
+
+impl Polygon {
+    fn of(mask: &Mask, kind: FrameKind) -> Self {
+        let (width, height) = (f64::from(kind.extent.width), f64::from(kind.extent.height));
+        let points: Vec<_> = mask.points.iter().map(|[x, y]| [x * width, y * height]).collect();
+        let next = points.iter().cycle().skip(1);
+        let edges = points.iter().zip(next).map(|(from, to)| {
+            let (top, bottom, winding) =
+                if from[1] <= to[1] { (from, to, 1) } else { (to, from, -1) };
+            Edge { top: *top, bottom: *bottom, winding }
+        });
+        Self { edges: edges.collect() }
+    }
+
+    /// Adds the columns of the pixels of `row` of which it covers some area: those that an edge goes through, and those between the
+    /// edges. A pixel that no edge goes through is inside if its centre is.
+    fn cover(&self, row: u32, crossings: &mut Vec<(f64, i32)>, columns: &mut Vec<(u32, u32)>) {
+        let (upper, lower) = (f64::from(row), f64::from(row + 1));
+        let centre = f64::from(row) + 0.5;
+        crossings.clear();
+        for edge in &self.edges {
+            let [one, other] = [edge.top, edge.bottom].map(|[x, y]| {
+                if upper <= y && y <= lower { x } else { edge.x_at(y.clamp(upper, lower)) }
+            });
+            if upper < edge.bottom[1] && edge.top[1] < lower {
+                add_columns(columns, one.min(other), one.max(other));
+            }
+            if edge.top[1] <= centre && centre < edge.bottom[1] {
+                crossings.push((edge.x_at(centre), edge.winding));
+            }
+        }
+        crossings.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        let mut winding = 0;
+        for pair in crossings.windows(2) {
+            winding += pair[0].1;
+            if winding != 0 {
+                add_columns(columns, pair[0].0, pair[1].0);
+            }
+        }
+    }
+}
+
+impl Edge {
+    /// Where it crosses the horizontal line `y`, between its ends.
+    fn x_at(&self, y: f64) -> f64 {
+        let ([top_x, top_y], [bottom_x, bottom_y]) = (self.top, self.bottom);
+        let part = (y - top_y) / (bottom_y - top_y);
+        top_x + (bottom_x - top_x) * part
+    }
+}
+
+/// Adds the columns of pixels that the line from `left` to `right` goes through.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "within a picture, whose sides are at most 16384"
+)]
+fn add_columns(columns: &mut Vec<(u32, u32)>, left: f64, right: f64) {
+    let (start, end) = (left.floor() as u32, right.ceil() as u32);
+    if start < end {
+        columns.push((start, end));
+    }
+}
