@@ -8,7 +8,7 @@ use gstreamer_video as gst_video;
 use super::{CaptureError, Orientation, hints};
 use foveate_config::Turn;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate_core::frame::PixelFormat;
+use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_log::redact::redacted;
 
@@ -23,6 +23,14 @@ pub(super) struct FrameFormat {
     /// Width and height in pixels.
     pub(super) extent: Extent,
     pub(super) colorimetry: Colorimetry,
+}
+
+impl FrameFormat {
+    /// What the frames have in common.
+    pub(super) fn kind(&self) -> FrameKind {
+        let color = self.colorimetry.transform();
+        FrameKind { format: self.format, extent: self.extent, color }
+    }
 }
 
 /// How samples become RGB, and what of that the caps do not say.

@@ -8,9 +8,11 @@ use gstreamer_app::AppSink;
 use parking_lot::Mutex;
 
 use super::caps::{self, FrameFormat};
+use super::frame::RefusedBuffer;
 use super::mailbox::{Posted, Producer};
+use super::masking::{Masked, Masking};
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
-use super::{CapturedFrame, Pace, SourceSpec};
+use super::{CaptureError, CapturedFrame, Pace, SourceSpec};
 use foveate_core::frame::FrameStamp;
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
@@ -38,6 +40,9 @@ struct Inlet {
     producer: Producer<CapturedFrame>,
     /// Of the newest caps.
     format: Option<FrameFormat>,
+    masking: Masking,
+    /// Address of the newest buffer that went through the masks.
+    masked: Option<usize>,
     /// `None`: every frame is taken.
     limit: Option<RateLimit>,
     /// What is added to the stream time of the present round of a clip, in nanoseconds.
@@ -53,15 +58,50 @@ impl Delivery {
         activity: Arc<CaptureActivity>,
         spec: &SourceSpec,
     ) -> Self {
-        let limit = spec.frame_interval.map(RateLimit::new);
-        let inlet =
-            Inlet { producer, format: None, limit, round: Round::default(), refusal_logged: false };
+        let inlet = Inlet {
+            producer,
+            format: None,
+            masking: Masking::new(&spec.masks),
+            masked: None,
+            limit: spec.frame_interval.map(RateLimit::new),
+            round: Round::default(),
+            refusal_logged: false,
+        };
         Self { inlet: Mutex::new(inlet), counters, activity, pace: spec.pace }
     }
 
     /// Frames belong to `round` from now on.
     pub(super) fn begin(&self, round: Round) {
         self.inlet.lock().round = round;
+    }
+
+    /// Fills what the masks of the stream cover in `buffer`, of `caps`, or replaces it by a filled copy: the next one that
+    /// [`deliver`](Self::deliver) pulls on this thread.
+    ///
+    /// # Errors
+    ///
+    /// If that fails. The buffer must not reach the appsink.
+    pub(super) fn mask(
+        &self,
+        buffer: &mut gst::Buffer,
+        caps: Option<gst::Caps>,
+    ) -> Result<(), CaptureError> {
+        let mut inlet = self.inlet.lock();
+        inlet.masked = None;
+        inlet.learn(caps);
+        let Inlet { masking, format, .. } = &mut *inlet;
+        let Masked { pixel_count, is_copied } = masking.apply(buffer, format.as_ref())?;
+        self.counters.frames_masked.add(u64::from(0 < pixel_count));
+        self.counters.frames_copied_to_mask.add(u64::from(is_copied));
+        inlet.masked = Some(buffer.as_ptr().addr());
+        Ok(())
+    }
+
+    /// Whether buffers have to go through [`mask`](Self::mask).
+    pub(super) fn has_masks(&self) -> bool {
+        let mut inlet = self.inlet.lock();
+        inlet.masking.renew();
+        inlet.masking.is_needed()
     }
 
     /// Pulls the next sample from `sink`; `on_frame` is called for each that can be read or is skipped, before it is posted.
@@ -161,14 +201,24 @@ impl Inlet {
         limit.takes(time_ns.map_or(arrival.monotonic_ns, |ns| played_ns.saturating_add(ns)))
     }
 
-    /// The sample's frame, or `None` if it cannot be read, which is logged once.
-    fn mapped(&mut self, sample: &gst::Sample, stamp: FrameStamp) -> Option<CapturedFrame> {
-        let buffer = sample.buffer_owned()?;
-        let caps = sample.caps_owned()?;
+    /// Reads the format of `caps` if they are others than before.
+    fn learn(&mut self, caps: Option<gst::Caps>) {
+        let Some(caps) = caps else { return };
         if self.format.as_ref().is_none_or(|format| format.caps != caps) {
             self.format = caps::read(&caps).ok();
         }
-        let frame = CapturedFrame::map(buffer, self.format.as_ref()?, stamp);
+    }
+
+    /// The sample's frame, or `None` if it cannot be read, which is logged once.
+    fn mapped(&mut self, sample: &gst::Sample, stamp: FrameStamp) -> Option<CapturedFrame> {
+        let buffer = sample.buffer_owned()?;
+        self.learn(Some(sample.caps_owned()?));
+        let is_masked = self.masked.take() == Some(buffer.as_ptr().addr());
+        let frame = if is_masked || !self.masking.is_needed() {
+            CapturedFrame::map(buffer, self.format.as_ref()?, stamp, self.masking.revision())
+        } else {
+            Err(RefusedBuffer::NotMasked)
+        };
         if let Err(reason) = &frame
             && !std::mem::replace(&mut self.refusal_logged, true)
         {

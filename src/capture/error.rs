@@ -204,6 +204,15 @@ pub enum CaptureError {
         /// Of the frames.
         extent: Extent,
     },
+    /// A frame cannot be filled where a mask is.
+    #[error(
+        "a privacy mask cannot be applied, so the frame is not shown: {reason}. Let the pipeline give frames in system memory, as \
+         `videoconvert` before the appsink does, or take the mask out"
+    )]
+    NotMasked {
+        /// What is wrong with the frame.
+        reason: String,
+    },
     /// Frames became interlaced while the source was running.
     #[error("frames became interlaced in mid-stream; the source must be reopened")]
     BecameInterlaced,

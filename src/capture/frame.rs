@@ -4,25 +4,24 @@ use gstreamer as gst;
 use gstreamer_video as gst_video;
 
 use super::caps::{Colorimetry, FrameFormat};
-use foveate_core::frame::{FrameError, FrameStamp, FrameView, PixelFormat, Plane};
-use foveate_core::geometry::extent::Extent;
+use foveate_core::frame::{FrameError, FrameKind, FrameStamp, FrameView, Plane};
 
 /// A frame mapped for reading. It holds a buffer of the source's pool until it is dropped.
 #[derive(Debug)]
 pub struct CapturedFrame {
     memory: gst::MappedBuffer<gst::buffer::Readable>,
-    format: PixelFormat,
-    extent: Extent,
+    kind: FrameKind,
     colorimetry: Colorimetry,
     planes: [PlaneLayout; 3],
     stamp: FrameStamp,
+    mask_revision: u64,
 }
 
 /// Where a plane lies in a buffer, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct PlaneLayout {
-    offset: usize,
-    stride: usize,
+pub(super) struct PlaneLayout {
+    pub(super) offset: usize,
+    pub(super) stride: usize,
 }
 
 /// Why a buffer cannot be read as a frame.
@@ -30,6 +29,11 @@ struct PlaneLayout {
 pub(super) enum RefusedBuffer {
     #[error("it cannot be mapped for reading")]
     NotMapped,
+    #[error("its memory cannot be written to")]
+    NotWritable,
+    /// It is shown only if it did.
+    #[error("it did not pass the privacy masks of its stream")]
+    NotMasked,
     /// Rows from bottom to top are not supported.
     #[error("its layout has a stride of {stride} bytes")]
     Stride { stride: i32 },
@@ -44,11 +48,9 @@ impl CapturedFrame {
         buffer: gst::Buffer,
         format: &FrameFormat,
         stamp: FrameStamp,
+        mask_revision: u64,
     ) -> Result<Self, RefusedBuffer> {
-        let planes = match buffer.meta::<gst_video::VideoMeta>() {
-            Some(meta) => layout(meta.offset(), meta.stride()),
-            None => layout(format.info.offset(), format.info.stride()),
-        }?;
+        let planes = planes_of(&buffer, format)?;
         let is_shared = buffer.iter_memories().any(is_shared);
         let buffer = if is_shared {
             buffer.copy_deep().map_err(|_| RefusedBuffer::NotMapped)?
@@ -56,8 +58,8 @@ impl CapturedFrame {
             buffer
         };
         let memory = buffer.into_mapped_buffer_readable().map_err(|_| RefusedBuffer::NotMapped)?;
-        let FrameFormat { format, extent, colorimetry, .. } = *format;
-        let frame = Self { memory, format, extent, colorimetry, planes, stamp };
+        let (kind, colorimetry) = (format.kind(), format.colorimetry);
+        let frame = Self { memory, kind, colorimetry, planes, stamp, mask_revision };
         frame.view()?;
         Ok(frame)
     }
@@ -68,14 +70,7 @@ impl CapturedFrame {
     ///
     /// None for a frame from a source, which has checked it.
     pub fn view(&self) -> Result<FrameView<'_>, FrameError> {
-        let bytes = self.memory.as_slice();
-        let plane = |layout: PlaneLayout| Plane {
-            bytes: bytes.get(layout.offset..).unwrap_or_default(),
-            stride: layout.stride,
-        };
-        let planes = self.planes.map(plane);
-        let color = self.colorimetry.transform();
-        FrameView::new(self.format, self.extent, color, &planes[..self.format.plane_count()])
+        view_of(self.memory.as_slice(), &self.planes, self.kind)
     }
 
     /// How its samples become RGB.
@@ -87,15 +82,45 @@ impl CapturedFrame {
     pub fn stamp(&self) -> FrameStamp {
         self.stamp
     }
+
+    /// Number of the change of the stream's [`Masks`](super::Masks) that it was filled by.
+    pub fn mask_revision(&self) -> u64 {
+        self.mask_revision
+    }
+}
+
+/// The samples in the memory of a buffer, whose planes lie as `planes` says.
+pub(super) fn view_of<'a>(
+    bytes: &'a [u8],
+    planes: &[PlaneLayout; 3],
+    kind: FrameKind,
+) -> Result<FrameView<'a>, FrameError> {
+    let plane = |layout: PlaneLayout| Plane {
+        bytes: bytes.get(layout.offset..).unwrap_or_default(),
+        stride: layout.stride,
+    };
+    let FrameKind { format, extent, color } = kind;
+    FrameView::new(format, extent, color, &planes.map(plane)[..format.plane_count()])
 }
 
 /// Whether others may write to this memory while a buffer holds it. Pools and drivers do not; but `shmsrc` wraps memory of
 /// another process, marked read-only, and memory behind a file descriptor may be mapped by any process that has it.
-fn is_shared(memory: &gst::MemoryRef) -> bool {
+pub(super) fn is_shared(memory: &gst::MemoryRef) -> bool {
     // Every sub-memory is marked read-only.
     let whole = memory.parent().unwrap_or(memory);
     whole.flags().contains(gst::MemoryFlags::READONLY)
         || ["fd", "dmabuf", "shm"].into_iter().any(|kind| memory.is_type(kind))
+}
+
+/// Where the planes of a buffer lie: as its VideoMeta says, if it has one, or else the caps.
+pub(super) fn planes_of(
+    buffer: &gst::BufferRef,
+    format: &FrameFormat,
+) -> Result<[PlaneLayout; 3], RefusedBuffer> {
+    match buffer.meta::<gst_video::VideoMeta>() {
+        Some(meta) => layout(meta.offset(), meta.stride()),
+        None => layout(format.info.offset(), format.info.stride()),
+    }
 }
 
 fn layout(offsets: &[usize], strides: &[i32]) -> Result<[PlaneLayout; 3], RefusedBuffer> {

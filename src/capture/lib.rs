@@ -2,13 +2,14 @@
 //!
 //! [`expansion`] makes a pipeline description of the configured source; `pipeline` builds it and inserts elements before the
 //! appsink only if the caps need them; [`source`] watches it, loops files, and ends with a typed reason; `delivery` runs on
-//! GStreamer's streaming thread and fills the [`mailbox`]. A stream takes its frames from a [`reconnecting`] source, which
+//! GStreamer's streaming thread and fills the [`mailbox`]; `masking` fills privacy masks before that. A stream takes its frames from a [`reconnecting`] source, which
 //! starts a new pipeline after [`transient`] errors.
 //!
 //! No loss goes uncounted: every buffer that reaches the appsink gets the next `frame_seq`, even if it is dropped later. Those
 //! that a [rate limit](foveate_core::rate) skips get none, and have a counter of their own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use foveate_config::StreamConfig;
@@ -22,6 +23,7 @@ pub mod expansion;
 mod frame;
 pub mod hints;
 pub mod mailbox;
+mod masking;
 mod pipeline;
 pub mod reconnecting;
 pub mod source;
@@ -31,6 +33,7 @@ pub mod transient;
 pub use caps::Colorimetry;
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
+pub use masking::{MaskChange, MaskRefusal, Masks};
 pub use source::Source;
 
 /// Result of taking a frame from a source.
@@ -63,6 +66,8 @@ pub struct SourceSpec {
     pub restart: bool,
     /// A pipeline without a frame for this long is lost; `None` for never.
     pub restart_timeout: Option<Duration>,
+    /// Parts of the picture that are filled before anything reads them.
+    pub masks: Arc<Masks>,
 }
 
 impl SourceSpec {
@@ -88,6 +93,7 @@ impl From<&StreamConfig> for SourceSpec {
             frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
             restart: config.restart,
             restart_timeout: config.restart_timeout(),
+            masks: Arc::new(Masks::new(config.masks.clone())),
         }
     }
 }

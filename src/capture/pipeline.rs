@@ -103,7 +103,7 @@ impl Pipeline {
         let pad = sink_pad(sink.upcast_ref());
         let extent = demands.extent.filter(|_| adapters.contains(&caps::SCALE));
         configure(&sink, extent, delivery, &sender);
-        probe(&pad, &offered, &sender, &flow, demands);
+        probe(&pad, &offered, &sender, &flow, demands, delivery);
         forward_messages(&pipeline, sender)?;
         pipeline.use_clock(Some(&monotonic_clock()));
 
@@ -295,23 +295,36 @@ fn configure(
 }
 
 /// Probes the appsink's pad: records offered caps, keeps unusable caps and their buffers from the appsink, gives buffers the
-/// times that they lack, and announces support for VideoMeta strides upstream, which saves decoders a copy.
+/// times that they lack, fills privacy masks, and announces support for VideoMeta strides upstream, which saves decoders a copy.
 fn probe(
     pad: &gst::Pad,
     offered: &Arc<Mutex<Option<gst::Caps>>>,
     events: &Sender<Event>,
     flow: &Arc<Flow>,
     demands: Demands,
+    delivery: &Arc<Delivery>,
 ) {
     let (offered, events, flow) = (Arc::clone(offered), events.clone(), Arc::clone(flow));
-    let mask = gst::PadProbeType::EVENT_DOWNSTREAM
+    let delivery = Arc::clone(delivery);
+    let kinds = gst::PadProbeType::EVENT_DOWNSTREAM
         | gst::PadProbeType::QUERY_DOWNSTREAM
-        | gst::PadProbeType::BUFFER;
-    pad.add_probe(mask, move |pad, info| match &mut info.data {
+        | gst::PadProbeType::BUFFER
+        | gst::PadProbeType::BUFFER_LIST;
+    pad.add_probe(kinds, move |pad, info| match &mut info.data {
         Some(gst::PadProbeData::Buffer(buffer)) => match flow.first_refusal(pad, demands) {
             Some(refusal) => flow.shut(&events, refusal),
-            None => flow.passes(pad, buffer),
+            None => match flow.passes(pad, buffer) {
+                gst::PadProbeReturn::Ok => match delivery.mask(buffer, pad.current_caps()) {
+                    Ok(()) => gst::PadProbeReturn::Ok,
+                    Err(error) => flow.shut(&events, Event::Refused(error)),
+                },
+                kept => kept,
+            },
         },
+        Some(gst::PadProbeData::BufferList(_)) if delivery.has_masks() => {
+            let reason = "its buffers come in lists".to_owned();
+            flow.shut(&events, Event::Refused(CaptureError::NotMasked { reason }))
+        }
         Some(gst::PadProbeData::Event(event)) => match event.view() {
             gst::EventView::Caps(event) => {
                 *offered.lock() = Some(event.caps_owned());

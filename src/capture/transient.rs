@@ -35,6 +35,7 @@ impl CaptureError {
             | Self::UnlikePictures { .. }
             | Self::NotACamera { .. }
             | Self::EveryFrameLive
+            | Self::NotMasked { .. }
             | Self::Closed => false,
             Self::NoCamera { .. }
             | Self::Busy { .. }

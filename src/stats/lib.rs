@@ -194,6 +194,10 @@ counters! {
             "Frames skipped because of max_fps; they are not counted as captured";
         frames_rested: Counter, "foveate_frames_rested_total",
             "Frames that no view took, for lack of readers or because of max_fps";
+        frames_masked: Counter, "foveate_frames_masked_total",
+            "Frames of which privacy masks filled a part";
+        frames_copied_to_mask: Counter, "foveate_frames_copied_to_mask_total",
+            "Frames that were copied for privacy masks, because others hold their memory";
         stamps_clamped: Counter, "foveate_stamps_clamped_total",
             "Frames whose capture time was in the future and was replaced by the time of arrival";
         tiles_dirty: Counter, "foveate_dirty_tiles_total",

@@ -6,6 +6,8 @@
 mod backends;
 #[path = "../common/device.rs"]
 mod device;
+#[path = "../support/film.rs"]
+mod film;
 #[path = "../common/follow.rs"]
 mod follow;
 #[path = "../common/footage.rs"]
@@ -21,6 +23,7 @@ mod walkers;
 
 mod capture_expansion;
 mod capture_frames;
+mod capture_masks;
 mod capture_reconnecting;
 mod capture_refusals;
 mod capture_times;
