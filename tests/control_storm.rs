@@ -18,6 +18,7 @@ mod wait;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -171,6 +172,7 @@ fn attentive_stream(stage: &Stage) -> StreamPort {
         name: "camera".to_owned(),
         source: String::new(),
         views: views.to_vec(),
+        masks: Arc::default(),
     })
 }
 

@@ -43,6 +43,9 @@ _foveate() {
             foveate,ls)
                 cmd="foveate__subcmd__ls"
                 ;;
+            foveate,mask)
+                cmd="foveate__subcmd__mask"
+                ;;
             foveate,record)
                 cmd="foveate__subcmd__record"
                 ;;
@@ -92,7 +95,7 @@ _foveate() {
 
     case "${cmd}" in
         foveate)
-            opts="-h -V --socket --help --version ls watch wait health look attend inject weigh release record replay trace snap add-stream remove-stream set reload web doctor bench extract"
+            opts="-h -V --socket --help --version ls watch wait health look attend inject weigh release record replay trace snap add-stream remove-stream set mask reload web doctor bench extract"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -464,6 +467,28 @@ _foveate() {
                 return 0
             fi
             case "${prev}" in
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        foveate__subcmd__mask)
+            opts="-h --box --clear --socket --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --box)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --socket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -43,6 +43,7 @@ complete -c foveate -n "__fish_foveate_needs_command" -f -a "snap" -d 'Draw a vi
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "add-stream" -d 'Add a stream to the running daemon'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "remove-stream" -d 'Remove a stream from the running daemon'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "set" -d 'Change a view of the running daemon'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "mask" -d 'Show or change the privacy masks of a stream'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "reload" -d 'Make the daemon reload its configuration'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "web" -d 'Show the streams live in a browser: what the daemon sees, where it looks, and its cost'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "doctor" -d 'Check this machine, its daemon and its cameras'
@@ -112,6 +113,10 @@ complete -c foveate -n "__fish_foveate_using_subcommand remove-stream" -l socket
 complete -c foveate -n "__fish_foveate_using_subcommand remove-stream" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand set" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand set" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand mask" -l box -d 'A rectangle instead: two opposite corners' -r
+complete -c foveate -n "__fish_foveate_using_subcommand mask" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand mask" -l clear -d 'Clear the mask of that name, or without one all that were set at run time'
+complete -c foveate -n "__fish_foveate_using_subcommand mask" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand reload" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand reload" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l listen -d 'Where to serve the page; port 0 takes any free port' -r

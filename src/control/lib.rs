@@ -39,8 +39,8 @@
 use serde::{Deserialize, Serialize};
 
 pub use self::listing::{
-    ChangeListing, ChannelListing, Listing, ServerListing, SteeringListing, StreamInput,
-    StreamListing, StreamSnapshot, StreamState, StuckListing, ViewListing,
+    ChangeListing, ChannelListing, Listing, MaskListing, ServerListing, SteeringListing,
+    StreamInput, StreamListing, StreamSnapshot, StreamState, StuckListing, ViewListing,
 };
 pub use self::operator::{AdminRequest, admin_path, order};
 pub use self::stats::{

@@ -85,6 +85,21 @@ pub struct StreamInput {
     pub format: Option<String>,
     /// Width and height in pixels; absent before the first frame.
     pub extent: Option<[u32; 2]>,
+    /// Parts of the picture that are filled with black before anything reads it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masks: Vec<MaskListing>,
+}
+
+/// A mask of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MaskListing {
+    /// Its name.
+    pub name: String,
+    /// Its corners x, y as shares of the picture's width and height, to five digits.
+    pub points: Vec<[f64; 2]>,
+    /// Whether it is one of the configuration, and not set at run time.
+    #[serde(rename = "configured")]
+    pub is_configured: bool,
 }
 
 /// A stuck stage of a stream.

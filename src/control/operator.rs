@@ -10,9 +10,10 @@ use serde_json::Value;
 use foveate::client::Client;
 use foveate::messages::ViewName;
 use foveate::{ControlError, SOCKET_NAME};
+use foveate_core::mask::Mask;
 
 /// A request of an operator.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum AdminRequest {
     /// Start a stream.
@@ -36,6 +37,20 @@ pub enum AdminRequest {
         keys: BTreeMap<String, String>,
         /// Absolute path of the directory at which relative paths start.
         directory: PathBuf,
+    },
+    /// Change the masks of a stream that are set at run time, all at once.
+    Mask {
+        /// The stream.
+        stream: String,
+        /// Whether all of them are cleared first.
+        #[serde(default)]
+        clear_all: bool,
+        /// Names of those that are cleared.
+        #[serde(default)]
+        clear: Vec<String>,
+        /// Those that are set; one of the same name is replaced.
+        #[serde(default)]
+        set: Vec<Mask>,
     },
     /// Reload the configuration.
     Reload,

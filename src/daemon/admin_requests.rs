@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use super::supervisor::Difference;
 use super::{Daemon, DaemonError, StreamFailure, masked};
 use foveate::messages::{Refusal, RefusalReason, ViewName};
-use foveate_capture::CaptureError;
+use foveate_capture::{CaptureError, MaskChange};
 use foveate_config::{Config, DaemonConfig, StreamConfig};
 use foveate_control::AdminRequest;
 use foveate_core::error::chain;
+use foveate_core::mask::Mask;
 use foveate_log::redact::redacted;
 
 /// How long an operator's request waits for the checks of its sources. The daemon handles nothing else meanwhile.
@@ -25,6 +26,10 @@ impl Daemon<'_> {
             AdminRequest::AddStream { config, file } => self.add_stream(config, file),
             AdminRequest::RemoveStream { stream } => self.remove_stream(stream),
             AdminRequest::Set { view, keys, directory } => self.set(view, keys, directory),
+            AdminRequest::Mask { stream, clear_all, clear, set } => {
+                let (clears_all, cleared, set) = (*clear_all, clear.clone(), set.clone());
+                self.mask(stream, MaskChange { clears_all, cleared, set })
+            }
             AdminRequest::Reload => self.reload().map(|difference| json!(difference)),
         }
     }
@@ -137,6 +142,21 @@ impl Daemon<'_> {
         tracing::info!(%view, ?keys, "an operator sets a view");
         self.supervisor.set_view(view, config)?;
         Ok(json!({ "view": view }))
+    }
+
+    /// Changes masks of a stream. The answer says whether a frame was published with them.
+    fn mask(&self, stream: &str, change: MaskChange) -> Result<Value, Refusal> {
+        let is_whole = |mask: &Mask| !mask.name.is_empty() && !mask.points.is_empty();
+        if !change.set.iter().all(is_whole) {
+            return Err(refusal("a mask has no name or no points: expected both"));
+        }
+        let MaskChange { clears_all, cleared, set } = &change;
+        let set: Vec<_> = set.iter().map(|mask| mask.name.clone()).collect();
+        tracing::info!(stream, ?set, ?cleared, clears_all, "an operator changes masks");
+        let (masks, pending) = self.supervisor.mask(stream, change)?;
+        Ok(
+            json!({ "stream": stream, "masks": masks, "published": pending.is_none(), "reason": pending }),
+        )
     }
 
     fn remove_stream(&mut self, name: &str) -> Result<Value, Refusal> {

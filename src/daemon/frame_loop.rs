@@ -13,7 +13,7 @@ use crate::stream::{
 };
 use foveate::messages::ViewName;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
-use foveate_capture::{CapturedFrame, End, SourceSpec};
+use foveate_capture::{CapturedFrame, End, Masks, SourceSpec};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::camera::Camera;
@@ -46,6 +46,9 @@ pub(super) struct FrameLoop {
     name: String,
     source: ReconnectingSource,
     stream: Stream,
+    masks: Arc<Masks>,
+    /// Number of the change of the masks that the newest frame was filled by; 0 before the first.
+    mask_revision: u64,
     port: StreamPort,
     view_thread: ViewThread,
     stop: StopSign,
@@ -79,13 +82,17 @@ impl FrameLoop {
         let views = views.into_iter().zip(channels);
         let stream = Stream::new(&config.name, backend, config.change.config, views, counters);
         let stream = stream.with_camera(camera);
-        let source = ReconnectingSource::new(&SourceSpec::from(config), port.counters());
+        let masks = Arc::clone(port.masks());
+        let spec = SourceSpec { masks: Arc::clone(&masks), ..SourceSpec::from(config) };
+        let source = ReconnectingSource::new(&spec, port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;
         Ok(Self {
             name: config.name.clone(),
             source,
             stream,
+            masks,
+            mask_revision: 0,
             port,
             view_thread,
             stop,
@@ -147,11 +154,19 @@ impl FrameLoop {
             return Ok(());
         };
         let changes = self.stream.backend_changes();
+        let has_other_masks = self.mask_revision != frame.mask_revision();
+        if has_other_masks {
+            self.stream.masks_changed();
+        }
         let stepped = self.stream.step(&view, &stamp)?;
         if stepped == Stepped::PublishedInNewSegments {
             self.announce(&view)?;
         } else if stepped == Stepped::PublishedNewViews {
             self.hand_out_segments()?;
+        }
+        if has_other_masks {
+            self.mask_revision = frame.mask_revision();
+            self.masks.note_published(self.mask_revision);
         }
         if changes != self.stream.backend_changes() {
             let backend = self.stream.backend().clone();

@@ -16,7 +16,7 @@ use crate::control::ServeError;
 use crate::control::directory::{Directory, StreamSpec};
 use crate::control::server::{Access, AdminServer, Limits, PendingAdminRequest, Server};
 use crate::stream::{BackendError, Backends, PolicyFileError, StreamError};
-use foveate_capture::{CaptureError, Source, SourceSpec};
+use foveate_capture::{CaptureError, Masks, Source, SourceSpec};
 use foveate_config::CalibrationError;
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use foveate_control::admin_path;
@@ -176,7 +176,8 @@ pub fn run(
     let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
     let mut supervisor = Supervisor::new(Arc::clone(&directory), backends, sender);
     // Before the first client can ask for them.
-    let ports: Vec<_> = config.streams.iter().map(|stream| supervisor.register(stream)).collect();
+    let ports: Vec<_> =
+        config.streams.iter().map(|stream| supervisor.register(stream, None)).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.
     let server = serve(config, socket, Arc::clone(&directory))?;
     let (request_sender, requests) = unbounded();
@@ -364,8 +365,9 @@ fn masked_of(stream: &StreamConfig) -> Masked {
     texts.fold(Masked::new(&stream.secrets), |masked, text| masked.and_credentials_in(text))
 }
 
-fn stream_spec(config: &StreamConfig) -> StreamSpec {
+fn stream_spec(config: &StreamConfig, masks: Arc<Masks>) -> StreamSpec {
     StreamSpec {
+        masks,
         name: config.name.clone(),
         source: redacted(&config.source.text()),
         views: config.views.clone(),

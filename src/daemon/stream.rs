@@ -247,6 +247,15 @@ impl Stream {
         })
     }
 
+    /// The masks of the next frame are others than those of the frames before. Every view publishes it and those after it, until no
+    /// earlier one is in its ring, and nothing of an earlier one is left behind the masks or where they were.
+    pub fn masks_changed(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.match_next();
+        }
+        self.views.iter_mut().for_each(|view| view.sink.renew());
+    }
+
     /// Lets every view decide whether it takes the frame of `at`; true if one does.
     fn is_wanted(&mut self, at: FrameTime) -> bool {
         let mut is_wanted = false;

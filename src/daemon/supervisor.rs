@@ -11,7 +11,9 @@ use super::{Event, StreamFailure, masked_of, running, stream_spec};
 use crate::control::directory::{Directory, StreamPort, ViewSetting};
 use crate::stream::Backends;
 use foveate::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
+use foveate_capture::{MaskChange, MaskRefusal, Masks};
 use foveate_config::{StreamConfig, ViewConfig};
+use foveate_control::StreamState;
 use foveate_log::redact::{Masked, redacted};
 
 /// Reason given to the readers of a removed stream.
@@ -19,6 +21,9 @@ const REMOVED: &str = "the stream was removed";
 
 /// Reason given to the readers of a view that the configuration has no more.
 const VIEW_REMOVED: &str = "the view was removed";
+
+/// How long a change of masks waits for a frame that was published with them.
+const MASKED_FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a stream may take to build a view. Some drivers compile for it.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,6 +42,7 @@ struct ManagedStream {
     config: StreamConfig,
     /// Tells it apart from earlier and later streams of the same name.
     number: u64,
+    masks: Arc<Masks>,
     /// `None` once it has ended.
     running: Option<RunningStream>,
     /// What is secret in `config`.
@@ -88,9 +94,12 @@ impl Supervisor {
         self.streams.values().filter(|managed| managed.running.is_some()).count()
     }
 
-    /// Adds the stream of `config`, whose name must be free, to the directory as one that is starting.
-    pub(super) fn register(&self, config: &StreamConfig) -> StreamPort {
-        self.directory.add_stream(stream_spec(config))
+    /// Adds the stream of `config`, whose name must be free, to the directory as one that is starting. It continues with the
+    /// `masks` of a stream of that name that it replaces, if it does.
+    pub(super) fn register(&self, config: &StreamConfig, masks: Option<Arc<Masks>>) -> StreamPort {
+        let masks = masks.unwrap_or_default();
+        masks.configure(config.masks.clone());
+        self.directory.add_stream(stream_spec(config, masks))
     }
 
     /// Starts the stream of `config`, which is [registered](Supervisor::register). Its end is reported as an event.
@@ -102,7 +111,7 @@ impl Supervisor {
             // Nobody receives it once the daemon is stopping.
             let _ = ended.send(Event::StreamEnded { name, number, result });
         };
-        let masked = masked_of(&config);
+        let (masked, masks) = (masked_of(&config), Arc::clone(port.masks()));
         let running = match RunningStream::start(&config, port, &self.backends, report.clone()) {
             Ok(running) => Some(running),
             Err(error) => {
@@ -110,13 +119,13 @@ impl Supervisor {
                 None
             }
         };
-        let managed = ManagedStream { config, number, running, masked };
+        let managed = ManagedStream { config, number, masks, running, masked };
         self.streams.insert(managed.config.name.clone(), managed);
     }
 
     /// Registers and starts the stream of `config`.
     pub(super) fn add(&mut self, config: StreamConfig) {
-        let port = self.register(&config);
+        let port = self.register(&config, None);
         self.start(config, port);
     }
 
@@ -136,13 +145,14 @@ impl Supervisor {
         }
     }
 
-    /// Waits for a stopped stream to end, and takes it out of the directory.
-    fn take_out(&mut self, name: &str) {
+    /// Waits for a stopped stream to end, and takes it out of the directory. Returns its masks.
+    fn take_out(&mut self, name: &str) -> Option<Arc<Masks>> {
         let mut removed = self.streams.remove(name);
         if let Some(running) = removed.as_mut().and_then(|managed| managed.running.take()) {
             running.join();
         }
         self.directory.remove_stream(name);
+        removed.map(|managed| managed.masks)
     }
 
     /// The configuration of a view.
@@ -178,17 +188,62 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Changes the views of a stream to those of `wanted` without a restart, if nothing else differs; false if that is not
+    /// Changes the masks of a stream that are set at run time. Returns those that it has then, and why no frame has been published
+    /// with them yet; `None` if one has.
+    pub(super) fn mask(
+        &self,
+        stream: &str,
+        change: MaskChange,
+    ) -> Result<(Vec<String>, Option<String>), Refusal> {
+        let managed = self.streams.get(stream).ok_or_else(|| {
+            let error = format!("there is no stream {stream:?}: see `foveate ls`");
+            Refusal::new(RefusalReason::UnknownStream, error)
+        })?;
+        let revision = managed.masks.change(change).map_err(|refused| {
+            let reason = match refused {
+                MaskRefusal::Configured { .. } => RefusalReason::NameTaken,
+                MaskRefusal::Unknown { .. } | MaskRefusal::TooMany { .. } => {
+                    RefusalReason::BadRequest
+                }
+            };
+            Refusal::new(reason, refused.to_string())
+        })?;
+        let (configured, added) = managed.masks.present();
+        let names = configured.into_iter().chain(added).map(|mask| mask.name).collect();
+        Ok((names, self.await_masked(stream, &managed.masks, revision)))
+    }
+
+    /// Waits for a frame with the masks of change `revision`, unless none is expected. Returns why there is none yet.
+    fn await_masked(&self, stream: &str, masks: &Masks, revision: u64) -> Option<String> {
+        let state = self.directory.state(stream)?;
+        if state != StreamState::Live {
+            return Some(format!("the stream is {state}"));
+        }
+        let is_published = masks.await_published(revision, MASKED_FRAME_TIMEOUT);
+        (!is_published).then(|| {
+            format!("the stream delivered none within {} s", MASKED_FRAME_TIMEOUT.as_secs())
+        })
+    }
+
+    /// Changes masks and views of a stream to those of `wanted` without a restart, if nothing else differs; false if that is not
     /// possible.
     fn adjust(&mut self, wanted: &StreamConfig) -> bool {
         let Some(managed) = self.streams.get(&wanted.name) else { return false };
         let others = StreamConfig {
             views: managed.config.views.clone(),
+            masks: managed.config.masks.clone(),
             secrets: managed.config.secrets.clone(),
             ..wanted.clone()
         };
         if managed.config != others || managed.running.is_none() {
             return false;
+        }
+        if managed.config.masks != wanted.masks {
+            let revision = managed.masks.configure(wanted.masks.clone());
+            if let Some(reason) = self.await_masked(&wanted.name, &managed.masks, revision) {
+                let stream = &wanted.name;
+                tracing::info!(stream, reason, "masks hold from the next frame on");
+            }
         }
         let present: BTreeSet<_> =
             managed.config.views.iter().map(|view| view.name.clone()).collect();
@@ -252,12 +307,12 @@ impl Supervisor {
         // Stops all before it waits for any: a pipeline takes its time to stop.
         removed.iter().for_each(|name| self.stop_one(name, REMOVED));
         changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTS));
-        removed.iter().for_each(|name| self.take_out(name));
+        removed.iter().for_each(|name| drop(self.take_out(name)));
         let mut again = Vec::new();
         for stream in streams.iter().filter(|stream| changed.contains(&stream.name)) {
-            self.take_out(&stream.name);
+            let masks = self.take_out(&stream.name);
             // Readers that were told to come back look for it while it waits for the next.
-            again.push((stream.clone(), self.register(stream)));
+            again.push((stream.clone(), self.register(stream, masks)));
         }
         again.into_iter().for_each(|(stream, port)| self.start(stream, port));
         for stream in streams {

@@ -55,6 +55,8 @@ pub struct Engine {
     keeps_features: bool,
     /// Whether somebody other than views [sees](Self::see) the tiles.
     is_watched: bool,
+    /// Whether the next frame counts with every difference.
+    matches_next: bool,
     times: StageTimes,
 }
 
@@ -79,6 +81,7 @@ impl Engine {
             keeps_coarse: false,
             keeps_features: false,
             is_watched: false,
+            matches_next: false,
             backend,
             generation,
             times: StageTimes::default(),
@@ -98,6 +101,12 @@ impl Engine {
     /// If the backend refuses it.
     pub fn view<S>(&self, spec: ViewSpec, sink: S) -> Result<View<S>, BackendError> {
         self.view_builder().build(spec, sink)
+    }
+
+    /// Has the resident copy, and so the pyramid and the tokens, match the next frame sample for sample, whatever the threshold:
+    /// nothing of an earlier frame is left in them.
+    pub fn match_next(&mut self) {
+        self.matches_next = true;
     }
 
     /// Takes one frame through the stages and publishes the tokens of every view that is not resting.
@@ -125,7 +134,10 @@ impl Engine {
             }
         }
         let plan = Span::since(start_ns);
-        let rule = self.tracker.rule(frame);
+        let mut rule = self.tracker.rule(frame);
+        if std::mem::take(&mut self.matches_next) {
+            rule.threshold = 0;
+        }
         let mut planes = planes_of(views);
         let differences = self.backend.compare(frame, &rule, &mut planes)?;
         self.tracker.note(stamp.frame_seq, &rule, differences);

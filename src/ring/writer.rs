@@ -14,10 +14,10 @@ use super::abi::{
 use super::error::{RingError, SystemResultExt, whole_text};
 use super::header::{HeaderPage, header_from_spec, page_of, whole_from_page};
 use super::items::{Items, copy_item};
-use super::mapping::{Mapping, WORD_BYTES, store_bytes};
+use super::mapping::{Mapping, WORD_BYTES, store_bytes, store_part};
 use super::memory::{reopened, reserved_memory, seal};
 use super::reader::FrameHead;
-use super::segment::{PlanePlace, Segment, SegmentLayout, SegmentSpec};
+use super::segment::{PlanePlace, Segment, SegmentLayout, SegmentSpec, Slot};
 use super::{camera, channels};
 use foveate_core::clock;
 use foveate_core::frame::FrameStamp;
@@ -78,6 +78,8 @@ pub struct Writer {
     held_whole: Vec<u64>,
     /// Whether the next frame was begun.
     is_begun: bool,
+    /// Slots that are still to be erased where the next frames do not write.
+    unerased: usize,
 }
 
 impl Writer {
@@ -129,7 +131,16 @@ impl Writer {
         seal(file.as_fd())?;
         let held = vec![vec![0; layout.capacity]; layout.slot_count];
         let held_whole = vec![0; layout.slot_count];
-        Ok(Self { segment, file, epoch, published: 0, held, held_whole, is_begun: false })
+        Ok(Self {
+            segment,
+            file,
+            epoch,
+            published: 0,
+            held,
+            held_whole,
+            is_begun: false,
+            unerased: 0,
+        })
     }
 
     /// A new read-only descriptor of the segment for readers.
@@ -149,6 +160,12 @@ impl Writer {
     /// Number of frames published.
     pub fn published(&self) -> u64 {
         self.published
+    }
+
+    /// Erases from now on, slot by slot as frames are published, what earlier frames left behind the tokens of a shorter one. After as
+    /// many frames as there are slots, the segment holds no byte of an earlier frame that these did not have.
+    pub fn erase_earlier(&mut self) {
+        self.unerased = self.segment.layout.slot_count;
     }
 
     /// Begins the next frame, and returns where the items of its first plane go, so that they need not be copied. Until it is
@@ -185,7 +202,12 @@ impl Writer {
 
         let sequence = self.published + 1;
         let slot = self.segment.slot(sequence);
+        let erases = 0 < self.unerased;
+        self.unerased = self.unerased.saturating_sub(1);
         self.segment.live().publish(slot.lock(), sequence, || {
+            if erases {
+                erase_beyond(slot, token_count, self.segment.layout);
+            }
             store_bytes(slot.records(token_count), bytemuck::cast_slice(frame.records));
             if is_begun {
                 carry_over(&self.segment, &self.held, frame.versions, sequence);
@@ -248,6 +270,21 @@ fn carry_over(segment: &Segment, held: &[Vec<u64>], versions: &[u64], sequence: 
         if *version != 0 && before[index] == *version && held[index] != *version {
             copy_item(target, source, index, item_bytes);
         }
+    }
+}
+
+/// Writes zeros where the records and the items of tokens after the first `token_count` are.
+fn erase_beyond(slot: Slot<'_>, token_count: usize, layout: SegmentLayout) {
+    let zeros = [0; 4096];
+    let erase = |words: &[AtomicU64], from: usize| {
+        let end = size_of_val(words);
+        for at in (from..end).step_by(zeros.len()) {
+            store_part(words, at, &zeros[..(end - at).min(zeros.len())]);
+        }
+    };
+    erase(slot.records(layout.capacity), token_count * size_of::<TokenRecord>());
+    for (index, place) in layout.planes().iter().enumerate().filter(|(_, p)| p.count.is_none()) {
+        erase(slot.plane(index, layout.capacity), place.bytes(token_count));
     }
 }
 

@@ -30,6 +30,7 @@ pub mod extract;
 mod health;
 pub mod list;
 mod look;
+mod mask;
 pub mod meter;
 #[cfg(feature = "gst")]
 mod npy;
@@ -102,6 +103,8 @@ enum Command {
     RemoveStream(admin::RemoveArguments),
     /// Change a view of the running daemon
     Set(admin::SetArguments),
+    /// Show or change the privacy masks of a stream
+    Mask(mask::Arguments),
     /// Make the daemon reload its configuration
     Reload,
     /// Show the streams live in a browser: what the daemon sees, where it looks, and its cost
@@ -346,6 +349,7 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::AddStream(arguments) => admin::add(&arguments, &socket, out),
         Command::RemoveStream(arguments) => admin::remove(&arguments, &socket, out),
         Command::Set(arguments) => admin::set(&arguments, &socket, out),
+        Command::Mask(arguments) => mask::run(&arguments, &socket, out),
         Command::Reload => admin::reload(&socket, out),
         #[cfg(feature = "web")]
         Command::Web(arguments) => {

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::{ToolError, on_one_line};
 use foveate::client::Client;
 use foveate_control::{
-    ChangeListing, ChannelListing, ClientExt as _, Listing, SteeringListing, StreamListing,
-    StuckListing, ViewListing,
+    ChangeListing, ChannelListing, ClientExt as _, Listing, MaskListing, SteeringListing,
+    StreamListing, StuckListing, ViewListing,
 };
 use foveate_core::backend::ChangeSite;
 use foveate_core::geometry::fixation::Fixation;
@@ -52,6 +52,7 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     if let (Some(change), Some(backend)) = (&stream.change, &stream.backend) {
         write_change(out, change, backend.change_on)?;
     }
+    write_masks(out, &stream.detail.masks)?;
     write_counters(out, stream)?;
     let views = stream.views.iter().map(view_row);
     let heading = ["VIEW", "LAYOUT", "TOKENS", "DTYPE", "POLICY", "LOOKS AT"].map(str::to_owned);
@@ -69,6 +70,19 @@ fn write_change(out: &mut dyn Write, change: &ChangeListing, site: ChangeSite) -
         write!(out, " (auto, noise {noise}, limit {limit})")?;
     }
     writeln!(out, ", {tiles_dirty} of {tile_count} tiles in the newest frame")
+}
+
+/// The parts of the picture that nothing sees, if any.
+fn write_masks(out: &mut dyn Write, masks: &[MaskListing]) -> io::Result<()> {
+    if masks.is_empty() {
+        return Ok(());
+    }
+    let name = |mask: &MaskListing| {
+        let by = if mask.is_configured { "" } else { " (operator)" };
+        format!("{}{by}", on_one_line(&mask.name))
+    };
+    let names: Vec<_> = masks.iter().map(name).collect();
+    writeln!(out, "  masks    {}", names.join(", "))
 }
 
 fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {

@@ -216,6 +216,7 @@ impl Stage {
             name,
             source: format!("the recording {}", arguments.files[0].display()),
             views: vec![view_config(&info, &arguments.files[0])],
+            masks: Arc::default(),
         });
         let server =
             Server::bind(socket, Arc::clone(&directory), Access::default(), Limits::default())?;

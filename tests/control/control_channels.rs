@@ -138,6 +138,7 @@ fn channels_are_refused_where_no_policy_would_look_at_them() {
         name: "camera".to_owned(),
         source: String::new(),
         views: views.to_vec(),
+        masks: Arc::default(),
     });
     let _writer = start(&port);
     let mut client = Client::connect(&stage.path).unwrap();
@@ -171,6 +172,7 @@ fn a_view_with_channels_takes_no_maps_and_one_without_frames_no_channels() {
         name: "camera".to_owned(),
         source: String::new(),
         views: vec![relevance_view()],
+        masks: Arc::default(),
     });
     let mut client = Client::connect(&stage.path).unwrap();
     assert_eq!(reason(client.inject(inject("depth"), &[1])), RefusalReason::NotStarted);

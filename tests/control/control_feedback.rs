@@ -218,6 +218,7 @@ fn maps_are_refused_where_the_policy_would_not_look_at_them() {
         name: "camera".to_owned(),
         source: String::new(),
         views: views.to_vec(),
+        masks: Arc::default(),
     });
     let _writer = start(&port);
     let mut client = Client::connect(&stage.path).unwrap();
@@ -450,6 +451,7 @@ impl Scene {
             name: "camera".to_owned(),
             source: String::new(),
             views: vec![view],
+            masks: Arc::default(),
         });
         let channel = port.views[0].take_channel();
         let writer = start(&port);

@@ -37,5 +37,6 @@ mod fuzz_corpus;
 mod stages_stuck;
 mod stream_change;
 mod stream_feedback;
+mod stream_masks;
 mod stream_memory;
 mod stream_views;

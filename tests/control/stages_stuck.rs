@@ -1,6 +1,7 @@
 //! A stage that is at one thing for too long is named; one that waits, however long, is not.
 
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::time::Duration;
 
 use foveate_config::ViewConfig;
@@ -74,5 +75,10 @@ fn the_directory_names_the_stream_and_the_stage() {
 
 fn added(directory: &Directory, name: &str) -> StreamPort {
     let views = vec![ViewConfig::default()];
-    directory.add_stream(StreamSpec { name: name.to_owned(), source: String::new(), views })
+    directory.add_stream(StreamSpec {
+        name: name.to_owned(),
+        source: String::new(),
+        views,
+        masks: Arc::default(),
+    })
 }

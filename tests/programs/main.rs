@@ -28,6 +28,8 @@ mod storm;
 mod systemd;
 #[path = "../support/wait.rs"]
 mod wait;
+#[path = "../support/web_server.rs"]
+mod web_server;
 
 mod bad_input;
 mod daemon_stall;
@@ -40,6 +42,8 @@ mod end_to_end_hostile;
 mod end_to_end_isolation;
 mod end_to_end_kill;
 mod end_to_end_life;
+#[cfg(feature = "mcap")]
+mod end_to_end_masks;
 #[cfg(feature = "mcap")]
 mod end_to_end_record;
 mod end_to_end_return;

@@ -605,3 +605,33 @@ fn a_recreated_segment_differs_in_its_epoch_and_a_new_name_alone() {
     let refused = Writer::recreate(&reader.header_page(), Some(&long));
     assert!(matches!(refused, Err(RingError::Spec { field: "stream", .. })));
 }
+
+/// A shorter frame leaves in its slot what a longer one had behind it, which no reader asks for; unless it is to be erased.
+#[test]
+fn what_lies_behind_the_tokens_of_a_frame_is_erased_on_demand() {
+    for (patch_side, dtype) in [(14, DType::U8), (16, DType::F16), (9, DType::U8)] {
+        let format = TokenFormat::new(patch_side, dtype, Normalisation::NONE);
+        let mut writer = Writer::create(&SegmentSpec { format, slot_count: 3, ..spec(7) }).unwrap();
+        let mut published = 0;
+        let mut publish = |writer: &mut Writer, token_count: usize, byte: u8| {
+            published += 1;
+            let mut frame = frame(published, token_count, format);
+            frame.pixels.fill(byte);
+            frame.planes.iter_mut().for_each(|plane| plane.fill(byte));
+            bytemuck::cast_slice_mut::<TokenRecord, u8>(&mut frame.records).fill(byte);
+            writer.publish(&as_token_frame(&frame));
+        };
+        let count = |writer: &Writer, byte: u8| {
+            bytes_of(writer).windows(4).filter(|window| *window == [byte; 4]).count()
+        };
+        (0..3).for_each(|_| publish(&mut writer, 7, 0xAB));
+        (0..3).for_each(|_| publish(&mut writer, 2, 0x11));
+        assert!(0 < count(&writer, 0xAB), "it is left");
+        writer.erase_earlier();
+        (0..3).for_each(|_| publish(&mut writer, 2, 0x11));
+        assert_eq!(count(&writer, 0xAB), 0);
+        (0..3).for_each(|_| publish(&mut writer, 7, 0xAB));
+        (0..3).for_each(|_| publish(&mut writer, 2, 0x11));
+        assert!(0 < count(&writer, 0xAB), "only as often as there are slots");
+    }
+}

@@ -88,7 +88,12 @@ impl Stage {
     pub fn stream(&self, name: &str, views: &[&str]) -> StreamPort {
         let views = views.iter().map(|view| view_config(view)).collect();
         let source = format!("test pattern of {name}");
-        self.directory.add_stream(StreamSpec { name: name.to_owned(), source, views })
+        self.directory.add_stream(StreamSpec {
+            name: name.to_owned(),
+            source,
+            views,
+            masks: Arc::default(),
+        })
     }
 
     /// Adds a stream with views that is live, and the writer of its first view's first segment.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
+use std::sync::Arc;
+
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendKind;
 use foveate_core::frame::FrameStamp;
@@ -90,7 +92,12 @@ impl Shown {
     /// Adds a stream `camera` whose view `main` shows this.
     pub fn serve(&self, stage: &Stage) -> (StreamPort, Writer) {
         let views = vec![self.view.clone()];
-        let spec = StreamSpec { name: "camera".to_owned(), source: "test".to_owned(), views };
+        let spec = StreamSpec {
+            name: "camera".to_owned(),
+            source: "test".to_owned(),
+            views,
+            masks: Arc::default(),
+        };
         let port = stage.directory.add_stream(spec);
         start(&port);
         let spec = ViewSpec::try_from(&self.view).unwrap();

@@ -27,15 +27,17 @@ use super::lease::Client;
 use super::memory::MemoryWatch;
 use crate::channel::EventFd;
 use foveate::messages::{ViewName, clipped, is_name};
+use foveate_capture::Masks;
 use foveate_config::ViewConfig;
 use foveate_control::{
-    ChangeListing, StreamInput, StreamListing, StreamPace, StreamSnapshot, StreamState,
-    StreamStats, StuckListing,
+    ChangeListing, MaskListing, StreamInput, StreamListing, StreamPace, StreamSnapshot,
+    StreamState, StreamStats, StuckListing,
 };
 use foveate_core::backend::BackendInfo;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::mask::Mask;
 use foveate_core::view::VIEWS_MAX;
 use foveate_log::redact::redacted;
 use foveate_stats::durations::FrameStage;
@@ -79,6 +81,8 @@ pub struct StreamSpec {
     pub source: String,
     /// Its views, at least one.
     pub views: Vec<ViewConfig>,
+    /// Parts of its picture that nothing may read.
+    pub masks: Arc<Masks>,
 }
 
 /// The state of a stream that changes rarely.
@@ -131,14 +135,14 @@ impl Directory {
     ///
     /// If a name is invalid or not unique, or there is no view: the configuration was checked before.
     pub fn add_stream(&self, spec: StreamSpec) -> StreamPort {
-        let StreamSpec { name, source, views } = spec;
+        let StreamSpec { name, source, views, masks } = spec;
         assert!(is_name(&name), "{name:?} is not the name of a stream");
         assert!(!views.is_empty(), "stream {name} has no views");
         let ends = |config| view::ends(&name, config, None, &self.wakeup);
         let (entries, views) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let (sender, commands) = unbounded();
         let remains = Arc::clone(&self.remains);
-        let entry = Arc::new(StreamEntry::new(name, source, entries, remains, sender));
+        let entry = Arc::new(StreamEntry::new((name, source, masks), entries, remains, sender));
         match self.streams.lock().entry(entry.name.clone()) {
             Entry::Vacant(vacant) => drop(vacant.insert(Arc::clone(&entry))),
             Entry::Occupied(occupied) => panic!("two streams are called {}", occupied.key()),
@@ -211,6 +215,11 @@ impl Directory {
     /// The first that has been stuck for [`STUCK_AFTER`].
     pub fn health(&self) -> Result<(), Stuck> {
         self.stuck(STUCK_AFTER).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The state of the stream of that name, if there is one.
+    pub fn state(&self, stream: &str) -> Option<StreamState> {
+        self.stream(stream).map(|stream| stream.state().0)
     }
 
     /// Listings of all streams, by name.
@@ -286,6 +295,7 @@ pub struct Stuck {
 #[derive(Debug)]
 pub struct StreamEntry {
     name: String,
+    masks: Arc<Masks>,
     status: Mutex<StreamStatus>,
     counters: Arc<StreamCounters>,
     /// Views of the configuration in its order, then those that clients opened, by name.
@@ -322,8 +332,7 @@ pub struct ViewSetting {
 
 impl StreamEntry {
     fn new(
-        name: String,
-        source: String,
+        (name, source, masks): (String, String, Arc<Masks>),
         views: Vec<Arc<ViewEntry>>,
         remains: Arc<Remains>,
         commands: Sender<ViewCommand>,
@@ -337,7 +346,7 @@ impl StreamEntry {
             backend: None,
         };
         let (status, views) = (Mutex::new(status), Mutex::new(views));
-        Self { name, status, counters: Arc::default(), views, remains, commands }
+        Self { name, masks, status, counters: Arc::default(), views, remains, commands }
     }
 
     /// Its name.
@@ -433,6 +442,7 @@ impl StreamEntry {
             source: clipped(&status.source, LISTED_TEXT_BYTES_MAX),
             format: status.format.map(|format| format.name().to_owned()),
             extent: status.extent.map(|extent| [extent.width, extent.height]),
+            masks: mask_listings(&self.masks),
         };
         let mut listing = self.snapshot(input, Vec::new());
         listing.restarts.retain(|_, count| *count != 0);
@@ -500,6 +510,11 @@ impl StreamPort {
         &self.entry.counters
     }
 
+    /// Parts of its picture that nothing may read.
+    pub fn masks(&self) -> &Arc<Masks> {
+        &self.entry.masks
+    }
+
     /// Changes the status. Subscribers are informed if the stream ends.
     pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
         self.notices().update(change);
@@ -544,6 +559,18 @@ impl StreamNotices {
             status.reason = redacted(reason);
         });
     }
+}
+
+/// The masks of the configuration, then the others. Five digits are finer than a pixel.
+fn mask_listings(masks: &Masks) -> Vec<MaskListing> {
+    let listed = |mask: Mask, is_configured| {
+        let rounded = |share: f64| (share * 1e5).round() / 1e5;
+        let points = mask.points.into_iter().map(|point| point.map(rounded)).collect();
+        MaskListing { name: mask.name, points, is_configured }
+    };
+    let (configured, added) = masks.present();
+    let configured = configured.into_iter().map(|mask| listed(mask, true));
+    configured.chain(added.into_iter().map(|mask| listed(mask, false))).collect()
 }
 
 /// `None` before the first frame.

@@ -44,6 +44,8 @@ pub(super) struct Publisher {
     is_unread: bool,
     /// Whether its stream has stalled or ended.
     is_interrupted: bool,
+    /// Frames that are published whatever the pace, because older ones must not stay in the ring.
+    renewals: usize,
 }
 
 impl ViewContext {
@@ -133,8 +135,8 @@ fn is_late(feedback: &Feedback, at: FrameTime, times: &FrameTimes) -> bool {
 
 impl Publisher {
     pub(super) fn new(context: ViewContext, writer: Writer, waker: Waker) -> Self {
-        let (counted_fixation, is_unread, is_interrupted) = (0, false, false);
-        Self { context, writer, waker, counted_fixation, is_unread, is_interrupted }
+        let (counted_fixation, is_unread, is_interrupted, renewals) = (0, false, false, 0);
+        Self { context, writer, waker, counted_fixation, is_unread, is_interrupted, renewals }
     }
 
     /// Continues as `view` in another ring, and returns the old one.
@@ -152,6 +154,12 @@ impl Publisher {
         std::mem::replace(&mut self.writer, writer)
     }
 
+    /// Publishes every frame from now on until the ring holds no earlier one, with or without readers.
+    pub(super) fn renew(&mut self) {
+        self.writer.erase_earlier();
+        self.renewals = self.context.slot_count;
+    }
+
     /// Epoch of its segment.
     pub(super) fn epoch(&self) -> u64 {
         self.writer.epoch()
@@ -165,6 +173,10 @@ impl Publisher {
 
     /// Whether it publishes the frame of `at`, always true of the first one of a segment.
     pub(super) fn takes(&mut self, at: FrameTime) -> bool {
+        if 0 < self.renewals {
+            self.renewals -= 1;
+            return true;
+        }
         let is_first = self.writer.published() == 0;
         let counters = self.context.channel.counters();
         let is_read = !self.context.pace.when_read || 0 < counters.subscribers.get();

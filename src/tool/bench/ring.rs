@@ -164,8 +164,12 @@ impl Stage {
         let view =
             ViewConfig { name: VIEW.to_owned(), format: TOKEN_FORMAT, ..ViewConfig::default() };
         let source = "synthetic".to_owned();
-        let mut port =
-            directory.add_stream(StreamSpec { name: STREAM.to_owned(), source, views: vec![view] });
+        let mut port = directory.add_stream(StreamSpec {
+            name: STREAM.to_owned(),
+            source,
+            views: vec![view],
+            masks: Arc::default(),
+        });
         let limits = Limits { clients: CLIENTS_MAX, ..Limits::default() };
         let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits);
         let server = server.map_err(|error| ToolError::RingBench(io::Error::other(error)))?;

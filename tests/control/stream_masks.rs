@@ -1,0 +1,145 @@
+//! After masks have changed, nothing of an earlier frame is left in what a stream keeps and publishes: not below a threshold, and
+//! not in a ring that rests.
+
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foveate_core::backend::BackendChoice;
+#[cfg(feature = "vulkan")]
+use foveate_core::backend::ChangeOn;
+use foveate_core::change::{ChangeConfig, Threshold};
+use foveate_core::color::ColorTransform;
+use foveate_core::frame::{FrameStamp, PixelFormat};
+use foveate_core::gaze::GazeParameters;
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::layout::Layout;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::ViewSpec;
+use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
+use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
+use foveate_ring::{Reader, TokenFrameBuf};
+
+#[cfg(feature = "vulkan")]
+use crate::device;
+use crate::naive::{self, OwnedFrame, Random};
+
+const EXTENT: Extent = Extent::new(131, 77);
+
+const SLOTS: usize = 3;
+
+/// A threshold would otherwise leave samples of the earlier frame that are nearly black.
+#[test]
+fn no_difference_below_the_threshold_is_left() {
+    on_every_backend(|backend| {
+        for format in [PixelFormat::Nv12, PixelFormat::Rgb] {
+            let color = naive::transforms(format)[0];
+            let mut random = Random(11);
+            let before = OwnedFrame::random(format, EXTENT, color, &mut random);
+            let mut masked = before.clone();
+            // All within the threshold, even chroma, which four pixels share: no tile counts as changed.
+            masked.adjust(30, 20, 40, |sample| sample.saturating_add(2));
+            let (mut stream, _client) = stream(backend(), ViewPace::default());
+            assert_eq!(step(&mut stream, &before, 1), Stepped::PublishedInNewSegments);
+            step(&mut stream, &masked, 2);
+            assert!(pixels(&stream) == fresh(backend(), &before), "the threshold holds");
+            stream.masks_changed();
+            step(&mut stream, &masked, 3);
+            assert!(pixels(&stream) == fresh(backend(), &masked), "{}", format.name());
+            // Later frames are compared with that one, by the threshold again.
+            step(&mut stream, &before, 4);
+            assert!(pixels(&stream) == fresh(backend(), &masked), "{}", format.name());
+        }
+    });
+}
+
+#[test]
+fn a_view_that_rests_publishes_until_its_ring_holds_no_earlier_frame() {
+    let rests = [
+        ViewPace { interval: None, when_read: true },
+        ViewPace { interval: Some(Duration::from_secs(3600)), when_read: false },
+    ];
+    on_every_backend(|backend| {
+        for pace in rests {
+            let gray = |value: u8| {
+                // Its texels are its samples.
+                OwnedFrame::uniform(PixelFormat::Gray8, EXTENT, ColorTransform::IDENTITY, value)
+            };
+            let (mut stream, _client) = stream(backend(), pace);
+            step(&mut stream, &gray(200), 1);
+            assert_eq!(step(&mut stream, &gray(100), 2), Stepped::Rested);
+            assert!(holds(&stream, [200; 64]), "it is in the ring");
+            stream.masks_changed();
+            for frame_seq in 3..3 + SLOTS as u64 {
+                assert_eq!(step(&mut stream, &gray(100), frame_seq), Stepped::Published);
+            }
+            assert!(!holds(&stream, [200; 64]), "{pace:?}");
+            assert!(holds(&stream, [100; 64]));
+            assert_eq!(step(&mut stream, &gray(100), 9), Stepped::Rested);
+        }
+    });
+}
+
+/// The texels of the newest frame.
+fn pixels(stream: &Stream) -> Vec<u8> {
+    let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
+    let mut frame = TokenFrameBuf::default();
+    reader.read_newest(&mut frame).unwrap();
+    frame.pixels
+}
+
+/// The texels of a stream that has seen only `frame`.
+fn fresh(backend: StreamBackend, frame: &OwnedFrame) -> Vec<u8> {
+    let (mut stream, _client) = stream(backend, ViewPace::default());
+    step(&mut stream, frame, 1);
+    pixels(&stream)
+}
+
+/// Whether these bytes are anywhere in the segment.
+fn holds(stream: &Stream, bytes: [u8; 64]) -> bool {
+    let segment = std::fs::File::from(stream.segment(0).unwrap().unwrap().0);
+    let mut all = vec![0; usize::try_from(segment.metadata().unwrap().len()).unwrap()];
+    segment.read_exact_at(&mut all, 0).unwrap();
+    all.windows(bytes.len()).any(|window| window == bytes)
+}
+
+fn step(stream: &mut Stream, frame: &OwnedFrame, frame_seq: u64) -> Stepped {
+    let pts_ns = Some(frame_seq * 10_000_000);
+    let stamp = FrameStamp { pts_ns, ..FrameStamp::numbered(frame_seq) };
+    stream.step(&frame.view(), &stamp).unwrap()
+}
+
+fn stream(backend: StreamBackend, pace: ViewPace) -> (Stream, ClientChannel) {
+    let plan = ServedView {
+        name: "main".to_owned(),
+        slot_count: SLOTS,
+        pace,
+        spec: ViewSpec {
+            layout: Layout::Uniform,
+            budget: 40,
+            format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
+            policy: Policy::Fixed { x: 0.5, y: 0.5 },
+            parameters: GazeParameters::default(),
+            channels: Vec::new(),
+        },
+    };
+    let change = ChangeConfig { threshold: Threshold::Fixed(8), refresh_frames: None };
+    let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), false);
+    (Stream::new("camera", backend, change, [(plan, channel)], Arc::default()), client)
+}
+
+/// Tries the CPU, and where there is a device that, too, told the changes and finding them.
+fn on_every_backend(test: impl Fn(&dyn Fn() -> StreamBackend)) {
+    test(&|| Backends::default().choose(BackendChoice::Cpu, None).unwrap());
+    #[cfg(feature = "vulkan")]
+    device::with_gpu(|gpu| {
+        for on in [ChangeOn::Cpu, ChangeOn::Gpu] {
+            test(&|| {
+                let device = gpu.summary().name.as_str();
+                let backend = Backends::default().choose(BackendChoice::Vulkan, Some(device));
+                backend.unwrap().with_change_on(on).unwrap()
+            });
+        }
+    });
+}
