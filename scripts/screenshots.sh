@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Takes the screenshots of the live page for README.md and docs/web.md, of a real clip in a real browser.
+# Takes the screenshots of the live page for README.md, docs/web.md and docs/privacy.md, of a real clip in a real browser.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -20,8 +20,8 @@ usage() {
     cat <<'END'
 Usage: scripts/screenshots.sh [options]
 
-Installs what is missing, plays real clips to the daemon, opens the live page in Chromium, and writes web-light.png, web-dark.png
-and web-phone.png.
+Installs what is missing, plays real clips to the daemon, opens the live page in Chromium, and writes web-light.png, web-dark.png,
+web-phone.png and privacy.png.
 
   --out DIR   where they go (docs/images)
   --yes       install missing packages without asking
@@ -60,7 +60,7 @@ main() {
     for picture in "$work"/*.png.base64; do
         base64 --decode "$picture" >"$out/$(basename "$picture" .base64)"
     done
-    say "web-light.png, web-dark.png and web-phone.png are in $out."
+    say "web-light.png, web-dark.png, web-phone.png and privacy.png are in $out."
 }
 
 main "$@"

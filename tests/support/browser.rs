@@ -190,6 +190,16 @@ impl Browser {
         answer["data"].as_str().unwrap().to_owned()
     }
 
+    /// The same of the element that a selector finds.
+    pub fn screenshot_of(&mut self, selector: &str) -> String {
+        let clip = self.value(&format!(
+            "(() => {{ const {{ x, y, width, height }} = document.querySelector('{selector}').getBoundingClientRect(); \
+             return {{ x, y, width, height, scale: 1 }}; }})()"
+        ));
+        let answer = self.call("Page.captureScreenshot", json!({ "format": "png", "clip": clip }));
+        answer["data"].as_str().unwrap().to_owned()
+    }
+
     /// Bytes that the page uses, its buffers and elements included, after garbage collection.
     pub fn heap_bytes(&mut self) -> f64 {
         self.call("HeapProfiler.collectGarbage", json!({}));

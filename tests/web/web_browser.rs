@@ -84,6 +84,38 @@ fn the_picture_changes_with_the_stream() {
 }
 
 #[test]
+fn masks_are_hatched_where_they_are_as_soon_as_they_are_set() {
+    let place = Place::new();
+    let configured = config(STILL, "").replace(
+        "[[stream.view]]",
+        "[[stream.mask]]\nname = 'door'\npoints = [[0, 0], [0.25, 0], [0.25, 0.5], [0, 0.5]]\n[[stream.view]]",
+    );
+    let daemon = place.daemon(&configured);
+    let web = Web::start(&place.socket(), &[]);
+    // No other layer.
+    let mut browser = opened(&web, "#view=camera/main");
+    let mut is_drawn = |x: f64, y: f64, width: f64, height: f64| {
+        let scale = "document.querySelector('figure .overlay').width / 320";
+        browser.value(&format!(
+            "pixelsOf('overlay', ...[{x}, {y}, {width}, {height}].map((side) => Math.round(side * {scale}))) \
+             .some((value, index) => index % 4 === 3 && 0 < value)"
+        )) == json!(true)
+    };
+    until("the mask is drawn", || is_drawn(4.0, 4.0, 72.0, 112.0));
+    assert!(!is_drawn(84.0, 0.0, 230.0, 240.0), "nothing is drawn beside it");
+    let set = place.foveate(&["mask", "camera", "face", "--box", "0.5,0.5,1,1"]).finish();
+    set.assert_clean_exit(0);
+    until("the other one is drawn", || is_drawn(164.0, 124.0, 150.0, 110.0));
+    assert!(!is_drawn(84.0, 0.0, 70.0, 240.0), "nothing is drawn between them");
+    // Their texels are black.
+    let texels = browser
+        .value("[...pixelsOf('picture', 170, 130, 100, 80)].filter((_, index) => index % 4 !== 3)");
+    let texels: Vec<u8> = serde_json::from_value(texels).unwrap();
+    assert!(texels.iter().all(|texel| *texel == 0));
+    daemon.stop();
+}
+
+#[test]
 fn where_tokens_are_finest_the_screen_has_the_pixels_of_the_camera() {
     let place = Place::new();
     let daemon = place.daemon(&config(STILL, ""));
@@ -576,13 +608,20 @@ fn screenshots() {
          [stream.change]\nthreshold = 16\n\
          [[stream.view]]\nname = 'main'\n[stream.view.gaze]\npolicy = 'saliency'\n\
          [[stream.view]]\nname = 'wide'\nbudget = 128\n\
-         [[stream]]\nname = 'desk'\nsource = '{clips}/box.mp4'\nloop = true\n[[stream.view]]\nname = 'main'\n"
+         [[stream]]\nname = 'desk'\nsource = '{clips}/box.mp4'\nloop = true\n[[stream.view]]\nname = 'main'\n\
+         [[stream]]\nname = 'yard'\nsource = '{clips}/vtest.avi'\nloop = true\n\
+         [stream.change]\nthreshold = 16\n\
+         [[stream.mask]]\nname = 'windows'\n\
+         points = [[0.415, 0.04], [0.753, 0.055], [0.753, 0.155], [0.42, 0.14]]\n\
+         [[stream.mask]]\nname = 'cars'\npoints = [[0.84, 0.06], [1, 0.06], [1, 0.18], [0.84, 0.18]]\n\
+         [[stream.view]]\nname = 'main'\nbudget = 700\n[stream.view.gaze]\npolicy = 'saliency'\n"
     ));
     let web = Web::start(&place.socket(), &["street/main"]);
     for (name, scheme, [width, height, ratio], hash) in [
         ("web-light", "light", [1440, 900, 1], "#view=street/main&boxes&gaze"),
         ("web-dark", "dark", [1440, 900, 1], "#view=street/main&gaze&compare"),
         ("web-phone", "light", [390, 844, 2], "#view=street/main&changes&gaze"),
+        ("privacy", "light", [1440, 900, 1], "#view=yard/main&gaze"),
     ] {
         let mut browser = Browser::start(width, height);
         browser.resize_dense(width, height, ratio);
@@ -592,7 +631,11 @@ fn screenshots() {
         // So that the plots have lines.
         after_frames(&mut browser, 280);
         let path = format!("{out}/{name}.png.base64");
-        fs::write(path, browser.screenshot()).unwrap();
+        let picture = match name {
+            "privacy" => browser.screenshot_of("figure .surface"),
+            _ => browser.screenshot(),
+        };
+        fs::write(path, picture).unwrap();
     }
     daemon.stop();
 }

@@ -1,4 +1,4 @@
-// The overlay of the picture: boxes, changes, relevance, gaze. Drawn in screen pixels, so that lines stay thin.
+// The overlay of the picture: boxes, changes, relevance, masks, gaze. Drawn in screen pixels, so that lines stay thin.
 
 /** The colour of a token's box by its rank, as in `foveate snap`: warm where the resolution is high. */
 const COLORS = ['#ff5252', '#ffab40', '#ffee58', '#66d978', '#40c4ff', '#646eff', '#ba68c8'];
@@ -11,6 +11,9 @@ const GROUP_NAMES = { rings: 'Ring ', windows: 'Window ' };
 
 /** Frames in which a change fades. */
 const FADE_FRAMES = 15;
+
+/** Distance of the lines that a mask is hatched with, in pixels of the page. */
+const HATCH = 12;
 
 /** Relevance is between 1 / 16 and 16. */
 const RELEVANCE_OCTAVES = 4;
@@ -52,9 +55,9 @@ export class Overlay {
 
   /**
    * Draws the layers in `shows`. `gaze` is what to draw of it, if anything: `path`, the fixations so far, the newest last, and
-   * `target`, a requested point or null.
+   * `target`, a requested point or null. `masks` are those of the stream: what is black there was never seen.
    */
-  draw(frame, layout, shows, gaze) {
+  draw(frame, layout, shows, gaze, masks = []) {
     const context = this.#context;
     context.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
     if (frame.count === 0) {
@@ -73,9 +76,39 @@ export class Overlay {
     if (shows.boxes) {
       this.#drawBoxes(frame, layout, scale);
     }
+    for (const mask of masks) {
+      this.#drawMask(mask);
+    }
     if (shows.gaze && gaze !== null) {
       this.#drawGaze(frame.fixations, gaze, scale);
     }
+  }
+
+  /** Hatched, with its outline. */
+  #drawMask({ points }) {
+    const context = this.#context;
+    const { width, height } = this.#canvas;
+    const unit = devicePixelRatio;
+    const outline = new Path2D();
+    for (const [x, y] of points) {
+      outline.lineTo(x * width, y * height);
+    }
+    outline.closePath();
+    const lines = new Path2D();
+    for (let start = -height; start < width; start += HATCH * unit) {
+      lines.moveTo(start, height);
+      lines.lineTo(start + height, 0);
+    }
+    context.save();
+    context.strokeStyle = '#9aa7b4';
+    context.lineWidth = unit;
+    context.clip(outline);
+    context.globalAlpha = 0.55;
+    context.stroke(lines);
+    context.restore();
+    context.strokeStyle = '#9aa7b4';
+    context.lineWidth = Math.max(1, Math.round(unit));
+    context.stroke(outline);
   }
 
   #drawBoxes(frame, layout, scale) {

@@ -249,10 +249,23 @@ function describe() {
     pane.redraw();
     countGroups(pane);
   }
+  showMasks(stream?.masks ?? []);
   pane.surface.setAttribute('aria-label', `Picture of ${chosen ?? 'no view'}. ${
     isReadOnly ? '' : 'Click, or move with the arrow keys, to look; Escape gives the gaze back.'}`);
   const holder = view?.steering.holder;
   byId('stage').dataset.steered = isSteering ? 'here' : holder ? 'elsewhere' : '';
+}
+
+/** Draws masks that are new or have moved. */
+function showMasks(masks) {
+  const text = JSON.stringify(masks);
+  for (const pane of panes) {
+    if (pane.element.dataset.masks !== text) {
+      pane.element.dataset.masks = text;
+      pane.masks = masks;
+      pane.redraw();
+    }
+  }
 }
 
 function caption(index) {

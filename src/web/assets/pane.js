@@ -26,6 +26,8 @@ export class Pane {
   frame = new Frame();
   /** Name of the view's layout. */
   layout = '';
+  /** Where the stream is masked. */
+  masks = [];
   /** The last fixations, the newest last. */
   path = [];
   /** A requested point that is not fixated yet. */
@@ -139,8 +141,8 @@ export class Pane {
   }
 
   redraw() {
-    const { path, target } = this;
-    this.#overlay.draw(this.frame, this.layout, this.#shows, this.#hasGaze ? { path, target } : null);
+    const { masks, path, target } = this;
+    this.#overlay.draw(this.frame, this.layout, this.#shows, this.#hasGaze ? { path, target } : null, masks);
   }
 
   /** The source pixel at a point of the screen. */
