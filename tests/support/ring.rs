@@ -115,7 +115,7 @@ pub(crate) fn frame_with(
         depth: DepthStamp::default(),
         // Recorded segments of earlier minor versions have none.
         motion: number.is_multiple_of(2).then(|| PictureMotion {
-            frame_seq: number,
+            frame_seq: number + 1,
             now_from_before: [1.0, 0.25, number as f32, -0.25, 1.0, -3.5],
         }),
     };
