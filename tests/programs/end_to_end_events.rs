@@ -114,6 +114,12 @@ fn a_fixation_that_was_asked_for_is_told() {
         told.extend(subscription.take_scenes());
         told.iter().any(is_reached)
     });
+    // Nothing more comes of it, and nothing to those who did not ask.
+    for _ in 0..10 {
+        subscription.next_frame(&mut frame, Duration::from_millis(100)).unwrap();
+        told.extend(subscription.take_scenes());
+        plain.next_frame(&mut frame, Duration::from_millis(100)).unwrap();
+    }
     let reached: Vec<_> = told.iter().filter(|told| is_reached(told)).collect();
     let at = Region { x0: 100.0, y0: 80.0, x1: 100.0, y1: 80.0 };
     assert_eq!((reached.len(), reached[0].scene.region), (1, Some(at)));
