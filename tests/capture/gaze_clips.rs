@@ -172,7 +172,7 @@ fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
         say(&format!("oracle, {camera}, with pursuit: {pursued}"));
         let share = |(part, whole): Share| part as f64 / whole as f64;
         assert!(0.94 <= share(pursued.near[0]), "{pursued}");
-        assert!(share(still.near[0]) + 0.03 < share(pursued.near[0]), "{still}");
+        assert!(share(still.near[2]) + 0.1 < share(pursued.near[2]), "{still}");
         // What is followed costs no more tokens than what is left behind and found again.
         assert!(share(still.kept) - 0.01 < share(pursued.kept), "{pursued}, {still}");
     }
