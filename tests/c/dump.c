@@ -133,7 +133,7 @@ static void print_pictures(const struct foveate_segment *segment, const struct f
 static void print_motion(const struct foveate_slot_header *head) {
     printf("\"motion\":[");
     for (int index = 0; head->motion_frame != 0 && index < 6; index++) {
-        printf("%s%.9g", index == 0 ? "" : ",", (double)head->motion[index]);
+        printf("%s%" PRIu64, index == 0 ? "" : ",", bits_of((double)head->motion[index]));
     }
     printf("],");
     print_count("motion_frame", head->motion_frame);
@@ -153,6 +153,8 @@ static void print_frame(const struct foveate_segment *segment, const struct fove
     print_count("tile_count", head->tile_count);
     print_count("relevance_frame", head->relevance_frame);
     print_count("asked_ns", head->asked_ns);
+    print_count("depth_capture_ns", head->depth_capture_ns);
+    print_count("depth_frame", head->depth_frame);
     print_motion(head);
     print_tokens(frame);
     printf("\"pixels\":\"%016" PRIx64 "\",", fnv1a(frame->pixels, frame->pixel_bytes));

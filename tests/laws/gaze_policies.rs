@@ -1038,7 +1038,12 @@ impl Course {
                 prop_assert!(wanted.is_empty() || found == wanted, "{found:?} for {wanted:?}");
             }
             Operation::Release => {
-                let looks = |at: &&Fixation| at.reason == FixationReason::Look;
+                // One of another policy may have left the place just now, and it was there before.
+                let was_hidden = |at: &Fixation| {
+                    matches!(self.policy, Policy::Several { .. })
+                        && !self.moved_ns.contains_key(&at.id)
+                };
+                let looks = |at: &&Fixation| at.reason == FixationReason::Look && !was_hidden(at);
                 prop_assert!(fixations.iter().filter(looks).all(|at| self.dwells(at.id)));
             }
             _ => {}
@@ -1092,7 +1097,7 @@ impl Course {
                 // One of another policy has left it, and it was there before.
                 let mut old = before.fixations.iter();
                 let was_hidden = matches!(self.policy, Policy::Several { .. })
-                    && fixation.reason != FixationReason::Look
+                    && !(is_look && fixation.reason == FixationReason::Look)
                     && old.any(|old| (old.x, old.y) == (fixation.x, fixation.y));
                 (!was_hidden).then_some(self.elapsed_ns)
             };

@@ -64,7 +64,8 @@ impl Several {
         }
     }
 
-    /// Makes the gazes of all one gaze. A fixation that goes on, or that another was before, keeps its id; others get the next ids.
+    /// Makes the gazes of all one gaze. A fixation that goes on, or that another was before, keeps its id and weight; others get the next
+    /// ids.
     fn join(&mut self) {
         let mut foveae = Foveae::new();
         for (party, Party { policy, .. }) in self.parties.iter().enumerate() {
@@ -82,11 +83,16 @@ impl Several {
         for fovea in &mut foveae {
             let same = self.before.iter().find(|before| before.own == fovea.own);
             let same = same.or_else(|| ended.iter().find(|before| aim(before) == aim(fovea)));
-            let known = same.map(|same| (same.fixation.id, same.fixation.since_frame));
-            (fovea.fixation.id, fovea.fixation.since_frame) = known.unwrap_or_else(|| {
-                id += 1;
-                (id, self.at.frame_seq)
-            });
+            let (known, since_frame, weight) = match same {
+                Some(Fovea { fixation, .. }) => {
+                    (fixation.id, fixation.since_frame, fixation.weight)
+                }
+                None => {
+                    id += 1;
+                    (id, self.at.frame_seq, fovea.fixation.weight)
+                }
+            };
+            fovea.fixation = Fixation { id: known, since_frame, weight, ..fovea.fixation };
         }
         self.gaze.fixations = foveae.iter().map(|fovea| fovea.fixation).collect();
         self.gaze.relevance =
