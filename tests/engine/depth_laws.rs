@@ -1,5 +1,10 @@
 //! Depth of tokens: what the planes say is what the pixels under each token say, in a ring and in memory, over any layout.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "depths of a few metres, as samples and as published"
+)]
+
 use foveate_core::camera::rays::Rays;
 use foveate_core::camera::{Calibration, Camera, Edit, Flip};
 use foveate_core::change::ChangeConfig;
@@ -290,6 +295,7 @@ fn texels_are(
 /// A wall, a crate and a ball before a camera, seen without and with distortion, cropped and turned: each token's box holds all
 /// points of the scene that its pixels show, is as near as the nearest of them, and no larger than its pixels make it.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a definition beside what it defines")]
 fn boxes_hold_what_the_tokens_show_of_a_known_scene() {
     let cameras = [
         ("plumb_bob", vec![], Edit::default()),

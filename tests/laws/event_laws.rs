@@ -154,7 +154,7 @@ fn picture(extent: Extent, shown: Shown, index: u32) -> CoarseLevel {
             Shown::Texture(seed) => texture(seed, x, y),
             Shown::Restless => texture(u64::from(index) << 20, x, y),
             Shown::Pulse(frames) => {
-                if index / frames % 2 == 0 {
+                if (index / frames).is_multiple_of(2) {
                     240
                 } else {
                     30

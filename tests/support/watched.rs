@@ -43,6 +43,7 @@ impl Grey {
     }
 
     /// What `change` makes of each sample; it is given the column, the row and the sample.
+    #[expect(clippy::cast_possible_truncation, reason = "clamped to 0..=255")]
     pub fn mapped(&self, mut change: impl FnMut(u32, u32, f64) -> f64) -> Self {
         let width = self.extent.width;
         let samples = self.luma.iter().zip(0_u32..);
