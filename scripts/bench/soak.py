@@ -334,6 +334,7 @@ class Churn:
             (1, self._spoil_configuration),
             (1, self._operate),
             (1, self._set),
+            (1, self._mask),
         ]
 
     def run(self, seconds):
@@ -408,6 +409,16 @@ class Churn:
             self._daemon.add_extra(self._chance.choice([64, 273]))
             self._daemon.add_extra(64)
 
+    def _mask(self):
+        """Something may not be seen for a while."""
+        if "pattern" not in self._daemon.live():
+            return
+        self._note("mask")
+        if self._chance.random() < 0.5:
+            left, top = self._chance.uniform(0, 0.8), self._chance.uniform(0, 0.8)
+            self._daemon.order("mask", "pattern", "passer-by", "--box", f"{left},{top},{left + 0.1},{top + 0.2}")
+        else:
+            self._daemon.order("mask", "pattern", "--clear")
 
     def _set(self):
         """A view becomes another one while it runs, for as long as the file is not read again."""

@@ -31,9 +31,10 @@ def free_port(kind):
         return probe.getsockname()[1]
 
 
-def view(name, policy, more=""):
-    """A `[[stream.view]]`."""
-    return f"[[stream.view]]\nname = '{name}'\n{more}[stream.view.gaze]\npolicy = '{policy}'\n"
+def view(name, policy, more="", gaze=""):
+    """A `[[stream.view]]`; of several policies those of its foveae."""
+    # A list of strings is written in TOML as in Python.
+    return f"[[stream.view]]\nname = '{name}'\n{more}[stream.view.gaze]\npolicy = {policy!r}\n{gaze}"
 
 
 class Stream:
@@ -42,6 +43,8 @@ class Stream:
     name = ""
     #: That of the first view.
     policy = "feedback"
+    #: More keys of its gaze.
+    gaze = ""
 
     def __init__(self):
         self.is_harmed = False
@@ -57,12 +60,16 @@ class Stream:
     def text(self):
         """The `[[stream]]` tables."""
         change = f"[stream.change]\n{self.change}" if self.change else ""
-        main = view("main", self.policy, f"budget = {self.budget}\n")
-        return f"[[stream]]\nname = '{self.name}'\n{self.keys()}{change}{main}{self.other_views()}"
+        main = view("main", self.policy, f"budget = {self.budget}\n", self.gaze)
+        return f"[[stream]]\nname = '{self.name}'\n{self.keys()}{change}{self.tables()}{main}{self.other_views()}"
 
     def keys(self):
         """The keys specific to the stream."""
         raise NotImplementedError
+
+    def tables(self):
+        """The tables between the keys and the views."""
+        return ""
 
     def other_views(self):
         """The views after the first."""
@@ -137,6 +144,7 @@ class Clip(Stream):
 
     name = "clip"
     policy = "saliency"
+    gaze = "pursuit = true\n"
 
     def __init__(self, folder):
         super().__init__()
@@ -146,7 +154,7 @@ class Clip(Stream):
     def keys(self):
         # Not by its name alone: then the daemon would take the first loss for the end of the file.
         pipeline = f"filesrc location={self.path} ! decodebin ! appsink name=frames"
-        return f"backend = 'cpu'\npipeline = '{pipeline}'\nloop = true\n{LIMITS}"
+        return f"backend = 'cpu'\npipeline = '{pipeline}'\nloop = true\nevents = true\n{LIMITS}"
 
     def other_views(self):
         return view("corner", "fixed", "budget = 64\ndtype = 'u8'\nmax_fps = 5.0\n")
@@ -183,17 +191,26 @@ class Clip(Stream):
 
 
 class Pattern(Stream):
-    """A live pipeline in the daemon itself. Nothing can happen to it; it shows whether others disturb it."""
+    """A live pipeline in the daemon itself, with depth, masks and events. Nothing can happen to it; it shows whether others disturb
+    it."""
 
     name = "pattern"
+    gaze = "pursuit = true\n"
 
     def keys(self):
         caps = "video/x-raw,format=NV12,width=1280,height=720,framerate=30/1"
         pipeline = f"videotestsrc is-live=true pattern=ball ! {caps} ! appsink name=frames"
-        return f"backend = 'cpu'\npipeline = '{pipeline}'\n{LIMITS}"
+        return f"backend = 'cpu'\npipeline = '{pipeline}'\nevents = true\nmotion = true\n{LIMITS}"
+
+    def tables(self):
+        caps = "video/x-raw,format=GRAY16_LE,width=640,height=360,framerate=30/1"
+        depth = f"videotestsrc is-live=true pattern=ball ! {caps} ! appsink name=frames"
+        mask = "[[stream.mask]]\nname = 'window'\npoints = [[0.7, 0.1], [0.9, 0.1], [0.8, 0.4]]\n"
+        return f"[stream.depth]\npipeline = '{depth}'\nscale_m = 0.001\nbound_ms = 40\n{mask}"
 
     def other_views(self):
-        return view("model", "feedback", "patch = 14\ndtype = 'bf16'\nbudget = 400\n")
+        model = view("model", "feedback", "patch = 14\ndtype = 'bf16'\nbudget = 400\ndepth = true\n")
+        return model + view("both", ["feedback", "saliency"], "foveae = 2\nbudget = 128\n", self.gaze)
 
 
 class Door(Served):
