@@ -113,6 +113,58 @@ fn files_are_paired_picture_by_picture() {
     }
 }
 
+/// What is under a mask of the stream has no depth either, from the configuration and at run time.
+#[test]
+fn depth_under_a_mask_is_unknown() {
+    let place = Place::new();
+    let depth = format!("videotestsrc is-live=true pattern=white ! {GRAY16}");
+    // The left half, up to the middle of a row of tokens of 16 pixels.
+    let mask = "[[stream.mask]]\nname = 'left'\npoints = [[0.0, 0.0], [0.5, 0.0], [0.5, 1.0], [0.0, 1.0]]\n";
+    let daemon =
+        place.daemon(&live(&depth).replace("[[stream.view]]", &format!("{mask}[[stream.view]]")));
+    let known =
+        |frame: &TokenFrameBuf, follower: &Follower, is_masked: &dyn Fn(f64, f64) -> bool| {
+            let (numbers, mut known) = (plane(follower, frame, DEPTH), 0);
+            let texels = 16 * 16;
+            for (token, record) in frame.records.iter().enumerate() {
+                for index in 0..texels {
+                    let at = |first: i32, step: u16, texel: usize| {
+                        f64::from(first) + f64::from(step) * (texel as f64 + 0.5)
+                    };
+                    let (x, y) =
+                        (at(record.x, record.sx, index % 16), at(record.y, record.sy, index / 16));
+                    let nearest = numbers[token * 3 * texels + index];
+                    if !((0.0..64.0).contains(&x) && (0.0..48.0).contains(&y)) {
+                        continue;
+                    }
+                    assert_eq!(nearest.is_nan(), is_masked(x, y), "{x}, {y}: {nearest}");
+                    known += usize::from(!nearest.is_nan());
+                }
+            }
+            assert_ne!(known, 0);
+        };
+    let mut follower = daemon.subscribe("front/main");
+    let next_with_depth = |follower: &mut Follower| loop {
+        let frame = follower.next_frame().clone();
+        if frame.head.depth != DepthStamp::default() {
+            return frame;
+        }
+    };
+    let frame = next_with_depth(&mut follower);
+    known(&frame, &follower, &|x, _| x < 32.0);
+    let set = place.foveate_in(&["mask", "front", "top", "--box", "0,0,1,0.5"], &[]).finish();
+    set.assert_clean_exit(0);
+    let newest = daemon.listing("front").counts.frames_captured;
+    let frame = loop {
+        let frame = next_with_depth(&mut follower);
+        if newest < frame.head.stamp.frame_seq {
+            break frame;
+        }
+    };
+    known(&frame, &follower, &|x, y| x < 32.0 || y < 24.0);
+    daemon.stop();
+}
+
 /// A camera of pictures beside each `depth` that is not as it should be.
 fn live(depth: &str) -> String {
     format!(

@@ -37,6 +37,7 @@ mod dashboard;
 mod end_to_end;
 mod end_to_end_admin;
 mod end_to_end_depth;
+#[cfg(feature = "mcap")]
 mod end_to_end_events;
 mod end_to_end_extract;
 mod end_to_end_gaze;
