@@ -13,7 +13,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/clip.sh"
 
 readonly TRIPLE=aarch64-unknown-linux-gnu
-# Of the cross compiler's C library.
+# Of the cross compiler's C library. Its loader must not find that of a Debian for ARM, which packages may have installed as well.
 readonly LIBRARIES=/usr/aarch64-linux-gnu
 # As scripts/bench/kernels.rs and attention.rs name them, and what their instructions are divided by.
 readonly KERNELS='compare|pixel
@@ -84,7 +84,7 @@ has_target() {
 arm_cargo() {
     CARGO_TARGET_DIR=$target CARGO_BUILD_TARGET=$TRIPLE \
         CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L $LIBRARIES" \
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L $LIBRARIES -E LD_LIBRARY_PATH=$LIBRARIES/lib" \
         cargo "$@"
 }
 
@@ -196,7 +196,7 @@ count_kernel() {
 run_kernel() {
     local program=kernels
     [ "$2" = attention ] && program=attention
-    FOVEATE_INSTRUCTIONS=$1/count qemu-aarch64 -L "$LIBRARIES" -plugin "$1/plugin.so" \
+    FOVEATE_INSTRUCTIONS=$1/count qemu-aarch64 -L "$LIBRARIES" -E "LD_LIBRARY_PATH=$LIBRARIES/lib" -plugin "$1/plugin.so" \
         "$target/$TRIPLE/release/examples/$program" "$2" "$3" "$4"
 }
 
