@@ -306,7 +306,7 @@ impl Stream {
             recovery.begin(chosen, Some(retired), stamp.arrival_ns);
             builder.set_target(engine.view_builder(), chosen.info());
         }
-        counters.picture_speed.set(speed_of_picture(engine, times));
+        counters.picture_speed.set(speed_of_picture(engine));
         if let Some(watch) = watch {
             watch.look(engine, stamp, views);
         }
@@ -572,14 +572,12 @@ fn count_frame(
     clippy::cast_sign_loss,
     reason = "at most a picture a nanosecond"
 )]
-fn speed_of_picture(engine: &Engine, times: &FrameTimes) -> Option<u64> {
+fn speed_of_picture(engine: &Engine) -> Option<u64> {
     let newest = engine.motions()?.newest()?;
-    let (before, now) = newest.frames();
-    let elapsed_ns = times.time_ns(now)?.checked_sub(times.time_ns(before)?)?;
     let extent = engine.kind().extent;
     let middle = (0.5 * f64::from(extent.width), 0.5 * f64::from(extent.height));
     let (x, y) = newest.global()?.at(middle);
-    let speed = (x - middle.0).hypot(y - middle.1) * 1e12 / elapsed_ns as f64;
+    let speed = (x - middle.0).hypot(y - middle.1) * 1e12 / newest.elapsed_ns() as f64;
     speed.is_finite().then_some(speed as u64)
 }
 
