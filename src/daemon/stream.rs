@@ -322,13 +322,16 @@ impl Stream {
         })
     }
 
-    /// The masks of the next frame are others than those of the frames before. Every view publishes it and those after it, until no
-    /// earlier one is in its ring, and nothing of an earlier one is left behind the masks or where they were.
-    pub fn masks_changed(&mut self) {
+    /// The masks of the next frame, number `frame_seq`, are others than those of the frames before. Every view publishes it and those
+    /// after it, until no earlier one is in its ring, and nothing of an earlier one is left behind the masks or where they were.
+    pub fn masks_changed(&mut self, frame_seq: u64) {
         if let Some(engine) = &mut self.engine {
             engine.match_next();
         }
-        self.views.iter_mut().for_each(|view| view.sink.renew());
+        for view in &mut self.views {
+            view.hide_channels_before(frame_seq);
+            view.sink.renew();
+        }
     }
 
     /// Lets every view decide whether it takes the frame of `at`; true if one does.
