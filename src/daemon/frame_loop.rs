@@ -132,9 +132,6 @@ impl FrameLoop {
     /// Returns the reason for the end.
     fn frames(&mut self) -> Result<&'static str, StreamFailure> {
         let counters = Arc::clone(self.port.counters());
-        if let Some(depth) = &mut self.depth {
-            depth.begin(&self.port, || self.stop.reason().is_none());
-        }
         loop {
             if let Some(reason) = self.stop.reason() {
                 return Ok(reason);
