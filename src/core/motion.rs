@@ -42,6 +42,9 @@ const OWN_SHARE: f64 = 0.25;
 /// Blocks that move alike differ by less than this, in texels.
 const ALIKE: f64 = 1.0;
 
+/// Most blocks from which that mean begins; of more, evenly many. Otherwise the time would grow with their square.
+const MODES_MAX: usize = 64;
+
 /// Rounds of the mean of those that move alike.
 const MODE_ROUNDS: usize = 3;
 
@@ -226,7 +229,8 @@ fn mode(movers: &[Mover], alike: f64) -> (f64, f64) {
         mover.weight * biweight(length(mover.dx - to.0, mover.dy - to.1) / alike)
     };
     let (mut best, mut most) = ((0.0, 0.0), 0.0);
-    for candidate in movers.iter().map(|mover| (mover.dx, mover.dy)) {
+    let candidates = movers.iter().step_by(movers.len().div_ceil(MODES_MAX).max(1));
+    for candidate in candidates.map(|mover| (mover.dx, mover.dy)) {
         let supported: f64 = movers.iter().map(|mover| near(mover, candidate)).sum();
         if most < supported {
             (best, most) = (candidate, supported);

@@ -174,6 +174,22 @@ fn a_change_that_is_refused_changes_nothing() {
     assert_eq!(masks.present(), (before.0, Vec::new()), "those of the configuration stay");
 }
 
+/// A mask that was added stays what it is when the configuration gets one of its name.
+#[test]
+fn an_added_mask_can_be_cleared_beside_a_configured_one_of_its_name() {
+    let face = |side: f64| Mask::rectangle("face", [0.0, 0.0, side, side]);
+    let set = MaskChange { set: vec![face(0.5)], ..MaskChange::default() };
+    let clear = MaskChange { cleared: vec!["face".to_owned()], ..MaskChange::default() };
+    let masks = Masks::new(Vec::new());
+    masks.change(set.clone()).unwrap();
+    masks.configure(vec![face(0.2)]);
+    let configured = MaskRefusal::Configured { name: "face".to_owned() };
+    assert_eq!(masks.change(set), Err(configured.clone()));
+    masks.change(clear.clone()).unwrap();
+    assert_eq!(masks.present(), (vec![face(0.2)], Vec::new()));
+    assert_eq!(masks.change(clear), Err(configured));
+}
+
 /// A buffer that ends before its last row is one: it is refused as without a mask, and others are shown.
 #[test]
 fn a_frame_that_cannot_be_filled_is_refused_and_so_many_end_the_source() {
