@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use foveate::client::Client;
+use foveate_control::Request;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::{TokenRecord, Writer};
@@ -119,7 +121,10 @@ fn the_document_names_every_field_of_a_listing_and_of_statistics() {
     port.counters().change.tile_count.set(Some(2040));
     let output = foveate(&stage.path, &["ls", "--json"]);
     let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let stats: Value = stage.client().request(&Request::Stats { after: None }, &[]).unwrap();
+    let stats: Value = Client::connect(&stage.path)
+        .unwrap()
+        .request(&Request::Stats { after: None }, &[])
+        .unwrap();
     // What both have is described once.
     let both = listings.clone() + section("Statistics\n");
     for (answer, described) in [(&listing, &listings), (&stats, &both)] {
