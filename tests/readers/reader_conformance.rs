@@ -233,6 +233,12 @@ fn a_daemon_serves_in_the_first_place_and_every_reader_finds_the_one_that_has_a_
         Process::start(reader, &places).finish().assert_clean_exit(0);
     }
 
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_foveate"));
+    doctor.arg("doctor");
+    let found = Process::start(doctor, &places).finish().stdout;
+    assert!(found.contains(&format!("can be created in {}", runtime.display())), "{found}");
+    assert!(found.contains(&format!("with 1 streams on {}", second.display())), "{found}");
+
     assert!(!first.exists());
     let another = serve(&places);
     assert!(first.exists(), "a daemon does not look for places with a socket");
