@@ -65,7 +65,7 @@ class ExamplesRun(unittest.TestCase):
                         printed = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
                         exec(compile(code, str(page), "exec"), {})
                     if page.name == "depth.md":
-                        self.assertEqual(printed.getvalue().count("0.75"), 3 * 12 * 6, "all tokens of three frames are near")
+                        self.assertEqual(printed.getvalue().count("0.75"), 3 * 12 * 6, "of three frames all are near")
 
     def test_every_public_name_is_documented(self) -> None:
         text = PAGES[0].read_text() + (foveate.__doc__ or "")
