@@ -101,7 +101,10 @@ impl Masks {
     /// If one is of the configuration, there is none of a name that is to be cleared, or there would be too many. Nothing changes.
     pub fn change(&self, change: MaskChange) -> Result<u64, MaskRefusal> {
         let mut present = self.present.lock();
-        let names = change.set.iter().map(|mask| &mask.name).chain(&change.cleared);
+        // One may have been added before the configuration got one of that name.
+        let is_added = |name: &&String| present.added.iter().any(|m| m.name == **name);
+        let cleared = change.cleared.iter().filter(|name| !is_added(name));
+        let names = change.set.iter().map(|mask| &mask.name).chain(cleared);
         let is_configured = |name: &&String| present.configured.iter().any(|m| m.name == **name);
         if let Some(name) = names.into_iter().find(is_configured) {
             return Err(MaskRefusal::Configured { name: name.clone() });

@@ -252,7 +252,8 @@ impl ViewChannel {
 
     /// Whether a client has come that is told events, and does not know which states hold.
     pub fn begins_telling(&mut self) -> bool {
-        self.shared.is_newly_told.swap(false, Ordering::Relaxed)
+        // SYNC(told): pairs with `set_told`; what this frame tells is sent.
+        self.shared.is_newly_told.swap(false, Ordering::Acquire)
     }
 
     /// Sends an event to the clients that want them. Never waits.
@@ -460,7 +461,8 @@ impl ClientChannel {
             self.events.lock().clear();
         }
         self.shared.is_told.store(is_told, Ordering::Relaxed);
-        self.shared.is_newly_told.store(is_told, Ordering::Relaxed);
+        // SYNC(told): pairs with `begins_telling`.
+        self.shared.is_newly_told.store(is_told, Ordering::Release);
     }
 
     /// The events since the last call.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::control::directory::{DepthStatus, StreamPort};
 use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
 use foveate_capture::{CapturedFrame, End, Pace, SourceSpec};
-use foveate_config::{ShorthandKind, SourceChoice, StreamConfig};
+use foveate_config::{DepthConfig, ShorthandKind, SourceChoice, StreamConfig};
 use foveate_control::StreamState;
 use foveate_core::depth::pairing::{Moment, Pairing, Rounds, WAITING_MAX};
 use foveate_core::depth::{DepthScale, DepthStamp};
@@ -41,8 +41,6 @@ pub(super) struct DepthInlet {
     by_stream_time: bool,
     /// How long a frame waits for its picture; `None` if never.
     wait_max: Option<Duration>,
-    /// How long the first frame is waited with until depth has begun, so that two clips that play in real time begin together.
-    begin_max: Duration,
     /// Time without a picture after which it is listed as stalled.
     stall_timeout: Duration,
     newest: Option<Instant>,
@@ -55,13 +53,10 @@ impl DepthInlet {
         let (spec, depth) = (SourceSpec::of_depth(config)?, config.depth.as_ref()?);
         let spec = SourceSpec { masks: Arc::clone(port.masks()), ..spec };
         let own = Arc::<StreamCounters>::default();
-        let wait_max = (config.pace == Pace::EveryFrame).then_some(spec.caps_timeout);
-        let is_clip = match &depth.source {
-            SourceChoice::Shorthand(text) => {
-                ShorthandKind::of(text).is_some_and(ShorthandKind::is_clip)
-            }
-            SourceChoice::Pipeline(_) | SourceChoice::PipelineFile(_) => false,
-        };
+        // The frames of two clips lead, so that neither runs ahead, however often they start over.
+        let pace = if are_clips(config, depth) { Pace::EveryFrame } else { spec.pace };
+        let spec = SourceSpec { pace, ..spec };
+        let wait_max = (pace == Pace::EveryFrame).then_some(spec.caps_timeout);
         let source = redacted(&depth.source.text());
         port.update(|status| {
             let state = StreamState::Starting;
@@ -78,24 +73,10 @@ impl DepthInlet {
             depth_rounds: Rounds::default(),
             by_stream_time: false,
             wait_max,
-            begin_max: if is_clip { spec.caps_timeout } else { Duration::ZERO },
             stall_timeout: Duration::from_millis(config.stall_timeout_ms.into()),
             newest: None,
             state: StreamState::Starting,
         })
-    }
-
-    /// Starts the depth pipeline. Waits for the first picture of a clip while `goes_on`.
-    pub(super) fn begin(&mut self, port: &StreamPort, goes_on: impl Fn() -> bool) {
-        let begun = Instant::now();
-        loop {
-            let left = self.begin_max.saturating_sub(begun.elapsed());
-            self.take(left.min(WAIT_SLICE), port);
-            let is_over = self.newest.is_some() || self.state == StreamState::Ended;
-            if is_over || left.is_zero() || !goes_on() {
-                return;
-            }
-        }
     }
 
     /// Takes the pictures that have arrived, without waiting.
@@ -223,8 +204,19 @@ impl DepthInlet {
     fn count(&self, port: &StreamPort) {
         let (counters, own) = (port.counters(), &self.own);
         counters.depth_captured.set(own.frames_captured.get());
-        counters.depth_dropped.set(self.unused + own.frames_dropped.get());
+        let lost = own.frames_dropped.get() + own.frames_refused.get();
+        counters.depth_dropped.set(self.unused + lost);
     }
+}
+
+/// Whether pictures and depth are both played from files.
+fn are_clips(config: &StreamConfig, depth: &DepthConfig) -> bool {
+    [&config.source, &depth.source].into_iter().all(|source| match source {
+        SourceChoice::Shorthand(text) => {
+            ShorthandKind::of(text).is_some_and(ShorthandKind::is_clip)
+        }
+        SourceChoice::Pipeline(_) | SourceChoice::PipelineFile(_) => false,
+    })
 }
 
 /// The moment by which a picture is paired. Only clips start over.

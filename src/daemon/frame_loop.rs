@@ -132,9 +132,6 @@ impl FrameLoop {
     /// Returns the reason for the end.
     fn frames(&mut self) -> Result<&'static str, StreamFailure> {
         let counters = Arc::clone(self.port.counters());
-        if let Some(depth) = &mut self.depth {
-            depth.begin(&self.port, || self.stop.reason().is_none());
-        }
         loop {
             if let Some(reason) = self.stop.reason() {
                 return Ok(reason);
@@ -179,7 +176,7 @@ impl FrameLoop {
         let changes = self.stream.backend_changes();
         let has_other_masks = self.mask_revision != frame.mask_revision();
         if has_other_masks {
-            self.stream.masks_changed();
+            self.stream.masks_changed(stamp.frame_seq);
         }
         self.stream.set_live(self.source.is_live());
         let picture = self

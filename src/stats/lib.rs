@@ -266,7 +266,7 @@ counters! {
         depth_late: Counter, "foveate_depth_late_total",
             "Depth pictures that came after the frame that they belong to";
         depth_dropped: Counter, "foveate_depth_dropped_total",
-            "Depth pictures that no frame took";
+            "Depth pictures that no frame took, or that could not be read";
         depth_lost: Counter, "foveate_depth_lost_total",
             "Times that the depth pipeline failed, ended or fell silent";
     } {

@@ -9,6 +9,7 @@ use foveate_core::plane::{BOXES, DEPTH};
 use foveate_ring::TokenFrameBuf;
 
 use crate::daemon::{Daemon, Follower, Place};
+use crate::film::encode;
 use crate::wait::HANG;
 
 /// Pictures of the clip.
@@ -111,6 +112,41 @@ fn files_are_paired_picture_by_picture() {
         assert!(listed.stdout.contains("7 frames with depth, 3 without"), "{listed:#?}");
         daemon.stop();
     }
+}
+
+/// Two clips of different lengths stay together in real time, however often they start over.
+#[test]
+fn looped_clips_do_not_drift_apart() {
+    let place = Place::new();
+    let clip = |name: &str, format: &str, count: u32| {
+        encode(&format!(
+            "videotestsrc num-buffers={count} pattern=white ! video/x-raw,format={format},width=64,height=48,framerate=50/1 \
+             ! avenc_ffv1 ! matroskamux ! filesink location={}",
+            place.path(name).display()
+        ));
+    };
+    clip("color.mkv", "I420", 10);
+    clip("depth.mkv", "GRAY16_LE", 9);
+    let daemon = place.daemon(
+        "[[stream]]\nname = 'front'\nbackend = 'cpu'\nloop = true\nsource = 'color.mkv'\n\
+         [stream.depth]\nscale_m = 0.001\nbound_ms = 5\nsource = 'depth.mkv'\n\
+         [[stream.view]]\nname = 'main'\nbudget = 12\ndepth = true\n",
+    );
+    let mut follower = daemon.subscribe("front/main");
+    loop {
+        let head = follower.next_frame().head.clone();
+        let index = (head.stamp.pts_ns.unwrap() + 10_000_000) / 20_000_000;
+        let depth = head.depth.frame_seq;
+        match index {
+            0..9 => assert_eq!((depth.wrapping_sub(1) % 9, depth != 0), (index, true), "{head:?}"),
+            _ => assert_eq!(depth, 0, "the shorter one has none: {head:?}"),
+        }
+        // Twelve rounds: a picture of drift in each would be more than wait at a time.
+        if 9 * 12 < depth {
+            break;
+        }
+    }
+    daemon.stop();
 }
 
 /// What is under a mask of the stream has no depth either, from the configuration and at run time.
@@ -289,6 +325,22 @@ fn an_opened_view_without_depth_or_rays_is_told_so() {
             other => panic!("{other:?} of a view that cannot be"),
         }
     }
+    daemon.stop();
+}
+
+/// What cannot be is refused to an operator before there is a frame, too, and the stream goes on to wait for its camera.
+#[test]
+fn a_view_is_not_set_to_what_its_stream_will_never_have() {
+    let place = Place::new();
+    let daemon =
+        place.daemon("[[stream]]\nname = 'front'\nsource = '/dev/video987'\nbackend = 'cpu'\n");
+    for (set, part) in [("depth=true", "[stream.depth]"), ("boxes=true", "[stream.depth]")] {
+        let outcome = place.foveate(&["set", "front/main", set]).finish();
+        assert!(outcome.message().contains(part), "{outcome:#?}");
+        outcome.assert_clean_exit(69);
+    }
+    let state = daemon.listing("front").state;
+    assert!(matches!(state, StreamState::Starting | StreamState::Stalled), "{state}");
     daemon.stop();
 }
 

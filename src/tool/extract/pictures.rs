@@ -44,6 +44,10 @@ pub(super) fn run(
         let message = "--start is for clips, and the pictures of a folder have no time: play them with --sequence";
         return Err(ToolError::Usage(message.to_owned()));
     }
+    if !config.masks.is_empty() {
+        let message = "the pictures of a folder are read without privacy masks: play them with --sequence, or leave [[stream.mask]] out";
+        return Err(ToolError::Usage(message.to_owned()));
+    }
     let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<Vec<_>, _>>()?;
     let views = specs.iter().map(picture_view).collect::<Result<_, _>>()?;
     let mut paths = foveate_pictures::list(folder, false)?;
