@@ -486,9 +486,9 @@ struct foveate_reader;
 
 // Subscribes to `view`, such as "camera/main", and waits at most `timeout_ms` for the daemon's answer.
 //
-// The daemon listens on `socket_path`; if that is NULL, on `$FOVEATE_SOCKET`, or on foveate.sock in the first directory
-// of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, or in /run/foveate. `flags` is 0 or a combination of
-// FOVEATE_NOTIFY and FOVEATE_RECONNECT.
+// The daemon listens on `socket_path`; if that is NULL, on `$FOVEATE_SOCKET`, or on the first foveate.sock that there is
+// in the first directory of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, and in /run/foveate; if there is none, in
+// the first of these that is set. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
 //
 // There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. On failure returns NULL
 // and fills `error`, unless that is NULL. With FOVEATE_RECONNECT the absence of a daemon is no failure.
@@ -1189,6 +1189,18 @@ foveate__set_address(struct sockaddr_un *address, struct foveate_error *error, c
                          length, sizeof address->sun_path - 1);
 }
 
+// Where the socket may be: under `name` in `directory`, of whose path `bytes` count.
+struct foveate__place {
+    const char *directory;
+    int bytes;
+    const char *name;
+};
+
+static enum foveate_result foveate__set_place(struct sockaddr_un *address, const struct foveate__place *place,
+                                              struct foveate_error *error) {
+    return foveate__set_address(address, error, "%.*s/%s", place->bytes, place->directory, place->name);
+}
+
 // The daemon's address: see docs/control.md.
 static enum foveate_result foveate__find_address(struct sockaddr_un *address, const char *socket_path,
                                                  struct foveate_error *error) {
@@ -1197,14 +1209,23 @@ static enum foveate_result foveate__find_address(struct sockaddr_un *address, co
     const char *runtime = foveate__variable("RUNTIME_DIRECTORY");
     // systemd separates several directories by colons.
     if (runtime != NULL) runtime += strspn(runtime, ":");
-    if (runtime != NULL && *runtime != '\0') {
-        size_t bytes = strcspn(runtime, ":");
-        int shown = bytes < sizeof address->sun_path ? (int)bytes : (int)sizeof address->sun_path;
-        return foveate__set_address(address, error, "%.*s/foveate.sock", shown, runtime);
+    size_t bytes = runtime != NULL ? strcspn(runtime, ":") : 0;
+    int most = (int)sizeof address->sun_path;
+    struct foveate__place places[3] = {
+        {runtime, bytes < (size_t)most ? (int)bytes : most, "foveate.sock"},
+        {foveate__variable("XDG_RUNTIME_DIR"), most, "foveate/foveate.sock"},
+        {"/run", most, "foveate/foveate.sock"},
+    };
+    const struct foveate__place *first = NULL;
+    for (const struct foveate__place *place = places; place < places + 3; place++) {
+        if (place->directory == NULL || place->bytes == 0) continue;
+        if (first == NULL) first = place;
+        struct foveate_error too_long;
+        struct stat status;
+        enum foveate_result result = foveate__set_place(address, place, &too_long);
+        if (result == FOVEATE_OK && stat(address->sun_path, &status) == 0) return FOVEATE_OK;
     }
-    const char *user = foveate__variable("XDG_RUNTIME_DIR");
-    if (user != NULL) return foveate__set_address(address, error, "%s/foveate/foveate.sock", user);
-    return foveate__set_address(address, error, "/run/foveate/foveate.sock");
+    return foveate__set_place(address, first, error);
 }
 
 static enum foveate_result foveate__fail_connect(struct foveate_error *error, const char *path, int number) {

@@ -24,7 +24,7 @@ function __fish_foveate_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c foveate -n "__fish_foveate_needs_command" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_needs_command" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_needs_command" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_needs_command" -s V -l version -d 'Print version'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "ls" -d 'List the streams and views of the daemon'
@@ -50,42 +50,42 @@ complete -c foveate -n "__fish_foveate_needs_command" -f -a "web" -d 'Show the s
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "doctor" -d 'Check this machine, its daemon and its cameras'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "bench" -d 'Measure the cost of a frame, stage by stage, without a daemon'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "extract" -d 'Convert every frame of a file to NumPy arrays, without a daemon'
-complete -c foveate -n "__fish_foveate_using_subcommand ls" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand ls" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -l json -d 'Print one JSON object instead of a table'
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -l frames -d 'Stop after that many token frames' -r
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -l seconds -d 'Stop after that many seconds' -r
-complete -c foveate -n "__fish_foveate_using_subcommand watch" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand watch" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -l json -d 'Print one JSON object on a line for each token frame, or without a view every second; a summary goes to standard error'
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -l reconnect -d 'If the daemon is not there or goes away, wait until it is, and go on; always on without a view'
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand wait" -l timeout -d 'Longest wait, for the daemon as well' -r
-complete -c foveate -n "__fish_foveate_using_subcommand wait" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand wait" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand wait" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l max-age -d 'Largest age of a stream\'s newest frame, in seconds [default: none while the daemon calls the stream live, and its frames arrive within 2 s of their capture]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand health" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand health" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand health" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l for -d 'Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its silence_ms]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'X and Y are shares of the picture\'s width and height, 0 to 1'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l wait -d 'Wait for a frame with the new fixations, and print them'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l frame -d 'Number of the frame that the map was computed on [default: the newest]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand attend" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l wait -d 'Wait for the decision where to look, and print the fixation'
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l frame -d 'Number of the frame that the map was made from [default: the newest]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l ttl-ms -d 'For how long after that frame the map is kept, 1 to 60000' -r
-complete -c foveate -n "__fish_foveate_using_subcommand inject" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand inject" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand weigh" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand weigh" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand weigh" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand release" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand release" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand release" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand events" -l seconds -d 'Stop after this many seconds [default: at the end of the view, or a signal]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand events" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand events" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand events" -l json -d 'Print one JSON object on a line for each event'
 complete -c foveate -n "__fish_foveate_using_subcommand events" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l mcap -d 'The MCAP file to write: token frames, gaze, events, and pictures for Foxglove and Rerun; `foveate replay` publishes it again' -r -F
@@ -94,11 +94,11 @@ complete -c foveate -n "__fish_foveate_using_subcommand record" -l rotate-size -
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l rotate-seconds -d 'Go on in another file after this many seconds' -r
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l out -d 'The gaze log to write; a view with `policy = "replay"` follows it' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand record" -l seconds -d 'Stop after this many seconds [default: at the end of the view, or a signal]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand record" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand record" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand record" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand replay" -l stream -d 'Name of the stream [default: as recorded]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand replay" -l speed -d 'Pace, as a multiple of the recorded one, 0.01 to 100' -r
-complete -c foveate -n "__fish_foveate_using_subcommand replay" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand replay" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand replay" -l fast -d 'As fast as readers that wait in the ring take the frames'
 complete -c foveate -n "__fish_foveate_using_subcommand replay" -l at-once -d 'Begin at once [default: once there is a reader]'
 complete -c foveate -n "__fish_foveate_using_subcommand replay" -l now -d 'Move all times of a frame, so that its age is as it was'
@@ -106,32 +106,32 @@ complete -c foveate -n "__fish_foveate_using_subcommand replay" -l loop -d 'Begi
 complete -c foveate -n "__fish_foveate_using_subcommand replay" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand trace" -l out -d 'The CSV file to write [default: standard output]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand trace" -l seconds -d 'Stop after this many seconds [default: at the end of the view, or a signal]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand trace" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand trace" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand trace" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand snap" -l out -d 'Directory for rebuilt.png, boxes.png, density.png, scanpath.png, and a picture channel-NAME.png of each channel that the view publishes; created if missing' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand snap" -l timeout -d 'How long to wait for a frame, in seconds' -r
-complete -c foveate -n "__fish_foveate_using_subcommand snap" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand snap" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand snap" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand add-stream" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand add-stream" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand add-stream" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand remove-stream" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand remove-stream" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand remove-stream" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand set" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand set" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand set" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand mask" -l box -d 'A rectangle instead: two opposite corners' -r
-complete -c foveate -n "__fish_foveate_using_subcommand mask" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand mask" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand mask" -l clear -d 'Clear the mask of that name, or without one all that were set at run time'
 complete -c foveate -n "__fish_foveate_using_subcommand mask" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand reload" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand reload" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand reload" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l listen -d 'Where to serve the page; port 0 takes any free port' -r
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l allow-host -d 'A host name of this machine that browsers may use besides localhost; may be repeated' -r
-complete -c foveate -n "__fish_foveate_using_subcommand web" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l open -d 'Open the page in the browser of this desktop'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l anywhere -d 'Allow an address that other machines can reach: anyone who can connect sees the pictures and may steer the views'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l read-only -d 'Do not let pages steer views'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand doctor" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand doctor" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l size -d 'Size of the frames [default: 1920x1080]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l format -d 'Format of the frames [default: NV12]' -r
@@ -167,7 +167,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_se
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l sink -d 'Where token frames go' -r -f -a "ring\t'Rings in shared memory, as in the daemon'
 memory\t'Memory of this process, as for users of the engine'"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l dump -d 'Instead of measuring, write the frames, the token plan and the tokens of one frame to this directory' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l features -d 'Make the features of tiles; the same as `--policy relevance`'
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l cold -d 'Empty the caches before each frame'
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l json -d 'Print a line of JSON for each backend'
@@ -184,13 +184,13 @@ notice\t'Poll the socket for the daemon\'s notice of each frame'
 spin\t'Busy-wait'"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l frames -d 'Frames to measure, 1 to 1000000, after 50 warm-up frames' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l interval-us -d 'Time from frame to frame, 0 to 1000000; 0 is as fast as possible' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l json -d 'Print a line of JSON for each way of waiting'
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -l how -d 'How to wait' -r -f -a "futex\t'Sleep on the futex word'
 notice\t'Poll the socket for the daemon\'s notice of each frame'
 spin\t'Busy-wait'"
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l pipeline -d 'Plays this gst-launch description instead; it ends in `appsink name=frames`' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l config -d 'Use the views, the backend, `max_fps` and `orientation` of this file\'s first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon\'s defaults]' -r -F
@@ -199,7 +199,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand extract" -l start -d 'Le
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l unreadable -d 'What is done about files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first' -r -f -a "skip\t''
 refuse\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l out -d 'Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy and relevance.npy; created if missing. For a folder of pictures also pictures.json' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand extract" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l sequence -d 'Plays the pictures of a folder as a clip, one a second: of one size, each compared with the one before; otherwise each is taken by itself, of any size'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l scale -d 'Scales the pictures of a sequence to the size of the first; otherwise one of another size is an error'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -s h -l help -d 'Print help'

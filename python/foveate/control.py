@@ -83,8 +83,9 @@ class HungUp(Exception):
 
 
 def socket_path(explicit: Path | None = None) -> str:
-    """The path of the socket: ``explicit``, else ``$FOVEATE_SOCKET``, else ``foveate.sock`` in ``$RUNTIME_DIRECTORY``
-    (its first entry), in ``$XDG_RUNTIME_DIR/foveate``, or in ``/run/foveate``."""
+    """The path of the socket: ``explicit``, else ``$FOVEATE_SOCKET``, else the first ``foveate.sock`` that there is in
+    ``$RUNTIME_DIRECTORY`` (its first entry), in ``$XDG_RUNTIME_DIR/foveate``, and in ``/run/foveate``; if there is none, in
+    the first of these that is set."""
     if explicit is not None:
         return os.fspath(explicit)
     named = os.environ.get("FOVEATE_SOCKET")
@@ -93,8 +94,9 @@ def socket_path(explicit: Path | None = None) -> str:
     # systemd separates several directories by colons.
     runtime = next(filter(None, os.environ.get("RUNTIME_DIRECTORY", "").split(":")), None)
     user = os.environ.get("XDG_RUNTIME_DIR")
-    directory = runtime or (os.path.join(user, "foveate") if user else "/run/foveate")
-    return os.path.join(directory, "foveate.sock")
+    directories = [runtime, user and os.path.join(user, "foveate"), "/run/foveate"]
+    places = [os.path.join(directory, "foveate.sock") for directory in directories if directory]
+    return next(filter(os.path.exists, places), places[0])
 
 
 class Connection:

@@ -46,8 +46,7 @@ def open(
     """Opens a view, to read its frames and to steer it.
 
     :param view: its address, such as ``"front/policy"``; ``foveate ls`` lists them.
-    :param socket: the daemon's socket; by default ``$FOVEATE_SOCKET``, else ``foveate.sock`` in the first directory of
-        ``$RUNTIME_DIRECTORY``, else in ``$XDG_RUNTIME_DIR/foveate``, else in ``/run/foveate``.
+    :param socket: the daemon's socket; by default that of :func:`foveate.socket_path`.
     :param reconnect: whether to look for the daemon while it is gone, and to continue when it is back, instead of
         raising :class:`Ended`. A daemon that is not there within ``timeout`` raises nothing either: reads look for it.
     :param timeout: how long to wait for the daemon's answer, in seconds; None waits for as long as it takes.

@@ -1,4 +1,4 @@
-"""Every example of ``docs/python.md`` and of the package's own page runs as it stands."""
+"""Every example of ``docs/python.md``, ``docs/depth.md`` and of the package's own page runs as it stands."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from support import PACKAGE_ROOT, FakeDaemon, FakeRing, abi, foveate, token_reco
 
 import foveate.aio
 
-PAGES = [PACKAGE_ROOT.parent / "docs" / "python.md", PACKAGE_ROOT / "README.md"]
+DOCS = PACKAGE_ROOT.parent / "docs"
+PAGES = [DOCS / "python.md", DOCS / "depth.md", PACKAGE_ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class ExamplesRun(unittest.TestCase):
     def setUp(self) -> None:
-        self.daemon = FakeDaemon({f"{name}/policy": camera_ring(name) for name in ("front", "rear")})
+        rings = {f"{name}/policy": camera_ring(name) for name in ("front", "rear")}
+        self.daemon = FakeDaemon({**rings, "front/model": depth_ring()})
         self.addCleanup(self.daemon.__exit__)
         self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": "front/policy"}
         self.is_over = threading.Event()
@@ -33,12 +35,14 @@ class ExamplesRun(unittest.TestCase):
         self.addCleanup(self.is_over.set)
 
     def publish(self) -> None:
-        """Both views publish together, about a hundred times a second."""
+        """All views publish together, about a hundred times a second."""
         tokens = token_records(12, size=16, columns=16, rows=16)
+        # Depth lies where the texels do, and each number of it is 0.75.
+        pixels = np.full((12, 3 * 16 * 8), 0.75, "<f4").view("<f2").reshape(12, 3, 16, 16)
         while not self.is_over.wait(0.01):
             for view, ring in self.daemon.rings.items():
                 assert ring is not None
-                self.daemon.publish(view, tokens, np.zeros((12, 3, 16, 16)), flags=1)
+                self.daemon.publish(view, tokens, pixels, flags=1, depth_capture_ns=1)
 
     def test_every_example_runs(self) -> None:
         iterate = foveate.View.__iter__
@@ -58,8 +62,10 @@ class ExamplesRun(unittest.TestCase):
                     with contextlib.ExitStack() as stack:
                         for patch in patches:
                             stack.enter_context(patch)
-                        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+                        printed = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
                         exec(compile(code, str(page), "exec"), {})
+                    if page.name == "depth.md":
+                        self.assertEqual(printed.getvalue().count("0.75"), 3 * 12 * 6, "of three frames all are near")
 
     def test_every_public_name_is_documented(self) -> None:
         text = PAGES[0].read_text() + (foveate.__doc__ or "")
@@ -96,6 +102,19 @@ def camera_ring(stream: str) -> FakeRing:
     place["optical_frame"], place["parent_frame"] = f"{stream}_optical".encode(), b"base_link"
     place["parent_from_optical"] = np.eye(3, 4).flat
     place["source_from_calibrated"] = (1, 0, 0, 0, 1, 0)
+    return ring
+
+
+def depth_ring() -> FakeRing:
+    ring = FakeRing(view="model", capacity=12, patch=16, dtype="f16", slot_count=8, extent=(640, 480))
+    ring.header["plane_count"] = 4
+    pixels = ring.header["planes"][0]
+    for index, (name, length) in enumerate([(b"depth", 3), (b"boxes", 6)], 2):
+        plane = ring.header["planes"][index]
+        for field, value in dict(name=name, order=b"NC", dtype=4, ndim=2, shape=(12, length, 0, 0)).items():
+            plane[field] = value
+        for field in ("offset", "token_stride", "bytes"):
+            plane[field] = pixels[field]
     return ring
 
 

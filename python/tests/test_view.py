@@ -928,17 +928,26 @@ class DaemonIsAsked(WithDaemon):
         self.assertIn(f'\nversion = "{foveate.__version__}"\n', (PACKAGE_ROOT / "pyproject.toml").read_text())
 
 
+NAMED = {"FOVEATE_SOCKET": "/a.sock", "RUNTIME_DIRECTORY": "/b:/c", "XDG_RUNTIME_DIR": "/d"}
+PLACES = ["/a.sock", "/b/foveate.sock", "/d/foveate/foveate.sock", "/run/foveate/foveate.sock"]
+
+
 class SocketIsFound(unittest.TestCase):
-    def test_the_first_place_that_is_named_counts(self) -> None:
-        everything = {"FOVEATE_SOCKET": "/a.sock", "RUNTIME_DIRECTORY": "/b:/c", "XDG_RUNTIME_DIR": "/d"}
-        places = ["/explicit", "/a.sock", "/b/foveate.sock", "/d/foveate/foveate.sock", "/run/foveate/foveate.sock"]
-        with mock.patch.dict(os.environ, everything):
-            self.assertEqual(foveate.socket_path("/explicit"), places[0])
-            for place, name in zip(places[1:], [*everything, None]):
+    def test_where_there_is_none_the_first_place_that_is_set_counts(self) -> None:
+        with mock.patch.dict(os.environ, NAMED), mock.patch("os.path.exists", return_value=False):
+            self.assertEqual(foveate.socket_path("/explicit"), "/explicit")
+            for place, name in zip(PLACES, [*NAMED, None]):
                 self.assertEqual(foveate.socket_path(), place)
                 if name:
                     # Empty counts as unset.
                     os.environ[name] = ""
+
+    def test_the_first_place_that_has_one_counts(self) -> None:
+        for there in (PLACES[3:], PLACES[2:], PLACES[1:], PLACES[1::2]):
+            with mock.patch.dict(os.environ, NAMED), mock.patch("os.path.exists", there.__contains__):
+                self.assertEqual(foveate.socket_path(), PLACES[0], "one that is named is not looked for")
+                del os.environ["FOVEATE_SOCKET"]
+                self.assertEqual(foveate.socket_path(), there[0])
 
 
 if __name__ == "__main__":

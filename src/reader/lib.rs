@@ -18,31 +18,46 @@ pub mod socket;
 /// File name of the socket.
 pub const SOCKET_NAME: &str = "foveate.sock";
 
-/// Path of the socket, for daemon and clients alike: `explicit` (`--socket`), else `$FOVEATE_SOCKET`, else [`SOCKET_NAME`] in
-/// `$RUNTIME_DIRECTORY` (its first entry), in `$XDG_RUNTIME_DIR/foveate`, or in `/run/foveate`.
+/// Path of the socket for clients: `explicit` (`--socket`), else `$FOVEATE_SOCKET`, else that of the [`socket_places`] where there
+/// is one.
 pub fn socket_path(explicit: Option<&Path>) -> PathBuf {
-    socket_path_in(explicit, |name| std::env::var_os(name))
+    existing(socket_places(explicit, |name| std::env::var_os(name)))
 }
 
-/// [`socket_path`] with a given environment, a function from names to values. Empty values count as unset.
-pub fn socket_path_in(
+/// Path of the socket for a daemon, which makes it: the first of the [`socket_places`].
+pub fn socket_path_to_serve(explicit: Option<&Path>) -> PathBuf {
+    socket_places(explicit, |name| std::env::var_os(name)).swap_remove(0)
+}
+
+/// Where the socket may be, in order and at least one: `explicit` alone, else `$FOVEATE_SOCKET` alone, else [`SOCKET_NAME`] in
+/// `$RUNTIME_DIRECTORY` (its first entry), in `$XDG_RUNTIME_DIR/foveate`, and in `/run/foveate`.
+///
+/// `environment` is a function from names to values. Empty values count as unset.
+pub fn socket_places(
     explicit: Option<&Path>,
     environment: impl Fn(&str) -> Option<OsString>,
-) -> PathBuf {
+) -> Vec<PathBuf> {
     let value = |name| environment(name).filter(|value| !value.is_empty());
-    if let Some(path) = explicit {
-        return path.to_owned();
-    }
-    if let Some(path) = value("FOVEATE_SOCKET") {
-        return path.into();
+    let named = explicit.map(Path::to_owned).or_else(|| value("FOVEATE_SOCKET").map(PathBuf::from));
+    if let Some(path) = named {
+        return vec![path];
     }
     // systemd separates multiple directories by colons.
     let runtime = value("RUNTIME_DIRECTORY")
         .and_then(|list| std::env::split_paths(&list).find(|path| !path.as_os_str().is_empty()));
-    let directory = runtime
-        .or_else(|| value("XDG_RUNTIME_DIR").map(|path| PathBuf::from(path).join("foveate")))
-        .unwrap_or_else(|| PathBuf::from("/run/foveate"));
-    directory.join(SOCKET_NAME)
+    let user = value("XDG_RUNTIME_DIR").map(|path| PathBuf::from(path).join("foveate"));
+    let directories = [runtime, user, Some(PathBuf::from("/run/foveate"))];
+    directories.into_iter().flatten().map(|directory| directory.join(SOCKET_NAME)).collect()
+}
+
+/// The first of `places` where there is a file, else the first, where a daemon will make one.
+///
+/// # Panics
+///
+/// Without a place.
+pub fn existing(mut places: Vec<PathBuf>) -> PathBuf {
+    let index = places.iter().position(|place| place.exists()).unwrap_or(0);
+    places.swap_remove(index)
 }
 
 /// Compiles the examples of the README.

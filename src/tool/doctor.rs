@@ -56,9 +56,10 @@ impl Finding {
     }
 }
 
-/// Runs all checks, and prints their findings.
-pub(super) fn run(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let mut findings = findings(socket.parent().unwrap_or(Path::new("/")));
+/// Runs all checks, with the daemon that clients find at `socket` and a daemon that would serve `to_serve`, and prints their
+/// findings.
+pub(super) fn run(socket: &Path, to_serve: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+    let mut findings = findings(to_serve.parent().unwrap_or(Path::new("/")));
     findings.extend(daemon::findings(socket));
     print(&findings, out)
         .and_then(|()| print_stanzas(&cameras::cameras(), out))

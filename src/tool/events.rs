@@ -1,6 +1,6 @@
 //! `foveate events`: what happens in the picture of a stream, line by line.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::watch::seconds;
 use super::{ToolError, Until, write_json_line};
 use foveate::client::{Client, Next, Wants};
 use foveate::messages::{SceneEvent, ViewName, is_name};
-use foveate_control::ClientExt;
+use foveate_control::{ClientExt, StreamState};
 use foveate_core::events::{Event, EventKind, Phase};
 use foveate_core::geometry::region::Region;
 use foveate_ring::TokenFrameBuf;
@@ -49,6 +49,13 @@ pub(super) fn run(
     let until = Until::new(arguments.seconds)?;
     let mut client = Client::connect(socket)?;
     let view = view_of(&arguments.place, &mut client)?;
+    if tells_nothing(&view, &mut client)? {
+        // Fails if standard error is closed.
+        let _ = writeln!(
+            io::stderr(),
+            "nothing is told of {view}: its stream has no `events = true` in its configuration"
+        );
+    }
     let wants = Wants { events: true, ..Wants::default() };
     let mut subscription = client.subscribe_to(&view, wants)?;
     let (mut frame, mut has_ended, mut lost) = (TokenFrameBuf::default(), false, 0);
@@ -71,6 +78,13 @@ pub(super) fn run(
         }
     }
     Ok(())
+}
+
+/// Whether nobody looks for events in the stream of `view`. Until it is live, that is not known.
+fn tells_nothing(view: &ViewName, client: &mut Client) -> Result<bool, ToolError> {
+    let streams = client.stats()?.streams;
+    let mut streams = streams.iter().filter(|stream| stream.state == StreamState::Live);
+    Ok(streams.any(|stream| stream.name == view.stream() && stream.events.is_empty()))
 }
 
 fn view_of(place: &Place, client: &mut Client) -> Result<ViewName, ToolError> {

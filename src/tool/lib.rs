@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use foveate::client::SubscriptionError;
 use foveate::messages::ViewName;
-use foveate::{ControlError, socket_path};
+use foveate::{ControlError, socket_path, socket_path_to_serve};
 use foveate_config::{CalibrationError, ConfigError};
 use foveate_core::error::exit;
 use foveate_core::gaze::controller::PolicyFileError;
@@ -60,8 +60,8 @@ use foveate_web as web;
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."
 )]
 pub struct Arguments {
-    /// The daemon's socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY,
-    /// $XDG_RUNTIME_DIR/foveate or /run/foveate]
+    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY,
+    /// $XDG_RUNTIME_DIR/foveate and /run/foveate]
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
     #[command(subcommand)]
@@ -332,7 +332,8 @@ impl ToolError {
 ///
 /// If it fails. A closed pipe as output, as after `head`, is no failure.
 pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
-    let socket = socket_path(arguments.socket.as_deref());
+    let asked_for = arguments.socket.as_deref();
+    let socket = socket_path(asked_for);
     let result = match arguments.command {
         Command::Ls(arguments) => list::run(&arguments, &socket, out),
         Command::Watch(arguments) => watch::run(&arguments, &socket, out),
@@ -347,7 +348,9 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         #[cfg(feature = "mcap")]
         Command::Record(arguments) => record::run(&arguments, &socket, out),
         #[cfg(feature = "mcap")]
-        Command::Replay(arguments) => replay::run(&arguments, &socket, out),
+        Command::Replay(arguments) => {
+            replay::run(&arguments, &socket_path_to_serve(asked_for), out)
+        }
         Command::Trace(arguments) => trace::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
         Command::AddStream(arguments) => admin::add(&arguments, &socket, out),
@@ -360,7 +363,7 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
             let stop = stop_on_signals()?;
             web::run(arguments, &socket, &stop, out).map_err(ToolError::from)
         }
-        Command::Doctor => doctor::run(&socket, out),
+        Command::Doctor => doctor::run(&socket, &socket_path_to_serve(asked_for), out),
         Command::Bench(arguments) => bench::run(&arguments, &socket, out),
         #[cfg(feature = "gst")]
         Command::Extract(arguments) => extract::run(&arguments, out),

@@ -17,7 +17,7 @@ use foveate_core::mask::Mask;
 #[command(
     after_help = "Without a NAME the masks of the stream are listed. A mask that is set holds from the next frame that the camera \
                   gives; the answer comes once one has been published with it. Masks that are set at run time last until they are \
-                  cleared, the stream is removed or the daemon ends; what must last belongs into [[stream.mask]] of the \
+                  cleared, the stream is removed or the daemon ends; what must last belongs in [[stream.mask]] of the \
                   configuration, and only a reload takes it away."
 )]
 pub(super) struct Arguments {

@@ -750,17 +750,44 @@ static void expect_address(const char *explicit_path, const char *expected) {
 }
 
 static void the_socket_is_looked_for_where_the_document_says(void) {
+    const char *system = "/run/foveate/foveate.sock";
+    bool is_served = access(system, F_OK) == 0; // A daemon of this machine, on which the law must not depend.
+    char folder[] = "/tmp/foveate-laws-XXXXXX", users[64], own[96], runtime[96];
+    EXPECT(mkdtemp(folder) != NULL);
+    snprintf(users, sizeof users, "%s/foveate", folder);
+    snprintf(own, sizeof own, "%s/foveate.sock", users);
+    snprintf(runtime, sizeof runtime, ":%s:/c", users);
+    EXPECT(mkdir(users, 0700) == 0);
     setenv("FOVEATE_SOCKET", "/a/socket", 1);
     setenv("RUNTIME_DIRECTORY", ":/b:/c", 1);
-    setenv("XDG_RUNTIME_DIR", "/d", 1);
+    setenv("XDG_RUNTIME_DIR", folder, 1);
     expect_address("/explicit", "/explicit");
     expect_address(NULL, "/a/socket");
     setenv("FOVEATE_SOCKET", "", 1);
-    expect_address(NULL, "/b/foveate.sock");
+
+    // There is none: the first place that is set.
+    expect_address(NULL, is_served ? system : "/b/foveate.sock");
     setenv("RUNTIME_DIRECTORY", ":", 1);
-    expect_address(NULL, "/d/foveate/foveate.sock");
+    expect_address(NULL, is_served ? system : own);
+
+    // There is one: the first place that has it.
+    EXPECT(mknod(own, S_IFREG | 0600, 0) == 0);
+    expect_address(NULL, own);
+    setenv("RUNTIME_DIRECTORY", ":/b:/c", 1);
+    expect_address(NULL, own);
+    char longest[400];
+    memset(longest, 'l', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    setenv("RUNTIME_DIRECTORY", longest, 1);
+    expect_address(NULL, own);
+    setenv("RUNTIME_DIRECTORY", runtime, 1);
+    setenv("XDG_RUNTIME_DIR", "/d", 1);
+    expect_address(NULL, own);
+
+    setenv("RUNTIME_DIRECTORY", "", 1);
     unsetenv("XDG_RUNTIME_DIR");
-    expect_address(NULL, "/run/foveate/foveate.sock");
+    expect_address(NULL, system);
+    EXPECT(unlink(own) == 0 && rmdir(users) == 0 && rmdir(folder) == 0);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

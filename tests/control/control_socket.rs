@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use foveate::client::Client;
-use foveate::{ControlError, socket_path_in};
+use foveate::{ControlError, existing, socket_places};
 use foveate_control::ClientExt as _;
 use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
@@ -159,23 +159,40 @@ fn paths_that_cannot_serve_are_refused_with_a_way_out() {
 }
 
 #[test]
-fn the_path_follows_the_option_then_the_environment() {
+fn the_places_follow_the_option_then_the_environment() {
     let all = [
         ("FOVEATE_SOCKET", "/s/own.sock"),
         ("RUNTIME_DIRECTORY", "/run/foveate-a:/run/other"),
         ("XDG_RUNTIME_DIR", "/run/user/7"),
     ];
-    let path = |explicit: Option<&str>, variables: &[(&str, &str)]| {
+    let places = |explicit: Option<&str>, variables: &[(&str, &str)]| {
         let variables = variables.iter().copied().collect::<HashMap<_, _>>();
-        socket_path_in(explicit.map(Path::new), |name| variables.get(name).map(OsString::from))
+        socket_places(explicit.map(Path::new), |name| variables.get(name).map(OsString::from))
     };
-    assert_eq!(path(Some("x.sock"), &all), PathBuf::from("x.sock"));
-    assert_eq!(path(None, &all), PathBuf::from("/s/own.sock"));
-    assert_eq!(path(None, &all[1..]), PathBuf::from("/run/foveate-a/foveate.sock"));
-    assert_eq!(path(None, &all[2..]), PathBuf::from("/run/user/7/foveate/foveate.sock"));
-    assert_eq!(path(None, &[]), PathBuf::from("/run/foveate/foveate.sock"));
+    let [runtime, user, system] = [
+        "/run/foveate-a/foveate.sock",
+        "/run/user/7/foveate/foveate.sock",
+        "/run/foveate/foveate.sock",
+    ]
+    .map(PathBuf::from);
+    assert_eq!(places(Some("x.sock"), &all), [PathBuf::from("x.sock")]);
+    assert_eq!(places(None, &all), [PathBuf::from("/s/own.sock")]);
+    assert_eq!(places(None, &all[1..]), [runtime, user.clone(), system.clone()]);
+    assert_eq!(places(None, &all[2..]), [user, system.clone()]);
+    assert_eq!(places(None, &[]), std::slice::from_ref(&system));
     let empty = all.map(|(name, _)| (name, ""));
-    assert_eq!(path(None, &empty), PathBuf::from("/run/foveate/foveate.sock"));
+    assert_eq!(places(None, &empty), [system]);
+}
+
+#[test]
+fn a_client_takes_the_first_place_with_a_file_else_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = ["a", "b", "c"].map(|name| folder.path().join(name));
+    assert_eq!(existing(places.to_vec()), places[0]);
+    fs::write(&places[2], "").unwrap();
+    assert_eq!(existing(places.to_vec()), places[2]);
+    fs::write(&places[1], "").unwrap();
+    assert_eq!(existing(places.to_vec()), places[1]);
 }
 
 fn bind(path: &Path) -> Result<Server, ServeError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use foveate::client::{Subscription, Wants};
 use foveate::messages::{Look, SceneEvent};
-use foveate_control::ClientExt as _;
+use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::events::{EventKind, Phase};
 use foveate_core::geometry::region::Region;
 use foveate_ring::TokenFrameBuf;
@@ -78,6 +78,11 @@ fn a_covered_camera_is_told_by_every_way() {
     let told = place.foveate(&["events", "dark/main", "--json", "--seconds", "2"]).finish();
     let message: Value = serde_json::from_str(told.stdout.lines().next().unwrap()).unwrap();
     assert_eq!(message["scene"]["kind"], "covered");
+    assert_eq!(told.stderr, "");
+    until("the other is live", || daemon.listing("other").state == StreamState::Live);
+    let told = place.foveate(&["events", "other", "--seconds", "1"]).finish();
+    told.assert_clean_exit(0);
+    assert!(told.stderr.contains("`events = true`"), "{told:?}");
     let none = place.foveate(&["events", "none", "--seconds", "1"]).finish();
     none.assert_clean_exit(2);
     assert!(none.message().contains("dark, other"), "{}", none.message());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use foveate::messages::{Attend, Look, NumberFormat, ViewName};
@@ -14,6 +14,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 use foveate_ring::{Reader, SegmentSpec, TokenFrameBuf, Writer};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, accept, bind, listen, socket};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::daemon::{Feed, Outcome, Place, Process};
@@ -205,17 +206,68 @@ fn map(view: ViewName) -> Attend {
     Attend { view, shape: [2, 2], dtype: NumberFormat::U8, region: None, frame: None, wait: false }
 }
 
+#[test]
+fn a_daemon_serves_in_the_first_place_and_every_reader_finds_the_one_that_has_a_socket() {
+    let place = Place::new();
+    let [runtime, user] = ["runtime", "user"].map(|name| place.path(name));
+    let places = [
+        ("RUNTIME_DIRECTORY", runtime.to_str().unwrap()),
+        ("XDG_RUNTIME_DIR", user.to_str().unwrap()),
+    ];
+    let serve = |places: &[(&str, &str)]| {
+        let process = Process::start(Command::new(env!("CARGO_BIN_EXE_foveated")), places);
+        process.stderr.wait_for(" serving ");
+        process
+    };
+    let (first, second) = (runtime.join("foveate.sock"), user.join("foveate/foveate.sock"));
+    let daemon = serve(&places[1..]);
+    assert!(second.exists());
+
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_foveate"));
+    tool.args(["watch", "camera/main", "--frames", "1"]);
+    let mut c = Command::new(c_program(&place));
+    c.args(["camera/main", "1"]);
+    let mut python = Command::new(PYTHON);
+    python.arg("-B").arg(python_program()).args(["camera/main", "1"]);
+    for reader in [tool, c, python] {
+        Process::start(reader, &places).finish().assert_clean_exit(0);
+    }
+
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_foveate"));
+    doctor.arg("doctor");
+    let found = Process::start(doctor, &places).finish().stdout;
+    assert!(found.contains(&format!("can be created in {}", runtime.display())), "{found}");
+    assert!(found.contains(&format!("with 1 streams on {}", second.display())), "{found}");
+
+    assert!(!first.exists());
+    let another = serve(&places);
+    assert!(first.exists(), "a daemon does not look for places with a socket");
+    for process in [daemon, another] {
+        process.signal(Signal::TERM);
+        process.finish().assert_clean_exit(0);
+    }
+}
+
 /// Reads `count` frames, or to the end of the stream.
 fn python_reader(place: &Place, count: Option<u64>) -> Process {
     let mut command = Command::new(PYTHON);
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/tests/dump.py");
-    command.arg("-B").arg(program).arg("--socket").arg(place.socket()).arg("camera/main");
+    command.arg("-B").arg(python_program()).arg("--socket").arg(place.socket()).arg("camera/main");
     command.args(count.map(|count| count.to_string()));
     Process::start(command, &[])
 }
 
+fn python_program() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("python/tests/dump.py")
+}
+
 /// Reads `count` frames, or to the end of the stream.
 fn c_reader(place: &Place, count: u64) -> Process {
+    let mut command = Command::new(c_program(place));
+    command.args(["camera/main", &count.to_string()]);
+    Process::start(command, &[("FOVEATE_SOCKET", place.socket().to_str().unwrap())])
+}
+
+fn c_program(place: &Place) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = place.path("dump");
     let status = Command::new("cc")
@@ -226,7 +278,5 @@ fn c_reader(place: &Place, count: u64) -> Process {
         .arg(&program)
         .status();
     assert!(status.unwrap().success(), "the C reader compiles");
-    let mut command = Command::new(program);
-    command.args(["camera/main", &count.to_string()]);
-    Process::start(command, &[("FOVEATE_SOCKET", place.socket().to_str().unwrap())])
+    program
 }

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use foveate::client::Client;
+use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::{TokenRecord, Writer};
@@ -103,10 +105,11 @@ fn ls_shows_every_stream_and_view() {
 
 /// Also those that only a steered view of a live stream has.
 #[test]
-fn the_document_names_every_field_of_a_listing() {
+fn the_document_names_every_field_of_a_listing_and_of_statistics() {
     let document = include_str!("../../docs/control.md");
     let section =
-        document.split("\n## ").find(|section| section.starts_with("Listings\n")).unwrap();
+        |title: &str| document.split("\n## ").find(|section| section.starts_with(title)).unwrap();
+    let listings = section("Listings\n").to_owned();
     let stage = Stage::open();
     let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 0);
@@ -118,11 +121,21 @@ fn the_document_names_every_field_of_a_listing() {
     port.counters().change.tile_count.set(Some(2040));
     let output = foveate(&stage.path, &["ls", "--json"]);
     let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut fields = Vec::new();
-    names_of(&listing, &mut fields);
-    assert!(40 < fields.len(), "{fields:?}");
-    for field in fields {
-        assert!(section.contains(&format!("`{field}`")), "{field} is not documented");
+    let stats = Client::connect(&stage.path).unwrap().stats().unwrap();
+    let mut stats = serde_json::to_value(stats).unwrap();
+    for by_name in ["restarts", "stages"] {
+        assert!(stats["streams"][0][by_name].take().is_object(), "names of reasons and stages");
+    }
+    // What both have is described once.
+    let both = listings.clone() + section("Statistics\n");
+    for (answer, described) in [(&listing, &listings), (&stats, &both)] {
+        let mut fields = Vec::new();
+        names_of(answer, &mut fields);
+        assert!(40 < fields.len(), "{fields:?}");
+        for field in fields {
+            let names = [format!("`{field}`"), format!("\"{field}\"")];
+            assert!(names.iter().any(|name| described.contains(name)), "{field} is not documented");
+        }
     }
 }
 

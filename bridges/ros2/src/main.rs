@@ -32,8 +32,8 @@ struct Arguments {
     /// The views, as `foveate ls` names them; they need not be there yet
     #[arg(value_name = "STREAM/VIEW", required = true)]
     views: Vec<ViewName>,
-    /// The daemon's socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or
-    /// /run/foveate]
+    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY,
+    /// $XDG_RUNTIME_DIR/foveate and /run/foveate]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// The router of rmw_zenoh

@@ -231,7 +231,7 @@ def content_id(frame: Any, indices: Any = slice(None), what: str = "tokens") -> 
     little, and stays the same until something changes under a token or the gaze moves.
 
     :param indices: of these tokens only.
-    :param what: what was made from them, such as ``"jpeg-90"``; whatever else changes the bytes belongs into it.
+    :param what: what was made from them, such as ``"jpeg-90"``; whatever else changes the bytes belongs in it.
     """
     tokens = frame.tokens[indices]
     keys = np.stack([tokens[name].astype(np.int64) for name in ("x", "y", "sx", "sy", "changed_frame")])

@@ -9,8 +9,8 @@ use clap::Parser;
 #[command(
     name = "foveated",
     version,
-    after_help = "Exit codes: 0 stopped or all streams ended, 1 failure, 2 wrong usage, 69 something is unavailable (a source, \
-                  a device, the socket), 78 wrong configuration.\n\
+    after_help = "Exit codes: 0 stopped, or all streams ended and none failed, 1 failure, 2 wrong usage, 69 something is \
+                  unavailable (a source, a device, the socket), 78 wrong configuration.\n\
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket; FOVEATE_VALIDATION=1 enables the Vulkan \
                   validation layer. CREDENTIALS_DIRECTORY holds values for ${NAME} in the configuration. NOTIFY_SOCKET, \
                   WATCHDOG_USEC, LISTEN_FDS and JOURNAL_STREAM of a service manager are supported."

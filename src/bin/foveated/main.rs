@@ -81,6 +81,6 @@ fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
         return Ok(());
     }
     let asked_for = arguments.socket.as_deref().or(config.daemon.socket.as_deref());
-    let socket = foveate::socket_path(asked_for);
+    let socket = foveate::socket_path_to_serve(asked_for);
     Ok(foveate_daemon::run(&config, masked, &socket, &read)?)
 }
