@@ -271,7 +271,8 @@ class ViewIsCancelled(WithDaemon):
             for opening in (foveate.aio.open(VIEW, path), foveate.aio.open_many([VIEW], path)):
                 with self.assertRaises(asyncio.TimeoutError):
                     await asyncio.wait_for(opening.__aenter__(), 0.05)
-        self.assertEqual(descriptors(), before)
+        # Threads of an earlier test may end meanwhile, and close what was theirs.
+        self.assertEqual(descriptors() - before, set())
 
 
 class ViewSteers(WithDaemon):
