@@ -110,7 +110,9 @@ fn a_map_arrives_as_it_was_sent_in_every_number_format() {
         let looking = client.attend(attend([2, 3], dtype), &bytes(dtype)).unwrap();
         // The second row, the second of three columns: the cell from (21.3, 24) to (42.7, 48).
         assert!((21.0..43.0).contains(&looking.x) && (24.0..=48.0).contains(&looking.y));
-        let Some(Feedback::Attend { map, frame_seq }) = scene.heard() else { panic!("no map") };
+        let Some(Feedback::Attend { map, frame_seq, lies_in: None }) = scene.heard() else {
+            panic!("no map")
+        };
         assert_eq!((map.grid().width, map.grid().height, frame_seq), (3, 2, 5));
         let scale = if dtype == NumberFormat::U8 { 255.0 } else { 1.0 };
         for (found, (sent, _)) in map.weights().iter().zip(values) {
@@ -140,8 +142,14 @@ fn scores_are_painted_back_through_the_plan_of_the_frame_that_they_name() {
     let scores = |scores: &[f32]| -> Vec<u8> {
         scores.iter().flat_map(|score| score.to_le_bytes()).collect()
     };
-    let ask =
-        |frame| AttendTokens { view: main_view(), frame, dtype: NumberFormat::F32, wait: false };
+    let ask = |frame| AttendTokens {
+        view: main_view(),
+        frame,
+        dtype: NumberFormat::F32,
+        homography: None,
+        rotation: None,
+        wait: false,
+    };
     // Frame 5 has four tokens; the second lies at (28, 14) in steps of 14 pixels.
     let looking = client.attend_tokens(ask(5), &scores(&[0.1, 3.0, 0.2, 0.0, 9.0, 9.0])).unwrap();
     assert!((14.0..=28.0).contains(&looking.x) && (0.0..=14.0).contains(&looking.y), "{looking:?}");
@@ -538,7 +546,16 @@ impl Scene {
 }
 
 fn attend(shape: [u32; 2], dtype: NumberFormat) -> Attend {
-    Attend { view: main_view(), shape, dtype, region: None, frame: None, wait: false }
+    Attend {
+        view: main_view(),
+        shape,
+        dtype,
+        region: None,
+        frame: None,
+        homography: None,
+        rotation: None,
+        wait: false,
+    }
 }
 
 fn plan(tokens: &[(u16, i32, i32)]) -> TokenPlan {

@@ -784,7 +784,7 @@ impl Chase {
             (-0.5 * (dx * dx + dy * dy)).exp()
         };
         let frame_seq = at.frame_seq - 1;
-        controller.take(&Feedback::Attend { map: map_from(bump), frame_seq }, at);
+        controller.take(&Feedback::Attend { map: map_from(bump), frame_seq, lies_in: None }, at);
     }
 
     fn place(&self, index: u64) -> (f64, f64) {
@@ -925,9 +925,12 @@ impl Course {
                 Feedback::Look { points: points.clone(), hold_ns: *hold_ns, frame_seq: None }
             }
             Operation::Attend { seed } => {
-                Feedback::Attend { map: Arc::new(map_of(*seed, self.extent)), frame_seq: 4 }
+                let map = Arc::new(map_of(*seed, self.extent));
+                Feedback::Attend { map, frame_seq: 4, lies_in: None }
             }
-            Operation::Show { map } => Feedback::Attend { map: Arc::clone(map), frame_seq: 4 },
+            Operation::Show { map } => {
+                Feedback::Attend { map: Arc::clone(map), frame_seq: 4, lies_in: None }
+            }
             Operation::Inject { seed } => {
                 let map = map_of(*seed, self.extent);
                 let (grid, values) = (map.grid(), map.weights().to_vec());

@@ -285,7 +285,8 @@ fn late_by(ground: &Ground, late: u64, compensation: bool) -> f64 {
     for frame in 1..=160 {
         if late < frame {
             let map = Arc::new(bump(Ground::VIEW, place(frame - late)));
-            controller.take(&Feedback::Attend { map, frame_seq: frame - late }, at(frame));
+            controller
+                .take(&Feedback::Attend { map, frame_seq: frame - late, lies_in: None }, at(frame));
         }
         let before = seen
             .as_ref()
@@ -329,7 +330,10 @@ fn a_map_of_a_still_scene_stays_where_it_is() {
         for frame in 1..=40 {
             if frame % 7 == 3 {
                 let map = Arc::new(bump(EXTENT, (17.0 * frame as f64, 400.0)));
-                controller.take(&Feedback::Attend { map, frame_seq: frame - 2 }, at(frame));
+                controller.take(
+                    &Feedback::Attend { map, frame_seq: frame - 2, lies_in: None },
+                    at(frame),
+                );
             }
             let seen = Seen { motion: Some(&motions), ..Seen::coarsely(&still, frame - 1) };
             controller.step(at(frame), (1 < frame).then_some(seen));

@@ -202,7 +202,16 @@ fn shown(segment: &OwnedFd, start: fn(&Place, u64) -> Process) -> Outcome {
 }
 
 fn map(view: ViewName) -> Attend {
-    Attend { view, shape: [2, 2], dtype: NumberFormat::U8, region: None, frame: None, wait: false }
+    Attend {
+        view,
+        shape: [2, 2],
+        dtype: NumberFormat::U8,
+        region: None,
+        frame: None,
+        homography: None,
+        rotation: None,
+        wait: false,
+    }
 }
 
 /// Reads `count` frames, or to the end of the stream.

@@ -179,10 +179,15 @@ impl AttentionMap {
         Weights { grid: self.grid, region: self.region, cells: &self.weights }
     }
 
-    /// A map of the same cells whose weights `weight` gives for their middles in pixels, finite and not negative. `None` if it attends
-    /// to nothing of the image.
-    pub fn resampled(&self, image: Extent, weight: impl Fn((f64, f64)) -> f32) -> Option<Self> {
-        let Region { x0, y0, x1, y1 } = self.region;
+    /// A map of as many cells over `region`, whose weights `weight` gives for their middles in pixels, finite and not negative. `None`
+    /// if it attends to nothing of the image.
+    pub fn resampled(
+        &self,
+        image: Extent,
+        region: Region,
+        weight: impl Fn((f64, f64)) -> f32,
+    ) -> Option<Self> {
+        let Region { x0, y0, x1, y1 } = region;
         let middle = |cell: u32, count: u32, from: f64, to: f64| {
             from + (f64::from(cell) + 0.5) / f64::from(count) * (to - from)
         };
@@ -190,7 +195,7 @@ impl AttentionMap {
         let places = (0..height).flat_map(|row| (0..width).map(move |column| (column, row)));
         let place = |(column, row)| (middle(column, width, x0, x1), middle(row, height, y0, y1));
         let weights = places.map(place).map(weight).collect();
-        Self::over(image, self.grid, self.region, weights).ok()
+        Self::over(image, self.grid, region, weights).ok()
     }
 
     /// The map of checked numbers, if they attend to something of the image.
