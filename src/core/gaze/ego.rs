@@ -130,9 +130,10 @@ impl Passage {
         points.iter().filter_map(|point| self.now(*point)).collect()
     }
 
-    /// A map over a frame of then, as one over a frame of now; `None` if nothing of it is in the picture any more. It has as many cells,
-    /// over the part of the picture where its area is.
+    /// A map over a frame of then, as one over a frame of now; `None` if nothing of it is in the picture any more. It has as many cells
+    /// as that had in the picture, over the part of the picture where they are.
     pub fn map_now(&self, map: &AttentionMap) -> Option<AttentionMap> {
+        let map = map.within(self.image);
         let weights = map.as_weights();
         let weight = |now| self.then(now).map_or(0.0, |then| weights.between(then));
         map.resampled(self.image, self.region_now(map.region())?, weight)
@@ -183,10 +184,12 @@ impl Passage {
 fn homography(cells: [f64; 9], image: Extent) -> Result<PlaneMap, EgoMotionError> {
     check_finite(&cells)?;
     let greatest = cells.iter().fold(0.0_f64, |greatest, cell| greatest.max(cell.abs()));
-    if greatest == 0.0 {
+    // The power of two below it: division by it is exact.
+    let unit = f64::from_bits(greatest.to_bits() & f64::INFINITY.to_bits());
+    if unit == 0.0 {
         return Err(EgoMotionError::Singular);
     }
-    let [a, b, c, d, e, f, g, h, i] = cells.map(|cell| cell / greatest);
+    let [a, b, c, d, e, f, g, h, i] = cells.map(|cell| cell / unit);
     let side = f64::from(image.longer_side());
     let in_sides = [[a, b, c / side], [d, e, f / side], [g * side, h * side, i]];
     let greatest = in_sides.iter().flatten().fold(0.0_f64, |most, cell| most.max(cell.abs()));
