@@ -65,4 +65,6 @@ class ViewKeys(TypedDict, total=False):
     max_fps: float
     publish: Literal["always", "when-read"]
     channels: _Channels
+    depth: Literal["none", "tokens", "texels"]
+    boxes: bool
     gaze: GazeKeys

@@ -62,6 +62,7 @@ def contents(frame: foveate.Frame) -> dict[str, Any]:
     """All that a frame says, but for when it was asked."""
     plain = {field.name: getattr(frame, field.name) for field in dataclasses.fields(frame)}
     del plain["_planes"], plain["_is_held"], plain["info"]
+    plain["motion"] = None if frame.motion is None else frame.motion.tolist()
     arrays = {"tokens": frame.tokens, **frame.planes}
     return {**plain, **{name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}}
 

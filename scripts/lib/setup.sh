@@ -119,11 +119,14 @@ missing_packages() {
     done
 }
 
+# As a command, or as a package for this machine, which those of another architecture may lie beside: is_there PACKAGE COMMAND
 is_there() {
+    local found
     if [ -n "$2" ] && command -v "$2" >/dev/null; then
         return 0
     fi
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+    found=$(dpkg-query -W -f '${Architecture} ${db:Status-Status}\n' "$1" 2>/dev/null) || return
+    grep -Eqx "($(dpkg --print-architecture)|all) installed" <<<"$found"
 }
 
 explain_packages() {

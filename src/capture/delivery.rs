@@ -19,6 +19,9 @@ use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 
+/// A stream ends with so many frames in a row that its masks cannot fill.
+const UNFILLED_MAX: u32 = 8;
+
 /// Where a round of a clip begins, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
@@ -45,6 +48,8 @@ struct Inlet {
     masking: Masking,
     /// Address of the newest buffer that went through the masks.
     masked: Option<usize>,
+    /// How many before it could not be filled.
+    unfilled: u32,
     /// `None`: every frame is taken.
     limit: Option<RateLimit>,
     /// What is added to the stream time of the present round of a clip, in nanoseconds.
@@ -66,6 +71,7 @@ impl Delivery {
             format: None,
             masking: Masking::new(&spec.masks),
             masked: None,
+            unfilled: 0,
             limit: spec.frame_interval.map(RateLimit::new),
             round: Round::default(),
             refusal_logged: false,
@@ -79,25 +85,35 @@ impl Delivery {
     }
 
     /// Fills what the masks of the stream cover in `buffer`, of `caps`, or replaces it by a filled copy: the next one that
-    /// [`deliver`](Self::deliver) pulls on this thread.
+    /// [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent in part: the frame is
+    /// refused, and the buffer must not reach the appsink.
     ///
     /// # Errors
     ///
-    /// If that fails. The buffer must not reach the appsink.
+    /// If it fails frame after frame.
     pub(super) fn mask(
         &self,
         buffer: &mut gst::Buffer,
         caps: Option<gst::Caps>,
-    ) -> Result<(), CaptureError> {
+    ) -> Result<bool, CaptureError> {
         let mut inlet = self.inlet.lock();
         inlet.masked = None;
         inlet.learn(caps);
-        let Inlet { masking, format, .. } = &mut *inlet;
-        let Masked { pixel_count, is_copied } = masking.apply(buffer, format.as_ref())?;
+        let Inlet { masking, format, unfilled, .. } = &mut *inlet;
+        let Masked { pixel_count, is_copied } = match masking.apply(buffer, format.as_ref()) {
+            Ok(masked) => masked,
+            Err(error) => {
+                self.counters.frames_captured.add(1);
+                self.counters.frames_refused.add(1);
+                *unfilled += 1;
+                return if *unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
+            }
+        };
+        *unfilled = 0;
         self.counters.frames_masked.add(u64::from(0 < pixel_count));
         self.counters.frames_copied_to_mask.add(u64::from(is_copied));
         inlet.masked = Some(buffer.as_ptr().addr());
-        Ok(())
+        Ok(true)
     }
 
     /// Whether buffers have to go through [`mask`](Self::mask).

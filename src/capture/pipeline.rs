@@ -316,7 +316,8 @@ fn probe(
             Some(refusal) => flow.shut(&events, refusal),
             None => match flow.passes(pad, buffer) {
                 gst::PadProbeReturn::Ok => match delivery.mask(buffer, pad.current_caps()) {
-                    Ok(()) => gst::PadProbeReturn::Ok,
+                    Ok(true) => gst::PadProbeReturn::Ok,
+                    Ok(false) => gst::PadProbeReturn::Handled,
                     Err(error) => flow.shut(&events, Event::Refused(error)),
                 },
                 kept => kept,

@@ -208,7 +208,9 @@ impl ReconnectingSource {
     }
 
     fn lose(&mut self, cause: CaptureError) -> SourceEvent {
-        let evidence = Evidence { is_live: self.is_live(), has_delivered: self.has_delivered };
+        // Of this pipeline, which may not have delivered anything.
+        let is_live = matches!(&self.phase, Phase::Playing(playing) if playing.source.is_live());
+        let evidence = Evidence { is_live, has_delivered: self.has_delivered };
         if !cause.is_transient(&self.spec, evidence) {
             return self.end(End::Failed(cause));
         }

@@ -17,7 +17,7 @@ use self::brightness::{BLOCK, Brightness};
 pub use self::global::Unknown;
 use self::global::{Fit, Vote, fit, shift_of};
 use self::matching::{Match, NOISE, matched, picture_shift, unmoved};
-use crate::frame::{PictureMotion, TIMES_KEPT};
+use crate::frame::{FrameTime, PictureMotion, TIMES_KEPT};
 use crate::geometry::affine::Affine;
 use crate::geometry::coarse::{COARSE_SIDE_MAX, CoarseLevel};
 use crate::geometry::extent::Extent;
@@ -64,6 +64,7 @@ pub struct BlockMotion {
 pub struct Motion {
     before_seq: u64,
     frame_seq: u64,
+    elapsed_ns: u64,
     grid: Extent,
     /// Sides of a block and of a texel in source pixels.
     block_px: f64,
@@ -97,8 +98,8 @@ pub struct Motions {
     matches: Vec<Match>,
     votes: Vec<Vote>,
     distances: Vec<f64>,
-    /// `frame_seq` of the picture in `now`; `None` before the first.
-    seen: Option<u64>,
+    /// The frame of the picture in `now`; `None` before the first.
+    seen: Option<FrameTime>,
     /// The newest last; the first of them are not valid until as many were followed.
     kept: Vec<Motion>,
     valid: usize,
@@ -108,6 +109,11 @@ impl Motion {
     /// `frame_seq` of the older and of the newer picture.
     pub fn frames(&self) -> (u64, u64) {
         (self.before_seq, self.frame_seq)
+    }
+
+    /// Stream time between the two, in nanoseconds; 0 where it jumped back.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.elapsed_ns
     }
 
     /// Columns and rows of blocks.
@@ -265,6 +271,7 @@ impl Motions {
         let none = Motion {
             before_seq: 0,
             frame_seq: 0,
+            elapsed_ns: 0,
             grid,
             block_px,
             texel_px,
@@ -284,13 +291,14 @@ impl Motions {
     }
 
     /// Takes the next picture, once, and finds what moved since the one before.
-    pub fn follow(&mut self, coarse: &CoarseLevel, frame_seq: u64) {
-        if coarse.extent() != self.now.extent || self.seen == Some(frame_seq) {
+    pub fn follow(&mut self, coarse: &CoarseLevel, at: FrameTime) {
+        let is_seen = self.seen.is_some_and(|seen| seen.frame_seq == at.frame_seq);
+        if coarse.extent() != self.now.extent || is_seen {
             return;
         }
         swap(&mut self.now, &mut self.before);
         self.now.take(coarse);
-        let Some(before_seq) = self.seen.replace(frame_seq) else {
+        let Some(before) = self.seen.replace(at) else {
             return self.begin();
         };
         let is_changed = self.now.levels() != self.before.levels();
@@ -298,7 +306,8 @@ impl Motions {
         self.kept.rotate_left(1);
         self.valid = (self.valid + 1).min(self.kept.len());
         let Some(newest) = self.kept.last_mut() else { return };
-        (newest.before_seq, newest.frame_seq) = (before_seq, frame_seq);
+        (newest.before_seq, newest.frame_seq) = (before.frame_seq, at.frame_seq);
+        newest.elapsed_ns = at.time_ns.saturating_sub(before.time_ns);
         newest.before_from_now =
             fitted.map(|fitted| affine(&fitted, self.now.extent, newest.texel_px));
         let texel_px = newest.texel_px as f32;
@@ -312,6 +321,11 @@ impl Motions {
         }
     }
 
+    /// The frame of the newest picture; `None` before the first.
+    pub fn seen(&self) -> Option<FrameTime> {
+        self.seen
+    }
+
     /// Motion up to the newest picture; `None` before the second.
     pub fn newest(&self) -> Option<&Motion> {
         self.kept.last().filter(|_| 0 < self.valid)
@@ -323,7 +337,7 @@ impl Motions {
         let first = valid.partition_point(|motion| motion.frame_seq <= frame_seq);
         let reaches_back = match valid.get(first) {
             Some(motion) => motion.before_seq <= frame_seq,
-            None => self.seen.is_some_and(|seen| seen <= frame_seq),
+            None => self.seen.is_some_and(|seen| seen.frame_seq <= frame_seq),
         };
         reaches_back.then_some(&valid[first..])
     }

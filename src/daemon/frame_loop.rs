@@ -182,7 +182,7 @@ impl FrameLoop {
         let changes = self.stream.backend_changes();
         let has_other_masks = self.mask_revision != frame.mask_revision();
         if has_other_masks {
-            self.stream.masks_changed();
+            self.stream.masks_changed(stamp.frame_seq);
         }
         self.stream.set_live(self.source.is_live());
         let picture = self

@@ -311,7 +311,7 @@ impl Stream {
             recovery.begin(chosen, Some(retired), stamp.arrival_ns);
             builder.set_target(engine.view_builder(), chosen.info());
         }
-        counters.picture_speed.set(speed_of_picture(engine, times));
+        counters.picture_speed.set(speed_of_picture(engine));
         if let Some(watch) = watch {
             watch.look(engine, stamp, views);
         }
@@ -327,13 +327,16 @@ impl Stream {
         })
     }
 
-    /// The masks of the next frame are others than those of the frames before. Every view publishes it and those after it, until no
-    /// earlier one is in its ring, and nothing of an earlier one is left behind the masks or where they were.
-    pub fn masks_changed(&mut self) {
+    /// The masks of the next frame, number `frame_seq`, are others than those of the frames before. Every view publishes it and those
+    /// after it, until no earlier one is in its ring, and nothing of an earlier one is left behind the masks or where they were.
+    pub fn masks_changed(&mut self, frame_seq: u64) {
         if let Some(engine) = &mut self.engine {
             engine.match_next();
         }
-        self.views.iter_mut().for_each(|view| view.sink.renew());
+        for view in &mut self.views {
+            view.hide_channels_before(frame_seq);
+            view.sink.renew();
+        }
     }
 
     /// Lets every view decide whether it takes the frame of `at`; true if one does.
@@ -577,14 +580,12 @@ fn count_frame(
     clippy::cast_sign_loss,
     reason = "at most a picture a nanosecond"
 )]
-fn speed_of_picture(engine: &Engine, times: &FrameTimes) -> Option<u64> {
+fn speed_of_picture(engine: &Engine) -> Option<u64> {
     let newest = engine.motions()?.newest()?;
-    let (before, now) = newest.frames();
-    let elapsed_ns = times.time_ns(now)?.checked_sub(times.time_ns(before)?)?;
     let extent = engine.kind().extent;
     let middle = (0.5 * f64::from(extent.width), 0.5 * f64::from(extent.height));
     let (x, y) = newest.global()?.at(middle);
-    let speed = (x - middle.0).hypot(y - middle.1) * 1e12 / elapsed_ns as f64;
+    let speed = (x - middle.0).hypot(y - middle.1) * 1e12 / newest.elapsed_ns() as f64;
     speed.is_finite().then_some(speed as u64)
 }
 

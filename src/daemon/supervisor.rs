@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
@@ -210,41 +210,53 @@ impl Supervisor {
         })?;
         let (configured, added) = managed.masks.present();
         let names = configured.into_iter().chain(added).map(|mask| mask.name).collect();
-        Ok((names, self.await_masked(stream, &managed.masks, revision)))
+        let deadline = Instant::now() + MASKED_FRAME_TIMEOUT;
+        Ok((names, self.await_masked(stream, revision, deadline)))
     }
 
     /// Waits for a frame with the masks of change `revision`, unless none is expected. Returns why there is none yet.
-    fn await_masked(&self, stream: &str, masks: &Masks, revision: u64) -> Option<String> {
+    fn await_masked(&self, stream: &str, revision: u64, deadline: Instant) -> Option<String> {
         let state = self.directory.state(stream)?;
         if state != StreamState::Live {
             return Some(format!("the stream is {state}"));
         }
-        let is_published = masks.await_published(revision, MASKED_FRAME_TIMEOUT);
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let is_published = self.streams.get(stream)?.masks.await_published(revision, patience);
         (!is_published).then(|| {
             format!("the stream delivered none within {} s", MASKED_FRAME_TIMEOUT.as_secs())
         })
     }
 
-    /// Changes masks and views of a stream to those of `wanted` without a restart, if nothing else differs; false if that is not
-    /// possible.
-    fn adjust(&mut self, wanted: &StreamConfig) -> bool {
-        let Some(managed) = self.streams.get(&wanted.name) else { return false };
-        let others = StreamConfig {
-            views: managed.config.views.clone(),
-            masks: managed.config.masks.clone(),
-            secrets: managed.config.secrets.clone(),
-            ..wanted.clone()
+    /// Changes the masks of all streams that go on with their source to those of `wanted`, at once: before anything else is done, or
+    /// waited for. Returns the names of those where they changed, and the numbers of the changes.
+    fn mask_all(&self, wanted: &[StreamConfig]) -> Vec<(String, u64)> {
+        let changed = |stream: &StreamConfig| {
+            let managed = self.streams.get(&stream.name)?;
+            let changes = self.goes_on(stream) && managed.config.masks != stream.masks;
+            changes.then(|| (stream.name.clone(), managed.masks.configure(stream.masks.clone())))
         };
-        if managed.config != others || managed.running.is_none() {
+        wanted.iter().filter_map(changed).collect()
+    }
+
+    /// Whether a stream runs, and nothing but masks and views differs from `wanted`.
+    fn goes_on(&self, wanted: &StreamConfig) -> bool {
+        self.streams.get(&wanted.name).is_some_and(|managed| {
+            let others = StreamConfig {
+                views: managed.config.views.clone(),
+                masks: managed.config.masks.clone(),
+                secrets: managed.config.secrets.clone(),
+                ..wanted.clone()
+            };
+            managed.config == others && managed.running.is_some()
+        })
+    }
+
+    /// Changes views of a stream to those of `wanted` without a restart, if it goes on; false if that is not possible.
+    fn adjust(&mut self, wanted: &StreamConfig) -> bool {
+        if !self.goes_on(wanted) {
             return false;
         }
-        if managed.config.masks != wanted.masks {
-            let revision = managed.masks.configure(wanted.masks.clone());
-            if let Some(reason) = self.await_masked(&wanted.name, &managed.masks, revision) {
-                let stream = &wanted.name;
-                tracing::info!(stream, reason, "masks hold from the next frame on");
-            }
-        }
+        let Some(managed) = self.streams.get(&wanted.name) else { return false };
         let present: BTreeSet<_> =
             managed.config.views.iter().map(|view| view.name.clone()).collect();
         for name in
@@ -297,10 +309,21 @@ impl Supervisor {
                 Some(_) => difference.kept.push(name.clone()),
             }
         }
+        let masked = self.mask_all(&streams);
         for stream in &streams {
             if difference.changed.contains(&stream.name) && self.adjust(stream) {
                 difference.changed.retain(|name| *name != stream.name);
                 difference.adjusted.push(stream.name.clone());
+            }
+        }
+        // One limit for all, so that this thread is back in time for its other duties.
+        let deadline = Instant::now() + MASKED_FRAME_TIMEOUT;
+        for (stream, revision) in masked {
+            if !difference.adjusted.contains(&stream) {
+                continue;
+            }
+            if let Some(reason) = self.await_masked(&stream, revision, deadline) {
+                tracing::info!(stream, reason, "masks hold from the next frame on");
             }
         }
         let Difference { removed, changed, .. } = &difference;

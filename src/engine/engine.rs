@@ -280,7 +280,7 @@ impl Engine {
         self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
         // After publishing, as only the next frame needs it.
         let wanted = self.shows_coarse || self.wants_motion || views.iter().any(View::wants_coarse);
-        self.update_coarse(stamp.frame_seq, wanted);
+        self.update_coarse(FrameTime::of(stamp), wanted);
         let wants_tiles = self.is_watched || views.iter().any(View::wants_tiles);
         if self.keeps_features != wants_tiles {
             self.keeps_features = wants_tiles;
@@ -350,7 +350,8 @@ impl Engine {
             self.keeps_features = true;
         }
         self.backend.read_coarse(&mut self.coarse)?;
-        self.note_coarse(frame_seq);
+        // No gaze asks when it was.
+        self.note_coarse(FrameTime { frame_seq, time_ns: 0 });
         Ok(self.seen().expect("just read"))
     }
 
@@ -377,7 +378,7 @@ impl Engine {
     }
 
     /// Copies the coarse level of the newest frame out of the pyramid if it is `wanted`.
-    fn update_coarse(&mut self, frame_seq: u64, wanted: bool) {
+    fn update_coarse(&mut self, at: FrameTime, wanted: bool) {
         if self.keeps_coarse != wanted {
             self.keeps_coarse = wanted;
             self.backend.keep_coarse(wanted);
@@ -385,7 +386,7 @@ impl Engine {
         self.coarse_of = None;
         if wanted {
             match self.backend.read_coarse(&mut self.coarse) {
-                Ok(()) => self.note_coarse(frame_seq),
+                Ok(()) => self.note_coarse(at),
                 // The next update fails too, and reports it.
                 Err(error) => {
                     tracing::warn!(%error, "cannot read the coarse level of a frame; gaze policies do without it for one frame")
@@ -404,12 +405,12 @@ impl Engine {
         self.wants_motion = is_wanted;
     }
 
-    /// The coarse level is now of frame `frame_seq`.
-    fn note_coarse(&mut self, frame_seq: u64) {
-        self.coarse_of = Some(frame_seq);
+    /// The coarse level is now of the frame `at`.
+    fn note_coarse(&mut self, at: FrameTime) {
+        self.coarse_of = Some(at.frame_seq);
         let shape = self.shape();
         let motions = self.motions.get_or_insert_with(|| Box::new(Motions::new(shape)));
-        motions.follow(&self.coarse, frame_seq);
+        motions.follow(&self.coarse, at);
     }
 
     /// What the frames have in common.

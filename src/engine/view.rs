@@ -231,6 +231,11 @@ impl<S> View<S> {
 }
 
 impl<S: Sink> View<S> {
+    /// Publishes no channels of frames before number `frame_seq` any more: zeros until there is a decision about a later one.
+    pub fn hide_channels_before(&mut self, frame_seq: u64) {
+        self.channels.hide_before(frame_seq);
+    }
+
     /// Publishes the tokens of the newest frame.
     pub(crate) fn publish(&mut self, stamp: &FrameStamp, changes: &FrameChanges<'_>) {
         let (Some(gaze), Some(planned)) = (&self.gaze, &self.planned) else { return };

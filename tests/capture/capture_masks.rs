@@ -174,20 +174,38 @@ fn a_change_that_is_refused_changes_nothing() {
     assert_eq!(masks.present(), (before.0, Vec::new()), "those of the configuration stay");
 }
 
-/// A buffer that ends before its last row is one. Without a mask it would be counted as refused.
+/// A buffer that ends before its last row is one: it is refused as without a mask, and others are shown.
 #[test]
-fn a_frame_that_cannot_be_filled_ends_the_source_and_is_not_shown() {
-    let text = "fakesrc num-buffers=3 sizetype=fixed sizemax=1000 ! \
-        capsfilter caps=video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1 ! appsink name=frames";
-    let counters = Arc::<StreamCounters>::default();
-    let mut source = Source::start(&spec(text, masks()), &counters).unwrap();
-    match source.take(HANG) {
-        Taken::Ended(End::Failed(error @ CaptureError::NotMasked { .. })) => {
+fn a_frame_that_cannot_be_filled_is_refused_and_so_many_end_the_source() {
+    let caps = "capsfilter caps=video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1";
+    let bytes = |count: u32, bytes: u32| {
+        format!("fakesrc num-buffers={count} sizetype=fixed sizemax={bytes} ! all.")
+    };
+    let play = |parts: &[String]| {
+        let text = format!("concat name=all ! {caps} ! appsink name=frames {}", parts.join(" "));
+        let counters = Arc::<StreamCounters>::default();
+        let mut spec = spec(&text, masks());
+        spec.pace = Pace::EveryFrame;
+        let mut source = Source::start(&spec, &counters).unwrap();
+        let mut frames = 0;
+        let end = loop {
+            match source.take(HANG) {
+                Taken::Frame(_) => frames += 1,
+                Taken::Ended(end) => break end,
+                Taken::TimedOut => panic!("it hangs after {frames} frames"),
+            }
+        };
+        (end, frames, counters.frames_captured.get(), counters.frames_refused.get())
+    };
+    let (whole, part) = (bytes(2, 64 * 48), bytes(7, 1000));
+    let parts = [&part, &whole, &part, &whole].map(String::clone);
+    assert_eq!(play(&parts), (End::Eos, 4, 18, 14));
+    match play(&[whole, part, bytes(2, 1000)]) {
+        (End::Failed(error @ CaptureError::NotMasked { .. }), 2, 10, 8) => {
             assert!(error.to_string().contains("a privacy mask cannot be applied"), "{error}");
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(counters.frames_captured.get(), 0);
 }
 
 fn spec(text: &str, masks: Vec<Mask>) -> SourceSpec {

@@ -66,6 +66,18 @@ fn the_same_error_before_any_frame_ends_the_stream() {
 }
 
 #[test]
+fn a_live_pipeline_that_is_silent_from_the_beginning_is_tried_again() {
+    let text =
+        format!("videotestsrc is-live=true ! {CAPS} ! valve drop=true ! appsink name=frames");
+    let mut spec = SourceSpec::new("test", SourceChoice::Pipeline(text));
+    spec.caps_timeout = Duration::from_millis(100);
+    let mut scene = Scene::of(spec);
+    for _ in 0..2 {
+        assert!(matches!(scene.loss().0.cause, CaptureError::CapsTimeout { .. }));
+    }
+}
+
+#[test]
 fn an_end_that_is_no_loss_stays_an_end() {
     let text = format!("videotestsrc num-buffers=4 ! {CAPS} ! appsink name=frames");
     let mut scene = Scene::new(&text);

@@ -1,6 +1,7 @@
 //! After masks have changed, nothing of an earlier frame is left in what a stream keeps and publishes: not below a threshold, and
 //! not in a ring that rests.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
+use foveate_core::plane::CHANNELS;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
@@ -44,7 +46,7 @@ fn no_difference_below_the_threshold_is_left() {
             assert_eq!(step(&mut stream, &before, 1), Stepped::PublishedInNewSegments);
             step(&mut stream, &masked, 2);
             assert!(pixels(&stream) == fresh(backend(), &before), "the threshold holds");
-            stream.masks_changed();
+            stream.masks_changed(3);
             step(&mut stream, &masked, 3);
             assert!(pixels(&stream) == fresh(backend(), &masked), "{}", format.name());
             // Later frames are compared with that one, by the threshold again.
@@ -70,7 +72,7 @@ fn a_view_that_rests_publishes_until_its_ring_holds_no_earlier_frame() {
             step(&mut stream, &gray(200), 1);
             assert_eq!(step(&mut stream, &gray(100), 2), Stepped::Rested);
             assert!(holds(&stream, [200; 64]), "it is in the ring");
-            stream.masks_changed();
+            stream.masks_changed(3);
             for frame_seq in 3..3 + SLOTS as u64 {
                 assert_eq!(step(&mut stream, &gray(100), frame_seq), Stepped::Published);
             }
@@ -81,12 +83,57 @@ fn a_view_that_rests_publishes_until_its_ring_holds_no_earlier_frame() {
     });
 }
 
+/// Channels are means of tiles, so they are pixels, too.
+#[test]
+fn no_channel_of_an_earlier_frame_is_shown() {
+    on_every_backend(|backend| {
+        let gray = |value: u8| {
+            OwnedFrame::uniform(PixelFormat::Gray8, EXTENT, ColorTransform::IDENTITY, value)
+        };
+        let relevance = ViewSpec {
+            policy: Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 },
+            channels: vec!["mean".to_owned()],
+            // A decision in each tenth frame: 11, 21, and so on, about the frame before.
+            parameters: GazeParameters { saccade_hz: 10.0, ..GazeParameters::default() },
+            ..spec()
+        };
+        let (mut stream, _client) = stream_of(backend(), ViewPace::default(), relevance);
+        let mut frame_seq = 0;
+        let mut shown = |stream: &mut Stream, value: u8| {
+            frame_seq += 1;
+            step(stream, &gray(value), frame_seq);
+            let frame = newest(stream);
+            (frame.head.channels_frame, frame.plane(channels_index(stream)).to_vec())
+        };
+        let before: Vec<_> = (0..40).map(|_| shown(&mut stream, 200)).collect();
+        let before = &before[39];
+        let is_shown = before.0 != 0 && before.1.iter().any(|byte| *byte != 0);
+        assert!(is_shown, "they are shown: {before:?}");
+        stream.masks_changed(41);
+        let after: Vec<_> = (0..30).map(|_| shown(&mut stream, 100)).collect();
+        for (channels_frame, bytes) in &after {
+            let is_hidden = *channels_frame == 0 && bytes.iter().all(|byte| *byte == 0);
+            assert!(is_hidden || 41 <= *channels_frame, "channels of frame {channels_frame}");
+        }
+        assert!(41 <= after[29].0 && after[0].0 == 0, "hidden, and shown again");
+    });
+}
+
 /// The texels of the newest frame.
 fn pixels(stream: &Stream) -> Vec<u8> {
+    newest(stream).pixels
+}
+
+fn newest(stream: &Stream) -> TokenFrameBuf {
     let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
     let mut frame = TokenFrameBuf::default();
     reader.read_newest(&mut frame).unwrap();
-    frame.pixels
+    frame
+}
+
+fn channels_index(stream: &Stream) -> usize {
+    let reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
+    reader.header().plane_index(CHANNELS).unwrap()
 }
 
 /// The texels of a stream that has seen only `frame`.
@@ -111,19 +158,22 @@ fn step(stream: &mut Stream, frame: &OwnedFrame, frame_seq: u64) -> Stepped {
 }
 
 fn stream(backend: StreamBackend, pace: ViewPace) -> (Stream, ClientChannel) {
-    let plan = ServedView {
-        name: "main".to_owned(),
-        slot_count: SLOTS,
-        pace,
-        spec: ViewSpec {
-            layout: Layout::Uniform,
-            budget: 40,
-            format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
-            policy: Policy::Fixed { x: 0.5, y: 0.5 },
-            parameters: GazeParameters::default(),
-            ..ViewSpec::default()
-        },
-    };
+    stream_of(backend, pace, spec())
+}
+
+fn spec() -> ViewSpec {
+    ViewSpec {
+        layout: Layout::Uniform,
+        budget: 40,
+        format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
+        policy: Policy::Fixed { x: 0.5, y: 0.5 },
+        parameters: GazeParameters::default(),
+        ..ViewSpec::default()
+    }
+}
+
+fn stream_of(backend: StreamBackend, pace: ViewPace, spec: ViewSpec) -> (Stream, ClientChannel) {
+    let plan = ServedView { name: "main".to_owned(), slot_count: SLOTS, pace, spec };
     let change = ChangeConfig { threshold: Threshold::Fixed(8), refresh_frames: None };
     let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), false);
     (Stream::new("camera", backend, change, [(plan, channel)], Arc::default()), client)

@@ -639,6 +639,16 @@ fn pursuit_is_ahead_of_what_was_seen() {
     assert!(behind.abs() < 7.0, "a frame is 8 pixels, and it is {behind} behind");
 }
 
+/// It goes as fast as the thing does, in a view that takes few of the frames, too.
+#[test]
+fn a_view_with_fewer_frames_follows_as_well() {
+    let chase = Chase { object: (90.0, -30.0), every: 3, ..Chase::default() };
+    for (gaze, object) in &chase.play(Policy::Feedback, 120, true)[5..] {
+        let at = only(gaze);
+        assert!((at.x - object.0).hypot(at.y - object.1) < 16.0, "{at:?} for {object:?}");
+    }
+}
+
 /// Among foveae of other policies, too, it stays the same fixation.
 #[test]
 fn of_several_policies_each_pursues_by_itself() {
@@ -721,12 +731,14 @@ struct Chase {
     looks: bool,
     /// In which frame it says again where it is, and by how much beside.
     corrected: Option<(u64, (f64, f64))>,
+    /// The view takes one of so many frames; motion is found in all.
+    every: u64,
 }
 
 impl Default for Chase {
     fn default() -> Self {
         let (still, begin) = ((0.0, 0.0), (200.0, 240.0));
-        Self { begin, object: still, camera: still, looks: false, corrected: None }
+        Self { begin, object: still, camera: still, looks: false, corrected: None, every: 1 }
     }
 }
 
@@ -740,7 +752,7 @@ impl Chase {
         self.play_with(policy, frames, Self::parameters(pursuit))
     }
 
-    /// The gaze at each frame, and where the object is in it.
+    /// The gaze at each frame that the view takes, and where the object is in it.
     fn play_with(
         &self,
         policy: Policy,
@@ -756,10 +768,10 @@ impl Chase {
         for index in 0..frames {
             let at = frame_time(index + 1, index * FRAME_NS);
             let now = self.place(index);
-            if index == 1 && self.looks {
+            if index == self.every && self.looks {
                 controller.take(&Feedback::look_at(self.begin.0, self.begin.1, Some(u64::MAX)), at);
-            } else if index == 1 && !self.looks {
-                self.attend(&mut controller, self.place(0), at);
+            } else if index == self.every && !self.looks {
+                self.attend(&mut controller, self.place(index - 1), at);
             }
             if let Some((_, (dx, dy))) = self.corrected.filter(|(frame, _)| *frame == index) {
                 let (x, y) = self.place(index - 1);
@@ -769,10 +781,12 @@ impl Chase {
                 motion: Some(&motions),
                 ..Seen::coarsely(coarse, *frame_seq)
             });
-            controller.step(at, what);
-            played.push((controller.gaze().clone(), now));
+            if index % self.every == 0 {
+                controller.step(at, what);
+                played.push((controller.gaze().clone(), now));
+            }
             let shown = self.picture(index);
-            motions.follow(&shown, at.frame_seq);
+            motions.follow(&shown, at);
             seen = Some((shown, at.frame_seq));
         }
         played
@@ -910,7 +924,7 @@ impl Course {
         let seen = seen.map(|seen| Seen { motion: Some(&self.motions), ..seen });
         self.controller.step(self.at, seen);
         let shown = picture(frame.seed, self.extent);
-        self.motions.follow(&shown, self.at.frame_seq);
+        self.motions.follow(&shown, self.at);
         self.seen = Some((shown, self.at.frame_seq));
         self.tiles = Some(tiles_of(frame.seed, self.extent, self.at.frame_seq));
         let is_forced =

@@ -151,7 +151,7 @@ fn a_place_is_carried_along_with_what_is_there() {
     let camera = |frame: u64| (3.0 * frame as f64, -1.5 * frame as f64);
     let thing = |frame: u64| (120.0 + 7.0 * frame as f64, 380.0 - 3.5 * frame as f64);
     for frame in 1..=70 {
-        motions.follow(&scene(camera(frame), thing(frame)), frame);
+        motions.follow(&scene(camera(frame), thing(frame)), at(frame));
     }
     assert_eq!(motions.since(5).map(<[Motion]>::len), None);
     assert_eq!(motions.since(6).map(<[Motion]>::len), Some(64));
@@ -168,8 +168,8 @@ fn a_place_is_carried_along_with_what_is_there() {
         assert!(off < 0.1 * moved + 1.0, "{off} px of the picture since frame {from}");
     }
     // A frame is followed once, and a picture of another size is not.
-    motions.follow(&scene(camera(9), thing(9)), 70);
-    motions.follow(&CoarseLevel::new(PyramidShape::new(Extent::new(64, 64))), 71);
+    motions.follow(&scene(camera(9), thing(9)), at(70));
+    motions.follow(&CoarseLevel::new(PyramidShape::new(Extent::new(64, 64))), at(71));
     assert_eq!(motions.newest().unwrap().frames(), (69, 70));
 }
 
@@ -180,7 +180,7 @@ fn points_of_an_earlier_frame_are_carried_to_the_frame_to_come() {
     let camera = |frame: u64| (4.0 * frame as f64, -2.0 * frame as f64);
     let thing = |frame: u64| (160.0 + 18.0 * frame as f64, 380.0 - 9.0 * frame as f64);
     for frame in 1..=10 {
-        motions.follow(&scene(camera(frame), thing(frame)), frame);
+        motions.follow(&scene(camera(frame), thing(frame)), at(frame));
     }
     let points = Points::from_iter([thing(6), (600.0, 120.0)]);
     let found = carried_points(&points, 6, &motions, 24.0);
@@ -201,7 +201,7 @@ fn pictures_of_any_size_are_followed() {
             for (index, texel) in coarse.texels.iter_mut().enumerate() {
                 *texel = [(index % 251) as u8 ^ frame; 3];
             }
-            motions.follow(&coarse, frame.into());
+            motions.follow(&coarse, at(frame.into()));
         }
         let newest = motions.newest().unwrap();
         let finite = newest.blocks().iter().all(|block| (block.dx + block.dy).is_finite());
@@ -218,7 +218,7 @@ fn what_moves_against_a_moving_background_stands_out() {
     let [mut along, mut fixed] = [(); 2].map(|()| Saliency::new(EXTENT, 0.0));
     for frame in 1..=30 {
         let picture = scene(camera(frame), thing(frame));
-        motions.follow(&picture, frame);
+        motions.follow(&picture, at(frame));
         if let Some(newest) = motions.newest() {
             let map = newest.before_from_now().unwrap().in_units_of(TEXEL_PX);
             along.follow(Some(map));
@@ -327,7 +327,6 @@ fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
         hysteresis: 1.0,
         ..GazeParameters::default()
     };
-    let at = |frame_seq: u64| FrameTime { frame_seq, time_ns: frame_seq * 50_000_000 };
     let mut controller = Controller::new(Policy::Feedback, parameters, Ground::VIEW, 1, at(1));
     let mut motions = Motions::new(PyramidShape::new(Ground::VIEW));
     let camera = |frame: u64| {
@@ -363,7 +362,7 @@ fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
             count += 1;
         }
         let coarse = ground.seen_from(camera(frame));
-        motions.follow(&coarse, frame);
+        motions.follow(&coarse, at(frame));
         seen = Some(coarse);
     }
     sum / f64::from(count)
@@ -388,7 +387,6 @@ fn a_map_of_a_still_scene_stays_where_it_is() {
     let still = scene((0.0, 0.0), (400.0, 300.0));
     let gaze_of = |compensation: bool| {
         let parameters = GazeParameters { compensation, ..GazeParameters::default() };
-        let at = |frame_seq: u64| FrameTime { frame_seq, time_ns: frame_seq * 50_000_000 };
         let mut controller = Controller::new(Policy::Feedback, parameters, EXTENT, 2, at(1));
         let mut motions = Motions::new(PyramidShape::new(EXTENT));
         let mut gazes = Vec::new();
@@ -403,7 +401,7 @@ fn a_map_of_a_still_scene_stays_where_it_is() {
             let seen = Seen { motion: Some(&motions), ..Seen::coarsely(&still, frame - 1) };
             controller.step(at(frame), (1 < frame).then_some(seen));
             gazes.push(controller.gaze().clone());
-            motions.follow(&still, frame);
+            motions.follow(&still, at(frame));
         }
         gazes
     };
@@ -452,7 +450,7 @@ impl Ground {
 fn followed(pictures: &[CoarseLevel]) -> Motions {
     let mut motions = Motions::new(PyramidShape::new(EXTENT));
     for (index, picture) in pictures.iter().enumerate() {
-        motions.follow(picture, index as u64 + 1);
+        motions.follow(picture, at(index as u64 + 1));
     }
     motions
 }
@@ -521,4 +519,9 @@ fn texture(x: f64, y: f64) -> f64 {
         height * (mix(row) + down * (mix(row + 1.0) - mix(row)))
     };
     128.0 + octave(160.0, 50.0, 1) + octave(60.0, 40.0, 2) + octave(24.0, 30.0, 3)
+}
+
+/// At 20 frames a second.
+fn at(frame_seq: u64) -> FrameTime {
+    FrameTime { frame_seq, time_ns: frame_seq * 50_000_000 }
 }

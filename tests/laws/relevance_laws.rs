@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use foveate_core::frame::FrameTime;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
@@ -273,7 +274,7 @@ fn a_known_shift_of_a_real_picture_is_found() {
         let mut scene = Scene::new(EXTENT);
         let mut motions = Motions::new(PyramidShape::new(EXTENT));
         let mut see = |coarse: &CoarseLevel, frame_seq: u64| {
-            motions.follow(coarse, frame_seq);
+            motions.follow(coarse, FrameTime { frame_seq, time_ns: frame_seq * SECOND_NS });
             let seen = Seen { motion: Some(&motions), ..Seen::coarsely(coarse, frame_seq) };
             scene.absorb(&seen, frame_seq * SECOND_NS);
             let channel = |name: &str| scene.channel(name).unwrap().to_vec();

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 
 use super::peaks::Peaks;
 use super::pursuit::{Track, stepped};
-use crate::frame::{FrameTime, FrameTimes};
+use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
@@ -83,10 +83,8 @@ pub(super) struct FixationState {
     last_id: u64,
     at: FrameTime,
     elapsed_ns: u64,
-    /// The newest frame before this one: of what was seen, it is the newest.
+    /// The newest frame that was seen; before a frame is looked at, the view's last one.
     seen_frame: u64,
-    /// Frames and when they were, on the clock of `elapsed_ns`.
-    times: FrameTimes,
     /// Interval of the last decision, counted from the start; `None` makes the next frame due.
     decided: Option<u64>,
     hold: Option<Hold>,
@@ -115,8 +113,6 @@ impl FixationState {
             decided_by: 0,
             is_lost: false,
         }]);
-        let mut times = FrameTimes::default();
-        times.push(FrameTime { time_ns: 0, ..at });
         Self {
             parameters,
             extent,
@@ -128,7 +124,6 @@ impl FixationState {
             at,
             elapsed_ns: 0,
             seen_frame: at.frame_seq,
-            times,
             decided: None,
             hold: None,
             looked_frame: 0,
@@ -159,7 +154,6 @@ impl FixationState {
         let passed_ns = at.time_ns.saturating_sub(self.at.time_ns);
         self.elapsed_ns = self.elapsed_ns.saturating_add(passed_ns);
         self.seen_frame = self.at.frame_seq;
-        self.times.push(FrameTime { time_ns: self.elapsed_ns, ..at });
         self.at = at;
         self.before.clone_from(&self.foveae);
         self.last_id = self.last_id.max(self.gaze.newest().id);
@@ -177,6 +171,10 @@ impl FixationState {
         if !self.parameters.pursuit {
             return;
         }
+        self.seen_frame = frame_seq;
+        let ahead_s = motions.seen().map_or(0, |seen| self.at.time_ns.saturating_sub(seen.time_ns))
+            as f64
+            * 1e-9;
         let mut foveae = self.foveae.clone();
         for index in 0..foveae.len() {
             let Fovea { fixation, .. } = foveae[index];
@@ -188,7 +186,7 @@ impl FixationState {
             }
             let track = self.tracked(foveae[index].track, motions);
             let place = if track.frame_seq() == frame_seq {
-                track.ahead(self.seconds_since(frame_seq))
+                track.ahead(ahead_s)
             } else {
                 (fixation.x, fixation.y)
             };
@@ -220,24 +218,9 @@ impl FixationState {
             return track.renewed(self.seen_frame);
         };
         for motion in steps {
-            let (before, after) = motion.frames();
-            let time_ns = |frame: u64| self.times.time_ns(frame);
-            let elapsed_ns =
-                time_ns(after).zip(time_ns(before)).map(|(after, before)| after - before);
-            track.observe(
-                motion,
-                elapsed_ns.unwrap_or_default() as f64 * 1e-9,
-                self.extent,
-                speed_max,
-            );
+            track.observe(motion, self.extent, speed_max);
         }
         track
-    }
-
-    /// Time from a frame to this one; 0 if that was too long ago.
-    fn seconds_since(&self, frame_seq: u64) -> f64 {
-        let time_ns = self.times.time_ns(frame_seq).unwrap_or(self.elapsed_ns);
-        self.elapsed_ns.saturating_sub(time_ns) as f64 * 1e-9
     }
 
     /// Side of a texel of the coarse level in pixels.

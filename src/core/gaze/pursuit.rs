@@ -57,15 +57,9 @@ impl Track {
         Self::of(self.place, frame_seq)
     }
 
-    /// Takes what moved from its picture to the next one, which is `elapsed_s` later. Faster than `speed_max`, in pixels a second,
-    /// counts as unknown.
-    pub(super) fn observe(
-        &mut self,
-        motion: &Motion,
-        elapsed_s: f64,
-        image: Extent,
-        speed_max: f64,
-    ) {
+    /// Takes what moved from its picture to the next one. Faster than `speed_max`, in pixels a second, counts as unknown.
+    pub(super) fn observe(&mut self, motion: &Motion, image: Extent, speed_max: f64) {
+        let elapsed_s = motion.elapsed_ns() as f64 * 1e-9;
         let reach = REACH * f64::from(image.longer_side());
         let local = motion.onward(self.place, reach);
         let step = (local.dx, local.dy);

@@ -11,6 +11,7 @@ use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_core::camera::rays::Rays;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::view::ViewSpec;
 use foveate_engine::{View, ViewBuilder};
 use foveate_ring::{SegmentSpec, Waker, Writer};
 
@@ -107,14 +108,22 @@ impl RingBuilder {
     /// Builds a view and its ring; `None` where the stream had no frame yet.
     pub(super) fn build(&self, view: &ServedView) -> Result<Option<View<Writer>>, StreamError> {
         let target = self.target.lock().clone();
+        self.check(&view.spec, target.as_ref().map(|target| target.views.kind().extent))?;
         let Some(Target { views, .. }) = &target else { return Ok(None) };
-        if view.spec.wants_depth() && !self.has_depth {
+        Ok(Some(views.build(view.spec.clone(), self.create_ring(view)?)?))
+    }
+
+    /// Whether the stream has what a view publishes, as far as is known before its first frame, whose size is `extent`.
+    fn check(&self, spec: &ViewSpec, extent: Option<Extent>) -> Result<(), StreamError> {
+        if spec.wants_depth() && !self.has_depth {
             return Err(StreamError::NoDepth);
         }
-        if view.spec.boxes && self.rays(views.kind().extent).is_none() {
+        let calibrated = || self.camera.as_ref().map(|camera| camera.calibration.extent);
+        let extent = extent.or_else(calibrated);
+        if spec.boxes && extent.and_then(|extent| self.rays(extent)).is_none() {
             return Err(StreamError::NoRays);
         }
-        Ok(Some(views.build(view.spec.clone(), self.create_ring(view)?)?))
+        Ok(())
     }
 
     /// The ring of a view, once the stream has frames.
