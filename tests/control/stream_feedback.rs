@@ -144,6 +144,7 @@ fn what_a_client_has_moved_is_carried_on_from_the_frame_that_was_to_come() {
 }
 
 /// Random shades of squares of 16 pixels, smoothed between, that have gone to the right by `shift` pixels.
+#[allow(clippy::cast_possible_truncation, reason = "shades of a test")]
 fn panned(extent: Extent, shift: f64) -> OwnedFrame {
     let color = transforms(PixelFormat::Gray8)[0];
     let mut frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 0);

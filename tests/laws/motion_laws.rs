@@ -271,14 +271,15 @@ fn a_late_map_is_where_the_clients_own_ego_motion_says() {
         let without = late_by(&ground, late, Known::Nothing, 1);
         let [told, off] =
             [Known::Told, Known::ToldAndOff].map(|known| late_by(&ground, late, known, 1));
-        let [held, unmeasured] =
-            [Known::Told, Known::ToldAndOff].map(|known| late_by(&ground, late, known, 4));
+        let [held, pursued, unmeasured] = [Known::Told, Known::ToldInPursuit, Known::ToldAndOff]
+            .map(|known| late_by(&ground, late, known, 4));
         said += &format!(
             "{} ms late: {without:.1} px without, {told:.1} px told, {off:.1} px without compensation; every 200 ms {held:.1} px, \
-             {unmeasured:.1} px without compensation\n",
+             {pursued:.1} px in pursuit, {unmeasured:.1} px without compensation\n",
             50 * late
         );
-        assert!(told < HALF_FOVEA && off < HALF_FOVEA && held < HALF_FOVEA, "{said}");
+        let all_told = [told, off, held, pursued];
+        assert!(all_told.iter().all(|distance| *distance < HALF_FOVEA), "{said}");
         // Half a fovea is passed by without it, and by what is held for 0.2 s and not carried on.
         assert!(HALF_FOVEA < without && told < without / 2.0 && held < unmeasured, "{said}");
     }
@@ -313,6 +314,8 @@ enum Known {
     Measured,
     /// The client's ego motion, and what is measured from then on.
     Told,
+    /// The same, with `pursuit = true`.
+    ToldInPursuit,
     /// The client's ego motion alone, with `compensation = false`.
     ToldAndOff,
 }
@@ -321,7 +324,8 @@ enum Known {
 /// `every` frames.
 fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
     let parameters = GazeParameters {
-        compensation: matches!(known, Known::Measured | Known::Told),
+        compensation: !matches!(known, Known::Nothing | Known::ToldAndOff),
+        pursuit: known == Known::ToldInPursuit,
         saccade_hz: 1000.0,
         dwell_min_ms: 0,
         hysteresis: 1.0,
@@ -345,7 +349,7 @@ fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
             let (dx, dy) = (then.0 - now.0, then.1 - now.1);
             let shift = EgoMotion::Homography([1.0, 0.0, dx, 0.0, 1.0, dy, 0.0, 0.0, 1.0]);
             let passage = Passage::of(shift, Ground::VIEW, None).unwrap();
-            let is_told = matches!(known, Known::Told | Known::ToldAndOff);
+            let is_told = !matches!(known, Known::Nothing | Known::Measured);
             let (map, lies_in) =
                 if is_told { (passage.map_now(&map).unwrap(), Some(frame)) } else { (map, None) };
             let map = Arc::new(map);
