@@ -128,6 +128,34 @@ proptest! {
     }
 }
 
+/// A map that says of each place how far right it is says of each place of now how far right it was then; beside the edges, where some of
+/// it was not in the picture.
+#[test]
+fn a_map_moves_as_exactly_as_its_places() {
+    let grid = Extent::new(128, 128);
+    let right = |cell: usize| ((cell % 128) as f32 + 0.5) * 5.0;
+    let weights = (0..grid.area()).map(right).collect();
+    let map = AttentionMap::new(grid, Region::of(IMAGE), IMAGE, weights).unwrap();
+    for (name, coefficients) in LENSES {
+        let lens = rays(name, coefficients, Edit::default(), IMAGE);
+        let turn = EgoMotion::Rotation(quaternion([0.3, 1.0, 0.5], 0.2));
+        let passage = Passage::of(turn, IMAGE, Some(lens)).unwrap();
+        let moved = passage.map_now(&map).unwrap();
+        let Region { x0, y0, x1, y1 } = moved.region();
+        let mut compared = 0;
+        for (cell, weight) in moved.weights().iter().enumerate() {
+            let x = x0 + (x1 - x0) * ((cell % 128) as f64 + 0.5) / 128.0;
+            let y = y0 + (y1 - y0) * ((cell / 128) as f64 + 0.5) / 128.0;
+            let Some((then, _)) = passage.then((x, y)) else { continue };
+            if (5.0..635.0).contains(&then) && *weight != 0.0 {
+                assert!((f64::from(*weight) - then).abs() < 0.5, "{name}: {weight} for {then}");
+                compared += 1;
+            }
+        }
+        assert!(6000 < compared, "{name}: {compared}");
+    }
+}
+
 /// The camera turns to its right by 10 degrees, so what was ahead is to its left: p_now = R p_then.
 #[test]
 fn what_was_ahead_is_to_the_left_of_a_camera_that_turned_right() {

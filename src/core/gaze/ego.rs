@@ -21,6 +21,9 @@ const LENGTH_ERROR_MAX: f64 = 0.01;
 /// Parts into which each side of a map's area is cut to find where it goes.
 const PARTS: u32 = 8;
 
+/// Parts into which each side of where it goes is cut to turn the rays through a lens.
+const LATTICE_PARTS: u32 = 24;
+
 /// How the camera moved, as a client says it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EgoMotion {
@@ -116,13 +119,7 @@ impl Passage {
 
     /// Where a place of now was then; `None` behind the camera, and outside of the picture.
     pub fn then(&self, place: (f64, f64)) -> Option<(f64, f64)> {
-        let then = match &self.map {
-            PlaneMap::Homography { then_from_now, .. } => projected(then_from_now, place),
-            PlaneMap::Rotation { rays, now_from_then } => {
-                turned(rays, &transposed(now_from_then), place)
-            }
-        };
-        then.filter(|then| self.is_inside(*then))
+        self.carried_back(place).filter(|then| self.is_inside(*then))
     }
 
     /// Points of then where they are now, without those that are not in the picture any more.
@@ -134,35 +131,38 @@ impl Passage {
     /// as that had in the picture, over the part of the picture where they are.
     pub fn map_now(&self, map: &AttentionMap) -> Option<AttentionMap> {
         let map = map.within(self.image);
-        let weights = map.as_weights();
-        let weight = |now| self.then(now).map_or(0.0, |then| weights.between(then));
-        map.resampled(self.image, self.region_now(map.region())?, weight)
+        let (weights, region) = (map.as_weights(), self.region_now(map.region())?);
+        let lattice = match self.map {
+            PlaneMap::Homography { .. } => None,
+            PlaneMap::Rotation { .. } => Some(Lattice::new(self, region)),
+        };
+        let back = |now| match &lattice {
+            Some(lattice) => lattice.carried_back(self, now),
+            None => self.carried_back(now),
+        };
+        map.resampled(self.image, region, |now| {
+            let then = back(now).filter(|then| self.is_inside(*then));
+            then.map_or(0.0, |then| weights.between(then))
+        })
     }
 
     /// A box around where the part of `region` in the picture is now, cut to the picture; the whole picture where some of it is behind
     /// the camera.
     fn region_now(&self, region: Region) -> Option<Region> {
-        let Region { x0, y0, x1, y1 } = cut(region, self.image);
-        let along = |from: f64, to: f64, part: u32| {
-            from + (to - from) * (f64::from(part) / f64::from(PARTS))
-        };
         let mut hull = Region {
             x0: f64::INFINITY,
             y0: f64::INFINITY,
             x1: f64::NEG_INFINITY,
             y1: f64::NEG_INFINITY,
         };
-        for row in 0..=PARTS {
-            for column in 0..=PARTS {
-                let then = (along(x0, x1, column), along(y0, y1, row));
-                let Some((x, y)) = self.carried(then) else { return Some(Region::of(self.image)) };
-                hull = Region {
-                    x0: hull.x0.min(x),
-                    y0: hull.y0.min(y),
-                    x1: hull.x1.max(x),
-                    y1: hull.y1.max(y),
-                };
-            }
+        for then in nodes(cut(region, self.image), PARTS) {
+            let Some((x, y)) = self.carried(then) else { return Some(Region::of(self.image)) };
+            hull = Region {
+                x0: hull.x0.min(x),
+                y0: hull.y0.min(y),
+                x1: hull.x1.max(x),
+                y1: hull.y1.max(y),
+            };
         }
         Some(cut(hull, self.image)).filter(|part| part.has_area())
     }
@@ -175,10 +175,72 @@ impl Passage {
         }
     }
 
+    /// The same back.
+    fn carried_back(&self, place: (f64, f64)) -> Option<(f64, f64)> {
+        match &self.map {
+            PlaneMap::Homography { then_from_now, .. } => projected(then_from_now, place),
+            PlaneMap::Rotation { rays, now_from_then } => {
+                turned(rays, &transposed(now_from_then), place)
+            }
+        }
+    }
+
     fn is_inside(&self, (x, y): (f64, f64)) -> bool {
         (0.0..=f64::from(self.image.width)).contains(&x)
             && (0.0..=f64::from(self.image.height)).contains(&y)
     }
+}
+
+/// Where places of now were then, at the nodes of a lattice over a region. A lens takes a hundred steps a place, and bends little between
+/// two nodes.
+struct Lattice {
+    region: Region,
+    /// Row by row.
+    then: Vec<Option<(f64, f64)>>,
+}
+
+impl Lattice {
+    fn new(passage: &Passage, region: Region) -> Self {
+        let then = nodes(region, LATTICE_PARTS).map(|node| passage.carried_back(node)).collect();
+        Self { region, then }
+    }
+
+    /// Between the nodes around a place of the region; by `passage` where some of them were nowhere, and nowhere where all.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    fn carried_back(&self, passage: &Passage, place: (f64, f64)) -> Option<(f64, f64)> {
+        let along = |at: f64, from: f64, to: f64| {
+            let parts = f64::from(LATTICE_PARTS);
+            let part = ((at - from) / (to - from) * parts).clamp(0.0, parts);
+            let first = part.floor().min(parts - 1.0);
+            (first as usize, part - first)
+        };
+        let (column, across) = along(place.0, self.region.x0, self.region.x1);
+        let (row, down) = along(place.1, self.region.y0, self.region.y1);
+        let side = LATTICE_PARTS as usize + 1;
+        let first = row * side + column;
+        let corners = [first, first + 1, first + side, first + side + 1];
+        let mix = |share: f64, one: (f64, f64), other: (f64, f64)| {
+            (one.0 + share * (other.0 - one.0), one.1 + share * (other.1 - one.1))
+        };
+        match corners.map(|corner| self.then[corner]) {
+            [Some(a), Some(b), Some(c), Some(d)] => {
+                Some(mix(down, mix(across, a, b), mix(across, c, d)))
+            }
+            [None, None, None, None] => None,
+            _ => passage.carried_back(place),
+        }
+    }
+}
+
+/// Places spread evenly over a region, `parts` and one along each side, row by row.
+fn nodes(region: Region, parts: u32) -> impl Iterator<Item = (f64, f64)> {
+    let Region { x0, y0, x1, y1 } = region;
+    let along = move |from: f64, to: f64, part: u32| {
+        from + (to - from) * (f64::from(part) / f64::from(parts))
+    };
+    (0..=parts).flat_map(move |row| {
+        (0..=parts).map(move |column| (along(x0, x1, column), along(y0, y1, row)))
+    })
 }
 
 fn homography(cells: [f64; 9], image: Extent) -> Result<PlaneMap, EgoMotionError> {
