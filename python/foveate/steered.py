@@ -65,18 +65,18 @@ class Steered:
             left edge and below its top edge; with ``normalised`` shares of its width and height, 0 to 1.
         :param for_ms: how long, in ms of the stream's time; None until the next message.
         :param frame: the frame that the points refer to, or its ``frame_seq``; None for the newest.
-        :param homography: how the camera moved since ``frame``, as odometry has it, instead of the motion that the daemon
-            measured: a [3, 3] matrix that takes (x, y, 1) in source pixels of that frame to source pixels of now, times any
-            factor. Points that are not in the picture any more are left out.
-        :param rotation: the same as a quaternion x, y, z, w of length 1 that takes a direction in the camera's optical frame
-            of then (x right, y down, z forward) to the same direction in that of now: ``rotation`` of ``tf2``'s transform
-            from the optical frame at that time to the one now. Not with ``homography``.
+        :param homography: how the camera moved since ``frame``, as odometry has it, instead of the motion that the
+            daemon measured: a [3, 3] matrix that takes (x, y, 1) in source pixels of that frame to source pixels of now,
+            times any factor. Points that are not in the picture any more are left out.
+        :param rotation: the same as a quaternion x, y, z, w of length 1 that takes a direction in the camera's optical
+            frame of then (x right, y down, z forward) to the same direction in that of now: ``rotation`` of ``tf2``'s
+            transform from the optical frame at that time to the one now. Not with ``homography``.
         :param wait: whether to wait for a frame with the decision, a second at most: then the answer has the fixations.
         :param timeout: how long to wait for the answer, in seconds; None waits for as long as it takes.
         :raises TimedOut: if the daemon does not answer in time; it may still obey.
-        :raises Refused: if another client steers the view (``held``), if it has fewer foveae (``wrong-count``), if no point is
-            left (``out-of-picture``), if the stream has no calibrated camera for a rotation (``no-camera``), or for another
-            reason.
+        :raises Refused: if another client steers the view (``held``), if it has fewer foveae (``wrong-count``), if no
+            point is left (``out-of-picture``), if the stream has no calibrated camera for a rotation (``no-camera``), or
+            for another reason.
         :raises Ended: if the daemon is gone.
         """
         message = feedback.look_at(points, normalised, for_ms, frame, homography, rotation, wait)

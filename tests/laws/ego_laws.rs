@@ -98,6 +98,25 @@ proptest! {
         }
     }
 
+    /// Whatever the numbers, and wherever the map lies: what comes out of it is a map, with a peak in the picture.
+    #[test]
+    fn of_any_numbers_comes_a_map_or_none(
+        cells in prop::array::uniform9(prop_oneof![prop::num::f64::ANY, -2.0..2.0_f64]),
+        corner in (-1e4..600.0_f64, -1e4..400.0_f64), size in (1e-6..1e6_f64, 1e-6..1e6_f64),
+        weights in prop::collection::vec(0.0..=f32::MAX, 12), place in (prop::num::f64::ANY, prop::num::f64::ANY),
+    ) {
+        let region = Region { x0: corner.0, y0: corner.1, x1: corner.0 + size.0, y1: corner.1 + size.1 };
+        let map = AttentionMap::new(Extent::new(4, 3), region, IMAGE, weights);
+        if let Ok(passage) = Passage::of(EgoMotion::Homography(cells), IMAGE, None) {
+            prop_assert!(passage.now(place).is_none_or(inside) && passage.then(place).is_none_or(inside));
+            if let Some(moved) = map.ok().and_then(|map| passage.map_now(&map)) {
+                let peak = moved.peak();
+                prop_assert!(inside((peak.x, peak.y)) && 0.0 < peak.weight, "{moved:?}");
+                prop_assert!(moved.weights().iter().all(|weight| weight.is_finite() && 0.0 <= *weight));
+            }
+        }
+    }
+
     /// A map of one cell leads to where that cell is now, to within two of its cells; and so does a map over a part of the picture that
     /// moves beyond what it covered.
     #[test]
