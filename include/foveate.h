@@ -699,6 +699,17 @@ enum foveate_number_format {
     FOVEATE_NUMBER_U8 = 2,
 };
 
+// How the camera moved from the frame that a message names until now, as odometry or a gyroscope has it; at most one of the two, and then
+// the message names a frame. Places move by it instead of by the motion that the daemon measured meanwhile. docs/gaze.md says
+// how.
+struct foveate_ego_motion {
+    // 3 x 3 numbers, row by row, that take (x, y, 1) in source pixels of then to source pixels of now, times any factor
+    const double *homography;
+    // 4 numbers x, y, z, w: a quaternion of length 1 that takes a direction in the camera's optical frame of then (x right, y
+    // down, z forward) to the same direction in that of now. The stream needs a calibrated camera
+    const double *rotation;
+};
+
 // A point to look at. FOVEATE_ZEROS are the defaults.
 struct foveate_point {
     double x; // source pixels, or shares of the sides
@@ -707,6 +718,7 @@ struct foveate_point {
     uint32_t for_ms; // how long, in stream time; 0: until the next message, or as the view's policy says
     uint64_t frame;  // frame_seq of the frame that the point refers to; 0: the newest
     bool wait;       // answer after the decision
+    struct foveate_ego_motion ego; // since `frame`
 };
 
 // An attention map, and the area that it covers. Zeros are the defaults of all but `rows` and `columns`.
@@ -718,6 +730,7 @@ struct foveate_map {
     double box[4];  // x0, y0, x1, y1 in source pixels; may extend beyond the image
     uint64_t frame; // frame_seq of the frame that the map was computed on; 0: the newest
     bool wait;      // answer after the decision
+    struct foveate_ego_motion ego; // since `frame`
 };
 
 // One score for each token of a frame.
@@ -726,6 +739,7 @@ struct foveate_scores {
     size_t count;   // of the scores; those after the last token are padding
     enum foveate_number_format format;
     bool wait; // answer after the decision
+    struct foveate_ego_motion ego; // since `frame`
 };
 
 // What a channel adds to the score of the view.
@@ -754,7 +768,7 @@ FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *rea
                                                       const void *numbers, int timeout_ms, struct foveate_looking *looking);
 
 // Gives the view a map as the channel `channel`, for `ttl_ms` of stream time after the map's frame; 0 is 1000. Its policy must
-// be `relevance`. `numbers` are as for foveate_attend, but may be negative, and all 0; the `wait` of the map does not count.
+// be `relevance`. `numbers` are as for foveate_attend, but may be negative, and all 0; `wait` and `ego` of the map do not count.
 // Needs no lease: the name is this reader's until the map's time is over, or foveate_close().
 FOVEATE_API enum foveate_result foveate_inject(struct foveate_reader *reader, const char *channel, const struct foveate_map *map,
                                                const void *numbers, uint32_t ttl_ms, int timeout_ms);
@@ -2867,6 +2881,34 @@ static void foveate__append_frame_and_wait(struct foveate__request *request, uin
     if (wait) foveate__append(request, ",\"wait\":true");
 }
 
+// Appends `count` numbers as the field `name`; none of them may be infinite or NaN.
+static enum foveate_result foveate__append_motion(struct foveate_reader *reader, struct foveate__request *request,
+                                                  const char *name, const double *numbers, int count) {
+    for (int index = 0; index < count; index++) {
+        if (!foveate__is_finite(numbers[index])) {
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "the numbers of the %s must be finite", name);
+        }
+        foveate__append(request, index == 0 ? ",\"%s\":[" : ",", name);
+        foveate__append_number(request, numbers[index]);
+    }
+    foveate__append(request, "]");
+    return FOVEATE_OK;
+}
+
+// Appends the ego motion since `frame`, if there is any.
+static enum foveate_result foveate__append_ego_motion(struct foveate_reader *reader, struct foveate__request *request,
+                                                      const struct foveate_ego_motion *ego, uint64_t frame) {
+    if (ego->homography == NULL && ego->rotation == NULL) return FOVEATE_OK;
+    if (ego->homography != NULL && ego->rotation != NULL) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "a homography and a rotation say the same: send one");
+    }
+    if (frame == 0) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "an ego motion is one since a frame: name it in `frame`");
+    }
+    if (ego->homography != NULL) return foveate__append_motion(reader, request, "homography", ego->homography, 9);
+    return foveate__append_motion(reader, request, "rotation", ego->rotation, 4);
+}
+
 // Its name in docs/control.md; NULL if unknown.
 static const char *foveate__format_name(enum foveate_number_format format) {
     switch (format) {
@@ -2912,6 +2954,8 @@ FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, c
     foveate__append(&request, count == 1 ? "" : "]");
     if (points->normalised) foveate__append(&request, ",\"normalised\":true");
     if (points->for_ms != 0) foveate__append(&request, ",\"for_ms\":%u", points->for_ms);
+    enum foveate_result result = foveate__append_ego_motion(reader, &request, &points->ego, points->frame);
+    if (result != FOVEATE_OK) return result;
     foveate__append_frame_and_wait(&request, points->frame, points->wait);
     foveate__append(&request, "}");
     return foveate__ask(reader, &request, NULL, 0, timeout_ms, looking);
@@ -2953,6 +2997,8 @@ FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, co
     foveate__begin(&request, "attend", reader->view);
     enum foveate_result result = foveate__append_map(reader, &request, map);
     if (result != FOVEATE_OK) return result;
+    result = foveate__append_ego_motion(reader, &request, &map->ego, map->frame);
+    if (result != FOVEATE_OK) return result;
     foveate__append_frame_and_wait(&request, map->frame, map->wait);
     foveate__append(&request, "}\n");
     return foveate__ask(reader, &request, numbers, foveate__map_bytes(map), timeout_ms, looking);
@@ -2971,6 +3017,8 @@ FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *rea
     struct foveate__request request;
     foveate__begin(&request, "attend_tokens", reader->view);
     foveate__append(&request, ",\"frame\":%llu,\"dtype\":\"%s\"", (unsigned long long)scores->frame, format);
+    enum foveate_result result = foveate__append_ego_motion(reader, &request, &scores->ego, scores->frame);
+    if (result != FOVEATE_OK) return result;
     foveate__append(&request, scores->wait ? ",\"wait\":true}\n" : "}\n");
     return foveate__ask(reader, &request, numbers, scores->count * number_bytes, timeout_ms, looking);
 }

@@ -134,7 +134,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__attend)
-            opts="-h --box --frame --wait --socket --help"
+            opts="-h --box --frame --homography --rotation --wait --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -145,6 +145,14 @@ _foveate() {
                     return 0
                     ;;
                 --frame)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --homography)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rotation)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -464,13 +472,25 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__look)
-            opts="-h --normalised --for --wait --socket --help"
+            opts="-h --normalised --for --frame --homography --rotation --wait --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --for)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --frame)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --homography)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rotation)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -235,11 +235,13 @@ class View(ViewCore):
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
+        homography: Any = None,
+        rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """See :meth:`foveate.View.look`."""
-        message = feedback.look_at([(x, y)], normalised, for_ms, frame, wait)
+        message = feedback.look_at([(x, y)], normalised, for_ms, frame, homography, rotation, wait)
         return looking(await self._ask(message, timeout))
 
     async def look_at(
@@ -249,11 +251,13 @@ class View(ViewCore):
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
+        homography: Any = None,
+        rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """See :meth:`foveate.View.look_at`."""
-        message = feedback.look_at(points, normalised, for_ms, frame, wait)
+        message = feedback.look_at(points, normalised, for_ms, frame, homography, rotation, wait)
         return looking(await self._ask(message, timeout))
 
     async def attend(
@@ -262,22 +266,26 @@ class View(ViewCore):
         *,
         box: Sequence[float] | None = None,
         frame: Frame | int | None = None,
+        homography: Any = None,
+        rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """See :meth:`foveate.View.attend`."""
-        return looking(await self._ask(feedback.attend(weights, box, frame, wait), timeout))
+        return looking(await self._ask(feedback.attend(weights, box, frame, homography, rotation, wait), timeout))
 
     async def attend_tokens(
         self,
         frame: Frame | int,
         scores: Any,
         *,
+        homography: Any = None,
+        rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """See :meth:`foveate.View.attend_tokens`."""
-        return looking(await self._ask(feedback.attend_tokens(frame, scores, wait), timeout))
+        return looking(await self._ask(feedback.attend_tokens(frame, scores, homography, rotation, wait), timeout))
 
     async def inject(
         self,

@@ -32,7 +32,13 @@ class Feedback(NamedTuple):
 
 
 def look_at(
-    points: Sequence[Sequence[float]], normalised: bool, for_ms: int | None, frame: Frame | int | None, wait: bool
+    points: Sequence[Sequence[float]],
+    normalised: bool,
+    for_ms: int | None,
+    frame: Frame | int | None,
+    homography: Any,
+    rotation: Any,
+    wait: bool,
 ) -> Feedback:
     """See :meth:`foveate.View.look_at`."""
     if not 0 < len(points) <= _POINTS_MAX:
@@ -44,7 +50,7 @@ def look_at(
     fields = _given(
         normalised=normalised,
         for_ms=None if for_ms is None else int(for_ms),
-        frame=_frame_seq(frame),
+        **_since(frame, homography, rotation),
         wait=wait,
     )
     if len(places) == 1:
@@ -53,16 +59,24 @@ def look_at(
     return Feedback("look", None, {"points": places, **fields})
 
 
-def attend(weights: Any, box: Sequence[float] | None, frame: Frame | int | None, wait: bool) -> Feedback:
+def attend(
+    weights: Any,
+    box: Sequence[float] | None,
+    frame: Frame | int | None,
+    homography: Any,
+    rotation: Any,
+    wait: bool,
+) -> Feedback:
     """See :meth:`foveate.View.attend`."""
     numbers, fields = _map(weights, "an attention map", box)
-    return Feedback("attend", numbers, {**fields, **_given(frame=_frame_seq(frame), wait=wait)})
+    return Feedback("attend", numbers, {**fields, **_given(**_since(frame, homography, rotation), wait=wait)})
 
 
-def attend_tokens(frame: Frame | int, scores: Any, wait: bool) -> Feedback:
+def attend_tokens(frame: Frame | int, scores: Any, homography: Any, rotation: Any, wait: bool) -> Feedback:
     """See :meth:`foveate.View.attend_tokens`."""
     numbers, dtype = _numbers(scores, "the scores of tokens", 1)
-    return Feedback("attend_tokens", numbers.tobytes(), _given(frame=_frame_seq(frame), dtype=dtype, wait=wait))
+    given = _given(**_since(frame, homography, rotation), dtype=dtype, wait=wait)
+    return Feedback("attend_tokens", numbers.tobytes(), given)
 
 
 def inject(
@@ -124,6 +138,29 @@ def _frame_seq(frame: Frame | int | None) -> int | None:
     if frame is None:
         return None
     return frame.frame_seq if isinstance(frame, Frame) else int(frame)
+
+
+def _since(frame: Frame | int | None, homography: Any, rotation: Any) -> dict[str, Any]:
+    """The fields that say which frame is meant, and how the camera moved since."""
+    if homography is not None and rotation is not None:
+        raise ValueError("`homography` and `rotation` say the same: send one")
+    if frame is None and (homography is not None or rotation is not None):
+        raise ValueError("an ego motion is one since a frame: name it in `frame`")
+    return {
+        "frame": _frame_seq(frame),
+        "homography": _finite(homography, (3, 3), "a homography"),
+        "rotation": _finite(rotation, (4,), "a rotation, a quaternion x, y, z, w,"),
+    }
+
+
+def _finite(array: Any, shape: tuple[int, ...], what: str) -> list[float] | None:
+    """The numbers, row by row."""
+    if array is None:
+        return None
+    numbers = np.asarray(array, np.float64)
+    if numbers.shape != shape or not np.isfinite(numbers).all():
+        raise ValueError(f"{what} takes finite numbers of shape {shape}, not {numbers.tolist()}")
+    return [float(number) for number in numbers.ravel()]
 
 
 def _given(wait: bool, normalised: bool = False, **fields: Any) -> dict[str, Any]:

@@ -25,6 +25,8 @@ class Steered:
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
+        homography: Any = None,
+        rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
@@ -34,7 +36,16 @@ class Steered:
         :param x: pixels right of the source's left edge; with ``normalised`` a share of its width, 0 to 1.
         :param y: pixels below the source's top edge; with ``normalised`` a share of its height.
         """
-        return self.look_at([(x, y)], normalised=normalised, for_ms=for_ms, frame=frame, wait=wait, timeout=timeout)
+        return self.look_at(
+            [(x, y)],
+            normalised=normalised,
+            for_ms=for_ms,
+            frame=frame,
+            homography=homography,
+            rotation=rotation,
+            wait=wait,
+            timeout=timeout,
+        )
 
     def look_at(
         self,
@@ -43,6 +54,8 @@ class Steered:
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
+        homography: Any = None,
+        rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
@@ -52,14 +65,21 @@ class Steered:
             left edge and below its top edge; with ``normalised`` shares of its width and height, 0 to 1.
         :param for_ms: how long, in ms of the stream's time; None until the next message.
         :param frame: the frame that the points refer to, or its ``frame_seq``; None for the newest.
+        :param homography: how the camera moved since ``frame``, as odometry has it, instead of the motion that the
+            daemon measured: a [3, 3] matrix that takes (x, y, 1) in source pixels of that frame to source pixels of now,
+            times any factor. Points that are not in the picture any more are left out.
+        :param rotation: the same as a quaternion x, y, z, w of length 1 that takes a direction in the camera's optical
+            frame of then (x right, y down, z forward) to the same direction in that of now: ``rotation`` of ``tf2``'s
+            transform from the optical frame at that time to the one now. Not with ``homography``.
         :param wait: whether to wait for a frame with the decision, a second at most: then the answer has the fixations.
         :param timeout: how long to wait for the answer, in seconds; None waits for as long as it takes.
         :raises TimedOut: if the daemon does not answer in time; it may still obey.
-        :raises Refused: if another client steers the view (``held``), if it has fewer foveae (``wrong-count``), or for
-            another reason.
+        :raises Refused: if another client steers the view (``held``), if it has fewer foveae (``wrong-count``), if no
+            point is left (``out-of-picture``), if the stream has no calibrated camera for a rotation (``no-camera``), or
+            for another reason.
         :raises Ended: if the daemon is gone.
         """
-        message = feedback.look_at(points, normalised, for_ms, frame, wait)
+        message = feedback.look_at(points, normalised, for_ms, frame, homography, rotation, wait)
         return looking(self._ask(message, timeout))
 
     def attend(
@@ -68,6 +88,8 @@ class Steered:
         *,
         box: Sequence[float] | None = None,
         frame: Frame | int | None = None,
+        homography: Any = None,
+        rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
@@ -78,19 +100,23 @@ class Steered:
         :param box: the area of the map, (x0, y0, x1, y1) in source pixels, beyond the image if the model's input was
             letterboxed; None for the image.
         :param frame: the frame that it was computed on, or its ``frame_seq``; None for the newest.
+        :param homography: as :meth:`look_at`; the map moves by it.
+        :param rotation: as :meth:`look_at`.
         :param wait: whether to wait for the decision: then the answer has the fixation.
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"feedback"``.
         :raises Ended: if the daemon is gone.
         """
-        return looking(self._ask(feedback.attend(weights, box, frame, wait), timeout))
+        return looking(self._ask(feedback.attend(weights, box, frame, homography, rotation, wait), timeout))
 
     def attend_tokens(
         self,
         frame: Frame | int,
         scores: Any,
         *,
+        homography: Any = None,
+        rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
@@ -98,13 +124,15 @@ class Steered:
 
         :param frame: the frame whose tokens were scored, or its ``frame_seq``; one of the last 64.
         :param scores: one for each token, in the order of the frame, [N] or more: the rest is padding.
+        :param homography: as :meth:`attend`.
+        :param rotation: as :meth:`look_at`.
         :param wait: as :meth:`attend`.
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: as :meth:`attend`.
         :raises Ended: if the daemon is gone.
         """
-        return looking(self._ask(feedback.attend_tokens(frame, scores, wait), timeout))
+        return looking(self._ask(feedback.attend_tokens(frame, scores, homography, rotation, wait), timeout))
 
     def inject(
         self,

@@ -163,6 +163,33 @@ class DaemonIsRead(unittest.TestCase):
         self.assertEqual((boxed.x, boxed.y), (110, 120))
         view.release()
 
+    def test_places_move_as_the_camera_did(self) -> None:
+        view = self.open()
+        frame, shift = view.read(HANG), np.array([[1, 0, -80], [0, 1, 20], [0, 0, 1]])
+        looking = view.look(100, 200, frame=frame, homography=shift)
+        self.assertEqual((looking.x, looking.y), (20, 220))
+        weights = np.zeros((9, 16))
+        weights[2, 12] = 1
+        looking = view.attend(weights, frame=frame, homography=2.0 * shift)
+        self.assertLess(abs(looking.x - (12.5 * 40 - 80)) + abs(looking.y - (2.5 * 40 + 20)), 40)
+        for reason, ask in [
+            ("out-of-picture", lambda: view.look(10, 10, frame=frame, homography=shift)),
+            ("no-camera", lambda: view.look(10, 10, frame=frame, rotation=[0, 0, 0, 1])),
+            ("bad-request", lambda: view.look(10, 10, frame=frame, homography=np.ones((3, 3)))),
+        ]:
+            with self.subTest(reason=reason), self.assertRaises(foveate.Refused) as caught:
+                ask()
+            self.assertEqual(caught.exception.reason, reason)
+        for wrong in [
+            {"homography": shift},
+            {"frame": frame, "homography": shift, "rotation": [0, 0, 0, 1]},
+            {"frame": frame, "homography": shift[:2]},
+            {"frame": frame, "rotation": [0, 0, 0, np.nan]},
+        ]:
+            with self.subTest(wrong=wrong), self.assertRaises(ValueError):
+                view.attend(weights, **wrong)
+        view.release()
+
     def test_scores_of_tokens_lead_the_eye_to_the_token(self) -> None:
         view = self.open()
         frame = view.read(HANG)

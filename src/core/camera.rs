@@ -129,21 +129,17 @@ impl Camera {
 impl Mount {
     /// Rows of [R | t]: from the optical frame to the parent's, in metres.
     pub fn parent_from_optical(&self) -> [f64; 12] {
-        let [x, y, z, w] = self.rotation;
-        let [tx, ty, tz] = self.translation;
-        [
-            1.0 - 2.0 * (y * y + z * z),
-            2.0 * (x * y - z * w),
-            2.0 * (x * z + y * w),
-            tx,
-            2.0 * (x * y + z * w),
-            1.0 - 2.0 * (x * x + z * z),
-            2.0 * (y * z - x * w),
-            ty,
-            2.0 * (x * z - y * w),
-            2.0 * (y * z + x * w),
-            1.0 - 2.0 * (x * x + y * y),
-            tz,
-        ]
+        let [[a, b, c], [d, e, f], [g, h, i]] = rotation_matrix(self.rotation);
+        let [x, y, z] = self.translation;
+        [a, b, c, x, d, e, f, y, g, h, i, z]
     }
+}
+
+/// Rows of the matrix of a quaternion x, y, z, w of length 1.
+pub fn rotation_matrix([x, y, z, w]: [f64; 4]) -> [[f64; 3]; 3] {
+    [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
+        [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
+        [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
+    ]
 }

@@ -389,4 +389,9 @@ impl FrameTimes {
     pub fn time_ns(&self, frame_seq: u64) -> Option<u64> {
         self.0.iter().rev().find(|at| at.frame_seq <= frame_seq).map(|at| at.time_ns)
     }
+
+    /// `frame_seq` of the first of those that are kept that was not before `time_ns`, where times do not jump.
+    pub fn first_since(&self, time_ns: u64) -> Option<u64> {
+        self.0.iter().find(|at| time_ns <= at.time_ns).map(|at| at.frame_seq)
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod compensation;
 pub mod controller;
+pub mod ego;
 mod fixation_state;
 pub mod inhibition;
 pub mod log;

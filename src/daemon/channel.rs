@@ -59,6 +59,8 @@ pub struct PendingFeedback {
     pub image: Extent,
     /// When it arrived, CLOCK_MONOTONIC in nanoseconds.
     pub at_ns: u64,
+    /// Whether its client's ego motion has moved it to the frame that was to come when it arrived.
+    pub is_moved: bool,
 }
 
 /// A token plan, and the frame from which it has been in use.
@@ -391,9 +393,25 @@ impl ClientChannel {
     /// Queues feedback about an image of `image` pixels that arrived at `at_ns`, and returns its ticket; `None` if the queue is
     /// full.
     pub fn send_feedback(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
+        self.queue_feedback(feedback, image, at_ns, false)
+    }
+
+    /// The same for feedback that its client's ego motion has moved to the frame to come.
+    pub fn send_moved(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
+        self.queue_feedback(feedback, image, at_ns, true)
+    }
+
+    fn queue_feedback(
+        &self,
+        feedback: Feedback,
+        image: Extent,
+        at_ns: u64,
+        is_moved: bool,
+    ) -> Option<u64> {
         let mut queue = self.feedback.lock();
         let ticket = queue.last_ticket + 1;
-        queue.ring.try_push(PendingFeedback { ticket, feedback, image, at_ns }).ok()?;
+        let pending = PendingFeedback { ticket, feedback, image, at_ns, is_moved };
+        queue.ring.try_push(pending).ok()?;
         queue.last_ticket = ticket;
         Some(ticket)
     }

@@ -79,7 +79,10 @@ impl FrameLoop {
             change_on = %chosen.change_on,
             "backend chosen"
         );
-        port.update(|status| status.backend = Some(chosen.clone()));
+        port.update(|status| {
+            status.backend = Some(chosen.clone());
+            status.camera = camera.clone().map(Arc::new);
+        });
         let counters = Arc::clone(port.counters());
         let channels = port.views.iter_mut().map(ViewPort::take_channel);
         let views = views.into_iter().zip(channels);

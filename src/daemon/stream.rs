@@ -164,6 +164,8 @@ pub struct Stream {
     wants_motion: bool,
     /// Those that feedback may refer to.
     times: FrameTimes,
+    /// When these arrived.
+    arrivals: FrameTimes,
     /// Looks for events; `None` if nobody asked for them.
     watch: Option<Watch>,
 }
@@ -198,6 +200,7 @@ impl Stream {
             has_new_views: false,
             wants_motion: false,
             times: FrameTimes::default(),
+            arrivals: FrameTimes::default(),
             watch: None,
         }
     }
@@ -267,6 +270,7 @@ impl Stream {
         }
         let at = FrameTime::of(stamp);
         self.times.push(at);
+        self.arrivals.push(FrameTime { time_ns: stamp.arrival_ns, ..at });
         let is_wanted = self.is_wanted(at);
         // A lost GPU is left even if no view wants the frame: new views could not be built on it.
         if !is_wanted && !self.chosen.is_lost() && self.watch.is_none() {
@@ -282,6 +286,7 @@ impl Stream {
             recovery,
             builder,
             times,
+            arrivals,
             watch,
             ..
         } = self
@@ -289,7 +294,7 @@ impl Stream {
             unreachable!("built for the first frame");
         };
         let extent = frame.extent();
-        let path = MotionPath { times, motions: engine.motions() };
+        let path = MotionPath { times, arrivals, motions: engine.motions() };
         views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, path));
         if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
             builder.set_target(engine.view_builder(), chosen.info());

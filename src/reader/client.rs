@@ -91,9 +91,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses, if the points are not 1 to 8, and if shares of the sides are not within 0 to 1.
     pub fn look(&mut self, look: Look) -> Result<Looking, ControlError> {
-        look.check().map_err(|error| {
-            ControlError::Refused(Refusal::new(RefusalReason::BadRequest, error))
-        })?;
+        look.check().map_err(mistaken)?;
         self.request(&operation("look", &look), &[])
     }
 
@@ -103,6 +101,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn attend(&mut self, attend: Attend, numbers: &[u8]) -> Result<Looking, ControlError> {
+        attend.ego_motion().map_err(mistaken)?;
         self.request(&operation("attend", &attend), numbers)
     }
 
@@ -117,6 +116,7 @@ impl Client {
         attend: AttendTokens,
         scores: &[u8],
     ) -> Result<Looking, ControlError> {
+        attend.ego_motion().map_err(mistaken)?;
         self.request(&operation("attend_tokens", &attend), scores)
     }
 
@@ -801,6 +801,11 @@ fn unconnected(path: &Path, timeout: Duration, errno: Errno) -> ControlError {
 }
 
 /// The request `name` with the fields of `fields`.
+/// A request that is not sent, because of what is wrong with it.
+fn mistaken(error: String) -> ControlError {
+    ControlError::Refused(Refusal::new(RefusalReason::BadRequest, error))
+}
+
 fn operation(name: &str, fields: &impl Serialize) -> Value {
     let mut request = json!(fields);
     request["op"] = name.into();

@@ -71,6 +71,10 @@ pub enum RefusalReason {
     MapTooLarge,
     /// The box is empty or outside the image.
     BadBox,
+    /// By the ego motion nothing of it is in the picture any more.
+    OutOfPicture,
+    /// A rotation needs a calibrated camera.
+    NoCamera,
     /// Another client steers the view, or has the name of the channel.
     Held,
     /// The view's policy does not accept this feedback.
@@ -106,6 +110,8 @@ names!(RefusalReason {
     AllZero = "all-zero",
     MapTooLarge = "map-too-large",
     BadBox = "bad-box",
+    OutOfPicture = "out-of-picture",
+    NoCamera = "no-camera",
     Held = "held",
     Policy = "policy",
     TooManyChannels = "too-many-channels",

@@ -8,7 +8,7 @@ use half::f16;
 use npyz::{DType, NpyFile, Order, TypeChar};
 
 use super::ToolError;
-use super::look::write_outcome;
+use super::look::{EgoArguments, write_outcome};
 use foveate::client::Client;
 use foveate::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Looking, NumberFormat, ViewName,
@@ -33,6 +33,8 @@ pub(super) struct Arguments {
     /// Number of the frame that the map was computed on [default: the newest]
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
+    #[command(flatten)]
+    ego: EgoArguments,
     /// Wait for the decision where to look, and print the fixation
     #[arg(long)]
     wait: bool,
@@ -87,10 +89,11 @@ fn send(
     arguments: &Arguments,
     numbers: &Numbers,
 ) -> Result<Looking, ToolError> {
-    let Arguments { view, frame, region, wait, .. } = arguments.clone();
+    let Arguments { view, frame, region, wait, ego, .. } = arguments.clone();
+    let EgoArguments { homography, rotation } = ego;
     let (payload, dtype) = (numbers.to_payload(), NumberFormat::F32);
     if let Some(shape) = numbers.as_map() {
-        let attend = Attend { view, shape, dtype, region, frame, wait };
+        let attend = Attend { view, shape, dtype, region, frame, homography, rotation, wait };
         return Ok(client.attend(attend, &payload)?);
     }
     if numbers.shape.len() != 1 {
@@ -100,7 +103,8 @@ fn send(
         let error = "an array of one axis holds the scores of a frame's tokens: name the frame with --frame";
         return Err(ToolError::Usage(error.to_owned()));
     };
-    Ok(client.attend_tokens(AttendTokens { view, frame, dtype, wait }, &payload)?)
+    let attend = AttendTokens { view, frame, dtype, homography, rotation, wait };
+    Ok(client.attend_tokens(attend, &payload)?)
 }
 
 /// Reads a `.png` file by its extension, and any other as `.npy`.

@@ -23,9 +23,26 @@ pub(super) struct Arguments {
     /// silence_ms]
     #[arg(long = "for", value_name = "MS")]
     for_ms: Option<u32>,
+    /// Number of the frame that the points are in; what moved since moves them along [default: the frame to come]
+    #[arg(long, value_name = "N")]
+    frame: Option<u64>,
+    #[command(flatten)]
+    ego: EgoArguments,
     /// Wait for a frame with the new fixations, and print them
     #[arg(long)]
     wait: bool,
+}
+
+/// How the camera moved since a frame.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct EgoArguments {
+    /// How the camera moved since --frame, instead of what was measured: 9 numbers, row by row, from pixels of then to pixels of now
+    #[arg(long, value_name = "H11,H12,...,H33", value_parser = numbers::<9>, allow_hyphen_values = true)]
+    #[arg(requires = "frame", conflicts_with = "rotation")]
+    pub(super) homography: Option<[f64; 9]>,
+    /// The same of a calibrated camera: a quaternion from its optical frame of then to that of now
+    #[arg(long, value_name = "X,Y,Z,W", value_parser = numbers::<4>, allow_hyphen_values = true, requires = "frame")]
+    pub(super) rotation: Option<[f64; 4]>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -41,7 +58,7 @@ pub(super) fn run(
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    let Arguments { view, points, normalised, for_ms, wait } = arguments;
+    let Arguments { view, points, normalised, for_ms, frame, ego, wait } = arguments;
     let (points, rest) = points.as_chunks::<2>();
     if let [x] = rest {
         let error = format!("a point is X Y, and the last one, {x}, has no Y");
@@ -51,13 +68,19 @@ pub(super) fn run(
     let look = Look {
         normalised: *normalised,
         for_ms: *for_ms,
+        frame: *frame,
+        homography: ego.homography,
+        rotation: ego.rotation,
         wait: *wait,
         ..Look::at_points(view, &points)
     };
+    let has_moved = ego.homography.is_some() || ego.rotation.is_some();
     let looking = Client::connect(socket)?.look(look)?;
-    let obeyed =
-        if points.len() == 1 { &[(looking.x, looking.y)] } else { looking.points.as_slice() };
-    let written = points.iter().zip(obeyed).try_for_each(|((x, y), (at_x, at_y))| {
+    if has_moved {
+        return write_moved(out, &looking, *wait).map_err(ToolError::Output);
+    }
+    let obeyed = obeyed(&looking);
+    let written = points.iter().zip(&obeyed).try_for_each(|((x, y), (at_x, at_y))| {
         let moved = (at_x - x).abs().max((at_y - y).abs()) > 1.0 / 16.0;
         let note = if moved && !normalised { " (the nearest point of the picture)" } else { "" };
         writeln!(out, "{view} looks at {at_x}, {at_y}{note}")
@@ -75,6 +98,20 @@ pub(super) fn release(
     writeln!(out, "{} looks where its policy says", arguments.view).map_err(ToolError::Output)
 }
 
+/// Prints where the points are now, of which some may have left the picture.
+fn write_moved(out: &mut dyn Write, looking: &Looking, was_awaited: bool) -> io::Result<()> {
+    for (x, y) in obeyed(looking) {
+        writeln!(out, "{} looks at {x}, {y}", looking.view)?;
+    }
+    write_outcome(out, looking, was_awaited)
+}
+
+/// All points of an answer.
+fn obeyed(looking: &Looking) -> Vec<(f64, f64)> {
+    let one = looking.points.is_empty();
+    if one { vec![(looking.x, looking.y)] } else { looking.points.clone() }
+}
+
 /// Prints the fixations that feedback led to, if that was awaited.
 pub(super) fn write_outcome(
     out: &mut dyn Write,
@@ -89,6 +126,14 @@ pub(super) fn write_outcome(
         writeln!(out, "no decision within a second")?;
     }
     Ok(())
+}
+
+fn numbers<const COUNT: usize>(text: &str) -> Result<[f64; COUNT], String> {
+    let numbers = text.split(',').map(|number| number.trim().parse::<f64>().ok());
+    let numbers = numbers.map(|number| number.filter(|number| number.is_finite()));
+    let numbers: Option<Vec<f64>> = numbers.collect();
+    let numbers = numbers.and_then(|numbers| <[f64; COUNT]>::try_from(numbers).ok());
+    numbers.ok_or_else(|| format!("expected {COUNT} numbers with commas between them"))
 }
 
 fn finite(text: &str) -> Result<f64, String> {

@@ -200,6 +200,11 @@ impl Watch {
             fixations: &head.fixations,
             asked_ns: head.asked_ns,
             relevance_frame: head.relevance_frame,
+            motion: head.motion.map(|motion| {
+                let [a, b, c, d, e, f] = motion.now_from_before;
+                [[a, b, c], [d, e, f]]
+            }),
+            motion_frame: head.motion.map_or(0, |motion| motion.frame_seq),
             sample_bound: head.sample_bound,
             rgb_bound: head.rgb_bound,
             dirty_tiles: head.dirty_tiles,
@@ -339,6 +344,10 @@ struct FrameLine<'a> {
     asked_ns: u64,
     /// The frame of the relevance map; 0 without one.
     relevance_frame: u64,
+    /// How the picture moved up to `motion_frame`: rows of a matrix for (x, y, 1).
+    motion: Option<[[f32; 3]; 2]>,
+    /// 0 without a motion.
+    motion_frame: u64,
     sample_bound: u32,
     rgb_bound: u32,
     dirty_tiles: u32,

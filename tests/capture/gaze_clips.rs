@@ -231,7 +231,7 @@ fn followed(path: &Path, walkers: &[Walker], extent: Extent, corner: Corner) -> 
                 let begins = in_sight[at] == 2;
                 if begins || interval(index - 1) != interval(index.saturating_sub(2)) {
                     let map = Arc::new(map_of(&[place], extent));
-                    let feedback = Feedback::Attend { map, frame_seq: index as u64 };
+                    let feedback = Feedback::Attend { map, frame_seq: index as u64, lies_in: None };
                     client.send_feedback(feedback, extent, 1).unwrap();
                 }
             }
@@ -652,7 +652,11 @@ fn oracle(walkers: &[&Walker], index: usize) -> Option<Feedback> {
     let first = walkers.iter().map(|walker| walker.first).max()?;
     let speaks = seen == first || interval(seen) != interval(seen - 1);
     let map = map_of(&places, EXTENT);
-    speaks.then(|| Feedback::Attend { map: Arc::new(map), frame_seq: seen as u64 + 1 })
+    speaks.then(|| Feedback::Attend {
+        map: Arc::new(map),
+        frame_seq: seen as u64 + 1,
+        lies_in: None,
+    })
 }
 
 /// A bump as wide as each of those in these boxes, over a picture of `extent`.

@@ -163,7 +163,16 @@ fn a_view_with_channels_takes_no_maps_and_one_without_frames_no_channels() {
     let mut scene = scene();
     let mut client = scene.client();
     let (shape, dtype) = ([1, 1], NumberFormat::U8);
-    let attend = Attend { view: main_view(), shape, dtype, region: None, frame: None, wait: false };
+    let attend = Attend {
+        view: main_view(),
+        shape,
+        dtype,
+        region: None,
+        frame: None,
+        homography: None,
+        rotation: None,
+        wait: false,
+    };
     assert_eq!(reason(client.attend(attend, &[1])), RefusalReason::Policy);
     assert_eq!(scene.heard(), None);
 

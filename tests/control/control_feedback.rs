@@ -9,6 +9,7 @@ use foveate::messages::{
 };
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::ClientExt as _;
+use foveate_core::camera::{Calibration, Camera, Edit};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::feedback::Feedback;
@@ -110,7 +111,9 @@ fn a_map_arrives_as_it_was_sent_in_every_number_format() {
         let looking = client.attend(attend([2, 3], dtype), &bytes(dtype)).unwrap();
         // The second row, the second of three columns: the cell from (21.3, 24) to (42.7, 48).
         assert!((21.0..43.0).contains(&looking.x) && (24.0..=48.0).contains(&looking.y));
-        let Some(Feedback::Attend { map, frame_seq }) = scene.heard() else { panic!("no map") };
+        let Some(Feedback::Attend { map, frame_seq, lies_in: None }) = scene.heard() else {
+            panic!("no map")
+        };
         assert_eq!((map.grid().width, map.grid().height, frame_seq), (3, 2, 5));
         let scale = if dtype == NumberFormat::U8 { 255.0 } else { 1.0 };
         for (found, (sent, _)) in map.weights().iter().zip(values) {
@@ -140,8 +143,14 @@ fn scores_are_painted_back_through_the_plan_of_the_frame_that_they_name() {
     let scores = |scores: &[f32]| -> Vec<u8> {
         scores.iter().flat_map(|score| score.to_le_bytes()).collect()
     };
-    let ask =
-        |frame| AttendTokens { view: main_view(), frame, dtype: NumberFormat::F32, wait: false };
+    let ask = |frame| AttendTokens {
+        view: main_view(),
+        frame,
+        dtype: NumberFormat::F32,
+        homography: None,
+        rotation: None,
+        wait: false,
+    };
     // Frame 5 has four tokens; the second lies at (28, 14) in steps of 14 pixels.
     let looking = client.attend_tokens(ask(5), &scores(&[0.1, 3.0, 0.2, 0.0, 9.0, 9.0])).unwrap();
     assert!((14.0..=28.0).contains(&looking.x) && (0.0..=14.0).contains(&looking.y), "{looking:?}");
@@ -380,6 +389,132 @@ fn the_scanpath_holds_the_newest_fixations() {
 }
 
 #[test]
+fn an_ego_motion_moves_what_is_sent_to_where_it_is_now() {
+    let mut scene = Scene::of(ViewConfig {
+        layout: with_foveae(2),
+        gaze: GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() },
+        ..view_config("main")
+    });
+    let mut client = scene.client();
+    // To the right by 10 pixels and up by 4.
+    let homography = Some([2.0, 0.0, 20.0, 0.0, 2.0, -8.0, 0.0, 0.0, 2.0]);
+    let frame = Some(5);
+    let points = Look::at_points(&main_view(), &[(20.0, 20.0), (60.0, 20.0)]);
+    let looking = client.look(Look { frame, homography, ..points }).unwrap();
+    assert_eq!((looking.x, looking.y, looking.points.len()), (30.0, 16.0, 0), "one has left");
+    let heard = scene.channel.next_feedback().unwrap();
+    assert_eq!((heard.is_moved, heard.feedback), (true, Feedback::look_at(30.0, 16.0, None)));
+
+    let mut map = vec![0; 16 * 12];
+    map[6 * 16 + 5] = 255;
+    let ask = Attend { frame, homography, ..attend([12, 16], NumberFormat::U8) };
+    let looking = client.attend(ask, &map).unwrap();
+    assert!((looking.x - 32.0).abs() < 2.0 && (looking.y - 22.0).abs() < 2.0, "{looking:?}");
+    let heard = scene.channel.next_feedback().unwrap();
+    let Feedback::Attend { map, frame_seq: 5, lies_in: None } = heard.feedback else {
+        panic!("no map of frame 5")
+    };
+    assert_eq!((heard.is_moved, map.peak().x), (true, looking.x));
+
+    let dtype = NumberFormat::F32;
+    let ask = AttendTokens {
+        view: main_view(),
+        frame: 5,
+        dtype,
+        homography,
+        rotation: None,
+        wait: false,
+    };
+    let scores: Vec<u8> =
+        [0.0, 1.0, 0.0, 0.0_f32].iter().flat_map(|score| score.to_le_bytes()).collect();
+    let looking = client.attend_tokens(ask, &scores).unwrap();
+    assert!((24.0..=38.0).contains(&looking.x) && looking.y < 14.0, "{looking:?}");
+    assert!(scene.channel.next_feedback().unwrap().is_moved);
+
+    // A quarter of a turn about the axis, of a camera whose middle is that of the picture.
+    scene.port.update(|status| status.camera = Some(Arc::new(camera("plumb_bob"))));
+    let half = 0.5_f64.sqrt();
+    let look = Look {
+        frame,
+        rotation: Some([0.0, 0.0, half, half]),
+        ..Look::at(&main_view(), 42.0, 24.0)
+    };
+    let looking = client.look(look).unwrap();
+    assert_eq!((looking.x, looking.y), (32.0, 34.0), "x is down now");
+    // As before, without one.
+    client.look(Look { frame, ..Look::at(&main_view(), 42.0, 24.0) }).unwrap();
+    scene.channel.next_feedback().unwrap();
+    let heard = scene.channel.next_feedback();
+    assert!(heard.is_none(), "the newest alone counts: {heard:?}");
+}
+
+#[test]
+fn an_ego_motion_that_cannot_be_obeyed_is_refused_with_what_is_wrong() {
+    let mut scene = Scene::open();
+    let client = RawClient::connect(&scene.stage.path);
+    let identity = "[1,0,0,0,1,0,0,0,1]";
+    let turn = r#""rotation":[0,0,0,1]"#;
+    let refused = |fields: &str| {
+        let ask = |op: &str, payload: &[u8]| {
+            let request = format!(r#"{{"op":{op},"view":"camera/main",{fields}}}"#);
+            let answer = client.ask(&[request.as_bytes(), payload].concat());
+            (answer["reason"].clone(), answer["error"].as_str().unwrap_or_default().to_owned())
+        };
+        let look = ask(r#""look","x":1,"y":1"#, b"");
+        let attend = ask(r#""attend","shape":[1,1],"dtype":"u8""#, b"\n\x01");
+        assert_eq!(look.0, attend.0, "{look:?} {attend:?}");
+        look
+    };
+    for (fields, reason, part) in [
+        (format!(r#""homography":{identity}"#), "bad-request", "`frame`"),
+        (turn.to_owned(), "bad-request", "`frame`"),
+        (format!(r#""frame":5,{turn},"homography":{identity}"#), "bad-request", "send one"),
+        (r#""frame":5,"homography":[1,0,0,0,1,0,0,0]"#.to_owned(), "bad-request", "length 8"),
+        (r#""frame":5,"homography":[0,0,0,0,0,0,0,0,0]"#.to_owned(), "bad-request", "to a line"),
+        (r#""frame":5,"homography":[1,0,null,0,1,0,0,0,1]"#.to_owned(), "bad-request", "null"),
+        (r#""frame":5,"homography":[1,0,1e999,0,1,0,0,0,1]"#.to_owned(), "bad-request", "range"),
+        (
+            r#""frame":5,"homography":[1,0,64.5,0,1,0,0,0,1]"#.to_owned(),
+            "out-of-picture",
+            "any more",
+        ),
+        (r#""frame":5,"homography":[-1,0,64,0,1,0,0,0,1]"#.to_owned(), "out-of-picture", "behind"),
+        (format!(r#""frame":5,{turn}"#), "no-camera", "[stream.camera]"),
+        (format!(r#""frame":9,{turn}"#), "unknown-frame", "9"),
+    ] {
+        let (given, error) = refused(&fields);
+        assert!(given == reason && error.contains(part), "{fields}: {given} {error}");
+    }
+    scene.port.update(|status| status.camera = Some(Arc::new(camera("double_sphere"))));
+    let (reason, error) = refused(&format!(r#""frame":5,{turn}"#));
+    assert!(reason == "no-camera" && error.contains("double_sphere"), "{reason} {error}");
+    scene.port.update(|status| status.camera = Some(Arc::new(camera("plumb_bob"))));
+    for (rotation, reason, part) in [
+        ("[0,0,0,0.9]", "bad-request", "length 0.9"),
+        ("[0,1,0,0]", "out-of-picture", "behind the camera"),
+    ] {
+        let (given, error) = refused(&format!(r#""frame":5,"rotation":{rotation}"#));
+        assert!(given == reason && error.contains(part), "{rotation}: {given} {error}");
+    }
+    assert_eq!(scene.heard(), None, "nothing of it arrives");
+    // The client in Rust sends nothing that JSON cannot say.
+    let wrong = Some([1.0, 0.0, f64::NAN, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+    let look = Look { frame: Some(5), homography: wrong, ..Look::at(&main_view(), 1.0, 1.0) };
+    let refused = refusal(scene.client().look(look));
+    assert!(refused.error.contains("finite"), "{refused}");
+}
+
+/// A camera of pictures of [`EXTENT`] whose axis is their middle, with a distortion of 0.1 unless it is of `plumb_bob`.
+fn camera(distortion: &str) -> Camera {
+    let coefficients = if distortion == "plumb_bob" { Vec::new() } else { vec![0.1] };
+    let k = [50.0, 0.0, 31.5, 0.0, 50.0, 23.5, 0.0, 0.0, 1.0];
+    let calibration =
+        Calibration { extent: EXTENT, k, distortion: distortion.to_owned(), coefficients };
+    let edit = Edit::default();
+    Camera { calibration, optical_frame: "optical".to_owned(), mount: None, edit }
+}
+
+#[test]
 fn a_view_that_a_client_opens_is_its_own_until_it_leaves() {
     let scene = Scene::open();
     let mut owner = scene.client();
@@ -538,7 +673,16 @@ impl Scene {
 }
 
 fn attend(shape: [u32; 2], dtype: NumberFormat) -> Attend {
-    Attend { view: main_view(), shape, dtype, region: None, frame: None, wait: false }
+    Attend {
+        view: main_view(),
+        shape,
+        dtype,
+        region: None,
+        frame: None,
+        homography: None,
+        rotation: None,
+        wait: false,
+    }
 }
 
 fn plan(tokens: &[(u16, i32, i32)]) -> TokenPlan {

@@ -1,6 +1,7 @@
 //! What clients say of a picture steers that picture, and no other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_core::backend::BackendChoice;
@@ -13,9 +14,9 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::region::Region;
 use foveate_core::relevance::injection::Injection;
 use foveate_daemon::channel::{EventFd, view_channel};
-use foveate_daemon::stream::{Backends, ServedView, Stream};
+use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 
-use crate::naive::{OwnedFrame, transforms};
+use crate::naive::{OwnedFrame, Random, transforms};
 
 #[test]
 fn a_map_whose_time_is_over_when_a_frame_takes_it_is_dropped_and_counted() {
@@ -94,4 +95,70 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
         let fixation = fixation_of(small, 3);
         assert_eq!((fixation.x, fixation.y, fixation.reason), (18.0, 9.0, FixationReason::Look));
     }
+}
+
+/// The picture goes to the right by 4 pixels a frame. A client says where a place is in the frame to come; a view that keeps a rate takes
+/// it frames later, and looks where the place is then, if that is measured.
+#[test]
+fn what_a_client_has_moved_is_carried_on_from_the_frame_that_was_to_come() {
+    const EXTENT: Extent = Extent::new(256, 192);
+    const PLACE: (f64, f64) = (100.0, 90.0);
+    for (motion, compensation) in [(true, true), (false, true), (true, false)] {
+        let mut gaze = GazeConfig::default();
+        gaze.parameters.compensation = compensation;
+        let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
+        let pace = ViewPace { interval: Some(Duration::from_millis(70)), when_read: false };
+        let plans = [plan.clone(), ServedView { name: "few".to_owned(), pace, ..plan }];
+        let wakeup = Arc::new(EventFd::new().unwrap());
+        let mut clients = Vec::new();
+        let views = plans.map(|plan| {
+            let (channel, client) = view_channel(&wakeup, true);
+            clients.push(client);
+            (plan, channel)
+        });
+        let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
+        let change = ChangeConfig::default();
+        let mut stream =
+            Stream::new("camera", backend, change, views, Arc::default()).with_motion(motion);
+        for number in 1..=12 {
+            let arrival_ns = 10_000_000 * number;
+            let numbered = FrameStamp::numbered(number);
+            let stamp = FrameStamp { pts_ns: Some(arrival_ns), arrival_ns, ..numbered };
+            stream.step(&panned(EXTENT, 4.0 * number as f64).view(), &stamp).unwrap();
+            if number == 3 {
+                let look = Feedback::look_at(PLACE.0, PLACE.1, None);
+                for client in &clients {
+                    client.send_moved(look.clone(), EXTENT, arrival_ns + 5_000_000).unwrap();
+                }
+            }
+        }
+        let [all, few] = [0, 1].map(|view| stream.gaze(view).unwrap().first());
+        assert_eq!((all.since_frame, all.x, all.y), (4, PLACE.0, PLACE.1));
+        let later = few.since_frame - 4;
+        assert!(3 < later && few.reason == FixationReason::Look, "{few:?}");
+        let is_carried = motion && compensation;
+        let x = PLACE.0 + if is_carried { 4.0 * later as f64 } else { 0.0 };
+        let off = (few.x - x).hypot(few.y - PLACE.1);
+        assert!(off < if is_carried { 2.0 } else { f64::MIN_POSITIVE }, "{few:?} instead of {x}");
+    }
+}
+
+/// Random shades of squares of 16 pixels, smoothed between, that have gone to the right by `shift` pixels.
+#[allow(clippy::cast_possible_truncation, reason = "shades of a test")]
+fn panned(extent: Extent, shift: f64) -> OwnedFrame {
+    let color = transforms(PixelFormat::Gray8)[0];
+    let mut frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 0);
+    let (bytes, stride) = frame.plane_mut(0);
+    let shade = |column: u64, row: u64| f64::from(Random(1 + 977 * column + 31 * row).byte());
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        let x = ((index % stride) as f64 - shift) / 16.0 + 64.0;
+        let y = (index / stride) as f64 / 16.0;
+        let (column, row) = (x as u64, y as u64);
+        let mix = |row: u64| {
+            let (left, right) = (shade(column, row), shade(column + 1, row));
+            left + (x - column as f64) * (right - left)
+        };
+        *byte = (mix(row) + (y - row as f64) * (mix(row + 1) - mix(row))) as u8;
+    }
+    frame
 }

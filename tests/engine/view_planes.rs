@@ -270,7 +270,7 @@ fn attention(image: Extent, frame_seq: u64, random: &mut Random) -> Feedback {
     let mut weights: Vec<_> = (0..grid.area()).map(|_| f32::from(random.byte() / 64)).collect();
     weights[random.below(grid.width) as usize] = 5.0;
     let map = AttentionMap::new(grid, Region::of(image), image, weights).unwrap();
-    Feedback::Attend { map: Arc::new(map), frame_seq }
+    Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None }
 }
 
 /// The greatest weight of the cells under a token, 1 without a map.

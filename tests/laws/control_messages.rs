@@ -47,11 +47,14 @@ proptest! {
         let frame = frame.map(u64::from);
         // The grid of fixations; of other numbers the last bit may change.
         let (x, y) = (f64::from(x) / 16.0, f64::from(y) / 16.0);
+        let homography = (normalised && !gaze).then_some([1.0, 0.0, x, 0.0, 1.0, y, 0.0, 0.0, 0.5]);
+        let rotation = (normalised && gaze).then_some([0.5, -0.5, 0.5, -0.5]);
         for request in [
             Request::Subscribe { view: view.clone(), notify, gaze, events: wait },
             Request::List { after: None },
             Request::List { after: Some(view.clone()) },
             Request::Look(Look { normalised, frame, wait, ..Look::at(&view, x, y) }),
+            Request::Look(Look { frame, homography, rotation, ..Look::at(&view, x, y) }),
             Request::Look(Look { for_ms: Some(9), ..Look::at_points(&view, &[(x, y), (y, x), (x, x)]) }),
             Request::Weigh(Weigh {
                 view: view.clone(),
@@ -71,6 +74,8 @@ proptest! {
                 dtype: NumberFormat::F16,
                 region,
                 frame,
+                homography,
+                rotation,
                 wait,
             }),
             Request::Inject(Inject {
@@ -82,7 +87,7 @@ proptest! {
                 frame,
                 ttl_ms: wait.then_some(9),
             }),
-            Request::AttendTokens(AttendTokens { view, frame: 7, dtype: NumberFormat::U8, wait }),
+            Request::AttendTokens(AttendTokens { view, frame: 7, dtype: NumberFormat::U8, homography, rotation, wait }),
         ] {
             let datagram = request.to_datagram(&payload);
             prop_assert_eq!(Request::from_datagram(&datagram), Ok((request, &payload[..])));

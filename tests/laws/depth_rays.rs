@@ -6,9 +6,9 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::region::PixelBox;
 use proptest::prelude::*;
 
-const K: [f64; 9] = [620.0, 0.0, 329.5, 0.0, 610.0, 241.25, 0.0, 0.0, 1.0];
+pub(crate) const K: [f64; 9] = [620.0, 0.0, 329.5, 0.0, 610.0, 241.25, 0.0, 0.0, 1.0];
 
-fn rays(distortion: &str, coefficients: &[f64], edit: Edit, source: Extent) -> Rays {
+pub(crate) fn rays(distortion: &str, coefficients: &[f64], edit: Edit, source: Extent) -> Rays {
     let camera = Camera {
         calibration: Calibration {
             extent: Extent::new(640, 480),
@@ -24,7 +24,7 @@ fn rays(distortion: &str, coefficients: &[f64], edit: Edit, source: Extent) -> R
 }
 
 /// Where a lens takes a ray, from the formulas of OpenCV's documentation.
-fn bent(distortion: &str, coefficients: &[f64], [x, y]: [f64; 2]) -> [f64; 2] {
+pub(crate) fn bent(distortion: &str, coefficients: &[f64], [x, y]: [f64; 2]) -> [f64; 2] {
     let k = |index: usize| coefficients.get(index).copied().unwrap_or(0.0);
     let r2 = x * x + y * y;
     if distortion == "equidistant" {
@@ -47,7 +47,7 @@ fn bent(distortion: &str, coefficients: &[f64], [x, y]: [f64; 2]) -> [f64; 2] {
     ]
 }
 
-const LENSES: [(&str, &[f64]); 6] = [
+pub(crate) const LENSES: [(&str, &[f64]); 6] = [
     ("plumb_bob", &[]),
     ("plumb_bob", &[-0.31, 0.11, 0.0012, -0.0007, -0.02]),
     ("plumb_bob", &[0.05, -0.1, 0.0, 0.001]),

@@ -649,6 +649,18 @@ fn a_view_with_fewer_frames_follows_as_well() {
     }
 }
 
+/// A place in the frame to come is not moved by what moved before it.
+#[test]
+fn a_look_that_was_moved_already_is_followed_from_where_it_is() {
+    let begin = (100.0, 240.0);
+    let chase =
+        Chase { begin, object: (240.0, 0.0), looks: true, is_exact: true, ..Chase::default() };
+    let seen = chase.play(Policy::Feedback, 40, true);
+    let ahead = seen[4..24].iter().map(|(gaze, object)| only(gaze).x - object.0);
+    let ahead = ahead.sum::<f64>() / 20.0;
+    assert!(ahead.abs() < 4.0, "a frame is 8 pixels, and it is {ahead} ahead");
+}
+
 /// Among foveae of other policies, too, it stays the same fixation.
 #[test]
 fn of_several_policies_each_pursues_by_itself() {
@@ -733,12 +745,22 @@ struct Chase {
     corrected: Option<(u64, (f64, f64))>,
     /// The view takes one of so many frames; motion is found in all.
     every: u64,
+    /// Whether the client that looks says where the thing is in the frame to come.
+    is_exact: bool,
 }
 
 impl Default for Chase {
     fn default() -> Self {
         let (still, begin) = ((0.0, 0.0), (200.0, 240.0));
-        Self { begin, object: still, camera: still, looks: false, corrected: None, every: 1 }
+        Self {
+            begin,
+            object: still,
+            camera: still,
+            looks: false,
+            corrected: None,
+            every: 1,
+            is_exact: false,
+        }
     }
 }
 
@@ -769,7 +791,11 @@ impl Chase {
             let at = frame_time(index + 1, index * FRAME_NS);
             let now = self.place(index);
             if index == self.every && self.looks {
-                controller.take(&Feedback::look_at(self.begin.0, self.begin.1, Some(u64::MAX)), at);
+                let (x, y) = if self.is_exact { now } else { self.begin };
+                let points = Points::from_iter([(x, y)]);
+                let frame_seq = self.is_exact.then_some(at.frame_seq);
+                let look = Feedback::Look { points, hold_ns: Some(u64::MAX), frame_seq };
+                controller.take(&look, at);
             } else if index == self.every && !self.looks {
                 self.attend(&mut controller, self.place(index - 1), at);
             }
@@ -798,7 +824,7 @@ impl Chase {
             (-0.5 * (dx * dx + dy * dy)).exp()
         };
         let frame_seq = at.frame_seq - 1;
-        controller.take(&Feedback::Attend { map: map_from(bump), frame_seq }, at);
+        controller.take(&Feedback::Attend { map: map_from(bump), frame_seq, lies_in: None }, at);
     }
 
     fn place(&self, index: u64) -> (f64, f64) {
@@ -939,9 +965,12 @@ impl Course {
                 Feedback::Look { points: points.clone(), hold_ns: *hold_ns, frame_seq: None }
             }
             Operation::Attend { seed } => {
-                Feedback::Attend { map: Arc::new(map_of(*seed, self.extent)), frame_seq: 4 }
+                let map = Arc::new(map_of(*seed, self.extent));
+                Feedback::Attend { map, frame_seq: 4, lies_in: None }
             }
-            Operation::Show { map } => Feedback::Attend { map: Arc::clone(map), frame_seq: 4 },
+            Operation::Show { map } => {
+                Feedback::Attend { map: Arc::clone(map), frame_seq: 4, lies_in: None }
+            }
             Operation::Inject { seed } => {
                 let map = map_of(*seed, self.extent);
                 let (grid, values) = (map.grid(), map.weights().to_vec());

@@ -12,6 +12,7 @@ mod control_messages;
 mod depth_config;
 mod depth_pairing;
 mod depth_rays;
+mod ego_laws;
 mod event_laws;
 mod gaze_log;
 mod gaze_policies;

@@ -9,6 +9,7 @@ use foveate_core::frame::FrameTime;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::compensation::carried_points;
 use foveate_core::gaze::controller::{Controller, Policy};
+use foveate_core::gaze::ego::{EgoMotion, Passage};
 use foveate_core::gaze::saliency::Saliency;
 use foveate_core::geometry::affine::Affine;
 use foveate_core::geometry::attention::AttentionMap;
@@ -252,19 +253,79 @@ fn a_late_map_is_moved_along_with_the_camera() {
     let mut said = String::new();
     for (late, least) in [(2, 2.0), (5, 2.0), (10, 2.0)] {
         let [without, with] =
-            [false, true].map(|compensation| late_by(&ground, late, compensation));
+            [Known::Nothing, Known::Measured].map(|known| late_by(&ground, late, known, 1));
         said += &format!("{} ms late: {without:.1} px without, {with:.1} px with\n", 50 * late);
         assert!(with < without / least, "{said}");
-        // Half a fovea: e0 is 3 % of the longer side.
-        assert!(5 < late || with < 0.5 * 0.03 * f64::from(Ground::VIEW.width), "{said}");
+        assert!(5 < late || with < HALF_FOVEA, "{said}");
     }
     let _ = std::io::Write::write_all(&mut std::io::stderr(), said.as_bytes());
 }
 
-/// Mean distance in pixels of the fixation from the place that a client attends to, by maps that are `late` frames late.
-fn late_by(ground: &Ground, late: u64, compensation: bool) -> f64 {
+/// The same client knows from its odometry how the camera moved until its map arrives. Where it speaks in every fourth frame alone, what
+/// is measured carries the map on from there.
+#[test]
+fn a_late_map_is_where_the_clients_own_ego_motion_says() {
+    let ground = Ground::open();
+    let mut said = String::new();
+    for late in [5, 10] {
+        let without = late_by(&ground, late, Known::Nothing, 1);
+        let [told, off] =
+            [Known::Told, Known::ToldAndOff].map(|known| late_by(&ground, late, known, 1));
+        let [held, pursued, unmeasured] = [Known::Told, Known::ToldInPursuit, Known::ToldAndOff]
+            .map(|known| late_by(&ground, late, known, 4));
+        said += &format!(
+            "{} ms late: {without:.1} px without, {told:.1} px told, {off:.1} px without compensation; every 200 ms {held:.1} px, \
+             {pursued:.1} px in pursuit, {unmeasured:.1} px without compensation\n",
+            50 * late
+        );
+        let all_told = [told, off, held, pursued];
+        assert!(all_told.iter().all(|distance| *distance < HALF_FOVEA), "{said}");
+        // Half a fovea is passed by without it, and by what is held for 0.2 s and not carried on.
+        assert!(HALF_FOVEA < without && told < without / 2.0 && held < unmeasured, "{said}");
+    }
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), said.as_bytes());
+}
+
+/// Where a `look` and a map are that a client has moved to the frame to come, nothing moves them there a second time.
+#[test]
+fn what_lies_in_the_frame_to_come_is_carried_from_there_on() {
+    let shift = |frame: u64| (12.0 * frame as f64, -5.0 * frame as f64);
+    let pictures: Vec<_> = (1..=3).map(|frame| scene(shift(frame), (2000.0, 0.0))).collect();
+    let motions = followed(&pictures);
+    let points = Points::from_iter([(400.0, 300.0)]);
+    let carried = |frame_seq: u64| carried_points(&points, frame_seq, &motions, 20.0)[0];
+    assert_eq!(carried(4), (400.0, 300.0), "frame 4 is the one to come");
+    for frame_seq in [2, 3] {
+        let (steps, (x, y)) = (f64::from(4 - frame_seq as u32), carried(frame_seq));
+        let (dx, dy) = (x - 400.0 - 12.0 * steps, y - 300.0 + 5.0 * steps);
+        assert!(dx.hypot(dy) < 2.0 * PICTURE_PX, "{x} {y} of frame {frame_seq}");
+    }
+}
+
+/// e0 is 3 % of the longer side.
+const HALF_FOVEA: f64 = 0.5 * 0.03 * Ground::VIEW.width as f64;
+
+/// What a late map is moved by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Known {
+    /// Nothing.
+    Nothing,
+    /// What is measured.
+    Measured,
+    /// The client's ego motion, and what is measured from then on.
+    Told,
+    /// The same, with `pursuit = true`.
+    ToldInPursuit,
+    /// The client's ego motion alone, with `compensation = false`.
+    ToldAndOff,
+}
+
+/// Mean distance in pixels of the fixation from the place that a client attends to, by maps that are `late` frames late, one every
+/// `every` frames.
+fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
     let parameters = GazeParameters {
-        compensation,
+        compensation: !matches!(known, Known::Nothing | Known::ToldAndOff),
+        pursuit: known == Known::ToldInPursuit,
         saccade_hz: 1000.0,
         dwell_min_ms: 0,
         hysteresis: 1.0,
@@ -282,9 +343,18 @@ fn late_by(ground: &Ground, late: u64, compensation: bool) -> f64 {
     };
     let (mut seen, mut sum, mut count) = (None::<CoarseLevel>, 0.0, 0);
     for frame in 1..=160 {
-        if late < frame {
-            let map = Arc::new(bump(Ground::VIEW, place(frame - late)));
-            controller.take(&Feedback::Attend { map, frame_seq: frame - late }, at(frame));
+        if late < frame && frame % every == 0 {
+            let (then, now) = (camera(frame - late), camera(frame));
+            let map = bump(Ground::VIEW, place(frame - late));
+            let (dx, dy) = (then.0 - now.0, then.1 - now.1);
+            let shift = EgoMotion::Homography([1.0, 0.0, dx, 0.0, 1.0, dy, 0.0, 0.0, 1.0]);
+            let passage = Passage::of(shift, Ground::VIEW, None).unwrap();
+            let is_told = !matches!(known, Known::Nothing | Known::Measured);
+            let (map, lies_in) =
+                if is_told { (passage.map_now(&map).unwrap(), Some(frame)) } else { (map, None) };
+            let map = Arc::new(map);
+            let attend = Feedback::Attend { map, frame_seq: frame - late, lies_in };
+            controller.take(&attend, at(frame));
         }
         let before = seen
             .as_ref()
@@ -327,7 +397,10 @@ fn a_map_of_a_still_scene_stays_where_it_is() {
         for frame in 1..=40 {
             if frame % 7 == 3 {
                 let map = Arc::new(bump(EXTENT, (17.0 * frame as f64, 400.0)));
-                controller.take(&Feedback::Attend { map, frame_seq: frame - 2 }, at(frame));
+                controller.take(
+                    &Feedback::Attend { map, frame_seq: frame - 2, lies_in: None },
+                    at(frame),
+                );
             }
             let seen = Seen { motion: Some(&motions), ..Seen::coarsely(&still, frame - 1) };
             controller.step(at(frame), (1 < frame).then_some(seen));

@@ -134,8 +134,16 @@ fn steer(daemon: &Daemon<'_>) {
     let mut client = daemon.client();
     client.look(Look::at(&view, 30.0, 20.0)).unwrap();
     let shape = [1, 1];
-    let map =
-        Attend { view, shape, dtype: NumberFormat::U8, region: None, frame: None, wait: false };
+    let map = Attend {
+        view,
+        shape,
+        dtype: NumberFormat::U8,
+        region: None,
+        frame: None,
+        homography: None,
+        rotation: None,
+        wait: false,
+    };
     let refused = client.attend(map, &[1]);
     assert!(matches!(refused, Err(ControlError::Refused(_))), "{refused:?}");
 }

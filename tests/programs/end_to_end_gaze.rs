@@ -89,6 +89,8 @@ fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() 
             view: main_view(),
             frame: frame_seq,
             dtype: NumberFormat::F32,
+            homography: None,
+            rotation: None,
             wait: false,
         };
         let looking = stage.client.attend_tokens(ask, &bytes).unwrap();
@@ -525,7 +527,16 @@ fn snapped(value: f64) -> f64 {
 
 fn attend(frame: u64) -> Attend {
     let (view, dtype) = (main_view(), NumberFormat::F32);
-    Attend { view, shape: [3, 4], dtype, region: None, frame: Some(frame), wait: false }
+    Attend {
+        view,
+        shape: [3, 4],
+        dtype,
+        region: None,
+        frame: Some(frame),
+        homography: None,
+        rotation: None,
+        wait: false,
+    }
 }
 
 /// Of 2 rows of 2, for a minute.

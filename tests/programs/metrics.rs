@@ -335,6 +335,8 @@ fn steer(daemon: &Daemon<'_>) {
         dtype: NumberFormat::U8,
         region: None,
         frame: None,
+        homography: None,
+        rotation: None,
         wait: false,
     };
     let refused = client.attend(attend, &[1]);

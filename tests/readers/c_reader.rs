@@ -19,8 +19,8 @@ use crate::film::raw_bytes;
 use crate::scene::{bt601, fed, random_film, stream, view};
 
 /// Every program in `tests/c`.
-const PROGRAMS: [&str; 7] =
-    ["abi_offsets", "control_loop", "dump", "laws", "own_view", "print", "steer"];
+const PROGRAMS: [&str; 8] =
+    ["abi_offsets", "control_loop", "dump", "ego_motion", "laws", "own_view", "print", "steer"];
 
 const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion"];
 

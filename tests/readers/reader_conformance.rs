@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use foveate::messages::{Attend, Look, NumberFormat, ViewName};
+use foveate::messages::{Attend, AttendTokens, Look, Looking, NumberFormat, ViewName};
 use foveate_control::ClientExt as _;
 use foveate_core::backend::BackendKind;
 use foveate_core::frame::PixelFormat;
@@ -139,6 +139,108 @@ fn every_reader_reads_every_field_alike() {
     }
 }
 
+/// A homography for a point and for scores of tokens, and a rotation for a map, of a camera with a distortion.
+#[test]
+fn every_client_says_alike_how_the_camera_moved() {
+    const CALIBRATION: &str = "image_width: 160\nimage_height: 120\ncamera_matrix: {data: [120, 0, 80, 0, 120, 60, 0, 0, 1]}\n\
+         distortion_model: plumb_bob\ndistortion_coefficients: {data: [-0.2, 0.02, 0, 0, 0]}\n";
+    let place = Place::new();
+    fs::write(place.path("front.yaml"), CALIBRATION).unwrap();
+    let film = random_film(PixelFormat::Gray8, Extent::new(160, 120), bt601(), 1);
+    let mut feed = Feed::open(&place.path("camera"));
+    let calibration = place.path("front.yaml");
+    let settings = format!(
+        "backend = 'cpu'\n[stream.camera]\ncalibration = '{}'\n{}",
+        calibration.display(),
+        view("main", "gaze = { policy = 'feedback' }")
+    );
+    let daemon = place.daemon(&stream("camera", &fed(&place, "camera", &film), &settings));
+    let mut follower = daemon.subscribe("camera/main");
+    feed.send(&raw_bytes(film.frame(1)));
+    let tokens = next_described(&mut follower)["tokens"].as_array().unwrap().len();
+
+    let view: ViewName = "camera/main".parse().unwrap();
+    let frame = Some(1);
+    let homography = Some([1.1, 0.0, 10.0, 0.0, 1.1, -4.5, 0.0, 0.0, 1.0]);
+    let rotation = Some([0.0, -0.01745, 0.00873, 0.99981]);
+    let mut client = daemon.client();
+    let look = client.look(Look { frame, homography, ..Look::at(&view, 50.0, 40.0) }).unwrap();
+    assert_eq!((look.x, look.y), (65.0, 39.5));
+    let attend = Attend { shape: [3, 4], frame, rotation, ..map(view.clone()) };
+    let attend = client.attend(attend, &[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]).unwrap();
+    // Two degrees of 120 pixels to the radian.
+    assert!((attend.x - 96.0).abs() < 3.0 && (attend.y - 60.0).abs() < 3.0, "{attend:?}");
+    let dtype = NumberFormat::U8;
+    let scored = AttendTokens {
+        view: view.clone(),
+        frame: 1,
+        dtype,
+        homography,
+        rotation: None,
+        wait: false,
+    };
+    let mut scores = vec![0; tokens];
+    scores[0] = 1;
+    let scored = client.attend_tokens(scored, &scores).unwrap();
+    client.release(&view).unwrap();
+    let said = |Looking { x, y, .. }: &Looking| format!("{x:.3} {y:.3}\n");
+    let expected: String = [look, attend, scored].iter().map(said).collect();
+
+    let program = c_program(&place, "ego_motion");
+    let python = |script: &str| {
+        let mut command = Command::new(PYTHON);
+        command.args(["-B", "-c", script]).arg(place.socket());
+        command
+    };
+    let mut c = Command::new(program);
+    c.arg("camera/main");
+    let (socket, package) = (place.socket(), concat!(env!("CARGO_MANIFEST_DIR"), "/python"));
+    let environment = [("FOVEATE_SOCKET", socket.to_str().unwrap()), ("PYTHONPATH", package)];
+    for command in [c, python(STEERED), python(STEERED_BY_TASKS)] {
+        let outcome = Process::start(command, &environment).finish();
+        outcome.assert_clean_exit(0);
+        assert_eq!(outcome.stdout, expected, "{outcome:#?}");
+    }
+    let matrix = ["--homography", "1.1,0,10,0,1.1,-4.5,0,0,1"];
+    let look = ["look", "camera/main", "50", "40", "--frame", "1", matrix[0], matrix[1]];
+    let outcome = place.foveate(&look).finish();
+    assert_eq!(outcome.stdout, "camera/main looks at 65, 39.5\n", "{outcome:#?}");
+}
+
+/// What `tests/c/ego_motion.c` does.
+const STEERED: &str = "
+import sys, foveate, numpy as np
+homography, rotation = [[1.1, 0, 10], [0, 1.1, -4.5], [0, 0, 1]], [0, -0.01745, 0.00873, 0.99981]
+def say(looking):
+    print(f'{looking.x:.3f} {looking.y:.3f}')
+with foveate.open('camera/main', sys.argv[1]) as view:
+    frame = view.read()
+    weights, scores = np.zeros((3, 4), np.float32), np.zeros(len(frame), np.uint8)
+    weights[1, 2] = scores[0] = 1
+    say(view.look(50, 40, frame=frame, homography=homography))
+    say(view.attend(weights, frame=frame, rotation=rotation))
+    say(view.attend_tokens(frame, scores, homography=np.array(homography)))
+    view.release()
+";
+
+/// The same with asyncio.
+const STEERED_BY_TASKS: &str = "
+import asyncio, sys, foveate.aio, numpy as np
+homography, rotation = [[1.1, 0, 10], [0, 1.1, -4.5], [0, 0, 1]], [0, -0.01745, 0.00873, 0.99981]
+def say(looking):
+    print(f'{looking.x:.3f} {looking.y:.3f}')
+async def main():
+    async with foveate.aio.open('camera/main', sys.argv[1]) as view:
+        frame = await view.read()
+        weights, scores = np.zeros((3, 4), np.float32), np.zeros(len(frame), np.uint8)
+        weights[1, 2] = scores[0] = 1
+        say(await view.look(50, 40, frame=frame, homography=homography))
+        say(await view.attend(weights, frame=frame, rotation=rotation))
+        say(await view.attend_tokens(frame, scores, homography=np.array(homography)))
+        await view.release()
+asyncio.run(main())
+";
+
 /// Rust's is held to the same in `tests/ring/ring_recorded.rs`.
 #[test]
 fn a_segment_of_another_major_version_is_refused_with_both_versions() {
@@ -203,7 +305,16 @@ fn shown(segment: &OwnedFd, start: fn(&Place, u64) -> Process) -> Outcome {
 }
 
 fn map(view: ViewName) -> Attend {
-    Attend { view, shape: [2, 2], dtype: NumberFormat::U8, region: None, frame: None, wait: false }
+    Attend {
+        view,
+        shape: [2, 2],
+        dtype: NumberFormat::U8,
+        region: None,
+        frame: None,
+        homography: None,
+        rotation: None,
+        wait: false,
+    }
 }
 
 #[test]
@@ -225,7 +336,7 @@ fn a_daemon_serves_in_the_first_place_and_every_reader_finds_the_one_that_has_a_
 
     let mut tool = Command::new(env!("CARGO_BIN_EXE_foveate"));
     tool.args(["watch", "camera/main", "--frames", "1"]);
-    let mut c = Command::new(c_program(&place));
+    let mut c = Command::new(c_program(&place, "dump"));
     c.args(["camera/main", "1"]);
     let mut python = Command::new(PYTHON);
     python.arg("-B").arg(python_program()).args(["camera/main", "1"]);
@@ -262,21 +373,23 @@ fn python_program() -> PathBuf {
 
 /// Reads `count` frames, or to the end of the stream.
 fn c_reader(place: &Place, count: u64) -> Process {
-    let mut command = Command::new(c_program(place));
+    let program = c_program(place, "dump");
+    let mut command = Command::new(program);
     command.args(["camera/main", &count.to_string()]);
     Process::start(command, &[("FOVEATE_SOCKET", place.socket().to_str().unwrap())])
 }
 
-fn c_program(place: &Place) -> PathBuf {
+/// The program of that name in `tests/c`.
+fn c_program(place: &Place, name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = place.path("dump");
+    let program = place.path(name);
     let status = Command::new("cc")
         .args(["-std=c11", "-O2", "-I"])
         .arg(root.join("include"))
-        .arg(root.join("tests/c/dump.c"))
+        .arg(root.join("tests/c").join(name).with_extension("c"))
         .arg("-o")
         .arg(&program)
         .status();
-    assert!(status.unwrap().success(), "the C reader compiles");
+    assert!(status.unwrap().success(), "{name}.c compiles");
     program
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendKind;
 use foveate_core::depth::DepthStamp;
-use foveate_core::frame::FrameStamp;
+use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
@@ -21,6 +21,10 @@ use crate::control::{Stage, start};
 
 /// The picture that the tokens lie in: no layout's patches fill it evenly.
 pub const PICTURE: Extent = Extent::new(315, 235);
+
+/// How the picture moved, in every frame.
+const MOTION: PictureMotion =
+    PictureMotion { frame_seq: 7, now_from_before: [1.0, 0.5, -3.25, -0.5, 1.0, 40.0] };
 
 /// Keys of a view, and where it looks.
 const LAYOUTS: [(&str, &[(f64, f64)]); 8] = [
@@ -142,7 +146,7 @@ impl Shown {
             asked_ns: 0,
             channels_frame: 0,
             depth: DepthStamp::default(),
-            motion: None,
+            motion: Some(MOTION),
             records: &self.records,
             planes: plane_list([&self.pixels]),
             versions: &vec![0; self.records.len()],

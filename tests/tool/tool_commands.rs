@@ -43,6 +43,9 @@ fn wrong_usage_exits_with_2() {
         &["jump"][..],
         &["look", "camera", "1", "2"],
         &["look", "camera/main", "nan", "2"],
+        &["look", "camera/main", "1", "2", "--rotation", "0,0,0,1"],
+        &["look", "camera/main", "1", "2", "--frame", "1", "--rotation", "0,0,0"],
+        &["look", "camera/main", "1", "2", "--frame", "1", "--homography", "1,0,0,0,1,0,0,0,nan"],
         &["watch", "--frames", "3"],
         &["watch", "camera/main", "--frames", "0"],
         &["wait", "camera"],
@@ -271,6 +274,7 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
         assert_eq!((&line["sample_bound"], &line["rgb_bound"]), (&1.into(), &2.into()));
         assert_eq!((&line["dirty_tiles"], &line["tile_count"]), (&1.into(), &4.into()));
         assert_eq!((&line["asked_ns"], &line["relevance_frame"]), (&0.into(), &0.into()));
+        assert_eq!((&line["motion"], &line["motion_frame"]), (&Value::Null, &0.into()));
         assert_eq!(line["token_count"], 2);
         assert_eq!(line["tokens_per_group"], serde_json::json!([1, 1]));
         for time in ["capture_ns", "capture_unix_ns", "arrival_ns", "publish_ns", "age_ns"] {
@@ -363,6 +367,8 @@ fn watch_counts_the_tokens_of_each_group_and_names_every_fixation() {
         let mut counts = vec![0; groups.clone().max().unwrap() + 1];
         groups.for_each(|group| counts[group] += 1);
         assert_eq!(line["tokens_per_group"], serde_json::json!(counts), "{:?}", shown.view.layout);
+        let motion = serde_json::json!([[1.0, 0.5, -3.25], [-0.5, 1.0, 40.0]]);
+        assert_eq!((&line["motion"], &line["motion_frame"]), (&motion, &7.into()));
         let points = line["fixations"]
             .as_array()
             .unwrap()

@@ -1,4 +1,4 @@
-//! From pixels to rays: where in front of the camera a box of pixels lies.
+//! From pixels to rays, and back: where in front of the camera a box of pixels lies, and where in the picture a direction is.
 
 use super::CameraFacts;
 use crate::geometry::region::PixelBox;
@@ -9,6 +9,10 @@ const STEPS_MAX: usize = 50;
 /// A ray is found when it is distorted to within this of where it should be, as a share of the focal length: a thousandth of a pixel
 /// of a lens of 1000 pixels.
 const PRECISION: f64 = 1e-6;
+
+/// A ray that comes back from its pixel is the same to within this share of 1 and its slope. Where a polynomial turns back on itself, as
+/// it does outside of what a lens shows, another one comes.
+const SAME_RAY: f64 = 1e-3;
 
 /// Parts into which each side of a box is cut to find how far a distortion bends it.
 const PARTS: u32 = 4;
@@ -34,13 +38,15 @@ impl RayBounds {
     }
 }
 
-/// Takes pixels of the source to rays.
+/// Takes pixels of the source to rays, and rays to pixels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rays {
     k: [f64; 9],
     lens: Lens,
     /// Rows of a 2 x 3 matrix: from (x, y, 1) of the source to the calibrated picture.
     calibrated_from_source: [f64; 6],
+    /// The same back.
+    source_from_calibrated: [f64; 6],
 }
 
 /// How a lens bends rays.
@@ -82,6 +88,26 @@ impl Lens {
         }
     }
 
+    /// The slopes behind the lens.
+    fn bent(&self, slopes: [f64; 2]) -> [f64; 2] {
+        let [x, y] = slopes;
+        match self {
+            Self::Straight => slopes,
+            Self::Polynomial(coefficients) => {
+                let (radial, shift) = polynomial(coefficients, slopes);
+                [x * radial + shift[0], y * radial + shift[1]]
+            }
+            Self::Equidistant(coefficients) => {
+                let slope = (x * x + y * y).sqrt();
+                if slope == 0.0 {
+                    return slopes;
+                }
+                let scale = equidistant(coefficients, slope.atan()).0 / slope;
+                [x * scale, y * scale]
+            }
+        }
+    }
+
     /// The slopes before the lens; `None` where no ray arrives.
     fn straightened(&self, bent: [f64; 2]) -> Option<[f64; 2]> {
         match self {
@@ -91,7 +117,12 @@ impl Lens {
                 let mut slopes = bent;
                 for _ in 0..STEPS_MAX {
                     let (radial, shift) = polynomial(coefficients, slopes);
+                    let before = slopes;
                     slopes = [(bent[0] - shift[0]) / radial, (bent[1] - shift[1]) / radial];
+                    // More steps change nothing.
+                    if slopes == before {
+                        break;
+                    }
                 }
                 let (radial, shift) = polynomial(coefficients, slopes);
                 let again = [slopes[0] * radial + shift[0], slopes[1] * radial + shift[1]];
@@ -107,7 +138,11 @@ impl Lens {
                 let mut angle = bent_angle;
                 for _ in 0..STEPS_MAX {
                     let (value, slope) = equidistant(coefficients, angle);
+                    let before = angle;
                     angle -= (value - bent_angle) / slope;
+                    if angle == before {
+                        break;
+                    }
                 }
                 let error = (equidistant(coefficients, angle).0 - bent_angle).abs();
                 let is_ahead =
@@ -153,7 +188,8 @@ impl Rays {
         let scale = 1.0 / (a * e - b * d);
         let (ia, ib, id, ie) = (e * scale, -b * scale, -d * scale, a * scale);
         let calibrated_from_source = [ia, ib, -(ia * c + ib * f), id, ie, -(id * c + ie * f)];
-        Ok(Self { k: calibration.k, lens, calibrated_from_source })
+        let source_from_calibrated = camera.source_from_calibrated;
+        Ok(Self { k: calibration.k, lens, calibrated_from_source, source_from_calibrated })
     }
 
     /// The slopes x / z and y / z of the ray that meets the source at (`x`, `y`) pixels; `None` where the lens lets none through.
@@ -164,6 +200,30 @@ impl Rays {
         let [fx, skew, cx, _, fy, cy, ..] = self.k;
         let bent_y = (v - cy) / fy;
         self.lens.straightened([(u - cx - skew * bent_y) / fx, bent_y])
+    }
+
+    /// Where in the plane of the source, in pixels, light arrives from a direction x, y, z in the optical frame. `None` from behind the
+    /// camera, and where the lens lets none through.
+    pub fn pixel_from(&self, [x, y, z]: [f64; 3]) -> Option<(f64, f64)> {
+        if z <= 0.0 {
+            return None;
+        }
+        let slopes = [x / z, y / z];
+        let [bent_x, bent_y] = self.lens.bent(slopes);
+        if self.lens != Lens::Straight {
+            let again = self.lens.straightened([bent_x, bent_y])?;
+            let is_same = |(again, slope): (f64, f64)| {
+                (again - slope).abs() <= SAME_RAY * (1.0 + slope.abs())
+            };
+            if !again.into_iter().zip(slopes).all(is_same) {
+                return None;
+            }
+        }
+        let [fx, skew, cx, _, fy, cy, ..] = self.k;
+        // The centre of the first pixel of ROS is half a pixel from the edge.
+        let (u, v) = (fx * bent_x + skew * bent_y + cx + 0.5, fy * bent_y + cy + 0.5);
+        let [a, b, c, d, e, f] = self.source_from_calibrated;
+        Some((a * u + b * v + c, d * u + e * v + f))
     }
 
     /// Bounds of the rays through a box of pixels. Exact without a distortion; with one, the least and greatest of 25 points of it,

@@ -40,8 +40,10 @@ impl<'a> Path<'a> {
     fn since(motions: &'a Motions, frame_seq: u64) -> Option<Self> {
         // Over a gap it says nothing of one frame.
         let is_of_one = |newest: &&Motion| newest.frames().0 + 1 == newest.frames().1;
-        let path =
-            Self { steps: motions.since(frame_seq)?, next: motions.newest().filter(is_of_one) };
+        // Where something is in the frame to come is known already of what lies there.
+        let is_before = |newest: &&Motion| frame_seq <= newest.frames().1;
+        let next = motions.newest().filter(is_of_one).filter(is_before);
+        let path = Self { steps: motions.since(frame_seq)?, next };
         let is_cut = |step: &Motion| step.before_from_now() == Err(Unknown::Cut);
         let has_cut = path.steps().any(is_cut);
         (!has_cut).then_some(path)
@@ -107,7 +109,7 @@ pub(super) fn placed(
         nearest.filter(|(_, off)| *off < REACH * radius_px).map(|(index, _)| index)
     };
     let with_ground = |index: &usize| things[*index].shift.is_none();
-    let moved = map.resampled(image, |place| {
+    let moved = map.resampled(image, map.region(), |place| {
         let ground = back.at(place);
         let is_ground = owner(ground).as_ref().is_none_or(with_ground);
         let mut weight = if is_ground { weights.between(ground) } else { 0.0 };

@@ -265,8 +265,9 @@ impl FixationState {
         hold_ns.map_or_else(until_silence, |hold_ns| self.hold_for(hold_ns))
     }
 
-    /// Moves to points in pixels at a client's request, and to nothing else; NaN is ignored.
-    pub(super) fn look(&mut self, points: &[(f64, f64)], hold: Hold) {
+    /// Moves to points in pixels at a client's request, and to nothing else; NaN is ignored. They are where what is looked at was in the
+    /// newest frame that was seen, or is in a later one, `lies_in`.
+    pub(super) fn look(&mut self, points: &[(f64, f64)], hold: Hold, lies_in: Option<u64>) {
         let points = points.iter().filter(|(x, y)| !x.is_nan() && !y.is_nan());
         let fovea = |&(x, y): &(f64, f64)| self.arriving(x, y, FixationReason::Look, 1.0);
         let foveae: Foveae = points.map(fovea).take(self.foveae_max).collect();
@@ -274,8 +275,9 @@ impl FixationState {
             self.hold = Some(hold);
             self.fixate(&foveae);
             self.looked_frame = self.at.frame_seq;
+            let lies_in = lies_in.unwrap_or(0).max(self.seen_frame).min(self.at.frame_seq);
             for Fovea { fixation, track, .. } in &mut self.foveae {
-                *track = track.found((fixation.x, fixation.y), self.seen_frame);
+                *track = track.found((fixation.x, fixation.y), lies_in);
             }
         }
     }

@@ -179,10 +179,36 @@ impl AttentionMap {
         Weights { grid: self.grid, region: self.region, cells: &self.weights }
     }
 
-    /// A map of the same cells whose weights `weight` gives for their middles in pixels, finite and not negative. `None` if it attends
-    /// to nothing of the image.
-    pub fn resampled(&self, image: Extent, weight: impl Fn((f64, f64)) -> f32) -> Option<Self> {
-        let Region { x0, y0, x1, y1 } = self.region;
+    /// The same without the cells that do not touch the image, which count for nothing.
+    #[expect(clippy::cast_possible_truncation, reason = "cells of a grid")]
+    pub fn within(&self, image: Extent) -> Self {
+        let Some(window) = self.as_weights().window(image) else { return self.clone() };
+        let columns = self.grid.width as usize;
+        let weights = window.indices(columns).map(|index| self.weights[index]).collect();
+        let edge = |cell: usize, count: u32, from: f64, to: f64| {
+            from + (to - from) * (cell as f64 / f64::from(count))
+        };
+        let (Region { x0, y0, x1, y1 }, Extent { width, height }) = (self.region, self.grid);
+        let (columns, rows) = (window.columns, window.rows);
+        let region = Region {
+            x0: edge(columns.start, width, x0, x1),
+            y0: edge(rows.start, height, y0, y1),
+            x1: edge(columns.end, width, x0, x1),
+            y1: edge(rows.end, height, y0, y1),
+        };
+        let grid = Extent::new(columns.len() as u32, rows.len() as u32);
+        Self { grid, region, weights, peak: self.peak }
+    }
+
+    /// A map of as many cells over `region`, whose weights `weight` gives for their middles in pixels, finite and not negative. `None`
+    /// if it attends to nothing of the image.
+    pub fn resampled(
+        &self,
+        image: Extent,
+        region: Region,
+        weight: impl Fn((f64, f64)) -> f32,
+    ) -> Option<Self> {
+        let Region { x0, y0, x1, y1 } = region;
         let middle = |cell: u32, count: u32, from: f64, to: f64| {
             from + (f64::from(cell) + 0.5) / f64::from(count) * (to - from)
         };
@@ -190,7 +216,7 @@ impl AttentionMap {
         let places = (0..height).flat_map(|row| (0..width).map(move |column| (column, row)));
         let place = |(column, row)| (middle(column, width, x0, x1), middle(row, height, y0, y1));
         let weights = places.map(place).map(weight).collect();
-        Self::over(image, self.grid, self.region, weights).ok()
+        Self::over(image, self.grid, region, weights).ok()
     }
 
     /// The map of checked numbers, if they attend to something of the image.

@@ -24,6 +24,9 @@ pub enum Feedback {
         map: Arc<AttentionMap>,
         /// `frame_seq` of the frame that it was computed from.
         frame_seq: u64,
+        /// `frame_seq` of the frame over which it lies, where the client's ego motion has moved it there; `None` for the one that it was
+        /// computed from.
+        lies_in: Option<u64>,
     },
     /// Give a view a map by name; for the policy `relevance`.
     Inject(Arc<Injection>),

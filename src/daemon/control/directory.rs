@@ -34,6 +34,7 @@ use foveate_control::{
     StreamSnapshot, StreamState, StreamStats, StuckListing,
 };
 use foveate_core::backend::BackendInfo;
+use foveate_core::camera::Camera;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
@@ -102,6 +103,8 @@ pub struct StreamStatus {
     pub backend: Option<BackendInfo>,
     /// Its depth, if it has any.
     pub depth: Option<DepthStatus>,
+    /// The calibration of its camera, if it has any.
+    pub camera: Option<Arc<Camera>>,
 }
 
 /// The state of a stream's depth.
@@ -358,6 +361,7 @@ impl StreamEntry {
             extent: None,
             backend: None,
             depth: None,
+            camera: None,
         };
         let (status, views) = (Mutex::new(status), Mutex::new(views));
         Self { name, masks, status, counters: Arc::default(), views, remains, commands }
@@ -372,6 +376,11 @@ impl StreamEntry {
     pub(super) fn state(&self) -> (StreamState, Option<Extent>) {
         let status = self.status.lock();
         (status.state, status.extent)
+    }
+
+    /// The calibration of its camera, if it has any.
+    pub(super) fn camera(&self) -> Option<Arc<Camera>> {
+        self.status.lock().camera.clone()
     }
 
     /// Its views: those of the configuration, then those that clients opened.

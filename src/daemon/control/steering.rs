@@ -10,8 +10,10 @@ use foveate::messages::{
     Attend, AttendTokens, Inject, Look, Refusal, RefusalReason, TTL_MS_DEFAULT, Weigh,
 };
 use foveate_control::{StreamState, numbers};
+use foveate_core::camera::rays::{Rays, UnknownDistortion};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::gaze::controller::Policy;
+use foveate_core::gaze::ego::{EgoMotion, Passage};
 use foveate_core::geometry::attention::{AttentionError, AttentionMap};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::{
@@ -49,14 +51,21 @@ impl SteeringRequest<'_> {
         } else {
             (1.0, 1.0)
         };
-        let points = look.points.iter().map(|(x, y)| snapped(image, x * width, y * height));
-        let points = Points::from_iter(points);
+        let passage = self.passage(look.ego_motion(), image)?;
+        let points = look.points.iter().map(|(x, y)| (x * width, y * height));
+        let mut points = Points::from_iter(points);
+        if let Some(passage) = &passage {
+            points = passage.points_now(&points);
+            if points.is_empty() {
+                return Err(out_of_picture("no point"));
+            }
+        }
+        points.iter_mut().for_each(|point| *point = snapped(image, point.0, point.1));
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
-        self.send(
-            Feedback::Look { points: points.clone(), hold_ns, frame_seq: look.frame },
-            image,
-            points,
-        )
+        // Where they are now is in no frame yet.
+        let frame_seq = look.frame.filter(|_| passage.is_none());
+        let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq };
+        self.send(feedback, image, passage.is_some(), points)
     }
 
     /// `attend`.
@@ -67,7 +76,7 @@ impl SteeringRequest<'_> {
         let weights = numbers(attend.dtype, payload)?;
         let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
         let frame = attend.frame.unwrap_or_else(|| self.view.channel().newest_frame());
-        self.send_map(map, image, frame)
+        self.send_map(map, image, frame, attend.ego_motion())
     }
 
     /// `attend_tokens`.
@@ -89,7 +98,7 @@ impl SteeringRequest<'_> {
         };
         let scores = numbers(attend.dtype, payload)?;
         let map = AttentionMap::painted(&shown.plan, image, &scores);
-        self.send_map(map, image, attend.frame)
+        self.send_map(map, image, attend.frame, attend.ego_motion())
     }
 
     /// `inject`: needs no lease.
@@ -109,7 +118,7 @@ impl SteeringRequest<'_> {
         let (injection, now) = (Arc::new(injection), Instant::now());
         let mut channels = self.view.channels();
         channels.check_free_for(&inject.name, self.client, now)?;
-        self.queue(Feedback::Inject(Arc::clone(&injection)), image)?;
+        self.queue(Feedback::Inject(Arc::clone(&injection)), image, false)?;
         channels.inject(&injection, self.client, now);
         self.view.channel().counters().injections_accepted.add(1);
         Ok(())
@@ -122,7 +131,7 @@ impl SteeringRequest<'_> {
         let weights = weights_of(weigh)?;
         let mut channels = self.view.channels();
         channels.check_room_for(&weights)?;
-        self.send(Feedback::Weigh(Arc::clone(&weights)), image, Points::new())?;
+        self.send(Feedback::Weigh(Arc::clone(&weights)), image, false, Points::new())?;
         channels.weigh(&weights);
         Ok(())
     }
@@ -130,7 +139,7 @@ impl SteeringRequest<'_> {
     /// `release`: allowed to the holder of the lease, or to any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
         let image = self.open_for(None)?;
-        self.send(Feedback::Release, image, Points::new())?;
+        self.send(Feedback::Release, image, false, Points::new())?;
         self.view.steering().lock().release(self.client.number);
         self.view.channels().release();
         Ok(())
@@ -257,16 +266,64 @@ impl SteeringRequest<'_> {
         map: Result<AttentionMap, AttentionError>,
         image: Extent,
         frame_seq: u64,
+        motion: Result<Option<EgoMotion>, String>,
     ) -> Result<Steered, Refusal> {
-        let map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
+        let mut map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
+        let passage = self.passage(motion, image)?;
+        if let Some(passage) = &passage {
+            map = passage.map_now(&map).ok_or_else(|| out_of_picture("nothing of the map"))?;
+        }
         let peak = map.peak();
         let points = Points::from_iter([(peak.x, peak.y)]);
-        self.send(Feedback::Attend { map: Arc::new(map), frame_seq }, image, points)
+        let feedback = Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None };
+        self.send(feedback, image, passage.is_some(), points)
     }
 
-    /// Sends feedback, and renews the lease.
-    fn send(self, feedback: Feedback, image: Extent, points: Points) -> Result<Steered, Refusal> {
-        let ticket = self.queue(feedback, image)?;
+    /// What the ego motion of a message does to places of a picture of `image` pixels; `None` without one.
+    fn passage(
+        self,
+        motion: Result<Option<EgoMotion>, String>,
+        image: Extent,
+    ) -> Result<Option<Passage>, Refusal> {
+        let bad_request = |error: String| Refusal::new(RefusalReason::BadRequest, error);
+        let Some(motion) = motion.map_err(bad_request)? else { return Ok(None) };
+        let rays = match motion {
+            EgoMotion::Homography(_) => None,
+            EgoMotion::Rotation(_) => Some(self.rays(image)?),
+        };
+        let passage = Passage::of(motion, image, rays);
+        passage.map(Some).map_err(|error| bad_request(error.to_string()))
+    }
+
+    /// The rays of the stream's camera in pictures of `image` pixels.
+    fn rays(self, image: Extent) -> Result<Rays, Refusal> {
+        let name = self.stream.name();
+        let refused = |why: String| {
+            let error =
+                format!("a rotation needs the rays of the camera: {why}, or send a `homography`");
+            Refusal::new(RefusalReason::NoCamera, error)
+        };
+        let camera = self.stream.camera().ok_or_else(|| {
+            refused(format!("add [stream.camera] with a `calibration` to stream `{name}`"))
+        })?;
+        Rays::of(&camera.facts(image)).map_err(|UnknownDistortion| {
+            let model = &camera.calibration.distortion;
+            refused(format!(
+                "those of the distortion \"{model}\" of stream `{name}` are not known; calibrate it as plumb_bob, \
+                 rational_polynomial without tilt or equidistant"
+            ))
+        })
+    }
+
+    /// Sends feedback, and renews the lease. `is_moved` says that the client's ego motion has moved it to the frame to come.
+    fn send(
+        self,
+        feedback: Feedback,
+        image: Extent,
+        is_moved: bool,
+        points: Points,
+    ) -> Result<Steered, Refusal> {
+        let ticket = self.queue(feedback, image, is_moved)?;
         let lease_ms = self.view.config().gaze.parameters.lease_ms;
         let until = Instant::now() + Duration::from_millis(lease_ms.into());
         self.view.steering().lock().renew(self.client, until);
@@ -274,9 +331,14 @@ impl SteeringRequest<'_> {
     }
 
     /// Sends feedback, and returns its ticket.
-    fn queue(self, feedback: Feedback, image: Extent) -> Result<u64, Refusal> {
-        let Some(ticket) = self.view.channel().send_feedback(feedback, image, monotonic_ns())
-        else {
+    fn queue(self, feedback: Feedback, image: Extent, is_moved: bool) -> Result<u64, Refusal> {
+        let (channel, at_ns) = (self.view.channel(), monotonic_ns());
+        let sent = if is_moved {
+            channel.send_moved(feedback, image, at_ns)
+        } else {
+            channel.send_feedback(feedback, image, at_ns)
+        };
+        let Some(ticket) = sent else {
             let error = format!(
                 "stream `{}` delivers no frames, and {FEEDBACK_PENDING_MAX} messages are waiting already",
                 self.stream.name()
@@ -286,6 +348,13 @@ impl SteeringRequest<'_> {
         self.view.channel().counters().feedback_accepted.add(1);
         Ok(ticket)
     }
+}
+
+fn out_of_picture(what: &str) -> Refusal {
+    let error = format!(
+        "by the ego motion {what} is in the picture any more: it left, or is behind the camera; the motion is from `frame` to now"
+    );
+    Refusal::new(RefusalReason::OutOfPicture, error)
 }
 
 fn reason_of(error: AttentionError) -> RefusalReason {

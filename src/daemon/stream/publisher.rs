@@ -126,7 +126,13 @@ pub(super) fn take_feedback(
         if is_late(&next.feedback, at, path.times) {
             view.sink.context.channel.counters().injections_late.add(1);
         } else {
-            let feedback = placed(next.feedback, view.spec(), extent, path.motions);
+            let feedback = if next.is_moved {
+                let to_come = path.arrivals.first_since(next.at_ns);
+                lying_in(next.feedback, to_come.unwrap_or(at.frame_seq))
+            } else {
+                next.feedback
+            };
+            let feedback = placed(feedback, view.spec(), (extent, at.frame_seq), path.motions);
             view.take_feedback(&feedback, at, next.at_ns);
         }
     }
@@ -136,15 +142,31 @@ pub(super) fn take_feedback(
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MotionPath<'a> {
     pub(super) times: &'a FrameTimes,
+    /// When they arrived, instead of their stream time.
+    pub(super) arrivals: &'a FrameTimes,
     /// `None` if nobody asks for it.
     pub(super) motions: Option<&'a Motions>,
 }
 
-/// A `look` at an earlier frame is at what has been there: moved along with that. Maps are moved when they are decided by.
+/// What a client's ego motion has moved to frame `to_come`.
+fn lying_in(feedback: Feedback, to_come: u64) -> Feedback {
+    match feedback {
+        Feedback::Look { points, hold_ns, .. } => {
+            Feedback::Look { points, hold_ns, frame_seq: Some(to_come) }
+        }
+        Feedback::Attend { map, frame_seq, .. } => {
+            Feedback::Attend { map, frame_seq, lies_in: Some(to_come) }
+        }
+        feedback => feedback,
+    }
+}
+
+/// A `look` at an earlier frame is at what has been there: moved along with that to frame `to_come`. Maps are moved when they are
+/// decided by.
 fn placed(
     feedback: Feedback,
     spec: &ViewSpec,
-    extent: Extent,
+    (extent, to_come): (Extent, u64),
     motions: Option<&Motions>,
 ) -> Feedback {
     match (feedback, motions) {
@@ -153,7 +175,7 @@ fn placed(
         {
             let radius = spec.parameters.inhibition_radius * f64::from(extent.longer_side());
             let points = carried_points(&points, frame_seq, motions, 0.5 * radius);
-            Feedback::Look { points, hold_ns, frame_seq: None }
+            Feedback::Look { points, hold_ns, frame_seq: Some(to_come) }
         }
         (feedback, _) => feedback,
     }

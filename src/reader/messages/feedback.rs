@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ViewName;
+use foveate_core::gaze::ego::{EgoMotion, EgoMotionError};
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 use foveate_core::geometry::region::Region;
 use foveate_core::{names, object};
@@ -23,6 +24,12 @@ pub struct Look {
     pub for_ms: Option<u32>,
     /// `frame_seq` of the frame that the client refers to; without it, the newest.
     pub frame: Option<u64>,
+    /// The client's ego motion since `frame`, which is then needed: 3 x 3 numbers, row by row, that take (x, y, 1) in source pixels of that
+    /// frame to source pixels of now, times any factor. Not with `rotation`.
+    pub homography: Option<[f64; 9]>,
+    /// The same as a quaternion x, y, z, w of length 1 that takes a direction in the camera's optical frame of then to the same direction
+    /// in that of now; the stream's camera is calibrated. Not with `homography`.
+    pub rotation: Option<[f64; 4]>,
     /// Whether to answer only after a frame was sampled with the result.
     pub wait: bool,
 }
@@ -36,37 +43,64 @@ struct LookMessage {
     normalised: bool,
     for_ms: Option<u32>,
     frame: Option<u64>,
+    homography: Option<[f64; 9]>,
+    rotation: Option<[f64; 4]>,
     wait: bool,
 }
 
 object!(LookMessage {
     "view": view;
     "x": x, "y": y, "points": points,
-    "normalised": normalised, "for_ms": for_ms, "frame": frame, "wait": wait,
+    "normalised": normalised, "for_ms": for_ms, "frame": frame,
+    "homography": homography, "rotation": rotation, "wait": wait,
 }, strict);
 
 impl Serialize for Look {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { view, points, normalised, for_ms, frame, wait } = self.clone();
+        let Self { view, points, normalised, for_ms, frame, homography, rotation, wait } =
+            self.clone();
         let (x, y, points) = match points[..] {
             [(x, y)] => (Some(x), Some(y), Vec::new()),
             _ => (None, None, points),
         };
-        LookMessage { view, x, y, points, normalised, for_ms, frame, wait }.serialize(serializer)
+        let message = LookMessage {
+            view,
+            x,
+            y,
+            points,
+            normalised,
+            for_ms,
+            frame,
+            homography,
+            rotation,
+            wait,
+        };
+        message.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Look {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let message = LookMessage::deserialize(deserializer)?;
-        let LookMessage { view, x, y, points, normalised, for_ms, frame, wait } = message;
+        let LookMessage {
+            view,
+            x,
+            y,
+            points,
+            normalised,
+            for_ms,
+            frame,
+            homography,
+            rotation,
+            wait,
+        } = message;
         let points = match (x, y) {
             (Some(x), Some(y)) if points.is_empty() => vec![(x, y)],
             (None, None) if (1..=FOVEAE_MAX).contains(&points.len()) => points,
             (None, None) => return Err(de::Error::custom(points_wanted(points.len()))),
             _ => return Err(de::Error::custom("`x` and `y` are expected, or else `points`")),
         };
-        Ok(Self { view, points, normalised, for_ms, frame, wait })
+        Ok(Self { view, points, normalised, for_ms, frame, homography, rotation, wait })
     }
 }
 
@@ -84,13 +118,17 @@ pub struct Attend {
     pub region: Option<Region>,
     /// `frame_seq` of the frame that the map was computed on; without it, the newest.
     pub frame: Option<u64>,
+    /// As that of [`Look`].
+    pub homography: Option<[f64; 9]>,
+    /// As that of [`Look`].
+    pub rotation: Option<[f64; 4]>,
     /// Whether to answer only after the decision.
     pub wait: bool,
 }
 
 object!(Attend {
     "view": view, "shape": shape, "dtype": dtype;
-    "box": region, "frame": frame, "wait": wait,
+    "box": region, "frame": frame, "homography": homography, "rotation": rotation, "wait": wait,
 }, strict);
 
 /// Look at the peaks of the scores of a frame's tokens, from the next decision on. The scores follow the newline: one per token,
@@ -103,11 +141,18 @@ pub struct AttendTokens {
     pub frame: u64,
     /// Number format.
     pub dtype: NumberFormat,
+    /// As that of [`Look`].
+    pub homography: Option<[f64; 9]>,
+    /// As that of [`Look`].
+    pub rotation: Option<[f64; 4]>,
     /// Whether to answer only after the decision.
     pub wait: bool,
 }
 
-object!(AttendTokens { "view": view, "frame": frame, "dtype": dtype; "wait": wait }, strict);
+object!(AttendTokens {
+    "view": view, "frame": frame, "dtype": dtype;
+    "homography": homography, "rotation": rotation, "wait": wait,
+}, strict);
 
 /// Give a view a map by name, as one of its channels. The map follows the newline as that of [`Attend`] does; its numbers may be
 /// negative.
@@ -192,8 +237,16 @@ impl Look {
 
     /// Look at points in pixels, as many at a time as the view has foveae.
     pub fn at_points(view: &ViewName, points: &[(f64, f64)]) -> Self {
-        let (view, points) = (view.clone(), points.to_vec());
-        Self { view, points, normalised: false, for_ms: None, frame: None, wait: false }
+        Self {
+            view: view.clone(),
+            points: points.to_vec(),
+            normalised: false,
+            for_ms: None,
+            frame: None,
+            homography: None,
+            rotation: None,
+            wait: false,
+        }
     }
 
     /// What is wrong with it, if anything can be said without its view.
@@ -205,8 +258,63 @@ impl Look {
         if self.normalised && !self.points.iter().all(|(x, y)| is_share(*x) && is_share(*y)) {
             return Err("normalised x and y are shares of the sides, 0 to 1".to_owned());
         }
-        Ok(())
+        self.ego_motion().map(drop)
     }
+
+    /// The ego motion since its frame, if it has any.
+    ///
+    /// # Errors
+    ///
+    /// If it names no frame, has both a homography and a rotation, or numbers are not finite.
+    pub fn ego_motion(&self) -> Result<Option<EgoMotion>, String> {
+        ego_motion(self.homography, self.rotation, self.frame)
+    }
+}
+
+impl Attend {
+    /// As [`Look::ego_motion`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Look::ego_motion`].
+    pub fn ego_motion(&self) -> Result<Option<EgoMotion>, String> {
+        ego_motion(self.homography, self.rotation, self.frame)
+    }
+}
+
+impl AttendTokens {
+    /// As [`Look::ego_motion`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Look::ego_motion`].
+    pub fn ego_motion(&self) -> Result<Option<EgoMotion>, String> {
+        ego_motion(self.homography, self.rotation, Some(self.frame))
+    }
+}
+
+/// The ego motion of a message.
+fn ego_motion(
+    homography: Option<[f64; 9]>,
+    rotation: Option<[f64; 4]>,
+    frame: Option<u64>,
+) -> Result<Option<EgoMotion>, String> {
+    let motion = match (homography, rotation) {
+        (None, None) => return Ok(None),
+        (Some(cells), None) => EgoMotion::Homography(cells),
+        (None, Some(quaternion)) => EgoMotion::Rotation(quaternion),
+        (Some(_), Some(_)) => {
+            return Err("`homography` and `rotation` are two ways to say the same: send one".into());
+        }
+    };
+    if frame.is_none() {
+        return Err("an ego motion is one since a frame: name it in `frame`".into());
+    }
+    let mut numbers = homography.iter().flatten().chain(rotation.iter().flatten());
+    if !numbers.all(|number| number.is_finite()) {
+        return Err(EgoMotionError::NotFinite.to_string());
+    }
+    Ok(Some(motion))
 }
 
 fn points_wanted(given: usize) -> String {

@@ -43,6 +43,8 @@ struct Consumer {
     peaks: Option<Peaks>,
     /// The frame that the map was made from.
     frame_seq: u64,
+    /// The frame over which it lies.
+    lies_in: u64,
     received_ns: u64,
     is_new: bool,
 }
@@ -60,13 +62,14 @@ impl Feedbacked {
         }
     }
 
-    fn attend(&mut self, map: &Arc<AttentionMap>, frame_seq: u64) {
+    fn attend(&mut self, map: &Arc<AttentionMap>, frame_seq: u64, lies_in: u64) {
         let relevance = self.consumer.take().and_then(|consumer| consumer.relevance);
         let map = Some(Arc::clone(map));
         let received_ns = self.state.elapsed_ns();
         let (peaks, placed, is_new) = (None, None, true);
-        self.consumer =
-            Some(Consumer { map, placed, relevance, peaks, frame_seq, received_ns, is_new });
+        let consumer =
+            Consumer { map, placed, relevance, peaks, frame_seq, lies_in, received_ns, is_new };
+        self.consumer = Some(consumer);
         self.maps_taken += 1;
         self.state.yield_to_newer();
     }
@@ -101,7 +104,7 @@ impl Feedbacked {
             let weights = map.as_weights();
             let peaks = consumer.peaks.get_or_insert_with(|| self.scan.peaks_of(&weights));
             let now_ns = self.state.elapsed_ns();
-            let sent = SentMap { number: self.maps_taken, frame_seq: consumer.frame_seq };
+            let sent = SentMap { number: self.maps_taken, frame_seq: consumer.lies_in };
             let reason = FixationReason::Attend;
             for place in self.state.follow(&weights, peaks, reason, Some(sent)) {
                 self.scan.leave_trace(place, now_ns);
@@ -117,8 +120,8 @@ impl Consumer {
         let given = self.map.as_ref()?;
         let after = motions.and_then(Motions::newest).map_or(0, |newest| newest.frames().1);
         if self.placed.as_ref().is_none_or(|(_, placed_after)| *placed_after != after) {
-            let placed = motions
-                .map_or(Placed::AsItIs, |motions| scan.placed(given, self.frame_seq, motions));
+            let placed =
+                motions.map_or(Placed::AsItIs, |motions| scan.placed(given, self.lies_in, motions));
             let map = match placed {
                 Placed::AsItIs => Some(Arc::clone(given)),
                 Placed::At(map) => Some(Arc::new(map)),
@@ -161,11 +164,13 @@ impl FixationPolicy for Feedbacked {
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
-            Feedback::Look { points, hold_ns, .. } => {
+            Feedback::Look { points, hold_ns, frame_seq } => {
                 let hold = self.state.hold_for_or_until_silence(*hold_ns);
-                self.state.look(points, hold);
+                self.state.look(points, hold, *frame_seq);
             }
-            Feedback::Attend { map, frame_seq } => self.attend(map, *frame_seq),
+            Feedback::Attend { map, frame_seq, lies_in } => {
+                self.attend(map, *frame_seq, lies_in.unwrap_or(*frame_seq));
+            }
             Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();

@@ -41,9 +41,9 @@ impl FixationPolicy for Salient {
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
-            Feedback::Look { points, hold_ns, .. } => {
+            Feedback::Look { points, hold_ns, frame_seq } => {
                 let hold = self.state.hold_for_or_until_silence(*hold_ns);
-                self.state.look(points, hold);
+                self.state.look(points, hold, *frame_seq);
             }
             Feedback::Attend { .. } | Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
