@@ -69,7 +69,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand look" -l for -d 'Return 
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l frame -d 'Number of the frame that the points are in; what moved since moves them along [default: the frame to come]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l homography -d 'How the camera moved since --frame, instead of what was measured: 9 numbers, row by row, from pixels of then to pixels of now' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l rotation -d 'The same of a calibrated camera: a quaternion from its optical frame of then to that of now' -r
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'X and Y are shares of the picture\'s width and height, 0 to 1'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l wait -d 'Wait for a frame with the new fixations, and print them'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -s h -l help -d 'Print help'
@@ -77,7 +77,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand attend" -l box -d 'The a
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l frame -d 'Number of the frame that the map was computed on [default: the newest]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l homography -d 'How the camera moved since --frame, instead of what was measured: 9 numbers, row by row, from pixels of then to pixels of now' -r
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l rotation -d 'The same of a calibrated camera: a quaternion from its optical frame of then to that of now' -r
-complete -c foveate -n "__fish_foveate_using_subcommand attend" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l wait -d 'Wait for the decision where to look, and print the fixation'
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
