@@ -53,6 +53,7 @@ dtype = "bf16"
 def content(frame: foveate.Frame) -> dict[str, Any]:
     """All that a frame says, but for what was read before it."""
     fields = {name: value for name, value in vars(frame).items() if name not in ("missed", "_planes", "_is_held")}
+    fields["motion"] = None if frame.motion is None else frame.motion.tolist()
     planes = {name: hashed(items) for name, items in frame.planes.items()}
     return {**fields, "info": frame.info.epoch, "tokens": hashed(frame.tokens), "planes": planes}
 
