@@ -169,8 +169,9 @@ class RealFootage(unittest.TestCase):
         with self.assertRaises(foveate.Refused) as refused:
             far.look(200, 150, frame=1 << 40)
         self.assertEqual(refused.exception.reason, "unknown-frame")
+        frame = far.read(HANG)
         scores = np.arange(len(frame), dtype=np.float16)
-        looking = far.attend_tokens(far.read(HANG), scores, wait=True)
+        looking = far.attend_tokens(frame, scores, wait=True)
         self.assertIsNotNone(looking.fixation)
         far.release()
         self.open("street/still", client="other").release()
