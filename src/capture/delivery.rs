@@ -99,13 +99,16 @@ impl Delivery {
         let mut inlet = self.inlet.lock();
         inlet.masked = None;
         inlet.learn(caps);
-        let Inlet { masking, format, unfilled, .. } = &mut *inlet;
+        let Inlet { masking, format, unfilled, refusal_logged, .. } = &mut *inlet;
         let Masked { pixel_count, is_copied } = match masking.apply(buffer, format.as_ref()) {
             Ok(masked) => masked,
             Err(error) => {
                 self.counters.frames_captured.add(1);
                 self.counters.frames_refused.add(1);
                 *unfilled += 1;
+                if !std::mem::replace(refusal_logged, true) {
+                    tracing::warn!(%error, "a frame is refused, as further ones will be");
+                }
                 return if *unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
             }
         };

@@ -21,7 +21,7 @@ use foveate_stats::StreamCounters;
 /// How long a frame waits at once, before the stream looks whether it should stop.
 const WAIT_SLICE: Duration = Duration::from_millis(100);
 
-/// Why files are not waited for any more.
+/// Why files are not waited for.
 const TOO_SLOW: &str = "the depth pipeline keeps the stream waiting, which goes on without it";
 
 /// Pictures of depth, paired with the frames of a stream.
@@ -115,12 +115,19 @@ impl DepthInlet {
         let Some(wait_max) = self.wait_max else { return };
         let begun = Instant::now();
         while !self.pairing.is_settled(at) && self.state != StreamState::Ended && goes_on() {
+            // One that has stalled is not waited for until it gives something again.
+            let has_stalled = self.state == StreamState::Stalled;
+            let slice = if has_stalled { Duration::ZERO } else { WAIT_SLICE };
+            if self.take(slice, port) {
+                continue;
+            }
+            if has_stalled {
+                return;
+            }
             if wait_max < begun.elapsed() {
                 tracing::warn!(stream = self.stream, reason = TOO_SLOW, "depth is late");
-                self.wait_max = None;
                 return self.enter(StreamState::Stalled, TOO_SLOW, port);
             }
-            self.take(WAIT_SLICE, port);
         }
     }
 

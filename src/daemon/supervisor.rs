@@ -316,6 +316,10 @@ impl Supervisor {
                 difference.adjusted.push(stream.name.clone());
             }
         }
+        let Difference { removed, changed, .. } = &difference;
+        // Stops all before it waits for any: a pipeline takes its time to stop.
+        removed.iter().for_each(|name| self.stop_one(name, REMOVED));
+        changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTS));
         // One limit for all, so that this thread is back in time for its other duties.
         let deadline = Instant::now() + MASKED_FRAME_TIMEOUT;
         for (stream, revision) in masked {
@@ -327,9 +331,6 @@ impl Supervisor {
             }
         }
         let Difference { removed, changed, .. } = &difference;
-        // Stops all before it waits for any: a pipeline takes its time to stop.
-        removed.iter().for_each(|name| self.stop_one(name, REMOVED));
-        changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTS));
         removed.iter().for_each(|name| drop(self.take_out(name)));
         let mut again = Vec::new();
         for stream in streams.iter().filter(|stream| changed.contains(&stream.name)) {

@@ -17,8 +17,6 @@ pub struct ChannelPlane {
     /// The [decision](Scene::decisions) that it is of; 0 before any.
     decision: u64,
     frame_seq: u64,
-    /// Nothing of frames before this one is shown.
-    first_shown: u64,
 }
 
 impl ChannelPlane {
@@ -26,25 +24,24 @@ impl ChannelPlane {
     pub(crate) fn new(spec: &ViewSpec, extent: Extent) -> Self {
         let (names, dtype) = (spec.channels.clone(), spec.channel_dtype());
         let bytes = vec![0; names.len() * cells_of(extent).0.area() * dtype.bytes()];
-        Self { names, dtype, bytes, version: 1, decision: 0, frame_seq: 0, first_shown: 0 }
+        Self { names, dtype, bytes, version: 1, decision: 0, frame_seq: 0 }
     }
 
     /// Zeros again, for a source of `extent`. Versions continue, since sinks may hold some of them.
     pub(crate) fn renewed(&self, spec: &ViewSpec, extent: Extent) -> Self {
-        Self { version: self.version + 1, first_shown: self.first_shown, ..Self::new(spec, extent) }
+        Self { version: self.version + 1, ..Self::new(spec, extent) }
     }
 
-    /// Zeros until there is a decision about frame `frame_seq` or a later one.
-    pub(crate) fn hide_before(&mut self, frame_seq: u64) {
+    /// Zeros until a new scene decides.
+    pub(crate) fn clear(&mut self) {
         self.bytes.fill(0);
         self.version += 1;
-        (self.frame_seq, self.first_shown) = (0, frame_seq);
+        (self.decision, self.frame_seq) = (0, 0);
     }
 
     /// Takes the channels of `scene`, if there was a decision since; 0 for an injected one that is not there.
     pub(crate) fn take(&mut self, scene: &Scene) {
-        let is_known = self.decision == scene.decisions();
-        if self.names.is_empty() || is_known || scene.frame_seq() < self.first_shown {
+        if self.names.is_empty() || self.decision == scene.decisions() {
             return;
         }
         let cell_bytes = self.dtype.bytes();

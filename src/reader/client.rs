@@ -800,12 +800,12 @@ fn unconnected(path: &Path, timeout: Duration, errno: Errno) -> ControlError {
     }
 }
 
-/// The request `name` with the fields of `fields`.
 /// A request that is not sent, because of what is wrong with it.
 fn mistaken(error: String) -> ControlError {
     ControlError::Refused(Refusal::new(RefusalReason::BadRequest, error))
 }
 
+/// The request `name` with the fields of `fields`.
 fn operation(name: &str, fields: &impl Serialize) -> Value {
     let mut request = json!(fields);
     request["op"] = name.into();

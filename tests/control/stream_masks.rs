@@ -11,7 +11,7 @@ use foveate_core::backend::BackendChoice;
 use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::ColorTransform;
-use foveate_core::frame::{FrameStamp, PixelFormat};
+use foveate_core::frame::{FrameStamp, FrameTime, PixelFormat};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
@@ -46,7 +46,7 @@ fn no_difference_below_the_threshold_is_left() {
             assert_eq!(step(&mut stream, &before, 1), Stepped::PublishedInNewSegments);
             step(&mut stream, &masked, 2);
             assert!(pixels(&stream) == fresh(backend(), &before), "the threshold holds");
-            stream.masks_changed(3);
+            stream.masks_changed(time_of(3));
             step(&mut stream, &masked, 3);
             assert!(pixels(&stream) == fresh(backend(), &masked), "{}", format.name());
             // Later frames are compared with that one, by the threshold again.
@@ -72,7 +72,7 @@ fn a_view_that_rests_publishes_until_its_ring_holds_no_earlier_frame() {
             step(&mut stream, &gray(200), 1);
             assert_eq!(step(&mut stream, &gray(100), 2), Stepped::Rested);
             assert!(holds(&stream, [200; 64]), "it is in the ring");
-            stream.masks_changed(3);
+            stream.masks_changed(time_of(3));
             for frame_seq in 3..3 + SLOTS as u64 {
                 assert_eq!(step(&mut stream, &gray(100), frame_seq), Stepped::Published);
             }
@@ -83,57 +83,73 @@ fn a_view_that_rests_publishes_until_its_ring_holds_no_earlier_frame() {
     });
 }
 
-/// Channels are means of tiles, so they are pixels, too.
+/// Channels are means, contrasts and changes of tiles: pixels, too. After masks have changed, nothing in them says which of two pictures
+/// there was before.
 #[test]
-fn no_channel_of_an_earlier_frame_is_shown() {
+fn no_channel_tells_of_an_earlier_frame() {
+    const CHANNELS_OF_PIXELS: [&str; 8] = [
+        "mean",
+        "intensity",
+        "change",
+        "change_distance",
+        "edge_distance",
+        "cluster",
+        "motion_x",
+        "motion_y",
+    ];
     on_every_backend(|backend| {
-        let gray = |value: u8| {
-            OwnedFrame::uniform(PixelFormat::Gray8, EXTENT, ColorTransform::IDENTITY, value)
-        };
+        let mut random = Random(12);
+        let color = naive::transforms(PixelFormat::Nv12)[0];
+        let mut picture = || OwnedFrame::random(PixelFormat::Nv12, EXTENT, color, &mut random);
+        let (one, other, masked) = ([picture(), picture()], [picture(), picture()], picture());
         let relevance = ViewSpec {
             policy: Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 },
-            channels: vec!["mean".to_owned()],
+            channels: CHANNELS_OF_PIXELS.map(str::to_owned).to_vec(),
             // A decision in each tenth frame: 11, 21, and so on, about the frame before.
             parameters: GazeParameters { saccade_hz: 10.0, ..GazeParameters::default() },
             ..spec()
         };
-        let (mut stream, _client) = stream_of(backend(), ViewPace::default(), relevance);
-        let mut frame_seq = 0;
-        let mut shown = |stream: &mut Stream, value: u8| {
-            frame_seq += 1;
-            step(stream, &gray(value), frame_seq);
-            let frame = newest(stream);
-            (frame.head.channels_frame, frame.plane(channels_index(stream)).to_vec())
+        let play = |before: &[OwnedFrame; 2], is_told: bool| {
+            let (mut stream, _client) =
+                stream_of(backend(), ViewPace::default(), relevance.clone());
+            for frame_seq in 1..=40 {
+                step(&mut stream, &before[frame_seq as usize % 2], frame_seq);
+            }
+            let shown = channels(&stream);
+            if is_told {
+                stream.masks_changed(time_of(41));
+            }
+            let after = (41..=75).map(|frame_seq| {
+                step(&mut stream, &masked, frame_seq);
+                channels(&stream)
+            });
+            (shown, after.collect::<Vec<_>>())
         };
-        let before: Vec<_> = (0..40).map(|_| shown(&mut stream, 200)).collect();
-        let before = &before[39];
-        let is_shown = before.0 != 0 && before.1.iter().any(|byte| *byte != 0);
-        assert!(is_shown, "they are shown: {before:?}");
-        stream.masks_changed(41);
-        let after: Vec<_> = (0..30).map(|_| shown(&mut stream, 100)).collect();
-        for (channels_frame, bytes) in &after {
-            let is_hidden = *channels_frame == 0 && bytes.iter().all(|byte| *byte == 0);
-            assert!(is_hidden || 41 <= *channels_frame, "channels of frame {channels_frame}");
-        }
-        assert!(41 <= after[29].0 && after[0].0 == 0, "hidden, and shown again");
+        let [(shown, after), (shown_of_other, after_other)] =
+            [&one, &other].map(|before| play(before, true));
+        assert!(shown.0 != 0 && shown != shown_of_other, "they are shown before");
+        assert!(after == after_other, "channels tell of what was there before");
+        assert!(after[0].0 == 0 && after[0].1.iter().all(|byte| *byte == 0));
+        assert!(41 <= after[34].0, "and of what is there now later on");
+        assert!(play(&one, false).1 != play(&other, false).1, "without a change of masks they may");
     });
+}
+
+/// The frame of the newest channels, and their numbers.
+fn channels(stream: &Stream) -> (u64, Vec<u8>) {
+    let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
+    let plane = reader.header().plane_index(CHANNELS).unwrap();
+    let mut frame = TokenFrameBuf::default();
+    reader.read_newest(&mut frame).unwrap();
+    (frame.head.channels_frame, frame.plane(plane).to_vec())
 }
 
 /// The texels of the newest frame.
 fn pixels(stream: &Stream) -> Vec<u8> {
-    newest(stream).pixels
-}
-
-fn newest(stream: &Stream) -> TokenFrameBuf {
     let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
     let mut frame = TokenFrameBuf::default();
     reader.read_newest(&mut frame).unwrap();
-    frame
-}
-
-fn channels_index(stream: &Stream) -> usize {
-    let reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
-    reader.header().plane_index(CHANNELS).unwrap()
+    frame.pixels
 }
 
 /// The texels of a stream that has seen only `frame`.
@@ -152,9 +168,14 @@ fn holds(stream: &Stream, bytes: [u8; 64]) -> bool {
 }
 
 fn step(stream: &mut Stream, frame: &OwnedFrame, frame_seq: u64) -> Stepped {
-    let pts_ns = Some(frame_seq * 10_000_000);
+    let pts_ns = Some(time_of(frame_seq).time_ns);
     let stamp = FrameStamp { pts_ns, ..FrameStamp::numbered(frame_seq) };
     stream.step(&frame.view(), &stamp).unwrap()
+}
+
+/// A hundred frames a second.
+fn time_of(frame_seq: u64) -> FrameTime {
+    FrameTime { frame_seq, time_ns: frame_seq * 10_000_000 }
 }
 
 fn stream(backend: StreamBackend, pace: ViewPace) -> (Stream, ClientChannel) {
