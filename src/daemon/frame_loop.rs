@@ -20,7 +20,7 @@ use foveate_control::StreamState;
 use foveate_core::camera::Camera;
 use foveate_core::depth::pairing::Moment;
 use foveate_core::error::chain;
-use foveate_core::frame::{FrameTime, FrameView};
+use foveate_core::frame::FrameView;
 use foveate_log::redact::redacted;
 
 /// How long the loop waits for a frame before it checks whether to stop.
@@ -179,7 +179,7 @@ impl FrameLoop {
         let changes = self.stream.backend_changes();
         let has_other_masks = self.mask_revision != frame.mask_revision();
         if has_other_masks {
-            self.stream.masks_changed(FrameTime::of(&stamp));
+            self.stream.masks_changed(stamp.frame_seq);
         }
         self.stream.set_live(self.source.is_live());
         let picture = self

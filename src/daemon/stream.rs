@@ -327,14 +327,14 @@ impl Stream {
         })
     }
 
-    /// The masks of the next frame, that of `at`, are others than those of the frames before. Every view publishes it and those after it,
-    /// until no earlier one is in its ring, and nothing of an earlier one is left behind the masks or where they were.
-    pub fn masks_changed(&mut self, at: FrameTime) {
+    /// The masks of the next frame, number `frame_seq`, are others than those of the frames before. Every view publishes it and those
+    /// after it, until no earlier one is in its ring, and nothing of an earlier one is left behind the masks or where they were.
+    pub fn masks_changed(&mut self, frame_seq: u64) {
         if let Some(engine) = &mut self.engine {
             engine.match_next();
         }
         for view in &mut self.views {
-            view.forget_pictures(at);
+            view.hide_channels_before(frame_seq);
             view.sink.renew();
         }
     }

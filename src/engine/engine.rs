@@ -130,11 +130,9 @@ impl Engine {
     }
 
     /// Has the resident copy, and so the pyramid and the tokens, match the next frame sample for sample, whatever the threshold:
-    /// nothing of an earlier frame is left in them. Nor does any gaze see an earlier frame from then on.
+    /// nothing of an earlier frame is left in them.
     pub fn match_next(&mut self) {
         self.matches_next = true;
-        self.coarse_of = None;
-        self.motions = None;
     }
 
     /// Takes one frame through the stages and publishes the tokens of every view that is not resting.

@@ -231,13 +231,9 @@ impl<S> View<S> {
 }
 
 impl<S: Sink> View<S> {
-    /// Forgets what it has seen: what it looks for, and publishes as channels, is of the frame `at` and later ones. It goes on looking
-    /// where it looks, and forgets maps of clients.
-    pub fn forget_pictures(&mut self, at: FrameTime) {
-        self.channels.clear();
-        if let Some(gaze) = &mut self.gaze {
-            gaze.resize(self.extent, at);
-        }
+    /// Publishes no channels of frames before number `frame_seq` any more: zeros until a decision about a later one.
+    pub fn hide_channels_before(&mut self, frame_seq: u64) {
+        self.channels.hide_before(frame_seq);
     }
 
     /// Publishes the tokens of the newest frame.

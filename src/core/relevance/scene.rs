@@ -70,6 +70,8 @@ pub struct Scene {
     tiles_of: u64,
     /// How often it was decided by.
     decisions: u64,
+    /// `frame_seq` of the frame of the last decision; 0 before any.
+    decided_of: u64,
 }
 
 /// A channel that a client injected.
@@ -98,6 +100,7 @@ impl Scene {
             absorbed: (0, 0),
             tiles_of: 0,
             decisions: 0,
+            decided_of: 0,
         };
         scene.place();
         scene
@@ -169,9 +172,15 @@ impl Scene {
         self.decisions
     }
 
+    /// `frame_seq` of the newest frame that had been taken in when they were decided by; 0 before a decision.
+    pub fn decided_of(&self) -> u64 {
+        self.decided_of
+    }
+
     /// Computes the channels that depend on more than a cell and its tiles.
     pub fn decide(&mut self, saliency: &Saliency, fixations: &[Fixation], now_ns: u64) {
         self.decisions += 1;
+        self.decided_of = self.absorbed.0;
         self.pool_saliency(saliency);
         let (grid, longer_side) = (self.grid, self.extent.longer_side() as f32);
         let strong = |edges: &f32| STRONG_EDGES <= *edges;
