@@ -5,7 +5,7 @@
 //! frames, or, for errors about missing or damaged pictures, the source is live.
 
 use super::{CaptureError, SourceSpec};
-use foveate_config::{Pace, ShorthandKind, SourceChoice};
+use foveate_config::{Pace, ShorthandKind};
 use foveate_stats::LossReason;
 
 /// Evidence that a configuration works.
@@ -104,9 +104,6 @@ impl SourceSpec {
 
     /// The kind of a shorthand.
     pub(super) fn kind(&self) -> Option<ShorthandKind> {
-        match &self.source {
-            SourceChoice::Shorthand(text) => ShorthandKind::of(text),
-            SourceChoice::Pipeline(_) | SourceChoice::PipelineFile(_) => None,
-        }
+        self.source.kind()
     }
 }

@@ -319,6 +319,14 @@ impl SourceChoice {
             Self::PipelineFile(path) => path.display().to_string(),
         }
     }
+
+    /// The kind of a shorthand that is understood; what a pipeline can do is known only once it runs.
+    pub fn kind(&self) -> Option<ShorthandKind> {
+        match self {
+            Self::Shorthand(text) => ShorthandKind::of(text),
+            Self::Pipeline(_) | Self::PipelineFile(_) => None,
+        }
+    }
 }
 
 /// The kinds of [`SourceChoice::Shorthand`].

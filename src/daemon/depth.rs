@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::control::directory::{DepthStatus, StreamPort};
 use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
-use foveate_capture::{CapturedFrame, End, Pace, SourceSpec};
+use foveate_capture::{CaptureError, CapturedFrame, End, Pace, SourceSpec};
 use foveate_config::{DepthConfig, ShorthandKind, SourceChoice, StreamConfig};
 use foveate_control::StreamState;
 use foveate_core::depth::pairing::{Moment, Pairing, Rounds, WAITING_MAX};
@@ -23,6 +23,9 @@ const WAIT_SLICE: Duration = Duration::from_millis(100);
 
 /// Why files are not waited for.
 const TOO_SLOW: &str = "the depth pipeline keeps the stream waiting, which goes on without it";
+
+/// Why frames do without depth that arrives.
+const APART: &str = "pictures come, and none within bound_ms of a frame: their clocks, their delays or the lengths of clips differ";
 
 /// Pictures of depth, paired with the frames of a stream.
 #[derive(Debug)]
@@ -41,10 +44,33 @@ pub(super) struct DepthInlet {
     by_stream_time: bool,
     /// How long a frame waits for its picture; `None` if never.
     wait_max: Option<Duration>,
+    /// Whether a frame waited that long in vain. None waits until another picture has come.
+    was_too_slow: bool,
+    /// Its source if it turns out to be live, and cannot be waited for; `None` if the configuration says that it is not.
+    if_live: Option<SourceSpec>,
     /// Time without a picture after which it is listed as stalled.
     stall_timeout: Duration,
     newest: Option<Instant>,
+    apart: Apart,
     state: StreamState,
+}
+
+/// Since when no frame has got any depth, and the counts of frames with and without then.
+#[derive(Debug)]
+struct Apart {
+    since: Instant,
+    paired: u64,
+    unpaired: u64,
+    /// Whether that was said.
+    is_told: bool,
+}
+
+impl Apart {
+    fn since_now(port: &StreamPort) -> Self {
+        let counters = port.counters();
+        let (paired, unpaired) = (counters.depth_paired.get(), counters.depth_unpaired.get());
+        Self { since: Instant::now(), paired, unpaired, is_told: false }
+    }
 }
 
 impl DepthInlet {
@@ -54,7 +80,9 @@ impl DepthInlet {
         let spec = SourceSpec { masks: Arc::clone(port.masks()), ..spec };
         let own = Arc::<StreamCounters>::default();
         // The frames of two clips lead, so that neither runs ahead, however often they start over.
-        let pace = if are_clips(config, depth) { Pace::EveryFrame } else { spec.pace };
+        let are_clips = are_clips(config, depth);
+        let if_live = (are_clips && spec.pace == Pace::Realtime).then(|| spec.clone());
+        let pace = if are_clips { Pace::EveryFrame } else { spec.pace };
         let spec = SourceSpec { pace, ..spec };
         let wait_max = (pace == Pace::EveryFrame).then_some(spec.caps_timeout);
         let source = redacted(&depth.source.text());
@@ -73,8 +101,11 @@ impl DepthInlet {
             depth_rounds: Rounds::default(),
             by_stream_time: false,
             wait_max,
+            was_too_slow: false,
+            if_live,
             stall_timeout: Duration::from_millis(config.stall_timeout_ms.into()),
             newest: None,
+            apart: Apart::since_now(port),
             state: StreamState::Starting,
         })
     }
@@ -89,14 +120,35 @@ impl DepthInlet {
                 }
             }
         }
-        let silent = self.newest.map(|newest| newest.elapsed());
+        // Of one that waits for frames nothing is expected.
+        let silent = self.newest.map(|newest| newest.elapsed()).filter(|_| self.wait_max.is_none());
         if self.state == StreamState::Live
             && silent.is_some_and(|silent| self.stall_timeout < silent)
         {
             let reason = format!("no depth picture for {} s", self.stall_timeout.as_secs_f64());
             self.enter(StreamState::Stalled, &reason, port);
         }
+        self.watch_pairing(port);
         self.count(port);
+    }
+
+    /// Says when pictures come, and frames do without for too long all the same.
+    fn watch_pairing(&mut self, port: &StreamPort) {
+        let counters = port.counters();
+        if counters.depth_paired.get() != self.apart.paired {
+            if self.apart.is_told {
+                self.enter(StreamState::Live, "", port);
+            }
+            self.apart = Apart::since_now(port);
+        } else if self.state == StreamState::Live
+            && !self.apart.is_told
+            && self.stall_timeout < self.apart.since.elapsed()
+            && self.apart.unpaired < counters.depth_unpaired.get()
+        {
+            self.apart.is_told = true;
+            tracing::warn!(stream = self.stream, reason = APART, "frames do without depth");
+            self.enter(StreamState::Live, APART, port);
+        }
     }
 
     /// The moment of a frame of pictures. `is_live` says whether its pipeline is.
@@ -115,16 +167,15 @@ impl DepthInlet {
         let Some(wait_max) = self.wait_max else { return };
         let begun = Instant::now();
         while !self.pairing.is_settled(at) && self.state != StreamState::Ended && goes_on() {
-            // One that has stalled is not waited for until it gives something again.
-            let has_stalled = self.state == StreamState::Stalled;
-            let slice = if has_stalled { Duration::ZERO } else { WAIT_SLICE };
+            let slice = if self.was_too_slow { Duration::ZERO } else { WAIT_SLICE };
             if self.take(slice, port) {
                 continue;
             }
-            if has_stalled {
+            if self.was_too_slow || self.wait_max.is_none() {
                 return;
             }
             if wait_max < begun.elapsed() {
+                self.was_too_slow = true;
                 tracing::warn!(stream = self.stream, reason = TOO_SLOW, "depth is late");
                 return self.enter(StreamState::Stalled, TOO_SLOW, port);
             }
@@ -173,6 +224,12 @@ impl DepthInlet {
             }
             SourceEvent::Ended(_) if self.state == StreamState::Ended => {}
             SourceEvent::Ended(end) => {
+                let is_live = end == End::Failed(CaptureError::EveryFrameLive);
+                if let Some(spec) = self.if_live.take().filter(|_| is_live) {
+                    self.source = ReconnectingSource::new(&spec, &self.own);
+                    self.wait_max = None;
+                    return false;
+                }
                 let reason = match end {
                     End::Eos => "end of file".to_owned(),
                     End::Failed(error) => redacted(&error.to_string()),
@@ -191,8 +248,10 @@ impl DepthInlet {
         port.counters().depth_late.add(arrival.is_late.into());
         self.unused += arrival.dropped;
         self.newest = Some(Instant::now());
+        self.was_too_slow = false;
         if self.state != StreamState::Live {
             tracing::info!(stream = self.stream, "depth is arriving");
+            self.apart = Apart::since_now(port);
             self.enter(StreamState::Live, "", port);
         }
     }
@@ -216,14 +275,10 @@ impl DepthInlet {
     }
 }
 
-/// Whether pictures and depth are both played from files.
+/// Whether pictures and depth are both played from files, as far as that is known. With `loop`, a pipeline is expected to have an end.
 fn are_clips(config: &StreamConfig, depth: &DepthConfig) -> bool {
-    [&config.source, &depth.source].into_iter().all(|source| match source {
-        SourceChoice::Shorthand(text) => {
-            ShorthandKind::of(text).is_some_and(ShorthandKind::is_clip)
-        }
-        SourceChoice::Pipeline(_) | SourceChoice::PipelineFile(_) => false,
-    })
+    let is_clip = |source: &SourceChoice| source.kind().map(ShorthandKind::is_clip);
+    is_clip(&config.source).unwrap_or(false) && is_clip(&depth.source).unwrap_or(config.looped)
 }
 
 /// The moment by which a picture is paired. Only clips start over.

@@ -127,11 +127,18 @@ fn looped_clips_do_not_drift_apart() {
     };
     clip("color.mkv", "I420", 10);
     clip("depth.mkv", "GRAY16_LE", 9);
-    let daemon = place.daemon(
-        "[[stream]]\nname = 'front'\nbackend = 'cpu'\nloop = true\nsource = 'color.mkv'\n\
-         [stream.depth]\nscale_m = 0.001\nbound_ms = 5\nsource = 'depth.mkv'\n\
-         [[stream.view]]\nname = 'main'\nbudget = 12\ndepth = true\n",
+    let pipeline = format!(
+        "pipeline = 'filesrc location={} ! decodebin ! appsink name=frames'",
+        place.path("depth.mkv").display()
     );
+    for source in ["source = 'depth.mkv'", &pipeline] {
+        assert_together(&place, source);
+    }
+}
+
+/// Two clips, ten and nine pictures long, fifty a second.
+fn assert_together(place: &Place, depth: &str) {
+    let daemon = place.daemon(&looped("bound_ms = 5", depth));
     let mut follower = daemon.subscribe("front/main");
     loop {
         let head = follower.next_frame().head.clone();
@@ -146,6 +153,34 @@ fn looped_clips_do_not_drift_apart() {
             break;
         }
     }
+    daemon.stop();
+}
+
+/// A clip that starts over, with depth.
+fn looped(keys: &str, depth: &str) -> String {
+    format!(
+        "[[stream]]\nname = 'front'\nbackend = 'cpu'\nloop = true\nsource = 'color.mkv'\n\
+         [stream.depth]\nscale_m = 0.001\n{keys}\n{depth}\n\
+         [[stream.view]]\nname = 'main'\nbudget = 12\ndepth = true\n"
+    )
+}
+
+/// It cannot wait, and need not.
+#[test]
+fn depth_that_is_live_goes_with_a_looped_clip_too() {
+    let place = Place::new();
+    encode(&format!(
+        "videotestsrc num-buffers=10 ! video/x-raw,format=I420,width=64,height=48,framerate=20/1 ! avenc_ffv1 ! matroskamux \
+         ! filesink location={}",
+        place.path("color.mkv").display()
+    ));
+    let depth = format!(
+        "pipeline = 'videotestsrc is-live=true pattern=white ! {GRAY16} ! appsink name=frames'"
+    );
+    let daemon = place.daemon(&looped("bound_ms = 60", &depth));
+    follow(&daemon, |frame, _| 40 < frame.head.depth.frame_seq);
+    let depth = daemon.listing("front").detail.depth.unwrap();
+    assert_eq!((depth.state, depth.reason.as_str()), (StreamState::Live, ""));
     daemon.stop();
 }
 
@@ -252,7 +287,10 @@ fn depth_that_comes_late_is_counted_and_frames_do_without() {
     let daemon = place.daemon(&live(&late).replace("scale_m", "bound_ms = 30\nscale_m"));
     follow(&daemon, |frame, daemon| {
         assert_eq!(frame.head.depth, DepthStamp::default());
-        3 < daemon.listing("front").counts.depth_late
+        let listing = daemon.listing("front");
+        let depth = listing.detail.depth.unwrap();
+        let is_said = depth.reason.contains("none within bound_ms");
+        3 < listing.counts.depth_late && is_said && depth.state == StreamState::Live
     });
     let counts = daemon.listing("front").counts;
     assert_eq!(counts.depth_paired, 0, "{counts:?}");
