@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import json
+import math
 import os
 import select
 import socket
@@ -264,6 +265,8 @@ def driven(steps: Steps[T], timeout: float | None, deadline: float | None) -> T:
 
 def deadline_in(timeout: float | None) -> float | None:
     """In so many seconds, on the clock of ``time.monotonic``; None for never."""
+    if timeout is not None and math.isnan(timeout):
+        raise ValueError("a timeout of NaN would never be over: give seconds, or None to wait for as long as it takes")
     return None if timeout is None else time.monotonic() + timeout
 
 

@@ -94,6 +94,13 @@ class EventsAreTold(WithDaemon):
 
 
 class ViewReads(WithDaemon):
+    def test_a_time_out_that_is_no_number_is_refused(self) -> None:
+        nan = float("nan")
+        view = self.open()
+        for call in (lambda: view.read(nan), lambda: view.look(1, 2, timeout=nan), lambda: self.open(timeout=nan)):
+            with self.assertRaisesRegex(ValueError, "timeout of NaN"):
+                call()
+
     def test_the_newest_frame_comes_first_and_once(self) -> None:
         self.ring.publish()
         self.ring.publish()

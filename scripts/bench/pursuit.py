@@ -61,7 +61,7 @@ def tracks_of(frames, fps):
     cuts = [0.0, *(float(cv2.absdiff(a, b).mean()) for a, b in zip(grey, grey[1:]))]
     height, width = grey[0].shape
     tracks = []
-    for first in range(0, len(grey), round(fps / 2)):
+    for first in range(0, len(grey), max(1, round(fps / 2))):
         points = cv2.goodFeaturesToTrack(grey[first], 40, 0.02, 60)
         if points is None:
             continue
@@ -123,20 +123,24 @@ def play(programs, frames, fps, tracks):
             f"framerate={round(1000 * fps)}/1000 ! appsink name=frames'\n{views}"
         )
         command = [Path(programs, "foveated"), "--config", config, "--socket", path]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as daemon, open(fifo, "wb", buffering=0) as feed:
-            distances = follow(path, feed, frames, fps, tracks)
-            feed.close()
-            daemon.wait()
+        log = Path(folder, "log")
+        with open(log, "w") as errors, subprocess.Popen(command, stderr=errors) as daemon:
+            # Opened for reading, too, so that this does not wait for a daemon that has ended.
+            with open(os.open(fifo, os.O_RDWR), "wb", buffering=0) as feed:
+                while not os.path.exists(path):
+                    if daemon.poll() is not None:
+                        raise SystemExit(f"foveated has ended:\n{log.read_text()}")
+                    time.sleep(0.05)
+                distances = follow(path, feed, frames, fps, tracks)
+            daemon.terminate()
     return distances
 
 
 def follow(path, feed, frames, fps, tracks):
     height, width = frames[0].shape[:2]
-    while not os.path.exists(path):
-        time.sleep(0.05)
     views = [[foveate.open(f"clip/v{index}-{number}", path) for number in range(len(SETTINGS))] for index in range(len(tracks))]
     distances = [[] for _ in SETTINGS]
-    every = round(fps / MAPS_HZ)
+    every = max(1, round(fps / MAPS_HZ))
     for number, picture in enumerate(frames, 1):
         feed.write(cv2.cvtColor(picture, cv2.COLOR_BGR2BGRA).tobytes())
         for (first, places), own in zip(tracks, views):
@@ -164,6 +168,8 @@ def main():
     parser.add_argument("clip")
     options = parser.parse_args()
     frames, fps = read(options.clip)
+    if not frames or fps <= 0:
+        raise SystemExit(f"{options.clip} is no clip that OpenCV can read")
     tracks = tracks_of(frames, fps)
     if not tracks:
         raise SystemExit(f"nothing in {options.clip} moves through {SECONDS_MIN:g} s without a cut")

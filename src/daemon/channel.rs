@@ -393,15 +393,11 @@ impl ClientChannel {
     /// Queues feedback about an image of `image` pixels that arrived at `at_ns`, and returns its ticket; `None` if the queue is
     /// full.
     pub fn send_feedback(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
-        self.queue_feedback(feedback, image, at_ns, false)
+        self.send(feedback, image, at_ns, false)
     }
 
-    /// The same for feedback that its client's ego motion has moved to the frame to come.
-    pub fn send_moved(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
-        self.queue_feedback(feedback, image, at_ns, true)
-    }
-
-    fn queue_feedback(
+    /// The same for feedback that its client's ego motion has moved to the frame to come, if it `is_moved`.
+    pub fn send(
         &self,
         feedback: Feedback,
         image: Extent,

@@ -70,7 +70,7 @@ impl FrameLoop {
         camera: Option<Camera>,
         stop: StopSign,
     ) -> io::Result<Self> {
-        let chosen = backend.info();
+        let (chosen, camera) = (backend.info(), camera.map(Arc::new));
         tracing::info!(
             stream = config.name,
             backend = %chosen.kind,
@@ -81,7 +81,7 @@ impl FrameLoop {
         );
         port.update(|status| {
             status.backend = Some(chosen.clone());
-            status.camera = camera.clone().map(Arc::new);
+            status.camera.clone_from(&camera);
         });
         let counters = Arc::clone(port.counters());
         let channels = port.views.iter_mut().map(ViewPort::take_channel);

@@ -226,7 +226,7 @@ impl Stream {
 
     /// Sets the camera whose calibration is published, and whether there is depth; to be called before the first frame.
     #[must_use]
-    pub fn with_camera(mut self, camera: Option<Camera>, has_depth: bool) -> Self {
+    pub fn with_camera(mut self, camera: Option<Arc<Camera>>, has_depth: bool) -> Self {
         self.builder = RingBuilder::new(&self.name, camera, has_depth);
         self
     }

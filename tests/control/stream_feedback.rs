@@ -128,7 +128,7 @@ fn what_a_client_has_moved_is_carried_on_from_the_frame_that_was_to_come() {
             if number == 3 {
                 let look = Feedback::look_at(PLACE.0, PLACE.1, None);
                 for client in &clients {
-                    client.send_moved(look.clone(), EXTENT, arrival_ns + 5_000_000).unwrap();
+                    client.send(look.clone(), EXTENT, arrival_ns + 5_000_000, true).unwrap();
                 }
             }
         }

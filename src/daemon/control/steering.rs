@@ -332,12 +332,7 @@ impl SteeringRequest<'_> {
 
     /// Sends feedback, and returns its ticket.
     fn queue(self, feedback: Feedback, image: Extent, is_moved: bool) -> Result<u64, Refusal> {
-        let (channel, at_ns) = (self.view.channel(), monotonic_ns());
-        let sent = if is_moved {
-            channel.send_moved(feedback, image, at_ns)
-        } else {
-            channel.send_feedback(feedback, image, at_ns)
-        };
+        let sent = self.view.channel().send(feedback, image, monotonic_ns(), is_moved);
         let Some(ticket) = sent else {
             let error = format!(
                 "stream `{}` delivers no frames, and {FEEDBACK_PENDING_MAX} messages are waiting already",

@@ -52,9 +52,8 @@ pub struct Replacement {
 
 impl RingBuilder {
     /// The builder of a stream before its first frame.
-    pub(super) fn new(stream: &str, camera: Option<Camera>, has_depth: bool) -> Self {
-        let (stream, camera, target) = (stream.to_owned(), camera.map(Arc::new), Arc::default());
-        Self { stream, camera, has_depth, target }
+    pub(super) fn new(stream: &str, camera: Option<Arc<Camera>>, has_depth: bool) -> Self {
+        Self { stream: stream.to_owned(), camera, has_depth, target: Arc::default() }
     }
 
     /// The rays of sources of `extent`; `None` if they are not known.
