@@ -54,8 +54,9 @@ struct Inlet {
     limit: Option<RateLimit>,
     /// What is added to the stream time of the present round of a clip, in nanoseconds.
     round: Round,
-    /// Only the first buffer that cannot be read is logged.
-    refusal_logged: bool,
+    /// Why the first buffer that could not be taken was refused, which is logged.
+    refusal: Option<String>,
+    stream: String,
 }
 
 impl Delivery {
@@ -74,7 +75,8 @@ impl Delivery {
             unfilled: 0,
             limit: spec.frame_interval.map(RateLimit::new),
             round: Round::default(),
-            refusal_logged: false,
+            refusal: None,
+            stream: spec.stream.clone(),
         };
         Self { inlet: Mutex::new(inlet), counters, activity, pace: spec.pace }
     }
@@ -99,20 +101,18 @@ impl Delivery {
         let mut inlet = self.inlet.lock();
         inlet.masked = None;
         inlet.learn(caps);
-        let Inlet { masking, format, unfilled, refusal_logged, .. } = &mut *inlet;
+        let Inlet { masking, format, .. } = &mut *inlet;
         let Masked { pixel_count, is_copied } = match masking.apply(buffer, format.as_ref()) {
             Ok(masked) => masked,
             Err(error) => {
                 self.counters.frames_captured.add(1);
                 self.counters.frames_refused.add(1);
-                *unfilled += 1;
-                if !std::mem::replace(refusal_logged, true) {
-                    tracing::warn!(%error, "a frame is refused, as further ones will be");
-                }
-                return if *unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
+                inlet.unfilled += 1;
+                inlet.note_refusal(&error);
+                return if inlet.unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
             }
         };
-        *unfilled = 0;
+        inlet.unfilled = 0;
         self.counters.frames_masked.add(u64::from(0 < pixel_count));
         self.counters.frames_copied_to_mask.add(u64::from(is_copied));
         inlet.masked = Some(buffer.as_ptr().addr());
@@ -124,6 +124,11 @@ impl Delivery {
         let mut inlet = self.inlet.lock();
         inlet.masking.renew();
         inlet.masking.is_needed()
+    }
+
+    /// Why the first buffer that could not be taken was refused; `None` if none was, or one is being taken.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.inlet.try_lock().and_then(|inlet| inlet.refusal.clone())
     }
 
     /// Pulls the next sample from `sink`; `on_frame` is called for each that can be read or is skipped, before it is posted.
@@ -247,16 +252,23 @@ impl Inlet {
         } else {
             Err(RefusedBuffer::NotMasked)
         };
-        if let Err(reason) = &frame
-            && !std::mem::replace(&mut self.refusal_logged, true)
-        {
-            tracing::warn!(
-                %reason,
-                frame_seq = stamp.frame_seq,
-                "a buffer cannot be read as a frame; it is counted as refused, as further ones will be"
-            );
+        if let Err(reason) = &frame {
+            self.note_refusal(reason);
         }
         frame.ok()
+    }
+
+    /// Keeps and logs the first reason.
+    fn note_refusal(&mut self, reason: &dyn std::fmt::Display) {
+        if self.refusal.is_none() {
+            let reason = reason.to_string();
+            tracing::warn!(
+                stream = self.stream,
+                reason,
+                "a frame cannot be taken; it is counted as refused, as further ones will be"
+            );
+            self.refusal = Some(reason);
+        }
     }
 }
 

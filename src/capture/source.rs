@@ -553,10 +553,11 @@ impl Session {
         {
             return other.into();
         }
-        Failure::Error(CaptureError::CapsTimeout {
-            seconds: self.spec.caps_timeout.as_secs(),
-            seen: pipeline.progress(),
-        })
+        let seconds = self.spec.caps_timeout.as_secs();
+        let refusal = self.delivery.refusal();
+        let refusal = refusal.map(|reason| format!("; those that came were refused: {reason}"));
+        let seen = pipeline.progress() + &refusal.unwrap_or_default();
+        Failure::Error(CaptureError::CapsTimeout { seconds, seen })
     }
 
     /// Waits for the end of a playing pipeline.

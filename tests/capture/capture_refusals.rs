@@ -119,6 +119,19 @@ fn caps_that_never_come_are_waited_for_no_longer_than_asked() {
     assert_eq!(error.exit_code(), 69);
 }
 
+/// Frames came, and none was one: the message says why.
+#[test]
+fn buffers_that_are_no_frames_are_told_where_none_was_one() {
+    let text = "fakesrc sizetype=fixed sizemax=1000 ! identity sleep-time=10000 ! \
+        capsfilter caps=video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1 ! appsink name=frames";
+    let spec = SourceSpec { caps_timeout: Duration::from_secs(1), ..pipeline(text) };
+    let error = open(&spec).unwrap_err().to_string();
+    assert!(
+        error.contains("those that came were refused: ") && error.contains("1000 bytes"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_source_that_ends_before_its_first_frame_has_none() {
     let error = refusal("fakesrc num-buffers=0 ! appsink name=frames");
