@@ -1,6 +1,6 @@
 //! Admin requests, and reloading the configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -150,9 +150,10 @@ impl Daemon<'_> {
         if !change.set.iter().all(is_whole) {
             return Err(refusal("a mask has no name or no points: expected both"));
         }
-        let MaskChange { clears_all, cleared, set } = &change;
-        let set: Vec<_> = set.iter().map(|mask| mask.name.clone()).collect();
-        tracing::info!(stream, ?set, ?cleared, clears_all, "an operator changes masks");
+        let names: BTreeSet<_> = change.set.iter().map(|mask| &mask.name).collect();
+        if names.len() < change.set.len() {
+            return Err(refusal("two masks have the same name: expected each once"));
+        }
         let (masks, pending) = self.supervisor.mask(stream, change)?;
         Ok(
             json!({ "stream": stream, "masks": masks, "published": pending.is_none(), "reason": pending }),

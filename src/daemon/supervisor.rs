@@ -199,6 +199,7 @@ impl Supervisor {
             let error = format!("there is no stream {stream:?}: see `foveate ls`");
             Refusal::new(RefusalReason::UnknownStream, error)
         })?;
+        let before = names_of(&managed.masks);
         let revision = managed.masks.change(change).map_err(|refused| {
             let reason = match refused {
                 MaskRefusal::Configured { .. } => RefusalReason::NameTaken,
@@ -208,8 +209,11 @@ impl Supervisor {
             };
             Refusal::new(reason, refused.to_string())
         })?;
-        let (configured, added) = managed.masks.present();
-        let names = configured.into_iter().chain(added).map(|mask| mask.name).collect();
+        let names = names_of(&managed.masks);
+        // A mask that is moved from frame to frame is no news.
+        if names != before {
+            tracing::info!(stream, ?names, "an operator changed the masks");
+        }
         let deadline = Instant::now() + MASKED_FRAME_TIMEOUT;
         Ok((names, self.await_masked(stream, revision, deadline)))
     }
@@ -381,4 +385,10 @@ fn built(answered: &Receiver<Result<(), String>>) -> Result<(), Refusal> {
         }
     };
     Err(Refusal::new(reason, error))
+}
+
+/// The names of those of the configuration, and of those that were set at run time.
+fn names_of(masks: &Masks) -> Vec<String> {
+    let (configured, added) = masks.present();
+    configured.into_iter().chain(added).map(|mask| mask.name).collect()
 }

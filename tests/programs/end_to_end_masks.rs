@@ -5,10 +5,11 @@ use std::fs;
 use std::time::Duration;
 
 use foveate::client::Next;
-use foveate_control::{MaskListing, StreamState};
+use foveate_control::{AdminRequest, MaskListing, StreamState, order};
 use foveate_core::color::ColorTransform;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::mask::Mask;
 use foveate_tool::recording::playback::{Playback, Played};
 
 use crate::daemon::{Daemon, Feed, Place, Process};
@@ -137,6 +138,17 @@ fn a_mask_of_the_configuration_is_only_changed_there() {
         assert_eq!(refused.code, Some(code), "{refused:#?}");
         assert!(refused.stderr.contains(part), "{refused:#?}");
     }
+    let twice = AdminRequest::Mask {
+        stream: "camera".to_owned(),
+        clear: Vec::new(),
+        clear_all: false,
+        set: vec![
+            Mask::rectangle("face", [0.0, 0.0, 0.1, 0.1]),
+            Mask::rectangle("face", [0.5, 0.5, 0.6, 0.6]),
+        ],
+    };
+    let refused = order(&place.socket(), &twice).unwrap_err().to_string();
+    assert!(refused.contains("the same name"), "{refused}");
     let gone = place.foveate(&["mask", "door", "--clear"]).finish();
     gone.assert_clean_exit(69);
     assert!(gone.message().contains("there is no stream \"door\""), "{gone:#?}");
