@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::ToolError;
 use super::picture::{self, Picture};
+use super::{ToolError, on_one_line};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
 use foveate_control::ClientExt as _;
-use foveate_ring::TokenFrameBuf;
+use foveate_core::clock::monotonic_ns;
+use foveate_ring::{State, TokenFrameBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -36,7 +37,20 @@ pub(super) fn run(
     let mut subscription = Client::connect(socket)?.subscribe(&arguments.view, false)?;
     let mut frame = TokenFrameBuf::default();
     await_frame(&mut subscription, &mut frame, Duration::from_secs(arguments.timeout))?;
-    let segment = subscription.reader().ok_or(ToolError::NoFrame)?.header();
+    let reader = subscription.reader().ok_or(ToolError::NoFrame)?;
+    let segment = reader.header();
+    let (state, reason) = reader.state();
+    if state != State::Live {
+        let age_ns = monotonic_ns().saturating_sub(frame.head.stamp.capture_ns);
+        let (state, reason) = (format!("{state:?}").to_lowercase(), on_one_line(&reason));
+        // Fails if standard error is closed.
+        let _ = writeln!(
+            io::stderr(),
+            "{} is {state}: {reason}; this frame is {:.1} s old",
+            arguments.view,
+            age_ns as f64 / 1e9
+        );
+    }
     let scanpath = scanpath(&mut client, &arguments.view)?;
 
     make_directory(&arguments.out)?;

@@ -332,6 +332,13 @@ fn snap_draws_what_the_tokens_say() {
     let (from, to) = ((extent.width / 2, extent.height / 2), (12, 9));
     assert!(way(((from.0 + to.0) / 2, (from.1 + to.1) / 2)), "the way from {from:?} to {to:?}");
     assert!(!way((2, extent.height - 3)));
+
+    // What is drawn of a stream without frames is not of now.
+    until("it has stalled", || daemon.listing("camera").state == StreamState::Stalled);
+    let output = place.foveate(&["snap", "camera/main", "--out", out.to_str().unwrap()]).finish();
+    output.assert_clean_exit(0);
+    assert!(output.stderr.starts_with("camera/main is stalled: "), "{output:?}");
+    assert!(output.stderr.contains("this frame is "), "{output:?}");
     daemon.stop();
 }
 
