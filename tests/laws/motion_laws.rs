@@ -143,6 +143,20 @@ fn nothing_is_known_of_motion_over_a_cut() {
     assert_eq!(motions.carried(2, (100.0, 100.0), 24.0), Some((100.0, 100.0)));
 }
 
+/// What was before a cut is nowhere after it: a place of then is not moved by what moves now.
+#[test]
+fn nothing_is_carried_over_a_cut() {
+    let other = |shift: f64| picture(move |x, y| texture(y + 5000.0, x - shift - 9000.0));
+    let motions =
+        followed(&[picture(texture), picture(texture), other(0.0), other(9.0), other(18.0)]);
+    let points = Points::from_iter([(300.0, 200.0)]);
+    for before in [1, 2] {
+        assert_eq!(carried_points(&points, before, &motions, 24.0), points);
+    }
+    let [(x, y)] = carried_points(&points, 4, &motions, 24.0)[..] else { panic!("a point") };
+    assert!((x - 318.0).abs() < 4.0 && (y - 200.0).abs() < 4.0, "and after it: {x}, {y}");
+}
+
 /// Picture by picture, as far back as is kept.
 #[test]
 fn a_place_is_carried_along_with_what_is_there() {
