@@ -148,18 +148,19 @@ def _since(frame: Frame | int | None, homography: Any, rotation: Any) -> dict[st
         raise ValueError("an ego motion is one since a frame: name it in `frame`")
     return {
         "frame": _frame_seq(frame),
-        "homography": _finite(homography, (3, 3), "a homography"),
-        "rotation": _finite(rotation, (4,), "a rotation, a quaternion x, y, z, w,"),
+        "homography": _finite(homography, [(3, 3), (9,)], "a homography"),
+        "rotation": _finite(rotation, [(4,)], "a rotation, a quaternion x, y, z, w,"),
     }
 
 
-def _finite(array: Any, shape: tuple[int, ...], what: str) -> list[float] | None:
+def _finite(array: Any, shapes: list[tuple[int, ...]], what: str) -> list[float] | None:
     """The numbers, row by row."""
     if array is None:
         return None
     numbers = np.asarray(array, np.float64)
-    if numbers.shape != shape or not np.isfinite(numbers).all():
-        raise ValueError(f"{what} takes finite numbers of shape {shape}, not {numbers.tolist()}")
+    if numbers.shape not in shapes or not np.isfinite(numbers).all():
+        expected = " or ".join(map(str, shapes))
+        raise ValueError(f"{what} takes finite numbers of shape {expected}, not {numbers.tolist()}")
     return [float(number) for number in numbers.ravel()]
 
 

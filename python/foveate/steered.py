@@ -66,8 +66,8 @@ class Steered:
         :param for_ms: how long, in ms of the stream's time; None until the next message.
         :param frame: the frame that the points refer to, or its ``frame_seq``; None for the newest.
         :param homography: how the camera moved since ``frame``, as odometry has it, instead of the motion that the
-            daemon measured: a [3, 3] matrix that takes (x, y, 1) in source pixels of that frame to source pixels of now,
-            times any factor. Points that are not in the picture any more are left out.
+            daemon measured: a [3, 3] matrix, or its 9 numbers row by row, that takes (x, y, 1) in source pixels of that
+            frame to source pixels of now, times any factor. Points that are not in the picture any more are left out.
         :param rotation: the same as a quaternion x, y, z, w of length 1 that takes a direction in the camera's optical
             frame of then (x right, y down, z forward) to the same direction in that of now: ``rotation`` of ``tf2``'s
             transform from the optical frame at that time to the one now. Not with ``homography``.

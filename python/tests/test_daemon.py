@@ -166,8 +166,9 @@ class DaemonIsRead(unittest.TestCase):
     def test_places_move_as_the_camera_did(self) -> None:
         view = self.open()
         frame, shift = view.read(HANG), np.array([[1, 0, -80], [0, 1, 20], [0, 0, 1]])
-        looking = view.look(100, 200, frame=frame, homography=shift)
-        self.assertEqual((looking.x, looking.y), (20, 220))
+        for homography in (shift, shift.ravel().tolist()):
+            looking = view.look(100, 200, frame=frame, homography=homography)
+            self.assertEqual((looking.x, looking.y), (20, 220))
         weights = np.zeros((9, 16))
         weights[2, 12] = 1
         looking = view.attend(weights, frame=frame, homography=2.0 * shift)

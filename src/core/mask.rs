@@ -1,5 +1,7 @@
 //! Privacy masks: parts of the picture that are filled with black before anything reads them.
 
+use std::fmt;
+
 use crate::frame::{FrameKind, PixelFormat};
 
 /// Most masks of a configuration, and most that are set while a stream runs.
@@ -39,14 +41,58 @@ impl Mask {
     }
 }
 
-/// Whether `points` may be the corners of a mask: 3 to [`CORNERS_MAX`] of them, all within the picture, and not all in one row or
-/// column.
-pub fn are_corners(points: &[[f64; 2]]) -> bool {
-    let extends = |axis: usize| points.iter().any(|point| point[axis] != points[0][axis]);
-    (3..=CORNERS_MAX).contains(&points.len())
-        && points.as_flattened().iter().all(|share| (0.0..=1.0).contains(share))
-        && extends(0)
-        && extends(1)
+/// Twice the area of the triangles below which corners count as on one line: far less than a pixel, far more than what rounding
+/// makes of a slanted line.
+const LINE_AREA: f64 = 1e-9;
+
+/// Why points cannot be the corners of a mask.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CornersError {
+    /// Too few or too many.
+    Count(usize),
+    /// One of them is not in the picture.
+    Outside([f64; 2]),
+    /// They enclose nothing.
+    Line,
+}
+
+impl fmt::Display for CornersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "a mask has 3 to {CORNERS_MAX} corners, not {count}"),
+            Self::Outside([x, y]) => write!(
+                f,
+                "corner {x},{y} is outside the picture: corners are shares of its width and height, 0 to 1"
+            ),
+            Self::Line => f.write_str("the corners lie on one line: the mask would cover nothing"),
+        }
+    }
+}
+
+impl std::error::Error for CornersError {}
+
+/// Checks that `points` may be the corners of a mask: 3 to [`CORNERS_MAX`] of them, all within the picture, and not all on one line.
+///
+/// # Errors
+///
+/// What is wrong with them.
+pub fn check_corners(points: &[[f64; 2]]) -> Result<(), CornersError> {
+    if !(3..=CORNERS_MAX).contains(&points.len()) {
+        return Err(CornersError::Count(points.len()));
+    }
+    let is_outside = |point: &&[f64; 2]| !point.iter().all(|share| (0.0..=1.0).contains(share));
+    if let Some(outside) = points.iter().find(is_outside) {
+        return Err(CornersError::Outside(*outside));
+    }
+    let [x, y] = points[0];
+    let encloses = |pair: &[[f64; 2]]| {
+        let [[ax, ay], [bx, by]] = [pair[0], pair[1]];
+        LINE_AREA < ((ax - x) * (by - y) - (ay - y) * (bx - x)).abs()
+    };
+    if !points.windows(2).any(encloses) {
+        return Err(CornersError::Line);
+    }
+    Ok(())
 }
 
 /// What masks fill in frames of one kind.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::camera::FRAME_BYTES_MAX;
-use crate::mask::{CORNERS_MAX, are_corners};
+use crate::mask::{CORNERS_MAX, check_corners};
 use crate::name::is_name;
 
 /// A value of any type.
@@ -248,12 +248,13 @@ newtype!(
     /// The corners of a polygon in a picture, as shares of its sides.
     Corners(Vec<[f64; 2]>):
     format_args!(
-        "a list of 3 to {CORNERS_MAX} corners [x, y] of a polygon, each a share of the picture's width and height from 0 to 1"
+        "a list of 3 to {CORNERS_MAX} corners [x, y] of a polygon, each a share of the picture's width and height from 0 to 1, \
+         not all on one line"
     ),
     |given| {
         let Given::List(list) = given else { return None };
         let corners = list.iter().map(Given::numbers).collect::<Option<Vec<_>>>()?;
-        Some(corners).filter(|corners| are_corners(corners))
+        Some(corners).filter(|corners| check_corners(corners).is_ok())
     }
 );
 

@@ -89,7 +89,9 @@ pub enum StreamError {
     #[error("the backend failed")]
     Backend(#[from] BackendError),
     /// A view wants depth, and the stream has none.
-    #[error("the view publishes depth, and the stream has none: it needs [stream.depth]")]
+    #[error(
+        "the view publishes depth or boxes in space, and the stream has no depth: it needs [stream.depth]"
+    )]
     NoDepth,
     /// A view wants boxes in space, and the camera's rays are not known.
     #[error(

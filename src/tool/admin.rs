@@ -2,13 +2,19 @@
 
 use std::io::{self, Read, Write};
 use std::path::{self, Path, PathBuf};
-use std::{env, fs};
+use std::sync::mpsc;
+use std::time::Duration;
+use std::{env, fs, thread};
 
 use serde_json::Value;
 
 use super::ToolError;
-use foveate::messages::ViewName;
+use foveate::ControlError;
+use foveate::messages::{RefusalReason, ViewName};
 use foveate_control::{AdminRequest, order};
+
+/// How long an order may take without a word; most take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct AddArguments {
@@ -45,7 +51,7 @@ pub(super) fn add(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let (file, config) = read(&arguments.file)?;
-    let answer = order(socket, &AdminRequest::AddStream { config, file })?;
+    let answer = configured(order_patiently(socket, &AdminRequest::AddStream { config, file }))?;
     writeln!(out, "{} is added: see `foveate ls`", name(&answer)).map_err(ToolError::Output)
 }
 
@@ -55,7 +61,7 @@ pub(super) fn remove(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let request = AdminRequest::RemoveStream { stream: arguments.stream.clone() };
-    let answer = order(socket, &request)?;
+    let answer = order_patiently(socket, &request)?;
     writeln!(out, "{} is removed", name(&answer)).map_err(ToolError::Output)
 }
 
@@ -71,9 +77,37 @@ pub(super) fn set(
         keys: keys.iter().cloned().collect(),
         directory: env::current_dir().map_err(unreadable)?,
     };
-    order(socket, &request)?;
+    order_patiently(socket, &request)?;
     let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     writeln!(out, "{view}: {}", keys.join(", ")).map_err(ToolError::Output)
+}
+
+/// Gives the daemon an order. If the answer takes long, says on standard error that it is awaited.
+pub(super) fn order_patiently(
+    socket: &Path,
+    request: &AdminRequest,
+) -> Result<Value, ControlError> {
+    thread::scope(|scope| {
+        let (sender, answer) = mpsc::channel();
+        // Received below.
+        scope.spawn(move || drop(sender.send(order(socket, request))));
+        answer.recv_timeout(PATIENCE).or_else(|_| {
+            // Fails if standard error is closed.
+            let _ = writeln!(io::stderr(), "the daemon has not answered yet: waiting");
+            answer.recv()
+        })
+    })
+    .expect("an order ends with an answer or an error")
+}
+
+/// Tells a configuration that was refused from other mistakes.
+fn configured(answer: Result<Value, ControlError>) -> Result<Value, ToolError> {
+    match answer {
+        Err(ControlError::Refused(refusal)) if refusal.reason == RefusalReason::BadRequest => {
+            Err(ToolError::RefusedConfiguration(refusal))
+        }
+        answer => answer.map_err(ToolError::from),
+    }
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
@@ -83,7 +117,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn reload(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let answer = order(socket, &AdminRequest::Reload)?;
+    let answer = configured(order_patiently(socket, &AdminRequest::Reload))?;
     for what in ["added", "removed", "changed", "adjusted", "kept"] {
         let names = answer[what].as_array().map_or(&[][..], Vec::as_slice);
         let names: Vec<_> = names.iter().filter_map(Value::as_str).collect();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use foveate::client::SubscriptionError;
-use foveate::messages::ViewName;
+use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate::{ControlError, socket_path, socket_path_to_serve};
 use foveate_config::{CalibrationError, ConfigError};
 use foveate_core::error::exit;
@@ -150,6 +150,10 @@ pub enum ToolError {
     /// A request to the daemon failed.
     #[error(transparent)]
     Control(#[from] ControlError),
+
+    /// The daemon refused a configuration.
+    #[error("{0}")]
+    RefusedConfiguration(Refusal),
 
     /// A subscription failed.
     #[error(transparent)]
@@ -293,6 +297,7 @@ impl ToolError {
         match self {
             Self::Control(error) | Self::Subscription(SubscriptionError::Control(error)) => {
                 match error {
+                    ControlError::Refused(refusal) if is_mistake(refusal.reason) => exit::USAGE,
                     ControlError::NoDaemon { .. }
                     | ControlError::Permission { .. }
                     | ControlError::TimedOut { .. }
@@ -309,7 +314,10 @@ impl ToolError {
             Self::Capture(error) => error.exit_code(),
             #[cfg(feature = "pictures")]
             Self::Pictures(_) => exit::CONFIG,
-            Self::Config(_) | Self::Policy(_) | Self::Calibration(_) => exit::CONFIG,
+            Self::Config(_)
+            | Self::Policy(_)
+            | Self::Calibration(_)
+            | Self::RefusedConfiguration(_) => exit::CONFIG,
             Self::Usage(_) => exit::USAGE,
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 exit::UNAVAILABLE
@@ -324,6 +332,21 @@ impl ToolError {
             _ => exit::FAILURE,
         }
     }
+}
+
+/// Whether a request was refused for what it says, and would be again.
+fn is_mistake(reason: RefusalReason) -> bool {
+    matches!(
+        reason,
+        RefusalReason::BadRequest
+            | RefusalReason::TooLarge
+            | RefusalReason::WrongCount
+            | RefusalReason::NotFinite
+            | RefusalReason::Negative
+            | RefusalReason::AllZero
+            | RefusalReason::MapTooLarge
+            | RefusalReason::BadBox
+    )
 }
 
 /// Runs a subcommand, which writes to `out`.

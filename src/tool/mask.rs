@@ -6,12 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::ToolError;
+use super::admin::order_patiently;
 use super::list::write_columns;
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{Refusal, RefusalReason};
-use foveate_control::{AdminRequest, ClientExt as _, MaskListing, order};
-use foveate_core::mask::Mask;
+use foveate_control::{AdminRequest, ClientExt as _, MaskListing};
+use foveate_core::mask::{Mask, check_corners};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -31,7 +32,8 @@ pub(super) struct Arguments {
     #[arg(value_name = "X,Y", value_parser = numbers::<2>, conflicts_with = "clear")]
     corners: Vec<[f64; 2]>,
     /// A rectangle instead: two opposite corners
-    #[arg(long = "box", value_name = "LEFT,TOP,RIGHT,BOTTOM", value_parser = numbers::<4>, conflicts_with_all = ["corners", "clear"])]
+    #[arg(long = "box", value_name = "LEFT,TOP,RIGHT,BOTTOM", value_parser = numbers::<4>)]
+    #[arg(conflicts_with_all = ["corners", "clear"], allow_hyphen_values = true)]
     rectangle: Option<[f64; 4]>,
     /// Clear the mask of that name, or without one all that were set at run time
     #[arg(long)]
@@ -58,20 +60,24 @@ fn request(arguments: &Arguments) -> Result<Option<AdminRequest>, ToolError> {
         (None, None, []) => return Ok(None),
         (Some(name), None, _) if *clear => names.push(name.clone()),
         (Some(name), Some(sides), _) => set.push(Mask::rectangle(name, *sides)),
-        (Some(name), None, [_, _, _, ..]) => {
+        (Some(name), None, [_, ..]) => {
             set.push(Mask { name: name.clone(), points: corners.clone() });
         }
         _ => {
-            let usage = "expected the NAME of a mask, and the corners of a polygon, at least 3, or --box or --clear";
+            let usage =
+                "expected the NAME of a mask, and the corners of its polygon, or --box or --clear";
             return Err(ToolError::Usage(usage.to_owned()));
         }
+    }
+    for mask in &set {
+        check_corners(&mask.points).map_err(|error| ToolError::Usage(error.to_string()))?;
     }
     let clear_all = *clear && name.is_none();
     Ok(Some(AdminRequest::Mask { stream: stream.clone(), clear_all, clear: names, set }))
 }
 
 fn change(request: &AdminRequest, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let answer = order(socket, request)?;
+    let answer = order_patiently(socket, request)?;
     let names = answer["masks"].as_array().map_or(&[][..], Vec::as_slice);
     let names: Vec<_> = names.iter().filter_map(Value::as_str).collect();
     let names = if names.is_empty() { "no masks".to_owned() } else { names.join(", ") };

@@ -45,10 +45,10 @@ pub struct Meter {
 pub struct Rates {
     /// Frames per second, of those that were read, by the times of their publication: several may be read at once.
     pub fps: f64,
-    /// Median age, in nanoseconds.
-    pub age_p50_ns: u64,
-    /// 99th percentile of the age, in nanoseconds.
-    pub age_p99_ns: u64,
+    /// Median age, in nanoseconds; `None` without a frame.
+    pub age_p50_ns: Option<u64>,
+    /// 99th percentile of the age, in nanoseconds; `None` without a frame.
+    pub age_p99_ns: Option<u64>,
 }
 
 impl Meter {
@@ -112,7 +112,8 @@ impl Rates {
         ages_ns.sort_unstable();
         let intervals = frames.saturating_sub(1) as f64;
         let fps = if span_ns == 0 { 0.0 } else { intervals * 1e9 / span_ns as f64 };
-        let [age_p50_ns, age_p99_ns] = [500, 990].map(|per_mille| quantile(&ages_ns, per_mille));
+        let age = |per_mille| (!ages_ns.is_empty()).then(|| quantile(&ages_ns, per_mille));
+        let [age_p50_ns, age_p99_ns] = [500, 990].map(age);
         Self { fps, age_p50_ns, age_p99_ns }
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     view: ViewName,
     /// The MCAP file to write: token frames, gaze, events, and pictures for Foxglove and Rerun; `foveate replay` publishes
     /// it again
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file)]
     mcap: Option<PathBuf>,
     /// Pictures a second in the MCAP file, 0 to 1000: each takes time to rebuild
     #[arg(long, value_name = "HZ", default_value = "2", value_parser = hertz, requires = "mcap")]
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "S", value_parser = seconds, requires = "mcap")]
     rotate_seconds: Option<Duration>,
     /// The gaze log to write; a view with `policy = "replay"` follows it
-    #[arg(long, value_name = "LOG")]
+    #[arg(long, value_name = "LOG", value_parser = file)]
     out: Option<PathBuf>,
     /// Stop after this many seconds [default: at the end of the view, or a signal]
     #[arg(long, value_name = "S", value_parser = seconds)]
@@ -77,6 +77,16 @@ fn settings(arguments: &Arguments, path: &Path) -> Settings {
         rotate_bytes: arguments.rotate_size,
         rotate_after: arguments.rotate_seconds,
         picture_interval: interval.map(Duration::from_secs_f64),
+    }
+}
+
+fn file(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => {
+            Err("expected the path of a file: a recording does not go to standard output"
+                .to_owned())
+        }
+        path => Ok(path.into()),
     }
 }
 

@@ -220,7 +220,7 @@ impl Recorder {
         messages.push((Topic::Tokens, token_message(frame, epoch, missed)));
 
         let of_any = [&segment, &gaze].into_iter().chain(&messages);
-        let has_rotated = self.must_rotate(of_any.map(|(_, data)| data.len() as u64).sum());
+        let has_rotated = self.must_rotate(of_any.map(|(_, data)| data.len() as u64).sum())?;
         if has_rotated {
             self.rotate()?;
         }
@@ -289,12 +289,17 @@ impl Recorder {
     }
 
     /// Whether a frame with `bytes` bytes of messages belongs in another file. A file has at least one frame.
-    fn must_rotate(&self, bytes: u64) -> bool {
+    fn must_rotate(&mut self, bytes: u64) -> Result<bool, RecordingError> {
         let Settings { rotate_bytes, rotate_after, .. } = self.settings;
-        let is_large =
-            rotate_bytes.is_some_and(|most| most < self.part.bound(FRAME_MESSAGES_MAX, bytes));
+        let is_large = |part: &Part| {
+            rotate_bytes.is_some_and(|most| most < part.bound(FRAME_MESSAGES_MAX, bytes))
+        };
+        if is_large(&self.part) {
+            // What has not been compressed yet counts as if it could not be.
+            self.part.flush().map_err(|error| self.failed(error))?;
+        }
         let is_old = rotate_after.is_some_and(|limit| limit <= self.part.age());
-        0 < self.part.frames() && (is_large || is_old)
+        Ok(0 < self.part.frames() && (is_large(&self.part) || is_old))
     }
 
     /// Goes on in another file, which can be read without the ones before.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::picture::{self, Picture};
+use super::watch::seconds;
 use super::{ToolError, on_one_line};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
@@ -23,8 +24,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// How long to wait for a frame, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    timeout: u64,
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    timeout: Duration,
 }
 
 /// Draws the newest frame of the view, and prints the paths of the files.
@@ -36,7 +37,7 @@ pub(super) fn run(
     let mut client = Client::connect(socket)?;
     let mut subscription = Client::connect(socket)?.subscribe(&arguments.view, false)?;
     let mut frame = TokenFrameBuf::default();
-    await_frame(&mut subscription, &mut frame, Duration::from_secs(arguments.timeout))?;
+    await_frame(&mut subscription, &mut frame, arguments.timeout)?;
     let reader = subscription.reader().ok_or(ToolError::NoFrame)?;
     let segment = reader.header();
     let (state, reason) = reader.state();

@@ -48,7 +48,7 @@ pub struct Arguments {
     /// error
     #[arg(long)]
     json: bool,
-    /// If the daemon is not there or goes away, wait until it is, and go on; always on without a view
+    /// If the daemon is not there or goes away, wait until it is, and go on; without a view only if it goes away, and always
     #[arg(long, requires = "view")]
     reconnect: bool,
 }
@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<
         (false, false) => Display::Lines,
     };
     let mut watch = Watch::new(subscription, display);
-    let end = watch.run(arguments, &stop, out);
+    let end = watch.run(arguments, &stop, out).and_then(|()| watch.check(&stop));
     let summary = watch.summary();
     let written = match display {
         Display::Json => writeln!(io::stderr(), "{summary}"),
@@ -146,6 +146,12 @@ impl Watch {
             Display::Table => self.draw(out).map_err(ToolError::Output),
             Display::Json | Display::Lines => Ok(()),
         }
+    }
+
+    /// Fails if all the time that was given went by without a frame.
+    fn check(&self, stop: &AtomicBool) -> Result<(), ToolError> {
+        let is_bare = self.meter.frames() == 0 && !stop.load(Ordering::Relaxed);
+        if is_bare { Err(ToolError::NoFrame) } else { Ok(()) }
     }
 
     /// Waits for a frame and counts it.
@@ -312,12 +318,15 @@ fn table_columns() -> usize {
     if columns == 0 { TABLE_COLUMNS } else { columns.min(TABLE_COLUMNS) }
 }
 
-/// Formats nanoseconds as milliseconds.
-struct Milliseconds(u64);
+/// Formats nanoseconds as milliseconds, and no age as `-`.
+struct Milliseconds(Option<u64>);
 
 impl fmt::Display for Milliseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} ms", self.0 as f64 / 1e6)
+        match self.0 {
+            Some(ns) => write!(f, "{:.2} ms", ns as f64 / 1e6),
+            None => f.write_str("-"),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::mask::{CORNERS_MAX, Mask, MaskFill, are_corners};
+use foveate_core::mask::{CORNERS_MAX, CornersError, Mask, MaskFill, check_corners};
 use proptest::prelude::*;
 
 use crate::naive::{OwnedFrame, Random};
@@ -77,7 +77,8 @@ proptest! {
 fn corners() -> impl Strategy<Value = Vec<[f64; 2]>> {
     let share = prop_oneof![(0..=8_u32).prop_map(|part| f64::from(part) / 8.0), 0.0..=1.0];
     let corner = (share.clone(), share).prop_map(|(x, y)| [x, y]);
-    prop::collection::vec(corner, 3..8).prop_filter("corners", |corners| are_corners(corners))
+    prop::collection::vec(corner, 3..8)
+        .prop_filter("corners", |corners| check_corners(corners).is_ok())
 }
 
 fn pixels(extent: Extent) -> impl Iterator<Item = (u32, u32)> {
@@ -164,11 +165,22 @@ fn corners_are_three_to_sixty_four_within_the_picture_that_enclose_something() {
             .map(|angle| [0.5 + 0.4 * angle.cos(), 0.5 + 0.4 * angle.sin()])
             .collect()
     };
-    assert!(are_corners(&ring(3)) && are_corners(&ring(CORNERS_MAX)));
-    assert!(!are_corners(&[]) && !are_corners(&ring(2)) && !are_corners(&ring(CORNERS_MAX + 1)));
-    for wrong in [-0.01, 1.01, f64::NAN, f64::INFINITY] {
-        assert!(!are_corners(&[[0.0, 0.0], [wrong, 0.5], [0.0, 1.0]]), "{wrong}");
+    for count in [3, CORNERS_MAX] {
+        assert_eq!(check_corners(&ring(count)), Ok(()));
     }
-    assert!(!are_corners(&[[0.1, 0.0], [0.1, 0.5], [0.1, 1.0]]), "a line");
-    assert!(!are_corners(&[[0.1, 0.3], [0.5, 0.3], [0.9, 0.3]]), "a line");
+    for count in [0, 2, CORNERS_MAX + 1] {
+        assert_eq!(check_corners(&ring(count)), Err(CornersError::Count(count)));
+    }
+    for wrong in [-0.01, 1.01, f64::NAN, f64::INFINITY] {
+        let refused = check_corners(&[[0.0, 0.0], [wrong, 0.5], [0.0, 1.0]]);
+        assert!(matches!(refused, Err(CornersError::Outside(_))), "{wrong}");
+    }
+    for line in [
+        [[0.1, 0.0], [0.1, 0.5], [0.1, 1.0], [0.1, 0.2]],
+        [[0.1, 0.3], [0.5, 0.3], [0.9, 0.3], [0.1, 0.3]],
+        [[0.1, 0.1], [0.3, 0.3], [0.7, 0.7], [0.2, 0.2]],
+        [[0.0, 0.0], [0.5, 0.0], [0.0, 0.0], [0.0, 0.5]],
+    ] {
+        assert_eq!(check_corners(&line), Err(CornersError::Line), "{line:?}");
+    }
 }

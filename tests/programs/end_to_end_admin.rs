@@ -63,7 +63,7 @@ fn what_concerns_the_daemon_as_a_whole_is_no_stream() {
     let text = format!("[daemon]\nsocket_mode = '0600'\n{}", stream("second", 20));
     let file = place.write("second.toml", text);
     let refused = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
-    refused.assert_clean_exit(69);
+    refused.assert_clean_exit(78);
     assert!(refused.message().contains("[daemon] does not belong to a stream"), "{refused:#?}");
     let names: Vec<_> = listed(&daemon).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["camera"], "it is not added");
@@ -156,7 +156,7 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
         ("layout=spiral", "\"foveal\", \"uniform\""),
     ] {
         let refused = place.foveate(&["set", "camera/main", key]).finish();
-        refused.assert_clean_exit(69);
+        refused.assert_clean_exit(2);
         let part = part.strip_prefix("stream.view.").unwrap_or(part);
         assert!(refused.message().contains(part), "{refused:#?}");
     }
@@ -266,7 +266,7 @@ fn a_configuration_that_cannot_be_used_changes_nothing() {
     ] {
         place.write("foveate.toml", text);
         let refused = place.foveate(&["reload"]).finish();
-        refused.assert_clean_exit(69);
+        refused.assert_clean_exit(78);
         for part in parts {
             assert!(refused.message().contains(part), "{refused:#?}");
         }
@@ -276,7 +276,7 @@ fn a_configuration_that_cannot_be_used_changes_nothing() {
         "[[stream]]\nname = 'bad'\npipeline = 'nosuchelement ! appsink name=frames'\n",
     );
     let refused = place.foveate(&["add-stream", bad.to_str().unwrap()]).finish();
-    refused.assert_clean_exit(69);
+    refused.assert_clean_exit(78);
     assert!(refused.message().contains("nosuchelement"), "{refused:#?}");
     daemon.process.signal(Signal::HUP);
     daemon.process.stderr.wait_for("the old one stays in force");
@@ -367,4 +367,16 @@ fn listed_view(daemon: &Daemon<'_>, name: &str) -> ViewListing {
 fn listed(daemon: &Daemon<'_>) -> Vec<(String, StreamState)> {
     let streams = daemon.client().list().unwrap();
     streams.into_iter().map(|stream| (stream.name, stream.state)).collect()
+}
+
+#[test]
+fn an_operator_is_told_that_the_answer_takes_long() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    daemon.process.signal(Signal::STOP);
+    let set = place.foveate(&["set", "camera/main", "budget=20"]);
+    set.stderr.wait_for("the daemon has not answered yet");
+    daemon.process.signal(Signal::CONT);
+    set.finish().assert_clean_exit(0);
+    daemon.stop();
 }

@@ -375,7 +375,7 @@ fn a_view_is_not_set_to_what_its_stream_will_never_have() {
     for (set, part) in [("depth=true", "[stream.depth]"), ("boxes=true", "[stream.depth]")] {
         let outcome = place.foveate(&["set", "front/main", set]).finish();
         assert!(outcome.message().contains(part), "{outcome:#?}");
-        outcome.assert_clean_exit(69);
+        outcome.assert_clean_exit(2);
     }
     let state = daemon.listing("front").state;
     assert!(matches!(state, StreamState::Starting | StreamState::Stalled), "{state}");

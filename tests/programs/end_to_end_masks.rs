@@ -127,12 +127,14 @@ fn a_mask_of_the_configuration_is_only_changed_there() {
     assert!(listed.contains("  masks    secret, corner (operator)\n"), "{listed}");
 
     for (arguments, code, part) in [
-        (&["nobody", "--clear"][..], 69, "there is no mask \"nobody\""),
-        (&["corner", "0,0", "0.5,0.5"], 2, "at least 3"),
+        (&["nobody", "--clear"][..], 2, "there is no mask \"nobody\""),
+        (&["corner", "0,0", "0.5,0.5"], 2, "3 to 64 corners, not 2"),
         (&["corner", "0,0", "0.5,0.5", "1"], 2, "expected 2 numbers"),
-        (&["corner", "--box", "0,0,2,1"], 69, "from 0 to 1"),
-        (&["Corner", "--box", "0,0,1,1"], 69, "a name of 1 to 63"),
-        (&["corner", "--box", "0.5,0,0.5,1"], 69, "from 0 to 1"),
+        (&["corner", "--box", "0,0,2,1"], 2, "corner 2,0 is outside"),
+        (&["corner", "--box", "-0.4,0,0.2,1"], 2, "corner -0.4,0 is outside"),
+        (&["Corner", "--box", "0,0,1,1"], 2, "a name of 1 to 63"),
+        (&["corner", "--box", "0.5,0,0.5,1"], 2, "on one line"),
+        (&["corner", "0.1,0.1", "0.3,0.3", "0.7,0.7"], 2, "on one line"),
     ] {
         let refused = place.foveate(&[&["mask", "camera"], arguments].concat()).finish();
         assert_eq!(refused.code, Some(code), "{refused:#?}");
@@ -195,7 +197,7 @@ fn a_reload_takes_masks_over() {
     // What cannot be used changes nothing, and the answer says why.
     place.write("foveate.toml", config(&MASK.replace("0.8", "1.8")));
     let refused = place.foveate(&["reload"]).finish();
-    refused.assert_clean_exit(69);
+    refused.assert_clean_exit(78);
     assert!(refused.message().contains("stream.mask.points"), "{refused:#?}");
     assert_eq!(names(&daemon), ["secret", "face"]);
 

@@ -43,7 +43,8 @@ fn daemon(stats: &Stats, socket: &Path) -> Finding {
     let running = stats.daemon.as_ref().map_or("", |daemon| &daemon.version);
     let ours = env!("CARGO_PKG_VERSION");
     let count = stats.streams.len();
-    let detail = format!("version {running} with {count} streams on {}", socket.display());
+    let noun = if count == 1 { "stream" } else { "streams" };
+    let detail = format!("version {running} with {count} {noun} on {}", socket.display());
     if running == ours {
         return Finding::ok("daemon", detail);
     }

@@ -181,8 +181,11 @@ impl Part {
         }
     }
 
-    /// Ends the chunk and writes it.
-    fn flush(&mut self) -> Result<(), WriteError> {
+    /// Ends the chunk, if one has been begun, and writes it.
+    pub(super) fn flush(&mut self) -> Result<(), WriteError> {
+        if self.chunk.messages == 0 {
+            return Ok(());
+        }
         self.writer.flush()?;
         self.written = (&*self.file).stream_position().map_err(WriteError::Failed)?;
         self.chunk = Chunk::default();
