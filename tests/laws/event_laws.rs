@@ -111,6 +111,43 @@ fn who_comes_later_is_told_what_holds() {
     assert_eq!(phases, [(covered, Phase::Began), (covered, Phase::Ended)]);
 }
 
+/// A van comes and is told; who gets out of it later is not new.
+#[test]
+fn what_splits_off_something_known_is_not_told() {
+    let extent = Extent::new(1024, 1024);
+    let mut detectors = Detectors::new(extent);
+    let mut told = Vec::new();
+    for index in 0..170_u32 {
+        // Frames are 50 ms apart. It comes after 5 s, and splits another 1.6 s later.
+        let apart = index.saturating_sub(132) / 2;
+        let film = drawn(extent, |x, y| {
+            let is_there = 100 <= index && (50..62).contains(&y);
+            let halves = [30..40, 40 + apart..50 + apart];
+            if is_there && halves.iter().any(|half| half.contains(&x)) { 250 } else { 60 }
+        });
+        told.extend(detectors.take(&film, &facts(index, 50, 300)));
+    }
+    let appeared = told.iter().filter(|event| event.kind == EventKind::Appeared);
+    let regions: Vec<_> = appeared.map(|event| event.region.unwrap()).collect();
+    assert_eq!(regions.len(), 1, "{told:?}");
+}
+
+/// However large: where the camera moves, so does every quarter of the picture.
+#[test]
+fn a_thing_that_moves_is_no_camera() {
+    let extent = Extent::new(1024, 1024);
+    let told_where_moves = |moves: fn(u32, u32) -> bool| {
+        let mut detectors = Detectors::new(extent);
+        let told = (0..60_u32).flat_map(|index| {
+            let film = drawn(extent, |x, y| texture(5, x + if moves(x, y) { index } else { 0 }, y));
+            detectors.take(&film, &facts(index, 100, 300)).to_vec()
+        });
+        told.filter(|event| event.kind == EventKind::CameraMoved).count()
+    };
+    assert_eq!(told_where_moves(|_, _| true), 1);
+    assert_eq!(told_where_moves(|x, y| 64 <= x || 64 <= y), 0);
+}
+
 fn played(extent: Extent, scenes: &[Scene]) -> Vec<Event> {
     let mut detectors = Detectors::new(extent);
     let (mut told, mut frame_seq, mut time_ms) = (Vec::new(), 0, 100_000_i64);
@@ -141,28 +178,32 @@ fn facts(index: u32, step_ms: u64, tiles_differing: usize) -> FrameFacts {
 }
 
 fn picture(extent: Extent, shown: Shown, index: u32) -> CoarseLevel {
-    let mut coarse = CoarseLevel::new(PyramidShape::new(extent));
-    let width = coarse.extent().width as usize;
-    let texture = |seed: u64, x: usize, y: usize| {
-        let mixed = (seed ^ (x / 3 * 77 + y / 3 * 1291) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed >> 56) as u8
-    };
-    for (place, texel) in coarse.texels.iter_mut().enumerate() {
-        let (x, y) = (place % width, place / width);
-        let value = match shown {
-            Shown::Flat(value) => value,
-            Shown::Texture(seed) => texture(seed, x, y),
-            Shown::Restless => texture(u64::from(index) << 20, x, y),
-            Shown::Pulse(frames) => {
-                if (index / frames).is_multiple_of(2) {
-                    240
-                } else {
-                    30
-                }
+    drawn(extent, |x, y| match shown {
+        Shown::Flat(value) => value,
+        Shown::Texture(seed) => texture(seed, x, y),
+        Shown::Restless => texture(u64::from(index) << 20, x, y),
+        Shown::Pulse(frames) => {
+            if (index / frames).is_multiple_of(2) {
+                240
+            } else {
+                30
             }
-            Shown::Moving(seed, by) => texture(seed, x + (by * index) as usize, y),
-        };
-        *texel = [value; 3];
+        }
+        Shown::Moving(seed, by) => texture(seed, x + by * index, y),
+    })
+}
+
+fn texture(seed: u64, x: u32, y: u32) -> u8 {
+    let mixed = (seed ^ u64::from(x / 3 * 77 + y / 3 * 1291)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 56) as u8
+}
+
+/// A grey value for each texel.
+fn drawn(extent: Extent, grey: impl Fn(u32, u32) -> u8) -> CoarseLevel {
+    let mut coarse = CoarseLevel::new(PyramidShape::new(extent));
+    let width = coarse.extent().width;
+    for (texel, place) in coarse.texels.iter_mut().zip(0..) {
+        *texel = [grey(place % width, place / width); 3];
     }
     coarse
 }
