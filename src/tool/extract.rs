@@ -165,6 +165,12 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     };
     // Depth belongs to the configuration's own source, too.
     for view in &mut stream.views {
+        if view.depth != DepthDetail::None || view.boxes {
+            tracing::warn!(
+                view = view.name,
+                "left out: depth and boxes in space, as a clip alone has none"
+            );
+        }
         (view.depth, view.boxes) = (DepthDetail::None, false);
     }
     Ok(stream)

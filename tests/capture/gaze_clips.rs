@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{Write, stderr};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
 use foveate_core::backend::BackendChoice;
@@ -116,12 +116,13 @@ fn who_is_attended_to_stays_in_the_fovea() {
     }
 }
 
-/// Two walkers at a time, each with the one whom he is longest in sight with and far from.
+/// Two walkers at a time, each with the one whom he is longest in sight with and far from; every third pair, and with `FOVEATE_LONG=1`
+/// all.
 #[test]
 fn two_who_are_far_apart_are_both_seen_at_level_0() {
     let Some(path) = clip(CLIP) else { return };
     let walkers = walkers_of(&path);
-    let pairs = distant_pairs(&walkers);
+    let pairs = some_of(distant_pairs(walkers));
     let seen = |foveae: u32, relevance_gain: f64| {
         let mut view = view(Policy::Feedback, foveae);
         view.spec.parameters.relevance_gain = relevance_gain;
@@ -163,11 +164,11 @@ fn two_who_are_far_apart_are_both_seen_at_level_0() {
 #[test]
 fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = &some_of(walkers_of(&path).to_vec());
     let cameras: [(&str, Extent, Corner); 2] =
         [("a moving camera", CROP, camera_at), ("a still camera", EXTENT, |_| (0, 0))];
     for (camera, extent, corner) in cameras.into_iter().take(if is_long() { 2 } else { 1 }) {
-        let [still, pursued] = followed(&path, &walkers, extent, corner);
+        let [still, pursued] = followed(&path, walkers, extent, corner);
         say(&format!("oracle, {camera}, without pursuit: {still}"));
         say(&format!("oracle, {camera}, with pursuit: {pursued}"));
         let share = |(part, whole): Share| part as f64 / whole as f64;
@@ -180,6 +181,11 @@ fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
 
 fn is_long() -> bool {
     std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1")
+}
+
+/// Every third one, and all with `FOVEATE_LONG=1`: the figures of `docs/gaze.md` are of all.
+fn some_of<T>(all: Vec<T>) -> Vec<T> {
+    all.into_iter().step_by(if is_long() { 1 } else { 3 }).collect()
 }
 
 /// The upper left corner of what a camera sees in a frame.
@@ -351,16 +357,16 @@ fn distant_pairs(walkers: &[Walker]) -> Vec<[&Walker; 2]> {
 fn whoever_comes_into_sight_is_soon_looked_at() {
     let Some(path) = clip(CLIP) else { return };
     let walkers = walkers_of(&path);
-    let (seen, on_square) = visits(&path, &walkers, &Policy::Saliency, 1, |_, _| {});
+    let (seen, on_square) = visits_by_saliency(&path);
     say(&format!("saliency: looked at within 2 s of coming into sight: {}", percent(seen)));
     say(&format!("saliency: where others paint a square, the eye is in {}", percent(on_square)));
     say(&format!(
         "chance: the same, with fixations anywhere: {}",
-        percent(visits_by_chance(&walkers))
+        percent(visits_by_chance(walkers))
     ));
     assert!(80 * seen.1 <= 100 * seen.0, "{}", percent(seen));
-    for foveae in [2, 4] {
-        let (by_several, _) = visits(&path, &walkers, &Policy::Saliency, foveae, |_, _| {});
+    for foveae in if is_long() { &[2, 4][..] } else { &[4] } {
+        let (by_several, _) = visits(&path, walkers, &Policy::Saliency, *foveae, |_, _| {});
         say(&format!("saliency: the same with {foveae} foveae: {}", percent(by_several)));
         assert!(seen.0 <= by_several.0, "{} with {foveae}", percent(by_several));
     }
@@ -371,8 +377,8 @@ fn relevance_looks_at_whoever_comes_into_sight_as_soon_as_saliency() {
     let Some(path) = clip(CLIP) else { return };
     let walkers = walkers_of(&path);
     let relevance = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
-    let (by_saliency, _) = visits(&path, &walkers, &Policy::Saliency, 1, |_, _| {});
-    let (by_relevance, _) = visits(&path, &walkers, &relevance, 1, |_, _| {});
+    let (by_saliency, _) = visits_by_saliency(&path);
+    let (by_relevance, _) = visits(&path, walkers, &relevance, 1, |_, _| {});
     say(&format!(
         "relevance: looked at within 2 s of coming into sight: {}",
         percent(by_relevance)
@@ -440,9 +446,9 @@ fn part_of<'a>(frame: &FrameView<'a>, left: usize, top: usize) -> FrameView<'a> 
 #[test]
 fn who_is_attended_to_late_is_looked_at_where_he_is_now() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = &some_of(walkers_of(&path).to_vec());
     for late in if is_long() { &[3, 1, 5][..] } else { &[3] } {
-        let [without, with] = [false, true].map(|is| looked_at(&path, &walkers, *late, is));
+        let [without, with] = [false, true].map(|is| looked_at(&path, walkers, *late, is));
         for (text, (share, distance)) in [("without", without), ("with", with)] {
             say(&format!(
                 "oracle: {late}00 ms late, {text} compensation: on the walker in {}, {:.1} pixels from him on average",
@@ -535,7 +541,7 @@ fn a_query_keeps_a_red_ball_in_sight() {
 fn a_flickering_screen_does_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
     let (seen, on_square) =
-        visits(&path, &walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
+        visits(&path, walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
             picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
         });
     say(&format!("saliency: the same beside a flickering square: {}", percent(seen)));
@@ -547,7 +553,7 @@ fn a_flickering_screen_does_not_hold_the_eye() {
 fn waving_leaves_do_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
     let (seen, on_square) =
-        visits(&path, &walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
+        visits(&path, walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
             let time = index as f64 * 0.1;
             picture.paint(|x, y, _| leaf(x, y, time));
         });
@@ -585,6 +591,12 @@ fn visits(
         frames += fixations.len();
     }
     ((seen, PHASES_NS.len() * walkers.len()), (on_square, frames))
+}
+
+/// Without paint, by saliency with one fovea, once for all tests.
+fn visits_by_saliency(path: &Path) -> (Share, Share) {
+    static VISITS: OnceLock<(Share, Share)> = OnceLock::new();
+    *VISITS.get_or_init(|| visits(path, walkers_of(path), &Policy::Saliency, 1, |_, _| {}))
 }
 
 /// What is painted over.
@@ -844,13 +856,17 @@ impl Picture {
     }
 }
 
-pub(crate) fn walkers_of(path: &Path) -> Vec<Walker> {
-    let mut footage = Footage::default();
-    for_each_frame(path, |_, frame| footage.push(frame));
-    assert_eq!(footage.len(), 795, "frames of {CLIP}");
-    let walkers = footage.walkers(SOON);
-    assert!((25..45).contains(&walkers.len()), "{} walkers", walkers.len());
-    walkers
+/// Those of the clip, found once for all tests.
+pub(crate) fn walkers_of(path: &Path) -> &'static [Walker] {
+    static WALKERS: OnceLock<Vec<Walker>> = OnceLock::new();
+    WALKERS.get_or_init(|| {
+        let mut footage = Footage::default();
+        for_each_frame(path, |_, frame| footage.push(frame));
+        assert_eq!(footage.len(), 795, "frames of {CLIP}");
+        let walkers = footage.walkers(SOON);
+        assert!((25..45).contains(&walkers.len()), "{} walkers", walkers.len());
+        walkers
+    })
 }
 
 /// Decodes a clip in this process.

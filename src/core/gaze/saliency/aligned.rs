@@ -108,9 +108,9 @@ impl Aligned {
             let last = count as f64 - 1.0;
             let inside = (-0.5..last + 0.5).contains(&(place - 0.5));
             let place = (place - 0.5).clamp(0.0, last);
-            let first = place.floor();
-            let next = (first as usize + 1).min(count - 1);
-            inside.then_some((first as usize, next, (place - first) as f32))
+            // Not `floor`, which older x86-64 has no instruction for: it is not negative.
+            let first = place as usize;
+            inside.then_some((first, (first + 1).min(count - 1), (place - first as f64) as f32))
         };
         let (left, right, part_x) = along(x, width)?;
         let (top, bottom, part_y) = along(y, height)?;
