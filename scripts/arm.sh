@@ -40,7 +40,7 @@ Usage: scripts/arm.sh [--short | --readers | --count] [--yes]
 Cross builds Foveate for 64-bit ARM, in target/arm, and runs its laws under qemu-user: those of the vector layer, of core and
 engine on the CPU, of attention, the thread pool and the ring; and in a Debian for ARM the daemon, which plays a clip to readers in
 Rust, C and Python. qemu-user on x86-64 reorders no memory accesses: of their order it shows nothing. That is for loom
-(scripts/test.sh).
+(scripts/test.sh). All of it takes one to two hours on two processors.
 
   --short    only the laws of the vector layers of engine and attention, two minutes when nothing was built before
   --readers  only the daemon and its readers, and the ring between processes; needs root, a gigabyte in ~/.cache/foveate, and
@@ -97,7 +97,7 @@ check_vectors() {
 # Debugging code takes hours in the emulator. Of the ring here not the laws between processes, which need a kernel that runs programs
 # for ARM, nor the one that has to hold within five seconds.
 check_laws() {
-    export CARGO_PROFILE_TEST_OPT_LEVEL=1
+    export CARGO_PROFILE_TEST_OPT_LEVEL=3
     arm_cargo test --locked --package foveate-attention --package foveate-engine --package foveate-ring \
         --test hierarchical_attention --test simd_laws --test pool_order --test ring_order || return
     arm_cargo test --locked --package foveate-ring --test ring -- --skip ring_processes \
