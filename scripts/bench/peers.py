@@ -28,16 +28,14 @@ CLIP_FRAMES = 30
 BATCH = 32
 # Pause between contestants, so that the threads of one are idle before the next starts.
 PAUSE_S = 0.1
-# Side of a tile in pixels.
-TILE_SIDE = 32
 # Runs of the stages, of which the quickest is shown.
 STAGES_RUNS = 3
 BASE = ("Foveate CPU", "incremental")
 # Narrower vector instructions that are measured too, where the processor has wider ones.
 NARROWER = ["avx2", "sse2"]
 STAGES_CAPTION = (
-    f"Medians in microseconds of the quickest of {STAGES_RUNS} runs, on the CPU; megabytes that stages read and write; "
-    "and rates of two streams of bytes each:"
+    f"Medians in microseconds of the quickest of {STAGES_RUNS} runs, on the CPU; megabytes that `change` and `ingest` read and write, and that "
+    "`sample` writes; and rates of two streams of bytes each:"
 )
 
 
@@ -370,7 +368,7 @@ def moved_bytes(report):
     `ingest` reads that once more, and writes levels 1 to 5; of `sample` what it writes."""
     compared, tiles = report["bytes"]["compared"], report["tiles"]
     changed = compared * tiles["dirty_mean"] / tiles["count"]
-    levels = tiles["dirty_mean"] * sum(3 * (TILE_SIDE >> level) ** 2 for level in range(1, 6))
+    levels = tiles["dirty_mean"] * sum(3 * (tiles["side"] >> level) ** 2 for level in range(1, 6))
     return {"change": 2 * compared + changed, "ingest": changed + levels, "sample": report["bytes"]["sampled_mean"]}
 
 

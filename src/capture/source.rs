@@ -36,9 +36,17 @@ const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
+/// Sources whose pipelines have ended.
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
 /// Threads of the process that nobody waits for any more, because a call that opens or stops a source does not return.
 pub fn abandoned() -> usize {
     ABANDONED.load(Ordering::Relaxed)
+}
+
+/// Sources of the process whose pipelines have ended, since it began.
+pub fn ended() -> usize {
+    ENDED.load(Ordering::Relaxed)
 }
 
 /// How long a picture lasts that a folder or a loop shows in real time.
@@ -98,6 +106,7 @@ impl CaptureThread {
         let (own, name) = (Arc::clone(&fate), stream.to_owned());
         let run = move || {
             run();
+            ENDED.fetch_add(1, Ordering::Relaxed);
             if std::mem::replace(&mut *own.lock(), Fate::Finished) == Fate::Abandoned {
                 ABANDONED.fetch_sub(1, Ordering::Relaxed);
                 tracing::info!(stream = name, "an abandoned pipeline has stopped");

@@ -41,8 +41,7 @@ impl Mask {
     }
 }
 
-/// Twice the area of the triangles below which corners count as on one line: far less than a pixel, far more than what rounding
-/// makes of a slanted line.
+/// Twice the area of the largest triangle of corners that count as on one line: far more than what rounding makes of a slanted one.
 const LINE_AREA: f64 = 1e-9;
 
 /// Why points cannot be the corners of a mask.
@@ -52,7 +51,7 @@ pub enum CornersError {
     Count(usize),
     /// One of them is not in the picture.
     Outside([f64; 2]),
-    /// They enclose nothing.
+    /// All of them are on one line.
     Line,
 }
 
@@ -64,7 +63,7 @@ impl fmt::Display for CornersError {
                 f,
                 "corner {x},{y} is outside the picture: corners are shares of its width and height, 0 to 1"
             ),
-            Self::Line => f.write_str("the corners lie on one line: the mask would cover nothing"),
+            Self::Line => f.write_str("the corners lie on one line: a mask is an area"),
         }
     }
 }
@@ -85,14 +84,11 @@ pub fn check_corners(points: &[[f64; 2]]) -> Result<(), CornersError> {
         return Err(CornersError::Outside(*outside));
     }
     let [x, y] = points[0];
-    let encloses = |pair: &[[f64; 2]]| {
-        let [[ax, ay], [bx, by]] = [pair[0], pair[1]];
+    let are_apart = |[ax, ay]: [f64; 2], [bx, by]: [f64; 2]| {
         LINE_AREA < ((ax - x) * (by - y) - (ay - y) * (bx - x)).abs()
     };
-    if !points.windows(2).any(encloses) {
-        return Err(CornersError::Line);
-    }
-    Ok(())
+    let is_apart = |one: &[f64; 2]| points.iter().any(|other| are_apart(*one, *other));
+    if points.iter().any(is_apart) { Ok(()) } else { Err(CornersError::Line) }
 }
 
 /// What masks fill in frames of one kind.

@@ -12,7 +12,7 @@ use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate_capture::{CaptureError, MaskChange};
 use foveate_config::{Config, DaemonConfig, StreamConfig};
 use foveate_control::AdminRequest;
-use foveate_core::error::chain;
+use foveate_core::error::{chain, exit};
 use foveate_core::mask::Mask;
 use foveate_log::redact::redacted;
 
@@ -92,14 +92,14 @@ impl Daemon<'_> {
                 );
                 // What does not answer is told by the stream itself, once its own timeout is over.
                 if answers {
-                    return Err(refusal(&chain(&failure)));
+                    return Err(unusable(&failure));
                 }
             }
         }
         streams.into_iter().try_for_each(|stream| {
             let name = &stream.name;
-            let refused = |error| refusal(&format!("stream {name}: {}", chain(&error)));
-            self.supervisor.check_backend(stream).map_err(refused)
+            let failure = |source| DaemonError::Stream { stream: name.clone(), source };
+            self.supervisor.check_backend(stream).map_err(|source| unusable(&failure(source)))
         })
     }
 
@@ -169,6 +169,16 @@ impl Daemon<'_> {
         self.supervisor.remove(name);
         Ok(json!({ "stream": name }))
     }
+}
+
+/// Why a stream cannot run.
+fn unusable(failure: &DaemonError) -> Refusal {
+    let reason = if failure.exit_code() == exit::UNAVAILABLE {
+        RefusalReason::Unavailable
+    } else {
+        RefusalReason::BadRequest
+    };
+    Refusal::new(reason, redacted(&chain(failure)))
 }
 
 fn refusal(error: &str) -> Refusal {

@@ -14,7 +14,7 @@ use foveate::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, V
 use foveate_capture::{MaskChange, MaskRefusal, Masks};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
-use foveate_log::redact::{Masked, redacted};
+use foveate_log::redact::Masked;
 
 /// Reason given to the readers of a removed stream.
 const REMOVED: &str = "the stream was removed";
@@ -204,7 +204,7 @@ impl Supervisor {
             let reason = match refused {
                 MaskRefusal::Configured { .. } => RefusalReason::NameTaken,
                 MaskRefusal::Unknown { .. } | MaskRefusal::TooMany { .. } => {
-                    RefusalReason::BadRequest
+                    RefusalReason::Unavailable
                 }
             };
             Refusal::new(reason, refused.to_string())
@@ -373,10 +373,9 @@ impl Supervisor {
 }
 
 /// Waits until a view is built.
-fn built(answered: &Receiver<Result<(), String>>) -> Result<(), Refusal> {
+fn built(answered: &Receiver<Result<(), Refusal>>) -> Result<(), Refusal> {
     let (reason, error) = match answered.recv_timeout(VIEW_TIMEOUT) {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => (RefusalReason::BadRequest, redacted(&error)),
+        Ok(answer) => return answer,
         Err(RecvTimeoutError::Disconnected) => {
             (RefusalReason::Ended, "its stream has ended".to_owned())
         }

@@ -9,9 +9,10 @@ use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
 use crate::control::directory::{ViewCommand, ViewPort, ViewSetting};
 use crate::stream::{NewView, PolicyFileError, Replacement, RingBuilder, ServedView, StreamError};
-use foveate::messages::ViewName;
+use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
 use foveate_core::error::chain;
+use foveate_log::redact::redacted;
 
 /// Changes in the queue to the frame loop; the thread waits while it is full.
 const CHANGES_PENDING_MAX: usize = 16;
@@ -83,6 +84,18 @@ enum BuildError {
     Stream(#[from] StreamError),
 }
 
+impl BuildError {
+    fn refusal(&self) -> Refusal {
+        let reason = match self {
+            Self::Policy(_) | Self::Stream(StreamError::NoDepth | StreamError::NoRays) => {
+                RefusalReason::BadRequest
+            }
+            Self::Stream(_) => RefusalReason::Unavailable,
+        };
+        Refusal::new(reason, redacted(&chain(self)))
+    }
+}
+
 /// Starts the thread of `stream`, which ends when the [`ViewThread`] is dropped.
 pub(super) fn start(
     stream: &str,
@@ -141,11 +154,11 @@ fn work(
 fn add(
     builder: &RingBuilder,
     mut port: ViewPort,
-    answer: &Sender<Result<(), String>>,
+    answer: &Sender<Result<(), Refusal>>,
 ) -> Option<ViewChange> {
     let built = build_new(builder, &mut port);
     // The supervisor restarts the stream if it waited in vain.
-    let _ = answer.send(built.as_ref().map(drop).map_err(|error| chain(error)));
+    let _ = answer.send(built.as_ref().map(drop).map_err(BuildError::refusal));
     Some(ViewChange::Add(Box::new((port, built.ok()?))))
 }
 
@@ -168,7 +181,7 @@ fn set(
         build_replacement(builder, view, config)
     };
     // An operator whose request timed out got the answer that nothing changed, so nothing may change.
-    let is_awaited = answer.send(built.as_ref().map(drop).map_err(|error| chain(error))).is_ok();
+    let is_awaited = answer.send(built.as_ref().map(drop).map_err(BuildError::refusal)).is_ok();
     let change = built.ok().filter(|_| is_awaited)?;
     settings.extend([wanted]);
     Some(change)

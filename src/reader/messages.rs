@@ -89,6 +89,8 @@ pub enum RefusalReason {
     TooManyViews,
     /// Too many clients; the connection is closed.
     TooManyClients,
+    /// Something that it needs is not there: a source, a device, memory, a mask of that name.
+    Unavailable,
     /// A reason unknown to this version.
     Other,
 }
@@ -119,6 +121,7 @@ names!(RefusalReason {
     NameTaken = "name-taken",
     TooManyViews = "too-many-views",
     TooManyClients = "too-many-clients",
+    Unavailable = "unavailable",
     Other = "other",
 } else Other);
 

@@ -406,6 +406,7 @@ fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report
         tiles: TileFacts {
             dirty_mean: mean(samples.dirty_tiles as f64),
             count: session.tile_count(),
+            side: TILE_SIDE,
         },
         tokens: TokenFacts {
             sampled_mean: mean(samples.sampled_tokens as f64),

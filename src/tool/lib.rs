@@ -55,8 +55,8 @@ use foveate_web as web;
 #[command(
     name = "foveate",
     version,
-    after_help = "Exit codes: 0 success, 1 failure, 2 wrong usage, 69 something is unavailable (a daemon, a view, a file), 78 \
-                  wrong configuration.\n\
+    after_help = "Exit codes: 0 success, 1 failure, 2 wrong usage or a wrong request, 69 something is unavailable (a daemon, a view, a \
+                  file), 78 wrong configuration.\n\
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."
 )]
 pub struct Arguments {
@@ -152,7 +152,7 @@ pub enum ToolError {
     Control(#[from] ControlError),
 
     /// The daemon refused a configuration.
-    #[error("{0}")]
+    #[error("the daemon refused: {0}")]
     RefusedConfiguration(Refusal),
 
     /// A subscription failed.
@@ -334,7 +334,7 @@ impl ToolError {
     }
 }
 
-/// Whether a request was refused for what it says, and would be again.
+/// Whether a request was refused because it is wrong in itself.
 fn is_mistake(reason: RefusalReason) -> bool {
     matches!(
         reason,

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
+
 use self::tape::Tape;
 use super::recording::Settings;
 use super::watch::seconds;
@@ -24,7 +26,7 @@ pub(super) struct Arguments {
     view: ViewName,
     /// The MCAP file to write: token frames, gaze, events, and pictures for Foxglove and Rerun; `foveate replay` publishes
     /// it again
-    #[arg(long, value_name = "FILE", value_parser = file)]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(file))]
     mcap: Option<PathBuf>,
     /// Pictures a second in the MCAP file, 0 to 1000: each takes time to rebuild
     #[arg(long, value_name = "HZ", default_value = "2", value_parser = hertz, requires = "mcap")]
@@ -36,7 +38,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "S", value_parser = seconds, requires = "mcap")]
     rotate_seconds: Option<Duration>,
     /// The gaze log to write; a view with `policy = "replay"` follows it
-    #[arg(long, value_name = "LOG", value_parser = file)]
+    #[arg(long, value_name = "LOG", value_parser = PathBufValueParser::new().try_map(file))]
     out: Option<PathBuf>,
     /// Stop after this many seconds [default: at the end of the view, or a signal]
     #[arg(long, value_name = "S", value_parser = seconds)]
@@ -80,14 +82,11 @@ fn settings(arguments: &Arguments, path: &Path) -> Settings {
     }
 }
 
-fn file(text: &str) -> Result<PathBuf, String> {
-    match text {
-        "-" => {
-            Err("expected the path of a file: a recording does not go to standard output"
-                .to_owned())
-        }
-        path => Ok(path.into()),
+fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
+    if path == Path::new("-") {
+        return Err("expected the path of a file: a recording does not go to standard output");
     }
+    Ok(path)
 }
 
 /// Gives each what it records, until the view ends or one of them cannot go on.

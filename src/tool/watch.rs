@@ -35,7 +35,7 @@ const TABLE_COLUMNS: usize = 79;
 /// Arguments of `foveate watch`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The view [default: a table of all streams and views]
+    /// The view [default: a table of all streams and views, which waits if the daemon goes away]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
     /// Stop after that many token frames
@@ -48,13 +48,13 @@ pub struct Arguments {
     /// error
     #[arg(long)]
     json: bool,
-    /// If the daemon is not there or goes away, wait until it is, and go on; without a view only if it goes away, and always
+    /// If the daemon is not there or goes away, wait until it is, and go on
     #[arg(long, requires = "view")]
     reconnect: bool,
 }
 
 /// Follows the view until it ends, the daemon is gone (without `--reconnect`), a signal arrives, or a limit of the
-/// arguments is reached. Always prints a summary.
+/// arguments is reached. Always prints a summary. Without a frame only a signal is a good end.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let Some(view) = &arguments.view else {
         return overview::run(arguments.json, arguments.seconds, socket, out);
@@ -148,7 +148,7 @@ impl Watch {
         }
     }
 
-    /// Fails if all the time that was given went by without a frame.
+    /// Fails if it ended by itself before there was a frame.
     fn check(&self, stop: &AtomicBool) -> Result<(), ToolError> {
         let is_bare = self.meter.frames() == 0 && !stop.load(Ordering::Relaxed);
         if is_bare { Err(ToolError::NoFrame) } else { Ok(()) }

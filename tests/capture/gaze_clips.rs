@@ -1,6 +1,6 @@
 //! On real clips: what a consumer attends to stays in the fovea, and people who appear are soon fixated.
 //!
-//! The figures of `docs/gaze.md` are what these tests print.
+//! The figures of `docs/gaze.md` are what these tests print with `FOVEATE_LONG=1`.
 
 #![allow(clippy::cast_possible_truncation, reason = "weights and shades")]
 

@@ -237,36 +237,42 @@ fn a_configuration_that_cannot_be_used_changes_nothing() {
     let daemon = operated(&place, &stream("camera", 50));
     let mut follower = daemon.subscribe("camera/main");
     let before = follower.next_frame().head.clone();
-    for (text, parts) in [
+    for (text, parts, code) in [
         (
             "[[stream]]\nname = 'a'\nsource = 'test'\nbudget = 3\n",
             &["foveate.toml:4", "budget"][..],
+            78,
         ),
-        ("", &["no [[stream]]"]),
+        ("", &["no [[stream]]"], 78),
         (
             "[[stream]]\nname = 'a'\nsource = 'test'\n[stream.camera]\ncalibration = 'none.yaml'\n",
             &["none.yaml", "No such file"],
+            78,
         ),
         (
             "[[stream]]\nname = 'camera'\npipeline = 'videotestsrc ! nosuchelement ! appsink name=frames'\n",
             &["stream camera", "nosuchelement"],
+            78,
         ),
         (
             "[[stream]]\nname = 'camera'\npipeline = 'videotestsrc ! fakesink'\n",
             &["stream camera", "appsink name=frames"],
+            78,
         ),
         (
             "[[stream]]\nname = 'camera'\nsource = 'test'\nbackend = 'vulkan'\ndevice = 'no such device'\n",
             &["stream camera", "no such device"],
+            69,
         ),
         (
             "[[stream]]\nname = 'a'\nsource = 'no-such-file.mp4'\n",
             &["no-such-file.mp4", "does not exist"],
+            69,
         ),
     ] {
         place.write("foveate.toml", text);
         let refused = place.foveate(&["reload"]).finish();
-        refused.assert_clean_exit(78);
+        refused.assert_clean_exit(code);
         for part in parts {
             assert!(refused.message().contains(part), "{refused:#?}");
         }

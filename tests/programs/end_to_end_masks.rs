@@ -127,7 +127,7 @@ fn a_mask_of_the_configuration_is_only_changed_there() {
     assert!(listed.contains("  masks    secret, corner (operator)\n"), "{listed}");
 
     for (arguments, code, part) in [
-        (&["nobody", "--clear"][..], 2, "there is no mask \"nobody\""),
+        (&["nobody", "--clear"][..], 69, "there is no mask \"nobody\""),
         (&["corner", "0,0", "0.5,0.5"], 2, "3 to 64 corners, not 2"),
         (&["corner", "0,0", "0.5,0.5", "1"], 2, "expected 2 numbers"),
         (&["corner", "--box", "0,0,2,1"], 2, "corner 2,0 is outside"),

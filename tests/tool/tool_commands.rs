@@ -449,6 +449,16 @@ fn watch_stops_after_the_seconds_given() {
 }
 
 #[test]
+fn watch_fails_if_no_frame_came() {
+    let stage = Stage::open();
+    let (_port, _writer) = stage.live_stream("camera", &["main"]);
+    let output = foveate(&stage.path, &["watch", "camera/main", "--seconds", "0.3"]);
+    assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("0 frames, 0.0 fps, age p50 - p99 -,"));
+    assert!(text(&output.stderr).contains("no frame arrived"));
+}
+
+#[test]
 fn watch_ends_well_with_its_stream() {
     let stage = Stage::open();
     let (port, mut writer) = stage.live_stream("camera", &["main"]);

@@ -38,18 +38,22 @@ fn limit_arenas() {
     }
 }
 
-/// Gives the system, once a minute, the memory of streams that ended or began anew: by itself the C library gives back only what is
-/// free at the end of its heap. That takes the locks of the allocator for a millisecond or two; frame loops allocate nothing.
+/// Gives the system what memory is free after streams have ended or begun anew, at most once a minute: by itself the C library gives
+/// back only what is free at the end of its heap. Decoders and capture wait for it if they allocate meanwhile; frame loops do not.
 #[cfg(target_env = "gnu")]
 fn give_memory_back() {
     const INTERVAL: Duration = Duration::from_secs(60);
     let trim = || {
+        let mut seen = 0;
         loop {
             thread::sleep(INTERVAL);
-            // SAFETY: it may be called at any time.
-            #[expect(unsafe_code, reason = "the C library has no other way")]
-            unsafe {
-                libc::malloc_trim(0);
+            let ended = foveate_capture::source::ended();
+            if std::mem::replace(&mut seen, ended) != ended {
+                // SAFETY: it may be called at any time.
+                #[expect(unsafe_code, reason = "the C library has no other way")]
+                unsafe {
+                    libc::malloc_trim(0);
+                }
             }
         }
     };

@@ -26,7 +26,7 @@ pub use self::view::ViewPort;
 use super::lease::Client;
 use super::memory::MemoryWatch;
 use crate::channel::EventFd;
-use foveate::messages::{ViewName, clipped, is_name};
+use foveate::messages::{Refusal, RefusalReason, ViewName, clipped, is_name};
 use foveate_capture::Masks;
 use foveate_config::ViewConfig;
 use foveate_control::{
@@ -191,7 +191,7 @@ impl Directory {
     }
 
     /// Adds a view of the configuration to a running stream. `answer` receives the result, once: success, or why there is none.
-    pub fn add_view(&self, stream: &str, config: ViewConfig, answer: Sender<Result<(), String>>) {
+    pub fn add_view(&self, stream: &str, config: ViewConfig, answer: Sender<Result<(), Refusal>>) {
         if let Some(stream) = self.stream(stream) {
             stream.add_view(config, answer, &self.wakeup);
         }
@@ -326,7 +326,7 @@ pub enum ViewCommand {
     /// A client opened one.
     Open(Box<ViewPort>),
     /// The configuration has one more. The sender receives the result, once: success, or why it cannot be built.
-    Add(Box<ViewPort>, Sender<Result<(), String>>),
+    Add(Box<ViewPort>, Sender<Result<(), Refusal>>),
     /// The client that opened one is gone, or the configuration has it no more.
     Close(ViewName),
     /// An operator replaces one.
@@ -343,7 +343,7 @@ pub struct ViewSetting {
     /// Whether only the pace changes, so that the segment stays.
     pub keeps_segment: bool,
     /// Receives the result, once: success, or why the view stays as it is.
-    pub answer: Sender<Result<(), String>>,
+    pub answer: Sender<Result<(), Refusal>>,
 }
 
 impl StreamEntry {
@@ -404,14 +404,14 @@ impl StreamEntry {
     fn add_view(
         &self,
         config: ViewConfig,
-        answer: Sender<Result<(), String>>,
+        answer: Sender<Result<(), Refusal>>,
         wakeup: &Arc<EventFd>,
     ) {
         let (entry, port) = view::ends(&self.name, config, None, wakeup);
         let mut views = self.views.lock();
         if VIEWS_MAX <= views.len() || views.iter().any(|view| view.name() == entry.name()) {
             let error = "clients have opened a view of that name, or as many as there can be";
-            return drop(answer.send(Err(error.to_owned())));
+            return drop(answer.send(Err(Refusal::new(RefusalReason::TooManyViews, error))));
         }
         let opened = views.partition_point(|view| view.owner().is_none());
         views.insert(opened, entry);

@@ -73,6 +73,8 @@ pub(super) struct TileFacts {
     /// Mean count of dirty or refreshed tiles.
     pub(super) dirty_mean: f64,
     pub(super) count: usize,
+    /// Pixels along a side.
+    pub(super) side: u32,
 }
 
 /// Tokens per frame, of all views.
