@@ -57,7 +57,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand watch" -l frames -d 'Sto
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -l seconds -d 'Stop after that many seconds' -r
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -l json -d 'Print one JSON object on a line for each token frame, or without a view every second; a summary goes to standard error'
-complete -c foveate -n "__fish_foveate_using_subcommand watch" -l reconnect -d 'If the daemon is not there or goes away, wait until it is, and go on; without a view only if it goes away, and always'
+complete -c foveate -n "__fish_foveate_using_subcommand watch" -l reconnect -d 'If the daemon is not there or goes away, wait until it is, and go on'
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand wait" -l timeout -d 'Longest wait, for the daemon as well' -r
 complete -c foveate -n "__fish_foveate_using_subcommand wait" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
