@@ -162,9 +162,10 @@ fn names_are_few_plain_characters_and_unique() {
 fn a_mask_is_a_polygon_within_the_picture() {
     let mask = |points: &str| format!("{STREAM}[[stream.mask]]\npoints = {points}\n");
     accepted(&mask("[[0, 0], [1, 0.5], [0.5, 1.0]]"));
-    let corners = |count: usize| vec!["[0.1, 0.2]"; count - 1].join(", ");
-    accepted(&mask(&format!("[[1, 1], {}]", corners(64))));
-    let too_many = format!("[[1, 1], {}]", corners(65));
+    let corners = |count: usize| vec!["[0.1, 0.2]"; count - 2].join(", ");
+    accepted(&mask(&format!("[[1, 1], [1, 0], {}]", corners(64))));
+    let too_many = format!("[[1, 1], [1, 0], {}]", corners(65));
+    let line = "[[1, 1], [0.9, 0.925], [0.2, 0.4]]".to_owned();
     for wrong in [
         "[]",
         "[[0, 0], [1, 1]]",
@@ -176,8 +177,9 @@ fn a_mask_is_a_polygon_within_the_picture() {
         "[0, 0, 1, 1]",
         "\"left\"",
         &too_many,
+        &line,
     ] {
-        let words = ["3 to 64 corners [x, y]", "from 0 to 1"];
+        let words = ["3 to 64 corners [x, y]", "from 0 to 1", "not all on one line"];
         refused(&mask(wrong), 5, "stream.mask.points", &words);
     }
     let named = |name: &str| {

@@ -348,7 +348,7 @@ fn a_daemon_serves_in_the_first_place_and_every_reader_finds_the_one_that_has_a_
     doctor.arg("doctor");
     let found = Process::start(doctor, &places).finish().stdout;
     assert!(found.contains(&format!("can be created in {}", runtime.display())), "{found}");
-    assert!(found.contains(&format!("with 1 streams on {}", second.display())), "{found}");
+    assert!(found.contains(&format!("with 1 stream on {}", second.display())), "{found}");
 
     assert!(!first.exists());
     let another = serve(&places);
