@@ -128,7 +128,8 @@ pub(super) fn write_outcome(
     Ok(())
 }
 
-fn numbers<const COUNT: usize>(text: &str) -> Result<[f64; COUNT], String> {
+/// As many finite numbers as that, with commas between them.
+pub(super) fn numbers<const COUNT: usize>(text: &str) -> Result<[f64; COUNT], String> {
     let numbers = text.split(',').map(|number| number.trim().parse::<f64>().ok());
     let numbers = numbers.map(|number| number.filter(|number| number.is_finite()));
     let numbers: Option<Vec<f64>> = numbers.collect();

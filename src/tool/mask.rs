@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::ToolError;
 use super::admin::order_patiently;
 use super::list::write_columns;
+use super::look::numbers;
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{Refusal, RefusalReason};
@@ -109,11 +110,4 @@ fn list(stream: &str, socket: &Path, out: &mut dyn Write) -> Result<(), ToolErro
         return writeln!(out, "{stream} has no masks").map_err(ToolError::Output);
     }
     write_columns(out, &rows).map_err(ToolError::Output)
-}
-
-/// As many numbers as that, with commas between them.
-fn numbers<const COUNT: usize>(text: &str) -> Result<[f64; COUNT], String> {
-    let numbers: Result<Vec<f64>, _> = text.split(',').map(str::trim).map(str::parse).collect();
-    let numbers = numbers.ok().and_then(|numbers| numbers.try_into().ok());
-    numbers.ok_or_else(|| format!("expected {COUNT} numbers with commas between them"))
 }
