@@ -240,8 +240,9 @@ impl Planes {
         if self.begin_update(0 < ingested.count()) {
             return;
         }
+        let ingests = !ingested.is_empty();
         for ((index, region), version) in (0..).zip(&self.boxes).zip(&mut self.versions) {
-            if *version == 0 || ingested.reaches(*region) {
+            if *version == 0 || ingests && ingested.reaches(*region) {
                 *version = self.update;
                 self.stale.push(index);
             }
@@ -283,8 +284,12 @@ impl Planes {
             let weight = weight_of(relevance, extent, region);
             self.relevance[index] = weight;
             let changed_frame = tracker.changed_frame(region);
-            let record =
-                TokenRecord::new(tokens[index], extent, *patch_side, changed_frame, weight);
+            let record = match self.records[index] {
+                TokenRecord { size: 0, .. } => {
+                    TokenRecord::new(tokens[index], extent, *patch_side, changed_frame, weight)
+                }
+                of_plan => TokenRecord { changed_frame, relevance: weight, ..of_plan },
+            };
             let before = match self.records_before.binary_search_by_key(&place(&record), place) {
                 Ok(at) => &self.records_before[at],
                 Err(_) => &self.records[index],

@@ -59,5 +59,7 @@ impl PyramidShape {
 /// Never overflows: a sum is at most 255 * 2^22, and half a count at most 2^21.
 #[expect(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples has 8 bits")]
 pub const fn rounded_mean(sum: u32, count: u32) -> u8 {
-    ((sum + count / 2) / count) as u8
+    let sum = sum + count / 2;
+    // A shift takes a few percent of the time of a division, and boxes away from the edges are of such counts.
+    (if count.is_power_of_two() { sum >> count.trailing_zeros() } else { sum / count }) as u8
 }

@@ -9,7 +9,7 @@ use self::level::{Band, Level};
 use self::reduce::Tail;
 use self::sample::{Encoder, SampleToken, Target, Texels};
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
-use crate::change::detect::{BANDS_MAX, Detector, runs};
+use crate::change::detect::{Detector, bands_of, runs};
 use crate::planes::{Planes, Sampler};
 use crate::pool::Pool;
 use crate::simd::{Instructions, Kernel, Vectors};
@@ -199,7 +199,7 @@ impl Pyramid {
             shape,
             levels: level::levels_above_0(shape),
             tail: Tail::new(shape),
-            scratch: vec![Scratch::default(); BANDS_MAX],
+            scratch: vec![Scratch::default(); bands_of(shape.extent().in_cells(TILE_SIDE))],
             pool: Arc::clone(pool),
             instructions,
         }

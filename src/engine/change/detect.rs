@@ -40,7 +40,7 @@ impl Detector {
     pub fn new(kind: FrameKind, pool: &Arc<Pool>, instructions: Instructions) -> Self {
         let grid = kind.extent.in_cells(TILE_SIDE);
         let mask = SampleMask::new(kind);
-        let columns = vec![0; BANDS_MAX * mask.longest_row()];
+        let columns = vec![0; bands_of(grid) * mask.longest_row()];
         Self {
             grid,
             resident: ResidentFrame::new(kind),
@@ -111,8 +111,7 @@ impl Detector {
 
     /// Rows of tiles that one thread works on at a time.
     pub fn band_rows(&self) -> usize {
-        let worth_sharing = WORTH_SHARING <= self.grid.area();
-        (self.grid.height as usize).div_ceil(if worth_sharing { BANDS_MAX } else { 1 })
+        (self.grid.height as usize).div_ceil(bands_of(self.grid))
     }
 
     /// The resident copy.
@@ -124,6 +123,11 @@ impl Detector {
     pub fn kind(&self) -> FrameKind {
         self.resident.kind()
     }
+}
+
+/// Most bands that an image of so many tiles is split into.
+pub fn bands_of(grid: Extent) -> usize {
+    if grid.area() < WORTH_SHARING { 1 } else { BANDS_MAX }
 }
 
 /// The runs of neighbouring tiles of a row that are `wanted`, as columns; `largest` are its largest differences.

@@ -1,7 +1,7 @@
 //! The largest sample difference of each tile in one row of tiles, between two frames.
 
 use crate::simd::{Kernel, Vectors};
-use foveate_core::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
+use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane, PlaneShape};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 
@@ -58,6 +58,9 @@ pub struct PlaneDifferences<'a> {
     pub largest: &'a mut [u8],
 }
 
+/// Rows that are compared at once where there is no gap between them.
+const EQUAL_ROWS: usize = 4;
+
 impl Kernel for PlaneDifferences<'_> {
     type Output = ();
 
@@ -65,20 +68,28 @@ impl Kernel for PlaneDifferences<'_> {
     fn run<V: Vectors>(self, _vectors: V) {
         let Self { new, plane, first_row, old, row_bytes, mask, columns, largest } = self;
         let columns = &mut columns[..row_bytes];
+        let Plane { bytes, stride } = new.plane(plane);
+        let rows_at_once = if stride == row_bytes { EQUAL_ROWS } else { 1 };
         let mut differs = false;
-        for (y, old) in old.chunks_exact(row_bytes).enumerate() {
-            let new = new.row(plane, first_row + y);
+        for (group, old) in old.chunks(rows_at_once * row_bytes).enumerate() {
+            let first_row = first_row + group * rows_at_once;
             // After a row that differs the next one mostly does too, and comparing it first would read it twice.
-            if differs || new != old {
+            if differs || bytes[first_row * stride..][..old.len()] != *old {
                 differs = true;
-                raise(columns, new, old);
+                for (y, old) in old.chunks_exact(row_bytes).enumerate() {
+                    raise(columns, new.row(plane, first_row + y), old);
+                }
             }
         }
         if differs {
-            let span = TileSpan::new(new.format(), plane);
-            let tiles = columns.chunks(span.row_bytes).zip(mask.bytes.chunks(span.row_bytes));
-            for (largest, (bytes, mask)) in largest.iter_mut().zip(tiles) {
-                *largest = (*largest).max(largest_sample(bytes, mask));
+            // A length that is known when this is compiled takes a few instructions.
+            match TileSpan::new(new.format(), plane).row_bytes {
+                16 => raise_tiles::<16>(largest, columns, mask),
+                32 => raise_tiles::<32>(largest, columns, mask),
+                64 => raise_tiles::<64>(largest, columns, mask),
+                96 => raise_tiles::<96>(largest, columns, mask),
+                128 => raise_tiles::<128>(largest, columns, mask),
+                bytes => unreachable!("a tile of {bytes} bytes a row"),
             }
             columns.fill(0);
         }
@@ -92,6 +103,19 @@ impl Kernel for PlaneDifferences<'_> {
 fn raise(columns: &mut [u8], new: &[u8], old: &[u8]) {
     for (column, (new, old)) in columns.iter_mut().zip(new.iter().zip(old)) {
         *column = (*column).max(new.abs_diff(*old));
+    }
+}
+
+/// Raises the largest difference of each tile, `BYTES` wide, to that of the samples in `columns`.
+#[inline(always)]
+fn raise_tiles<const BYTES: usize>(largest: &mut [u8], columns: &[u8], mask: &SampleMask) {
+    let (whole, cut) = columns.as_chunks::<BYTES>();
+    let (masks, _) = mask.bytes.as_chunks::<BYTES>();
+    for ((largest, bytes), mask) in largest.iter_mut().zip(whole).zip(masks) {
+        *largest = (*largest).max(largest_sample(bytes, mask));
+    }
+    if let Some(largest) = largest.get_mut(whole.len()) {
+        *largest = (*largest).max(largest_sample(cut, &mask.bytes[whole.len() * BYTES..]));
     }
 }
 

@@ -24,6 +24,8 @@ pub struct ChangeTracker {
     settled: Vec<u8>,
     /// Tiles with a sample that differs from the frame before.
     differing: usize,
+    /// The newest frame that was noted.
+    frame_seq: u64,
     started: bool,
 }
 
@@ -40,6 +42,7 @@ impl ChangeTracker {
             changed_frame: vec![0; tile_count],
             settled: vec![0; tile_count],
             differing: 0,
+            frame_seq: 0,
             started: false,
         }
     }
@@ -65,6 +68,15 @@ impl ChangeTracker {
         assert_eq!(largest.len(), self.changed_frame.len(), "a difference for each tile");
         self.ingested.clear();
         self.differing = 0;
+        self.frame_seq = frame_seq;
+        let most = largest.iter().fold(0, |most, largest| most.max(*largest));
+        if !rule.is_first && rule.refreshed.is_empty() && most <= rule.threshold {
+            // Nothing is ingested, as in most frames of a scene that keeps still.
+            let differ = largest.iter().zip(&self.settled).map(|(a, b)| usize::from(a != b));
+            self.differing = differ.sum();
+            self.settled.copy_from_slice(largest);
+            return;
+        }
         for (index, (&largest, settled)) in largest.iter().zip(&mut self.settled).enumerate() {
             self.differing += usize::from(rule.is_first || largest != *settled);
             *settled = largest;
@@ -111,7 +123,15 @@ impl ChangeTracker {
         let columns = tiles_under(region.x0, region.x1);
         let columns = columns.start as usize..columns.end as usize;
         let width = self.ingested.grid().width as usize;
-        let row = |row: u32| &self.changed_frame[row as usize * width..][columns.clone()];
-        tiles_under(region.y0, region.y1).flat_map(row).copied().max().unwrap_or(0)
+        let mut newest = 0;
+        for row in tiles_under(region.y0, region.y1) {
+            let frames = &self.changed_frame[row as usize * width..][columns.clone()];
+            newest = frames.iter().fold(newest, |newest, frame| newest.max(*frame));
+            if newest == self.frame_seq {
+                // None can be newer.
+                break;
+            }
+        }
+        newest
     }
 }

@@ -131,9 +131,17 @@ impl Vectors for Avx512 {
 
     #[inline(always)]
     fn upper_halves(self, even: __m512i, odd: __m512i) -> __m512i {
-        const ODD_PLACES: u32 = 0xAAAA_AAAA;
-        let even = call!(_mm512_srli_epi32::<16>(even));
-        call!(_mm512_mask_blend_epi16(ODD_PLACES, even, odd))
+        const PLACES: [u16; 32] = {
+            let mut places = [0; 32];
+            let mut place = 0;
+            while place < 32 {
+                // The upper half of a sum is its second word; from 32 on they are those of `odd`.
+                places[place as usize] = (place | 1) + place % 2 * 32;
+                place += 1;
+            }
+            places
+        };
+        call!(_mm512_permutex2var_epi16(even, bytemuck::cast(PLACES), odd))
     }
 
     #[inline(always)]

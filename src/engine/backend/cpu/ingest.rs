@@ -95,6 +95,12 @@ fn ingest<V: Vectors, S: Sampling>(
     let whole_end = columns.end.min(width / SIDE).max(columns.start);
     for quad in 0..QUADS {
         let y = first_row + 4 * quad;
+        if height <= y {
+            for sums in &mut scratch.0[..columns.len()] {
+                sums[quad] = QuadSums([0; 32]);
+            }
+            continue;
+        }
         let whole_quads = if y + 4 <= height { columns.start..whole_end } else { 0..0 };
         let whole_count = whole_quads.len();
         ingest_whole_quads::<V, S>(vectors, converter, frame, target, quad, whole_quads, scratch);

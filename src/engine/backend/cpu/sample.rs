@@ -165,6 +165,19 @@ const LARGE_TEXELS: usize = *WINDOW_SIDES.end() as usize;
 trait Rows {
     /// R, G and B of row `row` of the token, in its columns.
     fn gather(&self, row: usize, target: [&mut [u8]; 3]);
+
+    /// R, G and B of the `count` rows of `side` texels from row `first`.
+    #[inline(always)]
+    fn gather_rows(&self, first: usize, count: usize, side: usize, target: [&mut [u8]; 3]) {
+        let [red, green, blue] = target;
+        for row in 0..count {
+            let place = row * side..(row + 1) * side;
+            self.gather(
+                first + row,
+                [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
+            );
+        }
+    }
 }
 
 impl SampleToken<'_> {
@@ -182,13 +195,7 @@ impl SampleToken<'_> {
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
             let [red, green, blue] = &mut values;
-            for row in 0..count {
-                let place = row * side..(row + 1) * side;
-                rows.gather(
-                    first + row,
-                    [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
-                );
-            }
+            rows.gather_rows(first, count, side, [red, green, blue]);
             for (channel, values) in values.iter().enumerate() {
                 let encoded = &mut encoded.as_flattened_mut()[..count * side * texel_bytes];
                 encoder.encode(vectors, channel, &values[..count * side], encoded);
@@ -313,6 +320,33 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
         }
         for (target, texels) in target.into_iter().zip(&texels) {
             spread(&texels[..count], start, target);
+        }
+    }
+
+    #[inline(always)]
+    fn gather_rows(&self, first: usize, count: usize, side: usize, target: [&mut [u8]; 3]) {
+        const SIDE: usize = SMALL_SIDE as usize;
+        let (top, bottom) = (self.top + first as i64, self.top + (first + count) as i64);
+        let is_inside = 0 <= top && bottom <= self.last_row + 1 && self.distinct.len() == side;
+        if let (Some(level), SIDE, true) = (self.level, side, is_inside) {
+            // Nearly every token: a rectangle of the level.
+            let start = top.unsigned_abs() as usize * level.stride + self.x;
+            for (channel, target) in level.channels.iter().zip(target) {
+                let (mut from, to) = (&channel[start..], target[..count * SIDE].as_chunks_mut().0);
+                for row in to {
+                    *row = *from.first_chunk::<SIDE>().expect("a row of the level");
+                    from = from.get(level.stride..).unwrap_or_default();
+                }
+            }
+            return;
+        }
+        let [red, green, blue] = target;
+        for row in 0..count {
+            let place = row * side..(row + 1) * side;
+            self.gather(
+                first + row,
+                [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
+            );
         }
     }
 }
