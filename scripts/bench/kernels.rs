@@ -16,9 +16,9 @@ use foveate_core::relevance::features::TileFeatures;
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 use foveate_engine::backend::cpu::convert::{Converter, SIDE, rgb_row};
 use foveate_engine::backend::cpu::features::FeatureRun;
-use foveate_engine::backend::cpu::ingest::{IngestRun, Scratch};
+use foveate_engine::backend::cpu::ingest::{IngestRuns, Scratch};
 use foveate_engine::backend::cpu::level::{bands, levels_above_0};
-use foveate_engine::backend::cpu::sample::{Encoder, SampleToken, Target, Texels};
+use foveate_engine::backend::cpu::sample::{Encoder, Room, SampleToken, Target, Texels};
 use foveate_engine::change::difference::{PlaneDifferences, SampleMask};
 use foveate_engine::simd::{Instructions, Kernel, Lookup, Vectors};
 
@@ -115,8 +115,8 @@ fn ingest(instructions: Instructions, frame: &FrameView<'_>) {
     let (mut levels, mut sums) = (levels_above_0(PyramidShape::new(EXTENT)), [[0; 3]; TILES]);
     let mut scratch = Scratch::default();
     for mut band in bands(&mut levels, &mut sums, 1, TILES) {
-        let (target, columns) = (&mut band.tile_row(0), 0..TILES);
-        instructions.run(IngestRun { frame, target, columns, scratch: &mut scratch });
+        let (target, runs) = (&mut band.tile_row(0), &mut std::iter::once(0..TILES));
+        instructions.run(IngestRuns { frame, target, runs, scratch: &mut scratch });
     }
     black_box(sums);
 }
@@ -144,8 +144,8 @@ fn sample(instructions: Instructions, frame: &FrameView<'_>, token: Token) {
     ENCODER.with(|encoder| {
         LEVELS.with(|levels| {
             let texels = Texels { shape: PyramidShape::new(EXTENT), frame, levels };
-            let target = Target::Bytes(&mut pixels);
-            SampleToken { texels, encoder, token, target }.run(instructions);
+            let (target, room) = (Target::Bytes(&mut pixels), &mut Room::default());
+            SampleToken { texels, encoder, token, target, room }.run(instructions);
         });
     });
     black_box(pixels);

@@ -39,6 +39,7 @@
 //! }
 //! ```
 
+pub mod aligned;
 pub mod backend;
 pub mod batch;
 pub mod change;

@@ -1,15 +1,16 @@
 //! The CPU backend: production code on machines without a GPU, and the oracle in the shaders' tests.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use self::convert::{Converter, SIDE, rgb_row};
 use self::features::FeatureRun;
-use self::ingest::{IngestRun, Scratch};
+use self::ingest::{IngestRuns, Scratch};
 use self::level::{Band, Level};
 use self::reduce::Tail;
-use self::sample::{Encoder, SampleToken, Target, Texels};
+use self::sample::{Encoder, Room, SampleToken, Target, Texels};
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
-use crate::change::detect::{Detector, bands_of, runs};
+use crate::change::detect::{Detector, bands_of};
 use crate::planes::{Planes, Sampler};
 use crate::pool::Pool;
 use crate::simd::{Instructions, Kernel, Vectors};
@@ -101,19 +102,12 @@ impl Backend for CpuBackend {
             (detector.band_rows(), detector.kind().extent.in_cells(TILE_SIDE).width as usize);
         let bands = level::bands(levels, tail.tiles_mut(), tile_rows, grid_width);
         let bands = bands.zip(scratch);
-        let ingest = |(band, scratch): &mut (Band<'_>, &mut Scratch), row, largest: &[u8]| {
-            let ingests = |column, largest| rule.ingests(row * grid_width + column, largest);
-            let mut runs = runs(largest, ingests).peekable();
-            if runs.peek().is_none() {
-                return 0;
-            }
-            let start_ns = monotonic_ns();
+        let ingest = |(band, scratch): &mut (Band<'_>, &mut Scratch),
+                      row,
+                      runs: &mut dyn Iterator<Item = Range<usize>>| {
             let target = &mut band.tile_row(row);
-            for columns in runs {
-                // From the frame: these samples are now those of the resident copy.
-                instructions.run(IngestRun { frame, target, columns, scratch });
-            }
-            monotonic_ns() - start_ns
+            // From the frame: these samples are now those of the resident copy.
+            instructions.run(IngestRuns { frame, target, runs, scratch });
         };
         let (differences, share) = detector.compare_and(frame, rule, bands, &ingest);
         (self.change, self.ingest) = Span::since(start_ns).split(1.0 - share);
@@ -240,7 +234,8 @@ impl Pyramid {
         for (mut band, scratch) in bands.zip(&mut self.scratch) {
             for row in 0..tile_rows {
                 let target = &mut band.tile_row(row);
-                self.instructions.run(IngestRun { frame, target, columns: 0..grid_width, scratch });
+                let runs = &mut std::iter::once(0..grid_width);
+                self.instructions.run(IngestRuns { frame, target, runs, scratch });
             }
         }
     }
@@ -254,10 +249,11 @@ impl Pyramid {
         let mut stale = stale.chunks(stale.len().div_ceil(part_count).max(1));
         let mut stale: [_; PARTS_MAX] = std::array::from_fn(|_| stale.next().unwrap_or_default());
         self.pool.for_each(&mut stale[..part_count], &|stale| {
-            let store = items.store();
+            let (store, mut room) = (items.store(), Room::default());
             for index in stale.iter().map(|&index| index as usize) {
                 let (token, target) = (tokens[index], Target::Item(store.item(index)));
-                SampleToken { texels, encoder, token, target }.run(self.instructions);
+                let room = &mut room;
+                SampleToken { texels, encoder, token, target, room }.run(self.instructions);
             }
         });
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::slice::ChunksMut;
 
 use super::difference::{PlaneDifferences, SampleMask, TileSpan};
+use crate::aligned::AlignedBytes;
 use crate::simd::Instructions;
 use foveate_core::frame::{FrameKind, FrameView, Plane, copy_row};
 
@@ -12,7 +13,7 @@ use foveate_core::frame::{FrameKind, FrameView, Plane, copy_row};
 pub struct ResidentFrame {
     kind: FrameKind,
     /// The planes of the format, then empty ones.
-    planes: [Vec<u8>; 3],
+    planes: [AlignedBytes; 3],
 }
 
 impl ResidentFrame {
@@ -20,7 +21,7 @@ impl ResidentFrame {
     pub fn new(kind: FrameKind) -> Self {
         let planes = std::array::from_fn(|index| {
             let rows = if index < kind.format.plane_count() { kind.rows(index) } else { 0 };
-            vec![0; rows * kind.row_bytes(index)]
+            AlignedBytes::new(rows * kind.row_bytes(index))
         });
         Self { kind, planes }
     }

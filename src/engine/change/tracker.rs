@@ -67,22 +67,18 @@ impl ChangeTracker {
     pub fn note(&mut self, frame_seq: u64, rule: &IngestRule, largest: &[u8]) {
         assert_eq!(largest.len(), self.changed_frame.len(), "a difference for each tile");
         self.ingested.clear();
-        self.differing = 0;
         self.frame_seq = frame_seq;
+        self.differing =
+            if rule.is_first { largest.len() } else { differing(largest, &self.settled) };
+        self.settled.copy_from_slice(largest);
         let most = largest.iter().fold(0, |most, largest| most.max(*largest));
         if !rule.is_first && rule.refreshed.is_empty() && most <= rule.threshold {
-            // Nothing is ingested, as in most frames of a scene that keeps still.
-            let differ = largest.iter().zip(&self.settled).map(|(a, b)| usize::from(a != b));
-            self.differing = differ.sum();
-            self.settled.copy_from_slice(largest);
             return;
         }
-        for (index, (&largest, settled)) in largest.iter().zip(&mut self.settled).enumerate() {
-            self.differing += usize::from(rule.is_first || largest != *settled);
-            *settled = largest;
+        for (index, &largest) in largest.iter().enumerate() {
             if rule.ingests(index, largest) {
                 // The copy is of this frame now.
-                *settled = 0;
+                self.settled[index] = 0;
                 self.ingested.insert_index(index);
                 if rule.changes(index, largest) {
                     self.changed_frame[index] = frame_seq;
@@ -134,4 +130,12 @@ impl ChangeTracker {
         }
         newest
     }
+}
+
+/// The number of places at which `a` and `b` differ.
+fn differing(a: &[u8], b: &[u8]) -> usize {
+    // As many as a byte can count, so that the compiler counts many at once.
+    let pieces = a.chunks(u8::MAX.into()).zip(b.chunks(u8::MAX.into()));
+    let counts = pieces.map(|(a, b)| a.iter().zip(b).map(|(a, b)| u8::from(a != b)).sum::<u8>());
+    counts.map(usize::from).sum()
 }

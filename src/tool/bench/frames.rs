@@ -6,6 +6,7 @@ use crate::ToolError;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane, PlaneShape};
 use foveate_core::geometry::extent::Extent;
+use foveate_engine::aligned::AlignedBytes;
 
 /// Memory limit for frames.
 const CLIP_BYTES_MAX: usize = 1 << 30;
@@ -14,15 +15,17 @@ const CLIP_BYTES_MAX: usize = 1 << 30;
 #[derive(Clone, Debug)]
 pub(super) struct Frames {
     kind: FrameKind,
-    /// Consecutive planes, rows without padding.
-    buffers: Vec<Vec<u8>>,
+    /// Consecutive planes, rows without padding. Drivers of cameras and most decoders align them, too.
+    buffers: Vec<AlignedBytes>,
 }
 
 impl Frames {
     /// Frames of [`frame_bytes`] each, at least one. A single frame is duplicated, so that no frame has the address of the
     /// previous one.
-    pub(super) fn new(kind: FrameKind, mut buffers: Vec<Vec<u8>>) -> Self {
+    pub(super) fn new(kind: FrameKind, buffers: Vec<Vec<u8>>) -> Self {
         assert!(buffers.iter().all(|buffer| buffer.len() == frame_bytes(kind)), "whole frames");
+        let buffers = buffers.into_iter().map(|buffer| AlignedBytes::from(buffer.as_slice()));
+        let mut buffers: Vec<_> = buffers.collect();
         if let [only] = buffers.as_slice() {
             buffers.push(only.clone());
         }
@@ -34,7 +37,7 @@ impl Frames {
         self.kind
     }
 
-    pub(super) fn buffers(&self) -> &[Vec<u8>] {
+    pub(super) fn buffers(&self) -> &[AlignedBytes] {
         &self.buffers
     }
 
@@ -48,7 +51,7 @@ impl Frames {
 
     pub(super) fn view(&self, index: usize) -> FrameView<'_> {
         let FrameKind { format, extent, color } = self.kind;
-        let mut rest = self.buffers[index].as_slice();
+        let mut rest: &[u8] = &self.buffers[index];
         let planes: Vec<Plane<'_>> = (0..format.plane_count())
             .map(|plane| {
                 let PlaneShape { row_bytes, rows } = format.plane_shape(plane, extent);

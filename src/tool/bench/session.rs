@@ -14,6 +14,7 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::TokenFormat;
 use foveate_core::view::ViewSpec;
+use foveate_engine::aligned::AlignedBytes;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::{Engine, Memory, SampledFrame, Sink, StageTimes, View};
 use foveate_ring::{Items, Reader, SegmentSpec, TokenFrameBuf, Writer};
@@ -238,7 +239,7 @@ impl<'a> Session<'a> {
 
     /// Times to copy the samples of `count` frames to the same place, as change detection compares them with one place.
     fn copies_ns(&mut self, count: usize) -> Vec<u64> {
-        let mut target = vec![0; frame_bytes(self.frames.kind())];
+        let mut target = AlignedBytes::new(frame_bytes(self.frames.kind()));
         let mut copy = |position: usize, evictor: &mut Option<Evictor>| {
             if let Some(evictor) = evictor {
                 evictor.evict();

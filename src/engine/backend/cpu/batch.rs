@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::sample::{Encoder, SampleToken, Target, Texels};
+use super::sample::{Encoder, Room, SampleToken, Target, Texels};
 use super::{Pyramid, reduce};
 use crate::batch::picture::{Picture, Sampled, planned};
 use crate::pool::Pool;
@@ -68,9 +68,10 @@ impl CpuBatch {
         let texels = Texels { shape, frame, levels: &pyramid.levels };
         let token_bytes = encoder.format().token_bytes();
         let mut pixels = vec![0; plan.tokens.len() * token_bytes];
+        let mut room = Room::default();
         for (&token, pixels) in plan.tokens.iter().zip(pixels.chunks_exact_mut(token_bytes)) {
-            let target = Target::Bytes(pixels);
-            SampleToken { texels, encoder, token, target }.run(*instructions);
+            let (target, room) = (Target::Bytes(pixels), &mut room);
+            SampleToken { texels, encoder, token, target, room }.run(*instructions);
         }
         self.idle.lock().push(pyramid);
         pixels

@@ -46,32 +46,45 @@ impl Default for Scratch {
     }
 }
 
-/// Ingests the tiles of `columns`, neighbours in one row of tiles.
-#[derive(Debug)]
-pub struct IngestRun<'a, 'b> {
-    /// The resident copy.
+/// Ingests runs of neighbouring tiles in one row of tiles.
+pub struct IngestRuns<'a, 'b> {
+    /// The samples.
     pub frame: &'a FrameView<'a>,
     /// The pyramid rows to write.
     pub target: &'a mut TileRow<'b>,
-    /// The tiles of the run.
-    pub columns: Range<usize>,
+    /// The columns of each run.
+    pub runs: &'a mut dyn Iterator<Item = Range<usize>>,
     /// Working memory.
     pub scratch: &'a mut Scratch,
 }
 
-impl Kernel for IngestRun<'_, '_> {
+impl Kernel for IngestRuns<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
-        let Self { frame, target, columns, scratch } = self;
+        let Self { frame, target, runs, scratch } = self;
         let converter = Converter::new(vectors, frame.color());
+        with_sampling!(
+            frame.format(),
+            ingest_runs(vectors, &converter, frame, target, runs, scratch)
+        );
+    }
+}
+
+#[inline(always)]
+fn ingest_runs<V: Vectors, S: Sampling>(
+    vectors: V,
+    converter: &Converter<V>,
+    frame: &FrameView<'_>,
+    target: &mut TileRow<'_>,
+    runs: &mut dyn Iterator<Item = Range<usize>>,
+    scratch: &mut Scratch,
+) {
+    for columns in runs {
         for start in columns.clone().step_by(RUN_TILES) {
             let columns = start..columns.end.min(start + RUN_TILES);
-            with_sampling!(
-                frame.format(),
-                ingest(vectors, &converter, frame, target, columns, scratch)
-            );
+            ingest::<V, S>(vectors, converter, frame, target, columns, scratch);
         }
     }
 }

@@ -78,11 +78,11 @@ pub struct Texels<'a> {
 
 /// Samples one token whose texels are those of a level.
 #[derive(Debug)]
-pub struct SampleLevel<'a>(pub SampleToken<'a>, pub u32);
+struct SampleLevel<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
 /// Samples one token of any boxes.
 #[derive(Debug)]
-pub struct SampleBoxes<'a>(pub SampleToken<'a>);
+struct SampleBoxes<'a, 'b>(&'a mut SampleToken<'b>);
 
 /// A token to sample.
 #[derive(Debug)]
@@ -95,6 +95,24 @@ pub struct SampleToken<'a> {
     pub token: Token,
     /// Target, `[3, P, P]`.
     pub target: Target<'a>,
+    /// Working memory.
+    pub room: &'a mut Room,
+}
+
+/// Working memory of one thread: some rows of a token.
+#[derive(Debug)]
+pub struct Room {
+    values: [[u8; ROOM_TEXELS]; 3],
+    encoded: [[u8; MOST_BYTES]; ROOM_TEXELS],
+}
+
+/// At least a row of the largest token, and all of one of the usual sides.
+const ROOM_TEXELS: usize = *WINDOW_SIDES.end() as usize;
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { values: [[0; ROOM_TEXELS]; 3], encoded: [[0; MOST_BYTES]; ROOM_TEXELS] }
+    }
 }
 
 /// Where the bytes of a token go.
@@ -120,46 +138,38 @@ impl Target<'_> {
 
 impl SampleToken<'_> {
     /// Samples it with the kernel that fits.
-    pub fn run(self, instructions: Instructions) {
+    pub fn run(mut self, instructions: Instructions) {
         match self.token.level(self.texels.shape, self.encoder.format.rounding) {
-            Some(level) => instructions.run(SampleLevel(self, level)),
-            None => instructions.run(SampleBoxes(self)),
+            Some(level) => instructions.run(SampleLevel(&mut self, level)),
+            None => instructions.run(SampleBoxes(&mut self)),
         }
     }
 }
 
-impl Kernel for SampleLevel<'_> {
+impl Kernel for SampleLevel<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample, level) = self;
-        let rows = LevelRows::new(vectors, &sample, level);
-        if sample.encoder.format.patch_side <= SMALL_SIDE {
-            sample.sample::<V, _, SMALL_TEXELS>(vectors, &rows);
-        } else {
-            sample.sample::<V, _, LARGE_TEXELS>(vectors, &rows);
-        }
+        let rows = LevelRows::new(vectors, sample, level);
+        sample.sample(vectors, &rows);
     }
 }
 
-impl Kernel for SampleBoxes<'_> {
+impl Kernel for SampleBoxes<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample) = self;
-        let rows = BoxRows::new(vectors, &sample);
-        sample.sample::<V, _, LARGE_TEXELS>(vectors, &rows);
+        let rows = BoxRows::new(vectors, sample);
+        sample.sample(vectors, &rows);
     }
 }
 
-/// Longest side of a token whose texels are gathered at once.
-const SMALL_SIDE: u32 = 16;
-const SMALL_TEXELS: usize = (SMALL_SIDE * SMALL_SIDE) as usize;
-
-/// Texels of a larger token that are gathered at a time: at least a row.
-const LARGE_TEXELS: usize = *WINDOW_SIDES.end() as usize;
+/// The usual side of a token.
+const USUAL_SIDE: usize = 16;
 
 /// Where the rows of a token come from.
 trait Rows {
@@ -181,20 +191,20 @@ trait Rows {
 }
 
 impl SampleToken<'_> {
-    /// Samples as many rows at a time as have `TEXELS` texels.
+    /// Samples as many rows at a time as there is room for.
     #[inline(always)]
-    fn sample<V: Vectors, R: Rows, const TEXELS: usize>(self, vectors: V, rows: &R) {
-        let Self { texels, encoder, token, mut target } = self;
+    fn sample<V: Vectors>(&mut self, vectors: V, rows: &impl Rows) {
+        let Self { texels, encoder, token, target, room } = self;
+        let Room { values, encoded } = &mut **room;
         let format = encoder.format;
         let side = format.patch_side as usize;
         let real = (format.outside == Outside::Mean)
-            .then(|| Real::new(token, texels.frame.extent(), format));
-        let (mut values, mut encoded) = ([[0; TEXELS]; 3], [[0; MOST_BYTES]; TEXELS]);
+            .then(|| Real::new(*token, texels.frame.extent(), format));
         let texel_bytes = format.dtype.bytes();
-        let at_once = (TEXELS / side).min(side);
+        let at_once = (ROOM_TEXELS / side).min(side);
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
-            let [red, green, blue] = &mut values;
+            let [red, green, blue] = &mut *values;
             rows.gather_rows(first, count, side, [red, green, blue]);
             for (channel, values) in values.iter().enumerate() {
                 let encoded = &mut encoded.as_flattened_mut()[..count * side * texel_bytes];
@@ -310,7 +320,7 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
             }
             return;
         }
-        let mut texels = [[0; LARGE_TEXELS]; 3];
+        let mut texels = [[0; ROOM_TEXELS]; 3];
         for piece in pieces(self.x..self.x + count) {
             let rgb = rgb_of(&self.converter, self.frame, piece.clone(), y);
             let at = piece.start - self.x;
@@ -325,16 +335,16 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
 
     #[inline(always)]
     fn gather_rows(&self, first: usize, count: usize, side: usize, target: [&mut [u8]; 3]) {
-        const SIDE: usize = SMALL_SIDE as usize;
         let (top, bottom) = (self.top + first as i64, self.top + (first + count) as i64);
         let is_inside = 0 <= top && bottom <= self.last_row + 1 && self.distinct.len() == side;
-        if let (Some(level), SIDE, true) = (self.level, side, is_inside) {
+        if let (Some(level), USUAL_SIDE, true) = (self.level, side, is_inside) {
             // Nearly every token: a rectangle of the level.
             let start = top.unsigned_abs() as usize * level.stride + self.x;
             for (channel, target) in level.channels.iter().zip(target) {
-                let (mut from, to) = (&channel[start..], target[..count * SIDE].as_chunks_mut().0);
+                let (mut from, to) =
+                    (&channel[start..], target[..count * USUAL_SIDE].as_chunks_mut().0);
                 for row in to {
-                    *row = *from.first_chunk::<SIDE>().expect("a row of the level");
+                    *row = *from.first_chunk::<USUAL_SIDE>().expect("a row of the level");
                     from = from.get(level.stride..).unwrap_or_default();
                 }
             }
@@ -354,8 +364,7 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
 /// Fills a row with `texels` from column `start` on, and repeats the first and the last of them where there are none.
 #[inline(always)]
 fn spread(texels: &[u8], start: usize, row: &mut [u8]) {
-    const WHOLE: usize = SMALL_SIDE as usize;
-    match (texels.first_chunk::<WHOLE>(), row.as_mut_array::<WHOLE>()) {
+    match (texels.first_chunk::<USUAL_SIDE>(), row.as_mut_array::<USUAL_SIDE>()) {
         (Some(texels), Some(row)) => *row = *texels,
         _ => {
             let (before, rest) = row.split_at_mut(start);
