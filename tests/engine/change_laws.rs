@@ -144,13 +144,56 @@ proptest! {
 }
 
 #[test]
+fn tiles_that_differ_from_the_frame_before_are_counted() {
+    let mut random = Random(2);
+    let (format, color) = (PixelFormat::Nv12, naive::transforms(PixelFormat::Nv12)[0]);
+    // The larger one has more tiles than a byte counts.
+    for extent in [Extent::new(67, 35), Extent::new(600, 500)] {
+        let mut frame = OwnedFrame::random(format, extent, color, &mut random);
+        let config = change(Threshold::Fixed(0), None);
+        let mut detector = Follower::with(&frame.view(), config, pool(), Instructions::best());
+        for frame_seq in 1..30 {
+            let mut tiles = TileSet::none(extent);
+            if frame_seq == 1 {
+                tiles = TileSet::all(extent);
+            } else if frame_seq % 3 == 0 {
+                // All of them; otherwise none, or a few.
+                for (x, y) in pixels(extent).filter(|(x, y)| x % 32 == 0 && y % 32 == 0) {
+                    flip(&mut frame, x, y, 0, 1);
+                    tiles.insert(x / 32, y / 32);
+                }
+            } else {
+                for _ in 0..random.below(4) {
+                    let (x, y) = (random.below(extent.width), random.below(extent.height));
+                    let is_new = !tiles.contains(x / 32, y / 32);
+                    if is_new {
+                        flip(&mut frame, x, y, 0, 1);
+                        tiles.insert(x / 32, y / 32);
+                    }
+                }
+            }
+            detector.detect(&frame.view(), frame_seq);
+            assert_eq!(detector.tracker().differing(), tiles.count(), "frame {frame_seq}");
+        }
+    }
+}
+
+#[test]
 fn any_one_sample_makes_its_tile_dirty_with_any_instructions_and_however_many_threads() {
     let mut random = Random(1);
     for format in PixelFormat::ALL {
         for instructions in Instructions::available() {
-            for extent in [Extent::new(67, 35), Extent::new(333, 1041)] {
+            for (extent, is_flat) in [
+                (Extent::new(67, 35), false),
+                (Extent::new(67, 35), true),
+                (Extent::new(333, 1041), false),
+            ] {
                 let color = naive::transforms(format)[0];
                 let mut frame = OwnedFrame::random(format, extent, color, &mut random);
+                if is_flat {
+                    // What lies between two rows looks like samples.
+                    (0..format.plane_count()).for_each(|plane| frame.plane_mut(plane).0.fill(100));
+                }
                 let config = change(Threshold::Fixed(4), None);
                 let mut detector = Follower::with(&frame.view(), config, pool(), instructions);
                 detector.detect(&frame.view(), 1);
