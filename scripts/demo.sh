@@ -22,7 +22,7 @@ readonly CLIP_NAME=vtest.avi
 readonly START_LIMIT_SECONDS=60
 readonly STOP_LIMIT_SECONDS=5
 
-seconds=20
+seconds=10
 out=./demo-out
 # The choice of --clip, --camera, --uri and --test-pattern; "default" is the downloaded clip.
 source_kind=default
@@ -42,7 +42,7 @@ Usage: scripts/demo.sh [options]
 Installs what is missing, builds Foveate, starts the daemon on a video, reads its tokens in a second process,
 and leaves pictures of what it saw.
 
-  --seconds N        how long to read tokens (20)
+  --seconds N        how long to read tokens (10)
   --out DIR          where the pictures and the log go (./demo-out)
 
   Instead of the clip that is fetched once into ~/.cache/foveate (people, seen by a fixed camera):
@@ -120,7 +120,7 @@ ensure_source() {
 }
 
 build() {
-    # Without what the demo does not need: the live page, recordings, and decoders of pictures.
+    # Without what the demo does not need: the live page, recordings, decoders of pictures, and files of NumPy.
     build_release "$root" --no-default-features --features gst,vulkan || fail 'the build failed; see above'
     bin=${CARGO_TARGET_DIR:-$root/target}/release
 }

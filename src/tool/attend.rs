@@ -4,19 +4,15 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use half::f16;
-use npyz::{DType, NpyFile, Order, TypeChar};
-
 use super::ToolError;
 use super::look::{EgoArguments, write_outcome};
 use foveate::client::Client;
-use foveate::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Looking, NumberFormat, ViewName,
-};
+use foveate::messages::{Attend, AttendTokens, Looking, NumberFormat, ViewName};
 use foveate_core::geometry::region::Region;
 
 /// Most numbers that a message holds.
-const NUMBERS_MAX: u64 = DATAGRAM_BYTES_MAX as u64 / 4;
+#[cfg(feature = "npy")]
+const NUMBERS_MAX: u64 = foveate::messages::DATAGRAM_BYTES_MAX as u64 / 4;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -118,7 +114,18 @@ pub(super) fn read(path: &Path) -> Result<Numbers, ToolError> {
     read_npy(open()?).map_err(unreadable)
 }
 
+#[cfg(not(feature = "npy"))]
+fn read_npy(_: BufReader<File>) -> io::Result<Numbers> {
+    Err(io::Error::other(
+        "this build reads no .npy files: build it with the feature `npy`, or give a .png",
+    ))
+}
+
+#[cfg(feature = "npy")]
 fn read_npy(file: BufReader<File>) -> io::Result<Numbers> {
+    use half::f16;
+    use npyz::{DType, NpyFile, Order, TypeChar};
+
     let array = NpyFile::new(file)?;
     let shape = array.shape().iter().map(|&side| usize::try_from(side).unwrap_or(usize::MAX));
     let shape: Vec<usize> = shape.collect();
@@ -154,6 +161,7 @@ fn read_npy(file: BufReader<File>) -> io::Result<Numbers> {
     Ok(Numbers { shape, values })
 }
 
+#[cfg(feature = "npy")]
 #[expect(clippy::cast_possible_truncation, reason = "attention maps need no double precision")]
 fn narrowed(value: f64) -> f32 {
     value as f32

@@ -339,7 +339,8 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
         let is_inside = 0 <= top && bottom <= self.last_row + 1 && self.distinct.len() == side;
         if let (Some(level), USUAL_SIDE, true) = (self.level, side, is_inside) {
             // Nearly every token: a rectangle of the level.
-            let start = top.unsigned_abs() as usize * level.stride + self.x;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "inside")]
+            let start = top as usize * level.stride + self.x;
             for (channel, target) in level.channels.iter().zip(target) {
                 let (mut from, to) =
                     (&channel[start..], target[..count * USUAL_SIDE].as_chunks_mut().0);
