@@ -73,6 +73,7 @@ impl ChangeTracker {
         self.settled.copy_from_slice(largest);
         let most = largest.iter().fold(0, |most, largest| most.max(*largest));
         if !rule.is_first && rule.refreshed.is_empty() && most <= rule.threshold {
+            // Nothing is ingested, as in most frames of a scene that keeps still.
             return;
         }
         for (index, &largest) in largest.iter().enumerate() {
