@@ -237,10 +237,10 @@ impl Planes {
 
     /// Begins an update: finds the tokens that were never sampled or lie over a tile of `ingested`.
     pub(crate) fn find_stale(&mut self, ingested: &TileSet) {
-        if self.begin_update(0 < ingested.count()) {
+        let ingests = !ingested.is_empty();
+        if self.begin_update(ingests) {
             return;
         }
-        let ingests = !ingested.is_empty();
         for ((index, region), version) in (0..).zip(&self.boxes).zip(&mut self.versions) {
             if *version == 0 || ingests && ingested.reaches(*region) {
                 *version = self.update;

@@ -176,17 +176,10 @@ trait Rows {
     /// R, G and B of row `row` of the token, in its columns.
     fn gather(&self, row: usize, target: [&mut [u8]; 3]);
 
-    /// R, G and B of the `count` rows of `side` texels from row `first`.
+    /// The same of the `count` rows of `side` texels from row `first`, if they can be had at once. Returns whether they were.
     #[inline(always)]
-    fn gather_rows(&self, first: usize, count: usize, side: usize, target: [&mut [u8]; 3]) {
-        let [red, green, blue] = target;
-        for row in 0..count {
-            let place = row * side..(row + 1) * side;
-            self.gather(
-                first + row,
-                [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
-            );
-        }
+    fn gather_at_once(&self, _: usize, _: usize, _: usize, _: [&mut [u8]; 3]) -> bool {
+        false
     }
 }
 
@@ -205,7 +198,15 @@ impl SampleToken<'_> {
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
             let [red, green, blue] = &mut *values;
-            rows.gather_rows(first, count, side, [red, green, blue]);
+            if !rows.gather_at_once(first, count, side, [red, green, blue]) {
+                for row in 0..count {
+                    let place = row * side..(row + 1) * side;
+                    rows.gather(
+                        first + row,
+                        [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
+                    );
+                }
+            }
             for (channel, values) in values.iter().enumerate() {
                 let encoded = &mut encoded.as_flattened_mut()[..count * side * texel_bytes];
                 encoder.encode(vectors, channel, &values[..count * side], encoded);
@@ -333,32 +334,29 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
         }
     }
 
+    /// Nearly every token is a rectangle of its level.
     #[inline(always)]
-    fn gather_rows(&self, first: usize, count: usize, side: usize, target: [&mut [u8]; 3]) {
+    fn gather_at_once(
+        &self,
+        first: usize,
+        count: usize,
+        side: usize,
+        target: [&mut [u8]; 3],
+    ) -> bool {
         let (top, bottom) = (self.top + first as i64, self.top + (first + count) as i64);
         let is_inside = 0 <= top && bottom <= self.last_row + 1 && self.distinct.len() == side;
-        if let (Some(level), USUAL_SIDE, true) = (self.level, side, is_inside) {
-            // Nearly every token: a rectangle of the level.
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "inside")]
-            let start = top as usize * level.stride + self.x;
-            for (channel, target) in level.channels.iter().zip(target) {
-                let (mut from, to) =
-                    (&channel[start..], target[..count * USUAL_SIDE].as_chunks_mut().0);
-                for row in to {
-                    *row = *from.first_chunk::<USUAL_SIDE>().expect("a row of the level");
-                    from = from.get(level.stride..).unwrap_or_default();
-                }
+        let (Some(level), USUAL_SIDE, true) = (self.level, side, is_inside) else { return false };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "inside")]
+        let start = top as usize * level.stride + self.x;
+        for (channel, target) in level.channels.iter().zip(target) {
+            let (mut from, to) =
+                (&channel[start..], target[..count * USUAL_SIDE].as_chunks_mut().0);
+            for row in to {
+                *row = *from.first_chunk::<USUAL_SIDE>().expect("a row of the level");
+                from = from.get(level.stride..).unwrap_or_default();
             }
-            return;
         }
-        let [red, green, blue] = target;
-        for row in 0..count {
-            let place = row * side..(row + 1) * side;
-            self.gather(
-                first + row,
-                [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
-            );
-        }
+        true
     }
 }
 
