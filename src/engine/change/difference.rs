@@ -1,7 +1,7 @@
 //! The largest sample difference of each tile in one row of tiles, between two frames.
 
 use crate::simd::{Kernel, Vectors};
-use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane, PlaneShape};
+use foveate_core::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 
@@ -58,9 +58,6 @@ pub struct PlaneDifferences<'a> {
     pub largest: &'a mut [u8],
 }
 
-/// Rows that are compared at once where there is no gap between them.
-const EQUAL_ROWS: usize = 4;
-
 impl Kernel for PlaneDifferences<'_> {
     type Output = ();
 
@@ -68,17 +65,13 @@ impl Kernel for PlaneDifferences<'_> {
     fn run<V: Vectors>(self, _vectors: V) {
         let Self { new, plane, first_row, old, row_bytes, mask, columns, largest } = self;
         let columns = &mut columns[..row_bytes];
-        let Plane { bytes, stride } = new.plane(plane);
-        let rows_at_once = if stride == row_bytes { EQUAL_ROWS } else { 1 };
         let mut differs = false;
-        for (group, old) in old.chunks(rows_at_once * row_bytes).enumerate() {
-            let first_row = first_row + group * rows_at_once;
+        for (y, old) in old.chunks_exact(row_bytes).enumerate() {
+            let new = new.row(plane, first_row + y);
             // After a row that differs the next one mostly does too, and comparing it first would read it twice.
-            if differs || bytes[first_row * stride..][..old.len()] != *old {
+            if differs || new != old {
                 differs = true;
-                for (y, old) in old.chunks_exact(row_bytes).enumerate() {
-                    raise(columns, new.row(plane, first_row + y), old);
-                }
+                raise(columns, new, old);
             }
         }
         if differs {
