@@ -55,24 +55,6 @@ END
 
 read_flag() { part=${1#--}; }
 
-arm_packages() {
-    cat <<'END'
-gcc||links Rust programs
-libc6-dev||links Rust programs
-gcc-aarch64-linux-gnu|aarch64-linux-gnu-gcc|links Rust programs for ARM
-libc6-dev-arm64-cross||the C library of these
-qemu-user|qemu-aarch64|runs them, and counts their instructions
-END
-}
-
-debian_packages() {
-    cat <<'END'
-mmdebstrap|mmdebstrap|makes a Debian for ARM
-qemu-user-static|qemu-aarch64-static|runs its programs
-util-linux|unshare|makes namespaces
-END
-}
-
 # Whether Rust can build for ARM, after an attempt to make it so.
 has_target() {
     [ -d "$(rustc --print target-libdir --target "$TRIPLE")" ] && return
@@ -204,18 +186,18 @@ main() {
     read_arguments '--short --readers --count' '' "$@"
     cd "$root"
     ensure_rust "$root"
-    ensure_packages arm_packages >&2
+    ensure_packages build_packages arm_packages >&2
     if ! has_target >&2; then
         warn "NOTHING IS CHECKED ON ARM: Rust's library for it is missing (rustup target add $TRIPLE)."
         return
     fi
     case "$part" in
     laws)
-        ensure_packages build_packages debian_packages
+        ensure_packages debian_packages
         { check_laws && check_readers; } || fail 'a law does not hold on ARM; see above'
         ;;
     readers)
-        ensure_packages build_packages debian_packages
+        ensure_packages debian_packages
         check_readers || fail 'the readers do not agree on ARM; see above'
         ;;
     short) check_vectors || fail 'a law of the vector layers does not hold on ARM; see above' ;;

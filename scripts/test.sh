@@ -44,6 +44,9 @@ read_flag() {
 # The time of each step, one per line.
 steps=''
 
+# Of the checks that were begun, by their names: the process groups of those that were not finished, and all outputs.
+declare -A groups=() logs=()
+
 # Runs one check, and ends the script with its name if it fails: step NAME COMMAND...
 step() {
     local name=$1 started=$SECONDS line
@@ -52,6 +55,35 @@ step() {
     "$@" || fail "failed: $name"
     printf -v line '%6d s  %s\n' "$((SECONDS - started))" "$name"
     steps+=$line
+}
+
+# Starts a check in the time that the steps after it leave of the processors: begin NAME COMMAND...
+begin() {
+    local name=$1
+    shift
+    logs[$name]=$(mktemp)
+    # A group of its own, so that all of it can be ended.
+    set -m
+    { renice -n 19 "$BASHPID" >/dev/null && "$@"; } </dev/null >"${logs[$name]}" 2>&1 &
+    set +m
+    groups[$name]=$!
+}
+
+# Waits for a check that was begun, and shows what it said: finish NAME
+finish() {
+    local status=0
+    wait "${groups[$1]}" || status=$?
+    unset "groups[$1]"
+    cat "${logs[$1]}"
+    return "$status"
+}
+
+clean_up() {
+    local group
+    for group in "${groups[@]}"; do
+        kill -TERM -- "-$group" 2>/dev/null || true
+    done
+    rm -f "${logs[@]}"
 }
 
 check_scripts() {
@@ -188,7 +220,7 @@ check_reader() {
 # folder of its own.
 check_memory_order() {
     RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
-        cargo test --locked --release --package foveate-ring --test ring_loom
+        cargo test --locked --release --package foveate-ring --test ring_loom || return
     RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
         cargo test --locked --release --package foveate-engine --test pool_loom
 }
@@ -200,7 +232,7 @@ check_miri() {
         return
     fi
     MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
-        cargo +nightly miri test --locked --package foveate-ring --test ring_order
+        cargo +nightly miri test --locked --package foveate-ring --test ring_order || return
     MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
         cargo +nightly miri test --locked --package foveate-engine --test pool_order
 }
@@ -217,7 +249,7 @@ check_sanitizer() {
     host=$(rustc +nightly -vV | sed -n 's/^host: //p')
     RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer \
         cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-ring \
-        --test ring_order --test ring ring_
+        --test ring_order --test ring ring_ || return
     RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer \
         cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-engine --test pool_order
 }
@@ -265,14 +297,15 @@ main() {
     read_arguments '--long --no-clips' '' "$@"
     cd "$root"
     ensure_rust "$root"
-    ensure_packages build_packages run_packages test_packages browser_packages
+    ensure_packages build_packages run_packages test_packages browser_packages arm_packages
     if [ -n "${FOVEATE_LONG:-}" ]; then
-        ensure_packages torch_packages model_packages prometheus_packages
+        ensure_packages debian_packages torch_packages model_packages prometheus_packages
         export FOVEATE_REQUIRE_TORCH=1
     fi
     provide_clips
     look_for_namespaces
     look_for_root
+    trap clean_up EXIT
 
     step 'scripts' check_scripts
     step 'format' cargo fmt --all --check
@@ -283,9 +316,12 @@ main() {
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'dependencies' check_dependencies
     step 'reader by itself' check_reader
+    # Tests wait a lot.
+    begin 'memory order' check_memory_order
+    begin 'ARM' check_arm
     step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast
-    step 'memory order' check_memory_order
-    step 'ARM' check_arm
+    step 'memory order' finish 'memory order'
+    step 'ARM' finish 'ARM'
     if [ -n "${FOVEATE_LONG:-}" ]; then
         step 'memory order under Miri' check_miri
         step 'data races' check_sanitizer

@@ -61,6 +61,22 @@ prometheus|prometheus|answers the queries of the dashboard
 END
 }
 
+arm_packages() {
+    cat <<'END'
+gcc-aarch64-linux-gnu|aarch64-linux-gnu-gcc|links Rust programs for ARM
+libc6-dev-arm64-cross||the C library of these
+qemu-user|qemu-aarch64|runs them, and counts their instructions
+END
+}
+
+debian_packages() {
+    cat <<'END'
+mmdebstrap|mmdebstrap|makes a Debian for ARM
+qemu-user-static|qemu-aarch64-static|runs its programs
+util-linux|unshare|makes namespaces
+END
+}
+
 # On Ubuntu the package has another name.
 browser_packages() {
     local chromium='chromium'
