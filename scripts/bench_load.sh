@@ -25,6 +25,7 @@ Installs what is missing, builds Foveate, and finds how many streams of 1280x720
 carry with no drop and an age below one frame time: raw frames from memory, raw frames of a still scene, and H.264 that is
 decoded. Prints Markdown. Takes about three quarters of an hour; nothing else should run meanwhile.
 
+  --stages          only where the time of a frame goes, stage by stage, about two minutes
   --quick           shorter runs, about ten minutes
   --refresh-docs    put the table into docs/benchmarks.md as well
   --yes             install missing packages without asking
@@ -34,6 +35,7 @@ END
 
 read_flag() {
     case "$1" in
+    --stages) arguments+=(--stages) ;;
     --quick) arguments+=(--seconds 4 --warm 1) ;;
     --refresh-docs) arguments+=(--refresh "$root/docs/benchmarks.md") ;;
     esac
@@ -47,7 +49,7 @@ END
 }
 
 main() {
-    read_arguments '--quick --refresh-docs' '' "$@"
+    read_arguments '--stages --quick --refresh-docs' '' "$@"
     # Standard output is for the figures alone.
     {
         ensure_rust "$root"

@@ -316,10 +316,10 @@ main() {
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'dependencies' check_dependencies
     step 'reader by itself' check_reader
-    # Tests wait a lot.
+    # Many tests wait for most of their time.
     begin 'memory order' check_memory_order
     begin 'ARM' check_arm
-    step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast
+    step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast -- --test-threads "$(($(nproc) + 1))"
     step 'memory order' finish 'memory order'
     step 'ARM' finish 'ARM'
     if [ -n "${FOVEATE_LONG:-}" ]; then

@@ -38,6 +38,10 @@ BEGIN_S = 60
 COST_FRAMES = 1000
 #: How often the greatest number is tried.
 REPEATS = 3
+#: Stages on the CPU.
+STAGES = ("plan", "change", "ingest", "reduce", "sample", "publish")
+#: Streams whose frames are followed through their stages: so few that hardly one waits for another.
+FOLLOWED = 16
 
 
 class LoadError(Exception):
@@ -171,6 +175,14 @@ class Daemon:
         """Its statistics."""
         return soak_samples.stats(self._socket)
 
+    def spent(self):
+        """Seconds of processor time that the threads of frame loops took, and all others."""
+        sums = {True: 0, False: 0}
+        for thread in os.scandir(f"/proc/{self._process.pid}/task"):
+            with open(f"{thread.path}/comm", encoding="utf-8") as name, open(f"{thread.path}/schedstat", encoding="utf-8") as spent:
+                sums[name.read().startswith("frames-")] += int(spent.read().split()[0])
+        return sums[True] / 1e9, sums[False] / 1e9
+
     def wait_until_live(self):
         """Until all streams deliver frames. An overloaded machine takes its time, and some of it may never come to that."""
         end = time.monotonic() + BEGIN_S
@@ -220,6 +232,27 @@ def summed(before, after, seconds):
     spent = after[0]["process"]["cpu_seconds"] - before[0]["process"]["cpu_seconds"]
     p50, p99 = (soak_samples.quantile_ms(bounds, ages, share) or math.inf for share in (0.5, 0.99))
     return Run(len(tails), captured, dropped, min(shares), p50, p99, max(tails), spent / seconds, min(delivered))
+
+
+def followed(program, case, seconds, warm_s):
+    """A row of the second table: milliseconds of a frame, by where they go."""
+    with tempfile.TemporaryDirectory(prefix="foveate-load-") as folder, Daemon(program, folder, case.text(FOLLOWED)) as daemon:
+        daemon.wait_until_live()
+        time.sleep(warm_s)
+        before = *daemon.spent(), daemon.look()[1]
+        time.sleep(seconds)
+        after = *daemon.spent(), daemon.look()[1]
+    streams = [(stream, after[2][name]) for name, stream in before[2].items()]
+    frames = sum(newer["frames_captured"] - older["frames_captured"] for older, newer in streams)
+    loops, others = (1e3 * (newer - older) / frames for older, newer in zip(before[:2], after[:2]))
+
+    def mean_ms(of):
+        return sum(of(newer)["sum_ns"] - of(older)["sum_ns"] for older, newer in streams) / 1e6 / frames
+
+    step = mean_ms(lambda stream: stream["step"])
+    parts = [mean_ms(lambda stream, stage=stage: stream["stages"][stage]) for stage in STAGES]
+    figures = [others, loops, *parts, step - sum(parts), loops - step]
+    return f"| {case.name} | {' | '.join(f'{figure:.3f}' for figure in figures)} |"
 
 
 def greatest(attempt):
@@ -284,7 +317,7 @@ def version(*command):
 
 
 def markdown(arguments, costs, rows):
-    """The complete report."""
+    """The numbers of streams."""
     versions = f"{version(arguments.foveated, '--version')}, {version('gst-launch-1.0', '--version')}"
     yield (
         f"{measuring.today()}, {measuring.processor()}, of which {PROCESSORS} are used. {versions}."
@@ -304,6 +337,23 @@ def markdown(arguments, costs, rows):
     )
 
 
+def stages(arguments, material):
+    """Where the time of a frame goes."""
+    yield f"{measuring.today()}, {measuring.processor()}, of which {PROCESSORS} are used. {arguments.seconds} s a row."
+    yield ""
+    yield (
+        f"Milliseconds of a frame with {FOLLOWED} streams: processor time of the threads of sources and of frame loops; the time that the"
+        " stages of the latter took; what else they did between a frame in memory and its tokens in the ring; and the rest, which is"
+        " handing over, waking, switching and counting."
+    )
+    yield ""
+    columns = ["sources", "frame loops", *STAGES, "rest until published", "beside it"]
+    yield f"| 1280x720, 30 frames a second | {' | '.join(columns)} |"
+    yield f"| --- |{' ---: |' * len(columns)}"
+    for case in material.cases():
+        yield followed(arguments.foveated, case, arguments.seconds, arguments.warm)
+
+
 def parsed():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -312,6 +362,7 @@ def parsed():
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--warm", type=int, default=5)
     parser.add_argument("--frames", type=int, default=300, help="frames of the clip that are used")
+    parser.add_argument("--stages", action="store_true", help="only where the time of a frame goes")
     parser.add_argument("--refresh")
     return parser.parse_args()
 
@@ -325,11 +376,14 @@ def room():
 
 
 def measure(arguments, folder):
-    """All cases, one after the other."""
+    """The reports, by name."""
     # The clip in H.264 is as long as a run at the most: a live source does not begin again.
     length_s = arguments.seconds + arguments.warm + BEGIN_S
     print("Making the clip", file=sys.stderr)
     material = Material(arguments.clip, folder, arguments.frames, length_s)
+    yield "stages", "\n".join(stages(arguments, material))
+    if arguments.stages:
+        return
     costs = material.own_costs(COST_FRAMES)
     rows = []
     for case in material.cases():
@@ -340,20 +394,20 @@ def measure(arguments, folder):
             return run
 
         rows.append(row(case, *greatest(attempt)))
-    return "\n".join(markdown(arguments, costs, rows))
+    yield "load", "\n".join(markdown(arguments, costs, rows))
 
 
 def main():
-    """Measures, and prints or stores the report."""
+    """Measures, and prints or stores the reports."""
     arguments = parsed()
     # Processes started from here on inherit it.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
     try:
         with tempfile.TemporaryDirectory(prefix="foveate-load-", dir=room()) as folder:
-            text = measure(arguments, folder)
-        print(text)
-        if arguments.refresh:
-            measuring.write_fragment(arguments.refresh, "load", text)
+            for name, text in measure(arguments, folder):
+                print(text)
+                if arguments.refresh:
+                    measuring.write_fragment(arguments.refresh, name, text)
     except (LoadError, measuring.FoveateError, foveate.FoveateError) as error:
         sys.exit(f"load.py: {error}")
 
