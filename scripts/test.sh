@@ -316,12 +316,10 @@ main() {
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'dependencies' check_dependencies
     step 'reader by itself' check_reader
-    # Many tests wait for most of their time.
+    # Beside the others: many of those wait for most of their time.
     begin 'memory order' check_memory_order
     begin 'ARM' check_arm
     step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast -- --test-threads "$(($(nproc) + 1))"
-    step 'memory order' finish 'memory order'
-    step 'ARM' finish 'ARM'
     if [ -n "${FOVEATE_LONG:-}" ]; then
         step 'memory order under Miri' check_miri
         step 'data races' check_sanitizer
@@ -337,6 +335,8 @@ main() {
         step 'bridges' check_bridges
     fi
     step 'Python engine' check_engine
+    step 'memory order' finish 'memory order'
+    step 'ARM' finish 'ARM'
     say "$steps"
     say "Everything passed in $SECONDS s."
 }

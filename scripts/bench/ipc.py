@@ -23,6 +23,8 @@ FOVEATE = [
     ("Foveate, spinning, 3 slots", ["--how", "spin", "--slots", 3]),
 ]
 PEER = [("iceoryx2, events", "event"), ("iceoryx2, polling", "poll")]
+#: A run that only says how large a frame is.
+ONE = ["--how", "spin", "--frames", 1]
 #: Goals: the first contestant's figure should be at most the second's.
 PAIRS = [
     ("Foveate, futex", "iceoryx2, events"),
@@ -42,11 +44,13 @@ def output(*command, env=None):
 
 def measured(arguments):
     """The reports of every contestant, by name: one per round. Each round starts with a different one."""
+    # The peer sends as many bytes, though it has neither records nor a header.
+    bytes_of_all = output(arguments.foveate, "bench", "ring", "--json", "--payload", arguments.payload, *ONE)["frame_bytes"]
     shared = ["--payload", arguments.payload, "--frames", arguments.frames, "--interval-us", arguments.interval_us]
     contestants = [
         (name, [arguments.foveate, "bench", "ring", "--json", *shared, *rest]) for name, rest in FOVEATE
     ] + [
-        (name, [arguments.peer, how, arguments.payload, arguments.frames, arguments.interval_us]) for name, how in PEER
+        (name, [arguments.peer, how, bytes_of_all, arguments.frames, arguments.interval_us]) for name, how in PEER
     ]
     reports = {name: [] for name, _ in contestants}
     for round_number in range(arguments.rounds):
@@ -102,9 +106,9 @@ def quantile(numbers, share):
 
 def markdown(arguments, reports, overheads):
     """The complete report."""
-    payload = reports[FOVEATE[0][0]][0]["payload_bytes"]
+    ours = reports[FOVEATE[0][0]][0]
     yield (
-        f"{measuring.today()}, {measuring.processor()}. {payload} bytes a frame, {arguments.frames} frames in each of"
+        f"{measuring.today()}, {measuring.processor()}. A frame has {ours['frame_bytes']} bytes, {ours['payload_bytes']} of them texels; {arguments.frames} frames in each of"
         f" {arguments.rounds} rounds, one every {arguments.interval_us} us, one reader. Medians over the rounds, in microseconds."
     )
     yield ""

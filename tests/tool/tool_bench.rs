@@ -6,6 +6,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use foveate_ring::TokenRecord;
+use foveate_ring::abi::SlotHeader;
 use serde_json::Value;
 
 #[cfg(feature = "vulkan")]
@@ -307,6 +309,8 @@ fn each_frame_in_the_ring_is_read_or_passed_over_by_every_reader() {
         assert_eq!(ways, ["futex", "notice", "spin"]);
         for report in found {
             assert_eq!(report["payload_bytes"], 9216, "whole tokens");
+            let beside = size_of::<SlotHeader>() + 6 * size_of::<TokenRecord>();
+            assert_eq!(report["frame_bytes"], 9216 + beside, "with their records and header");
             assert_eq!((&report["frames"], &report["readers"]), (&200.into(), &readers.into()));
             let read = number(&report["read"]);
             assert_eq!(read + number(&report["missed"]), f64::from(readers) * 200.0);

@@ -32,6 +32,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::token::{DType, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_ring::abi::SlotHeader;
 use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
 
 pub(super) mod reader;
@@ -131,9 +132,11 @@ fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
     }
     stage.end();
     let seen = readers.into_iter().map(Follower::finish).collect::<Result<Vec<_>, _>>()?;
-    let (payload_bytes, times) = (stage.pixels.len(), [publish_ns, wake_ns]);
+    let payload_bytes = stage.pixels.len();
+    let beside_bytes = size_of::<SlotHeader>() + size_of_val(&*stage.records);
+    let (bytes, times) = ([payload_bytes, payload_bytes + beside_bytes], [publish_ns, wake_ns]);
     let first_seq = stage.frame_seq - u64::from(arguments.frames) + 1;
-    Ok(Report::new(how, arguments, payload_bytes, times, &seen, first_seq))
+    Ok(Report::new(how, arguments, bytes, times, &seen, first_seq))
 }
 
 /// Tokens of 16 x 16 texels in three half floats: 1536 bytes.

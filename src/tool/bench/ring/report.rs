@@ -16,6 +16,8 @@ pub(super) struct Report {
     readers: u16,
     stopped: u16,
     payload_bytes: usize,
+    /// All that a reader copies: the texels, and the records and the header beside them.
+    frame_bytes: usize,
     /// Frames measured.
     frames: usize,
     /// Frames read, by all readers together.
@@ -56,11 +58,11 @@ impl Tail {
 }
 
 impl Report {
-    /// Of the durations of all publications and wake-ups, and of what the readers saw of the frames from `first_seq` on.
+    /// Of the bytes of texels of a frame and all of its bytes, the durations of all publications and wake-ups, and of what the readers saw of the frames from `first_seq` on.
     pub(super) fn new(
         how: Waiting,
         arguments: &Arguments,
-        payload_bytes: usize,
+        [payload_bytes, frame_bytes]: [usize; 2],
         [publish_ns, wake_ns]: [Vec<u64>; 2],
         readers: &[Vec<SeenFrame>],
         first_seq: u64,
@@ -73,6 +75,7 @@ impl Report {
             readers: arguments.readers,
             stopped: arguments.stopped,
             payload_bytes,
+            frame_bytes,
             frames: publish_ns.len(),
             read: seen().count(),
             missed: seen().map(missed).sum(),
