@@ -166,8 +166,6 @@ fn ingest_whole_quads<V: Vectors, S: Sampling>(
     let y = target.index * SIDE + 4 * quad;
     let pairs = [RowPair::new(frame, y), RowPair::new(frame, y + 2)];
     let [first, second, ..] = &mut target.levels;
-    let [first_red, first_green, first_blue] = first.two_rows_mut(2 * quad);
-    let [second_red, second_green, second_blue] = second.row_mut(quad);
     for (column, sums) in columns.zip(&mut scratch.0) {
         let [row_0, row_1] = S::rows_of_pair(converter, &pairs[0], column * SIDE);
         let [row_2, row_3] = S::rows_of_pair(converter, &pairs[1], column * SIDE);
@@ -187,16 +185,13 @@ fn ingest_whole_quads<V: Vectors, S: Sampling>(
             vectors.transposed_4(vectors.narrowed(red, green));
         let rest = vectors.narrowed(blue, vectors.rounded_down::<4>(quad_sums));
         let [upper_blue, lower_blue, ..] = vectors.transposed_4(rest);
-        *chunk_mut(first_red.0, column) = upper_red;
-        *chunk_mut(first_red.1, column) = lower_red;
-        *chunk_mut(first_green.0, column) = upper_green;
-        *chunk_mut(first_green.1, column) = lower_green;
-        *chunk_mut(first_blue.0, column) = upper_blue;
-        *chunk_mut(first_blue.1, column) = lower_blue;
+        *first.two_rows_mut(0, quad, column) = [upper_red, lower_red];
+        *first.two_rows_mut(1, quad, column) = [upper_green, lower_green];
+        *first.two_rows_mut(2, quad, column) = [upper_blue, lower_blue];
         let [.., red, green, blue, _] = vectors.transposed_2(rest);
-        *chunk_mut(second_red, column) = red;
-        *chunk_mut(second_green, column) = green;
-        *chunk_mut(second_blue, column) = blue;
+        *second.texels_mut(0, quad, column) = red;
+        *second.texels_mut(1, quad, column) = green;
+        *second.texels_mut(2, quad, column) = blue;
     }
 }
 
@@ -246,8 +241,7 @@ fn ingest_cut_quad<V: Vectors, S: Sampling>(
             }
         }
         for (channel, sums) in sums.iter().enumerate() {
-            let row = first.row_mut_of(channel, 2 * quad + pair);
-            let texels: &mut [u8; SIDE / 2] = chunk_mut(row, column);
+            let texels = first.texels_mut::<{ SIDE / 2 }>(channel, 2 * quad + pair, column);
             for (x, (texel, sum)) in texels.iter_mut().zip(sums).enumerate() {
                 *texel = mean((*sum).into(), real.pixels(1, x, 0));
                 quad_sums.0[QuadSums::place(channel, x / 2)] += sum;
@@ -255,7 +249,7 @@ fn ingest_cut_quad<V: Vectors, S: Sampling>(
         }
     }
     for channel in 0..3 {
-        let texels: &mut [u8; SIDE / 4] = chunk_mut(second.row_mut_of(channel, quad), column);
+        let texels = second.texels_mut::<{ SIDE / 4 }>(channel, quad, column);
         for (x, texel) in texels.iter_mut().enumerate() {
             let sum = quad_sums.0[QuadSums::place(channel, x)];
             *texel = mean(sum.into(), real.pixels(2, x, 0));
@@ -298,20 +292,20 @@ fn climb_whole<V: Vectors>(
     );
     let means = vectors.transposed_1(vectors.narrowed(upper, lower));
     for (y, [red, green, blue, _]) in means.as_chunks().0.iter().enumerate() {
-        *chunk_mut(third_level.row_mut_of(0, y), column) = *red;
-        *chunk_mut(third_level.row_mut_of(1, y), column) = *green;
-        *chunk_mut(third_level.row_mut_of(2, y), column) = *blue;
+        *third_level.texels_mut(0, y, column) = *red;
+        *third_level.texels_mut(1, y, column) = *green;
+        *third_level.texels_mut(2, y, column) = *blue;
     }
     for channel in 0..3 {
         let mut total = 0;
         for (y, sums) in fourth.iter().enumerate() {
             let [left, right] =
                 [sums[channel] + sums[4 + channel], sums[8 + channel] + sums[12 + channel]];
-            let row = fourth_level.row_mut_of(channel, y);
-            *chunk_mut(row, column) = [mean_of_whole(left, 4), mean_of_whole(right, 4)];
+            *fourth_level.texels_mut(channel, y, column) =
+                [mean_of_whole(left, 4), mean_of_whole(right, 4)];
             total += left + right;
         }
-        fifth_level.row_mut_of(channel, 0)[column] = mean_of_whole(total, 5);
+        *fifth_level.texels_mut(channel, 0, column) = [mean_of_whole(total, 5)];
         target.sums[column][channel] = total;
     }
 }
@@ -331,7 +325,7 @@ fn climb_cut(target: &mut TileRow<'_>, column: usize, sums: &[QuadSums; QUADS], 
             let side = SIDE >> level;
             below = halved(&below);
             for (y, sums) in below[..side].iter().enumerate() {
-                let row = &mut rows.row_mut_of(channel, y)[column * side..][..side];
+                let row = rows.texels_mut_of(side, channel, y, column);
                 for (x, (texel, sum)) in row.iter_mut().zip(sums).enumerate() {
                     *texel = mean(*sum, real.pixels(level, x, y));
                 }
@@ -350,12 +344,6 @@ fn halved(sums: &[[u32; QUADS]; QUADS]) -> [[u32; QUADS]; QUADS] {
         }
     }
     halved
-}
-
-/// The texels of tile `column` in a row of a level with `N` texels per tile.
-#[inline(always)]
-fn chunk_mut<const N: usize>(row: &mut [u8], column: usize) -> &mut [u8; N] {
-    row[column * N..].first_chunk_mut().expect("rows are padded to whole tiles")
 }
 
 /// The mean of a sum over a whole box of a level.

@@ -2,6 +2,7 @@
 
 use std::slice::ChunksMut;
 
+use crate::aligned::AlignedBytes;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use foveate_core::geometry::tile::TILE_SIDE;
@@ -9,39 +10,130 @@ use foveate_core::geometry::tile::TILE_SIDE;
 /// Levels 1 to 5: those that depend on a single tile and are stored.
 pub const KEPT_TILE_LEVELS: usize = TILE_LEVEL_COUNT as usize - 1;
 
-/// One level of the pyramid: a raster for each of R, G and B.
+/// Columns of a block, and bytes of its rows.
+pub const BLOCK: usize = 16;
+
+/// One level of the pyramid, in blocks of [`BLOCK`] columns and as many rows as a tile has of them: a raster of R, one of G and
+/// one of B.
+///
+/// What a tile has of a level lies together, in a fourth of the cache lines that it would touch in rasters as wide as the level.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// Size in texels.
-    pub extent: Extent,
-    /// Texels from one row to the next; those outside the extent are undefined.
-    pub stride: usize,
-    /// Row by row.
-    pub channels: [Vec<u8>; 3],
+    extent: Extent,
+    /// Rows of a block; a power of two.
+    rows: usize,
+    /// Bytes from one row of blocks to the next.
+    pitch: usize,
+    /// Block by block; those texels outside the extent are undefined. A row's worth more, so that any row can be read whole.
+    texels: AlignedBytes,
 }
 
 impl Level {
-    /// A level of `extent`, with room for the rows and columns of `padded`.
-    fn new(extent: Extent, padded: Extent) -> Self {
-        let channels = std::array::from_fn(|_| vec![0; padded.area()]);
-        Self { extent, stride: padded.width as usize, channels }
+    /// A level of `extent` whose blocks have `rows` rows, with room for `columns` by `block_rows` rows of blocks.
+    fn new(extent: Extent, rows: usize, columns: usize, block_rows: usize) -> Self {
+        let pitch = columns.div_ceil(BLOCK) * block_bytes(rows);
+        Self { extent, rows, pitch, texels: AlignedBytes::new(block_rows * pitch + BLOCK) }
     }
 
-    /// Row `y` of `channel`, without padding.
-    pub fn row(&self, channel: usize, y: usize) -> &[u8] {
-        &self.channels[channel][y * self.stride..][..self.extent.width as usize]
+    /// Size in texels.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Where the R of texel (`x`, `y`) is; the others are [`raster_bytes`](Self::raster_bytes) further on each.
+    #[inline(always)]
+    fn place(&self, x: usize, y: usize) -> usize {
+        let shift = self.rows.trailing_zeros();
+        let (block_row, row) = (y >> shift, y & (self.rows - 1));
+        block_row * self.pitch + x / BLOCK * block_bytes(self.rows) + row * BLOCK + x % BLOCK
+    }
+
+    fn raster_bytes(&self) -> usize {
+        self.rows * BLOCK
+    }
+
+    /// The [`BLOCK`] bytes from byte `place` on.
+    #[inline(always)]
+    fn row_from(&self, place: usize) -> [u8; BLOCK] {
+        *self.texels[place..].first_chunk().expect("there is more behind the last row")
+    }
+
+    /// Sets texel (`x`, `y`).
+    pub fn put(&mut self, x: usize, y: usize, rgb: [u8; 3]) {
+        let (place, raster_bytes) = (self.place(x, y), self.raster_bytes());
+        for (channel, value) in rgb.into_iter().enumerate() {
+            self.texels[place + channel * raster_bytes] = value;
+        }
+    }
+
+    /// Fills `target` with R, G or B from texel (`x`, `y`) on, all in the level.
+    #[inline(always)]
+    pub fn copy_row(&self, channel: usize, x: usize, y: usize, mut target: &mut [u8]) {
+        let mut place = self.place(x, y) + channel * self.raster_bytes();
+        let mut count = BLOCK - x % BLOCK;
+        while !target.is_empty() {
+            let texels = self.row_from(place);
+            match target.first_chunk_mut() {
+                // What is too much is overwritten by the next block.
+                Some(target) => *target = texels,
+                None => {
+                    let most = target.len();
+                    target.copy_from_slice(&texels[..most]);
+                }
+            }
+            target = target.get_mut(count..).unwrap_or_default();
+            place += count + block_bytes(self.rows) - BLOCK;
+            count = BLOCK;
+        }
+    }
+
+    /// Fills the targets with R, G and B of the square of [`BLOCK`] by [`BLOCK`] texels from texel (`x`, `y`) on, which is in the level,
+    /// and overwrites up to a row behind it.
+    #[inline(always)]
+    pub fn copy_square(&self, x: usize, y: usize, targets: [&mut [u8; BLOCK * (BLOCK + 1)]; 3]) {
+        let (texels, raster_bytes) = (&*self.texels, self.raster_bytes());
+        let (skipped, next) = (x % BLOCK, block_bytes(self.rows) - x % BLOCK);
+        let mut rasters = targets.map(|target| target.as_mut_slice());
+        for row in 0..BLOCK {
+            let left = self.place(x, y + row);
+            for (channel, target) in rasters.iter_mut().enumerate() {
+                let left = left + channel * raster_bytes;
+                put(target, row * BLOCK, texels, left);
+                if skipped != 0 {
+                    put(target, (row + 1) * BLOCK - skipped, texels, left + next);
+                }
+            }
+        }
     }
 
     /// Copies the level row by row, without padding.
     pub fn copy_to(&self, target: &mut [[u8; 3]]) {
         for (y, target) in target.chunks_exact_mut(self.extent.width as usize).enumerate() {
-            let [red, green, blue] = [0, 1, 2].map(|channel| self.row(channel, y));
-            for (((target, &red), &green), &blue) in target.iter_mut().zip(red).zip(green).zip(blue)
-            {
-                *target = [red, green, blue];
+            for (index, target) in target.chunks_mut(BLOCK).enumerate() {
+                let place = self.place(index * BLOCK, y);
+                let [red, green, blue] =
+                    [0, 1, 2].map(|channel| self.row_from(place + channel * self.raster_bytes()));
+                for (((target, red), green), blue) in
+                    target.iter_mut().zip(red).zip(green).zip(blue)
+                {
+                    *target = [red, green, blue];
+                }
             }
         }
     }
+}
+
+/// Copies a row of a block from byte `from` to byte `to`.
+#[inline(always)]
+fn put(target: &mut [u8], to: usize, texels: &[u8], from: usize) {
+    let row: &[u8; BLOCK] =
+        texels[from..].first_chunk().expect("there is more behind the last row");
+    target[to..][..BLOCK].copy_from_slice(row);
+}
+
+/// Bytes of a block with so many rows.
+const fn block_bytes(rows: usize) -> usize {
+    3 * rows * BLOCK
 }
 
 /// Level 1 and those above it; level 0 is the resident copy. Levels 1 to 5 exist even if the pyramid ends below, padded
@@ -50,9 +142,12 @@ pub fn levels_above_0(shape: PyramidShape) -> Vec<Level> {
     let grid = shape.extent().in_cells(TILE_SIDE);
     let level = |level: u32| {
         let extent = shape.level_extent(level);
-        let texels = TILE_SIDE.checked_shr(level).unwrap_or(0);
-        let padded = Extent::new(grid.width * texels, grid.height * texels);
-        Level::new(extent, if level < TILE_LEVEL_COUNT { padded } else { extent })
+        if level < TILE_LEVEL_COUNT {
+            let side = TILE_SIDE as usize >> level;
+            Level::new(extent, side, grid.width as usize * side, grid.height as usize)
+        } else {
+            Level::new(extent, 1, extent.width as usize, extent.height as usize)
+        }
     };
     (1..shape.level_count().max(TILE_LEVEL_COUNT)).map(level).collect()
 }
@@ -62,55 +157,52 @@ pub fn levels_above_0(shape: PyramidShape) -> Vec<Level> {
 pub struct TileRow<'a> {
     /// Counted from the top of the image.
     pub index: usize,
-    /// Its rows of levels 1 to 5.
-    pub levels: [LevelRows<'a>; KEPT_TILE_LEVELS],
+    /// Its blocks of levels 1 to 5.
+    pub levels: [LevelRow<'a>; KEPT_TILE_LEVELS],
     /// The sums of R, G and B over each tile.
     pub sums: &'a mut [[u32; 3]],
 }
 
-/// A few rows of one level.
+/// A row of blocks of one of levels 1 to 5.
 #[derive(Debug)]
-pub struct LevelRows<'a> {
-    stride: usize,
-    channels: [&'a mut [u8]; 3],
-}
+pub struct LevelRow<'a>(&'a mut [u8]);
 
-impl LevelRows<'_> {
-    /// `count` rows from row `y`.
-    fn rows_mut(&mut self, y: usize, count: usize) -> LevelRows<'_> {
-        let (stride, rows) = (self.stride, y * self.stride..(y + count) * self.stride);
-        LevelRows {
-            stride,
-            channels: self.channels.each_mut().map(|rows_of| &mut rows_of[rows.clone()]),
-        }
+impl LevelRow<'_> {
+    /// Row `y` of `channel` of tile `column`, which has `side` texels of it.
+    #[inline(always)]
+    pub fn texels_mut_of(
+        &mut self,
+        side: usize,
+        channel: usize,
+        y: usize,
+        column: usize,
+    ) -> &mut [u8] {
+        let x = column * side;
+        let row = (channel * side + y) * BLOCK;
+        &mut self.0[x / BLOCK * block_bytes(side) + row + x % BLOCK..][..side]
     }
 
-    /// Row `y` of `channel`.
+    /// The same of the level that each tile has `SIDE` texels of.
     #[inline(always)]
-    pub fn row_mut_of(&mut self, channel: usize, y: usize) -> &mut [u8] {
-        &mut self.channels[channel][y * self.stride..][..self.stride]
+    pub fn texels_mut<const SIDE: usize>(
+        &mut self,
+        channel: usize,
+        y: usize,
+        column: usize,
+    ) -> &mut [u8; SIDE] {
+        self.texels_mut_of(SIDE, channel, y, column).first_chunk_mut().expect("so many")
     }
 
-    // No closures here: these are called for every few rows of every run.
-
-    /// Row `y` of every channel.
+    /// Rows `2 * pair` and `2 * pair + 1` of `channel` of tile `column`, of level 1.
     #[inline(always)]
-    pub fn row_mut(&mut self, y: usize) -> [&mut [u8]; 3] {
-        let (stride, start) = (self.stride, y * self.stride);
-        let [red, green, blue] = &mut self.channels;
-        [&mut red[start..][..stride], &mut green[start..][..stride], &mut blue[start..][..stride]]
-    }
-
-    /// Rows `y` and `y + 1` of every channel.
-    #[inline(always)]
-    pub fn two_rows_mut(&mut self, y: usize) -> [(&mut [u8], &mut [u8]); 3] {
-        let (stride, rows) = (self.stride, y * self.stride..(y + 2) * self.stride);
-        let [red, green, blue] = &mut self.channels;
-        [
-            red[rows.clone()].split_at_mut(stride),
-            green[rows.clone()].split_at_mut(stride),
-            blue[rows].split_at_mut(stride),
-        ]
+    pub fn two_rows_mut(
+        &mut self,
+        channel: usize,
+        pair: usize,
+        column: usize,
+    ) -> &mut [[u8; BLOCK]; 2] {
+        let block = &mut self.0[column * block_bytes(BLOCK)..][..block_bytes(BLOCK)];
+        &mut block.as_chunks_mut().0.as_chunks_mut().0[channel * BLOCK / 2 + pair]
     }
 }
 
@@ -118,8 +210,8 @@ impl LevelRows<'_> {
 #[derive(Debug)]
 pub struct Band<'a> {
     first_tile_row: usize,
-    /// Levels 1 to 5.
-    levels: [LevelRows<'a>; KEPT_TILE_LEVELS],
+    /// Levels 1 to 5, each with the bytes of a row of its blocks.
+    levels: [(usize, &'a mut [u8]); KEPT_TILE_LEVELS],
     grid_width: usize,
     sums: &'a mut [[u32; 3]],
 }
@@ -129,13 +221,11 @@ impl Band<'_> {
     pub fn tile_row(&mut self, index: usize) -> TileRow<'_> {
         let Self { first_tile_row, levels, grid_width, sums } = self;
         let row = index - *first_tile_row;
-        let mut number = 0;
         TileRow {
             index,
-            levels: levels.each_mut().map(|level| {
-                number += 1;
-                level.rows_mut(row * (TILE_SIDE as usize >> number), TILE_SIDE as usize >> number)
-            }),
+            levels: levels
+                .each_mut()
+                .map(|(pitch, blocks)| LevelRow(&mut blocks[row * *pitch..][..*pitch])),
             sums: &mut sums[row * *grid_width..][..*grid_width],
         }
     }
@@ -149,37 +239,15 @@ pub fn bands<'a>(
     grid_width: usize,
 ) -> impl Iterator<Item = Band<'a>> {
     let levels = levels.first_chunk_mut::<KEPT_TILE_LEVELS>().expect("every pyramid has these");
-    let mut number = 0;
-    let mut levels = levels.each_mut().map(|level| {
-        number += 1;
-        let rows = tile_rows * (TILE_SIDE as usize >> number);
-        Chunks::new(level.stride, rows, level.channels.each_mut().map(Vec::as_mut_slice))
-    });
+    let mut levels = levels
+        .each_mut()
+        .map(|level| (level.pitch, level.texels.chunks_mut(tile_rows * level.pitch)));
     sums.chunks_mut(tile_rows * grid_width).enumerate().map(move |(index, sums)| Band {
         first_tile_row: index * tile_rows,
-        levels: levels.each_mut().map(|level| level.next().expect("as many rows as of sums")),
+        levels: levels.each_mut().map(|(pitch, blocks): &mut (usize, ChunksMut<'a, u8>)| {
+            (*pitch, blocks.next().expect("as many rows as of sums"))
+        }),
         grid_width,
         sums,
     })
-}
-
-/// Splits a level into chunks of a few rows.
-struct Chunks<'a> {
-    stride: usize,
-    channels: [ChunksMut<'a, u8>; 3],
-}
-
-impl<'a> Chunks<'a> {
-    fn new(stride: usize, rows: usize, channels: [&'a mut [u8]; 3]) -> Self {
-        Self { stride, channels: channels.map(|channel| channel.chunks_mut(rows * stride)) }
-    }
-}
-
-impl<'a> Iterator for Chunks<'a> {
-    type Item = LevelRows<'a>;
-
-    fn next(&mut self) -> Option<LevelRows<'a>> {
-        let [r, g, b] = self.channels.each_mut().map(ChunksMut::next);
-        Some(LevelRows { stride: self.stride, channels: [r?, g?, b?] })
-    }
 }

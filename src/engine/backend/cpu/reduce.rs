@@ -84,10 +84,8 @@ pub fn reduce(tail: &mut Tail, dirty: &TileSet, shape: PyramidShape, levels: &mu
             let index = level.sums.index(x, y);
             level.sums.sums[index] = sums;
             let count = shape.texel_pixel_count(level.number, x, y);
-            let texel = y as usize * target.stride + x as usize;
-            for (channel, sum) in target.channels.iter_mut().zip(sums) {
-                channel[texel] = rounded_mean(sum, count);
-            }
+            let texel = sums.map(|sum| rounded_mean(sum, count));
+            target.put(x as usize, y as usize, texel);
         }
         (below, changed) = (&level.sums, &level.reached);
     }

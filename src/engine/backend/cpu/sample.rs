@@ -308,7 +308,8 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
         let (start, count) = (self.distinct.start, self.distinct.len());
         if let Some(level) = self.level {
             for (channel, target) in target.into_iter().enumerate() {
-                spread(&level.row(channel, y)[self.x..][..count], start, target);
+                level.copy_row(channel, self.x, y, &mut target[start..][..count]);
+                repeat_ends(self.distinct.clone(), target);
             }
             return;
         }
@@ -345,17 +346,14 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
     ) -> bool {
         let (top, bottom) = (self.top + first as i64, self.top + (first + count) as i64);
         let is_inside = 0 <= top && bottom <= self.last_row + 1 && self.distinct.len() == side;
-        let (Some(level), USUAL_SIDE, true) = (self.level, side, is_inside) else { return false };
+        let (Some(level), (USUAL_SIDE, USUAL_SIDE), true) = (self.level, (side, count), is_inside)
+        else {
+            return false;
+        };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "inside")]
-        let start = top as usize * level.stride + self.x;
-        for (channel, target) in level.channels.iter().zip(target) {
-            let (mut from, to) =
-                (&channel[start..], target[..count * USUAL_SIDE].as_chunks_mut().0);
-            for row in to {
-                *row = *from.first_chunk::<USUAL_SIDE>().expect("a row of the level");
-                from = from.get(level.stride..).unwrap_or_default();
-            }
-        }
+        let top = top as usize;
+        let target = target.map(|target| target.first_chunk_mut().expect("room for a row more"));
+        level.copy_square(self.x, top, target);
         true
     }
 }
@@ -373,6 +371,14 @@ fn spread(texels: &[u8], start: usize, row: &mut [u8]) {
             after.fill(texels[texels.len() - 1]);
         }
     }
+}
+
+/// Repeats the first and the last of the `distinct` texels of a row where there are no others.
+#[inline(always)]
+fn repeat_ends(Range { start, end }: Range<usize>, row: &mut [u8]) {
+    let (first, last) = (row[start], row[end - 1]);
+    row[..start].fill(first);
+    row[end..].fill(last);
 }
 
 /// Rows of means of boxes of pixels.
@@ -459,11 +465,8 @@ impl<V: Vectors> Rows for BoxRows<'_, V> {
     fn gather(&self, row: usize, mut target: [&mut [u8]; 3]) {
         #[expect(clippy::cast_possible_truncation, reason = "a row of a token")]
         self.average(self.rows.pixels(row as u32), &mut target);
-        let Range { start, end } = self.distinct.clone();
         for target in target {
-            let (first, last) = (target[start], target[end - 1]);
-            target[..start].fill(first);
-            target[end..].fill(last);
+            repeat_ends(self.distinct.clone(), target);
         }
     }
 }
