@@ -35,11 +35,6 @@ impl Level {
         Self { extent, rows, pitch, texels: AlignedBytes::new(block_rows * pitch + BLOCK) }
     }
 
-    /// Size in texels.
-    pub fn extent(&self) -> Extent {
-        self.extent
-    }
-
     /// Where the R of texel (`x`, `y`) is; the others are [`raster_bytes`](Self::raster_bytes) further on each.
     #[inline(always)]
     fn place(&self, x: usize, y: usize) -> usize {

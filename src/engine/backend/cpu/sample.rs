@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
-use super::level::Level;
+use super::level::{BLOCK, Level};
 use crate::simd::{Instructions, Kernel, Lookup, Vectors};
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
@@ -168,8 +168,8 @@ impl Kernel for SampleBoxes<'_, '_> {
     }
 }
 
-/// The usual side of a token.
-const USUAL_SIDE: usize = 16;
+/// The usual side of a token, which is that of the squares that levels are copied in.
+const USUAL_SIDE: usize = BLOCK;
 
 /// Where the rows of a token come from.
 trait Rows {
