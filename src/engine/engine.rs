@@ -160,13 +160,13 @@ impl Engine {
             }
         }
         let plan = Span::since(start_ns);
-        let mut rule = self.tracker.rule(frame);
+        let mut rule = self.tracker.rule();
         if std::mem::take(&mut self.matches_next) {
             rule.threshold = 0;
         }
         let mut planes = planes_of(views);
         let differences = self.backend.compare(frame, &rule, &mut planes)?;
-        self.tracker.note(stamp.frame_seq, &rule, differences);
+        self.tracker.note(frame, stamp.frame_seq, &rule, differences);
         drop(planes);
         begin(views);
         let update = self.backend.update(self.tracker.ingested(), &mut planes_of(views))?;
@@ -197,8 +197,9 @@ impl Engine {
         let resident = old.resident();
         if resident.is_none() {
             self.tracker = ChangeTracker::new(self.kind, self.change);
-            let rule = self.tracker.rule(frame);
+            let rule = self.tracker.rule();
             self.tracker.note(
+                frame,
                 stamp.frame_seq,
                 &rule,
                 &vec![0; self.tracker.ingested().grid().area()],

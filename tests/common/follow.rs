@@ -40,9 +40,9 @@ impl Follower {
     }
 
     pub fn detect(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
-        let rule = self.tracker.rule(frame);
+        let rule = self.tracker.rule();
         let largest = self.detector.compare(frame, &rule);
-        self.tracker.note(frame_seq, &rule, largest);
+        self.tracker.note(frame, frame_seq, &rule, largest);
     }
 
     pub fn tracker(&self) -> &ChangeTracker {

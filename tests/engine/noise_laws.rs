@@ -27,6 +27,13 @@ fn assert_estimates(source: &NoiseEstimator, sigma: f64, what: &str) {
     assert!(range.contains(&estimate), "{what}: {estimate} for {sigma}");
 }
 
+/// The threshold of `frame`, which the source then learns from.
+fn advance(source: &mut ThresholdSource, frame: &FrameView<'_>) -> u8 {
+    let threshold = source.advance();
+    source.observe(frame);
+    threshold
+}
+
 #[test]
 fn gaussian_noise_is_estimated_within_8_percent_in_every_format() {
     for format in PixelFormat::ALL {
@@ -188,7 +195,7 @@ fn a_picture_without_noise_has_the_threshold_0() {
         let config = Threshold::Auto { limit: 16 };
         let mut source = ThresholdSource::new(scene.kind(), config);
         for _ in 0..3 * SETTLED {
-            assert_eq!(source.advance(&scene.next()), 0, "{motion:?}");
+            assert_eq!(advance(&mut source, &scene.next()), 0, "{motion:?}");
         }
         assert_eq!(source.sigma(), Some(0.0), "{motion:?}");
     }
@@ -221,7 +228,7 @@ fn the_threshold_never_exceeds_its_limit_and_comes_from_the_frames_before() {
         for _ in 0..2 * SETTLED {
             let expected = threshold_for(seen.sigma().unwrap_or(0.0), kind.format).min(limit);
             let frame = scene.next();
-            assert_eq!(source.advance(&frame), expected);
+            assert_eq!(advance(&mut source, &frame), expected);
             assert_eq!(source.current(), expected);
             assert_eq!(source.limit(), Some(limit));
             seen.observe(&frame);
@@ -235,7 +242,7 @@ fn until_enough_was_seen_the_threshold_is_0() {
     let mut scene = Scene::new(PixelFormat::Nv12, 4.0);
     let mut source = ThresholdSource::new(scene.kind(), Threshold::Auto { limit: 16 });
     for frame in 1..=SETTLED {
-        let threshold = source.advance(&scene.next());
+        let threshold = advance(&mut source, &scene.next());
         assert_eq!(threshold == 0, frame <= LAG + 8, "frame {frame}");
     }
 }
@@ -263,7 +270,7 @@ fn the_same_frames_give_the_same_thresholds_wherever_their_rows_lie() {
         let mut scene = Scene::moving(PixelFormat::Nv12, 1.5, Motion::Scatters);
         scene.padding = padding;
         let mut source = ThresholdSource::new(scene.kind(), Threshold::Auto { limit: 16 });
-        let steps = (0..2 * SETTLED).map(|_| (source.advance(&scene.next()), source.sigma()));
+        let steps = (0..2 * SETTLED).map(|_| (advance(&mut source, &scene.next()), source.sigma()));
         steps.collect::<Vec<_>>()
     };
     assert_eq!(thresholds(0), thresholds(0));

@@ -361,8 +361,9 @@ impl Side {
     fn step(&mut self, frame: &FrameView<'_>, frame_seq: u64) -> UpdateTimes {
         let Self { tracker, backend, views } = self;
         let mut views: Vec<_> = views.iter_mut().collect();
-        let rule = tracker.rule(frame);
-        tracker.note(frame_seq, &rule, backend.compare(frame, &rule, &mut views).unwrap());
+        let rule = tracker.rule();
+        let differences = backend.compare(frame, &rule, &mut views).unwrap();
+        tracker.note(frame, frame_seq, &rule, differences);
         backend.update(tracker.ingested(), &mut views).unwrap()
     }
 }

@@ -36,15 +36,20 @@ impl ThresholdSource {
         }
     }
 
-    /// Returns the threshold of `frame`, the next one, from the frames before, and updates the noise estimate from
-    /// `frame`.
-    pub fn advance(&mut self, frame: &FrameView<'_>) -> u8 {
-        if let Some(follower) = &mut self.follower {
+    /// Returns the threshold of the next frame, from those before it.
+    pub fn advance(&mut self) -> u8 {
+        if let Some(follower) = &self.follower {
             self.current = follower.threshold();
+        }
+        self.current
+    }
+
+    /// Updates the noise estimate from the newest frame: a few hundred of its blocks.
+    pub fn observe(&mut self, frame: &FrameView<'_>) {
+        if let Some(follower) = &mut self.follower {
             follower.noise.observe(frame);
             follower.sigma = follower.noise.sigma();
         }
-        self.current
     }
 
     /// The threshold of the newest frame; 0 before the first if it follows the noise.

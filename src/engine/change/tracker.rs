@@ -47,25 +47,32 @@ impl ChangeTracker {
         }
     }
 
-    /// The rule for `frame`, the next one; all tiles of the first frame are ingested. Reads a few hundred blocks of the
-    /// frame if the threshold follows the noise.
-    ///
-    /// # Panics
-    ///
-    /// If `frame` is of another kind than those that this was built for.
-    pub fn rule(&mut self, frame: &FrameView<'_>) -> IngestRule {
-        assert_eq!(frame.kind(), self.kind, "frame of another kind");
+    /// The rule for the next frame; all tiles of the first one are ingested.
+    pub fn rule(&mut self) -> IngestRule {
         IngestRule {
             is_first: !std::mem::replace(&mut self.started, true),
-            threshold: self.threshold.advance(frame),
+            threshold: self.threshold.advance(),
             refreshed: self.refresh.as_mut().map_or(0..0, Refresh::advance),
         }
     }
 
-    /// Notes a frame whose tiles were ingested by `rule`; `largest` is the largest difference of each tile from the
-    /// resident copy, row by row.
-    pub fn note(&mut self, frame_seq: u64, rule: &IngestRule, largest: &[u8]) {
+    /// Notes `frame`, number `frame_seq`, whose tiles were ingested by `rule`; `largest` is the largest difference of each tile from
+    /// the resident copy, row by row. If the threshold follows the noise, looks at the frame for it, which comparing has left in the
+    /// caches.
+    ///
+    /// # Panics
+    ///
+    /// If `frame` is of another kind than those that this was built for.
+    pub fn note(
+        &mut self,
+        frame: &FrameView<'_>,
+        frame_seq: u64,
+        rule: &IngestRule,
+        largest: &[u8],
+    ) {
+        assert_eq!(frame.kind(), self.kind, "frame of another kind");
         assert_eq!(largest.len(), self.changed_frame.len(), "a difference for each tile");
+        self.threshold.observe(frame);
         self.ingested.clear();
         self.frame_seq = frame_seq;
         self.differing =
