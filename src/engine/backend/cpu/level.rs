@@ -47,12 +47,6 @@ impl Level {
         self.rows * BLOCK
     }
 
-    /// The [`BLOCK`] bytes from byte `place` on.
-    #[inline(always)]
-    fn row_from(&self, place: usize) -> [u8; BLOCK] {
-        *self.texels[place..].first_chunk().expect("there is more behind the last row")
-    }
-
     /// Sets texel (`x`, `y`).
     pub fn put(&mut self, x: usize, y: usize, rgb: [u8; 3]) {
         let (place, raster_bytes) = (self.place(x, y), self.raster_bytes());
@@ -67,14 +61,11 @@ impl Level {
         let mut place = self.place(x, y) + channel * self.raster_bytes();
         let mut count = BLOCK - x % BLOCK;
         while !target.is_empty() {
-            let texels = self.row_from(place);
+            let texels = row_from(&self.texels, place);
             match target.first_chunk_mut() {
                 // What is too much is overwritten by the next block.
                 Some(target) => *target = texels,
-                None => {
-                    let most = target.len();
-                    target.copy_from_slice(&texels[..most]);
-                }
+                None => target.copy_from_slice(&texels[..target.len()]),
             }
             target = target.get_mut(count..).unwrap_or_default();
             place += count + block_bytes(self.rows) - BLOCK;
@@ -93,9 +84,11 @@ impl Level {
             let left = self.place(x, y + row);
             for (channel, target) in rasters.iter_mut().enumerate() {
                 let left = left + channel * raster_bytes;
-                put(target, row * BLOCK, texels, left);
+                let at = row * BLOCK;
+                target[at..][..BLOCK].copy_from_slice(&row_from(texels, left));
                 if skipped != 0 {
-                    put(target, (row + 1) * BLOCK - skipped, texels, left + next);
+                    let at = at + BLOCK - skipped;
+                    target[at..][..BLOCK].copy_from_slice(&row_from(texels, left + next));
                 }
             }
         }
@@ -106,8 +99,8 @@ impl Level {
         for (y, target) in target.chunks_exact_mut(self.extent.width as usize).enumerate() {
             for (index, target) in target.chunks_mut(BLOCK).enumerate() {
                 let place = self.place(index * BLOCK, y);
-                let [red, green, blue] =
-                    [0, 1, 2].map(|channel| self.row_from(place + channel * self.raster_bytes()));
+                let [red, green, blue] = [0, 1, 2]
+                    .map(|channel| row_from(&self.texels, place + channel * self.raster_bytes()));
                 for (((target, red), green), blue) in
                     target.iter_mut().zip(red).zip(green).zip(blue)
                 {
@@ -118,12 +111,10 @@ impl Level {
     }
 }
 
-/// Copies a row of a block from byte `from` to byte `to`.
+/// The [`BLOCK`] bytes from byte `place` on.
 #[inline(always)]
-fn put(target: &mut [u8], to: usize, texels: &[u8], from: usize) {
-    let row: &[u8; BLOCK] =
-        texels[from..].first_chunk().expect("there is more behind the last row");
-    target[to..][..BLOCK].copy_from_slice(row);
+fn row_from(texels: &[u8], place: usize) -> [u8; BLOCK] {
+    *texels[place..].first_chunk().expect("there is more behind the last row")
 }
 
 /// Bytes of a block with so many rows.
