@@ -23,11 +23,12 @@ Usage: scripts/bench_load.sh [options]
 
 Installs what is missing, builds Foveate, and finds how many streams of 1280x720 at 30 frames a second two processors
 carry with no drop and an age below one frame time: raw frames from memory, raw frames of a still scene, and H.264 that is
-decoded. Prints Markdown. Takes about three quarters of an hour; nothing else should run meanwhile.
+decoded; and before that, where the time of a frame goes. Prints Markdown. Takes about three quarters of an hour; nothing else
+should run meanwhile.
 
   --stages          only where the time of a frame goes, stage by stage, about three minutes
   --quick           shorter runs, about ten minutes
-  --refresh-docs    put the table into docs/benchmarks.md as well
+  --refresh-docs    put the tables into docs/benchmarks.md as well
   --yes             install missing packages without asking
   --help            this
 END

@@ -107,8 +107,9 @@ def quantile(numbers, share):
 def markdown(arguments, reports, overheads):
     """The complete report."""
     ours = reports[FOVEATE[0][0]][0]
+    size = f"A frame has {ours['frame_bytes']} bytes, {ours['payload_bytes']} of them texels"
     yield (
-        f"{measuring.today()}, {measuring.processor()}. A frame has {ours['frame_bytes']} bytes, {ours['payload_bytes']} of them texels; {arguments.frames} frames in each of"
+        f"{measuring.today()}, {measuring.processor()}. {size}; {arguments.frames} frames in each of"
         f" {arguments.rounds} rounds, one every {arguments.interval_us} us, one reader. Medians over the rounds, in microseconds."
     )
     yield ""

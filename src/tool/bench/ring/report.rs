@@ -58,7 +58,8 @@ impl Tail {
 }
 
 impl Report {
-    /// Of the bytes of texels of a frame and all of its bytes, the durations of all publications and wake-ups, and of what the readers saw of the frames from `first_seq` on.
+    /// Of the bytes of a frame's texels and of all of it, of the durations of all publications and wake-ups, and of what the readers
+    /// saw of the frames from `first_seq` on.
     pub(super) fn new(
         how: Waiting,
         arguments: &Arguments,
