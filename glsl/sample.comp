@@ -36,13 +36,14 @@ layout(set = 0, binding = 2, std430) readonly restrict buffer TokenList {
 layout(set = 0, binding = 3, std430) readonly restrict buffer Table {
     uint numbers[];
 } table;
-// [N, 3, P, P]
+// [N, 3, P, P] from word `first_word` on.
 layout(set = 0, binding = 4, std430) writeonly restrict buffer Tokens {
     uint words[];
 } target;
 
 layout(push_constant) uniform SamplePush {
     uvec2 extent; // Of the source, in pixels.
+    uint first_word; // Of the first item.
 } push;
 
 // A texel, and whether it has a real pixel.
@@ -94,9 +95,8 @@ void main() {
     if (index >= stale.count * CHANNEL_WORDS) {
         return;
     }
-    uint token_index = index / CHANNEL_WORDS;
     uint word = index % CHANNEL_WORDS;
-    TokenRecord token = stale.tokens[token_index];
+    TokenRecord token = stale.tokens[index / CHANNEL_WORDS];
 
     uvec3 words = uvec3(0);
     for (uint i = 0; i < TEXELS_PER_WORD; i++) {
@@ -110,7 +110,7 @@ void main() {
         }
         words |= number << (i * 32u / TEXELS_PER_WORD);
     }
-    uint first = token_index * 3u * CHANNEL_WORDS + word;
+    uint first = push.first_word + token.item * 3u * CHANNEL_WORDS + word;
     target.words[first] = words.r;
     target.words[first + CHANNEL_WORDS] = words.g;
     target.words[first + 2u * CHANNEL_WORDS] = words.b;

@@ -12,4 +12,5 @@ struct TokenRecord {
     uint level; // Or BOXES.
     uint tail_offset;
     uint layer; // Of the levels.
+    uint item; // Where its texels go.
 };

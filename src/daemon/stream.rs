@@ -569,6 +569,7 @@ fn count_frame(
 ) {
     counters.tiles_dirty.add(engine.tracker().ingested().count() as u64);
     counters.bytes_uploaded.add(times.update.uploaded_bytes);
+    counters.bytes_collected.add(times.update.collected_bytes);
     gauge_change(engine, &counters.change);
     count_times(times, &counters.durations, stamp.capture_ns);
     note_newest(counters, stamp);

@@ -39,10 +39,12 @@ pub struct UpdateTimes {
     pub reduce: Span,
     /// From the pyramid to tokens.
     pub sample: Span,
-    /// The CPU copies the tokens from the device.
+    /// The CPU copies the tokens that the device could not write to their places.
     pub collect: Span,
     /// Bytes of samples copied to the device.
     pub uploaded_bytes: u64,
+    /// Bytes of tokens copied from the device.
+    pub collected_bytes: u64,
 }
 
 /// Keeps the pyramid of one stream up to date, owns the resident copy that it was built from, and samples tokens.
@@ -55,7 +57,7 @@ pub trait Backend: Send {
     ///
     /// `frame` is of the kind that the backend was built for. The CPU also ingests these tiles, and those that are due for a
     /// refresh, while their samples are in the caches. A device that compares also updates the pyramid and samples `views` in the
-    /// same submission.
+    /// same submission, to the memory that each has been given.
     ///
     /// # Errors
     ///

@@ -164,12 +164,12 @@ impl Engine {
         if std::mem::take(&mut self.matches_next) {
             rule.threshold = 0;
         }
+        begin(views);
         let mut planes = planes_of(views);
         let differences = self.backend.compare(frame, &rule, &mut planes)?;
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
+        let update = self.backend.update(self.tracker.ingested(), &mut planes)?;
         drop(planes);
-        begin(views);
-        let update = self.backend.update(self.tracker.ingested(), &mut planes_of(views))?;
         self.publish(stamp, views, plan, update);
         Ok(())
     }

@@ -9,6 +9,7 @@ use ash::vk;
 use bytemuck::Pod;
 use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
+use rustix::param::page_size;
 
 use super::access::History;
 use super::device::Gpu;
@@ -27,6 +28,8 @@ pub enum BufferKind {
     Readback,
     /// Imported host memory, read by the device: that of a [`HostBuffer`](super::HostBuffer).
     Imported,
+    /// Imported host memory, written by the device: that of a [`HostTarget`](super::HostTarget).
+    ImportedTarget,
 }
 
 impl BufferKind {
@@ -36,7 +39,7 @@ impl BufferKind {
             Self::HostWritten => storage | vk::BufferUsageFlags::INDIRECT_BUFFER,
             Self::DeviceOnly => storage | vk::BufferUsageFlags::TRANSFER_SRC,
             Self::Readback => storage | vk::BufferUsageFlags::TRANSFER_DST,
-            Self::Imported => storage,
+            Self::Imported | Self::ImportedTarget => storage,
         }
     }
 
@@ -45,7 +48,9 @@ impl BufferKind {
             Self::HostWritten => MemoryLocation::CpuToGpu,
             Self::DeviceOnly => MemoryLocation::GpuOnly,
             Self::Readback => MemoryLocation::GpuToCpu,
-            Self::Imported => unreachable!("imported memory is not allocated"),
+            Self::Imported | Self::ImportedTarget => {
+                unreachable!("imported memory is not allocated")
+            }
         }
     }
 }
@@ -117,19 +122,20 @@ impl Buffer {
             .during("vkBindBufferMemory")
     }
 
-    /// A buffer over `len` bytes of whole pages from `start`, which must outlive it, as one of `memory_types`.
+    /// A buffer over `size` bytes from `start`, the address of a page, as one of `memory_types`. The memory must outlive it, with the
+    /// rest of its last page.
     pub(super) fn over_host_memory(
         gpu: &Arc<Gpu>,
         name: &str,
+        kind: BufferKind,
         start: *mut c_void,
-        len: usize,
+        size: usize,
         memory_types: u32,
     ) -> Result<Self, GpuError> {
-        let kind = BufferKind::Imported;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default()
             .handle_types(vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT);
         let info = vk::BufferCreateInfo::default()
-            .size(len as u64)
+            .size(size as u64)
             .usage(kind.usage())
             .push_next(&mut external);
         // SAFETY: `info` is valid, and the device lives as long as `gpu`.
@@ -137,7 +143,7 @@ impl Buffer {
         // From here on `buffer` owns `raw`, so every early return cleans up.
         let gpu = Arc::clone(gpu);
         let history = Cell::default();
-        let mut buffer = Self { raw, memory: Memory::None, size: len, kind, history, gpu };
+        let mut buffer = Self { raw, memory: Memory::None, size, kind, history, gpu };
         buffer.import_memory(start, memory_types)?;
         buffer.gpu.set_name(raw, name);
         Ok(buffer)
@@ -152,14 +158,15 @@ impl Buffer {
             call: "vkGetBufferMemoryRequirements",
             result: vk::Result::ERROR_INVALID_EXTERNAL_HANDLE,
         };
-        if memory_types == 0 || (self.size as u64) < requirements.size {
+        let pages_size = self.size.next_multiple_of(page_size()) as u64;
+        if memory_types == 0 || pages_size < requirements.size {
             return Err(refused());
         }
         let mut import = vk::ImportMemoryHostPointerInfoEXT::default()
             .handle_type(vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT)
             .host_pointer(start);
         let info = vk::MemoryAllocateInfo::default()
-            .allocation_size(self.size as u64)
+            .allocation_size(pages_size)
             .memory_type_index(memory_types.trailing_zeros())
             .push_next(&mut import);
         // SAFETY: the pages are mapped, aligned as the device asks, and of this type.

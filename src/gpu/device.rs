@@ -4,6 +4,8 @@ use std::ffi::CString;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use ash::vk;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, Allocator, AllocatorCreateDesc};
@@ -22,6 +24,9 @@ const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
 /// Size of the first blocks of memory taken from the driver, and of the largest; larger resources get memory of their own.
 const BLOCK_BYTES: u64 = 8 << 20;
 const LARGEST_BLOCK_BYTES: u64 = 64 << 20;
+
+/// Pause before a wait is tried again for which the driver had too little memory.
+const IDLE_RETRY: Duration = Duration::from_millis(10);
 
 /// Validation of Vulkan calls, including synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,12 +205,22 @@ impl Gpu {
         self.noticing_loss(result.during("vkQueueSubmit2"))
     }
 
-    /// Waits for the work of all lanes, after a lane failed to wait for its own.
+    /// Waits for the work of all lanes, after a lane failed to wait for its own. Afterwards the device uses no resource, even if it is
+    /// lost: for that, Vulkan takes the error of a wait as its success.
     pub(super) fn wait_idle(&self) {
+        use vk::Result as Vk;
         let _queue = self.queue.lock();
-        // SAFETY: the device's only queue is locked.
-        if let Err(error) = unsafe { self.device.device_wait_idle() } {
-            tracing::warn!(%error, "waiting for the GPU to become idle failed");
+        loop {
+            // SAFETY: the device's only queue is locked.
+            match unsafe { self.device.device_wait_idle() } {
+                Ok(()) | Err(Vk::ERROR_DEVICE_LOST) => return,
+                Err(Vk::ERROR_OUT_OF_HOST_MEMORY | Vk::ERROR_OUT_OF_DEVICE_MEMORY) => {
+                    thread::sleep(IDLE_RETRY);
+                }
+                Err(error) => {
+                    return tracing::warn!(%error, "waiting for the GPU to become idle failed");
+                }
+            }
         }
     }
 

@@ -1,15 +1,16 @@
-//! Buffers over memory of this process that the device reads in place (`VK_EXT_external_memory_host`).
+//! Buffers over memory of this process that the device reads or writes in place (`VK_EXT_external_memory_host`).
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, BufferKind};
 use super::device::Gpu;
 use super::error::GpuError;
 
@@ -36,26 +37,10 @@ impl<'a> HostBuffer<'a> {
     ///
     /// If there are more than four parts.
     pub fn import(gpu: &Arc<Gpu>, name: &str, parts: &[&'a [u8]]) -> Option<Self> {
-        let imports = gpu.host_imports.as_ref()?;
-        let import = || -> Result<Option<Self>, GpuError> {
-            let Some(pages) = pages_around(parts) else { return Ok(None) };
-            gpu.check_buffer_size(name, pages.len() as u64)?;
-            let start = with_exposed_provenance_mut(pages.start);
-            if !can_be_pinned(start, pages.len()) {
-                return Ok(None);
-            }
-            let memory_types = imports.memory_types(start)?;
-            let buffer = Buffer::over_host_memory(gpu, name, start, pages.len(), memory_types)?;
-            Ok(Some(Self { buffer, start: pages.start, memory: PhantomData }))
-        };
-        match import() {
-            Ok(Some(imported)) => return Some(imported),
-            Ok(None) => {
-                tracing::info!(name, "the pages of this memory cannot be pinned for a device")
-            }
-            Err(error) => tracing::info!(name, %error, "the driver cannot import this memory"),
-        }
-        None
+        let pages = pages_around(parts);
+        let start = pages.as_ref().map_or(0, |pages| pages.start);
+        let buffer = import(gpu, name, BufferKind::Imported, pages)?;
+        Some(Self { buffer, start, memory: PhantomData })
     }
 
     /// Byte offset in the buffer of `part`, one of the imported parts.
@@ -68,6 +53,65 @@ impl<'a> HostBuffer<'a> {
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
+}
+
+/// Words of this process's memory that the device writes in place while this lives. Others may read them meanwhile.
+#[derive(Debug)]
+pub struct HostTarget<M> {
+    // First, so that the device has let go of the memory before its owner may.
+    buffer: Buffer,
+    memory: Arc<M>,
+}
+
+impl<M: AsRef<[AtomicU64]>> HostTarget<M> {
+    /// Imports the words of `memory`. `None`, with the reason logged, if that is impossible: the extension is missing, the words do not
+    /// begin with a page, the kernel cannot pin their pages, or the driver refuses.
+    pub fn import(gpu: &Arc<Gpu>, name: &str, memory: Arc<M>) -> Option<Self> {
+        let words: &[AtomicU64] = (*memory).as_ref();
+        let start = words.as_ptr().expose_provenance();
+        let is_whole = !words.is_empty() && start.is_multiple_of(page_size());
+        let bytes = is_whole.then(|| start..start + size_of_val(words));
+        let buffer = import(gpu, name, BufferKind::ImportedTarget, bytes)?;
+        Some(Self { buffer, memory })
+    }
+
+    /// Whose words they are.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// The buffer over the words, which passes may write.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+/// Imports the bytes at these addresses, from the start of a page on; `None`, with the reason logged, if that is impossible.
+fn import(
+    gpu: &Arc<Gpu>,
+    name: &str,
+    kind: BufferKind,
+    bytes: Option<Range<usize>>,
+) -> Option<Buffer> {
+    let imports = gpu.host_imports.as_ref()?;
+    let import = || -> Result<Option<Buffer>, GpuError> {
+        let Some(bytes) = bytes else { return Ok(None) };
+        gpu.check_buffer_size(name, bytes.len() as u64)?;
+        let start = with_exposed_provenance_mut(bytes.start);
+        if !can_be_pinned(start, bytes.len()) {
+            return Ok(None);
+        }
+        let memory_types = imports.memory_types(start)?;
+        Buffer::over_host_memory(gpu, name, kind, start, bytes.len(), memory_types).map(Some)
+    };
+    match import() {
+        Ok(Some(buffer)) => return Some(buffer),
+        Ok(None) => {
+            tracing::info!(name, "the pages of this memory cannot be pinned for a device")
+        }
+        Err(error) => tracing::info!(name, %error, "the driver cannot import this memory"),
+    }
+    None
 }
 
 /// Addresses of the pages that contain `parts`; `None` if there are other pages in between, which may not even be mapped.

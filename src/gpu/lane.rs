@@ -71,8 +71,12 @@ impl Lane {
         // SAFETY: the command buffer is being recorded, outside any render pass.
         unsafe { self.gpu.raw().end_command_buffer(self.commands) }.during("vkEndCommandBuffer")?;
         let start_ns = monotonic_ns();
-        self.submit()?;
-        self.wait()?;
+        let done = self.submit().and_then(|()| self.wait());
+        if done.is_err() {
+            // Callers may drop recorded resources once this returns, and a submission that failed may have begun.
+            self.gpu.wait_idle();
+        }
+        done?;
         if let Some(timestamps) = &mut self.timestamps {
             timestamps.read(pass_count, Span::since(start_ns));
         }
@@ -119,12 +123,8 @@ impl Lane {
         let device = self.gpu.raw();
         // No timeout: kernel drivers reset a device that hangs, which ends the wait with a device loss.
         // SAFETY: the semaphore is a live timeline, and a submission that signals the value is under way.
-        let result = unsafe { device.wait_semaphores(&info, u64::MAX) }.during("vkWaitSemaphores");
-        if result.is_err() {
-            // Callers may drop recorded resources once this returns, so the work must have ended.
-            self.gpu.wait_idle();
-        }
-        self.gpu.noticing_loss(result)
+        let result = unsafe { device.wait_semaphores(&info, u64::MAX) };
+        self.gpu.noticing_loss(result.during("vkWaitSemaphores"))
     }
 }
 

@@ -29,7 +29,7 @@ pub use clock::TickClock;
 pub use device::{Gpu, Validation, chosen_device, devices};
 pub use error::GpuError;
 pub use image::Image;
-pub use import::HostBuffer;
+pub use import::{HostBuffer, HostTarget};
 pub use instance::ValidationLog;
 pub use lane::Lane;
 pub use pass::{BindingKind, ComputePass, ComputePassDesc, Shader};

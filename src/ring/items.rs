@@ -20,10 +20,28 @@ enum Words {
     Own(Box<[AtomicU64]>),
     /// A plane of a slot; its place in bytes from the start of the segment.
     Slot {
-        segment: Arc<Segment>,
+        memory: SegmentMemory,
         offset: usize,
         bytes: usize,
     },
+}
+
+/// All words of a segment, as long as this lives: for a device that writes items itself, as it may from
+/// [`Writer::begin`](super::Writer::begin) to [`Writer::publish`](super::Writer::publish).
+#[derive(Clone, Debug)]
+pub struct SegmentMemory(Arc<Segment>);
+
+impl PartialEq for SegmentMemory {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl AsRef<[AtomicU64]> for SegmentMemory {
+    fn as_ref(&self) -> &[AtomicU64] {
+        let Segment { mapping, layout } = &*self.0;
+        mapping.words(0, layout.total_bytes)
+    }
 }
 
 /// An item that is being stored.
@@ -54,7 +72,8 @@ impl Items {
         bytes: usize,
         item_bytes: usize,
     ) -> Self {
-        Self { words: Words::Slot { segment: Arc::clone(segment), offset, bytes }, item_bytes }
+        let memory = SegmentMemory(Arc::clone(segment));
+        Self { words: Words::Slot { memory, offset, bytes }, item_bytes }
     }
 
     /// Whether no word belongs to two items, so that threads may store different items at the same time.
@@ -90,10 +109,18 @@ impl Items {
         load_part(target, self.words(), index * self.item_bytes);
     }
 
+    /// The memory that they lie in, and where they start in it, in bytes; `None` if it is theirs alone.
+    pub fn memory(&self) -> Option<(&SegmentMemory, usize)> {
+        match &self.words {
+            Words::Own(_) => None,
+            Words::Slot { memory, offset, .. } => Some((memory, *offset)),
+        }
+    }
+
     fn words(&self) -> &[AtomicU64] {
         match &self.words {
             Words::Own(words) => words,
-            Words::Slot { segment, offset, bytes } => segment.mapping.words(*offset, *bytes),
+            Words::Slot { memory, offset, bytes } => memory.0.mapping.words(*offset, *bytes),
         }
     }
 }

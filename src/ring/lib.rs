@@ -39,7 +39,7 @@ pub use abi::{State, TokenRecord};
 pub use error::RingError;
 pub use header::HeaderPage;
 #[cfg(feature = "writer")]
-pub use items::{Item, ItemStore, Items};
+pub use items::{Item, ItemStore, Items, SegmentMemory};
 #[cfg(feature = "writer")]
 pub use memory::check_memory;
 pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};

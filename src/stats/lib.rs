@@ -249,6 +249,8 @@ counters! {
             "Tiles ingested: changed ones, and those due for a refresh";
         bytes_uploaded: Counter, "foveate_uploaded_bytes_total",
             "Bytes of samples that crossed to a device";
+        bytes_collected: Counter, "foveate_collected_bytes_total",
+            "Bytes of tokens that were copied from a device, where it could not write them into the ring";
         backend_fallbacks: Counter, "foveate_backend_fallbacks_total",
             "Times the stream moved to the CPU because its GPU was lost or refused";
         backend_attempts: Counter, "foveate_backend_attempts_total",

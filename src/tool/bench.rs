@@ -389,7 +389,9 @@ fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report
     let stages = Stages::of(backend, samples);
     let frames = frame_facts(arguments, session, samples);
     let mean = |sum: f64| sum / samples.times.len() as f64;
-    let uploaded: u64 = samples.times.iter().map(|times| times.update.uploaded_bytes).sum();
+    let updates = || samples.times.iter().map(|times| times.update);
+    let uploaded: u64 = updates().map(|update| update.uploaded_bytes).sum();
+    let collected: u64 = updates().map(|update| update.collected_bytes).sum();
     let token_bytes = session.format().token_bytes();
     let compared = frame_bytes(session.frames().kind()) as u64;
     Report {
@@ -415,6 +417,7 @@ fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report
         bytes: ByteFacts {
             compared,
             uploaded_mean: mean(uploaded as f64),
+            collected_mean: mean(collected as f64),
             sampled_mean: mean((samples.sampled_tokens * token_bytes) as f64),
         },
         bandwidth: Bandwidth::of(compared, &stages, samples),

@@ -102,6 +102,7 @@ fn check_order(gpu: &Arc<Gpu>) {
                 sample,
                 collect,
                 uploaded_bytes,
+                collected_bytes,
             } = times;
             assert!(called.start_ns <= change.start_ns && collect.end_ns <= called.end_ns);
             let parts = [change, upload, ingest, features, reduce, sample, collect];
@@ -115,6 +116,8 @@ fn check_order(gpu: &Arc<Gpu>) {
                 "{times:?}"
             );
             assert_eq!(uploaded_bytes, 20 * 15 * TILE_BYTES);
+            let tokens: usize = played.views.iter().map(|view| view.stale().len()).sum();
+            assert_eq!(collected_bytes, (tokens * FORMAT.token_bytes()) as u64);
         }
     }
 }

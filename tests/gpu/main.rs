@@ -26,4 +26,5 @@ mod hierarchical_attention;
 mod reduce_reach;
 mod shader_layouts;
 mod stream_change_on;
+mod token_target;
 mod vulkan_device;

@@ -43,7 +43,7 @@ fn push_constants_agree() {
         fields!(ReducePush { grid, tail_level_count, layer_sums })
     );
     let sample = Module::parse(SAMPLE);
-    assert_eq!(sample.fields("SamplePush"), fields!(SamplePush { extent }));
+    assert_eq!(sample.fields("SamplePush"), fields!(SamplePush { extent, first_word }));
     let detect = Module::parse(DETECT);
     let expected = fields!(DetectPush { planes, grid, refreshed, threshold });
     assert_eq!(detect.fields("DetectPush"), expected);
@@ -133,7 +133,7 @@ fn records_in_buffers_agree_in_layout_and_stride() {
         assert_eq!(module.fields("TokenList"), list("tokens"));
         assert_eq!(
             module.fields("TokenRecord"),
-            fields!(TokenRecord { x, y, sx, sy, level, tail_offset, layer })
+            fields!(TokenRecord { x, y, sx, sy, level, tail_offset, layer, item })
         );
         assert_eq!(module.array_stride("TokenRecord"), size_of::<TokenRecord>());
     }

@@ -62,6 +62,7 @@ fn counts_agree_with_what_was_fed() {
         ("foveate_stuck_seconds{stream=\"a\"}", 0.0),
         ("foveate_stamps_clamped_total{stream=\"a\"}", 0.0),
         ("foveate_uploaded_bytes_total{stream=\"a\"}", 0.0),
+        ("foveate_collected_bytes_total{stream=\"a\"}", 0.0),
         ("foveate_dirty_tiles_total{stream=\"a\"}", dirty_tiles as f64),
         ("foveate_frame_tiles{stream=\"a\"}", 12.0),
         ("foveate_sample_bound{stream=\"a\"}", 0.0),

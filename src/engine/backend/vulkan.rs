@@ -51,6 +51,7 @@ mod sampler;
 pub mod shaders;
 mod staging;
 pub mod stale;
+mod target;
 pub mod tiles;
 pub mod work;
 
@@ -228,7 +229,7 @@ impl Backend for VulkanBackend {
                 self.times.uploaded_bytes = staging.copied_bytes(&shown);
                 detect.prepare(planes, rule);
                 for view in &mut *views {
-                    ViewPasses::prepare_stale(view);
+                    ViewPasses::prepare_stale(view, &self.gpu);
                 }
                 self.times.upload = Span::since(start_ns);
                 self.run(&shown, views)?;
@@ -260,7 +261,7 @@ impl Backend for VulkanBackend {
             staging.upload(&detector.resident(), ingested);
             for view in &mut *views {
                 view.find_stale(ingested);
-                ViewPasses::upload(view);
+                ViewPasses::upload(view, &self.gpu);
             }
             self.times.upload = Span::since(start_ns);
             self.times.uploaded_bytes = staging.uploaded_bytes();
@@ -271,11 +272,12 @@ impl Backend for VulkanBackend {
             }
         }
         let start_ns = monotonic_ns();
+        self.times.collected_bytes = 0;
         for view in &mut *views {
             if let Comparison::Device { .. } = self.comparison {
                 ViewPasses::take_stale(view, 0 < ingested.count());
             }
-            ViewPasses::collect(view);
+            self.times.collected_bytes += ViewPasses::collect(view);
         }
         self.features.collect(ingested);
         let collect = Span::since(start_ns);

@@ -92,6 +92,8 @@ pub(super) struct ByteFacts {
     pub(super) compared: u64,
     /// Mean of the samples uploaded to the device.
     pub(super) uploaded_mean: f64,
+    /// Mean of the tokens copied from the device.
+    pub(super) collected_mean: f64,
     /// Mean of the sampled tokens.
     pub(super) sampled_mean: f64,
 }
@@ -234,6 +236,7 @@ impl Report {
                 bandwidth.memcpy_gb_s
             ),
             "upload" => format!("{} uploaded", megabytes(bytes.uploaded_mean)),
+            "collect" => format!("{} copied from the device", megabytes(bytes.collected_mean)),
             "ingest" => format!("{:.1} of {} tiles", tiles.dirty_mean, tiles.count),
             "sample" => format!(
                 "{:.1} of {} tokens, {}",

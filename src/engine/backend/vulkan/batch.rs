@@ -92,16 +92,14 @@ impl VulkanBatch {
                 .collect();
             let frames = pictures.iter().map(|picture| picture.frame);
             self.staging.upload(&self.pool, frames);
-            self.sample.fill((0..).zip(&plans).flat_map(|(layer, (plan, _))| {
-                plan.tokens.iter().map(move |token| (layer, *token))
-            }));
+            self.sample.upload_layers(plans.iter().map(|(plan, _)| plan));
             let Self { staging, ingest, reduce, sample, pyramid, lane, .. } = self;
             lane.run(|recorder| {
                 ingest.record(recorder, staging.records(), staging.tiles(), pyramid);
                 reduce.record(recorder, staging.tiles(), pyramid);
                 sample.record(recorder, pyramid);
             })?;
-            let mut tokens = sample.sampled();
+            let mut tokens = sample.target().tokens();
             sampled.extend(plans.into_iter().map(|(plan, records)| {
                 let tokens = tokens.by_ref().take(plan.tokens.len());
                 Sampled { pixels: tokens.flatten().copied().collect(), records }

@@ -8,6 +8,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::{Pyramid, layer_sums, tail_offset};
 use super::shaders;
+use super::target::TokenTarget;
 use super::work::WorkList;
 use crate::planes::SamplerSpec;
 use foveate_core::clock::Span;
@@ -23,7 +24,7 @@ use foveate_gpu::{
 pub(super) const GROUP_INVOCATIONS: u32 = 64;
 
 /// Bytes of the words that the shader writes.
-const WORD_BYTES: usize = 4;
+pub(super) const WORD_BYTES: usize = 4;
 
 /// The level of a token whose texels are no level's.
 const BOXES: u32 = u32::MAX;
@@ -46,6 +47,8 @@ pub struct TokenRecord {
     pub tail_offset: u32,
     /// Layer of the pyramid.
     pub layer: u32,
+    /// Index of the item that it is sampled to.
+    pub item: u32,
 }
 
 /// Push constants of the pass.
@@ -54,6 +57,8 @@ pub struct TokenRecord {
 pub struct SamplePush {
     /// Width and height of the source in pixels.
     pub extent: [u32; 2],
+    /// Where the first item is.
+    pub first_word: u32,
 }
 
 /// Samples one view.
@@ -64,8 +69,7 @@ pub struct SamplePass {
     stale: WorkList<TokenRecord>,
     /// The encoding of each value of each channel.
     table: Buffer,
-    /// The sampled tokens, `[N, 3, P, P]`.
-    tokens: Buffer,
+    target: TokenTarget,
     shape: PyramidShape,
     format: TokenFormat,
     capacity: usize,
@@ -102,9 +106,8 @@ impl SamplePass {
         };
         // Buffers must not be empty, and warming up samples one token.
         let most = capacity.max(1);
-        let tokens_size = most * format.token_bytes();
         // First, because it is the largest and the first to exceed the device's limits.
-        let tokens = Buffer::new(gpu, "tokens", BufferKind::Readback, tokens_size)?;
+        let target = TokenTarget::new(gpu, most, format.token_bytes())?;
         let numbers = format.table().0;
         let mut table =
             Buffer::new(gpu, "normalisation", BufferKind::HostWritten, size_of_val(&numbers))?;
@@ -113,7 +116,7 @@ impl SamplePass {
             pass: ComputePass::new(gpu, &desc)?,
             stale: WorkList::new(gpu, "stale tokens", most)?,
             table,
-            tokens,
+            target,
             shape,
             format,
             capacity,
@@ -124,16 +127,23 @@ impl SamplePass {
     /// Uploads the list of tokens to sample: the stale ones.
     pub(super) fn upload(&mut self, plan: &TokenPlan, stale: &[u32]) {
         assert!(stale.len() <= self.capacity, "a plan beyond the view's capacity");
-        self.fill(stale.iter().map(|&index| (0, plan.tokens[index as usize])));
+        let Self { stale: list, shape, format, tail_offsets, .. } = self;
+        list.fill(stale.iter().map(|&item| {
+            let record = token_record(plan.tokens[item as usize], *shape, *format, tail_offsets);
+            TokenRecord { item, ..record }
+        }));
     }
 
-    /// Uploads the list of tokens to sample, each with its layer.
-    pub(super) fn fill(&mut self, tokens: impl Iterator<Item = (u32, Token)>) {
+    /// Uploads the list of tokens to sample: all of the plan of each layer, one after the other.
+    pub(super) fn upload_layers<'a>(&mut self, plans: impl Iterator<Item = &'a TokenPlan>) {
         let Self { stale: list, shape, format, tail_offsets, .. } = self;
         let layer_sums = count(layer_sums(*shape));
-        list.fill(tokens.map(|(layer, token)| {
+        let layers = (0..).zip(plans);
+        let tokens = layers.flat_map(|(layer, plan)| plan.tokens.iter().map(move |t| (layer, *t)));
+        list.fill((0..).zip(tokens).map(|(item, (layer, token))| {
             let record = token_record(token, *shape, *format, tail_offsets);
-            TokenRecord { layer, tail_offset: record.tail_offset + layer * layer_sums, ..record }
+            let tail_offset = record.tail_offset + layer * layer_sums;
+            TokenRecord { layer, tail_offset, item, ..record }
         }));
     }
 
@@ -157,9 +167,14 @@ impl SamplePass {
         &self.stale
     }
 
-    /// A token's record on the device.
-    pub(super) fn token_record(&self, token: Token) -> TokenRecord {
-        token_record(token, self.shape, self.format, &self.tail_offsets)
+    /// The record on the device of a plan's token number `item`.
+    pub(super) fn token_record(&self, token: Token, item: u32) -> TokenRecord {
+        TokenRecord { item, ..token_record(token, self.shape, self.format, &self.tail_offsets) }
+    }
+
+    /// Where the tokens go.
+    pub(super) fn target(&mut self) -> &mut TokenTarget {
+        &mut self.target
     }
 
     /// When the pass ran in the newest submission of `lane`.
@@ -172,23 +187,19 @@ impl SamplePass {
         if self.stale.count() == Some(0) {
             return;
         }
+        let (tokens, first_word) = self.target.place();
         let bindings = [
             pyramid.levels(),
             Binding::Read(&pyramid.tail),
             Binding::Read(self.stale.buffer()),
             Binding::Read(&self.table),
-            Binding::Write(&self.tokens),
+            Binding::Write(tokens),
         ];
         let source = self.shape.extent();
-        let push = SamplePush { extent: [source.width, source.height] };
+        let push = SamplePush { extent: [source.width, source.height], first_word };
         let channel_words = channel_words(self.format);
         let groups = self.stale.groups(|count| (count * channel_words).div_ceil(GROUP_INVOCATIONS));
         recorder.dispatch(&self.pass, &bindings, &push, groups);
-    }
-
-    /// The sampled tokens, in the order of the list; after it, those of earlier lists.
-    pub(super) fn sampled(&mut self) -> impl Iterator<Item = &[u8]> {
-        self.tokens.mapped::<u8>().chunks_exact(self.format.token_bytes())
     }
 }
 
@@ -204,9 +215,10 @@ fn token_record(
         // Exact, as the token is aligned.
         Some(level) => {
             let tail_offset = tail_offsets[level as usize];
-            TokenRecord { x: x >> level, y: y >> level, sx, sy, level, tail_offset, layer: 0 }
+            let (x, y) = (x >> level, y >> level);
+            TokenRecord { x, y, sx, sy, level, tail_offset, layer: 0, item: 0 }
         }
-        None => TokenRecord { x, y, sx, sy, level: BOXES, tail_offset: 0, layer: 0 },
+        None => TokenRecord { x, y, sx, sy, level: BOXES, tail_offset: 0, layer: 0, item: 0 },
     }
 }
 

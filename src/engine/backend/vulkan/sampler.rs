@@ -51,20 +51,22 @@ impl ViewPasses {
     }
 
     /// Uploads the stale tokens of `view` that the CPU found.
-    pub(super) fn upload(view: &mut Planes) {
-        let Self { sample, .. } = view.sampler.get_mut();
+    pub(super) fn upload(view: &mut Planes, gpu: &Arc<Gpu>) {
         // Borrowed apart, because the sampler is a part of the view.
-        let (plan, stale) = (&view.plan, &view.stale);
+        let Planes { sampler, plan, stale, items, .. } = view;
+        let Self { sample, .. } = sampler.get_mut();
         sample.upload(plan, stale);
+        sample.target().aim(gpu, items);
     }
 
     /// Has the device find the stale tokens of `view`.
-    pub(super) fn prepare_stale(view: &mut Planes) {
+    pub(super) fn prepare_stale(view: &mut Planes, gpu: &Arc<Gpu>) {
         let is_new = view.is_new();
         let Self { sample, stale } = view.sampler.get_mut();
         if let Some(stale) = stale {
             stale.prepare(&view.plan, is_new, view.is_resting, sample);
         }
+        sample.target().aim(gpu, &view.items);
     }
 
     /// Reads the stale tokens that the device found.
@@ -77,14 +79,11 @@ impl ViewPasses {
         view.take_stale(found, ingests);
     }
 
-    /// Copies the sampled tokens to their places.
-    pub(super) fn collect(view: &mut Planes) {
+    /// Brings the sampled tokens to their places. Returns how many bytes were copied.
+    pub(super) fn collect(view: &mut Planes) -> u64 {
         // Borrowed apart, because the sampler is a part of the view.
         let Planes { sampler, items, stale, .. } = view;
-        let store = items.store();
-        for (index, sampled) in stale.iter().zip(sampler.get_mut::<Self>().sample.sampled()) {
-            store.item(*index as usize).put(0, sampled);
-        }
+        sampler.get_mut::<Self>().sample.target().collect(items, stale)
     }
 
     /// Lists the tokens over tiles that are in `ingested`.

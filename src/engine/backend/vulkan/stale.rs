@@ -104,8 +104,9 @@ impl StalePass {
         self.push.is_new = u32::from(is_new);
         if is_new {
             let (extent, patch_side) = (self.shape.extent(), self.patch_side);
-            for (entry, token) in self.plan.mapped::<TokenEntry>().iter_mut().zip(&plan.tokens) {
-                *entry = token_entry(*token, pass.token_record(*token), extent, patch_side);
+            let entries = self.plan.mapped::<TokenEntry>().iter_mut();
+            for ((entry, token), index) in entries.zip(&plan.tokens).zip(0..) {
+                *entry = token_entry(*token, pass.token_record(*token, index), extent, patch_side);
             }
         }
         pass.leave_to_device();

@@ -1,0 +1,84 @@
+//! Where the device writes the tokens of one view: into the slot of its ring, or to where the CPU copies them from.
+
+use std::sync::Arc;
+
+use super::sample::{WORD_BYTES, count};
+use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, HostTarget};
+use foveate_ring::{Items, SegmentMemory};
+
+/// Memory for the sampled tokens of one view.
+///
+/// [`Lane::run`](foveate_gpu::Lane::run) returns only when the device writes no more, lost or not, so a slot belongs to the CPU again
+/// before it is published, and before another backend begins it again.
+#[derive(Debug)]
+pub(super) struct TokenTarget {
+    /// `[N, 3, P, P]`, for sinks whose memory the device cannot write.
+    own: Buffer,
+    /// Of the newest sink.
+    imported: Option<Imported>,
+    /// Where the next tokens go in the imported memory, in words; `None` for their own.
+    first_word: Option<u32>,
+    token_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Imported {
+    memory: SegmentMemory,
+    /// `None` if the device cannot import it.
+    target: Option<HostTarget<SegmentMemory>>,
+}
+
+impl TokenTarget {
+    /// Room for `count` tokens of `token_bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// If they are too many for the device, or the device refuses.
+    pub(super) fn new(gpu: &Arc<Gpu>, count: usize, token_bytes: usize) -> Result<Self, GpuError> {
+        let own = Buffer::new(gpu, "tokens", BufferKind::Readback, count * token_bytes)?;
+        Ok(Self { own, imported: None, first_word: None, token_bytes })
+    }
+
+    /// Has the next tokens go to `items`, if the device can write there.
+    pub(super) fn aim(&mut self, gpu: &Arc<Gpu>, items: &Items) {
+        self.first_word = items.memory().and_then(|(memory, start)| {
+            if self.imported.as_ref().is_none_or(|imported| imported.memory != *memory) {
+                // The one before goes first: there may be a limit on pinned memory.
+                self.imported = None;
+                let target = HostTarget::import(gpu, "segment", Arc::new(memory.clone()));
+                self.imported = Some(Imported { memory: memory.clone(), target });
+            }
+            self.imported()?;
+            Some(count(start / WORD_BYTES))
+        });
+    }
+
+    /// The buffer that the next tokens go to, and the word of it at which the first item begins.
+    pub(super) fn place(&self) -> (&Buffer, u32) {
+        let imported = self.first_word.zip(self.imported());
+        imported.map_or((&self.own, 0), |(word, target)| (target.buffer(), word))
+    }
+
+    /// Copies the tokens with these indices to their places in `items`, unless the device wrote them there. Returns how many bytes
+    /// were copied.
+    pub(super) fn collect(&mut self, items: &Items, indices: &[u32]) -> u64 {
+        if self.first_word.is_some() {
+            return 0;
+        }
+        let (store, token_bytes) = (items.store(), self.token_bytes);
+        let tokens = self.own.mapped::<u8>();
+        for index in indices.iter().map(|&index| index as usize) {
+            store.item(index).put(0, &tokens[index * token_bytes..][..token_bytes]);
+        }
+        (indices.len() * token_bytes) as u64
+    }
+
+    /// The tokens that did not go to a sink.
+    pub(super) fn tokens(&mut self) -> impl Iterator<Item = &[u8]> {
+        self.own.mapped::<u8>().chunks_exact(self.token_bytes)
+    }
+
+    fn imported(&self) -> Option<&HostTarget<SegmentMemory>> {
+        self.imported.as_ref()?.target.as_ref()
+    }
+}
