@@ -48,8 +48,9 @@ const HONEST: u32 = 5002;
 
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 30);
 
-/// How soon operators are answered.
+/// How soon operators are answered, and how soon at the latest where the machine itself stands still.
 const PATIENCE: Duration = Duration::from_secs(2);
+const AT_LATEST: Duration = Duration::from_secs(20);
 
 /// What all clients may have open, and the half of it that one user may.
 const OPENED_BYTES: u64 = 256 << 20;
@@ -95,25 +96,27 @@ fn a_hostile_neighbour_harms_nobody() {
     let serve = || {
         thread::scope(|scope| {
             let reader = scope.spawn(|| as_user(HONEST, || ages(&target.socket, frames)));
+            let mut slowest = Duration::ZERO;
             while !reader.is_finished() {
-                in_time("foveate ls", || foveate(&place, "ls"));
-                in_time("foveate reload", || foveate(&place, "reload"));
-                in_time("the live page", || is_answered(web.address, "/"));
-                in_time("the metrics", || is_answered(metrics, "/metrics"));
+                slowest = slowest.max(taken("foveate ls", || foveate(&place, "ls")));
+                slowest = slowest.max(taken("foveate reload", || foveate(&place, "reload")));
+                slowest = slowest.max(taken("the live page", || is_answered(web.address, "/")));
+                slowest = slowest.max(taken("the metrics", || is_answered(metrics, "/metrics")));
             }
-            reader.join().unwrap()
+            (reader.join().unwrap(), slowest)
         })
     };
     // The machine itself may stand still for a while, but not each time.
     let is_punctual = under_attack(&target, || {
         (0..3).any(|_| {
-            let ages = serve();
+            let (ages, slowest) = serve();
             let [p50, p99] = [50, 99].map(|percent| ages[ages.len() * percent / 100]);
-            println!("age: p50 {p50:?}, p99 {p99:?}, most {:?}", ages.last().unwrap());
-            p99 < 2 * FRAME
+            let most = ages.last().unwrap();
+            println!("age: p50 {p50:?}, p99 {p99:?}, most {most:?}; slowest answer {slowest:?}");
+            p99 < 2 * FRAME && slowest < PATIENCE
         })
     });
-    assert!(is_punctual, "the p99 of the age is two frame intervals or more");
+    assert!(is_punctual, "two frame intervals at p99, or {PATIENCE:?} for an answer");
     assert!(target.got_memory.load(Ordering::Relaxed) && target.stole.load(Ordering::Relaxed));
 
     drop(web);
@@ -126,7 +129,7 @@ fn a_hostile_neighbour_harms_nobody() {
     under_attack(&target, || {
         thread::sleep(30 * FRAME);
         kill_process(Pid::from_child(&foveated.0), Signal::TERM).unwrap();
-        in_time("SIGTERM", || foveated.0.wait().unwrap().code() == Some(0));
+        taken("SIGTERM", || foveated.0.wait().unwrap().code() == Some(0));
     });
     drop(log);
 }
@@ -376,10 +379,13 @@ fn foveate(place: &Place, command: &str) -> bool {
     true
 }
 
-fn in_time(what: &str, work: impl FnOnce() -> bool) {
+/// How long it takes.
+fn taken(what: &str, work: impl FnOnce() -> bool) -> Duration {
     let started = Instant::now();
     assert!(work(), "{what}");
-    assert!(started.elapsed() < PATIENCE, "{what} took {:?}", started.elapsed());
+    let taken = started.elapsed();
+    assert!(taken < AT_LATEST, "{what} took {taken:?}");
+    taken
 }
 
 /// Shared memory of a process, in kB.

@@ -87,9 +87,9 @@ fn queries() -> Vec<String> {
 fn alerts() -> Vec<String> {
     let text = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
     let (_, table) = text.split_once("## What to watch for").unwrap();
-    let rows = table.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    let cells = table.lines().filter_map(|row| row.strip_prefix("| ")?.split('|').nth(1));
     let alerts: Vec<_> =
-        rows.flat_map(|row| row.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
     assert!(5 < alerts.len(), "{alerts:?}");
     alerts
 }

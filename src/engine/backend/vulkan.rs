@@ -272,17 +272,17 @@ impl Backend for VulkanBackend {
             }
         }
         let start_ns = monotonic_ns();
-        self.times.collected_bytes = 0;
+        let mut collected_bytes = 0;
         for view in &mut *views {
             if let Comparison::Device { .. } = self.comparison {
                 ViewPasses::take_stale(view, 0 < ingested.count());
             }
-            self.times.collected_bytes += ViewPasses::collect(view);
+            collected_bytes += ViewPasses::collect(view);
         }
         self.features.collect(ingested);
         let collect = Span::since(start_ns);
         let times = if has_run { self.device_times(views) } else { self.times };
-        Ok(UpdateTimes { collect, ..times })
+        Ok(UpdateTimes { collect, collected_bytes, ..times })
     }
 
     fn resident(&self) -> Option<FrameView<'_>> {
