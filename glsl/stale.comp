@@ -5,8 +5,8 @@
 
 // Lists the stale tokens of one view for the sample pass: those over an ingested tile, or all of a new plan.
 //
-// One workgroup, 256 tokens at a time. Tokens are listed in plan order, with their indices in the plan for the CPU, which copies
-// their pixels.
+// One workgroup, 256 tokens at a time. Tokens are listed in plan order, with their indices in the plan for the CPU, which notes
+// what was sampled.
 //
 // Host side: src/engine/backend/vulkan/stale.rs    Twin: Planes::find_stale in src/engine/planes.rs
 

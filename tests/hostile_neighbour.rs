@@ -50,7 +50,7 @@ const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 30);
 
 /// How soon operators are answered, and how soon at the latest where the machine itself stands still.
 const PATIENCE: Duration = Duration::from_secs(2);
-const AT_LATEST: Duration = Duration::from_secs(20);
+const AT_LATEST: Duration = Duration::from_secs(10);
 
 /// What all clients may have open, and the half of it that one user may.
 const OPENED_BYTES: u64 = 256 << 20;

@@ -25,7 +25,7 @@ const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
 const BLOCK_BYTES: u64 = 8 << 20;
 const LARGEST_BLOCK_BYTES: u64 = 64 << 20;
 
-/// Pause before a wait is tried again for which the driver had too little memory.
+/// Pause before a wait that failed is tried again.
 const IDLE_RETRY: Duration = Duration::from_millis(10);
 
 /// Validation of Vulkan calls, including synchronization.
@@ -205,23 +205,24 @@ impl Gpu {
         self.noticing_loss(result.during("vkQueueSubmit2"))
     }
 
-    /// Waits for the work of all lanes, after a lane failed to wait for its own. Afterwards the device uses no resource, even if it is
-    /// lost: for that, Vulkan takes the error of a wait as its success.
+    /// Waits for the work of all lanes, after that of one failed. Afterwards the device uses no resource, even if it is lost: for that,
+    /// Vulkan takes the loss as the end of a wait. Any other error, such as of a driver without memory, is no end.
     pub(super) fn wait_idle(&self) {
-        use vk::Result as Vk;
-        let _queue = self.queue.lock();
-        loop {
-            // SAFETY: the device's only queue is locked.
-            match unsafe { self.device.device_wait_idle() } {
-                Ok(()) | Err(Vk::ERROR_DEVICE_LOST) => return,
-                Err(Vk::ERROR_OUT_OF_HOST_MEMORY | Vk::ERROR_OUT_OF_DEVICE_MEMORY) => {
-                    thread::sleep(IDLE_RETRY);
-                }
-                Err(error) => {
-                    return tracing::warn!(%error, "waiting for the GPU to become idle failed");
-                }
+        let mut is_told = false;
+        while let Err(error) = self.try_wait_idle()
+            && error != vk::Result::ERROR_DEVICE_LOST
+        {
+            if !std::mem::replace(&mut is_told, true) {
+                tracing::warn!(%error, "cannot wait yet for the GPU to become idle");
             }
+            thread::sleep(IDLE_RETRY);
         }
+    }
+
+    fn try_wait_idle(&self) -> Result<(), vk::Result> {
+        let _queue = self.queue.lock();
+        // SAFETY: the device's only queue is locked.
+        unsafe { self.device.device_wait_idle() }
     }
 
     /// Passes a result on, and records a device loss.

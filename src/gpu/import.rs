@@ -1,11 +1,11 @@
 //! Buffers over memory of this process that the device reads or writes in place (`VK_EXT_external_memory_host`).
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
@@ -27,8 +27,8 @@ pub struct HostBuffer<'a> {
 }
 
 impl<'a> HostBuffer<'a> {
-    /// Imports the pages that contain `parts`. `None`, with the reason logged, if that is impossible: the extension is missing, other
-    /// pages lie between the parts, the kernel cannot pin the pages (they are read-only or a device's own), or the driver refuses.
+    /// Imports the pages that contain `parts`. `None` if the device has no such extension, and, with the reason logged, if other pages
+    /// lie between the parts, the kernel cannot pin the pages (they are read-only or a device's own), or the driver refuses.
     ///
     /// The memory must be private to this process, or shared with its writer. Pages of a private file mapping would be copied, and
     /// no longer follow the file.
@@ -37,9 +37,14 @@ impl<'a> HostBuffer<'a> {
     ///
     /// If there are more than four parts.
     pub fn import(gpu: &Arc<Gpu>, name: &str, parts: &[&'a [u8]]) -> Option<Self> {
-        let pages = pages_around(parts);
-        let start = pages.as_ref().map_or(0, |pages| pages.start);
-        let buffer = import(gpu, name, BufferKind::Imported, pages)?;
+        gpu.host_imports.as_ref()?;
+        let Some(pages) = pages_around(parts) else {
+            tracing::info!(name, "other pages lie between the parts of this memory");
+            return None;
+        };
+        let start = pages.start;
+        // SAFETY: the pages hold memory that is borrowed for longer than the buffer lives.
+        let buffer = unsafe { import(gpu, name, BufferKind::Imported, pages) }?;
         Some(Self { buffer, start, memory: PhantomData })
     }
 
@@ -60,24 +65,24 @@ impl<'a> HostBuffer<'a> {
 pub struct HostTarget<M> {
     // First, so that the device has let go of the memory before its owner may.
     buffer: Buffer,
-    memory: Arc<M>,
+    _memory: Arc<M>,
 }
 
-impl<M: AsRef<[AtomicU64]>> HostTarget<M> {
-    /// Imports the words of `memory`. `None`, with the reason logged, if that is impossible: the extension is missing, the words do not
-    /// begin with a page, the kernel cannot pin their pages, or the driver refuses.
+impl<M: AsRef<[UnsafeCell<u64>]>> HostTarget<M> {
+    /// Imports the words of `memory`. `None` if the device has no such extension, and, with the reason logged, if the words do not begin
+    /// with a page, the kernel cannot pin their pages, or the driver refuses.
     pub fn import(gpu: &Arc<Gpu>, name: &str, memory: Arc<M>) -> Option<Self> {
-        let words: &[AtomicU64] = (*memory).as_ref();
+        gpu.host_imports.as_ref()?;
+        let words: &[UnsafeCell<u64>] = (*memory).as_ref();
         let start = words.as_ptr().expose_provenance();
-        let is_whole = !words.is_empty() && start.is_multiple_of(page_size());
-        let bytes = is_whole.then(|| start..start + size_of_val(words));
-        let buffer = import(gpu, name, BufferKind::ImportedTarget, bytes)?;
-        Some(Self { buffer, memory })
-    }
-
-    /// Whose words they are.
-    pub fn memory(&self) -> &M {
-        &self.memory
+        if words.is_empty() || !start.is_multiple_of(page_size()) {
+            tracing::info!(name, "this memory does not begin with a page");
+            return None;
+        }
+        let bytes = start..start + size_of_val(words);
+        // SAFETY: whoever has the words lives as long as the buffer, and cannot be borrowed mutably meanwhile.
+        let buffer = unsafe { import(gpu, name, BufferKind::ImportedTarget, bytes) }?;
+        Some(Self { buffer, _memory: memory })
     }
 
     /// The buffer over the words, which passes may write.
@@ -87,15 +92,18 @@ impl<M: AsRef<[AtomicU64]>> HostTarget<M> {
 }
 
 /// Imports the bytes at these addresses, from the start of a page on; `None`, with the reason logged, if that is impossible.
-fn import(
+///
+/// # Safety
+///
+/// They must be memory of this process that outlives the buffer, and whose addresses were exposed.
+unsafe fn import(
     gpu: &Arc<Gpu>,
     name: &str,
     kind: BufferKind,
-    bytes: Option<Range<usize>>,
+    bytes: Range<usize>,
 ) -> Option<Buffer> {
     let imports = gpu.host_imports.as_ref()?;
     let import = || -> Result<Option<Buffer>, GpuError> {
-        let Some(bytes) = bytes else { return Ok(None) };
         gpu.check_buffer_size(name, bytes.len() as u64)?;
         let start = with_exposed_provenance_mut(bytes.start);
         if !can_be_pinned(start, bytes.len()) {

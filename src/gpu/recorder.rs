@@ -101,7 +101,7 @@ pub struct Recorder<'a> {
     submission: u64,
     queries: Option<Queries>,
     pass_count: usize,
-    /// Writes to mapped buffers, to be made visible to the CPU at the end.
+    /// Writes to buffers that the CPU reads, to be made visible to it at the end.
     written_for_host: Scope,
     resources: PhantomData<&'a Buffer>,
 }
@@ -243,7 +243,7 @@ impl<'a> Recorder<'a> {
         };
     }
 
-    /// Makes writes to mapped buffers visible to the CPU. Must be recorded last; returns the submission's number and its passes.
+    /// Makes writes to buffers that the CPU reads visible to it. Must be recorded last; returns the submission's number and its passes.
     pub(super) fn finish(self) -> (u64, usize) {
         let host = Scope {
             stages: vk::PipelineStageFlags2::HOST,
@@ -319,7 +319,7 @@ impl<'a> Recorder<'a> {
         // After all hazards were found, as a pass may bind several levels of one image.
         for (resource, access) in uses {
             resource.history().update(|history| history.then(access));
-            assert!(!access.writes() || !resource.is_imported(), "imported memory is read-only");
+            assert!(!access.writes() || !resource.is_lent(), "lent memory is read-only");
             if access.writes() && resource.is_for_host() {
                 self.written_for_host = self.written_for_host.union(access.scope);
             }
@@ -380,7 +380,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    fn is_imported(self) -> bool {
+    fn is_lent(self) -> bool {
         matches!(self, Self::Buffer(buffer) if buffer.kind() == BufferKind::Imported)
     }
 

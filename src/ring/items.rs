@@ -1,6 +1,7 @@
 //! The texels of a view's tokens, in words that others may read while they are written: those of the next frame's slot, or of this
 //! process alone.
 
+use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -27,7 +28,8 @@ enum Words {
 }
 
 /// All words of a segment, as long as this lives: for a device that writes items itself, as it may from
-/// [`Writer::begin`](super::Writer::begin) to [`Writer::publish`](super::Writer::publish).
+/// [`Writer::begin`](super::Writer::begin) to [`Writer::publish`](super::Writer::publish). Its writes must come after what this thread
+/// stored before it asked for them, and be visible to this thread when they are done.
 #[derive(Clone, Debug)]
 pub struct SegmentMemory(Arc<Segment>);
 
@@ -37,10 +39,9 @@ impl PartialEq for SegmentMemory {
     }
 }
 
-impl AsRef<[AtomicU64]> for SegmentMemory {
-    fn as_ref(&self) -> &[AtomicU64] {
-        let Segment { mapping, layout } = &*self.0;
-        mapping.words(0, layout.total_bytes)
+impl AsRef<[UnsafeCell<u64>]> for SegmentMemory {
+    fn as_ref(&self) -> &[UnsafeCell<u64>] {
+        self.0.mapping.memory()
     }
 }
 
@@ -107,6 +108,16 @@ impl Items {
     pub fn load(&self, index: usize, target: &mut [u8]) {
         assert_eq!(target.len(), self.item_bytes, "an item");
         load_part(target, self.words(), index * self.item_bytes);
+    }
+
+    /// Bytes of each.
+    pub fn item_bytes(&self) -> usize {
+        self.item_bytes
+    }
+
+    /// How many there is room for.
+    pub fn count(&self) -> usize {
+        size_of_val(self.words()) / self.item_bytes
     }
 
     /// The memory that they lie in, and where they start in it, in bytes; `None` if it is theirs alone.

@@ -4,6 +4,8 @@
 //! data race, even though readers discard torn copies.
 #![allow(unsafe_code, reason = "memory shared with other processes is beyond what Rust can check")]
 
+#[cfg(feature = "writer")]
+use std::cell::UnsafeCell;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -58,6 +60,15 @@ impl Mapping {
         let start = self.start::<AtomicU64>(offset, word_count);
         // SAFETY: `start` checked size and alignment; any bits are a valid atomic, shared access is
         // what atomics are for, and the mapping lives as long as `self`.
+        unsafe { slice::from_raw_parts(start.as_ptr(), word_count) }
+    }
+
+    /// All of it, for others than this process's threads to access.
+    #[cfg(feature = "writer")]
+    pub(super) fn memory(&self) -> &[UnsafeCell<u64>] {
+        let word_count = self.bytes / WORD_BYTES;
+        let start = self.start::<UnsafeCell<u64>>(0, word_count);
+        // SAFETY: as in `words`; a cell gives no access by itself.
         unsafe { slice::from_raw_parts(start.as_ptr(), word_count) }
     }
 

@@ -113,7 +113,7 @@ impl Live<'_> {
 impl Lock<'_> {
     /// Writer: marks the slot as being written for frame `sequence`. What the caller stores in it afterwards, before it publishes the
     /// frame, counts as stored by `fill`; so does what other threads store that are synchronised with it before and after, and that
-    /// [join](join_writing).
+    /// [join](join_writing), and what a device writes in a submission that the caller makes and waits for.
     pub(super) fn begin(self, sequence: u64) {
         self.0.store(being_written(sequence), Ordering::Relaxed);
         // SYNC(torn): pairs with the fence in `Lock::still_holds`. A reader that saw any word below also sees that

@@ -2,8 +2,8 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
+use std::cell::UnsafeCell;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
 use foveate_core::change::ChangeConfig;
@@ -71,6 +71,8 @@ fn a_ring_holds_what_memory_holds_wherever_tokens_are_sampled() {
                 // Other drivers may refuse these pages.
                 if gpu.summary().kind == DeviceKind::Software {
                     assert_eq!(copied, 0, "{context}");
+                } else if 0 < copied {
+                    println!("{} does not write into a ring", gpu.summary().name);
                 }
                 move_on(&mut frame, random.below(6), frame_seq, &mut random);
             }
@@ -103,10 +105,11 @@ fn tokens_are_handed_over_where_a_ring_is_too_large_for_the_device() {
 
 /// The rest of a page is somebody else's.
 #[test]
-fn only_memory_that_begins_with_a_page_is_written() {
+#[expect(clippy::arc_with_non_send_sync, reason = "all on one thread")]
+fn only_memory_that_begins_with_a_page_is_imported() {
     with_gpu(|gpu| {
         let page = rustix::param::page_size() / size_of::<u64>();
-        let words: Box<[AtomicU64]> = (0..3 * page as u64).map(AtomicU64::new).collect();
+        let words: Box<[UnsafeCell<u64>]> = (0..3 * page as u64).map(UnsafeCell::new).collect();
         let first = words.as_ptr().align_offset(page * size_of::<u64>());
         let words = Arc::new(words);
         let import = |from: usize, count: usize| {
@@ -125,13 +128,13 @@ fn only_memory_that_begins_with_a_page_is_written() {
 /// Some of the words.
 #[derive(Debug)]
 struct Part {
-    words: Arc<Box<[AtomicU64]>>,
+    words: Arc<Box<[UnsafeCell<u64>]>>,
     from: usize,
     count: usize,
 }
 
-impl AsRef<[AtomicU64]> for Part {
-    fn as_ref(&self) -> &[AtomicU64] {
+impl AsRef<[UnsafeCell<u64>]> for Part {
+    fn as_ref(&self) -> &[UnsafeCell<u64>] {
         &self.words[self.from..][..self.count]
     }
 }
@@ -167,8 +170,8 @@ fn formats() -> [TokenFormat; 6] {
         TokenFormat::new(16, DType::F16, Normalisation::UNIT),
         TokenFormat::new(14, DType::U8, Normalisation::NONE),
         TokenFormat::new(14, DType::U8, Normalisation::NONE),
-        TokenFormat::new(7, DType::F32, Normalisation::IMAGENET),
-        TokenFormat::new(7, DType::F32, Normalisation::IMAGENET),
+        TokenFormat::new(8, DType::F32, Normalisation::IMAGENET),
+        TokenFormat::new(10, DType::U8, Normalisation::NONE),
         TokenFormat::new(8, DType::F16, Normalisation::UNIT),
     ]
 }

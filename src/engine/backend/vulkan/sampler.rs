@@ -53,10 +53,13 @@ impl ViewPasses {
     /// Uploads the stale tokens of `view` that the CPU found.
     pub(super) fn upload(view: &mut Planes, gpu: &Arc<Gpu>) {
         // Borrowed apart, because the sampler is a part of the view.
-        let Planes { sampler, plan, stale, items, .. } = view;
+        let Planes { sampler, plan, stale, items, is_resting, .. } = view;
         let Self { sample, .. } = sampler.get_mut();
         sample.upload(plan, stale);
-        sample.target().aim(gpu, items);
+        // What a view was given before it rested is a published slot.
+        if !*is_resting {
+            sample.target().aim(gpu, items, plan.tokens.len());
+        }
     }
 
     /// Has the device find the stale tokens of `view`.
@@ -66,7 +69,9 @@ impl ViewPasses {
         if let Some(stale) = stale {
             stale.prepare(&view.plan, is_new, view.is_resting, sample);
         }
-        sample.target().aim(gpu, &view.items);
+        if !view.is_resting {
+            sample.target().aim(gpu, &view.items, view.plan.tokens.len());
+        }
     }
 
     /// Reads the stale tokens that the device found.

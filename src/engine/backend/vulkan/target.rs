@@ -39,8 +39,14 @@ impl TokenTarget {
         Ok(Self { own, imported: None, first_word: None, token_bytes })
     }
 
-    /// Has the next tokens go to `items`, if the device can write there.
-    pub(super) fn aim(&mut self, gpu: &Arc<Gpu>, items: &Items) {
+    /// Has the next tokens, of a plan of `token_count`, go to `items`, if the device can write there.
+    ///
+    /// # Panics
+    ///
+    /// If they do not fit there.
+    pub(super) fn aim(&mut self, gpu: &Arc<Gpu>, items: &Items, token_count: usize) {
+        assert_eq!(items.item_bytes(), self.token_bytes, "items of another format than the view's");
+        assert!(token_count <= items.count(), "{token_count} tokens for {} items", items.count());
         self.first_word = items.memory().and_then(|(memory, start)| {
             if self.imported.as_ref().is_none_or(|imported| imported.memory != *memory) {
                 // The one before goes first: there may be a limit on pinned memory.
