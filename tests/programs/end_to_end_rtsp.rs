@@ -127,9 +127,9 @@ fn nothing_is_left_of_a_camera_that_was_lost() {
         println!("returns: median {median:?}, longest {longest:?}; {first:?}, {last:?}");
     }
     // GLib keeps threads that it does not need for a while, and the daemon a client that has hung up for a moment.
-    until("as many threads and descriptors are left", || {
+    until(&format!("as many threads and descriptors are left as of {first:?}: {last:?}"), || {
         let last = Held::by(&daemon);
-        last.threads <= first.threads && last.descriptors <= first.descriptors
+        last.threads <= first.threads && last.descriptors.len() <= first.descriptors.len()
     });
     assert!(last.rss_kb < first.rss_kb + 8 * 1024, "{first:?}, {last:?}");
     daemon.stop();
@@ -210,7 +210,8 @@ fn assert_returned(daemon: &Daemon<'_>) {
 #[derive(Debug)]
 struct Held {
     threads: usize,
-    descriptors: usize,
+    /// What each of its descriptors is.
+    descriptors: Vec<String>,
     rss_kb: u64,
 }
 
@@ -223,6 +224,12 @@ impl Held {
             line.split_whitespace().nth(1).unwrap().parse().unwrap()
         };
         let threads = usize::try_from(number("Threads:")).unwrap();
-        Self { threads, descriptors: daemon.descriptor_count(), rss_kb: number("VmRSS:") }
+        let folder = fs::read_dir(format!("/proc/{}/fd", daemon.process.id())).unwrap();
+        // One may be closed meanwhile.
+        let target = |entry: std::io::Result<fs::DirEntry>| fs::read_link(entry.ok()?.path()).ok();
+        let mut descriptors: Vec<_> =
+            folder.filter_map(target).map(|target| target.display().to_string()).collect();
+        descriptors.sort();
+        Self { threads, descriptors, rss_kb: number("VmRSS:") }
     }
 }
