@@ -5,6 +5,8 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use foveate::ControlError;
 use foveate::client::Client;
@@ -132,6 +134,8 @@ fn answers(address: SocketAddr, query: &str) -> bool {
 
 /// A `look` that is obeyed, and a map that the policy refuses.
 fn steer(client: &mut Client) {
+    // A client may send 60 of these a second.
+    thread::sleep(Duration::from_millis(20));
     let view = "a/main".parse().unwrap();
     client.look(Look::at(&view, 30.0, 20.0)).unwrap();
     let shape = [1, 1];
