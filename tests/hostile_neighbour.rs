@@ -48,9 +48,8 @@ const HONEST: u32 = 5002;
 
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 30);
 
-/// How soon operators are answered, and how soon at the latest where the machine itself stands still.
+/// How soon operators are answered.
 const PATIENCE: Duration = Duration::from_secs(2);
-const AT_LATEST: Duration = Duration::from_secs(10);
 
 /// What all clients may have open, and the half of it that one user may.
 const OPENED_BYTES: u64 = 256 << 20;
@@ -107,8 +106,7 @@ fn a_hostile_neighbour_harms_nobody() {
             (reader.join().unwrap(), answers)
         })
     };
-    // The machine itself may stand still for a while, but not each time. It may also start a program late: one that has to wait for
-    // what a program of less priority holds.
+    // The machine itself may stand still for a while, but not each time. A busy one also lets a thread wait for seconds now and then.
     let is_punctual = under_attack(&target, || {
         (0..3).any(|_| {
             let (ages, answers) = serve();
@@ -390,7 +388,7 @@ fn taken(what: &str, work: impl FnOnce() -> bool) -> Duration {
     let started = Instant::now();
     assert!(work(), "{what}");
     let taken = started.elapsed();
-    assert!(taken < AT_LATEST, "{what} took {taken:?}");
+    assert!(taken < HANG, "{what} took {taken:?}");
     taken
 }
 
