@@ -106,9 +106,13 @@ fn nothing_is_left_of_a_camera_that_was_lost() {
         let server = camera.start();
         let started = Instant::now();
         watched(&mut follower, 1);
-        returns.push(started.elapsed());
-        // Long enough for the backoff to restart.
+        let (waited, playing) = (started.elapsed(), Instant::now());
+        returns.push(waited);
         watched(&mut follower, 40);
+        // The backoff restarts once a source has played for as long as the pause before it.
+        while playing.elapsed() < waited {
+            watched(&mut follower, 1);
+        }
         // The first returns fill what is allocated once.
         if cycle == 3 {
             assert_returned(&daemon);
