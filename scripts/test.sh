@@ -293,6 +293,13 @@ has_nightly() {
     grep -q "^$1" <<<"$components"
 }
 
+# What runs beside the tests, many of which wait for most of their time. Not beside the long ones: over minutes, work of less
+# priority makes the kernel let a thread wait for seconds now and then, and some of those hold the daemon to two.
+begin_others() {
+    begin 'memory order' check_memory_order
+    begin 'ARM' check_arm
+}
+
 main() {
     read_arguments '--long --no-clips' '' "$@"
     cd "$root"
@@ -316,11 +323,10 @@ main() {
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'dependencies' check_dependencies
     step 'reader by itself' check_reader
-    # Beside the others: many of those wait for most of their time.
-    begin 'memory order' check_memory_order
-    begin 'ARM' check_arm
+    [ -n "${FOVEATE_LONG:-}" ] || begin_others
     step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast -- --test-threads "$(($(nproc) + 1))"
     if [ -n "${FOVEATE_LONG:-}" ]; then
+        begin_others
         step 'memory order under Miri' check_miri
         step 'data races' check_sanitizer
         step 'soak' check_soak
