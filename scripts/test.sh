@@ -293,8 +293,8 @@ has_nightly() {
     grep -q "^$1" <<<"$components"
 }
 
-# What runs beside the tests, many of which wait for most of their time. Not beside the long ones: over minutes, work of less
-# priority makes the kernel let a thread wait for seconds now and then, and some of those hold the daemon to two.
+# What runs beside the tests, many of which wait for most of their time. Not beside the long ones, which hold the daemon to times
+# for minutes: work of less priority makes the kernel let a thread wait for seconds now and then.
 begin_others() {
     begin 'memory order' check_memory_order
     begin 'ARM' check_arm
@@ -326,11 +326,11 @@ main() {
     [ -n "${FOVEATE_LONG:-}" ] || begin_others
     step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast -- --test-threads "$(($(nproc) + 1))"
     if [ -n "${FOVEATE_LONG:-}" ]; then
-        begin_others
         step 'memory order under Miri' check_miri
         step 'data races' check_sanitizer
         step 'soak' check_soak
         step 'package' check_package
+        begin_others
     fi
     step 'Python reader' check_python
     if [ -n "${FOVEATE_LONG:-}" ]; then
