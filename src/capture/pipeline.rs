@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -44,11 +44,25 @@ pub(super) struct Pipeline {
     /// The last caps offered to the appsink, readable or not.
     offered: Arc<Mutex<Option<gst::Caps>>>,
     pub(super) events: Receiver<Event>,
+    #[expect(dead_code, reason = "what sends events borrows it")]
+    sender: Arc<Sender<Event>>,
     /// Whether its source is live.
     pub(super) live: bool,
     flow: Arc<Flow>,
     #[expect(dead_code, reason = "held open until the pipeline has stopped")]
     fifo: Option<File>,
+}
+
+/// Sends the events of a pipeline, for as long as there is one. A message in the channel holds what posted it, often the pipeline;
+/// if the pipeline's own callbacks held the channel, nothing would ever free them.
+#[derive(Clone)]
+struct Reports(Weak<Sender<Event>>);
+
+impl Reports {
+    /// Drops it where the channel is full, which holds an error then, and that matters more.
+    fn send(&self, event: Event) {
+        let _ = self.0.upgrade().map(|sender| sender.try_send(event));
+    }
 }
 
 /// What is taken of a pipeline.
@@ -100,15 +114,18 @@ impl Pipeline {
         let sink = frames_sink(&pipeline)?;
         insert(&pipeline, sink.upcast_ref(), adapters)?;
         let (sender, events) = bounded(MAX_WAITING_EVENTS);
+        let sender = Arc::new(sender);
+        let reports = Reports(Arc::downgrade(&sender));
         let (offered, flow) = (Arc::default(), Arc::<Flow>::default());
         let pad = sink_pad(sink.upcast_ref());
         let extent = demands.extent.filter(|_| adapters.contains(&caps::SCALE));
-        configure(&sink, &content.readable(extent), delivery, &sender);
-        probe(&pad, &offered, &sender, &flow, demands, delivery);
-        forward_messages(&pipeline, sender)?;
+        configure(&sink, &content.readable(extent), delivery, &reports);
+        probe(&pad, &offered, &reports, &flow, demands, delivery);
+        forward_messages(&pipeline, reports)?;
         pipeline.use_clock(Some(&monotonic_clock()));
 
-        let mut playing = Self { pipeline, sink: pad, offered, events, live: false, flow, fifo };
+        let live = false;
+        let mut playing = Self { pipeline, sink: pad, offered, events, sender, live, flow, fifo };
         // A failure also posts a message, which says more.
         playing.live = match playing.pipeline.set_state(gst::State::Paused) {
             Ok(success) => success == gst::StateChangeSuccess::NoPreroll,
@@ -269,12 +286,7 @@ fn sink_pad(element: &gst::Element) -> gst::Pad {
 }
 
 /// Overrides appsink properties that the description must not set.
-fn configure(
-    sink: &AppSink,
-    readable: &gst::Caps,
-    delivery: &Arc<Delivery>,
-    events: &Sender<Event>,
-) {
+fn configure(sink: &AppSink, readable: &gst::Caps, delivery: &Arc<Delivery>, reports: &Reports) {
     sink.set_caps(Some(readable));
     sink.set_max_buffers(1);
     // The callback pulls every sample at once, so none is dropped uncounted.
@@ -283,12 +295,11 @@ fn configure(
     sink.set_max_lateness(-1);
     // The last sample would hold a buffer of the camera's pool.
     sink.set_enable_last_sample(false);
-    let (delivery, events) = (Arc::clone(delivery), events.clone());
+    let (delivery, reports) = (Arc::clone(delivery), reports.clone());
     let mut is_first = true;
     let mut report_first = move || {
         if std::mem::take(&mut is_first) {
-            // A full channel holds an error, which matters more than a first frame.
-            let _ = events.try_send(Event::FirstFrame);
+            reports.send(Event::FirstFrame);
         }
     };
     let new_sample = move |sink: &AppSink| delivery.deliver(sink, &mut report_first);
@@ -300,12 +311,12 @@ fn configure(
 fn probe(
     pad: &gst::Pad,
     offered: &Arc<Mutex<Option<gst::Caps>>>,
-    events: &Sender<Event>,
+    reports: &Reports,
     flow: &Arc<Flow>,
     demands: Demands,
     delivery: &Arc<Delivery>,
 ) {
-    let (offered, events, flow) = (Arc::clone(offered), events.clone(), Arc::clone(flow));
+    let (offered, reports, flow) = (Arc::clone(offered), reports.clone(), Arc::clone(flow));
     let delivery = Arc::clone(delivery);
     let kinds = gst::PadProbeType::EVENT_DOWNSTREAM
         | gst::PadProbeType::QUERY_DOWNSTREAM
@@ -313,25 +324,25 @@ fn probe(
         | gst::PadProbeType::BUFFER_LIST;
     pad.add_probe(kinds, move |pad, info| match &mut info.data {
         Some(gst::PadProbeData::Buffer(buffer)) => match flow.first_refusal(pad, demands) {
-            Some(refusal) => flow.shut(&events, refusal),
+            Some(refusal) => flow.shut(&reports, refusal),
             None => match flow.passes(pad, buffer) {
                 gst::PadProbeReturn::Ok => match delivery.mask(buffer, pad.current_caps()) {
                     Ok(true) => gst::PadProbeReturn::Ok,
                     Ok(false) => gst::PadProbeReturn::Handled,
-                    Err(error) => flow.shut(&events, Event::Refused(error)),
+                    Err(error) => flow.shut(&reports, Event::Refused(error)),
                 },
                 kept => kept,
             },
         },
         Some(gst::PadProbeData::BufferList(_)) if delivery.has_masks() => {
             let reason = "its buffers come in lists".to_owned();
-            flow.shut(&events, Event::Refused(CaptureError::NotMasked { reason }))
+            flow.shut(&reports, Event::Refused(CaptureError::NotMasked { reason }))
         }
         Some(gst::PadProbeData::Event(event)) => match event.view() {
             gst::EventView::Caps(event) => {
                 *offered.lock() = Some(event.caps_owned());
                 match refusal_of(&event.caps_owned(), demands.content) {
-                    Some(refusal) => flow.shut(&events, refusal),
+                    Some(refusal) => flow.shut(&reports, refusal),
                     None => {
                         flow.is_shut.store(false, Ordering::Relaxed);
                         gst::PadProbeReturn::Ok
@@ -339,7 +350,7 @@ fn probe(
                 }
             }
             gst::EventView::Tag(event) if demands.heeds_tags => match turning_tag(event.tag()) {
-                Some(tag) => flow.tagged(&events, tag),
+                Some(tag) => flow.tagged(&reports, tag),
                 None => gst::PadProbeReturn::Ok,
             },
             _ => gst::PadProbeReturn::Ok,
@@ -361,14 +372,13 @@ fn probe(
 
 impl Flow {
     /// Keeps what follows from the appsink, and reports why.
-    fn shut(&self, events: &Sender<Event>, reason: Event) -> gst::PadProbeReturn {
+    fn shut(&self, reports: &Reports, reason: Event) -> gst::PadProbeReturn {
         self.is_shut.store(true, Ordering::Relaxed);
-        // A full channel already holds an error.
-        let _ = events.try_send(reason);
+        reports.send(reason);
         gst::PadProbeReturn::Handled
     }
 
-    fn tagged(&self, events: &Sender<Event>, tag: String) -> gst::PadProbeReturn {
+    fn tagged(&self, reports: &Reports, tag: String) -> gst::PadProbeReturn {
         if self.is_shut.load(Ordering::Relaxed) {
             return gst::PadProbeReturn::Ok;
         }
@@ -379,7 +389,7 @@ impl Flow {
             );
             return gst::PadProbeReturn::Ok;
         }
-        self.shut(events, Event::Tagged(tag))
+        self.shut(reports, Event::Tagged(tag))
     }
 
     /// Why the first buffer is refused: its size is not the one asked for.
@@ -548,7 +558,7 @@ fn monotonic_clock() -> gst::Clock {
 }
 
 /// Forwards errors, ends and missing plugins to the watching thread, and logs warnings.
-fn forward_messages(pipeline: &gst::Pipeline, events: Sender<Event>) -> Result<(), CaptureError> {
+fn forward_messages(pipeline: &gst::Pipeline, reports: Reports) -> Result<(), CaptureError> {
     let bus = pipeline.bus().ok_or_else(|| CaptureError::Failed {
         element: "pipeline".to_owned(),
         reason: "it has no bus".to_owned(),
@@ -556,10 +566,10 @@ fn forward_messages(pipeline: &gst::Pipeline, events: Sender<Event>) -> Result<(
     bus.set_sync_handler(move |_, message| {
         match message.view() {
             gst::MessageView::Error(_) | gst::MessageView::Eos(_) => {
-                let _ = events.try_send(Event::Message(message.clone()));
+                reports.send(Event::Message(message.clone()));
             }
             gst::MessageView::Element(element) if is_missing_plugin(element) => {
-                let _ = events.try_send(Event::Message(message.clone()));
+                reports.send(Event::Message(message.clone()));
             }
             gst::MessageView::Warning(warning) => log_warning(warning),
             _ => {}

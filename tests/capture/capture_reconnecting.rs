@@ -21,6 +21,8 @@ const TURN: Duration = Duration::from_millis(20);
 
 const CAPS: &str = "video/x-raw,format=GRAY8,width=16,height=16,framerate=200/1";
 
+const FAST: &str = "video/x-raw,format=GRAY8,width=16,height=16,framerate=100000/1";
+
 /// Bytes of such a frame.
 const FRAME_BYTES: usize = 16 * 16;
 
@@ -52,6 +54,20 @@ fn an_error_in_mid_stream_is_transient_for_a_pipeline_that_has_delivered() {
     }
     scene.frame();
     assert_eq!(scene.restarts(), [(LossReason::Failed, 2)]);
+}
+
+/// Their last words come in a row: an error, that of the source behind it, and the end, which names the pipeline itself.
+#[test]
+fn nothing_is_left_of_pipelines_that_were_lost() {
+    let text = format!("videotestsrc ! {FAST} ! identity error-after=2 ! appsink name=frames");
+    let mut scene = Scene::new(&text);
+    for _ in 0..10 {
+        scene.frame();
+        scene.loss();
+    }
+    let Scene { source, counters } = scene;
+    drop(source);
+    until("no pipeline holds the counters", || Arc::strong_count(&counters) == 1);
 }
 
 #[test]
