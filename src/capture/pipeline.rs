@@ -44,7 +44,7 @@ pub(super) struct Pipeline {
     /// The last caps offered to the appsink, readable or not.
     offered: Arc<Mutex<Option<gst::Caps>>>,
     pub(super) events: Receiver<Event>,
-    #[expect(dead_code, reason = "what sends events borrows it")]
+    #[expect(dead_code, reason = "the callbacks hold it weakly")]
     sender: Arc<Sender<Event>>,
     /// Whether its source is live.
     pub(super) live: bool,

@@ -21,6 +21,7 @@ const TURN: Duration = Duration::from_millis(20);
 
 const CAPS: &str = "video/x-raw,format=GRAY8,width=16,height=16,framerate=200/1";
 
+/// So fast that all that an error causes is there before its pipeline is stopped.
 const FAST: &str = "video/x-raw,format=GRAY8,width=16,height=16,framerate=100000/1";
 
 /// Bytes of such a frame.

@@ -214,7 +214,6 @@ fn assert_returned(daemon: &Daemon<'_>) {
 #[derive(Debug)]
 struct Held {
     threads: usize,
-    /// What each of its descriptors is.
     descriptors: Vec<String>,
     rss_kb: u64,
 }
@@ -228,12 +227,6 @@ impl Held {
             line.split_whitespace().nth(1).unwrap().parse().unwrap()
         };
         let threads = usize::try_from(number("Threads:")).unwrap();
-        let folder = fs::read_dir(format!("/proc/{}/fd", daemon.process.id())).unwrap();
-        // One may be closed meanwhile.
-        let target = |entry: std::io::Result<fs::DirEntry>| fs::read_link(entry.ok()?.path()).ok();
-        let mut descriptors: Vec<_> =
-            folder.filter_map(target).map(|target| target.display().to_string()).collect();
-        descriptors.sort();
-        Self { threads, descriptors, rss_kb: number("VmRSS:") }
+        Self { threads, descriptors: daemon.descriptors(), rss_kb: number("VmRSS:") }
     }
 }

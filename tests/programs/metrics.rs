@@ -288,10 +288,7 @@ fn nobody_listens_unless_the_configuration_says_so() {
     daemon.process.stderr.wait_for(" publishing ");
     assert!(!daemon.process.stderr.so_far().contains("/metrics"));
     let listening = fs::read_to_string(format!("/proc/{}/net/tcp", daemon.process.id())).unwrap();
-    let sockets = fs::read_dir(format!("/proc/{}/fd", daemon.process.id())).unwrap();
-    let sockets = sockets.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
-    for socket in sockets {
-        let socket = socket.to_string_lossy().into_owned();
+    for socket in daemon.descriptors() {
         if let Some(inode) = socket.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'))
         {
             assert!(!listening.contains(&format!(" {inode} ")), "{socket} is a TCP socket");

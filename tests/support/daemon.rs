@@ -149,9 +149,17 @@ impl<'a> Daemon<'a> {
         streams.into_iter().find(|listing| listing.name == stream).unwrap()
     }
 
+    /// What each descriptor is that the process has open.
+    pub fn descriptors(&self) -> Vec<String> {
+        let folder = fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();
+        // One may be closed meanwhile.
+        let targets = folder.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+        targets.map(|target| target.display().to_string()).collect()
+    }
+
     /// Descriptors that the process has open.
     pub fn descriptor_count(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count()
+        self.descriptors().len()
     }
 
     /// Asks it to end, and expects that it does so as it should.
