@@ -488,7 +488,7 @@ struct foveate_reader;
 //
 // The daemon listens on `socket_path`; if that is NULL, on `$FOVEATE_SOCKET`, or on the first foveate.sock that there is
 // in the first directory of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, and in /run/foveate; if there is none, in
-// the first of these that is set. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
+// the first of these that is set. A relative `$XDG_RUNTIME_DIR` counts as unset. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
 //
 // There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. On failure returns NULL
 // and fills `error`, unless that is NULL. With FOVEATE_RECONNECT the absence of a daemon is no failure.
@@ -1224,10 +1224,13 @@ static enum foveate_result foveate__find_address(struct sockaddr_un *address, co
     // systemd separates several directories by colons.
     if (runtime != NULL) runtime += strspn(runtime, ":");
     size_t bytes = runtime != NULL ? strcspn(runtime, ":") : 0;
+    const char *user = foveate__variable("XDG_RUNTIME_DIR");
+    // Its specification demands that a relative path is ignored.
+    if (user != NULL && user[0] != '/') user = NULL;
     int most = (int)sizeof address->sun_path;
     struct foveate__place places[3] = {
         {runtime, bytes < (size_t)most ? (int)bytes : most, "foveate.sock"},
-        {foveate__variable("XDG_RUNTIME_DIR"), most, "foveate/foveate.sock"},
+        {user, most, "foveate/foveate.sock"},
         {"/run", most, "foveate/foveate.sock"},
     };
     const struct foveate__place *first = NULL;

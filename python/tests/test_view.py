@@ -949,6 +949,10 @@ class SocketIsFound(unittest.TestCase):
                     # Empty counts as unset.
                     os.environ[name] = ""
 
+    def test_a_relative_runtime_directory_is_ignored(self) -> None:
+        with mock.patch.dict(os.environ, {"FOVEATE_SOCKET": "", "RUNTIME_DIRECTORY": "", "XDG_RUNTIME_DIR": "d"}):
+            self.assertEqual(foveate.socket_path(), PLACES[3])
+
     def test_the_first_place_that_has_one_counts(self) -> None:
         for there in (PLACES[3:], PLACES[2:], PLACES[1:], PLACES[1::2]):
             with mock.patch.dict(os.environ, NAMED), mock.patch("os.path.exists", there.__contains__):

@@ -787,6 +787,10 @@ static void the_socket_is_looked_for_where_the_document_says(void) {
     setenv("RUNTIME_DIRECTORY", "", 1);
     unsetenv("XDG_RUNTIME_DIR");
     expect_address(NULL, system);
+    // A relative path is ignored.
+    setenv("XDG_RUNTIME_DIR", "run/user", 1);
+    expect_address(NULL, system);
+    unsetenv("XDG_RUNTIME_DIR");
     EXPECT(unlink(own) == 0 && rmdir(users) == 0 && rmdir(folder) == 0);
 }
 
