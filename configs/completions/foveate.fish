@@ -198,7 +198,7 @@ spin\t'Busy-wait'"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l pipeline -d 'Plays this gst-launch description instead; it ends in `appsink name=frames`' -r
-complete -c foveate -n "__fish_foveate_using_subcommand extract" -l config -d 'Use the views, the backend, `max_fps` and `orientation` of this file\'s first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon\'s defaults]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l config -d 'Use the views, the backend, `max_fps`, `orientation`, `corrupted` and `track` of this file\'s first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon\'s defaults]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l frames -d 'Ends after this many frames' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l start -d 'Leaves out the frames before this time of the clip; they are decoded, and keep their numbers' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l unreadable -d 'What is done about files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first' -r -f -a "skip\t''

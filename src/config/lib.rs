@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::env::{self, VarError};
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -169,6 +170,13 @@ pub struct StreamConfig {
     pub caps_timeout_ms: u32,
     /// How decoded pictures are turned.
     pub orientation: Orientation,
+    /// What becomes of damaged frames.
+    pub corrupted: CorruptedFrames,
+    /// Whether a source of a web server or a pipeline is live; by default as what arrives says.
+    pub live: Option<bool>,
+    /// Number of the video track of a clip that is taken, from 1 to 64; by default that of the largest pictures.
+    #[serde(deserialize_with = "optional::<Whole<1, 64>, _, _>")]
+    pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first; otherwise they must have it.
     pub scale_pictures: bool,
     /// Most frames a second that are taken, 0.01 to 1000; by default all.
@@ -279,8 +287,8 @@ pub struct GazeConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "SourceKeys", rename_all = "snake_case")]
 pub enum SourceChoice {
-    /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, or a clip: a file, a folder of
-    /// pictures, or an `http://` or `https://` URI.
+    /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, an `http://` or `https://` URI of a
+    /// camera or a clip, or a clip: a file or a folder of pictures.
     #[serde(rename = "source")]
     Shorthand(String),
     /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
@@ -334,11 +342,11 @@ impl SourceChoice {
 pub enum ShorthandKind {
     /// The test pattern.
     Test,
-    /// A Video4Linux device, by any of its paths below `/dev`.
+    /// A Video4Linux device, by any of its paths below `/dev`, plugged in or not.
     Camera,
     /// A network camera.
     Rtsp,
-    /// A clip on a web server.
+    /// A camera or a clip on a web server: what arrives tells.
     Http,
     /// The path of a clip or of a folder of pictures, or a `file://` URI.
     File,
@@ -353,15 +361,37 @@ impl ShorthandKind {
             Some(("file", _)) => Some(Self::File),
             Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
             _ if source == "test" => Some(Self::Test),
-            _ if source.starts_with("/dev/") => Some(Self::Camera),
+            _ if is_device(source) => Some(Self::Camera),
             _ => Some(Self::File),
         }
     }
 
-    /// Whether it has an end, and waits for its consumer.
+    /// Whether it may have an end, and wait for its consumer.
     pub fn is_clip(self) -> bool {
         matches!(self, Self::Http | Self::File)
     }
+}
+
+/// Whether `path` is that of a device below `/dev`. One that does not exist is a device that is not plugged in, except in folders of
+/// files.
+fn is_device(path: &str) -> bool {
+    const FILES: [&str; 3] = ["/dev/fd/", "/dev/shm/", "/dev/std"];
+    path.starts_with("/dev/")
+        && match fs::metadata(path) {
+            Ok(metadata) => metadata.file_type().is_char_device(),
+            Err(_) => !FILES.iter().any(|place| path.starts_with(place)),
+        }
+}
+
+/// What becomes of damaged frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CorruptedFrames {
+    /// They are dropped and counted.
+    #[default]
+    Drop,
+    /// They are published like others.
+    Show,
 }
 
 /// What happens when frames arrive faster than they are processed.
@@ -562,6 +592,9 @@ impl Default for StreamConfig {
             latency_ms: 100,
             caps_timeout_ms: 10_000,
             orientation: Orientation::Auto,
+            corrupted: CorruptedFrames::Drop,
+            live: None,
+            track: None,
             scale_pictures: false,
             max_fps: None,
             stall_timeout_ms: 2_000,

@@ -26,6 +26,10 @@ use foveate_log::redact::redacted;
 /// How long the loop waits for a frame before it checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Why a stream has no frames although its source delivers.
+const AWAITS_KEYFRAME: &str =
+    "waiting for a keyframe: the frames that arrive are damaged, and are dropped";
+
 /// Longest reason that a segment holds, in bytes.
 const REASON_BYTES: usize = 127;
 
@@ -59,6 +63,7 @@ pub(super) struct FrameLoop {
     stall_timeout: Duration,
     last_frame: Option<Instant>,
     is_stalled: bool,
+    awaits_keyframe: bool,
 }
 
 impl FrameLoop {
@@ -110,6 +115,7 @@ impl FrameLoop {
             stall_timeout: Duration::from_millis(config.stall_timeout_ms.into()),
             last_frame: None,
             is_stalled: false,
+            awaits_keyframe: false,
         })
     }
 
@@ -165,6 +171,7 @@ impl FrameLoop {
         match event {
             SourceEvent::Frame(frame) => self.step(&frame, depth_at)?,
             SourceEvent::Lost(loss) => self.lose(&loss),
+            SourceEvent::Corrupted => self.await_keyframe(),
             SourceEvent::Nothing | SourceEvent::Ended(_) => self.watch_for_stall(),
         }
         Ok(())
@@ -201,6 +208,7 @@ impl FrameLoop {
             self.port.update(|status| status.backend = Some(backend));
         }
         self.last_frame = Some(Instant::now());
+        self.awaits_keyframe = false;
         if std::mem::take(&mut self.is_stalled) {
             tracing::info!(stream = self.name, "frames are arriving again");
             self.stream.resume();
@@ -314,8 +322,19 @@ impl FrameLoop {
         }
     }
 
+    /// Only damaged frames arrive.
+    fn await_keyframe(&mut self) {
+        let is_over = |last: Instant| self.stall_timeout < last.elapsed();
+        let is_long = self.last_frame.is_none_or(is_over);
+        if is_long && !std::mem::replace(&mut self.awaits_keyframe, true) {
+            tracing::warn!(stream = self.name, reason = AWAITS_KEYFRAME, "the stream has stalled");
+            self.stall(AWAITS_KEYFRAME, AWAITS_KEYFRAME);
+        }
+    }
+
     /// The source is lost, and is being reopened.
     fn lose(&mut self, loss: &Loss) {
+        self.awaits_keyframe = false;
         let reason = loss.to_string();
         // A camera may be unavailable for months.
         if loss.attempt.is_power_of_two() {

@@ -95,6 +95,9 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
     if 0 < counts.frames_refused {
         write!(out, ", {} unreadable", counts.frames_refused)?;
     }
+    if 0 < counts.frames_corrupted {
+        write!(out, ", {} damaged", counts.frames_corrupted)?;
+    }
     if 0 < counts.frames_rested {
         write!(out, ", {} wanted by no view", counts.frames_rested)?;
     }

@@ -5,7 +5,10 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use foveate_config::{ChangeTable, Config, Pace, SourceChoice, StreamConfig, ViewConfig};
+use foveate_config::{
+    ChangeTable, Config, CorruptedFrames, Pace, ShorthandKind, SourceChoice, StreamConfig,
+    ViewConfig,
+};
 use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};
@@ -210,6 +213,9 @@ fn every_key_reaches_its_place() {
         pace = "every-frame"
         loop = true
         caps_timeout_ms = 100
+        corrupted = "show"
+        live = false
+        track = 64
         max_fps = 1000
         stall_timeout_ms = 600000
         restart = true
@@ -238,6 +244,8 @@ fn every_key_reaches_its_place() {
     assert_eq!(parameters, ["live=true", "location=x", "rate=2.5", "width=640"]);
     assert_eq!((stream.pace, stream.looped, stream.caps_timeout_ms), (Pace::EveryFrame, true, 100));
     assert_eq!(stream.max_fps, Some(1000.0));
+    assert_eq!(stream.corrupted, CorruptedFrames::Show);
+    assert_eq!((stream.live, stream.track), (Some(false), Some(64)));
     assert_eq!((stream.stall_timeout_ms, stream.restart), (600_000, true));
     assert_eq!((stream.restart_timeout_ms, stream.restart_timeout()), (0, None));
     let refresh_frames = NonZeroU32::new(1_000_000);
@@ -254,6 +262,27 @@ fn every_key_reaches_its_place() {
     let expected = Normalisation { mean: [0.0, 0.5, 1.0], std: [1.0, 2.0, 3.0] };
     assert_eq!(format.normalisation, expected);
     assert_eq!(gaze.policy, Policy::Fixed { x: 0.0, y: 0.25 });
+}
+
+#[test]
+fn a_path_below_dev_is_a_camera_or_a_file() {
+    use ShorthandKind::{Camera, File};
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let clip = folder.path().join("clip.mp4");
+    fs::write(&clip, "").unwrap();
+    for (path, kind) in [
+        // What is not plugged in has no file.
+        ("/dev/video987", Camera),
+        ("/dev/v4l/by-id/usb-none", Camera),
+        ("/dev/front-camera", Camera),
+        ("/dev/null", Camera),
+        (clip.to_str().unwrap(), File),
+        (folder.path().to_str().unwrap(), File),
+        ("/dev/shm/none.mp4", File),
+        ("/dev/fd/987", File),
+    ] {
+        assert_eq!(ShorthandKind::of(path), Some(kind), "{path}");
+    }
 }
 
 #[test]

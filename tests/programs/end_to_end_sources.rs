@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use foveate_control::ClientExt as _;
+use foveate_control::{ClientExt as _, StreamState};
 
 use crate::daemon::{Outcome, Place};
 use crate::film::encode;
+use crate::wait::until;
 
 const CAMERA: &str = "[[stream]]\nname = 'camera'\nsource = 'test'\nbackend = 'cpu'\n";
 
@@ -320,7 +321,7 @@ fn a_device_that_is_no_camera_is_not_tried_for_ever() {
     let config = place.write("c.toml", "[[stream]]\nname = 'a'\nsource = '/dev/zero'\n");
     let outcome = place.foveated(&["--config", config.to_str().unwrap()], &[]).finish();
     outcome.assert_clean_exit(78);
-    assert!(outcome.message().contains("\"/dev/zero\" is no camera"), "{outcome:#?}");
+    assert!(outcome.message().contains("\"/dev/zero\" is not a V4L2 device"), "{outcome:#?}");
 }
 
 /// Encodes a picture of one gray, 32 pixels high.
@@ -471,6 +472,47 @@ fn a_clip_may_come_from_a_web_server() {
     let outcome = extract(&place, Path::new(&address.replace("a.y4m", "none.y4m")), &[]);
     outcome.assert_clean_exit(69);
     assert!(outcome.message().contains("none.y4m"), "{outcome:#?}");
+}
+
+/// The keyframe never comes.
+#[test]
+fn a_stream_says_that_it_waits_for_a_keyframe() {
+    let place = Place::new();
+    let daemon = place.daemon(
+        "[[stream]]\nname = 'a'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true \
+         ! video/x-raw,width=64,height=48,framerate=25/1 ! openh264enc gop-size=100000 ! h264parse \
+         ! video/x-h264,alignment=au ! identity drop-buffer-flags=header ! avdec_h264 ! appsink name=frames'\n",
+    );
+    let is_waiting = || daemon.listing("a").reason.starts_with("waiting for a keyframe: ");
+    until("the stream says so", is_waiting);
+    let listing = daemon.listing("a");
+    assert_eq!(listing.state, StreamState::Starting);
+    assert_eq!(listing.counts.frames_published, 0);
+    assert!(0 < listing.counts.frames_corrupted);
+    let shown = place.foveate(&["ls"]).finish().stdout;
+    assert!(
+        shown.contains("starting: waiting for a keyframe") && shown.contains(" damaged"),
+        "{shown}"
+    );
+    daemon.stop();
+}
+
+#[test]
+fn standard_input_is_a_clip() {
+    let place = Place::new();
+    let clip = place.write("clip.y4m", y4m(4, 'p'));
+    for feed in ["cat CLIP | TOOL", "TOOL < CLIP"] {
+        let tool = format!(
+            "{} extract /dev/stdin --out {}",
+            env!("CARGO_BIN_EXE_foveate"),
+            place.path("out").display()
+        );
+        let line = feed.replace("TOOL", &tool).replace("CLIP", clip.to_str().unwrap());
+        let status = Command::new("sh").args(["-c", &line]).status().unwrap();
+        assert!(status.success(), "{line}");
+        assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3, 4]);
+        fs::remove_dir_all(place.path("out")).unwrap();
+    }
 }
 
 #[test]
