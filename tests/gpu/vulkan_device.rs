@@ -68,6 +68,23 @@ fn a_lost_device_is_an_error_for_every_stream_and_for_good() {
     });
 }
 
+/// The Vulkan loader 1.4 crashes where an instance is made or destroyed while an object is named.
+#[test]
+fn streams_open_and_lose_devices_side_by_side() {
+    with_gpu(|_| {
+        let kinds = [Validation::On, Validation::Off].into_iter().cycle();
+        thread::scope(|scope| {
+            for (seed, validation) in (0..6).zip(kinds) {
+                scope.spawn(move || {
+                    for round in 0..5 {
+                        open_and_lose(validation, seed * 100 + round);
+                    }
+                });
+            }
+        });
+    });
+}
+
 #[test]
 fn nothing_outlives_the_device() {
     with_own_gpu(|gpu| follow_a_stream(gpu, PixelFormat::Yuy2, 3));
@@ -189,6 +206,18 @@ fn auto_never_takes_software() {
         Ok(gpu) => assert_ne!(gpu.summary().kind, DeviceKind::Software),
         Err(error) => assert!(matches!(error, GpuError::NoDevice { .. }), "{error}"),
     });
+}
+
+/// A device of its own for one stream, as it is listed, opened, lost and dropped.
+fn open_and_lose(validation: Validation, seed: u64) {
+    let gpu = Gpu::open_with(&device::choice(), validation).unwrap();
+    assert!(devices().unwrap().contains(gpu.summary()));
+    let frame = frame(Extent::new(40, 40), seed);
+    let mut player = host_diff_on(&gpu, frame.kind());
+    player.update(&frame.view(), &TileSet::all(frame.extent), &mut []);
+    gpu.inject_device_loss();
+    let result = player.try_update(&frame.view(), &TileSet::all(frame.extent), &mut []);
+    assert!(is_device_lost(&result), "{result:?}");
 }
 
 /// Random frames, all compared.
