@@ -16,7 +16,9 @@ use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, 
 use super::clock::DeviceClock;
 use super::error::{GpuError, VkResultExt};
 use super::host_memory::HostImports;
-use super::instance::{Instance, ValidationLog, hold_instances, with_shared};
+use super::instance::{
+    Instance, ValidationLog, lock_for_destruction, lock_for_naming, with_shared,
+};
 
 /// Test hook: every device is lost after this many submissions.
 const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
@@ -288,7 +290,7 @@ impl Gpu {
         let Ok(name) = CString::new(name) else { return };
         let info =
             vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(&name);
-        let _instances = hold_instances();
+        let _lock = lock_for_naming();
         // SAFETY: the object belongs to this device, and the caller owns it.
         let result = unsafe { names.set_debug_utils_object_name(&info) };
         if let Err(error) = result {
@@ -309,6 +311,7 @@ impl Drop for Gpu {
         drop(self.allocator.get_mut().take());
         // SAFETY: passes hold the device in an `Arc`, so none is being compiled.
         unsafe { self.device.destroy_pipeline_cache(self.pipelines, None) };
+        let _lock = lock_for_destruction();
         // SAFETY: whatever was created from the device holds it in an `Arc`, so nothing is left.
         unsafe { self.device.destroy_device(None) };
     }

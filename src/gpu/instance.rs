@@ -15,8 +15,11 @@ const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 pub(super) const API_VERSION: u32 = vk::API_VERSION_1_3;
 
-/// One instance of each kind per process. The Vulkan loader keeps a list of all instances, and walks it without a lock when an
-/// object is named; so instances are made and destroyed under the write lock, and objects are named under the read lock.
+/// The instances of this process: one of each kind, shared by all devices.
+///
+/// Naming an object makes the Vulkan loader walk all instances, drivers and devices, which it may be making or destroying for another
+/// thread. So that happens under the write lock, which costs no concurrency since the loader takes a lock of its own, and objects are
+/// named under the read lock.
 static SHARED: RwLock<SharedInstances> =
     RwLock::new(SharedInstances { plain: None, validated: None });
 
@@ -34,7 +37,7 @@ impl SharedInstances {
     }
 }
 
-/// Runs `action` on the instance of this process, which is made for its first user.
+/// Looks for devices, and may create one, with the instance of this process, which is made for its first user.
 ///
 /// If `action` fails and nothing else uses the instance, it is destroyed: the next call finds drivers that were installed or
 /// replaced since.
@@ -42,31 +45,27 @@ pub(super) fn with_shared<T>(
     validation: Validation,
     action: impl FnOnce(&Arc<Instance>) -> Result<T, GpuError>,
 ) -> Result<T, GpuError> {
-    let instance = shared(validation)?;
-    action(&instance).inspect_err(|_| release(instance, validation))
-}
-
-/// While this is held, no instance is made or destroyed.
-pub(super) fn hold_instances() -> impl Drop {
-    SHARED.read()
-}
-
-fn shared(validation: Validation) -> Result<Arc<Instance>, GpuError> {
     let mut shared = SHARED.write();
     let slot = shared.slot(validation);
-    if let Some(instance) = slot {
-        return Ok(Arc::clone(instance));
+    let instance = match slot.take() {
+        Some(instance) => instance,
+        None => Arc::new(Instance::new(validation)?),
+    };
+    let result = action(&instance);
+    if result.is_ok() || Arc::strong_count(&instance) > 1 {
+        *slot = Some(instance);
     }
-    let instance = Arc::new(Instance::new(validation)?);
-    *slot = Some(Arc::clone(&instance));
-    Ok(instance)
+    result
 }
 
-fn release(instance: Arc<Instance>, validation: Validation) {
-    let mut shared = SHARED.write();
-    drop(instance);
-    // Clones are only made under this lock, so a count of one stays one.
-    shared.slot(validation).take_if(|instance| Arc::strong_count(instance) == 1);
+/// Held while a device is destroyed.
+pub(super) fn lock_for_destruction() -> impl Drop {
+    SHARED.write()
+}
+
+/// Held while an object is named.
+pub(super) fn lock_for_naming() -> impl Drop {
+    SHARED.read()
 }
 
 /// A Vulkan instance and the loader it came from.
