@@ -327,7 +327,11 @@ impl FrameLoop {
         let is_over = |last: Instant| self.stall_timeout < last.elapsed();
         let is_long = self.last_frame.is_none_or(is_over);
         if is_long && !std::mem::replace(&mut self.awaits_keyframe, true) {
-            tracing::warn!(stream = self.name, reason = AWAITS_KEYFRAME, "the stream has stalled");
+            // A stream that is joined between two keyframes has not stalled.
+            if self.last_frame.is_some() && !self.is_stalled {
+                let reason = AWAITS_KEYFRAME;
+                tracing::warn!(stream = self.name, reason, "the stream has stalled");
+            }
             self.stall(AWAITS_KEYFRAME, AWAITS_KEYFRAME);
         }
     }
