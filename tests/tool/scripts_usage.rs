@@ -43,7 +43,7 @@ fn wrong_usage_is_refused_with_the_reason() {
         (&["--seconds", "2.5"], "whole number from 1"),
         (&["--clip", "no/such/clip.avi"], "no such file"),
         (&["--camera", "video0"], "/dev/video0"),
-        (&["--uri", "http://192.0.2.1/"], "rtsp://"),
+        (&["--uri", "ftp://192.0.2.1/"], "rtsp://"),
         (&["--backend", "cuda"], "auto, cpu or vulkan"),
         (&["--test-pattern", "--camera", "/dev/video0"], "only one of"),
         (&["--backend", "cpu", "--device", "llvmpipe"], "--backend cpu"),
