@@ -1,5 +1,5 @@
-//! Cameras and other things on a web server: pictures that replace each other, a camera that comes late or goes away, and a page that
-//! asks for a login.
+//! Cameras and other things on a web server: pictures that replace each other, a stream without an end, a camera that comes late or
+//! goes away, a clip, and a page that asks for a login.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -37,6 +37,34 @@ fn a_camera_on_a_web_server_comes_back() {
         assert!(0 < listing.restarts.values().sum::<u64>(), "{listing:?}");
         daemon.stop();
     }
+}
+
+#[test]
+fn a_stream_without_length_comes_back() {
+    let place = Place::new();
+    let camera = Camera { content: Content::endless_video(), ..Camera::new(&place, "") };
+    let server = camera.start();
+    let daemon = place.daemon(&camera.config(""));
+    let mut follower = daemon.subscribe("camera/main");
+    watch(&mut follower);
+    drop(server);
+    await_retry(&daemon);
+    let _server = camera.start();
+    watch(&mut follower);
+    daemon.stop();
+}
+
+#[test]
+fn a_clip_on_a_web_server_plays_once() {
+    let place = Place::new();
+    let clip = [VIDEO_HEAD.to_vec(), video_frame().repeat(5)].concat();
+    let content = Content::Whole { media: "video/x-yuv4mpeg", body: Arc::new(clip) };
+    let camera = Camera { content, ..Camera::new(&place, "") };
+    let _server = camera.start();
+    let config = place.write("c.toml", camera.config(""));
+    let outcome = place.foveated(&["--config", config.to_str().unwrap()], &[]).finish();
+    outcome.assert_clean_exit(0);
+    assert!(outcome.stderr.contains("end of file"), "{outcome:#?}");
 }
 
 #[test]
@@ -86,8 +114,9 @@ fn a_login_page_is_named_as_such() {
     let place = Place::new();
     // The last one is recognised by its header only.
     for page in ["<!DOCTYPE html><html><body>Log in</body></html>", "\n<!-- 1 --><HTML>"] {
-        let mut camera = Camera::new(&place, "");
-        camera.content = Content::Page(page);
+        let body = Arc::new(page.as_bytes().to_vec());
+        let content = Content::Whole { media: "text/html", body };
+        let camera = Camera { content, ..Camera::new(&place, "") };
         let _server = camera.start();
         let (address, out) = (camera.address(), place.path("out"));
         let arguments = ["extract", &address, "--out", out.to_str().unwrap()];
@@ -111,9 +140,38 @@ struct Camera {
 
 #[derive(Clone)]
 enum Content {
-    /// A JPEG picture, again and again.
-    Picture(Arc<Vec<u8>>),
-    Page(&'static str),
+    /// `start`, and `part` again and again.
+    Endless {
+        media: &'static str,
+        start: &'static [u8],
+        part: Arc<Vec<u8>>,
+    },
+    Whole {
+        media: &'static str,
+        body: Arc<Vec<u8>>,
+    },
+}
+
+impl Content {
+    /// JPEG pictures that replace each other.
+    fn pictures(picture: &[u8]) -> Self {
+        let length = picture.len();
+        let head =
+            format!("--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {length}\r\n\r\n");
+        let part = Arc::new([head.as_bytes(), picture, b"\r\n"].concat());
+        Self::Endless { media: "multipart/x-mixed-replace; boundary=frame", start: b"", part }
+    }
+
+    fn endless_video() -> Self {
+        let part = Arc::new(video_frame());
+        Self::Endless { media: "video/x-yuv4mpeg", start: VIDEO_HEAD, part }
+    }
+}
+
+const VIDEO_HEAD: &[u8] = b"YUV4MPEG2 W64 H48 F25:1 Ip A1:1 C420jpeg\n";
+
+fn video_frame() -> Vec<u8> {
+    [&b"FRAME\n"[..], &[128; 64 * 48 * 3 / 2]].concat()
 }
 
 /// A server that answers until it is dropped, with its connections.
@@ -130,7 +188,7 @@ impl Camera {
             picture.display()
         ));
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let content = Content::Picture(Arc::new(std::fs::read(picture).unwrap()));
+        let content = Content::pictures(&std::fs::read(picture).unwrap());
         Self { address, headers, content }
     }
 
@@ -175,28 +233,17 @@ impl Camera {
         let mut request = [0; 4096];
         // Who has seen enough hangs up.
         let _ = client.read(&mut request);
-        let picture = match &self.content {
-            Content::Picture(picture) => picture,
-            Content::Page(page) => {
-                let length = page.len();
-                let _ = write!(
-                    client,
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{page}"
-                );
-                return;
+        let (media, length, start) = match &self.content {
+            Content::Endless { media, start, .. } => (media, self.headers.to_owned(), *start),
+            Content::Whole { media, body } => {
+                (media, format!("Content-Length: {}\r\n", body.len()), &body[..])
             }
         };
-        let _ = write!(
-            client,
-            "HTTP/1.1 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=frame\r\n{}\r\n",
-            self.headers
-        );
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n{length}\r\n");
+        let _ = client.write_all(&[head.as_bytes(), start].concat());
+        let Content::Endless { part, .. } = &self.content else { return };
         while !over.load(Ordering::Relaxed) {
-            let length = picture.len();
-            let head =
-                format!("--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {length}\r\n\r\n");
-            let part = [head.as_bytes(), picture, b"\r\n"].concat();
-            if client.write_all(&part).is_err() {
+            if client.write_all(part).is_err() {
                 return;
             }
             thread::sleep(Duration::from_millis(40));
