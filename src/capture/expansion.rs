@@ -239,7 +239,7 @@ fn checked_file(path: &Path) -> Result<String, CaptureError> {
     let failed = |error: io::Error| unreadable(&error, &what, FILE_DENIED);
     let is_folder = fs::metadata(path).map_err(failed)?.is_dir();
     accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).map_err(|errno| failed(errno.into()))?;
-    // What is open as `/dev/fd/N` may have no other name.
+    // A file that is open as `/dev/fd/N` may have no other name.
     let absolute = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).map_err(failed)?;
     match absolute.into_os_string().into_string() {
         Ok(_) if is_folder => {

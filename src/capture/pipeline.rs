@@ -407,7 +407,7 @@ fn probe(
     });
 }
 
-/// Whether a frame with these flags is kept from the appsink. `GAP` and `DISCONT` are no reason: `videorate` marks repeated frames as
+/// Whether a frame with these flags is kept from the appsink. Those with `GAP` or `DISCONT` pass: `videorate` marks repeated frames as
 /// gaps, and a frame after a discontinuity is whole.
 fn is_kept_back(flags: gst::BufferFlags, delivery: &Delivery) -> bool {
     if flags.contains(gst::BufferFlags::CORRUPTED) && delivery.drops_corrupted() {

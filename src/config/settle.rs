@@ -138,7 +138,7 @@ impl StreamConfig {
     }
 }
 
-/// What is wrong with a path that starts with `~/`.
+/// Why a path that starts with `~/` is refused.
 const NO_HOME: &str =
     "`~` is expanded by shells only; expected the home directory in full, such as /home/NAME";
 

@@ -271,7 +271,7 @@ fn a_path_below_dev_is_a_camera_or_a_file() {
     let clip = folder.path().join("clip.mp4");
     fs::write(&clip, "").unwrap();
     for (path, kind) in [
-        // What is not plugged in has no file.
+        // A camera that is not plugged in has no file.
         ("/dev/video987", Camera),
         ("/dev/v4l/by-id/usb-none", Camera),
         ("/dev/front-camera", Camera),
