@@ -118,8 +118,9 @@ impl Pipeline {
         let reports = Reports(Arc::downgrade(&sender));
         let (offered, flow) = (Arc::default(), Arc::<Flow>::default());
         let pad = sink_pad(sink.upcast_ref());
-        let extent = demands.extent.filter(|_| adapters.contains(&caps::SCALE));
-        configure(&sink, &content.readable(extent), delivery, &reports);
+        let is_scaled = adapters.contains(&caps::SCALE);
+        let extent = demands.extent.filter(|_| is_scaled);
+        configure(&sink, &content.readable(extent, is_scaled), delivery, &reports);
         probe(&pad, &offered, &reports, &flow, demands, delivery);
         forward_messages(&pipeline, reports)?;
         pipeline.use_clock(Some(&monotonic_clock()));
@@ -438,7 +439,7 @@ fn frame_duration(pad: &gst::Pad) -> Option<u64> {
 
 /// Why caps are kept from the appsink: interlaced and unsupported ones. Other formats pass, because the appsink refuses them itself.
 fn refusal_of(caps: &gst::Caps, content: Content) -> Option<Event> {
-    if !caps.can_intersect(&content.readable(None)) {
+    if !caps.can_intersect(&content.readable(None, false)) {
         return None;
     }
     match content.is_interlaced(caps) {
