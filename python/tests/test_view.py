@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import json
 import os
+import pickle
 import pydoc
 import select
 import socket
@@ -94,6 +95,13 @@ class EventsAreTold(WithDaemon):
 
 
 class ViewReads(WithDaemon):
+    def test_pickling_a_view_says_what_to_do(self) -> None:
+        some = foveate.open_many([VIEW], self.daemon.path)
+        self.addCleanup(some.close)
+        for thing in (self.open(), some):
+            with self.assertRaisesRegex(TypeError, type(thing).__name__ + " .*cannot be pickled: open .* in each process"):
+                pickle.dumps(thing)
+
     def test_a_time_out_that_is_no_number_is_refused(self) -> None:
         nan = float("nan")
         view = self.open()

@@ -32,7 +32,7 @@ pub mod source;
 pub mod times;
 pub mod transient;
 
-pub use caps::{Colorimetry, Content};
+pub use caps::{Content, warn_of_picture};
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
 pub use masking::{MaskChange, MaskRefusal, Masks};
@@ -70,6 +70,8 @@ pub struct SourceSpec {
     pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first.
     pub scale_pictures: bool,
+    /// Whether pictures are scaled so that their pixels are square.
+    pub square_pixels: bool,
     /// Mean interval of the frames that are taken; `None` takes all.
     pub frame_interval: Option<Duration>,
     /// Whether a lost pipeline is replaced.
@@ -100,6 +102,7 @@ impl SourceSpec {
             track: None,
             // Depths on both sides of an edge must not be mixed.
             scale_pictures: false,
+            square_pixels: false,
             frame_interval: None,
             ..Self::from(config)
         })
@@ -122,6 +125,7 @@ impl From<&StreamConfig> for SourceSpec {
             live: config.live,
             track: config.track,
             scale_pictures: config.scale_pictures,
+            square_pixels: config.square_pixels,
             frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
             restart: config.restart,
             restart_timeout: config.restart_timeout(),

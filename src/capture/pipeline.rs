@@ -137,8 +137,9 @@ impl Pipeline {
         let (offered, page) = (Arc::default(), Arc::default());
         let flow = Arc::new(Flow { is_live: Arc::clone(&delivery.is_live), ..Flow::default() });
         let pad = sink_pad(sink.upcast_ref());
-        let extent = demands.extent.filter(|_| adapters.contains(&caps::SCALE));
-        configure(&sink, &content.readable(extent), delivery, &reports);
+        let is_scaled = adapters.contains(&caps::SCALE);
+        let extent = demands.extent.filter(|_| is_scaled);
+        configure(&sink, &content.readable(extent, is_scaled), delivery, &reports);
         probe(&pad, &offered, &reports, &flow, demands, delivery);
         choose_tracks(&pipeline, demands.track, &reports);
         forward_messages(&pipeline, reports, &page)?;
@@ -518,7 +519,7 @@ fn frame_duration(pad: &gst::Pad) -> Option<u64> {
 
 /// Why caps are kept from the appsink: interlaced and unsupported ones. Other formats pass, because the appsink refuses them itself.
 fn refusal_of(caps: &gst::Caps, content: Content) -> Option<Event> {
-    if !caps.can_intersect(&content.readable(None)) {
+    if !caps.can_intersect(&content.readable(None, false)) {
         return None;
     }
     match content.is_interlaced(caps) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select};
 use gstreamer as gst;
 
-use super::caps::{self, Adapter, Content, Samples};
+use super::caps::{self, Adapter, Content};
 use super::delivery::{Delivery, Round};
 use super::expansion::{Expansion, Playlist};
 use super::mailbox::{Consumer, Ender, mailbox};
@@ -447,7 +447,7 @@ impl Session {
         } else if !follows_tags {
             self.adapters = caps::joined(&self.adapters, turning);
         }
-        if self.spec.scale_pictures && demands.extent.is_some() {
+        if self.spec.square_pixels || (self.spec.scale_pictures && demands.extent.is_some()) {
             self.adapters = caps::joined(&self.adapters, [caps::SCALE]);
         }
         loop {
@@ -489,16 +489,9 @@ impl Session {
             );
         }
         let caps = pipeline.caps();
-        let samples = caps
-            .as_ref()
-            .and_then(|caps| self.spec.content.read(caps).ok())
-            .map(|read| read.samples);
-        let color = match samples {
-            Some(Samples::Picture(_, colorimetry)) => Some(colorimetry),
-            Some(Samples::Depth(_)) | None => None,
-        };
-        let (caps, color) =
-            (caps.map(|caps| caps.to_string()), color.map(|color| color.to_string()));
+        let read = caps.as_ref().and_then(|caps| self.spec.content.read(caps).ok());
+        let color = read.and_then(|read| read.facts().color).map(|color| color.to_string());
+        let caps = caps.map(|caps| caps.to_string());
         tracing::info!(
             stream = self.spec.stream,
             caps,
@@ -657,7 +650,7 @@ fn end_failure(
     let is_unspecific = matches!(reported, None | Some(CaptureError::Failed { .. }));
     let offers = pipeline.offers();
     if let Some(raw) = offers.iter().find(|caps| is_raw(caps)) {
-        if !raw.can_intersect(&content.readable(None)) {
+        if !raw.can_intersect(&content.readable(None, false)) {
             return Failure::Adapt {
                 offered: raw.clone(),
                 reason: reported.map(|error| error.to_string()),
@@ -665,7 +658,7 @@ fn end_failure(
         }
     } else if content == Content::Depth
         && let Some(other) =
-            offers.first().filter(|caps| !caps.can_intersect(&content.readable(None)))
+            offers.first().filter(|caps| !caps.can_intersect(&content.readable(None, false)))
     {
         return caps::depth::refused(other).into();
     } else if content == Content::Pictures

@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 
-use self::environment::Environment;
+use self::environment::{Environment, Substituted};
 use self::reader::{Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::ChangeConfig;
@@ -179,6 +179,8 @@ pub struct StreamConfig {
     pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first; otherwise they must have it.
     pub scale_pictures: bool,
+    /// Whether pictures are scaled so that their pixels are square.
+    pub square_pixels: bool,
     /// Most frames a second that are taken, 0.01 to 1000; by default all.
     #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
@@ -491,21 +493,39 @@ impl Config {
     /// If a file or the directory cannot be read, a file is [refused](Config::parse), or two streams have the same
     /// name.
     pub fn load_with(path: &Path, directory: &Path) -> Result<Self, ConfigError> {
+        let (config, mistakes) = Self::load_partly(path, Some(directory))?;
+        ConfigError::refused(mistakes).map(|()| config)
+    }
+
+    /// As [`load`](Config::load), or with a directory [`load_with`](Config::load_with), but returns mistakes beside the
+    /// configuration that is left without them, so that its sources can be checked, too. Streams without their variables are left out.
+    ///
+    /// # Errors
+    ///
+    /// If a file or the directory cannot be read, or there is no stream.
+    pub fn load_partly(
+        path: &Path,
+        directory: Option<&Path>,
+    ) -> Result<(Self, Vec<Mistake>), ConfigError> {
         let environment = |name: &str| env::var(name);
-        let mut config = Self::parse_part(&read(path)?, path, Part::First, &environment)?;
+        let part = if directory.is_some() { Part::First } else { Part::Whole };
+        let (mut config, mut mistakes) = Self::parse_partly(&read(path)?, path, part, &environment);
         let mut taken = config.names_in(path);
-        for file in additions_in(directory)? {
+        for file in directory.map(additions_in).transpose()?.unwrap_or_default() {
             let part = Part::Further { taken: &taken };
-            let added = Self::parse_part(&read(&file)?, &file, part, &environment)?;
+            let (added, more) = Self::parse_partly(&read(&file)?, &file, part, &environment);
+            mistakes.extend(more);
             taken.extend(added.names_in(&file));
             config.streams.extend(added.streams);
             config.secrets.extend(added.secrets);
         }
-        if config.streams.is_empty() {
-            let (file, directory) = (path.to_owned(), directory.to_owned());
-            return Err(ConfigError::NoStream { file, directory });
+        match directory {
+            Some(directory) if config.streams.is_empty() && mistakes.is_empty() => {
+                let (file, directory) = (path.to_owned(), directory.to_owned());
+                Err(ConfigError::NoStream { file, directory })
+            }
+            _ => Ok((config, mistakes)),
         }
-        Ok(config)
     }
 
     /// Checks `text`. `file` names it in errors; relative paths in it start at the directory of `file`.
@@ -527,29 +547,34 @@ impl Config {
         file: &Path,
         environment: impl Fn(&str) -> Result<String, VarError>,
     ) -> Result<Self, ConfigError> {
-        Self::parse_part(text, file, Part::Whole, &environment)
+        let (config, mistakes) = Self::parse_partly(text, file, Part::Whole, &environment);
+        ConfigError::refused(mistakes).map(|()| config)
     }
 
-    fn parse_part(
+    /// The configuration without the keys that have mistakes, and the mistakes.
+    fn parse_partly(
         text: &str,
         file: &Path,
         part: Part<'_>,
         environment: &Environment<'_>,
-    ) -> Result<Self, ConfigError> {
-        let (mut of_streams, mut secrets) = (Vec::new(), Secrets::new());
+    ) -> (Self, Vec<Mistake>) {
+        let mut substituted = Substituted::default();
         let directory = file.parent().unwrap_or(Path::new(""));
         let prepare = |document: &mut DeTable<'_>, mistakes: &mut Mistakes| {
-            (of_streams, secrets) = environment::substitute(document, environment, mistakes);
+            substituted = environment::substitute(document, environment, mistakes);
         };
         let settle = |config: &mut Self, table: &Table<'_>| config.settle(table, directory, part);
         let (mut config, mistakes) = reader::read::<Self>(text, prepare, settle);
-        let all = of_streams.iter().chain([&secrets]).flatten();
+        let Substituted { of_streams, others, is_incomplete } = substituted;
+        let all = of_streams.iter().chain([&others]).flatten();
         let all = all.map(|(text, shown)| (text.clone(), shown.clone())).collect();
-        error::refused(mistakes, text, file, &all)?;
+        let mistakes = error::placed(mistakes, text, file, &all);
         for (stream, secrets) in config.streams.iter_mut().zip(of_streams) {
             stream.secrets = secrets;
         }
-        Ok(Self { secrets, ..config })
+        let mut is_incomplete = is_incomplete.into_iter();
+        config.streams.retain(|_| !is_incomplete.next().unwrap_or(false));
+        (Self { secrets: others, ..config }, mistakes)
     }
 
     /// The names of its streams, each with `file`.
@@ -596,6 +621,7 @@ impl Default for StreamConfig {
             live: None,
             track: None,
             scale_pictures: false,
+            square_pixels: false,
             max_fps: None,
             stall_timeout_ms: 2_000,
             restart: true,
@@ -669,7 +695,8 @@ impl ViewConfig {
             }
         };
         let (view, mistakes) = reader::read::<Self>(text, |_, _| (), settle);
-        error::refused(mistakes, text, Path::new("view"), &Secrets::new()).map(|()| view)
+        let mistakes = error::placed(mistakes, text, Path::new("view"), &Secrets::new());
+        ConfigError::refused(mistakes).map(|()| view)
     }
 
     /// Most tokens of a frame.

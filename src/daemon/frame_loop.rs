@@ -14,13 +14,14 @@ use crate::stream::{
 };
 use foveate::messages::ViewName;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
-use foveate_capture::{CapturedFrame, End, Masks, SourceSpec};
+use foveate_capture::{CapturedFrame, End, Masks, SourceSpec, warn_of_picture};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::camera::Camera;
 use foveate_core::depth::pairing::Moment;
 use foveate_core::error::chain;
 use foveate_core::frame::FrameView;
+use foveate_core::pixel::PixelFacts;
 use foveate_log::redact::redacted;
 
 /// How long the loop waits for a frame before it checks whether to stop.
@@ -189,13 +190,14 @@ impl FrameLoop {
             self.stream.masks_changed(stamp.frame_seq);
         }
         self.stream.set_live(self.source.is_live());
+        self.stream.set_picture(frame.facts());
         let picture = self
             .depth
             .as_mut()
             .and_then(|depth| depth.pair(depth_at, frame.mask_revision(), &self.port));
         let stepped = self.stream.step_with_depth(&view, &stamp, picture.as_ref())?;
         if stepped == Stepped::PublishedInNewSegments {
-            self.announce(&view)?;
+            self.announce(&view, frame.facts())?;
         } else if stepped == Stepped::PublishedNewViews {
             self.hand_out_segments()?;
         }
@@ -221,16 +223,25 @@ impl FrameLoop {
     }
 
     /// Updates the listing for the new segments, and hands them out.
-    fn announce(&mut self, frame: &FrameView<'_>) -> Result<(), StreamFailure> {
+    fn announce(
+        &mut self,
+        frame: &FrameView<'_>,
+        picture: PixelFacts,
+    ) -> Result<(), StreamFailure> {
         let (format, extent) = (frame.format(), frame.extent());
         let backend = self.stream.backend().clone();
+        let mut is_other = false;
         self.port.update(|status| {
             status.state = StreamState::Live;
             status.reason.clear();
             status.format = Some(format);
             status.extent = Some(extent);
             status.backend = Some(backend);
+            is_other = status.picture.replace(picture) != Some(picture);
         });
+        if is_other {
+            warn_of_picture(&self.name, &picture);
+        }
         // Only now: a client with a segment may ask to look somewhere in the picture.
         self.hand_out_segments()?;
         tracing::info!(stream = self.name, format = format.name(), %extent, "publishing");

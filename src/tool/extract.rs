@@ -97,9 +97,11 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let played = play(&mut player, arguments, |player| {
         for (index, extraction) in extractions.iter_mut().enumerate() {
             let kind = player.kind().expect("a frame was played");
-            extraction.select(kind, player.colorimetry(), || {
-                let info = player.backend().info();
-                segment_of(&config, index, &player.specs()[index], kind, info, camera.as_ref())
+            let picture = player.facts();
+            extraction.select((kind, picture), || {
+                let (spec, info) = (&player.specs()[index], player.backend().info());
+                let segment = segment_of(&config, index, spec, kind, info, camera.as_ref());
+                SegmentSpec { picture, ..segment }
             })?;
             extraction.push(player.views()[index].sink.frame())?;
         }

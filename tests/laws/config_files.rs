@@ -427,7 +427,7 @@ fn credentials_come_before_variables_and_are_remembered() {
         Config::parse_in(&text, Path::new("foveate.toml"), environment)
     };
     let config = parse("${USER}:${PASSWORD}").unwrap();
-    assert_eq!(config.streams[0].source.text(), "rtsp://of the environment:mellon@192.0.2.1/");
+    assert_eq!(config.streams[0].source.text(), "rtsp://of%20the%20environment:mellon@192.0.2.1/");
     let secrets = &config.streams[0].secrets;
     assert_eq!(secrets["of the environment"], "***");
     assert_eq!(secrets["mellon"], "***");
@@ -461,4 +461,38 @@ fn files_below(directory: &str, extension: &str) -> Vec<PathBuf> {
 
 fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+#[test]
+fn userinfo_from_the_environment_is_percent_encoded() {
+    let parse = |source: &str, value: &str| {
+        let text = format!("[[stream]]\nname = 'a'\n{source}\n");
+        let environment = |name: &str| match name {
+            "CREDENTIALS_DIRECTORY" => Err(VarError::NotPresent),
+            _ => Ok(value.to_owned()),
+        };
+        Config::parse_in(&text, Path::new("c.toml"), environment).unwrap().streams.remove(0)
+    };
+    // Every reserved character of RFC 3986, the percent sign, and what ends a word of a pipeline.
+    for reserved in "@%/?#[]!$&'()*+,;= \"\\<>{}|^`".chars() {
+        let value = format!("p{reserved}w");
+        let encoded = format!("p%{:02X}w", u32::from(reserved));
+        let stream = parse("source = 'rtsp://${USER}:${PASSWORD}@192.0.2.7/main'", &value);
+        assert_eq!(stream.source.text(), format!("rtsp://{encoded}:{encoded}@192.0.2.7/main"));
+        assert!(stream.secrets.contains_key(&value) && stream.secrets.contains_key(&encoded));
+    }
+    let text = |source: &str, value: &str| parse(source, value).source.text();
+    assert_eq!(text("source = 'rtsp://u:${PW}@h/x'", "a:\u{e4}~-._"), "rtsp://u:a:%C3%A4~-._@h/x");
+    assert_eq!(text("source = 'http://${BOTH}@h/x'", "u:p@w"), "http://u:p%40w@h/x");
+    let pipeline = "pipeline = 'rtspsrc location=rtsp://u:${PW}@h/${PW} user-pw=${PW} ! a@b'";
+    assert_eq!(text(pipeline, "p@w"), "rtspsrc location=rtsp://u:p%40w@h/p@w user-pw=p@w ! a@b");
+    for elsewhere in
+        ["rtsp://${HOST}/x", "rtsp://u:p@${HOST}/x", "rtsp://h/x?a=${PW}", "rtsp://${HOST}/x@2"]
+    {
+        let expected = elsewhere.replace("${HOST}", "a/b").replace("${PW}", "a/b");
+        assert_eq!(text(&format!("source = '{elsewhere}'"), "a/b"), expected);
+    }
+    let parameters =
+        parse("pipeline = 'x'\nparameters = { l = 'rtsp://u:${PW}@h/x' }", "p/w").parameters;
+    assert_eq!(parameters["l"], "rtsp://u:p%2Fw@h/x");
 }

@@ -412,6 +412,16 @@ fn an_unset_variable_is_refused_by_name() {
 }
 
 #[test]
+fn every_unset_variable_of_a_string_is_refused() {
+    let text = "[[stream]]\nname = \"a\"\nsource = \"rtsp://${ONE}:${TWO}@${/\"\n";
+    let error = parse(text).unwrap_err().to_string();
+    for words in ["ONE is not set", "TWO is not set", "`${` must be followed"] {
+        assert!(error.contains(words), "{words:?} is missing in: {error}");
+    }
+    assert!(error.starts_with("3 mistakes"), "{error}");
+}
+
+#[test]
 fn no_refusal_shows_what_came_from_the_environment() {
     let environment = |_: &str| Ok("hunter\"2".to_owned());
     for text in [

@@ -272,11 +272,47 @@ fn the_range_is_what_the_caps_say_whatever_the_matrix() {
         assert_eq!(range, (Some(0), Some(255)), "{colorimetry}");
         assert_eq!(samples.iter().collect::<BTreeSet<_>>().len(), 256, "{colorimetry}");
         let color = &segments(&place)[0]["color"];
-        let told = serde_json::json!({ "matrix": "bt601", "range": "full", "assumed": assumed });
+        let told = serde_json::json!({
+            "matrix": "bt601", "range": "full", "transfer": null, "assumed": assumed,
+        });
         assert_eq!(*color, told);
         let note = if assumed.is_empty() { "bt601, full range" } else { "(assumed: matrix)" };
         assert!(outcome.stderr.contains(note), "{outcome:#?}");
     }
+}
+
+#[test]
+fn hdr_and_aspect_are_reported_everywhere_and_warned_of_once() {
+    let place = Place::new();
+    let pipeline = "videotestsrc is-live=true ! video/x-raw,format=NV12,width=64,height=48,framerate=30/1,\
+         colorimetry=(string)bt2100-pq,pixel-aspect-ratio=64/45 ! appsink name=frames";
+    let stream = |name: &str, keys: &str| {
+        format!("[[stream]]\nname = '{name}'\nbackend = 'cpu'\npipeline = '{pipeline}'\n{keys}\n")
+    };
+    let daemon = place.daemon(&(stream("wide", "") + &stream("square", "square_pixels = true")));
+    for name in ["wide", "square"] {
+        until("it publishes", || 1 < daemon.listing(name).counts.frames_published);
+    }
+    let input = daemon.listing("wide").detail;
+    assert_eq!((input.extent, input.pixel_aspect), (Some([64, 48]), Some([64, 45])));
+    let color = input.color.unwrap();
+    assert_eq!((color.hdr_name(), color.assumed()), (Some("PQ"), vec![]));
+    let shown = place.foveate(&["ls", "wide"]).finish().stdout;
+    let expected =
+        "frames   NV12 64x48, pixels 64:45, bt2020, limited range, transfer smpte2084 (PQ)\n";
+    assert!(shown.contains(expected), "{shown}");
+    let input = daemon.listing("square").detail;
+    assert_eq!((input.extent, input.pixel_aspect), (Some([91, 48]), Some([1, 1])));
+
+    let watched = place.foveate(&["watch", "wide/main", "--json", "--frames", "1"]).finish().stdout;
+    let watched: serde_json::Value = serde_json::from_str(watched.lines().next().unwrap()).unwrap();
+    let segment = &watched["segment"];
+    assert_eq!(segment["pixel_aspect"], serde_json::json!([64, 45]));
+    assert_eq!(segment["color"]["transfer"], "smpte2084");
+    let log = daemon.stop().stderr;
+    let warned = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(warned("the pixels are not square"), 1, "{log}");
+    assert_eq!(warned("HDR samples are used as if they were SDR"), 2, "once a stream: {log}");
 }
 
 #[test]
