@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +72,10 @@ def replicated(tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[i
         left, top, right, bottom = place.pixels(extent)
         columns = (np.arange(left, right) - place.x) // place.sx
         rows = (np.arange(top, bottom) - place.y) // place.sy
-        picture[top:bottom, left:right] = texels.take(rows, axis=0).take(columns, axis=1)
+        band = _count_at_once(right - left)
+        for start in range(top, bottom, band):
+            stop = min(start + band, bottom)
+            picture[start:stop, left:right] = texels.take(rows[start - top : stop - top], axis=0).take(columns, axis=1)
     return picture
 
 
@@ -175,4 +178,4 @@ def _interpolated(cells: NDArray[np.float64], axis: int, step: int, start: int, 
     first, weights = _taps(step)
     shape = (-1, 1, 1) if axis == 0 else (1, -1, 1)
     taps = (cells.take(texel + first[pixel] + tap, axis) * weights[pixel, tap].reshape(shape) for tap in range(4))
-    return sum(taps, start=np.float64(0))
+    return reduce(np.add, taps)
