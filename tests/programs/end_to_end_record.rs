@@ -491,7 +491,7 @@ fn what_a_chunk_only_announces_is_not_allocated() {
     for (size, why) in
         [(2 << 30, "announces 2147483648 bytes"), (100, "is not what"), (301 << 20, "announces")]
     {
-        let path = place.write("bomb.mcap", &file_of(&[(6, chunk(size, 1, "zstd", &zeros))]));
+        let path = place.write("bomb.mcap", file_of(&[(6, chunk(size, 1, "zstd", &zeros))]));
         let held = Held::of([path]);
         assert_eq!(held.damaged.len(), 1);
         assert!(held.damaged[0].contains(why), "{:?}", held.damaged);
@@ -532,7 +532,7 @@ fn a_signal_ends_a_replay_that_decompresses() {
     let place = Place::new();
     let zeros = zstd::encode_all(std::io::repeat(0).take(250 << 20), 3).unwrap();
     let chunk = (6, chunk(250 << 20, 0, "zstd", &zeros));
-    let path = place.write("long.mcap", &file_of(&vec![chunk; 1000]));
+    let path = place.write("long.mcap", file_of(&vec![chunk; 1000]));
     let replay = place.foveate(&["replay", path.to_str().unwrap()]);
     thread::sleep(Duration::from_millis(500));
     replay.signal(Signal::TERM);

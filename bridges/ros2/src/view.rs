@@ -147,7 +147,9 @@ fn take_points(name: ViewName, sender: SyncSender<PointStamped>) -> impl Fn(Samp
     move |sample| {
         let bytes = sample.payload().len();
         if POINT_BYTES_MAX < bytes {
-            tracing::warn!("{name}: a point has {bytes} bytes (expected at most {POINT_BYTES_MAX})");
+            tracing::warn!(
+                "{name}: a point has {bytes} bytes (expected at most {POINT_BYTES_MAX})"
+            );
             return;
         }
         take_point(&name, &sender, &sample);
