@@ -86,6 +86,9 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 #define FOVEATE_SLOT_COUNT_MIN 2
 #define FOVEATE_SLOT_COUNT_MAX 1024
 #define FOVEATE_SOURCE_SIDE_MAX 16384 // pixels
+#define FOVEATE_TOKEN_CAPACITY_MAX (UINT32_C(1) << 24)
+#define FOVEATE_PATCH_SIDE_MAX 1024 // texels
+#define FOVEATE_STEP_MAX 2048       // source pixels of a texel along an axis
 #define FOVEATE_REASON_BYTES 128      // of the text of a state, its NUL included
 
 // foveate_slot_header.flags: `pts_ns` is valid.
@@ -1597,8 +1600,9 @@ static enum foveate_result foveate__check_sizes(const struct foveate_segment_hea
                     "slot_stride", header->slot_stride);
     FOVEATE__ENSURE(sizeof(struct foveate_slot_header) <= header->records_offset && header->records_offset % 8 == 0,
                     "records_offset", header->records_offset);
-    FOVEATE__ENSURE(0 < header->token_capacity && foveate__records_end(header) <= header->slot_stride, "token_capacity",
-                    header->token_capacity);
+    FOVEATE__ENSURE(1 <= header->token_capacity && header->token_capacity <= FOVEATE_TOKEN_CAPACITY_MAX
+                        && foveate__records_end(header) <= header->slot_stride,
+                    "token_capacity", header->token_capacity);
     return FOVEATE_OK;
 }
 
@@ -1644,7 +1648,7 @@ static enum foveate_result foveate__check_pixels(const struct foveate_segment_he
     FOVEATE__ENSURE(pixels->shape[1] == 3, "planes[0].shape[1]", pixels->shape[1]);
     FOVEATE__ENSURE(pixels->shape[2] == side, "planes[0].shape[2]", pixels->shape[2]);
     FOVEATE__ENSURE(pixels->shape[3] == side, "planes[0].shape[3]", pixels->shape[3]);
-    FOVEATE__ENSURE(0 < side && side <= UINT16_MAX
+    FOVEATE__ENSURE(1 <= side && side <= FOVEATE_PATCH_SIDE_MAX
                         && 3 * side * side * foveate__dtype_bytes(pixels->dtype) == pixels->token_stride,
                     "patch_side", side);
     return FOVEATE_OK;
@@ -2697,7 +2701,7 @@ FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *items, si
 
 // Cells beyond each edge of a token that its pixels are interpolated from, and the largest count of cells along an axis.
 #define FOVEATE__MARGIN 2
-#define FOVEATE__CELLS_MAX (1024 + 2 * FOVEATE__MARGIN)
+#define FOVEATE__CELLS_MAX (FOVEATE_PATCH_SIDE_MAX + 2 * FOVEATE__MARGIN)
 // Weights of cells are whole numbers of this part of 1.
 #define FOVEATE__ONE (INT32_C(1) << 14)
 
@@ -2713,8 +2717,8 @@ struct foveate__drawing {
 static bool foveate__is_drawable(const struct foveate_segment *segment, const struct foveate_token *token) {
     const struct foveate_segment_header *header = &segment->header;
     int64_t width = (int64_t)token->size * token->sx, height = (int64_t)token->size * token->sy;
-    return token->size == header->patch_side && token->size + 2 * FOVEATE__MARGIN <= FOVEATE__CELLS_MAX
-           && token->x1 <= header->source_width && token->y1 <= header->source_height
+    return token->size == header->patch_side && 1 <= token->sx && token->sx <= FOVEATE_STEP_MAX && 1 <= token->sy
+           && token->sy <= FOVEATE_STEP_MAX && token->x1 <= header->source_width && token->y1 <= header->source_height
            && token->x <= (int64_t)token->x0 && token->x1 <= token->x + width
            && token->y <= (int64_t)token->y0 && token->y1 <= token->y + height
            && token->first_column + token->columns <= token->size && token->first_row + token->rows <= token->size;

@@ -786,7 +786,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__web)
-            opts="$(foveate ls --names 2>/dev/null | grep /) -h --listen --open --anywhere --allow-host --read-only --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --listen --open --anywhere --allow-host --read-only --token --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -137,6 +137,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand web" -l socket -d 'The d
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l open -d 'Open the page in the browser of this desktop'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l anywhere -d 'Allow an address that other machines can reach: anyone who can connect sees the pictures and may steer the views'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l read-only -d 'Do not let pages steer views'
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l token -d 'Require a random token, which is printed as a part of the address at each start'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand doctor" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand doctor" -s h -l help -d 'Print help'

@@ -22,6 +22,12 @@ SLOT_COUNT_MIN, SLOT_COUNT_MAX = 2, 1024
 PLANE_ALIGNMENT = 64
 #: The longest side of a source, in pixels.
 SIDE_MAX = 16384
+#: Most tokens of a frame.
+CAPACITY_MAX = 1 << 24
+#: The longest side of a token, in texels.
+PATCH_MAX = 1024
+#: Most source pixels of a texel along an axis.
+STEP_MAX = 2048
 #: Bytes of a shared word.
 WORD_BYTES = 8
 #: Bytes of a notice on the subscription socket.

@@ -150,6 +150,12 @@ class Placement:
     patch: int
     total_bytes: int
 
+    @property
+    def frame_bytes(self) -> int:
+        """Size of a frame of as many tokens as the segment may hold."""
+        items = sum((self.capacity if plane.count is None else plane.count) * plane.strides[0] for plane in self.planes)
+        return self.capacity * abi.TOKEN.itemsize + items
+
 
 class Segment:
     """A segment, mapped read-only.
@@ -339,7 +345,7 @@ def _check_sizes(header: Any, file_bytes: int) -> None:
     placed = abi.SLOT_HEADER.itemsize <= records_offset and records_offset % abi.WORD_BYTES == 0
     _ensure(placed, "records_offset", records_offset)
     capacity = int(header["token_capacity"])
-    _ensure(0 < capacity and _records_end(header) <= stride, "token_capacity", capacity)
+    _ensure(1 <= capacity <= abi.CAPACITY_MAX and _records_end(header) <= stride, "token_capacity", capacity)
 
 
 def _records_end(header: Any) -> int:
@@ -360,7 +366,8 @@ def _placement(header: Any) -> Placement:
     _ensure(_text(pixels, "order") == "NCHW", "planes[0].order", _text(pixels, "order"))
     shape = pixels["shape"].tolist()
     _ensure(int(pixels["ndim"]) == 4 and shape == [capacity, 3, side, side], "planes[0].shape", shape)
-    _ensure(0 < 3 * side * side * planes[0].dtype.itemsize == int(pixels["token_stride"]), "patch_side", side)
+    is_dense = 3 * side * side * planes[0].dtype.itemsize == int(pixels["token_stride"])
+    _ensure(1 <= side <= abi.PATCH_MAX and is_dense, "patch_side", side)
     return Placement(
         slot_count=int(header["slot_count"]),
         slot_stride=int(header["slot_stride"]),

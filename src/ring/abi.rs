@@ -18,7 +18,7 @@ use bytemuck::{Pod, Zeroable};
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
-use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::plan::{STEP_MAX, Token};
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::relevance::channel::PUBLISHED_MAX;
 
@@ -463,6 +463,21 @@ impl TokenRecord {
             reserved: 0,
             relevance,
         }
+    }
+
+    /// Whether each field has a value that a token over a source of `extent` may have. Of other records, which a broken writer may
+    /// publish, nothing is drawn; check those that size memory or index it.
+    pub fn is_within_limits(&self, extent: Extent, patch_side: u32) -> bool {
+        let Self { x0, y0, x1, y1, sx, sy, size, .. } = *self;
+        let are_texels = |first: u16, count: u16| u32::from(first) + u32::from(count) <= patch_side;
+        u32::from(size) == patch_side
+            && [sx, sy].iter().all(|step| (1..=STEP_MAX).contains(step))
+            && are_texels(self.first_column, self.columns)
+            && are_texels(self.first_row, self.rows)
+            && x0 <= x1
+            && x1 <= extent.width
+            && y0 <= y1
+            && y1 <= extent.height
     }
 
     /// The source pixels that the token covers.

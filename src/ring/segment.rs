@@ -33,7 +33,10 @@ pub(super) const REQUIRED_SEALS: SealFlags =
 pub const DEFAULT_SLOT_COUNT: usize = 8;
 
 /// Largest side of a token; far above any use, so that no size overflows.
-const MAX_PATCH_SIDE: u32 = *WINDOW_SIDES.end();
+pub(super) const MAX_PATCH_SIDE: u32 = *WINDOW_SIDES.end();
+
+/// Most tokens of a frame.
+pub(super) const MAX_CAPACITY: usize = 1 << 24;
 
 /// Specification of a segment.
 #[derive(Clone, Debug, PartialEq)]
@@ -250,7 +253,7 @@ impl SegmentLayout {
         let slot_count = spec.slot_count;
         ensure(slot_counts.contains(&slot_count), "slot_count", slot_count, "2 to 1024")?;
         let capacity = spec.capacity;
-        ensure((1..=1 << 24).contains(&capacity), "capacity", capacity, "1 to 2^24 tokens")?;
+        ensure((1..=MAX_CAPACITY).contains(&capacity), "capacity", capacity, "1 to 2^24 tokens")?;
         let side = spec.format.patch_side;
         ensure((1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side, "1 to 1024 texels")?;
         ensure((1..=FOVEAE_MAX).contains(&spec.foveae), "foveae", spec.foveae, "1 to 8")?;

@@ -26,6 +26,7 @@ pub mod messages;
 mod part;
 mod pictures;
 pub mod playback;
+pub mod source;
 mod topic;
 
 /// A frame has no more messages than there are topics.

@@ -1862,6 +1862,46 @@ static void a_count_of_fixations_out_of_bounds_is_clamped(void) {
     free_segment(&segment);
 }
 
+// Draws one token of 2 x 2 texels of 77 over a picture of 4 x 4, and returns how many bytes are not black.
+static int drawn_bytes(struct foveate_token token) {
+    static struct foveate_segment segment;
+    struct foveate_frame frame;
+    unsigned char texels[3 * 2 * 2];
+    uint8_t blocks[3 * 4 * 4], smooth[3 * 4 * 4];
+    int count = 0;
+    segment.header.source_width = segment.header.source_height = 4;
+    segment.header.patch_side = 2;
+    segment.dtype = FOVEATE_DTYPE_U8;
+    segment.token_bytes = sizeof texels;
+    memset(texels, 77, sizeof texels);
+    memset(&frame, 0, sizeof frame);
+    frame.tokens = &token;
+    frame.token_count = 1;
+    frame.pixels = texels;
+    foveate_rebuild(&segment, &frame, blocks, smooth);
+    for (size_t index = 0; index < sizeof blocks; index++) count += blocks[index] != 0 || smooth[index] != 0;
+    return count;
+}
+
+static void records_beyond_their_limits_draw_nothing(void) {
+    struct foveate_token token, broken[8];
+    memset(&token, 0, sizeof token);
+    token.sx = token.sy = 1;
+    token.size = token.columns = token.rows = 2;
+    token.x1 = token.y1 = 2;
+    EXPECT(drawn_bytes(token) == 3 * 2 * 2);
+    for (size_t index = 0; index < sizeof broken / sizeof *broken; index++) broken[index] = token;
+    broken[0].sx = 0;
+    broken[1].sx = FOVEATE_STEP_MAX + 1;
+    broken[2].sy = UINT16_MAX;
+    broken[3].size = 3;
+    broken[4].columns = 3;
+    broken[5].first_row = UINT16_MAX;
+    broken[6].x1 = 5;
+    broken[7].y0 = 3;
+    for (size_t index = 0; index < sizeof broken / sizeof *broken; index++) EXPECT(drawn_bytes(broken[index]) == 0);
+}
+
 static void a_plane_that_the_segment_does_not_have_is_not_found(void) {
     size_t bytes;
     unsigned char *contents = valid_bytes(&bytes);
@@ -2187,6 +2227,7 @@ static const struct law laws[] = {
     LAW(what_cannot_be_meant_is_not_sent),
     LAW(each_field_that_contradicts_the_document_is_named),
     LAW(a_count_of_fixations_out_of_bounds_is_clamped),
+    LAW(records_beyond_their_limits_draw_nothing),
     LAW(a_plane_that_the_segment_does_not_have_is_not_found),
     LAW(texts_are_utf8_with_an_end),
     LAW(memory_that_could_change_its_size_is_refused),

@@ -130,6 +130,7 @@ fn each_field_that_contradicts_the_size_is_named() {
         ("record_bytes", offset_of!(SegmentHeader, record_bytes), 57, 4),
         ("records_offset", offset_of!(SegmentHeader, records_offset), 0, 4),
         ("token_capacity", offset_of!(SegmentHeader, token_capacity), u64::MAX, 4),
+        ("token_capacity", offset_of!(SegmentHeader, token_capacity), 0, 4),
         ("planes[0].shape", offset_of!(SegmentHeader, patch_side), 16, 4),
         ("plane_count", offset_of!(SegmentHeader, plane_count), 9, 4),
         ("source_width x source_height", offset_of!(SegmentHeader, source_width), 0, 4),
