@@ -79,7 +79,7 @@ class Steered:
             for another reason.
         :raises Unavailable: with ``reconnect``, while the daemon is away, starts or stops, and if it does not know the
             frame: read on, and steer again.
-        :raises Ended: without ``reconnect``, if the daemon is gone.
+        :raises Ended: without ``reconnect``, if the daemon is gone or stops.
         """
         message = feedback.look_at(points, normalised, for_ms, frame, homography, rotation, wait)
         return looking(self._ask(message, timeout))

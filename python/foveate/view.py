@@ -215,7 +215,8 @@ class ViewCore:
 
     @contextmanager
     def _steers(self) -> Iterator[None]:
-        """With ``reconnect``, whatever a restart of the daemon does to a call that steers is :class:`Unavailable`."""
+        """Whatever a restart of the daemon does to a call that steers is :class:`Unavailable` with ``reconnect``, and
+        :class:`Ended` without."""
         try:
             yield
         except Ended as gone:
@@ -223,9 +224,11 @@ class ViewCore:
                 raise
             raise Unavailable(f"{self.name} cannot be steered now: {gone.reason}") from gone
         except Refused as refused:
-            if not (self._subscription.reconnects and refused.is_transient):
-                raise
-            raise Unavailable(f"{self.name} cannot be steered now: {refused}") from refused
+            if self._subscription.reconnects and refused.is_transient:
+                raise Unavailable(f"{self.name} cannot be steered now: {refused}") from refused
+            if refused.reason == "unavailable":
+                raise Ended(self.name, refused.error) from refused
+            raise
 
     def _check_usable(self) -> None:
         if self._is_closed:

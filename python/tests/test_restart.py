@@ -46,7 +46,7 @@ class SteeringSurvivesARestart(unittest.TestCase):
         weights = np.ones((3, 4), np.float16)
         for end in ENDS:
             with self.subTest(end=end.name), RealDaemon(CAMERAS) as daemon:
-                foveate.open("front/policy", daemon.path).read(HANG)
+                wait_for_frames(daemon)
                 view = foveate.open("front/policy", daemon.path, reconnect=True)
                 channels = foveate.open("front/channels", daemon.path, reconnect=True)
                 own = foveate.open_view("front", daemon.path, reconnect=True, gaze={"policy": "feedback"})
@@ -159,7 +159,7 @@ class ExamplesSurviveARestart(unittest.TestCase):
                     self.go_through(code, end, daemon)
 
     def go_through(self, code: str, end: signal.Signals, daemon: RealDaemon) -> None:
-        foveate.open("front/policy", daemon.path).read(HANG)
+        wait_for_frames(daemon)
         environment = {**os.environ, "FOVEATE_SOCKET": daemon.path, "PYTHONPATH": str(PACKAGE_ROOT)}
         command = [sys.executable, "-u", "-c", code]
         pipe = subprocess.PIPE
@@ -179,6 +179,13 @@ class ExamplesSurviveARestart(unittest.TestCase):
             _, complaint = process.communicate(timeout=HANG)
             if process.returncode != 0:
                 self.assertTrue(complaint.splitlines()[-1].startswith(PARTINGS), complaint)
+
+
+def wait_for_frames(daemon: RealDaemon) -> None:
+    """Views can be opened and steered from the first frame on."""
+    with foveate.open_many(["front/policy", "front/channels", "rear/policy"], daemon.path) as views:
+        for view in views:
+            view.read(HANG)
 
 
 def number_of(line: str) -> int:
