@@ -665,9 +665,10 @@ FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, s
 // Which place each row of a table is for. For one thread at a time.
 struct foveate_token_cache;
 
+#define FOVEATE_CACHE_ROWS_MAX (1u << 20)
+
 // Makes a cache of `capacity` rows, 1 to FOVEATE_CACHE_ROWS_MAX: at least the tokens of a frame, several times that to
 // keep places of past fixations. Returns NULL for another capacity, or without memory.
-#define FOVEATE_CACHE_ROWS_MAX (1u << 20)
 FOVEATE_API struct foveate_token_cache *foveate_token_cache_new(uint32_t capacity);
 
 // Frees the cache. NULL is allowed.

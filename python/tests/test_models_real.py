@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import unittest
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -250,6 +251,13 @@ class WholeModelsTakePictures(unittest.TestCase):
                 # Text positions, which a model falls back to where it is not told which tokens are pictures, have none.
                 self.assertLess(found[1][1][0][0], 0)
                 self.torch.testing.assert_close(found[1][2], found[0][2], rtol=0, atol=1e-4)
+
+    def test_a_model_that_takes_no_token_types_gets_none(self) -> None:
+        """As in transformers 4."""
+        rows, _ = both(qwen3_vl, scene(32 * 2, 32 * 3))
+        old = SimpleNamespace(config=SimpleNamespace(image_token_id=60), forward=lambda input_ids, pixel_values: None)
+        prompt = self.torch.tensor([[1, 62, *[60] * 6, 63, 3]])
+        self.assertNotIn("mm_token_type_ids", qwen3_vl.model_arguments(old, prompt, rows))
 
     def test_prompts_that_do_not_fit_are_refused(self) -> None:
         model = whole_model(qwen3_vl)

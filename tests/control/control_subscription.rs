@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::NOTICE_BYTES;
-use foveate_control::{ClientExt as _, StreamState};
+use foveate_control::StreamState;
 use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
