@@ -211,8 +211,11 @@ fn ls_and_doctor_warn_where_nearly_every_tile_changes() {
     let stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let (counters, change) = (port.counters(), &port.counters().change);
-    change.tile_count.set(Some(100));
-    change.threshold.set(Some(0));
+    for (gauge, value) in
+        [(&change.threshold, 0), (&change.tiles_dirty, 95), (&change.tile_count, 100)]
+    {
+        gauge.set(Some(value));
+    }
     let warned = || {
         let listed = text(&foveate(&stage.path, &["ls"]).stdout);
         let diagnosed = text(&foveate(&stage.path, &["doctor"]).stdout);
