@@ -2895,7 +2895,7 @@ FOVEATE_API void foveate_token_cache_free(struct foveate_token_cache *cache) {
 FOVEATE_API void foveate_token_cache_clear(struct foveate_token_cache *cache) {
     cache->count = 0;
     cache->newest = cache->oldest = FOVEATE__NO_ROW;
-    // Every byte of FOVEATE__NO_ROW.
+    // Every byte of FOVEATE__NO_ROW is 0xFF.
     memset(cache->buckets, 0xFF, ((size_t)cache->bucket_mask + 1) * sizeof *cache->buckets);
 }
 
@@ -2972,7 +2972,7 @@ FOVEATE_API int64_t foveate_token_cache_update(struct foveate_token_cache *cache
                                                const struct foveate_frame *frame, uint32_t *rows, uint32_t *missing) {
     if (cache->capacity < frame->token_count) return FOVEATE_TOO_SMALL;
     uint64_t epoch = segment->header.epoch;
-    // What is cached comes first, so that no new place takes its row.
+    // Hits come first, so that no new place takes the row of one.
     for (size_t index = 0; index < frame->token_count; index++) {
         uint32_t row = foveate__find_row(cache, epoch, &frame->tokens[index]);
         bool is_same = row != FOVEATE__NO_ROW && cache->rows[row].changed_frame == frame->tokens[index].changed_frame;
