@@ -18,7 +18,8 @@
 // General rules:
 //
 // - No call waits longer than its `timeout_ms`: 0 never waits, a negative one waits without limit, as in poll(2).
-// - Only foveate_open, foveate_open_view and foveate_frame_reserve allocate memory; a new segment is one more mapping.
+// - Only foveate_open, foveate_open_view, foveate_frame_reserve and foveate_token_cache_new allocate memory; a new segment
+//   is one more mapping.
 // - One thread at a time may use a reader. Readers share nothing, and there is no global state.
 // - Nothing aborts, nothing is printed. A failed call returns a negative foveate_result, and foveate_last_error() gives
 //   the cause and the remedy.
@@ -718,6 +719,34 @@ FOVEATE_API bool foveate_still_valid(const struct foveate_reader *reader, const 
 FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, struct foveate_borrowed *borrowed);
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Reusing results. Tokens with the same epoch, place (x, y, sx, sy) and changed_frame have the same bytes. So what a model
+// computed from the bytes alone, such as a patch embedding before position embeddings and attention, is still exact. A
+// cache gives each token a row of a table that the caller keeps, and says which rows to compute.
+
+// Which place each row of a table is for. For one thread at a time.
+struct foveate_token_cache;
+
+#define FOVEATE_CACHE_ROWS_MAX (1u << 20)
+
+// Makes a cache of `capacity` rows, 1 to FOVEATE_CACHE_ROWS_MAX: at least the tokens of a frame, several times that to
+// keep places of past fixations. Returns NULL for another capacity, or without memory.
+FOVEATE_API struct foveate_token_cache *foveate_token_cache_new(uint32_t capacity);
+
+// Frees the cache. NULL is allowed.
+FOVEATE_API void foveate_token_cache_free(struct foveate_token_cache *cache);
+
+// Forgets every row, as is needed when the weights of the model change.
+FOVEATE_API void foveate_token_cache_clear(struct foveate_token_cache *cache);
+
+// Writes the row of each token of a frame of `segment` to `rows`, [frame->token_count], and the tokens whose rows are to be
+// computed from now on, before any is used, to `missing`, [frame->token_count], ascending. Rows of new places are those of
+// the places that were not used for longest. `rows` and `missing` have room for header.token_capacity items.
+//
+// Returns the number of missing tokens, or FOVEATE_TOO_SMALL if the frame has more tokens than the cache has rows.
+FOVEATE_API int64_t foveate_token_cache_update(struct foveate_token_cache *cache, const struct foveate_segment *segment,
+                                               const struct foveate_frame *frame, uint32_t *rows, uint32_t *missing);
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Waiting.
 
 // Waits at most `timeout_ms` until a read may return something: a frame, a new segment, an end, a hang-up, or a change
@@ -737,6 +766,10 @@ FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader);
 // the view until the lease times out, or foveate_release_gaze() or foveate_close(). A view of the caller's own depends
 // on that connection: when it is lost, so is the view, and steering returns FOVEATE_DISCONNECTED until the view was
 // opened again.
+//
+// With FOVEATE_RECONNECT, steering returns FOVEATE_DISCONNECTED while the daemon is away, starts or stops, has too many
+// clients, or does not know the frame that the message names: read on, and steer again with a later frame. The message
+// has had no effect.
 //
 // A message is sent at once. With a `timeout_ms` of 0 the call does not wait for the answer, and FOVEATE_TIMED_OUT
 // means that the message was sent; foveate_answer() gets the answer later. The next message drops an answer that was
@@ -2880,6 +2913,153 @@ FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, s
         (unsigned long long)borrowed->head.ring_sequence);
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Reusing results.
+
+#define FOVEATE__NO_ROW UINT32_MAX
+
+// A row of the table: the content that it is for, and its neighbours in the order of use.
+struct foveate__row {
+    uint64_t epoch;
+    uint64_t changed_frame;
+    int32_t x, y;
+    uint16_t sx, sy;
+    uint32_t next; // row of the same bucket
+    uint32_t newer, older;
+};
+
+struct foveate_token_cache {
+    uint32_t capacity;
+    uint32_t count; // rows in use
+    uint32_t newest, oldest;
+    uint32_t bucket_mask;  // a power of 2, less 1
+    uint32_t *buckets;     // the first row of each
+    struct foveate__row *rows;
+};
+
+FOVEATE_API struct foveate_token_cache *foveate_token_cache_new(uint32_t capacity) {
+    if (capacity < 1 || FOVEATE_CACHE_ROWS_MAX < capacity) return NULL;
+    uint32_t bucket_count = 1;
+    while (bucket_count < capacity) bucket_count *= 2;
+    struct foveate_token_cache *cache = (struct foveate_token_cache *)calloc(1, sizeof *cache);
+    if (cache == NULL) return NULL;
+    cache->capacity = capacity;
+    cache->bucket_mask = bucket_count - 1;
+    cache->buckets = (uint32_t *)calloc(bucket_count, sizeof *cache->buckets);
+    cache->rows = (struct foveate__row *)calloc(capacity, sizeof *cache->rows);
+    if (cache->buckets == NULL || cache->rows == NULL) {
+        foveate_token_cache_free(cache);
+        return NULL;
+    }
+    foveate_token_cache_clear(cache);
+    return cache;
+}
+
+FOVEATE_API void foveate_token_cache_free(struct foveate_token_cache *cache) {
+    if (cache == NULL) return;
+    free(cache->buckets);
+    free(cache->rows);
+    free(cache);
+}
+
+FOVEATE_API void foveate_token_cache_clear(struct foveate_token_cache *cache) {
+    cache->count = 0;
+    cache->newest = cache->oldest = FOVEATE__NO_ROW;
+    // Every byte of FOVEATE__NO_ROW is 0xFF.
+    memset(cache->buckets, 0xFF, ((size_t)cache->bucket_mask + 1) * sizeof *cache->buckets);
+}
+
+// The bucket of a place.
+static uint32_t *foveate__bucket(struct foveate_token_cache *cache, uint64_t epoch, int32_t x, int32_t y, uint16_t sx,
+                                 uint16_t sy) {
+    uint64_t hash = epoch ^ ((uint64_t)(uint32_t)x << 32 | (uint32_t)y);
+    hash = (hash ^ hash >> 29) * 0x9E3779B97F4A7C15u ^ ((uint64_t)sx << 16 | sy);
+    hash *= 0xBF58476D1CE4E5B9u;
+    return &cache->buckets[(uint32_t)(hash >> 32) & cache->bucket_mask];
+}
+
+// The row of a token's place, or FOVEATE__NO_ROW.
+static uint32_t foveate__find_row(struct foveate_token_cache *cache, uint64_t epoch, const struct foveate_token *token) {
+    uint32_t row = *foveate__bucket(cache, epoch, token->x, token->y, token->sx, token->sy);
+    for (; row != FOVEATE__NO_ROW; row = cache->rows[row].next) {
+        const struct foveate__row *kept = &cache->rows[row];
+        bool is_place = kept->x == token->x && kept->y == token->y && kept->sx == token->sx && kept->sy == token->sy;
+        if (is_place && kept->epoch == epoch) break;
+    }
+    return row;
+}
+
+// Takes a row out of the order of use.
+static void foveate__unlink_row(struct foveate_token_cache *cache, uint32_t row) {
+    struct foveate__row *kept = &cache->rows[row];
+    *(kept->newer == FOVEATE__NO_ROW ? &cache->newest : &cache->rows[kept->newer].older) = kept->older;
+    *(kept->older == FOVEATE__NO_ROW ? &cache->oldest : &cache->rows[kept->older].newer) = kept->newer;
+}
+
+// Makes a row the one that was used last.
+static void foveate__link_newest(struct foveate_token_cache *cache, uint32_t row) {
+    cache->rows[row].newer = FOVEATE__NO_ROW;
+    cache->rows[row].older = cache->newest;
+    *(cache->newest == FOVEATE__NO_ROW ? &cache->oldest : &cache->rows[cache->newest].newer) = row;
+    cache->newest = row;
+}
+
+// A row for a new place: a free one, or that of the place that was not used for longest.
+static uint32_t foveate__take_row(struct foveate_token_cache *cache) {
+    if (cache->count < cache->capacity) return cache->count++;
+    uint32_t row = cache->oldest;
+    const struct foveate__row *kept = &cache->rows[row];
+    uint32_t *link = foveate__bucket(cache, kept->epoch, kept->x, kept->y, kept->sx, kept->sy);
+    while (*link != row) link = &cache->rows[*link].next;
+    *link = kept->next;
+    foveate__unlink_row(cache, row);
+    return row;
+}
+
+// The row for a token that is not cached with this content.
+static uint32_t foveate__store_token(struct foveate_token_cache *cache, uint64_t epoch, const struct foveate_token *token) {
+    uint32_t row = foveate__find_row(cache, epoch, token);
+    if (row != FOVEATE__NO_ROW) {
+        foveate__unlink_row(cache, row);
+    } else {
+        row = foveate__take_row(cache);
+        struct foveate__row *kept = &cache->rows[row];
+        uint32_t *bucket = foveate__bucket(cache, epoch, token->x, token->y, token->sx, token->sy);
+        kept->epoch = epoch;
+        kept->x = token->x;
+        kept->y = token->y;
+        kept->sx = token->sx;
+        kept->sy = token->sy;
+        kept->next = *bucket;
+        *bucket = row;
+    }
+    cache->rows[row].changed_frame = token->changed_frame;
+    foveate__link_newest(cache, row);
+    return row;
+}
+
+FOVEATE_API int64_t foveate_token_cache_update(struct foveate_token_cache *cache, const struct foveate_segment *segment,
+                                               const struct foveate_frame *frame, uint32_t *rows, uint32_t *missing) {
+    if (cache->capacity < frame->token_count) return FOVEATE_TOO_SMALL;
+    uint64_t epoch = segment->header.epoch;
+    // Hits come first, so that no new place takes the row of one.
+    for (size_t index = 0; index < frame->token_count; index++) {
+        uint32_t row = foveate__find_row(cache, epoch, &frame->tokens[index]);
+        bool is_same = row != FOVEATE__NO_ROW && cache->rows[row].changed_frame == frame->tokens[index].changed_frame;
+        rows[index] = is_same ? row : FOVEATE__NO_ROW;
+        if (!is_same) continue;
+        foveate__unlink_row(cache, row);
+        foveate__link_newest(cache, row);
+    }
+    int64_t missing_count = 0;
+    for (size_t index = 0; index < frame->token_count; index++) {
+        if (rows[index] != FOVEATE__NO_ROW) continue;
+        rows[index] = foveate__store_token(cache, epoch, &frame->tokens[index]);
+        missing[missing_count++] = (uint32_t)index;
+    }
+    return missing_count;
+}
+
 FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int timeout_ms) {
     int news = foveate__wait(reader, foveate__deadline_ns(timeout_ms));
     return news < 0 ? reader->error.result : 0 < news ? FOVEATE_OK : FOVEATE_NOTHING;
@@ -2923,6 +3103,25 @@ static enum foveate_result foveate__await_newest_answer(struct foveate_reader *r
     }
 }
 
+// Whether a refusal of feedback passes: the view starts, restarts or stands still, there are too many clients, or the daemon
+// does not know the frame, such as one of the daemon before.
+static bool foveate__is_passing(const char *reason) {
+    const char *passing[] = {"busy", "not-started", "too-many-clients", "unavailable", "unknown-frame"};
+    for (size_t index = 0; index < sizeof passing / sizeof *passing; index++) {
+        if (strcmp(reason, passing[index]) == 0) return true;
+    }
+    return false;
+}
+
+// The result of a call that steers: with FOVEATE_RECONNECT, whatever a restart of the daemon does is FOVEATE_DISCONNECTED.
+static enum foveate_result foveate__steered(struct foveate_reader *reader, enum foveate_result result) {
+    bool is_away = result == FOVEATE_NO_DAEMON
+                || (result == FOVEATE_REFUSED && foveate__is_passing(reader->error.reason));
+    if (!reader->reconnects || !is_away) return result;
+    reader->error.reason[0] = '\0';
+    return reader->error.result = FOVEATE_DISCONNECTED;
+}
+
 // Sends a request with its raw bytes over the steering connection, which is opened on demand, and waits for the answer.
 static enum foveate_result foveate__ask(struct foveate_reader *reader, const struct foveate__request *request,
                                         const void *payload, size_t payload_bytes, int timeout_ms,
@@ -2938,12 +3137,14 @@ static enum foveate_result foveate__ask(struct foveate_reader *reader, const str
     if (reader->steering < 0 && foveate__is_own(reader)) return foveate__fail_disconnected(reader);
     if (reader->steering < 0) {
         enum foveate_result result = foveate__connect(&reader->address, &reader->steering, &reader->error);
-        if (result != FOVEATE_OK) return result;
+        // A daemon that accepts no clients has not got the message.
+        if (result == FOVEATE_TIMED_OUT) result = FOVEATE_NO_DAEMON;
+        if (result != FOVEATE_OK) return foveate__steered(reader, result);
     }
     enum foveate_result result = foveate__send(reader->steering, request, payload, payload_bytes, deadline_ns, &reader->error);
     if (result != FOVEATE_OK) return result;
     reader->answers_due++;
-    return foveate__await_newest_answer(reader, deadline_ns, looking);
+    return foveate__steered(reader, foveate__await_newest_answer(reader, deadline_ns, looking));
 }
 
 static void foveate__append_frame_and_wait(struct foveate__request *request, uint64_t frame, bool wait) {
@@ -3147,7 +3348,7 @@ FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *read
 
 FOVEATE_API enum foveate_result foveate_answer(struct foveate_reader *reader, int timeout_ms, struct foveate_looking *looking) {
     if (reader->steering < 0 || reader->answers_due == 0) return FOVEATE_NOTHING;
-    return foveate__await_newest_answer(reader, foveate__deadline_ns(timeout_ms), looking);
+    return foveate__steered(reader, foveate__await_newest_answer(reader, foveate__deadline_ns(timeout_ms), looking));
 }
 
 #undef FOVEATE__ENSURE

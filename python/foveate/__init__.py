@@ -15,7 +15,7 @@ from .abi import TOKEN
 from .cache import TokenCache
 from .camera import Camera
 from .control import ListedView, Looking, list_views, socket_path
-from .errors import BrokenSegment, Ended, FoveateError, Lapped, NoDaemon, Refused, TimedOut
+from .errors import BrokenSegment, Ended, FoveateError, Lapped, NoDaemon, Refused, TimedOut, Unavailable
 from .events import Event
 from .frame import Bounds, Fixation, Frame, Padded
 from .many import FrameSet, Views, open_many
@@ -46,6 +46,7 @@ __all__ = [
     "SegmentInfo",
     "TimedOut",
     "TokenCache",
+    "Unavailable",
     "View",
     "Views",
     "__version__",

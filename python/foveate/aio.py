@@ -345,7 +345,7 @@ class View(ViewCore):
             while self._turns[0] is not ticket:
                 await until(None)
             # Free now: in this thread nobody holds it while others have a turn, but for the first in the queue.
-            with self._steering.lock:
+            with self._steering.lock, self._steers():
                 return await _driven(self._steering.asking(message.op, message.payload, message.fields), until)
         except TimedOut:
             if self._turns[0] is ticket:

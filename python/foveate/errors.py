@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+#: Reasons of refusals that pass: a view that starts, restarts or stands still, too many clients, or a frame that the
+#: daemon does not know, such as one of the daemon before.
+_TRANSIENT = ("busy", "not-started", "too-many-clients", "unavailable", "unknown-frame")
+
 
 class FoveateError(Exception):
     """The base of all errors of this package."""
 
 
-class NoDaemon(FoveateError, ConnectionError):
+class Unavailable(FoveateError):
+    """Not now: the daemon is away, starts or stops, or something did not come in time. Try again later, or leave it out.
+
+    With ``reconnect=True`` a call that steers raises nothing else while the daemon restarts.
+    """
+
+
+class NoDaemon(Unavailable, ConnectionError):
     """No daemon listens on the socket."""
 
 
@@ -67,8 +78,14 @@ class Refused(FoveateError):
     def __str__(self) -> str:
         return f"the daemon refused ({self.reason}): {self.error}"
 
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may be granted later: the view starts, restarts or stands still, there are too many
+        clients, or the daemon does not know the frame."""
+        return self.reason in _TRANSIENT
 
-class TimedOut(FoveateError, TimeoutError):
+
+class TimedOut(Unavailable, TimeoutError):
     """No frame or answer arrived in time.
 
     :ivar late: with :meth:`Views.read`, the views that are late; otherwise empty.

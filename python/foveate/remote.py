@@ -24,7 +24,7 @@ import numpy as np
 
 from . import abi, feedback, picture
 from .control import deadline_in
-from .errors import BrokenSegment, Ended, FoveateError, NoDaemon, Refused, TimedOut
+from .errors import BrokenSegment, Ended, FoveateError, NoDaemon, Refused, TimedOut, Unavailable
 from .frame import Frame
 from .ring import frame_of, head_of
 from .segment import Placement, SegmentInfo, described
@@ -564,5 +564,8 @@ class RemoteView(Steered):
             answer = _object(reply.ok.payload)
             if answer.get("ok") is True:
                 return answer
-            raise Refused(str(answer.get("reason")), str(answer.get("error")), answer.get("holder"))
+            refused = Refused(str(answer.get("reason")), str(answer.get("error")), answer.get("holder"))
+            if refused.is_transient:
+                raise Unavailable(f"{self._key} cannot be steered now: {refused}") from refused
+            raise refused
         raise TimedOut(f"nobody answers for {self._key}: it is not published, or cannot be steered from here")

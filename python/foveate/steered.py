@@ -77,7 +77,9 @@ class Steered:
         :raises Refused: if another client steers the view (``held``), if it has fewer foveae (``wrong-count``), if no
             point is left (``out-of-picture``), if the stream has no calibrated camera for a rotation (``no-camera``), or
             for another reason.
-        :raises Ended: if the daemon is gone.
+        :raises Unavailable: with ``reconnect``, while the daemon is away, starts or stops, and if it does not know the
+            frame: read on, and steer again.
+        :raises Ended: without ``reconnect``, if the daemon is gone or stops.
         """
         message = feedback.look_at(points, normalised, for_ms, frame, homography, rotation, wait)
         return looking(self._ask(message, timeout))
@@ -106,7 +108,7 @@ class Steered:
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"feedback"``.
-        :raises Ended: if the daemon is gone.
+        :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         return looking(self._ask(feedback.attend(weights, box, frame, homography, rotation, wait), timeout))
 
@@ -130,7 +132,7 @@ class Steered:
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: as :meth:`attend`.
-        :raises Ended: if the daemon is gone.
+        :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         return looking(self._ask(feedback.attend_tokens(frame, scores, homography, rotation, wait), timeout))
 
@@ -157,7 +159,7 @@ class Steered:
         :raises TimedOut: as :meth:`look`.
         :raises Refused: ``held``, if another client has the name; ``policy``, if the view's policy is not
             ``"relevance"``; ``too-many-channels``, if there are 32 already; or for another reason.
-        :raises Ended: if the daemon is gone.
+        :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         self._ask(feedback.inject(name, values, frame, box, ttl), timeout)
 
@@ -177,7 +179,7 @@ class Steered:
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"relevance"``.
-        :raises Ended: if the daemon is gone.
+        :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         self._ask(feedback.weigh({**(weights or {}), **named}), timeout)
 
@@ -187,6 +189,6 @@ class Steered:
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: if the daemon refuses.
-        :raises Ended: if the daemon is gone.
+        :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         self._ask(feedback.RELEASE, timeout)

@@ -23,7 +23,7 @@ _COMING_BACK = ("restart", "the stream begins anew")
 _PASSING = ("busy", "ended", "name-taken", "not-started", "too-many-clients")
 #: Interval of attempts to reconnect, in seconds.
 _RECONNECT_S = 0.1
-#: The longest wait for the socket, in seconds: a frame may be published before the daemon begins to send notices.
+#: The longest wait for the socket, in seconds: the daemon skips a notice for which the socket has no room.
 _SLICE_S = 0.1
 
 T = TypeVar("T")
@@ -115,7 +115,8 @@ class Subscription:
         self._asked: Connection | None = None
         #: What happened in the picture and was not taken yet.
         self._told: list[Event] = []
-        self._reconnects = reconnect
+        #: Whether it looks for the daemon while that is gone.
+        self.reconnects = reconnect
         self._beacon = _Beacon() if reconnect or has_descriptor else None
 
     def open(self, timeout: float | None) -> None:
@@ -143,7 +144,7 @@ class Subscription:
 
         :raises TimedOut: without ``reconnect``; with it, reads look for the daemon.
         """
-        if not self._reconnects:
+        if not self.reconnects:
             raise silent(timeout)
 
     @property
@@ -245,7 +246,7 @@ class Subscription:
 
         :returns: whether everything up to a new segment was received.
         """
-        if self._events is None and self._reconnects and self._may_come_back():
+        if self._events is None and self.reconnects and self._may_come_back():
             self._go_on_connecting()
         while self._events is not None and self._next_ring is None:
             try:
@@ -292,7 +293,7 @@ class Subscription:
 
     def _is_worth_waiting(self) -> bool:
         """Whether the view may come back after its end: the daemon went away, and reconnecting is enabled."""
-        if not self._reconnects or not self._may_come_back():
+        if not self.reconnects or not self._may_come_back():
             return False
         if self._events is not None:
             # A daemon that stops is gone already.
@@ -320,11 +321,11 @@ class Subscription:
             self.view, self._events = connected.value
             self._ending, self._awaits_ring = None, True
         except (NoDaemon, HungUp, TimedOut) as error:
-            if not self._reconnects:
+            if not self.reconnects:
                 raise
             self._absence = str(error) or GONE
         except Refused as refused:
-            if not self._reconnects or refused.reason not in _PASSING:
+            if not self.reconnects or refused.reason not in _PASSING:
                 raise
             self._absence = str(refused)
         finally:
@@ -336,7 +337,7 @@ class Subscription:
         """Makes the descriptor readable with this connection, or without one when it is time to reconnect."""
         if self._beacon is not None:
             self._beacon.watch(connection)
-            is_looking = self._reconnects and connection is None and self._may_come_back()
+            is_looking = self.reconnects and connection is None and self._may_come_back()
             self._beacon.ring_in(self._retry_at - time.monotonic() if is_looking else None)
 
     def _hang_up(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn
 
 from . import feedback
 from .control import ANSWER_TIMEOUT_S, GONE, Connection, HungUp, Path, deadline_in, socket_path
-from .errors import Ended, FoveateError, TimedOut
+from .errors import Ended, FoveateError, Refused, TimedOut, Unavailable
 from .events import Event
 from .frame import Frame
 from .ring import Ring
@@ -49,6 +49,7 @@ def open(
     :param socket: the daemon's socket; by default that of :func:`foveate.socket_path`.
     :param reconnect: whether to look for the daemon while it is gone, and to continue when it is back, instead of
         raising :class:`Ended`. A daemon that is not there within ``timeout`` raises nothing either: reads look for it.
+        Calls that steer do not wait for it, and raise :class:`Unavailable`.
     :param timeout: how long to wait for the daemon's answer, in seconds; None waits for as long as it takes.
     :param events: whether to be told what happens in the picture, if the stream has ``events = true``:
         :meth:`View.take_events`.
@@ -218,6 +219,23 @@ class ViewCore:
             raise
         return view, events
 
+    @contextmanager
+    def _steers(self) -> Iterator[None]:
+        """Whatever a restart of the daemon does to a call that steers is :class:`Unavailable` with ``reconnect``, and
+        :class:`Ended` without."""
+        try:
+            yield
+        except Ended as gone:
+            if not self._subscription.reconnects:
+                raise
+            raise Unavailable(f"{self.name} cannot be steered now: {gone.reason}") from gone
+        except Refused as refused:
+            if self._subscription.reconnects and refused.is_transient:
+                raise Unavailable(f"{self.name} cannot be steered now: {refused}") from refused
+            if refused.reason == "unavailable":
+                raise Ended(self.name, refused.error) from refused
+            raise
+
     def _check_usable(self) -> None:
         if self._is_closed:
             raise FoveateError(f"{self.name} was closed: open it again")
@@ -336,7 +354,8 @@ class View(Steered, ViewCore):
 
     def _ask(self, message: feedback.Feedback, timeout: float | None) -> dict[str, Any]:
         self._check_usable()
-        return self._steering.ask(message.op, message.payload, timeout, message.fields)
+        with self._steers():
+            return self._steering.ask(message.op, message.payload, timeout, message.fields)
 
 
 @contextmanager

@@ -291,7 +291,7 @@ class DaemonIsRead(unittest.TestCase):
         self.assertEqual(len(frames), 3)
         first = frames[0]["ring_sequence"]
         self.assertEqual([frame["ring_sequence"] for frame in frames], [first, first + 1, first + 2])
-        self.assertEqual(len(frames[0]), 48)
+        self.assertEqual(len(frames[0]), 54)
 
 
 class DaemonGoesAway(unittest.TestCase):

@@ -84,6 +84,7 @@ class ExamplesRun(unittest.TestCase):
             "Refused",
             "TimedOut",
             "NoDaemon",
+            "Unavailable",
         ):
             self.assertIn(name, text)
 

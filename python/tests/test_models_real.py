@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import unittest
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -195,6 +196,84 @@ def whole_model(family: Any) -> Any:
     module = module_or_skip(kind.__name__.replace("modeling", "configuration"))
     config = getattr(module, f"{name}Config")(vision_config=vision, text_config=text, **tokens)
     return lively(getattr(kind, f"{name}ForConditionalGeneration")(config))
+
+
+def whole_processor(family: Any, statistics: Any) -> Any:
+    """The processor of such a model, which leaves the size of pictures alone; its tokens are those of the tiny model."""
+    transformers = module_or_skip("transformers")
+    video = module_or_skip("transformers.models.qwen2_vl.video_processing_qwen2_vl")
+    letters = [chr(code) for code in range(ord("!"), ord("!") + 60)]
+    letters[2] = "<|endoftext|>"
+    tokenizer = transformers.Qwen2Tokenizer(vocab={letter: index for index, letter in enumerate(letters)}, merges=[])
+    images = ["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"]
+    tokenizer.add_special_tokens({"additional_special_tokens": images})
+    kind = transformers.Qwen2_5_VLProcessor if family is qwen2_5_vl else transformers.Qwen3VLProcessor
+    return kind(processor(family, statistics, do_resize=False), tokenizer, video.Qwen2VLVideoProcessor())
+
+
+class WholeModelsTakePictures(unittest.TestCase):
+    """What a whole model gets is what its processor gives, key by key."""
+
+    def setUp(self) -> None:
+        self.torch = module_or_skip("torch")
+        self.enterContext(self.torch.no_grad())
+
+    def both(self, family: Any, statistics: Any, side: int, model: Any) -> Any:
+        """What the processor gives for a picture, three windows and another picture, and what we give."""
+        one, other = uniform(scene(side * 5, side * 6), side), uniform(scene(side * 9, side * 2, seed=2), side)
+        three = windows(scene(1000, 700), 2 * side, 3, 300, 200)
+        pictures = [scene(side * 5, side * 6), *(token.transpose(1, 2, 0) for token in three.pixels)]
+        pictures.append(scene(side * 9, side * 2, seed=2))
+        text = "AB" + "C".join(["<|vision_start|><|image_pad|><|vision_end|>"] * 5) + "DE"
+        stock = whole_processor(family, statistics)(text=[text], images=pictures, return_tensors="pt")
+        rows = [family.rows(frame) for frame in (one, three, other)]
+        return stock, family.model_arguments(model, stock["input_ids"], *rows)
+
+    def test_arguments_are_those_of_the_processor(self) -> None:
+        for family, statistics, side in FAMILIES:
+            stock, ours = self.both(family, statistics, side, whole_model(family))
+            self.assertEqual(set(ours), set(stock))
+            for key, want in stock.items():
+                with self.subTest(family=family.__name__, key=key):
+                    self.assertEqual(ours[key].dtype, want.dtype)
+                    self.torch.testing.assert_close(ours[key], want, rtol=0, atol=1e-6)
+
+    def test_generation_is_that_of_the_processor(self) -> None:
+        for family, statistics, side in FAMILIES:
+            model = whole_model(family)
+            stock, ours = self.both(family, statistics, side, model)
+            found = []
+            for arguments in (stock, ours):
+                text = model.generate(**arguments, do_sample=False, max_new_tokens=8)
+                found.append((text.tolist(), model.model.rope_deltas.tolist(), model(**arguments).logits))
+            with self.subTest(family=family.__name__):
+                self.assertEqual(found[0][:2], found[1][:2])
+                # Text positions, which a model falls back to where it is not told which tokens are pictures, have none.
+                self.assertLess(found[1][1][0][0], 0)
+                self.torch.testing.assert_close(found[1][2], found[0][2], rtol=0, atol=1e-4)
+
+    def test_a_model_that_takes_no_token_types_gets_none(self) -> None:
+        """As in transformers 4."""
+        rows, _ = both(qwen3_vl, scene(32 * 2, 32 * 3))
+        old = SimpleNamespace(config=SimpleNamespace(image_token_id=60), forward=lambda input_ids, pixel_values: None)
+        prompt = self.torch.tensor([[1, 62, *[60] * 6, 63, 3]])
+        self.assertNotIn("mm_token_type_ids", qwen3_vl.model_arguments(old, prompt, rows))
+
+    def test_prompts_that_do_not_fit_are_refused(self) -> None:
+        model = whole_model(qwen3_vl)
+        rows, tokens = both(qwen3_vl, scene(32 * 2, 32 * 3))
+        self.assertEqual((rows.token_counts, tokens.token_counts), ((6,), (6,)))
+        prompt = self.torch.tensor([[1, 62, *[60] * 6, 63, 3]])
+        for key, arguments in (
+            ("is_image", (prompt[:, :-3], rows)),
+            ("is_image", (prompt,)),
+            ("is_image", (prompt, rows, rows)),
+            ("images", (prompt, rows, tokens)),
+            ("input_ids", (prompt.repeat(2, 1), rows)),
+        ):
+            with self.subTest(key=key), self.assertRaises(models.Unsuitable) as caught:
+                qwen3_vl.model_arguments(model, *arguments)
+            self.assertEqual(caught.exception.key, key)
 
 
 class WholeModelsTakePlaces(unittest.TestCase):

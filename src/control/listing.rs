@@ -155,6 +155,32 @@ pub struct ChangeListing {
     pub tile_count: u64,
 }
 
+/// Frames before the share of dirty tiles is judged: in the first all are dirty, and a camera adapts its exposure.
+const FRAMES_TO_JUDGE: u64 = 30;
+
+/// Share of dirty tiles above which hardly a token can be reused.
+const DIRTY_SHARE_MAX: f64 = 0.9;
+
+impl ChangeListing {
+    /// What to do where more than nine of ten tiles are dirty in the average frame of a stream with these counts, so that
+    /// hardly a token can be reused: the share, and the remedy.
+    pub fn reuse_remedy(&self, counts: &StreamCounts) -> Option<(f64, &'static str)> {
+        let tiles = counts.frames_published * self.tile_count;
+        if counts.frames_published < FRAMES_TO_JUDGE || tiles == 0 {
+            return None;
+        }
+        // A frame may be counted between one number and the other.
+        let share = (counts.tiles_dirty as f64 / tiles as f64).min(1.0);
+        let remedy = match self.threshold_limit {
+            None => {
+                "if the camera stands still, set `threshold = \"auto\"`, or a number above its noise, in [stream.change]"
+            }
+            Some(_) => "if the camera stands still, raise `threshold_limit` in [stream.change]",
+        };
+        (DIRTY_SHARE_MAX < share).then_some((share, remedy))
+    }
+}
+
 /// One view of a [`StreamListing`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewListing {

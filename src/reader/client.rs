@@ -37,8 +37,8 @@ use serde_json::{Map, Value, json};
 
 use super::beacon::Beacon;
 use super::messages::{
-    Attend, AttendTokens, DAEMON_STOPS, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted,
-    Inject, Look, Looking, Refusal, RefusalReason, STREAM_RESTARTS, SceneEvent, ViewName, Weigh,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted, Inject, Look,
+    Looking, Refusal, RefusalReason, SceneEvent, ViewName, Weigh, is_coming_back,
 };
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -251,14 +251,21 @@ impl Client {
 }
 
 impl ControlError {
-    /// Whether a retry may succeed: there is no daemon, it is starting or stopping, it does not answer, or it has too many clients,
-    /// which may include some that have just disconnected.
+    /// Whether a retry may succeed: there is no daemon, it is starting or stopping, it does not answer, it does not know the frame
+    /// yet, or it has too many clients, which may include some that have just disconnected.
+    ///
+    /// A loop that steers and survives a restart of the daemon skips such errors, and [connects](Client::connect) again after all
+    /// but [`ControlError::Refused`].
     pub fn is_transient(&self) -> bool {
         match self {
             Self::NoDaemon { .. } | Self::TimedOut { .. } | Self::Disconnected => true,
             Self::Refused(Refusal { reason, .. }) => matches!(
                 reason,
-                RefusalReason::Busy | RefusalReason::NotStarted | RefusalReason::TooManyClients
+                RefusalReason::Busy
+                    | RefusalReason::NotStarted
+                    | RefusalReason::TooManyClients
+                    | RefusalReason::Unavailable
+                    | RefusalReason::UnknownFrame
             ),
             _ => false,
         }
@@ -490,7 +497,7 @@ impl Subscription {
     }
 
     /// Subscribes again with the original options: after [`SubscriptionError::Disconnected`], or after an end with reason
-    /// [`DAEMON_STOPS`].
+    /// [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
     ///
     /// Tries once; retries are up to the caller. It fails at once if there is no daemon, and after [`ANSWER_TIMEOUT`] if it does not
     /// answer; [`ControlError::is_transient`] tells whether a retry may succeed. Frames left in the current ring are read before
@@ -782,11 +789,6 @@ impl AsFd for Subscription {
             (None, None) => unreachable!("only a subscription that reconnects has no connection"),
         }
     }
-}
-
-/// Whether a view that ended for this reason may come back.
-fn is_coming_back(reason: &str) -> bool {
-    [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason)
 }
 
 /// The error of a connection to `path` that failed.

@@ -33,6 +33,11 @@ pub const DAEMON_STOPS: &str = "restart";
 /// Reason of the end of a view when its stream restarts with another configuration; the view may come back.
 pub const STREAM_RESTARTS: &str = "the stream begins anew";
 
+/// Whether a view that ended for this reason may come back.
+pub fn is_coming_back(reason: &str) -> bool {
+    [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason)
+}
+
 /// Longest text of a refusal in bytes; it may quote a client's input.
 const REFUSAL_BYTES_MAX: usize = 4096;
 
@@ -89,7 +94,7 @@ pub enum RefusalReason {
     TooManyViews,
     /// Too many clients; the connection is closed.
     TooManyClients,
-    /// Something that it needs is not there: a source, a device, memory, a mask of that name.
+    /// Something that it needs is not there: a view that is restarting, a source, a device, memory, a mask of that name.
     Unavailable,
     /// A reason unknown to this version.
     Other,

@@ -93,6 +93,7 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     }
     if let (Some(change), Some(backend)) = (&stream.change, &stream.backend) {
         write_change(out, change, backend.change_on)?;
+        write_reuse(out, change, &stream.counts)?;
     }
     write_masks(out, &stream.detail.masks)?;
     write_counters(out, stream)?;
@@ -127,6 +128,20 @@ fn write_change(out: &mut dyn Write, change: &ChangeListing, site: ChangeSite) -
         write!(out, " (auto, noise {noise}, limit {limit})")?;
     }
     writeln!(out, ", {tiles_dirty} of {tile_count} tiles in the newest frame")
+}
+
+/// What keeps consumers from reusing tokens, if anything does.
+fn write_reuse(
+    out: &mut dyn Write,
+    change: &ChangeListing,
+    counts: &StreamCounts,
+) -> io::Result<()> {
+    let Some((share, remedy)) = change.reuse_remedy(counts) else { return Ok(()) };
+    let percent = 100.0 * share;
+    writeln!(
+        out,
+        "  reuse    hardly any: {percent:.0} % of the tiles change in each frame; {remedy}"
+    )
 }
 
 /// The parts of the picture that nothing sees, if any.

@@ -1655,6 +1655,42 @@ static void steering_connects_again_after_a_hang_up(void) {
     end_session(&session);
 }
 
+// Whatever a restart of the daemon does, a patient reader has one result for it.
+static void steering_while_the_daemon_restarts_is_disconnected(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = patient_session_with(&segment);
+    struct foveate_point point = FOVEATE_ZEROS;
+    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    int steering = accept_client();
+    const char *reasons[] = {"unavailable", "not-started", "busy", "too-many-clients", "unknown-frame"};
+    for (size_t index = 0; index < sizeof reasons / sizeof *reasons; index++) {
+        char answer[128];
+        snprintf(answer, sizeof answer, "{\"ok\":false,\"reason\":\"%s\",\"error\":\"not now\"}", reasons[index]);
+        say(steering, answer);
+        EXPECT_RESULT(foveate_answer(session.reader, 0, NULL), FOVEATE_DISCONNECTED);
+        EXPECT_TEXT(foveate_last_error(session.reader)->text, "not now");
+        EXPECT(foveate_last_error(session.reader)->reason[0] == '\0');
+        EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    }
+    close(steering);
+    char moved[sizeof socket_path + 4];
+    snprintf(moved, sizeof moved, "%s.off", socket_path);
+    EXPECT(rename(socket_path, moved) == 0);
+    for (int times = 0; times < 2; times++) {
+        EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_DISCONNECTED);
+        EXPECT_RESULT(foveate_release_gaze(session.reader, 0), FOVEATE_DISCONNECTED);
+    }
+    EXPECT(rename(moved, socket_path) == 0);
+    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    steering = accept_client();
+    // What does not pass is still refused.
+    say(steering, "{\"ok\":false,\"reason\":\"ended\",\"error\":\"no\"}");
+    EXPECT_RESULT(foveate_answer(session.reader, 0, NULL), FOVEATE_REFUSED);
+    close(steering);
+    end_session(&session);
+    free_segment(&segment);
+}
+
 static void what_cannot_be_meant_is_not_sent(void) {
     struct session session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
@@ -1817,6 +1853,96 @@ static const struct spoilt_field spoilt_fields[] = {
     {SECOND(name), 0x736C65786970, 8, FOVEATE_MALFORMED, "planes.name"}, // `pixels`, twice
     {HEADER(abi_minor), 77, 4, FOVEATE_OK, ""},
 };
+
+// A frame of random places on a small grid, some of them changed in it.
+static void fill_frame(struct foveate_frame *frame, uint64_t frame_seq, uint64_t changed[64]) {
+    frame->token_count = (size_t)(random_number() % (CAPACITY + 1));
+    for (size_t index = 0; index < frame->token_count; index++) {
+        uint32_t place = (uint32_t)(random_number() % 64);
+        struct foveate_token *token = &frame->tokens[index];
+        if (random_number() % 4 == 0) changed[place] = frame_seq;
+        memset(token, 0, sizeof *token);
+        token->x = (int32_t)(place % 4) - 2;
+        token->y = (int32_t)(place / 4 % 4) - 2;
+        token->sx = (uint16_t)(place / 16 % 2 + 1);
+        token->sy = (uint16_t)(place / 32 + 1);
+    }
+    for (size_t index = 0; index < frame->token_count; index++) {
+        const struct foveate_token *token = &frame->tokens[index];
+        int place = token->x + 2 + 4 * (token->y + 2) + 16 * (token->sx - 1) + 32 * (token->sy - 1);
+        frame->tokens[index].changed_frame = changed[place];
+    }
+}
+
+// What a model makes of a token.
+static uint64_t result_of(const struct foveate_segment *segment, const struct foveate_token *token) {
+    uint64_t result = segment->header.epoch * 1000003 + token->changed_frame;
+    result = result * 1000003 + (uint32_t)token->x;
+    result = result * 1000003 + (uint32_t)token->y;
+    return (result * 1000003 + token->sx) * 1000003 + token->sy;
+}
+
+static void a_token_cache_gives_what_would_be_computed_anew(void) {
+    struct foveate_token tokens[CAPACITY];
+    struct foveate_frame frame = FOVEATE_ZEROS;
+    frame.tokens = tokens;
+    for (uint32_t capacity = CAPACITY; capacity < 100; capacity += 31) {
+        uint32_t rows[CAPACITY], missing[CAPACITY];
+        uint64_t table[100], changed[64] = FOVEATE_ZEROS;
+        struct foveate_segment segment;
+        memset(&segment, 0, sizeof segment);
+        struct foveate_token_cache *cache = foveate_token_cache_new(capacity);
+        EXPECT(cache != NULL);
+        int64_t computed = 0, found = 0;
+        for (uint64_t frame_seq = 1; frame_seq < 3000; frame_seq++) {
+            segment.header.epoch = frame_seq / 1000;
+            if (frame_seq % 700 == 0) foveate_token_cache_clear(cache);
+            fill_frame(&frame, frame_seq, changed);
+            int64_t count = foveate_token_cache_update(cache, &segment, &frame, rows, missing);
+            EXPECT(0 <= count && count <= (int64_t)frame.token_count);
+            for (int64_t index = 0; index < count; index++) {
+                EXPECT(index == 0 || missing[index - 1] < missing[index]);
+                table[rows[missing[index]]] = result_of(&segment, &tokens[missing[index]]);
+            }
+            for (size_t index = 0; index < frame.token_count; index++) {
+                EXPECT(rows[index] < capacity && table[rows[index]] == result_of(&segment, &tokens[index]));
+            }
+            computed += count;
+            found += (int64_t)frame.token_count - count;
+            // Now all of them are there.
+            EXPECT(foveate_token_cache_update(cache, &segment, &frame, rows, missing) == 0);
+        }
+        EXPECT(0 < found && (capacity < 64 || computed < found));
+        foveate_token_cache_free(cache);
+    }
+}
+
+static void a_token_cache_drops_what_was_not_used_for_longest(void) {
+    struct foveate_token tokens[2];
+    struct foveate_segment segment;
+    struct foveate_frame frame = FOVEATE_ZEROS;
+    uint32_t rows[2], missing[2];
+    memset(&segment, 0, sizeof segment);
+    memset(tokens, 0, sizeof tokens);
+    frame.tokens = tokens;
+    frame.token_count = 1;
+    struct foveate_token_cache *cache = foveate_token_cache_new(3);
+    // 0, 1 and 2 fill it, 0 is used again, and 3 takes the row of 1.
+    const int32_t places[] = {0, 1, 2, 0, 3, 0, 2, 3, 1};
+    const int64_t counts[] = {1, 1, 1, 0, 1, 0, 0, 0, 1};
+    for (size_t index = 0; index < sizeof places / sizeof *places; index++) {
+        tokens[0].x = places[index];
+        EXPECT(foveate_token_cache_update(cache, &segment, &frame, rows, missing) == counts[index]);
+    }
+    foveate_token_cache_free(cache);
+    foveate_token_cache_free(NULL);
+
+    cache = foveate_token_cache_new(1);
+    frame.token_count = 2;
+    EXPECT(foveate_token_cache_update(cache, &segment, &frame, rows, missing) == FOVEATE_TOO_SMALL);
+    foveate_token_cache_free(cache);
+    EXPECT(foveate_token_cache_new(0) == NULL && foveate_token_cache_new(FOVEATE_CACHE_ROWS_MAX + 1) == NULL);
+}
 
 static void each_field_that_contradicts_the_document_is_named(void) {
     size_t bytes;
@@ -2224,7 +2350,10 @@ static const struct law laws[] = {
     LAW(the_answer_is_that_to_the_newest_message),
     LAW(steering_is_refused_in_the_daemons_own_words),
     LAW(steering_connects_again_after_a_hang_up),
+    LAW(steering_while_the_daemon_restarts_is_disconnected),
     LAW(what_cannot_be_meant_is_not_sent),
+    LAW(a_token_cache_gives_what_would_be_computed_anew),
+    LAW(a_token_cache_drops_what_was_not_used_for_longest),
     LAW(each_field_that_contradicts_the_document_is_named),
     LAW(a_count_of_fixations_out_of_bounds_is_clamped),
     LAW(records_beyond_their_limits_draw_nothing),

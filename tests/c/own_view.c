@@ -1,5 +1,5 @@
-// Makes a view of its own on a stream and reads it, whatever becomes of the daemon: a frame of each of SEGMENTS segments, none
-// older than a second, and each once more by when it was taken.
+// Makes a view of its own on a stream, reads it and steers it, whatever becomes of the daemon: a frame of each of SEGMENTS
+// segments, none older than a second, and each once more by when it was taken.
 //
 //     cc -std=c11 -O2 -I include tests/c/own_view.c -o own_view && ./own_view camera '{"budget":64}' 1
 
@@ -40,11 +40,22 @@ static bool read_one(struct foveate_reader *reader, struct foveate_frame *frame)
     }
 }
 
+// Looks at the middle of the picture, if the daemon is there. False at an error.
+static bool look(struct foveate_reader *reader) {
+    struct foveate_point point = FOVEATE_ZEROS;
+    point.x = point.y = 0.5;
+    point.normalised = true;
+    enum foveate_result result = foveate_look(reader, &point, FRAME_MS, NULL);
+    if (result == FOVEATE_OK || result == FOVEATE_DISCONNECTED || result == FOVEATE_TIMED_OUT) return true;
+    fprintf(stderr, "%s: %s\n", foveate_strerror(result), foveate_last_error(reader)->text);
+    return false;
+}
+
 // Reads until a frame of `segment_count` segments was read.
 static bool read_segments(struct foveate_reader *reader, struct foveate_frame *frame, unsigned long segment_count) {
     uint64_t number = 0;
     while (number < segment_count) {
-        if (!read_one(reader, frame)) return false;
+        if (!read_one(reader, frame) || !look(reader)) return false;
         if (foveate_current_segment(reader)->number == number) continue;
         number = foveate_current_segment(reader)->number;
         char tokens[64];

@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 
 use foveate::ControlError;
 use foveate::client::Client;
-use foveate::messages::{DATAGRAM_BYTES_MAX, JSON_BYTES_MAX, Look, RefusalReason};
+use foveate::messages::{
+    DAEMON_STOPS, DATAGRAM_BYTES_MAX, JSON_BYTES_MAX, Look, RefusalReason, STREAM_RESTARTS,
+};
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::Limits;
@@ -224,6 +226,18 @@ fn looks_that_cannot_be_obeyed_are_refused() {
 
     port.ended("end of the file");
     assert_eq!(reason(), Some(RefusalReason::Ended));
+}
+
+#[test]
+fn steering_a_view_that_restarts_is_transient() {
+    for ending in [DAEMON_STOPS, STREAM_RESTARTS] {
+        let stage = Stage::open();
+        let (port, _writer) = stage.live_stream("camera", &["main"]);
+        port.ended(ending);
+        let mut client = Client::connect(&stage.path).unwrap();
+        let error = client.look(Look::at(&main_view(), 1.0, 1.0)).unwrap_err();
+        assert!(error.is_transient(), "{ending}: {error}");
+    }
 }
 
 #[test]

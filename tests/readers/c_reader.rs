@@ -175,46 +175,50 @@ fn a_program_that_prints_frames_says_why_it_ends() {
 }
 
 #[test]
-fn a_control_loop_goes_on_when_the_daemon_is_killed_and_comes_back() {
+fn a_control_loop_survives_a_restart_of_the_daemon() {
     let program = SYSTEM_C.compile(&source("control_loop"), &["-O2"]);
-    let place = Place::new();
-    let config = camera("");
-    let first = place.daemon(&config);
-    let process = program.start(&place, &["camera/main", "0"]);
-    process.stdout.wait_for("sees\n");
-    first.process.signal(Signal::KILL);
-    first.process.finish();
-    let _second = place.daemon(&config);
-    process.stdout.wait_for("reopened\nsees\n");
-    process.signal(Signal::TERM);
-    let outcome = process.finish();
-    outcome.assert_clean_exit(0);
-    assert!(outcome.stdout.contains("cycles"), "{outcome:#?}");
+    for signal in [Signal::TERM, Signal::KILL] {
+        let place = Place::new();
+        let config = camera("");
+        let first = place.daemon(&config);
+        let process = program.start(&place, &["camera/main", "0"]);
+        process.stdout.wait_for("sees\n");
+        first.process.signal(signal);
+        first.process.finish();
+        let _second = place.daemon(&config);
+        process.stdout.wait_for("reopened\nsees\n");
+        process.signal(Signal::TERM);
+        let outcome = process.finish();
+        outcome.assert_clean_exit(0);
+        assert!(outcome.stdout.contains("cycles"), "{outcome:#?}");
+    }
 }
 
 /// Also where its stream has not delivered a frame when it is asked for again.
 #[test]
-fn a_view_of_ones_own_is_made_anew_when_the_daemon_is_killed_and_comes_back() {
+fn an_own_view_is_steered_through_a_restart_of_the_daemon() {
     let program = SYSTEM_C.compile(&source("own_view"), &["-O2"]);
-    let place = Place::new();
-    let config = camera("");
-    let first = place.daemon(&config);
-    // No view can be opened before.
-    first.subscribe("camera/main").next_frame();
-    let outcome = program.start(&place, &["camera", r#"{"bugdet":33}"#, "1"]).finish();
-    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
-    assert!(outcome.message().contains("unknown key `bugdet`"), "{outcome:#?}");
+    for signal in [Signal::TERM, Signal::KILL] {
+        let place = Place::new();
+        let config = camera("");
+        let first = place.daemon(&config);
+        // No view can be opened before.
+        first.subscribe("camera/main").next_frame();
+        let outcome = program.start(&place, &["camera", r#"{"bugdet":33}"#, "1"]).finish();
+        assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+        assert!(outcome.message().contains("unknown key `bugdet`"), "{outcome:#?}");
 
-    let process = program.start(&place, &["camera", r#"{"budget":33}"#, "2"]);
-    process.stdout.wait_for("by its time\n");
-    first.process.signal(Signal::KILL);
-    first.process.finish();
-    process.stdout.wait_for("gone\n");
-    let _second = place.daemon(&config);
-    let outcome = process.finish();
-    outcome.assert_clean_exit(0);
-    for (line, count) in [(" tokens\n", 2), (": found by its time", 2), (": gone", 1)] {
-        assert_eq!(outcome.stdout.matches(line).count(), count, "{line}: {outcome:#?}");
+        let process = program.start(&place, &["camera", r#"{"budget":33}"#, "2"]);
+        process.stdout.wait_for("by its time\n");
+        first.process.signal(signal);
+        first.process.finish();
+        process.stdout.wait_for("gone\n");
+        let _second = place.daemon(&config);
+        let outcome = process.finish();
+        outcome.assert_clean_exit(0);
+        for (line, count) in [(" tokens\n", 2), (": found by its time", 2), (": gone", 1)] {
+            assert_eq!(outcome.stdout.matches(line).count(), count, "{line}: {outcome:#?}");
+        }
     }
 }
 
@@ -258,6 +262,7 @@ fn the_examples_of_the_page_compile_and_run() {
             "looks at (0.0, 0.0)",
             "stamp ",
             "in the ring",
+            "embeds ",
             "camera/open-",
         ] {
             assert!(outcome.stdout.contains(part), "{part}: {outcome:#?}");

@@ -26,3 +26,4 @@ mod wait;
 mod c_reader;
 mod described;
 mod reader_conformance;
+mod rust_restart;

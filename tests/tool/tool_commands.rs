@@ -285,6 +285,38 @@ fn ls_says_what_counts_as_a_change_once_a_frame_has_come() {
 }
 
 #[test]
+fn ls_and_doctor_warn_where_nearly_every_tile_changes() {
+    let stage = Stage::open();
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let (counters, change) = (port.counters(), &port.counters().change);
+    for (gauge, value) in
+        [(&change.threshold, 0), (&change.tiles_dirty, 95), (&change.tile_count, 100)]
+    {
+        gauge.set(Some(value));
+    }
+    let warned = || {
+        let listed = text(&foveate(&stage.path, &["ls"]).stdout);
+        let diagnosed = text(&foveate(&stage.path, &["doctor"]).stdout);
+        let parts = ["95 % of the tiles change in each frame", "threshold = \"auto\""];
+        let warns = |text: &str| parts.iter().all(|part| text.contains(part));
+        assert_eq!(warns(&listed), warns(&diagnosed), "{listed}\n{diagnosed}");
+        warns(&listed)
+    };
+    counters.frames_captured.add(29);
+    counters.frames_published.add(29);
+    counters.tiles_dirty.add(29 * 95);
+    assert!(!warned(), "the first frames are not judged");
+    counters.frames_published.add(1);
+    counters.tiles_dirty.add(95);
+    assert!(warned());
+    change.threshold_limit.set(Some(16));
+    assert!(text(&foveate(&stage.path, &["ls"]).stdout).contains("raise `threshold_limit`"));
+    change.threshold_limit.set(None);
+    counters.frames_published.add(3);
+    assert!(!warned(), "86 of 100");
+}
+
+#[test]
 fn ls_tells_of_notices_that_found_no_room() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main"]);

@@ -11,6 +11,7 @@ ways to them:
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,11 @@ class Rows:
     places: tuple[Place, ...]
     ids: tuple[str, ...]
 
+    @property
+    def token_counts(self) -> tuple[int, ...]:
+        """For each picture how often the prompt repeats the image token."""
+        return tuple((self.image_grid_thw.prod(axis=1) // _MERGE**2).tolist())
+
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
@@ -82,6 +88,11 @@ class Tokens:
     mrope_side: int
     scales: NDArray[np.int64]
     id: str
+
+    @property
+    def token_counts(self) -> tuple[int]:
+        """How often the prompt repeats the image token: N."""
+        return (self.mrope.shape[1],)
 
 
 @dataclass(frozen=True)
@@ -204,19 +215,47 @@ class Qwen:
         """
         return visual(**self.tower_arguments(visual, *images))
 
-    def model_arguments(self, model: Any, input_ids: Any, *images: Tokens) -> dict[str, Any]:
-        """What the whole model of transformers takes for a prompt with tokens of unlike size: ``model(**...)`` and
-        ``model.generate(**...)``. The vision tower runs here.
+    def model_arguments(self, model: Any, input_ids: Any, *images: Rows | Tokens) -> dict[str, Any]:
+        """Everything that a whole model of transformers takes for a prompt with images: ``model(**...)`` and
+        ``model.generate(**...)``.
+
+        For :class:`Rows` these are the keys and values that the model's own processor gives. For :class:`Tokens` the vision
+        tower runs here, and the places are given explicitly.
 
         :param model: a ``Qwen2_5_VLForConditionalGeneration`` or ``Qwen3VLForConditionalGeneration``.
-        :param input_ids: the prompt, [1, length], in which ``model.config.image_token_id`` is repeated for each token.
-        :param images: the tokens of each image, in the order of the prompt.
+        :param input_ids: the prompt, [1, length], in which ``model.config.image_token_id`` is repeated ``token_counts`` times
+            for each image.
+        :param images: the images in the order of the prompt: of :meth:`rows`, which may have several pictures each, or all of
+            :meth:`tokens`.
+        :returns: tensors on the device of ``input_ids``.
         :raises MissingLibrary: as :meth:`tower_arguments`.
-        :raises Unsuitable: as :meth:`tower_arguments`, and as :func:`mrope_ids`.
+        :raises Unsuitable: if the prompt has other numbers of image tokens, or there are images of both kinds; and as
+            :meth:`tower_arguments`.
         """
-        torch = library("torch", "torch", self.name)
         if input_ids.shape[0] != 1:
             raise Unsuitable(self.name, "input_ids", tuple(input_ids.shape), "give one prompt at a time, [1, length]")
+        pictures = [image for image in images if isinstance(image, Rows)]
+        if not pictures:
+            return self._arguments_of_tokens(model, input_ids, [image for image in images if isinstance(image, Tokens)])
+        if len(pictures) < len(images):
+            raise Unsuitable(self.name, "images", "rows and tokens", "give one kind for all images of a prompt")
+        return self._arguments_of_rows(model, input_ids, pictures)
+
+    def _arguments_of_rows(self, model: Any, input_ids: Any, images: Sequence[Rows]) -> dict[str, Any]:
+        torch = library("torch", "torch", self.name)
+        is_image = input_ids == model.config.image_token_id
+        _image_runs(is_image.cpu().numpy(), [count for image in images for count in image.token_counts], self.name)
+        device = input_ids.device
+        arguments = {"input_ids": input_ids, "attention_mask": torch.ones_like(input_ids)}
+        # Older versions find images by their tokens, and refuse the argument.
+        if "mm_token_type_ids" in inspect.signature(model.forward).parameters:
+            arguments["mm_token_type_ids"] = is_image.to(input_ids.dtype)
+        for name in ("pixel_values", "image_grid_thw"):
+            arguments[name] = torch.cat([torch.from_numpy(getattr(image, name)) for image in images]).to(device)
+        return arguments
+
+    def _arguments_of_tokens(self, model: Any, input_ids: Any, images: Sequence[Tokens]) -> dict[str, Any]:
+        torch = library("torch", "torch", self.name)
         ids, _ = mrope_ids((input_ids == model.config.image_token_id).cpu().numpy(), *images)
         output = self.tower(model.model.visual, *images)
         # As the model's own `get_image_features` leaves it.
@@ -318,13 +357,7 @@ def mrope_ids(is_image: ArrayLike, *images: Tokens) -> tuple[NDArray[np.int64], 
     :raises Unsuitable: if the prompt has other numbers of image tokens.
     """
     mask = np.asarray(is_image, bool).reshape(-1)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
-    runs = edges.reshape(-1, 2)
-    found, expected = (runs[:, 1] - runs[:, 0]).tolist(), [image.mrope.shape[1] for image in images]
-    if found != expected:
-        raise Unsuitable(
-            "mrope_ids", "is_image", found, f"the images have {expected} tokens: repeat the image token as often"
-        )
+    runs = _image_runs(mask, [image.mrope.shape[1] for image in images], "mrope_ids")
     ids = np.empty((3, len(mask)), np.int64)
     done = position = 0
     for (first, end), image in zip(runs.tolist(), images):
@@ -335,6 +368,22 @@ def mrope_ids(is_image: ArrayLike, *images: Tokens) -> tuple[NDArray[np.int64], 
         done = end
     ids[:, done:] = np.arange(position, position + len(mask) - done)
     return ids, (int(ids.max()) + 1 - len(mask) if len(mask) else 0)
+
+
+def _image_runs(is_image: ArrayLike, expected: Sequence[int], user: str) -> NDArray[np.int64]:
+    """Where the image tokens of each image begin and end in a prompt, [images, 2].
+
+    :raises Unsuitable: if there are other numbers of them than ``expected``.
+    """
+    mask = np.asarray(is_image, bool).reshape(-1)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
+    runs = edges.reshape(-1, 2)
+    found = (runs[:, 1] - runs[:, 0]).tolist()
+    if found != list(expected):
+        raise Unsuitable(
+            user, "is_image", found, f"the images have {list(expected)} tokens: repeat the image token as often"
+        )
+    return runs
 
 
 def embeddings(output: Any) -> Any:
@@ -356,7 +405,7 @@ def split(output: Any, rows: Rows) -> Sequence[Any]:
     :raises Unsuitable: if there are not as many as the pictures have.
     """
     found = embeddings(output)
-    counts = (rows.image_grid_thw.prod(axis=1) // _MERGE**2).tolist()
+    counts = list(rows.token_counts)
     if len(found) != sum(counts):
         raise Unsuitable("models.qwen", "output", tuple(found.shape), f"the pictures have {counts} tokens")
     return found.split(counts)
@@ -378,6 +427,7 @@ def check_has_grid(user: str, rows: Any) -> None:
 
 
 def tensors(rows: Rows) -> Mapping[str, Any]:
-    """``pixel_values`` and ``image_grid_thw`` as tensors that share the arrays' memory, for ``model(**tensors(rows))``."""
+    """``pixel_values`` and ``image_grid_thw`` as tensors that share the arrays' memory: what a vision tower takes, and a
+    server. A whole model needs more: :meth:`Qwen.model_arguments`."""
     torch = library("torch", "torch", "models.qwen.tensors")
     return {name: torch.from_numpy(getattr(rows, name)) for name in ("pixel_values", "image_grid_thw")}

@@ -321,10 +321,12 @@ impl ServerThread {
         };
         let datagram = answer.unwrap_or_else(|refusal| Some(self.refusal(&refusal)));
         let sent = datagram.map_or(Fate::Keep, |datagram| self.send(connection, &datagram));
-        if !allowed || sent == Fate::Close || self.notify(connection) == Fate::Close {
+        // The segment comes after notices have started: it makes the client look at the ring, and so find a frame that was
+        // published too early for a notice.
+        if !allowed || sent == Fate::Close || connection.start_notices() == Fate::Close {
             return Fate::Close;
         }
-        connection.start_notices()
+        self.notify(connection)
     }
 
     /// Refuses a request with descriptors attached, without reading it.

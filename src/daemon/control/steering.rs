@@ -8,6 +8,7 @@ use super::lease::Client;
 use crate::channel::{FEEDBACK_PENDING_MAX, FRAMES_KEPT};
 use foveate::messages::{
     Attend, AttendTokens, Inject, Look, Refusal, RefusalReason, TTL_MS_DEFAULT, Weigh,
+    is_coming_back,
 };
 use foveate_control::{StreamState, numbers};
 use foveate_core::camera::rays::{Rays, UnknownDistortion};
@@ -154,10 +155,15 @@ impl SteeringRequest<'_> {
         let Some(extent) = extent else {
             return refused(RefusalReason::NotStarted, "has not delivered a frame yet");
         };
+        let ending = self.view.end_reason().or_else(|| self.stream.end_reason());
+        if ending.as_deref().is_some_and(is_coming_back) {
+            let error = format!("view `{}` is restarting: try again", self.view.name());
+            return Err(Refusal::new(RefusalReason::Unavailable, error));
+        }
         if state == StreamState::Ended {
             return refused(RefusalReason::Ended, "has ended");
         }
-        if let Some(reason) = self.view.end_reason() {
+        if let Some(reason) = ending {
             let error = format!("view `{}` has ended: {reason}", self.view.name());
             return Err(Refusal::new(RefusalReason::Ended, error));
         }

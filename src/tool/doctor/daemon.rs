@@ -66,7 +66,11 @@ fn stream(stream: &StreamStats) -> Finding {
     if let Some(late) = late(stream) {
         detail.push_str(&format!(", {late}"));
     }
-    match remedy(stream) {
+    let reuse = stream.change.and_then(|change| change.reuse_remedy(&stream.counts));
+    if let Some((share, _)) = reuse {
+        detail.push_str(&format!(", {:.0} % of the tiles change in each frame", 100.0 * share));
+    }
+    match remedy(stream).or(reuse.map(|(_, remedy)| remedy)) {
         None => Finding::ok(&subject, detail),
         Some(remedy) => Finding::bad(Mark::Warn, &subject, detail, remedy),
     }

@@ -103,7 +103,7 @@ impl Connection {
         self.subscription.as_ref().map_or(0, lost)
     }
 
-    /// Starts notices if they were requested. To be called once the answer and the segment are sent.
+    /// Starts notices if they were requested. To be called between the answer and the segment.
     pub(super) fn start_notices(&mut self) -> Fate {
         let Self { socket, subscription: Some(subscription), .. } = self else {
             return Fate::Keep;
