@@ -70,7 +70,7 @@ impl Delivery {
             producer,
             content: spec.content,
             format: None,
-            masking: Masking::new(&spec.masks),
+            masking: Masking::new(&spec.masks, spec.background),
             masked: None,
             unfilled: 0,
             limit: spec.frame_interval.map(RateLimit::new),
@@ -86,8 +86,8 @@ impl Delivery {
         self.inlet.lock().round = round;
     }
 
-    /// Fills what the masks of the stream cover in `buffer`, of `caps`, or replaces it by a filled copy: the next one that
-    /// [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent in part: the frame is
+    /// Composites `buffer`, of `caps`, if it `has_alpha`, and fills what the masks of the stream cover in it, or replaces it by such a
+    /// copy: the next one that [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent in part: the frame is
     /// refused, and the buffer must not reach the appsink.
     ///
     /// # Errors
@@ -97,12 +97,14 @@ impl Delivery {
         &self,
         buffer: &mut gst::Buffer,
         caps: Option<gst::Caps>,
+        has_alpha: bool,
     ) -> Result<bool, CaptureError> {
         let mut inlet = self.inlet.lock();
         inlet.masked = None;
         inlet.learn(caps);
         let Inlet { masking, format, .. } = &mut *inlet;
-        let Masked { pixel_count, is_copied } = match masking.apply(buffer, format.as_ref()) {
+        let Masked { pixel_count, is_copied } = match masking.apply(buffer, format.as_ref(), has_alpha)
+        {
             Ok(masked) => masked,
             Err(error) => {
                 self.counters.frames_captured.add(1);

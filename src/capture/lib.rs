@@ -63,6 +63,10 @@ pub struct SourceSpec {
     pub orientation: Orientation,
     /// Whether the pictures of a folder are scaled to the size of the first.
     pub scale_pictures: bool,
+    /// Most pixels of a picture that is read from a file.
+    pub max_pixels: u32,
+    /// R, G and B behind what is transparent, unless the source is live.
+    pub background: [u8; 3],
     /// Mean interval of the frames that are taken; `None` takes all.
     pub frame_interval: Option<Duration>,
     /// Whether a lost pipeline is replaced.
@@ -109,6 +113,8 @@ impl From<&StreamConfig> for SourceSpec {
             caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
             orientation: config.orientation,
             scale_pictures: config.scale_pictures,
+            max_pixels: config.max_pixels,
+            background: config.background,
             frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
             restart: config.restart,
             restart_timeout: config.restart_timeout(),

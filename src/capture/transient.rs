@@ -33,6 +33,7 @@ impl CaptureError {
             | Self::NoAppsink { .. }
             | Self::NoPictures { .. }
             | Self::UnlikePictures { .. }
+            | Self::TooManyPixels { .. }
             | Self::NotACamera { .. }
             | Self::EveryFrameLive
             | Self::NotMasked { .. }

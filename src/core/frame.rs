@@ -24,9 +24,9 @@ pub enum PixelFormat {
     Rgbx,
     /// B G R and a padding byte.
     Bgrx,
-    /// R G B and alpha, which is ignored.
+    /// R G B and alpha. The engine ignores alpha: what has it is [composited](composite) before.
     Rgba,
-    /// B G R and alpha, which is ignored.
+    /// B G R and alpha, as `Rgba`.
     Bgra,
     /// Luma alone.
     Gray8,
@@ -85,6 +85,11 @@ impl PixelFormat {
     /// Whether a pixel is R, G and B and a byte that is no sample.
     pub const fn has_fourth_byte(self) -> bool {
         matches!(self, Self::Rgbx | Self::Bgrx | Self::Rgba | Self::Bgra)
+    }
+
+    /// Whether a pixel has alpha, in its fourth byte.
+    pub const fn has_alpha(self) -> bool {
+        matches!(self, Self::Rgba | Self::Bgra)
     }
 
     /// Number of planes, 1 to 3.
@@ -227,7 +232,10 @@ impl<'a> FrameView<'a> {
         for (index, plane) in planes.iter().enumerate() {
             let PlaneShape { row_bytes, rows } = format.plane_shape(index, extent);
             all_row_bytes[index] = row_bytes as usize;
-            let needed = (rows as usize - 1) * plane.stride + row_bytes as usize;
+            // A stride of any size may be given, and no memory is as long as one that overflows.
+            let needed = (rows as usize - 1)
+                .saturating_mul(plane.stride)
+                .saturating_add(row_bytes as usize);
             if plane.stride < row_bytes as usize || plane.bytes.len() < needed {
                 let (format, stride, len) = (format.name(), plane.stride, plane.bytes.len());
                 return Err(FrameError::PlaneTooShort {
@@ -275,6 +283,27 @@ impl<'a> FrameView<'a> {
     #[inline]
     pub fn row(&self, index: usize, y: usize) -> &'a [u8] {
         self.planes[index].row(y, self.row_bytes[index])
+    }
+}
+
+/// Whether all pixels of four bytes, the last of which is alpha, are opaque.
+pub fn is_opaque(pixels: &[u8]) -> bool {
+    // In blocks, which compile to vector instructions.
+    let are_opaque = |block: &[u8]| block.chunks_exact(4).fold(255, |all, pixel| all & pixel[3]) == 255;
+    pixels.chunks(256).all(are_opaque)
+}
+
+/// Composites pixels of four bytes, the last of which is alpha, on `background`, whose bytes are in their order, rounded to the nearest.
+/// They are opaque then.
+#[expect(clippy::cast_possible_truncation, reason = "a mean of two bytes")]
+pub fn composite(pixels: &mut [u8], background: [u8; 3]) {
+    for [samples @ .., alpha] in pixels.as_chunks_mut::<4>().0 {
+        let share = u32::from(*alpha);
+        for (sample, behind) in samples.iter_mut().zip(background) {
+            let sum = u32::from(*sample) * share + u32::from(behind) * (255 - share);
+            *sample = ((sum + 127) / 255) as u8;
+        }
+        *alpha = 255;
     }
 }
 

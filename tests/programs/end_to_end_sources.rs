@@ -263,7 +263,8 @@ fn the_range_is_what_the_caps_say_whatever_the_matrix() {
         );
         let out = place.path("out");
         let [config, out] = [&config, &out].map(|path| path.to_str().unwrap());
-        let arguments = ["extract", "--pipeline", &pipeline, "--config", config, "--out", out];
+        let arguments =
+            ["extract", "--pipeline", &pipeline, "--config", config, "--out", out, "--force"];
         let outcome = place.foveate_in(&arguments, &[("RUST_LOG", "info")]).finish();
         outcome.assert_clean_exit(0);
         let samples = pixels(&place);
@@ -409,12 +410,12 @@ fn the_pictures_of_a_folder_are_taken_by_themselves() {
     let numbers: Vec<_> =
         listed.as_array().unwrap().iter().map(|file| file["frame_seq"].as_u64()).collect();
     assert_eq!(numbers, [Some(1), None, Some(2), Some(3)]);
-    assert!(listed[1]["error"].as_str().unwrap().contains("no picture"), "{listed}");
+    assert!(listed[1]["error"].as_str().unwrap().contains("cannot be decoded"), "{listed}");
 
     let refused = ["--config", config.to_str().unwrap(), "--unreadable", "refuse"];
     let outcome = extract(&place, &folder, &refused);
     outcome.assert_clean_exit(1);
-    assert!(outcome.message().contains("p2.png is no picture"), "{outcome:#?}");
+    assert!(outcome.message().contains("p2.png cannot be decoded"), "{outcome:#?}");
     assert_eq!(frame_numbers(&place.path("out/main")), [1], "what came before is kept");
 
     let gaze = "[stream.view.gaze]\npolicy = 'saliency'\n";
@@ -487,7 +488,13 @@ fn a_part_of_a_clip_or_of_a_pipeline_is_extracted() {
         "videotestsrc ! video/x-raw,format=GRAY8,width=32,height=32 ! appsink name=frames";
     let out_text = out.to_str().unwrap();
     let arguments = ["extract", "--pipeline", pipeline, "--frames", "3", "--out", out_text];
-    place.foveate(&arguments).finish().assert_clean_exit(0);
+    let outcome = place.foveate(&arguments).finish();
+    outcome.assert_clean_exit(2);
+    for part in ["out/main exists already", "another --out", "--force"] {
+        assert!(outcome.message().contains(part), "{outcome:#?}");
+    }
+    assert_eq!(frame_numbers(&out.join("main")), [6, 7, 8, 9], "what is there is kept");
+    place.foveate(&[&arguments[..], &["--force"]].concat()).finish().assert_clean_exit(0);
     assert_eq!(frame_numbers(&out.join("main")), [1, 2, 3]);
 }
 
