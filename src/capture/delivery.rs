@@ -103,17 +103,17 @@ impl Delivery {
         inlet.masked = None;
         inlet.learn(caps);
         let Inlet { masking, format, .. } = &mut *inlet;
-        let Masked { pixel_count, is_copied } = match masking.apply(buffer, format.as_ref(), has_alpha)
-        {
-            Ok(masked) => masked,
-            Err(error) => {
-                self.counters.frames_captured.add(1);
-                self.counters.frames_refused.add(1);
-                inlet.unfilled += 1;
-                inlet.note_refusal(&error);
-                return if inlet.unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
-            }
-        };
+        let Masked { pixel_count, is_copied } =
+            match masking.apply(buffer, format.as_ref(), has_alpha) {
+                Ok(masked) => masked,
+                Err(error) => {
+                    self.counters.frames_captured.add(1);
+                    self.counters.frames_refused.add(1);
+                    inlet.unfilled += 1;
+                    inlet.note_refusal(&error);
+                    return if inlet.unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
+                }
+            };
         inlet.unfilled = 0;
         self.counters.frames_masked.add(u64::from(0 < pixel_count));
         self.counters.frames_copied_to_mask.add(u64::from(is_copied));

@@ -30,7 +30,8 @@ use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
-    Color, Address, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked, optional,
+    Address, Color, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked,
+    optional,
 };
 use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec};
 

@@ -131,6 +131,16 @@ impl<'a> Plane<'a> {
     pub fn row(self, y: usize, row_bytes: usize) -> &'a [u8] {
         &self.bytes[y * self.stride..][..row_bytes]
     }
+
+    /// It, if it holds `rows` rows of `row_bytes` bytes; or else the bytes that these need, at most [`usize::MAX`].
+    pub(crate) fn checked(mut self, rows: usize, row_bytes: usize) -> Result<Self, usize> {
+        if rows == 1 && row_bytes <= self.stride {
+            // There is no next row, so that any number may be given.
+            self.stride = row_bytes;
+        }
+        let needed = (rows - 1).saturating_mul(self.stride).saturating_add(row_bytes);
+        if self.stride < row_bytes || self.bytes.len() < needed { Err(needed) } else { Ok(self) }
+    }
 }
 
 /// Why memory cannot be read as a frame.
@@ -228,28 +238,15 @@ impl<'a> FrameView<'a> {
         if !extent.is_supported() {
             return Err(FrameError::Extent { extent });
         }
-        let mut all_row_bytes = [0; 3];
+        let (mut all, mut all_row_bytes) = ([Plane { bytes: &[], stride: 0 }; 3], [0; 3]);
         for (index, plane) in planes.iter().enumerate() {
             let PlaneShape { row_bytes, rows } = format.plane_shape(index, extent);
             all_row_bytes[index] = row_bytes as usize;
-            // A stride of any size may be given, and no memory is as long as one that overflows.
-            let needed = (rows as usize - 1)
-                .saturating_mul(plane.stride)
-                .saturating_add(row_bytes as usize);
-            if plane.stride < row_bytes as usize || plane.bytes.len() < needed {
+            all[index] = plane.checked(rows as usize, row_bytes as usize).map_err(|needed| {
                 let (format, stride, len) = (format.name(), plane.stride, plane.bytes.len());
-                return Err(FrameError::PlaneTooShort {
-                    format,
-                    extent,
-                    index,
-                    stride,
-                    len,
-                    needed,
-                });
-            }
+                FrameError::PlaneTooShort { format, extent, index, stride, len, needed }
+            })?;
         }
-        let mut all = [Plane { bytes: &[], stride: 0 }; 3];
-        all[..planes.len()].copy_from_slice(planes);
         Ok(Self { format, extent, color, planes: all, row_bytes: all_row_bytes })
     }
 
@@ -289,7 +286,8 @@ impl<'a> FrameView<'a> {
 /// Whether all pixels of four bytes, the last of which is alpha, are opaque.
 pub fn is_opaque(pixels: &[u8]) -> bool {
     // In blocks, which compile to vector instructions.
-    let are_opaque = |block: &[u8]| block.chunks_exact(4).fold(255, |all, pixel| all & pixel[3]) == 255;
+    let are_opaque =
+        |block: &[u8]| block.chunks_exact(4).fold(255, |all, pixel| all & pixel[3]) == 255;
     pixels.chunks(256).all(are_opaque)
 }
 

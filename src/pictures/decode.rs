@@ -10,9 +10,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::jpeg;
 use image::error::DecodingError;
 use image::metadata::Orientation;
-use image::{
-    DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, RgbImage,
-};
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, RgbImage};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -84,7 +82,9 @@ pub enum DecodeError {
     #[error("has {0} pixels: both sides must lie in 1..={max}", max = Extent::MAX_SIDE)]
     Extent(Extent),
     /// A bug of a decoder.
-    #[error("cannot be decoded: its decoder panicked, which is a bug; save the picture in another format")]
+    #[error(
+        "cannot be decoded: its decoder panicked, which is a bug; save the picture in another format"
+    )]
     Panicked,
 }
 
@@ -157,8 +157,7 @@ impl Encoded<'static> {
 impl<'a> Encoded<'a> {
     /// Reads the header.
     fn read(file: impl BufRead + Seek + 'a, options: DecodeOptions) -> Result<Self, DecodeError> {
-        let mut reader =
-            ImageReader::new(file).with_guessed_format().map_err(DecodeError::File)?;
+        let mut reader = ImageReader::new(file).with_guessed_format().map_err(DecodeError::File)?;
         let encoded = if reader.format() == Some(ImageFormat::Jpeg) {
             Self::jpeg(reader.into_inner(), options)?
         } else {

@@ -130,7 +130,8 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
 
 /// Checks that there are no files where arrays would be written.
 fn check_unused(arguments: &Arguments, config: &StreamConfig) -> Result<(), ToolError> {
-    let has_entries = |path: &Path| path.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    let has_entries =
+        |path: &Path| path.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     let folders = config.views.iter().map(|view| arguments.out.join(&view.name));
     let pictures = Some(arguments.out.join("pictures.json")).filter(|path| path.exists());
     match folders.filter(|path| has_entries(path)).chain(pictures).next() {

@@ -139,7 +139,8 @@ fn what_was_extracted_before_an_interrupt_is_whole() {
 #[test]
 fn a_killed_extract_leaves_no_array() {
     let place = Place::new();
-    let pipeline = "videotestsrc ! video/x-raw,format=GRAY8,width=64,height=48 ! appsink name=frames";
+    let pipeline =
+        "videotestsrc ! video/x-raw,format=GRAY8,width=64,height=48 ! appsink name=frames";
     let out = place.path("out");
     let arguments = ["extract", "--pipeline", pipeline, "--out", out.to_str().unwrap()];
     let process = place.foveate(&arguments);

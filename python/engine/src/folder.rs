@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use foveate_pictures::{DecodeError, DecodeOptions, Decoded, Item, ListError, PictureView, Reader, Seen, look_at};
+use foveate_pictures::{
+    DecodeError, DecodeOptions, Decoded, Item, ListError, PictureView, Reader, Seen, look_at,
+};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 

@@ -89,13 +89,6 @@ class DamagedJpegs(InAFolder):
                 with self.subTest(kind=kind, rest=rest[:2]), self.assertRaises(EngineError):
                     decode(half + rest)
 
-    def test_jpegs_with_an_early_end_marker_are_refused(self) -> None:
-        """As of a camera that closes what it has cut."""
-        for kind in ("baseline", "4:4:4", "optimized"):
-            content = JPEGS[kind]
-            with self.subTest(kind=kind), self.assertRaises(EngineError):
-                decode(content[: len(content) // 2] + b"\xff\xd9")
-
     def test_each_way_in_refuses_a_cut_jpeg(self) -> None:
         whole, cut = JPEGS["baseline"], JPEGS["baseline"][:-20]
         paths = [self.save(name, content) for name, content in (("a.jpg", whole), ("b.jpg", cut), ("c.jpg", whole))]

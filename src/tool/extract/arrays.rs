@@ -121,7 +121,8 @@ impl Extraction {
     /// An extraction to `folder`, from which arrays of an earlier one are deleted.
     pub(super) fn new(folder: PathBuf) -> Result<Self, ToolError> {
         make_directory(&folder)?;
-        delete_arrays(&folder).map_err(|source| ToolError::File { path: folder.clone(), source })?;
+        delete_arrays(&folder)
+            .map_err(|source| ToolError::File { path: folder.clone(), source })?;
         Ok(Self {
             folder,
             arrays: None,

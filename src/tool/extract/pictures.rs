@@ -58,8 +58,7 @@ pub(super) fn run(
     );
     let decoders = std::thread::available_parallelism().map_or(1, usize::from);
     let info = chosen.info().clone();
-    let options =
-        DecodeOptions { max_pixels: config.max_pixels, background: config.background };
+    let options = DecodeOptions { max_pixels: config.max_pixels, background: config.background };
     let reader = Reader::new(paths, decoders, options, chosen, views);
     let mut extractions = extractions(arguments, config)?;
     let mut files = Vec::new();
