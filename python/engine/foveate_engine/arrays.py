@@ -135,7 +135,7 @@ def _said(image: Any, format: str | None, name: str) -> tuple[Any, str | None]:
             f"{name} has the interpretation {interpretation!r}; RGB or gray is expected: convert it with image.colourspace('srgb')"
         )
     if hasattr(image, "bgra") and hasattr(image, "__array_interface__"):
-        # A screenshot of mss, whose fourth byte is no alpha.
+        # A screenshot of mss, whose fourth byte is padding.
         return image, format or "BGRx"
     return image, format
 

@@ -314,7 +314,7 @@ def decode(
     :param background: R, G and B, 0 to 255, on which what is transparent is composited.
     :returns: [H, W, 3] uint8, R, G, B: the first picture, upright as its EXIF says, in 8 bits.
     :raises OSError: if the file cannot be read.
-    :raises EngineError: if it is no regular file, holds no whole picture, or too large a one.
+    :raises EngineError: if it is not a regular file, its picture is damaged or cut off, or has too many pixels.
     """
     options = (pixels_of(max_pixels), color_of(background))
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -590,7 +590,7 @@ def color_of(given: Color) -> Color:
 def pixels_of(given: int) -> int:
     """Most pixels as the engine takes them.
 
-    :raises ValueError: if they are no number of pixels.
+    :raises ValueError: if it is not a whole number from 1 on.
     """
     if isinstance(given, int) and 1 <= given < 2**32:
         return given
