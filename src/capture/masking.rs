@@ -1,5 +1,5 @@
-//! What is done to a frame on the streaming thread before the appsink has it, in its own memory where it has any: what is
-//! transparent is composited on a background, and privacy masks are filled.
+//! What happens to a frame on the streaming thread before the appsink has it, in its own memory where it has any: transparent pixels are
+//! composited on a background, and privacy masks are filled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

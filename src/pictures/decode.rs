@@ -116,7 +116,7 @@ impl Decoded {
 ///
 /// # Errors
 ///
-/// If they are no whole picture.
+/// If their picture is damaged, cut off, too large, or of an unknown format.
 pub fn decode(bytes: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeError> {
     Encoded::read(Cursor::new(bytes), options)?.decode()
 }
