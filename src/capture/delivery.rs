@@ -87,8 +87,8 @@ impl Delivery {
     }
 
     /// Composites `buffer`, of `caps`, if it `has_alpha`, and fills what the masks of the stream cover in it, or replaces it by such a
-    /// copy: the next one that [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent in part: the frame is
-    /// refused, and the buffer must not reach the appsink.
+    /// copy: the next one that [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent
+    /// in part: the frame is refused, and the buffer must not reach the appsink.
     ///
     /// # Errors
     ///

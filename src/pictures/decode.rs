@@ -16,8 +16,11 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Most bytes of a pixel while it is decoded: four channels of 16 bits.
-const PIXEL_BYTES_MAX: u64 = 8;
+/// Most bytes of a file, and of what a decoder allocates, for a picture of at most `max_pixels`: four channels of 16 bits each, and
+/// 64 MiB of thumbnails, profiles and the like.
+fn bytes_max(max_pixels: u32) -> u64 {
+    u64::from(max_pixels) * 8 + (64 << 20)
+}
 
 /// How pictures are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +149,7 @@ impl Encoded<'static> {
             return Err(DecodeError::NotAFile);
         }
         let (bytes, max_pixels) = (metadata.len(), options.max_pixels);
-        if u64::from(max_pixels) * PIXEL_BYTES_MAX < bytes {
+        if bytes_max(max_pixels) < bytes {
             return Err(DecodeError::TooManyBytes { bytes, max_pixels });
         }
         let file = File::open(path).map_err(DecodeError::File)?;
@@ -162,7 +165,7 @@ impl<'a> Encoded<'a> {
             Self::jpeg(reader.into_inner(), options)?
         } else {
             let mut limits = Limits::default();
-            limits.max_alloc = Some(u64::from(options.max_pixels) * PIXEL_BYTES_MAX);
+            limits.max_alloc = Some(bytes_max(options.max_pixels));
             reader.limits(limits);
             let mut decoder = reader.into_decoder().map_err(DecodeError::Picture)?;
             let (width, height) = decoder.dimensions();

@@ -143,6 +143,12 @@ class LargePictures(InAFolder):
             with refused(self, EngineError, "at most 8999"):
                 decode(given, max_pixels=8999)
 
+    def test_a_limit_is_of_pixels_and_not_of_bytes(self) -> None:
+        tiny = io.BytesIO()
+        Image.fromarray(picture(1, 8, 8, 3)).save(tiny, "PNG")
+        content = tiny.getvalue() + b"what a program appends" * 1000
+        self.assertEqual(decode(self.save("tiny.png", content), max_pixels=64).shape, (8, 8, 3))
+
     def test_a_folder_has_a_limit_of_its_own(self) -> None:
         self.sparse("a.ppm", 100, 100)
         self.sparse("b.ppm", 101, 100)
