@@ -82,7 +82,6 @@ type File<'py> = (PathBuf, Option<((u32, u32), (f64, f64), Arrays<'py>)>, Option
 impl Folder {
     /// Looks at `place` of each picture, from 0 to 1 along both sides.
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn new(
         engine: &Engine,
         spec: &Spec,
