@@ -154,7 +154,8 @@ impl Shared {
         let mut queue = self.queue.lock();
         let must_wait = |queue: &mut Queue| {
             let has_room = queue.bytes == 0 || queue.bytes + bytes <= BYTES_MAX;
-            !queue.is_closed && !(queue.admitted == number && has_room)
+            let is_admitted = queue.admitted == number && has_room;
+            !queue.is_closed && !is_admitted
         };
         self.changed.wait_while(&mut queue, must_wait);
         queue.admitted += 1;
