@@ -378,7 +378,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__extract)
-            opts="-h --pipeline --config --frames --start --sequence --scale --unreadable --out --socket --help"
+            opts="-h --pipeline --config --frames --start --sequence --scale --unreadable --max-pixels --background --out --force --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -402,6 +402,14 @@ _foveate() {
                     ;;
                 --unreadable)
                     COMPREPLY=($(compgen -W "skip refuse" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-pixels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --background)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)

@@ -206,10 +206,13 @@ complete -c foveate -n "__fish_foveate_using_subcommand extract" -l frames -d 'E
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l start -d 'Leaves out the frames before this time of the clip; they are decoded, and keep their numbers' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l unreadable -d 'What is done about files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first' -r -f -a "skip\t''
 refuse\t''"
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l max-pixels -d 'Most pixels of a picture in a folder; a larger one is an error of that file [default: 128000000, or `max_pixels` of the configuration]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l background -d 'Colour behind what is transparent, each 0 to 255 [default: 0,0,0, which is black, or `background` of the configuration]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l out -d 'Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy and relevance.npy; created if missing. For a folder of pictures also pictures.json' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l sequence -d 'Plays the pictures of a folder as a clip, one a second: of one size, each compared with the one before; otherwise each is taken by itself, of any size'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l scale -d 'Scales the pictures of a sequence to the size of the first; otherwise one of another size is an error'
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l force -d 'Replaces the arrays of an earlier extraction; otherwise they are an error'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -f -a "(foveate ls --names 2>/dev/null)"
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -f -a "(foveate ls --names 2>/dev/null | grep /)"

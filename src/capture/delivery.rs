@@ -77,7 +77,7 @@ impl Delivery {
             producer,
             content: spec.content,
             format: None,
-            masking: Masking::new(&spec.masks),
+            masking: Masking::new(&spec.masks, spec.background),
             masked: None,
             unfilled: 0,
             limit: spec.frame_interval.map(RateLimit::new),
@@ -102,9 +102,9 @@ impl Delivery {
         self.inlet.lock().round = round;
     }
 
-    /// Fills what the masks of the stream cover in `buffer`, of `caps`, or replaces it by a filled copy: the next one that
-    /// [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent in part: the frame is
-    /// refused, and the buffer must not reach the appsink.
+    /// Composites `buffer`, of `caps`, if it `has_alpha`, and fills what the masks of the stream cover in it, or replaces it by such a
+    /// copy: the next one that [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent
+    /// in part: the frame is refused, and the buffer must not reach the appsink.
     ///
     /// # Errors
     ///
@@ -113,21 +113,23 @@ impl Delivery {
         &self,
         buffer: &mut gst::Buffer,
         caps: Option<gst::Caps>,
+        has_alpha: bool,
     ) -> Result<bool, CaptureError> {
         let mut inlet = self.inlet.lock();
         inlet.masked = None;
         inlet.learn(caps);
         let Inlet { masking, format, .. } = &mut *inlet;
-        let Masked { pixel_count, is_copied } = match masking.apply(buffer, format.as_ref()) {
-            Ok(masked) => masked,
-            Err(error) => {
-                self.counters.frames_captured.add(1);
-                self.counters.frames_refused.add(1);
-                inlet.unfilled += 1;
-                inlet.note_refusal(&error);
-                return if inlet.unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
-            }
-        };
+        let Masked { pixel_count, is_copied } =
+            match masking.apply(buffer, format.as_ref(), has_alpha) {
+                Ok(masked) => masked,
+                Err(error) => {
+                    self.counters.frames_captured.add(1);
+                    self.counters.frames_refused.add(1);
+                    inlet.unfilled += 1;
+                    inlet.note_refusal(&error);
+                    return if inlet.unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
+                }
+            };
         inlet.unfilled = 0;
         self.counters.frames_masked.add(u64::from(0 < pixel_count));
         self.counters.frames_copied_to_mask.add(u64::from(is_copied));

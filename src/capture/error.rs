@@ -97,6 +97,18 @@ pub enum CaptureError {
         /// The size of those before it.
         expected: Extent,
     },
+    /// A picture has too many pixels.
+    #[error(
+        "{picture:?} is too large: {extent} pixels, expected at most {max_pixels} in all: set `max_pixels` higher, or scale it down"
+    )]
+    TooManyPixels {
+        /// Its path.
+        picture: String,
+        /// Its size.
+        extent: Extent,
+        /// Most pixels.
+        max_pixels: u32,
+    },
     /// Frames are in device memory, and no installed element copies them to system memory.
     #[error("frames are in {memory}, which the CPU cannot read: {remedy}")]
     DeviceMemory {
@@ -301,6 +313,7 @@ impl CaptureError {
             | Self::NoVideo { .. }
             | Self::NoPictures { .. }
             | Self::UnlikePictures { .. }
+            | Self::TooManyPixels { .. }
             | Self::NotACamera { .. }
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::{CaptureError, SourceChoice, SourceSpec, hints};
 use foveate_config::ShorthandKind;
+use foveate_core::jpeg;
 use foveate_core::name::natural_order;
 use foveate_log::redact::{Masked, backslashed, redacted};
 
@@ -55,6 +56,11 @@ impl std::fmt::Debug for Expansion {
 pub(super) const FIFO: &str = "fifo";
 
 impl Expansion {
+    /// Whether it plays a file that is named as a picture.
+    pub(super) fn is_picture(&self) -> bool {
+        self.clip.as_ref().is_some_and(|clip| is_picture(Path::new(clip)))
+    }
+
     /// Whether the file is a PNG with more than one picture: the chunk `acTL` is before the first `IDAT`.
     pub(super) fn is_animated_png(&self) -> bool {
         let Some((start, _)) = self.start_of_file() else { return false };
@@ -129,7 +135,13 @@ impl Playlist {
 const PICTURES: [&str; 10] =
     ["bmp", "jp2", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp"];
 
-/// The pictures in `folder`, in the natural order of their names. Hidden files and others are left out.
+fn is_picture(path: &Path) -> bool {
+    let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+    ending.is_some_and(|ending| PICTURES.iter().any(|known| ending == **known))
+}
+
+/// The pictures in `folder`, in the natural order of their names. Hidden files and others are left out, and with a warning those that
+/// cannot be played.
 fn pictures_in(folder: &Path) -> Result<Vec<String>, CaptureError> {
     let what = folder.display().to_string();
     let failed = |error: io::Error| unreadable(&error, &what, FILE_DENIED);
@@ -138,14 +150,19 @@ fn pictures_in(folder: &Path) -> Result<Vec<String>, CaptureError> {
         let path = entry.map_err(failed)?.path();
         let is_hidden =
             path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
-        let is_picture =
-            ending.is_some_and(|ending| PICTURES.iter().any(|known| ending == **known));
-        if is_picture && !is_hidden && path.is_file() {
-            let path = path.into_os_string().into_string();
-            pictures.push(path.map_err(|path| CaptureError::UnknownSource {
-                text: path.to_string_lossy().into_owned(),
-            })?);
+        if !is_picture(&path) || is_hidden || path.is_dir() {
+            continue;
+        }
+        // A link to nothing is an error when its turn comes.
+        let is_special = fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file());
+        match path.into_os_string().into_string() {
+            Ok(path) if is_special => {
+                tracing::warn!(path, "left out: not a regular file (a FIFO, a device or a socket)");
+            }
+            Ok(path) => pictures.push(path),
+            Err(path) => {
+                tracing::warn!(?path, "left out: the name is not UTF-8; rename the file");
+            }
         }
     }
     if pictures.is_empty() {
@@ -211,8 +228,13 @@ fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
         ShorthandKind::File => {
             let path = path_of(text).map_err(|_| unknown())?;
             let location = checked_file(&path)?;
-            let is_jpeg = is_jpeg(&location) && hints::is_installed("jpegparse");
-            let name = if is_jpeg { "jpeg" } else { "file" };
+            let is_jpeg = is_jpeg(&location);
+            if is_jpeg && !has_end(&location) {
+                let reason = "the JPEG is cut off (no end marker); copy the file again".to_owned();
+                return Err(CaptureError::Corrupt { what: location, reason });
+            }
+            let is_parsed = is_jpeg && hints::is_installed("jpegparse");
+            let name = if is_parsed { "jpeg" } else { "file" };
             Ok((shipped(name), Some(("location", location))))
         }
     }
@@ -257,6 +279,11 @@ fn is_jpeg(path: &str) -> bool {
     is_file
         && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
         && start == [0xFF, 0xD8, 0xFF]
+}
+
+/// Whether a JPEG is whole. One that cannot be read is an error when it is played.
+fn has_end(path: &str) -> bool {
+    File::open(path).and_then(|file| jpeg::has_end(BufReader::new(file))).unwrap_or(true)
 }
 
 /// The major number of Video4Linux devices.

@@ -70,6 +70,10 @@ pub struct SourceSpec {
     pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first.
     pub scale_pictures: bool,
+    /// Most pixels of a picture that is read from a file.
+    pub max_pixels: u32,
+    /// R, G and B behind what is transparent, unless the source is live.
+    pub background: [u8; 3],
     /// Whether pictures are scaled so that their pixels are square.
     pub square_pixels: bool,
     /// Mean interval of the frames that are taken; `None` takes all.
@@ -125,6 +129,8 @@ impl From<&StreamConfig> for SourceSpec {
             live: config.live,
             track: config.track,
             scale_pictures: config.scale_pictures,
+            max_pixels: config.max_pixels,
+            background: config.background,
             square_pixels: config.square_pixels,
             frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
             restart: config.restart,

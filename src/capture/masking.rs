@@ -1,4 +1,5 @@
-//! Privacy masks on the streaming thread: a frame is filled before the appsink has it, in its own memory where it has any.
+//! What happens to a frame on the streaming thread before the appsink has it, in its own memory where it has any: transparent pixels are
+//! composited on a background, and privacy masks are filled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use super::CaptureError;
 use super::caps::{FrameFormat, Samples};
 use super::frame::{PlaneLayout, RefusedBuffer, is_shared, planes_of, view_of};
 use foveate_core::depth::DepthView;
-use foveate_core::frame::Plane;
+use foveate_core::frame::{PixelFormat, Plane, composite, is_opaque};
 use foveate_core::mask::{MASKS_MAX, Mask, MaskFill};
 
 /// The masks of a stream: those of its configuration, and those that are set while it runs. Any thread may change them; they hold
@@ -200,6 +201,8 @@ pub(super) struct Masking {
     fill: Option<MaskFill>,
     /// Where frames are copied to whose memory is not ours alone.
     copies: Option<Copies>,
+    /// R, G and B behind what is transparent.
+    background: [u8; 3],
 }
 
 /// What was done to a buffer.
@@ -212,9 +215,9 @@ pub(super) struct Masked {
 }
 
 impl Masking {
-    pub(super) fn new(masks: &Arc<Masks>) -> Self {
+    pub(super) fn new(masks: &Arc<Masks>, background: [u8; 3]) -> Self {
         let (masks, present) = (Arc::clone(masks), Arc::default());
-        Self { masks, revision: 0, present, fill: None, copies: None }
+        Self { masks, revision: 0, present, fill: None, copies: None, background }
     }
 
     /// Whether there are masks as of the newest buffer.
@@ -234,18 +237,21 @@ impl Masking {
         }
     }
 
-    /// Fills `buffer`, of `format`, or replaces it by a filled copy where others may read or write its memory.
+    /// Composites `buffer`, of `format`, if it `has_alpha`, and fills it; or replaces it by such a copy where others may read or write
+    /// its memory.
     ///
     /// # Errors
     ///
-    /// If there are masks, and not all of them can be applied. The buffer must not be shown.
+    /// If there are masks or transparent pixels, and not all of them can be treated. The buffer must not be shown.
     pub(super) fn apply(
         &mut self,
         buffer: &mut gst::Buffer,
         format: Option<&FrameFormat>,
+        has_alpha: bool,
     ) -> Result<Masked, CaptureError> {
         self.renew();
-        if !self.is_needed() {
+        let transparent = format.filter(|format| has_alpha && is_transparent(buffer, format));
+        if !self.is_needed() && transparent.is_none() {
             self.copies = None;
             return Ok(Masked { pixel_count: 0, is_copied: false });
         }
@@ -254,14 +260,21 @@ impl Masking {
         if self.fill.as_ref().is_none_or(|fill| fill.kind() != kind) {
             self.fill = Some(MaskFill::new(&self.present, kind));
         }
-        let Self { fill: Some(fill), copies, .. } = self else { unreachable!("just made") };
+        let Self { fill: Some(fill), copies, background, .. } = self else {
+            unreachable!("just made")
+        };
         let is_copied = !is_ours(buffer);
         if is_copied {
             let failed = |_| not_masked("there is no memory for a copy of it");
             *buffer = Copies::of(buffer.size(), copies).map_err(failed)?.copied(buffer)?;
         }
         let bytes = buffer.get_mut().ok_or_else(|| not_masked("others hold it"))?;
+        if transparent.is_some() {
+            composited(bytes, format, *background)
+                .map_err(|reason| not_masked(&reason.to_string()))?;
+        }
         filled(bytes, fill, format).map_err(|reason| not_masked(&reason.to_string()))?;
+        let is_copied = is_copied && !self.present.is_empty();
         Ok(Masked { pixel_count: fill.pixel_count(), is_copied })
     }
 }
@@ -271,6 +284,36 @@ impl Masking {
 fn is_ours(buffer: &gst::Buffer) -> bool {
     let is_plain = |memory: &gst::MemoryRef| memory.is_type("SystemMemory") && !is_shared(memory);
     buffer.is_writable() && buffer.is_all_memory_writable() && buffer.iter_memories().all(is_plain)
+}
+
+/// Whether a pixel of `buffer` is not opaque. A buffer that cannot be read is refused later.
+fn is_transparent(buffer: &gst::BufferRef, format: &FrameFormat) -> bool {
+    let Samples::Picture(pixels, _) = format.samples else { return false };
+    let has_alpha = || {
+        let planes = planes_of(buffer, format).ok()?;
+        let memory = buffer.map_readable().ok()?;
+        let view = view_of(&memory, &planes, format.kind()).ok()?;
+        Some((0..format.extent.height as usize).any(|y| !is_opaque(view.row(0, y))))
+    };
+    pixels.has_alpha() && has_alpha().unwrap_or(false)
+}
+
+/// Composites what is transparent on `background`, which is R, G and B.
+fn composited(
+    buffer: &mut gst::BufferRef,
+    format: &FrameFormat,
+    [red, green, blue]: [u8; 3],
+) -> Result<(), RefusedBuffer> {
+    let (planes, kind) = (planes_of(buffer, format)?, format.kind());
+    let mut memory = buffer.map_writable().map_err(|_| RefusedBuffer::NotWritable)?;
+    view_of(&memory, &planes, kind)?;
+    let is_bgr = kind.format == PixelFormat::Bgra;
+    let background = if is_bgr { [blue, green, red] } else { [red, green, blue] };
+    let PlaneLayout { offset, stride } = planes[0];
+    for row in memory[offset..].chunks_mut(stride).take(kind.rows(0)) {
+        composite(&mut row[..kind.row_bytes(0)], background);
+    }
+    Ok(())
 }
 
 fn filled(

@@ -80,6 +80,8 @@ pub(super) struct Demands {
     pub(super) heeds_tags: bool,
     /// The size of the pictures before, which these must have.
     pub(super) extent: Option<Extent>,
+    /// Most pixels of a picture from a file.
+    pub(super) max_pixels: Option<u32>,
 }
 
 /// How it is known whether a pipeline is live.
@@ -364,7 +366,12 @@ fn probe(
                 gst::PadProbeReturn::Ok if is_kept_back(buffer.flags(), &delivery) => {
                     gst::PadProbeReturn::Handled
                 }
-                gst::PadProbeReturn::Ok => match delivery.mask(buffer, pad.current_caps()) {
+                gst::PadProbeReturn::Ok => match delivery.mask(
+                    buffer,
+                    pad.current_caps(),
+                    // The fourth byte of a camera's pixels often means nothing.
+                    !flow.is_live.load(Ordering::Relaxed),
+                ) {
                     Ok(true) => gst::PadProbeReturn::Ok,
                     Ok(false) => gst::PadProbeReturn::Handled,
                     Err(error) => flow.shut(&reports, Event::Refused(error)),
@@ -379,7 +386,7 @@ fn probe(
         Some(gst::PadProbeData::Event(event)) => match event.view() {
             gst::EventView::Caps(event) => {
                 *offered.lock() = Some(event.caps_owned());
-                match refusal_of(&event.caps_owned(), demands.content) {
+                match refusal_of(&event.caps_owned(), demands) {
                     Some(refusal) => flow.shut(&reports, refusal),
                     None => {
                         flow.is_shut.store(false, Ordering::Relaxed);
@@ -517,8 +524,15 @@ fn frame_duration(pad: &gst::Pad) -> Option<u64> {
     (1_000_000_000 * seconds).checked_div(frames).filter(|ns| *ns != 0)
 }
 
-/// Why caps are kept from the appsink: interlaced and unsupported ones. Other formats pass, because the appsink refuses them itself.
-fn refusal_of(caps: &gst::Caps, content: Content) -> Option<Event> {
+/// Why caps are kept from the appsink: interlaced and unsupported ones, and those of too large a picture. Other formats pass, because
+/// the appsink refuses them itself.
+fn refusal_of(caps: &gst::Caps, Demands { content, max_pixels, .. }: Demands) -> Option<Event> {
+    if let (Some(max_pixels), Ok(extent)) = (max_pixels, caps::extent_of(caps))
+        && (max_pixels as usize) < extent.area()
+    {
+        let picture = String::new();
+        return Some(Event::Refused(CaptureError::TooManyPixels { picture, extent, max_pixels }));
+    }
     if !caps.can_intersect(&content.readable(None, false)) {
         return None;
     }

@@ -377,7 +377,9 @@ impl Session {
             let begun = Instant::now();
             let (content, pace) = (self.spec.content, self.spec.pace);
             let (liveness, track) = (liveness(&self.spec), self.spec.track);
-            let demands = Demands { content, pace, liveness, track, heeds_tags: false, extent };
+            let (heeds_tags, max_pixels) = (false, None);
+            let demands =
+                Demands { content, pace, liveness, track, heeds_tags, extent, max_pixels };
             let played = playlist.expansion(index, &self.spec).and_then(|expansion| {
                 self.delivery.begin(round);
                 let pipeline =
@@ -452,7 +454,9 @@ impl Session {
         }
         loop {
             let is_turning = turning.is_some_and(|turning| self.adapters.contains(&turning));
-            let demands = Demands { heeds_tags: follows_tags && !is_turning, ..demands };
+            let max_pixels = Some(self.spec.max_pixels).filter(|_| expansion.is_picture());
+            let heeds_tags = follows_tags && !is_turning;
+            let demands = Demands { heeds_tags, max_pixels, ..demands };
             let (adapters, refused) = match self.attempt(expansion, demands) {
                 Ok(pipeline) => {
                     self.log_adapters(&pipeline);
@@ -696,6 +700,9 @@ fn named(error: CaptureError, expansion: &Expansion) -> CaptureError {
         CaptureError::NotRawVideo { offered } => CaptureError::NoVideo { what: clip, offered },
         CaptureError::UnlikePictures { extent, expected, .. } => {
             CaptureError::UnlikePictures { picture: clip, extent, expected }
+        }
+        CaptureError::TooManyPixels { extent, max_pixels, .. } => {
+            CaptureError::TooManyPixels { picture: clip, extent, max_pixels }
         }
         error => error,
     }

@@ -34,6 +34,7 @@ impl CaptureError {
             | Self::NoAppsink { .. }
             | Self::NoPictures { .. }
             | Self::UnlikePictures { .. }
+            | Self::TooManyPixels { .. }
             | Self::NotACamera { .. }
             | Self::NoTrack { .. }
             | Self::EveryFrameLive

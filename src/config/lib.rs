@@ -25,12 +25,14 @@ use foveate_core::depth::DepthDetail;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::controller::PolicyFileError;
+use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
-    Address, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked, optional,
+    Address, Color, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked,
+    optional,
 };
 use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec};
 
@@ -179,6 +181,12 @@ pub struct StreamConfig {
     pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first; otherwise they must have it.
     pub scale_pictures: bool,
+    /// Most pixels of a picture that is read from a file.
+    #[serde(deserialize_with = "checked::<Whole<1, 268_435_456>, _, _>")]
+    pub max_pixels: u32,
+    /// R, G and B behind what is transparent in pictures and clips.
+    #[serde(deserialize_with = "checked::<Color, _, _>")]
+    pub background: [u8; 3],
     /// Whether pictures are scaled so that their pixels are square.
     pub square_pixels: bool,
     /// Most frames a second that are taken, 0.01 to 1000; by default all.
@@ -621,6 +629,8 @@ impl Default for StreamConfig {
             live: None,
             track: None,
             scale_pictures: false,
+            max_pixels: Extent::MAX_PIXELS_DEFAULT,
+            background: [0; 3],
             square_pixels: false,
             max_fps: None,
             stall_timeout_ms: 2_000,

@@ -131,19 +131,10 @@ impl<'a> DepthView<'a> {
             return Err(FrameError::Extent { extent });
         }
         let row_bytes = extent.width as usize * format.sample_bytes();
-        let needed = (extent.height as usize - 1) * plane.stride + row_bytes;
-        let (stride, len) = (plane.stride, plane.bytes.len());
-        if stride < row_bytes || len < needed {
-            let format = format.name();
-            return Err(FrameError::PlaneTooShort {
-                format,
-                extent,
-                index: 0,
-                stride,
-                len,
-                needed,
-            });
-        }
+        let plane = plane.checked(extent.height as usize, row_bytes).map_err(|needed| {
+            let (format, stride, len) = (format.name(), plane.stride, plane.bytes.len());
+            FrameError::PlaneTooShort { format, extent, index: 0, stride, len, needed }
+        })?;
         Ok(Self { format, extent, plane })
     }
 

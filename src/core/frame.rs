@@ -24,9 +24,9 @@ pub enum PixelFormat {
     Rgbx,
     /// B G R and a padding byte.
     Bgrx,
-    /// R G B and alpha, which is ignored.
+    /// R G B and alpha. The engine ignores alpha: what has it is [composited](composite) before.
     Rgba,
-    /// B G R and alpha, which is ignored.
+    /// B G R and alpha, as `Rgba`.
     Bgra,
     /// Luma alone.
     Gray8,
@@ -87,6 +87,11 @@ impl PixelFormat {
         matches!(self, Self::Rgbx | Self::Bgrx | Self::Rgba | Self::Bgra)
     }
 
+    /// Whether a pixel has alpha, in its fourth byte.
+    pub const fn has_alpha(self) -> bool {
+        matches!(self, Self::Rgba | Self::Bgra)
+    }
+
     /// Number of planes, 1 to 3.
     pub const fn plane_count(self) -> usize {
         match self {
@@ -125,6 +130,16 @@ impl<'a> Plane<'a> {
     #[inline]
     pub fn row(self, y: usize, row_bytes: usize) -> &'a [u8] {
         &self.bytes[y * self.stride..][..row_bytes]
+    }
+
+    /// It, if it holds `rows` rows of `row_bytes` bytes; or else the bytes that these need, at most [`usize::MAX`].
+    pub(crate) fn checked(mut self, rows: usize, row_bytes: usize) -> Result<Self, usize> {
+        if rows == 1 && row_bytes <= self.stride {
+            // There is no next row, so that any number may be given.
+            self.stride = row_bytes;
+        }
+        let needed = (rows - 1).saturating_mul(self.stride).saturating_add(row_bytes);
+        if self.stride < row_bytes || self.bytes.len() < needed { Err(needed) } else { Ok(self) }
     }
 }
 
@@ -223,25 +238,15 @@ impl<'a> FrameView<'a> {
         if !extent.is_supported() {
             return Err(FrameError::Extent { extent });
         }
-        let mut all_row_bytes = [0; 3];
+        let (mut all, mut all_row_bytes) = ([Plane { bytes: &[], stride: 0 }; 3], [0; 3]);
         for (index, plane) in planes.iter().enumerate() {
             let PlaneShape { row_bytes, rows } = format.plane_shape(index, extent);
             all_row_bytes[index] = row_bytes as usize;
-            let needed = (rows as usize - 1) * plane.stride + row_bytes as usize;
-            if plane.stride < row_bytes as usize || plane.bytes.len() < needed {
+            all[index] = plane.checked(rows as usize, row_bytes as usize).map_err(|needed| {
                 let (format, stride, len) = (format.name(), plane.stride, plane.bytes.len());
-                return Err(FrameError::PlaneTooShort {
-                    format,
-                    extent,
-                    index,
-                    stride,
-                    len,
-                    needed,
-                });
-            }
+                FrameError::PlaneTooShort { format, extent, index, stride, len, needed }
+            })?;
         }
-        let mut all = [Plane { bytes: &[], stride: 0 }; 3];
-        all[..planes.len()].copy_from_slice(planes);
         Ok(Self { format, extent, color, planes: all, row_bytes: all_row_bytes })
     }
 
@@ -275,6 +280,28 @@ impl<'a> FrameView<'a> {
     #[inline]
     pub fn row(&self, index: usize, y: usize) -> &'a [u8] {
         self.planes[index].row(y, self.row_bytes[index])
+    }
+}
+
+/// Whether all pixels of four bytes, the last of which is alpha, are opaque.
+pub fn is_opaque(pixels: &[u8]) -> bool {
+    // In blocks, which compile to vector instructions.
+    let are_opaque =
+        |block: &[u8]| block.chunks_exact(4).fold(255, |all, pixel| all & pixel[3]) == 255;
+    pixels.chunks(256).all(are_opaque)
+}
+
+/// Composites pixels of four bytes, the last of which is alpha, on `background`, whose bytes are in their order, rounded to the nearest.
+/// They are opaque then.
+#[expect(clippy::cast_possible_truncation, reason = "a mean of two bytes")]
+pub fn composite(pixels: &mut [u8], background: [u8; 3]) {
+    for [samples @ .., alpha] in pixels.as_chunks_mut::<4>().0 {
+        let share = u32::from(*alpha);
+        for (sample, behind) in samples.iter_mut().zip(background) {
+            let sum = u32::from(*sample) * share + u32::from(behind) * (255 - share);
+            *sample = ((sum + 127) / 255) as u8;
+        }
+        *alpha = 255;
     }
 }
 

@@ -18,6 +18,7 @@ pub mod events;
 pub mod frame;
 pub mod gaze;
 pub mod geometry;
+pub mod jpeg;
 pub mod json;
 pub mod layout;
 pub mod mask;

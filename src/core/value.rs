@@ -136,6 +136,17 @@ newtype!(
 );
 
 newtype!(
+    /// R, G and B.
+    Color([u8; 3]):
+    "R, G and B, each a whole number from 0 to 255, such as [255, 255, 255]",
+    |given| {
+        let Given::List(list) = given else { return None };
+        let byte = |given: &Given| u8::try_from(given.whole()?).ok();
+        list.iter().map(byte).collect::<Option<Vec<_>>>()?.try_into().ok()
+    }
+);
+
+newtype!(
     /// A number from `MIN` to `MAX` hundredths.
     Real<MIN, MAX>(f64):
     format_args!("a number from {:?} to {:?}", f64::from(MIN) / 100.0, f64::from(MAX) / 100.0),

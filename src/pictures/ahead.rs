@@ -1,86 +1,170 @@
 //! Decoding ahead.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use parking_lot::{Condvar, Mutex};
 
-use crate::decode::{DecodeError, Decoded};
+use crate::decode::{DecodeError, DecodeOptions, Decoded, Encoded};
 
 /// What came of a file.
 pub(crate) type Opened = Result<Decoded, DecodeError>;
 
-/// Decodes files on threads of its own, at most so many ahead of those that were taken. Dropping it ends the threads after the file
-/// at hand.
+/// Most bytes of the pictures that are being decoded, or wait to be taken. Of one that needs more there is no other.
+const BYTES_MAX: u64 = 512 << 20;
+
+/// Most files that threads are ahead.
+const FILES_MAX: usize = 64;
+
+/// How often a wait asks whether it goes on.
+const TURN: Duration = Duration::from_millis(100);
+
+/// Decodes files on threads of its own, ahead of those that were taken, within a number of bytes. Dropping it ends the threads after
+/// the file at hand.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    paths: Arc<[PathBuf]>,
-    /// Numbers of the files to decode; dropped to end the threads.
-    wanted: Sender<usize>,
-    opened: Receiver<(usize, Opened)>,
-    /// Those that came before their turn.
-    early: BTreeMap<usize, Opened>,
-    asked: usize,
+    shared: Arc<Shared>,
+    thread_count: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    paths: Vec<PathBuf>,
+    options: DecodeOptions,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// Files are begun, admitted and taken in their order, so that the one that is waited for is never behind others that need bytes.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Files whose headers threads have begun to read.
+    begun: usize,
+    /// Files that may be decoded, or cannot be.
+    admitted: usize,
+    /// Files that were taken.
     taken: usize,
+    /// Bytes of those that are admitted and not taken.
+    bytes: u64,
+    opened: BTreeMap<usize, Opened>,
+    is_closed: bool,
 }
 
 impl Ahead {
-    /// Decodes `paths` on `threads` threads, `window` ahead.
-    pub(crate) fn new(paths: Vec<PathBuf>, threads: usize, window: usize) -> Self {
-        let paths: Arc<[PathBuf]> = paths.into();
-        let (wanted, numbers) = unbounded::<usize>();
-        let (done, opened) = unbounded();
-        for index in 0..threads.clamp(1, paths.len().max(1)) {
-            let (paths, numbers, done) = (Arc::clone(&paths), numbers.clone(), done.clone());
-            let work = move || {
-                for number in numbers {
-                    if done.send((number, Decoded::open(&paths[number]))).is_err() {
-                        return;
-                    }
-                }
-            };
-            let started = thread::Builder::new().name(format!("decode-{index}")).spawn(work);
-            // With fewer threads it takes longer; without any, `next` decodes.
-            if started.is_err() {
-                break;
-            }
-        }
-        let mut ahead = Self { paths, wanted, opened, early: BTreeMap::new(), asked: 0, taken: 0 };
-        (0..window).for_each(|_| ahead.ask());
-        ahead
+    /// Decodes `paths` on `threads` threads.
+    pub(crate) fn new(paths: Vec<PathBuf>, threads: usize, options: DecodeOptions) -> Self {
+        let thread_count = threads.clamp(1, paths.len().max(1));
+        let (queue, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { paths, options, queue, changed });
+        let start = |index: &usize| {
+            let (shared, name) = (Arc::clone(&shared), format!("decode-{index}"));
+            thread::Builder::new().name(name).spawn(move || shared.decode_all()).is_ok()
+        };
+        // With fewer threads it takes longer; without any, `next` decodes.
+        let thread_count = (0..thread_count).take_while(start).count();
+        Self { shared, thread_count }
     }
 
     /// Files in all.
     pub(crate) fn len(&self) -> usize {
-        self.paths.len()
+        self.shared.paths.len()
     }
 
-    fn ask(&mut self) {
-        if self.asked < self.paths.len() && self.wanted.send(self.asked).is_ok() {
-            self.asked += 1;
-        }
+    /// The next file, in order; `None` at the end, and if `goes_on` says no while it is waited for.
+    pub(crate) fn next(&self, goes_on: &mut dyn FnMut() -> bool) -> Option<(PathBuf, Opened)> {
+        let mut queue = self.shared.queue.lock();
+        let number = queue.taken;
+        let path = self.shared.paths.get(number)?.clone();
+        let opened = loop {
+            if self.thread_count == 0 {
+                break self.shared.decoded(number, &mut |_| true)?;
+            }
+            if let Some(opened) = queue.opened.remove(&number) {
+                break opened;
+            }
+            if self.shared.changed.wait_for(&mut queue, TURN).timed_out() && !goes_on() {
+                return None;
+            }
+        };
+        queue.taken += 1;
+        queue.bytes = queue.bytes.saturating_sub(bytes_of(&opened));
+        self.shared.changed.notify_all();
+        Some((path, opened))
     }
 }
 
-impl Iterator for Ahead {
-    type Item = (PathBuf, Opened);
-
-    /// The next file, in order.
-    fn next(&mut self) -> Option<Self::Item> {
-        let path = self.paths.get(self.taken)?.clone();
-        let opened = loop {
-            if let Some(opened) = self.early.remove(&self.taken) {
-                break opened;
-            }
-            match self.opened.recv() {
-                Ok((number, opened)) => self.early.insert(number, opened),
-                Err(_) => break Decoded::open(&path),
-            };
-        };
-        self.taken += 1;
-        self.ask();
-        Some((path, opened))
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.shared.queue.lock().is_closed = true;
+        self.shared.changed.notify_all();
     }
+}
+
+impl Shared {
+    /// Decodes files until there are no more.
+    fn decode_all(&self) {
+        while let Some(number) = self.begin() {
+            let mut needed = 0;
+            let mut admit = |bytes| {
+                needed = bytes;
+                self.admit(number, bytes)
+            };
+            let Some(opened) = self.decoded(number, &mut admit) else { return };
+            let mut queue = self.queue.lock();
+            queue.bytes = queue.bytes - needed + bytes_of(&opened);
+            queue.opened.insert(number, opened);
+            self.changed.notify_all();
+        }
+    }
+
+    /// What comes of a file, once `admit` has agreed to the bytes that it needs; `None` if it does not.
+    fn decoded(&self, number: usize, admit: &mut dyn FnMut(u64) -> bool) -> Option<Opened> {
+        let mut is_admitted = false;
+        // A decoder that panics must not end the thread: the file would be waited for without end.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let encoded = match Encoded::open(&self.paths[number], self.options) {
+                Ok(encoded) => encoded,
+                Err(error) => return Some(Err(error)),
+            };
+            is_admitted = true;
+            admit(encoded.working_bytes).then(|| encoded.decode())
+        }));
+        let opened = opened.unwrap_or(Some(Err(DecodeError::Panicked)))?;
+        (is_admitted || admit(0)).then_some(opened)
+    }
+
+    /// The next file to decode, once it is not too far ahead.
+    fn begin(&self) -> Option<usize> {
+        let mut queue = self.queue.lock();
+        let is_far = |queue: &mut Queue| !queue.is_closed && queue.taken + FILES_MAX <= queue.begun;
+        self.changed.wait_while(&mut queue, is_far);
+        if queue.is_closed || self.paths.len() <= queue.begun {
+            return None;
+        }
+        queue.begun += 1;
+        Some(queue.begun - 1)
+    }
+
+    /// Waits until a file that needs `bytes` bytes may be decoded; false if it need not be any more.
+    fn admit(&self, number: usize, bytes: u64) -> bool {
+        let mut queue = self.queue.lock();
+        let must_wait = |queue: &mut Queue| {
+            let has_room = queue.bytes == 0 || queue.bytes + bytes <= BYTES_MAX;
+            let is_admitted = queue.admitted == number && has_room;
+            !queue.is_closed && !is_admitted
+        };
+        self.changed.wait_while(&mut queue, must_wait);
+        queue.admitted += 1;
+        queue.bytes += bytes;
+        self.changed.notify_all();
+        !queue.is_closed
+    }
+}
+
+fn bytes_of(opened: &Opened) -> u64 {
+    opened.as_ref().map_or(0, |picture| picture.rgb.len() as u64)
 }

@@ -1,15 +1,42 @@
 //! From the bytes of a file to pixels.
 
-use std::io::{BufRead, Cursor, Seek};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Cursor, Seek};
 use std::path::Path;
 
 use foveate_core::color::ColorTransform;
-use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
+use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane, composite};
 use foveate_core::geometry::extent::Extent;
-use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits};
+use foveate_core::jpeg;
+use image::error::DecodingError;
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, RgbImage};
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::zune_core::bytestream::ZCursor;
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Most bytes that a picture may take while it is decoded: that of the largest source, in 16 bits a channel.
-const BYTES_MAX: u64 = Extent::MAX_SIDE as u64 * Extent::MAX_SIDE as u64 * 8;
+/// Most bytes of a file, and of what a decoder allocates, for a picture of at most `max_pixels`: four channels of 16 bits each, and
+/// 64 MiB of thumbnails, profiles and the like.
+fn bytes_max(max_pixels: u32) -> u64 {
+    u64::from(max_pixels) * 8 + (64 << 20)
+}
+
+/// How pictures are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeOptions {
+    /// A picture of more pixels is refused before it is decoded.
+    pub max_pixels: u32,
+    /// R, G and B behind what is transparent.
+    pub background: [u8; 3],
+}
+
+impl Default for DecodeOptions {
+    /// 128 million pixels, on black.
+    fn default() -> Self {
+        Self { max_pixels: Extent::MAX_PIXELS_DEFAULT, background: [0; 3] }
+    }
+}
 
 /// A decoded picture: R, G and B of 8 bits, row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,19 +47,48 @@ pub struct Decoded {
     pub rgb: Vec<u8>,
 }
 
-/// Why a picture cannot be decoded.
+/// Why a picture cannot be decoded. The messages continue the name of the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     File(#[source] std::io::Error),
+    /// It is a FIFO, a device, a socket or a folder, which is not opened.
+    #[error("cannot be read: not a regular file (expected a picture)")]
+    NotAFile,
     /// Its bytes are no picture of a known format, or a damaged one.
-    #[error("is no picture that can be decoded: {0}")]
+    #[error("cannot be decoded: {0}")]
     Picture(#[source] ImageError),
-    /// It has no pixels, or too many.
+    /// A JPEG without its end.
+    #[error("cannot be decoded: the JPEG is cut off (no end marker); copy the file again")]
+    CutOff,
+    /// Its file is larger than any picture of the pixels that are allowed.
+    #[error("is too large: {bytes} bytes, for at most {max_pixels} pixels (`max_pixels`)")]
+    TooManyBytes {
+        /// Size of the file.
+        bytes: u64,
+        /// Most pixels.
+        max_pixels: u32,
+    },
+    /// It has too many pixels.
+    #[error(
+        "is too large: {extent} pixels, expected at most {max_pixels} in all: set `max_pixels` higher, or scale it down"
+    )]
+    TooManyPixels {
+        /// Width and height.
+        extent: Extent,
+        /// Most pixels.
+        max_pixels: u32,
+    },
+    /// It has no pixels, or too long a side.
     #[error("has {0} pixels: both sides must lie in 1..={max}", max = Extent::MAX_SIDE)]
     Extent(Extent),
+    /// A bug of a decoder.
+    #[error(
+        "cannot be decoded: its decoder panicked, which is a bug; save the picture in another format"
+    )]
+    Panicked,
 }
 
 impl Decoded {
@@ -40,10 +96,9 @@ impl Decoded {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or holds no picture.
-    pub fn open(path: &Path) -> Result<Self, DecodeError> {
-        let reader = ImageReader::open(path).map_err(DecodeError::File)?;
-        decoded(reader.with_guessed_format().map_err(DecodeError::File)?)
+    /// If it cannot be read, or holds no whole picture.
+    pub fn open(path: &Path, options: DecodeOptions) -> Result<Self, DecodeError> {
+        Encoded::open(path, options)?.decode()
     }
 
     /// What it has in common with pictures of its size.
@@ -60,31 +115,135 @@ impl Decoded {
     }
 }
 
-/// Decodes the bytes of a file: its first picture, upright as its EXIF says, without alpha, in 8 bits.
+/// Decodes the bytes of a file: its first picture, upright as its EXIF says, composited on the background, in 8 bits.
 ///
 /// # Errors
 ///
-/// If they are no picture.
-pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
-    let reader = ImageReader::new(Cursor::new(bytes));
-    decoded(reader.with_guessed_format().map_err(DecodeError::File)?)
+/// If their picture is damaged, cut off, too large, or of an unknown format.
+pub fn decode(bytes: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeError> {
+    Encoded::read(Cursor::new(bytes), options)?.decode()
 }
 
-fn decoded(mut reader: ImageReader<impl BufRead + Seek>) -> Result<Decoded, DecodeError> {
-    let mut limits = Limits::default();
-    (limits.max_image_width, limits.max_image_height) =
-        (Some(Extent::MAX_SIDE), Some(Extent::MAX_SIDE));
-    limits.max_alloc = Some(BYTES_MAX);
-    reader.limits(limits);
-    let mut decoder = reader.into_decoder().map_err(DecodeError::Picture)?;
-    let orientation = decoder.orientation().map_err(DecodeError::Picture)?;
-    let mut picture = DynamicImage::from_decoder(decoder).map_err(DecodeError::Picture)?;
-    picture.apply_orientation(orientation);
-    let pixels = picture.into_rgb8();
-    let extent = Extent::new(pixels.width(), pixels.height());
-    if extent.is_supported() {
-        Ok(Decoded { extent, rgb: pixels.into_raw() })
-    } else {
-        Err(DecodeError::Extent(extent))
+/// A picture whose header was read.
+pub(crate) struct Encoded<'a> {
+    pixels: Pixels<'a>,
+    /// As stored, before it is turned.
+    extent: Extent,
+    orientation: Orientation,
+    /// Most bytes that are in use while it is decoded.
+    pub(crate) working_bytes: u64,
+    options: DecodeOptions,
+}
+
+/// What pixels are decoded from.
+enum Pixels<'a> {
+    Jpeg(Vec<u8>),
+    Other(Box<dyn ImageDecoder + 'a>),
+}
+
+impl Encoded<'static> {
+    /// Reads the header of a regular file.
+    pub(crate) fn open(path: &Path, options: DecodeOptions) -> Result<Self, DecodeError> {
+        let metadata = fs::metadata(path).map_err(DecodeError::File)?;
+        if !metadata.is_file() {
+            return Err(DecodeError::NotAFile);
+        }
+        let (bytes, max_pixels) = (metadata.len(), options.max_pixels);
+        if bytes_max(max_pixels) < bytes {
+            return Err(DecodeError::TooManyBytes { bytes, max_pixels });
+        }
+        let file = File::open(path).map_err(DecodeError::File)?;
+        Self::read(BufReader::new(file), options)
     }
+}
+
+impl<'a> Encoded<'a> {
+    /// Reads the header.
+    fn read(file: impl BufRead + Seek + 'a, options: DecodeOptions) -> Result<Self, DecodeError> {
+        let mut reader = ImageReader::new(file).with_guessed_format().map_err(DecodeError::File)?;
+        let encoded = if reader.format() == Some(ImageFormat::Jpeg) {
+            Self::jpeg(reader.into_inner(), options)?
+        } else {
+            let mut limits = Limits::default();
+            limits.max_alloc = Some(bytes_max(options.max_pixels));
+            reader.limits(limits);
+            let mut decoder = reader.into_decoder().map_err(DecodeError::Picture)?;
+            let (width, height) = decoder.dimensions();
+            let orientation = decoder.orientation().map_err(DecodeError::Picture)?;
+            let extent = Extent::new(width, height);
+            let working_bytes = decoder.total_bytes() + rgb_bytes(extent);
+            let pixels = Pixels::Other(Box::new(decoder));
+            Self { pixels, extent, orientation, working_bytes, options }
+        };
+        let (extent, max_pixels) = (encoded.extent, options.max_pixels);
+        if !extent.is_supported() {
+            Err(DecodeError::Extent(extent))
+        } else if (max_pixels as usize) < extent.area() {
+            Err(DecodeError::TooManyPixels { extent, max_pixels })
+        } else {
+            Ok(encoded)
+        }
+    }
+
+    fn jpeg(mut file: impl BufRead, options: DecodeOptions) -> Result<Self, DecodeError> {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(DecodeError::File)?;
+        if !jpeg::has_end(&bytes[..]).map_err(DecodeError::File)? {
+            return Err(DecodeError::CutOff);
+        }
+        let mut decoder = jpeg_decoder(&bytes);
+        decoder.decode_headers().map_err(damaged)?;
+        let (width, height) = decoder.dimensions().unwrap_or_default();
+        #[expect(clippy::cast_possible_truncation, reason = "a JPEG's sides have 16 bits")]
+        let extent = Extent::new(width as u32, height as u32);
+        let orientation = decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif));
+        let orientation = orientation.unwrap_or(Orientation::NoTransforms);
+        // All coefficients of a progressive one are kept, of 16 bits.
+        let is_sequential = decoder.info().is_some_and(|info| info.sof.is_sequential_dct());
+        let coefficients = if is_sequential { 0 } else { 2 * rgb_bytes(extent) };
+        let working_bytes = bytes.len() as u64 + coefficients + rgb_bytes(extent);
+        Ok(Self { pixels: Pixels::Jpeg(bytes), extent, orientation, working_bytes, options })
+    }
+
+    /// Decodes it.
+    pub(crate) fn decode(self) -> Result<Decoded, DecodeError> {
+        let mut picture = match self.pixels {
+            Pixels::Jpeg(bytes) => {
+                let rgb = jpeg_decoder(&bytes).decode().map_err(damaged)?;
+                let picture = RgbImage::from_raw(self.extent.width, self.extent.height, rgb);
+                DynamicImage::ImageRgb8(picture.ok_or(DecodeError::Extent(self.extent))?)
+            }
+            Pixels::Other(decoder) => {
+                DynamicImage::from_decoder(decoder).map_err(DecodeError::Picture)?
+            }
+        };
+        if picture.color().has_alpha() {
+            let mut pixels = picture.into_rgba8();
+            composite(&mut pixels, self.options.background);
+            picture = DynamicImage::ImageRgba8(pixels);
+        }
+        picture.apply_orientation(self.orientation);
+        let pixels = picture.into_rgb8();
+        let extent = Extent::new(pixels.width(), pixels.height());
+        Ok(Decoded { extent, rgb: pixels.into_raw() })
+    }
+}
+
+fn rgb_bytes(extent: Extent) -> u64 {
+    3 * extent.area() as u64
+}
+
+/// Refuses damaged data, of which others show what they can.
+fn jpeg_decoder(bytes: &[u8]) -> JpegDecoder<ZCursor<&[u8]>> {
+    let options = DecoderOptions::default()
+        .set_strict_mode(true)
+        // Those of the format.
+        .set_max_width(usize::from(u16::MAX))
+        .set_max_height(usize::from(u16::MAX))
+        .jpeg_set_out_colorspace(ColorSpace::RGB);
+    JpegDecoder::new_with_options(ZCursor::new(bytes), options)
+}
+
+fn damaged(error: zune_jpeg::errors::DecodeErrors) -> DecodeError {
+    DecodeError::Picture(ImageError::Decoding(DecodingError::new(ImageFormat::Jpeg.into(), error)))
 }

@@ -8,6 +8,6 @@ mod decode;
 mod list;
 mod reader;
 
-pub use self::decode::{DecodeError, Decoded, decode};
+pub use self::decode::{DecodeError, DecodeOptions, Decoded, decode};
 pub use self::list::{ENDINGS, ListError, list};
 pub use self::reader::{Item, Look, PictureView, Reader, Seen, look_at};

@@ -11,13 +11,19 @@ use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::batch::{Batch, Picture, Sampled};
 
 use crate::ahead::{Ahead, Opened};
-use crate::decode::DecodeError;
+use crate::decode::{DecodeError, DecodeOptions};
 
-/// Files that are sampled together.
+/// Most files that are sampled together.
 const WINDOW: usize = 32;
+
+/// So many bytes of pictures are sampled together, and more only of a single picture.
+const WINDOW_BYTES: usize = 128 << 20;
 
 /// Batches of each view that are kept for the next pictures of their size.
 const BATCHES_KEPT: usize = 4;
+
+/// Most bytes of pictures that the batches that are kept hold.
+const BATCH_BYTES_KEPT: usize = 4 * WINDOW_BYTES;
 
 /// A file, and its tokens.
 #[derive(Debug)]
@@ -71,10 +77,11 @@ impl Reader {
     pub fn new(
         paths: Vec<PathBuf>,
         decoders: usize,
+        options: DecodeOptions,
         chosen: StreamBackend,
         views: Vec<PictureView>,
     ) -> Self {
-        let ahead = Ahead::new(paths, decoders, 2 * WINDOW);
+        let ahead = Ahead::new(paths, decoders, options);
         Self { ahead, chosen, views, batches: Vec::new() }
     }
 
@@ -93,13 +100,24 @@ impl Reader {
         self.len() == 0
     }
 
-    /// The next few files; none at the end.
+    /// The next few files; none at the end. While it waits for them, `goes_on` is asked now and then; if that says no, those that are
+    /// there already are returned.
     ///
     /// # Errors
     ///
     /// If a GPU is required and fails for the first pictures. One that fails later is left for the CPU.
-    pub fn next_items(&mut self) -> Result<Vec<Item>, BackendError> {
-        let opened: Vec<_> = self.ahead.by_ref().take(WINDOW).collect();
+    pub fn next_items(
+        &mut self,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Vec<Item>, BackendError> {
+        let (mut opened, mut bytes) = (Vec::new(), 0);
+        while opened.len() < WINDOW
+            && bytes < WINDOW_BYTES
+            && let Some(next) = self.ahead.next(&mut goes_on)
+        {
+            bytes += next.1.as_ref().map_or(0, |picture| picture.rgb.len());
+            opened.push(next);
+        }
         let mut seen: Vec<Vec<Seen>> = opened.iter().map(|_| Vec::new()).collect();
         for kind in kinds_of(&opened) {
             let of_kind: Vec<_> = (0..)
@@ -138,18 +156,36 @@ impl Reader {
         let known = |(of, batch): &(usize, Batch)| *of == view && batch.kind() == kind;
         let mut batch = match self.batches.iter().position(known) {
             Some(index) => self.batches.remove(index).1,
-            None => self.chosen.batch(kind, self.views[view].spec.clone(), WINDOW)?,
+            None => self.chosen.batch(kind, self.views[view].spec.clone(), batch_size(kind))?,
         };
         let sampled = batch.sample(pictures).or_else(|error| {
             self.chosen.move_to_cpu(&mut batch, &error);
             batch.sample(pictures)
         })?;
-        if BATCHES_KEPT * self.views.len() <= self.batches.len() {
+        self.batches.push((view, batch));
+        while 1 < self.batches.len()
+            && (BATCHES_KEPT * self.views.len() < self.batches.len()
+                || BATCH_BYTES_KEPT < self.batch_bytes())
+        {
             self.batches.remove(0);
         }
-        self.batches.push((view, batch));
         Ok(sampled)
     }
+
+    /// Bytes of the pictures that the batches hold.
+    fn batch_bytes(&self) -> usize {
+        let bytes = |kind: FrameKind| batch_size(kind) * picture_bytes(kind);
+        self.batches.iter().map(|(_, batch)| bytes(batch.kind())).sum()
+    }
+}
+
+fn picture_bytes(kind: FrameKind) -> usize {
+    kind.row_bytes(0) * kind.rows(0)
+}
+
+/// Pictures of a batch.
+fn batch_size(kind: FrameKind) -> usize {
+    (WINDOW_BYTES / picture_bytes(kind)).clamp(1, WINDOW)
 }
 
 fn kind_of(opened: &Opened) -> Option<FrameKind> {

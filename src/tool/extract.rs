@@ -61,10 +61,20 @@ pub struct Arguments {
     /// What is done about files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first
     #[arg(long, value_enum, value_name = "HOW", default_value = "skip")]
     unreadable: Unreadable,
+    /// Most pixels of a picture in a folder; a larger one is an error of that file [default: 128000000, or `max_pixels` of the
+    /// configuration]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    max_pixels: Option<u32>,
+    /// Colour behind what is transparent, each 0 to 255 [default: 0,0,0, which is black, or `background` of the configuration]
+    #[arg(long, value_name = "R,G,B", value_parser = color)]
+    background: Option<[u8; 3]>,
     /// Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy
     /// and relevance.npy; created if missing. For a folder of pictures also pictures.json
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Replaces the arrays of an earlier extraction; otherwise they are an error
+    #[arg(long)]
+    force: bool,
 }
 
 /// What is done about files that cannot be read.
@@ -79,9 +89,18 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds.ok_or_else(|| "expected a time in seconds, such as 1.5".to_owned())
 }
 
+fn color(text: &str) -> Result<[u8; 3], String> {
+    let bytes = text.split(',').map(|part| part.trim().parse().ok()).collect::<Option<Vec<u8>>>();
+    let color = bytes.and_then(|bytes| bytes.try_into().ok());
+    color.ok_or_else(|| "expected three numbers from 0 to 255, such as 255,255,255".to_owned())
+}
+
 /// Plays the clip, or reads the pictures, into arrays, and prints their folders to `out`.
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let config = stream_config(arguments)?;
+    if !arguments.force {
+        check_unused(arguments, &config)?;
+    }
     let backends = Backends::new(Arc::new(Pool::of_threads(None)));
     let chosen = backends.choose(config.backend, config.device.as_deref())?;
     let camera = config.camera.as_ref().map(|camera| camera.load(&config.name)).transpose()?;
@@ -109,6 +128,21 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     });
     // The frames before a failure are kept.
     played.and(finish(extractions, out))
+}
+
+/// Checks that there are no files where arrays would be written.
+fn check_unused(arguments: &Arguments, config: &StreamConfig) -> Result<(), ToolError> {
+    let has_entries =
+        |path: &Path| path.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    let folders = config.views.iter().map(|view| arguments.out.join(&view.name));
+    let pictures = Some(arguments.out.join("pictures.json")).filter(|path| path.exists());
+    match folders.filter(|path| has_entries(path)).chain(pictures).next() {
+        None => Ok(()),
+        Some(present) => Err(ToolError::Usage(format!(
+            "{} exists already (expected no files there): choose another --out, or replace them with --force",
+            present.display()
+        ))),
+    }
 }
 
 /// The arrays of each view.
@@ -156,12 +190,16 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     // Parameters, and whether it is live, belong to the configuration's own source.
     let (pace, parameters, live) = (Pace::EveryFrame, BTreeMap::new(), None);
     let scale_pictures = arguments.scale || stream.scale_pictures;
+    let max_pixels = arguments.max_pixels.unwrap_or(stream.max_pixels);
+    let background = arguments.background.unwrap_or(stream.background);
     let mut stream = StreamConfig {
         source,
         pace,
         parameters,
         live,
         scale_pictures,
+        max_pixels,
+        background,
         looped: false,
         depth: None,
         ..stream

@@ -1,7 +1,7 @@
 //! Streaming writer of `.npy` files, format version 1.0 as in `numpy.lib.format`. The crate `npyz` can append only to arrays of one
 //! axis.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,10 @@ const HEADER_BYTES: usize = 2048;
 
 /// Magic, version, and length of the header text.
 const PREAMBLE_BYTES: usize = 10;
+
+/// Ending of the name of an array that is being written. Only a finished one has its name: a program that was killed leaves none that
+/// loads as an empty one.
+const PART: &str = "npy.part";
 
 /// An array whose first axis grows.
 pub(super) struct NpyWriter {
@@ -21,9 +25,9 @@ pub(super) struct NpyWriter {
 }
 
 impl NpyWriter {
-    /// Creates an array of rows of `row_shape` elements of `dtype`, a Python literal such as `'<f2'`.
+    /// Creates an array at `path`, which ends in `.npy`, of rows of `row_shape` elements of `dtype`, a Python literal such as `'<f2'`.
     pub(super) fn create(path: &Path, dtype: &str, row_shape: &[usize]) -> io::Result<Self> {
-        let target = BufWriter::new(File::create(path)?);
+        let target = BufWriter::new(File::create(path.with_extension(PART))?);
         let (dtype, row_shape) = (dtype.to_owned(), row_shape.to_vec());
         let mut writer = Self { target, path: path.to_owned(), dtype, row_shape, rows: 0 };
         writer.write_header()?;
@@ -45,10 +49,11 @@ impl NpyWriter {
         Ok(())
     }
 
-    /// Writes the final row count; until then the array reads as empty.
+    /// Writes the final row count, and gives the array its name.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.write_header()?;
-        self.target.flush()
+        self.target.flush()?;
+        fs::rename(self.path.with_extension(PART), &self.path)
     }
 
     fn write_header(&mut self) -> io::Result<()> {

@@ -188,6 +188,24 @@ fn a_turned_picture_has_every_pixel_of_the_stored_one() {
     }
 }
 
+/// Cameras often fill the fourth byte of a pixel with anything.
+#[test]
+fn alpha_is_composited_unless_the_source_is_live() {
+    for format in ["RGBA", "BGRA"] {
+        for (is_live, pixel) in [(false, [1, 2, 3, 255]), (true, [255, 255, 255, 0])] {
+            let text = format!(
+                "videotestsrc is-live={is_live} num-buffers=3 pattern=solid-color foreground-color=0x00ffffff ! \
+                 video/x-raw,format={format},width=16,height=16 ! appsink name=frames"
+            );
+            let background = if format == "RGBA" { [1, 2, 3] } else { [3, 2, 1] };
+            let spec = SourceSpec { background, ..spec(&text, Pace::Realtime) };
+            let mut source = Source::open(&spec, &Arc::default()).unwrap();
+            let frame = next(&mut source);
+            assert_eq!(frame.view().unwrap().row(0, 0)[..4], pixel, "{text}");
+        }
+    }
+}
+
 #[test]
 fn in_real_time_every_frame_is_taken_or_counted_as_dropped_and_a_gap() {
     let counters = Arc::new(StreamCounters::default());
@@ -455,7 +473,7 @@ impl Clip {
             for y in 0..shape.rows as usize {
                 let start = self.offsets[plane] + y * self.strides[plane];
                 for x in 0..shape.row_bytes as usize {
-                    bytes[start + x] = sample(index, plane, x, y);
+                    bytes[start + x] = self.sample(index, plane, x, y);
                 }
             }
         }
@@ -481,12 +499,21 @@ impl Clip {
         )
     }
 
+    /// A byte that differs between neighbours in every direction; all pixels are opaque.
+    fn sample(&self, index: usize, plane: usize, x: usize, y: usize) -> u8 {
+        if self.format.has_alpha() && x % 4 == 3 {
+            return 255;
+        }
+        u8::try_from((index * 101 + plane * 53 + x * 7 + y * 31) % 251).unwrap()
+    }
+
     fn assert_holds(&self, index: usize, view: &FrameView<'_>) {
         for plane in 0..self.format.plane_count() {
             let shape = self.format.plane_shape(plane, self.extent);
             for y in 0..shape.rows as usize {
-                let expected: Vec<_> =
-                    (0..shape.row_bytes as usize).map(|x| sample(index, plane, x, y)).collect();
+                let expected: Vec<_> = (0..shape.row_bytes as usize)
+                    .map(|x| self.sample(index, plane, x, y))
+                    .collect();
                 let found = view.row(plane, y);
                 assert_eq!(
                     found,
@@ -498,11 +525,6 @@ impl Clip {
             }
         }
     }
-}
-
-/// A byte that differs between neighbours in every direction.
-fn sample(index: usize, plane: usize, x: usize, y: usize) -> u8 {
-    u8::try_from((index * 101 + plane * 53 + x * 7 + y * 31) % 251).unwrap()
 }
 
 fn spec(text: &str, pace: Pace) -> SourceSpec {

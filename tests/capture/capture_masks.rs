@@ -33,7 +33,7 @@ fn every_format_at_odd_sizes_is_filled_where_the_masks_are() {
             let films: Vec<_> = (0..3)
                 .map(|_| {
                     let color = foveate_core::color::ColorTransform::IDENTITY;
-                    OwnedFrame::random(format, extent, color, &mut random)
+                    OwnedFrame::random(format, extent, color, &mut random).opaque()
                 })
                 .collect();
             let path = directory.path().join(format!("{}-{extent}.raw", format.name()));

@@ -261,6 +261,18 @@ impl OwnedFrame {
         Self { format, extent, color, planes }
     }
 
+    /// It without transparent pixels, as a clip's frames come out of a source.
+    pub fn opaque(mut self) -> Self {
+        if self.format.has_alpha() {
+            let row_bytes = self.format.plane_shape(0, self.extent).row_bytes as usize;
+            let OwnedPlane { bytes, stride } = &mut self.planes[0];
+            for row in bytes.chunks_mut(*stride) {
+                row[..row_bytes].chunks_exact_mut(4).for_each(|pixel| pixel[3] = 255);
+            }
+        }
+        self
+    }
+
     /// The same value in every sample, without padding.
     pub fn uniform(format: PixelFormat, extent: Extent, color: ColorTransform, value: u8) -> Self {
         let planes = (0..format.plane_count())

@@ -14,6 +14,7 @@ mod depth_pairing;
 mod depth_rays;
 mod ego_laws;
 mod event_laws;
+mod frame_laws;
 mod gaze_log;
 mod gaze_policies;
 mod gaze_saliency;

@@ -126,7 +126,7 @@ fn what_was_extracted_before_an_interrupt_is_whole() {
     let out = place.path("out");
     let [clip, config, target] = [&clip, &config, &out].map(|path| path.to_str().unwrap());
     let process = place.foveate(&["extract", clip, "--config", config, "--out", target]);
-    until("a first frame", || out.join("few/frames.npy").exists());
+    until("a first frame", || out.join("few/frames.npy.part").exists());
     process.signal(Signal::INT);
     let outcome = process.finish();
     outcome.assert_clean_exit(1);
@@ -134,6 +134,23 @@ fn what_was_extracted_before_an_interrupt_is_whole() {
     let view = ServedView::try_from(&ViewConfig { budget: 4, ..ViewConfig::default() }).unwrap();
     let rows = Extracted::read(&out.join("few"), &view).frames.rows;
     assert!(0 < rows && rows < 3000, "{rows} frames");
+}
+
+#[test]
+fn a_killed_extract_leaves_no_array() {
+    let place = Place::new();
+    let pipeline =
+        "videotestsrc ! video/x-raw,format=GRAY8,width=64,height=48 ! appsink name=frames";
+    let out = place.path("out");
+    let arguments = ["extract", "--pipeline", pipeline, "--out", out.to_str().unwrap()];
+    let process = place.foveate(&arguments);
+    until("a first frame", || out.join("main/frames.npy.part").exists());
+    process.signal(Signal::KILL);
+    process.finish();
+    let names = fs::read_dir(out.join("main")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = names.collect();
+    assert!(!names.is_empty());
+    assert!(names.iter().all(|name| name.as_encoded_bytes().ends_with(b".npy.part")), "{names:?}");
 }
 
 /// A clip of 9 frames at most, and what this process decodes it to.

@@ -1,9 +1,11 @@
 //! What a source may be, and what becomes of one that blocks, is damaged, turned, or short.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -264,7 +266,8 @@ fn the_range_is_what_the_caps_say_whatever_the_matrix() {
         );
         let out = place.path("out");
         let [config, out] = [&config, &out].map(|path| path.to_str().unwrap());
-        let arguments = ["extract", "--pipeline", &pipeline, "--config", config, "--out", out];
+        let arguments =
+            ["extract", "--pipeline", &pipeline, "--config", config, "--out", out, "--force"];
         let outcome = place.foveate_in(&arguments, &[("RUST_LOG", "info")]).finish();
         outcome.assert_clean_exit(0);
         let samples = pixels(&place);
@@ -446,12 +449,12 @@ fn the_pictures_of_a_folder_are_taken_by_themselves() {
     let numbers: Vec<_> =
         listed.as_array().unwrap().iter().map(|file| file["frame_seq"].as_u64()).collect();
     assert_eq!(numbers, [Some(1), None, Some(2), Some(3)]);
-    assert!(listed[1]["error"].as_str().unwrap().contains("no picture"), "{listed}");
+    assert!(listed[1]["error"].as_str().unwrap().contains("cannot be decoded"), "{listed}");
 
     let refused = ["--config", config.to_str().unwrap(), "--unreadable", "refuse"];
     let outcome = extract(&place, &folder, &refused);
     outcome.assert_clean_exit(1);
-    assert!(outcome.message().contains("p2.png is no picture"), "{outcome:#?}");
+    assert!(outcome.message().contains("p2.png cannot be decoded"), "{outcome:#?}");
     assert_eq!(frame_numbers(&place.path("out/main")), [1], "what came before is kept");
 
     let gaze = "[stream.view.gaze]\npolicy = 'saliency'\n";
@@ -459,6 +462,49 @@ fn the_pictures_of_a_folder_are_taken_by_themselves() {
     let outcome = extract(&place, &folder, &["--config", config.to_str().unwrap()]);
     outcome.assert_clean_exit(2);
     assert!(outcome.message().contains("--sequence"), "{outcome:#?}");
+}
+
+/// What cannot be a picture never refuses a folder, and a FIFO is never opened.
+#[test]
+fn a_folder_leaves_out_what_cannot_be_played() {
+    let place = Place::new();
+    let folder = place.path("pictures");
+    fs::create_dir(&folder).unwrap();
+    paint(&folder.join("p1.png"), 10, 48);
+    paint(&folder.join("p3.png"), 30, 48);
+    make_fifo(&place, "pictures/p2.png");
+    fs::copy(folder.join("p1.png"), folder.join(OsStr::from_bytes(b"p\xFF.png"))).unwrap();
+
+    let outcome = extract(&place, &folder, &["--sequence"]);
+    outcome.assert_clean_exit(0);
+    assert_eq!(frame_numbers(&place.path("out/main")), [1, 2]);
+    for part in ["p2.png", "not a regular file", "p\\xFF.png", "not UTF-8"] {
+        assert!(outcome.stderr.contains(part), "{part}: {outcome:#?}");
+    }
+
+    let outcome = extract(&place, &folder, &[]);
+    outcome.assert_clean_exit(0);
+    assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3]);
+    let listed = fs::read_to_string(place.path("out/pictures.json")).unwrap();
+    assert!(listed.contains("cannot be read: not a regular file"), "{listed}");
+}
+
+#[test]
+fn a_picture_of_too_many_pixels_is_refused() {
+    let place = Place::new();
+    let folder = place.path("pictures");
+    fs::create_dir(&folder).unwrap();
+    paint(&folder.join("p1.png"), 10, 48);
+    paint(&folder.join("p2.png"), 10, 64);
+    for arguments in [&["--sequence"][..], &["--unreadable", "refuse"]] {
+        let most = ["--max-pixels", "1536"];
+        let outcome = extract(&place, &folder, &[arguments, &most].concat());
+        assert_ne!(outcome.code, Some(0), "{outcome:#?}");
+        for part in ["p2.png", "64x32", "at most 1536", "`max_pixels`"] {
+            assert!(outcome.message().contains(part), "{outcome:#?}");
+        }
+        assert_eq!(frame_numbers(&place.path("out/main")), [1], "what came before is kept");
+    }
 }
 
 #[test]
@@ -565,7 +611,13 @@ fn a_part_of_a_clip_or_of_a_pipeline_is_extracted() {
         "videotestsrc ! video/x-raw,format=GRAY8,width=32,height=32 ! appsink name=frames";
     let out_text = out.to_str().unwrap();
     let arguments = ["extract", "--pipeline", pipeline, "--frames", "3", "--out", out_text];
-    place.foveate(&arguments).finish().assert_clean_exit(0);
+    let outcome = place.foveate(&arguments).finish();
+    outcome.assert_clean_exit(2);
+    for part in ["out/main exists already", "another --out", "--force"] {
+        assert!(outcome.message().contains(part), "{outcome:#?}");
+    }
+    assert_eq!(frame_numbers(&out.join("main")), [6, 7, 8, 9], "what is there is kept");
+    place.foveate(&[&arguments[..], &["--force"]].concat()).finish().assert_clean_exit(0);
     assert_eq!(frame_numbers(&out.join("main")), [1, 2, 3]);
 }
 

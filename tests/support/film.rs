@@ -34,6 +34,7 @@ pub struct Film {
 
 impl Film {
     pub fn new(frames: Vec<OwnedFrame>) -> Self {
+        let frames: Vec<_> = frames.into_iter().map(OwnedFrame::opaque).collect();
         let pyramids = frames.iter().map(|_| OnceCell::new()).collect();
         let changes = frames.iter().map(|_| OnceCell::new()).collect();
         Self { frames, pyramids, changes }

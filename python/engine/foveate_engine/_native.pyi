@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,14 @@ class Batch:
 
 class Folder:
     def __init__(
-        self, engine: Engine, spec: Spec, paths: Sequence[str], place: tuple[float, float], decoders: int
+        self,
+        engine: Engine,
+        spec: Spec,
+        paths: Sequence[str],
+        place: tuple[float, float],
+        decoders: int,
+        max_pixels: int,
+        background: tuple[int, int, int],
     ) -> None: ...
     def next_files(
         self,
@@ -102,7 +109,14 @@ class Video:
 
     duration: Optional[float]
     def __init__(
-        self, engine: Engine, source: str, is_pipeline: bool, spec: Spec, threshold: Optional[int]
+        self,
+        engine: Engine,
+        source: str,
+        is_pipeline: bool,
+        spec: Spec,
+        threshold: Optional[int],
+        max_pixels: int,
+        background: tuple[int, int, int],
     ) -> None: ...
     def next_frame(
         self, start_ns: int
@@ -131,7 +145,14 @@ class AttentionDevice:
     ) -> NDArray[np.float16]: ...
 
 def listed(folder: Union[str, PathLike[str]], deep: bool) -> list[PathLike[str]]: ...
-def decode(bytes: bytes) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
+def decode(
+    bytes: bytes, max_pixels: int, background: tuple[int, int, int]
+) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
+def decode_file(
+    path: str, max_pixels: int, background: tuple[int, int, int]
+) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
+def owned(array: NDArray[Any], index: Optional[int] = None) -> NDArray[Any]: ...
+def composite(pixels: NDArray[np.uint8], background: tuple[int, int, int]) -> None: ...
 def attention_f32(
     q: NDArray[np.float32], k: NDArray[np.float32], v: NDArray[np.float32], asked: _Asked, threads: int
 ) -> NDArray[np.float32]: ...

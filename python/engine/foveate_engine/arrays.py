@@ -8,11 +8,33 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _native
+
 #: Bytes of a pixel, of the formats with one plane.
 PIXEL_BYTES = {"GRAY8": 1, "YUY2": 2, "RGB": 3, "BGR": 3, "RGBA": 4, "BGRA": 4, "RGBx": 4, "BGRx": 4}
 
 #: Formats with a plane of luma, and chroma at half width and half height.
 PLANAR = ("NV12", "I420")
+
+#: Formats with alpha.
+_WITH_ALPHA = ("RGBA", "BGRA")
+
+#: R, G and B.
+Color = tuple[int, int, int]
+
+#: What lies behind what is transparent, unless another colour is given.
+BLACK = (0, 0, 0)
+
+#: Modes of Pillow's images: the one that has the same colours as samples of 8 bits, and the format of that.
+_PILLOW_MODES = {
+    **{mode: ("L", "GRAY8") for mode in ("1", "L")},
+    **{mode: ("RGB", "RGB") for mode in ("RGB", "P", "CMYK", "YCbCr", "HSV")},
+    **{mode: ("RGBA", "RGBA") for mode in ("RGBA", "RGBa", "LA", "La", "PA")},
+    "RGBX": ("RGBX", "RGBx"),
+}
+
+#: What the samples of libvips's images may mean; others are neither gray nor RGB.
+_VIPS_INTERPRETATIONS = ("b-w", "multiband", "rgb", "srgb")
 
 #: The matrix of Y'CbCr where none is given, as GStreamer chooses it: BT.709 above so many lines, else BT.601.
 _STANDARD_LINES = 576
@@ -57,16 +79,17 @@ class Picture:
 Image = Union[Any, "tuple[Any, ...]"]
 
 
-def picture(image: Image, format: str | None = None, name: str = "image") -> Picture:
-    """Reads a picture, without a copy where rows of samples lie one behind the other in memory.
+def picture(image: Image, format: str | None = None, name: str = "image", background: Color = BLACK) -> Picture:
+    """Reads a picture into memory of its own: the original may change once this returns.
 
-    :param image: what :func:`array` takes: [H, W, 3] (RGB), [H, W, 4] (RGBA) or [H, W] (gray); with a ``format`` that says so,
+    :param image: what :func:`array` takes, or an image of Pillow in any mode that Pillow converts to RGB or gray: [H, W, 3] (RGB), [H, W, 4] (RGBA) or [H, W] (gray); with a ``format`` that says so,
         BGR and the like, [H, W, 2] (YUY2) or [H * 3 / 2, W] (NV12 and I420 with even sides, as OpenCV has them). Planes by
         themselves are a tuple: (y [H, W], uv [H / 2, W / 2, 2]) for NV12, (y, u, v) for I420; odd sides are rounded up.
     :param format: ``"RGB"``, ``"BGR"``, ``"RGBA"``, ``"BGRA"``, ``"RGBx"``, ``"BGRx"``, ``"GRAY8"``, ``"NV12"``, ``"I420"`` or ``"YUY2"``.
     :param name: what errors call it.
-    :raises TypeError: if it holds no 8-bit samples in memory of the CPU.
-    :raises ValueError: if its shape is none of these.
+    :param background: R, G and B, on which RGBA and BGRA are composited.
+    :raises TypeError: if it holds no 8-bit samples in memory of the CPU, or says that they are neither RGB nor gray.
+    :raises ValueError: if its shape is none of these, or it says that it has another format.
     """
     if isinstance(image, tuple):
         format = format or {2: "NV12", 3: "I420"}.get(len(image), "NV12")
@@ -74,7 +97,12 @@ def picture(image: Image, format: str | None = None, name: str = "image") -> Pic
             raise ValueError(f"{name} has {len(image)} planes; (y, uv) is expected as NV12, or (y, u, v) as I420")
         planes = [array(plane, f"{name}[{index}]") for index, plane in enumerate(image)]
         return _planar(planes, format, name)
-    samples = array(image, name)
+    image, format = _said(image, format, name)
+    return read(array(image, name), format, name, background)
+
+
+def read(samples: NDArray[np.uint8], format: str | None, name: str, background: Color) -> Picture:
+    """A picture in the memory of ``samples``, which nobody else has; as :func:`picture`."""
     format = format or _format_of(samples, name)
     if format in PLANAR:
         return _stacked(samples, format, name)
@@ -90,11 +118,50 @@ def picture(image: Image, format: str | None = None, name: str = "image") -> Pic
     height, width = samples.shape[:2]
     if format == "YUY2" and width % 2:
         raise ValueError(f"{name} is {width} pixels wide; YUY2 has them in pairs")
-    return Picture([_rows(samples, name)], format, (width, height))
+    if 0 in samples.shape:
+        raise ValueError(f"{name} has the shape {list(samples.shape)}; at least one pixel is expected")
+    if format in _WITH_ALPHA:
+        _native.composite(samples, background if format == "RGBA" else background[::-1])
+    return Picture([_rows(samples)], format, (width, height))
+
+
+def _said(image: Any, format: str | None, name: str) -> tuple[Any, str | None]:
+    """An image as something with samples, and their format where it says what they are; a shape alone does not tell RGB from HSV."""
+    mode, interpretation = getattr(image, "mode", None), getattr(image, "interpretation", None)
+    if isinstance(mode, str) and hasattr(image, "getbands") and hasattr(image, "convert"):
+        return _converted(image, mode, format, name)
+    if isinstance(interpretation, str) and interpretation not in _VIPS_INTERPRETATIONS:
+        raise TypeError(
+            f"{name} has the interpretation {interpretation!r}; RGB or gray is expected: convert it with image.colourspace('srgb')"
+        )
+    if hasattr(image, "bgra") and hasattr(image, "__array_interface__"):
+        # A screenshot of mss, whose fourth byte is padding.
+        return image, format or "BGRx"
+    return image, format
+
+
+def _converted(image: Any, mode: str, format: str | None, name: str) -> tuple[Any, str]:
+    """An image of Pillow in a mode that has samples of gray, RGB or RGBA."""
+    if mode == "LAB":
+        raise TypeError(f"{name} has the mode 'LAB'; RGB is expected: convert it with PIL.ImageCms, from the profile 'LAB' to 'sRGB'")
+    if mode not in _PILLOW_MODES:
+        raise TypeError(
+            f"{name} has the mode {mode!r}; 8 bits a channel are expected: scale its samples to 0 to 255, and convert it with "
+            "image.convert('L')"
+        )
+    target, own = _PILLOW_MODES[mode]
+    if "transparency" in image.info or getattr(getattr(image, "palette", None), "mode", None) == "RGBA":
+        target, own = "RGBA", "RGBA"
+    # One may leave alpha out, but not call red blue.
+    if format not in (None, own) and (format, own) != ("RGBx", "RGBA"):
+        raise ValueError(f"format={format!r}, and {name} has the mode {mode!r}; {own!r} or None is expected")
+    if mode == "La":
+        image = image.convert("LA")
+    return (image if image.mode == target else image.convert(target)), format or own
 
 
 def array(given: Any, name: str) -> NDArray[np.uint8]:
-    """An array of 8-bit samples, without a copy.
+    """A copy of 8-bit samples. It is made while Python's global lock is held: at other times NumPy lets other threads move the memory.
 
     :param given: a NumPy array, or what has ``__dlpack__``, ``__array_interface__`` or the buffer protocol.
     :param name: what errors call it.
@@ -102,9 +169,11 @@ def array(given: Any, name: str) -> NDArray[np.uint8]:
     """
     if not isinstance(given, np.ndarray):
         given = _imported(given, name)
+    if isinstance(given, np.ma.MaskedArray) and given.mask.any():
+        raise TypeError(f"{name} has masked samples; fill them first, as with {name}.filled(0)")
     if given.dtype != np.uint8:
         raise TypeError(f"{name} has the type {given.dtype}; uint8 is expected: pictures of 0 to 255 (scale and round others first)")
-    return np.asarray(given)
+    return _native.owned(given)
 
 
 def _imported(given: Any, name: str) -> NDArray[Any]:
@@ -168,19 +237,9 @@ def _planar(planes: list[NDArray[np.uint8]], format: str, name: str) -> Picture:
     for index, plane in enumerate(planes[1:], 1):
         if plane.shape != expected:
             raise ValueError(f"{name}[{index}] has the shape {list(plane.shape)}; {list(expected)} is expected of {format}")
-    return Picture([_rows(plane, f"{name}[{index}]") for index, plane in enumerate(planes)], format, (width, height))
+    return Picture([_rows(plane) for plane in planes], format, (width, height))
 
 
-def _rows(samples: NDArray[np.uint8], name: str) -> tuple[NDArray[np.uint8], int]:
-    """The bytes from the first sample to the last, and those from one row to the next."""
-    if 0 in samples.shape:
-        raise ValueError(f"{name} has the shape {list(samples.shape)}; at least one pixel is expected")
-    pixel_bytes = 1 if samples.ndim == 2 else samples.shape[2]
-    height, width = samples.shape[:2]
-    row_bytes = width * pixel_bytes
-    inner = (pixel_bytes, 1)[: samples.ndim - 1] if samples.ndim == 3 else (1,)
-    stride = samples.strides[0] if 1 < height else row_bytes
-    if samples.strides[1:] != inner or stride < row_bytes:
-        samples, stride = np.ascontiguousarray(samples), row_bytes
-    length = (height - 1) * stride + row_bytes
-    return np.lib.stride_tricks.as_strided(samples, (length,), (1,), writeable=False), stride
+def _rows(samples: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
+    """The bytes of a plane, and those of a row."""
+    return samples.reshape(-1), samples[0].size

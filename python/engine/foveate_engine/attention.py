@@ -207,7 +207,7 @@ def _native_attention(q: Any, k: Any, v: Any, settings: _Settings, compute: Call
     shape = (*q.shape[:-1], v.shape[-1])
     if 0 in shape:
         return np.zeros(shape, q.dtype)
-    q, k, v = (np.ascontiguousarray(array).reshape(-1, *array.shape[-2:]) for array in (q, k, v))
+    q, k, v = (_native.owned(array).reshape(-1, *array.shape[-2:]) for array in (q, k, v))
     return compute(q, k, v, settings).reshape(shape)
 
 

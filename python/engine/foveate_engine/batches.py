@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any, Sequence, Union
+from typing import Any, Iterator, Sequence, Union
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _native
-from .arrays import Colorimetry, Image, Picture, picture
+from .arrays import Color, Colorimetry, Picture, picture, read
 
 #: Most pictures of a submission.
 SIZE_MAX = 32
@@ -52,28 +52,39 @@ class Batches:
                 self._kept.popitem()[1].close()
 
 
-def pictures(images: Any, format: str | None) -> list[Picture]:
-    """Pictures of one size and format.
+def pictures(images: Any, format: str | None, background: Color) -> Iterator[list[Picture]]:
+    """Pictures of one size and format, at most :data:`SIZE_MAX` at a time.
 
     :param images: a sequence of pictures, or an array of them, [B, H, W, ...].
+    :param background: as for :func:`foveate_engine.arrays.picture`.
     :raises TypeError: if it is none, or as for :func:`foveate_engine.arrays.picture`.
     :raises ValueError: if it is empty, or they differ.
     """
     if isinstance(images, (str, bytes)) or not hasattr(images, "__len__"):
         raise TypeError(f"images is a {type(images).__name__}; a list of pictures, or an array of them, is expected")
-    given: Sequence[Image] = images
-    read = [picture(image, format, f"images[{index}]") for index, image in enumerate(given)]
-    if not read:
+    if not len(images):
         raise ValueError("images is empty; at least one picture is expected")
-    first = read[0]
-    for index, other in enumerate(read):
-        if (other.format, other.extent) != (first.format, first.extent):
-            shapes = ["{} x {} {}".format(*each.extent, each.format) for each in (other, first)]
-            raise ValueError(
-                f"images[{index}] is {shapes[0]}, and images[0] {shapes[1]}; a batch has one size and format: group them, or use "
-                "Engine.folder for files of any size"
-            )
-    return read
+    first = None
+    for start in range(0, len(images), SIZE_MAX):
+        found = []
+        for index in range(start, min(start + SIZE_MAX, len(images))):
+            found.append(_element(images, index, format, background))
+            first = first or found[0]
+            if (found[-1].format, found[-1].extent) != (first.format, first.extent):
+                shapes = ["{} x {} {}".format(*each.extent, each.format) for each in (found[-1], first)]
+                raise ValueError(
+                    f"images[{index}] is {shapes[0]}, and images[0] {shapes[1]}; a batch has one size and format: group them, or use "
+                    "Engine.folder for files of any size"
+                )
+        yield found
+
+
+def _element(images: Any, index: int, format: str | None, background: Color) -> Picture:
+    name = f"images[{index}]"
+    if type(images) is np.ndarray and images.ndim and images.dtype == np.uint8:
+        # An element of an array is a view, whose memory another thread could move before it is copied.
+        return read(_native.owned(images, index), format, name, background)
+    return picture(images[index], format, name, background)
 
 
 def each(given: Any, count: int) -> list[Any]:

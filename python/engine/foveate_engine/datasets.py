@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ._native import BackendError, EngineError
-from .engine import Engine, decode
+from .arrays import BLACK, Color
+from .engine import MAX_PIXELS, Engine, color_of, decode, pixels_of
 from .tokens import TOKEN, Tokens, layout_keys, spec
 
 #: Fields of ``tokens``, each as in :data:`foveate_engine.TOKEN`; ``box`` is x0, y0, x1 and y1. ``relevance`` is
@@ -43,6 +44,9 @@ _CORNERS = ("x0", "y0", "x1", "y1")
 
 #: Types of the texels in a table; a bfloat16 is its bits.
 _TEXELS = {"u8": pa.uint8(), "f16": pa.float16(), "bf16": pa.uint16(), "f32": pa.float32()}
+
+#: Pictures that take more bytes than this are sampled before the next is decoded.
+_DECODED_BYTES = 128 << 20
 
 #: What :meth:`Encoder.write` says of each item.
 WRITTEN = pa.schema(
@@ -87,7 +91,16 @@ class Encoder:
         and ``capacity``.
     """
 
-    def __init__(self, *, every: float | None = None, backend: str = "cpu", threads: int = 1, **layout: Any) -> None:
+    def __init__(
+        self,
+        *,
+        every: float | None = None,
+        backend: str = "cpu",
+        threads: int = 1,
+        max_pixels: int = MAX_PIXELS,
+        background: Color = BLACK,
+        **layout: Any,
+    ) -> None:
         """
         :param every: None for pictures. Of clips, the first frame of every so many seconds is kept; 0 keeps all. Clips
             need :meth:`foveate_engine.Engine.video`, and are looked at in the middle. All rows of a clip are in memory at
@@ -95,12 +108,15 @@ class Encoder:
         :param backend: as for :class:`foveate_engine.Engine`.
         :param threads: threads of the engine. One for each worker is best where there are as many workers as
             processors.
+        :param max_pixels: a picture of more is an item that cannot be read.
+        :param background: R, G and B, 0 to 255, on which what is transparent is composited.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :raises TypeError: if there is no such argument.
         :raises ValueError: if one is wrong, or does not go with another.
         :raises BackendError: if there is no such device.
         """
-        self._options = _options(every, layout)
+        self._options = _options(every, color_of(background), layout)
+        self._decoding: dict[str, Any] = {"max_pixels": pixels_of(max_pixels), "background": color_of(background)}
         self._layout = layout
         self._every = every
         checked = spec(layout_keys(**layout))
@@ -196,20 +212,32 @@ class Encoder:
 
     def _pictures(self, items: list[Item]) -> list[_Row]:
         rows: dict[int, _Row] = {}
-        sizes: dict[tuple[int, ...], list[tuple[int, NDArray[np.uint8]]]] = {}
+        decoded: list[tuple[int, NDArray[np.uint8]]] = []
         for index, item in enumerate(items):
             try:
                 if not item.source:
                     raise ValueError("the item has neither a path nor bytes")
-                picture = decode(item.source if item.content is None else item.content)
-                sizes.setdefault(picture.shape, []).append((index, picture))
+                picture = decode(item.source if item.content is None else item.content, **self._decoding)
+                decoded.append((index, picture))
             except (EngineError, OSError, ValueError) as error:
                 rows[index] = _Row(item, error=_cause(error))
+            if _DECODED_BYTES < sum(picture.nbytes for _, picture in decoded):
+                rows.update(self._sampled(items, decoded))
+                decoded.clear()
+        rows.update(self._sampled(items, decoded))
+        return [rows[index] for index in range(len(items))]
+
+    def _sampled(self, items: list[Item], decoded: list[tuple[int, NDArray[np.uint8]]]) -> dict[int, _Row]:
+        """The rows of decoded pictures, by the index of their item."""
+        rows: dict[int, _Row] = {}
+        sizes: dict[tuple[int, ...], list[tuple[int, NDArray[np.uint8]]]] = {}
+        for index, picture in decoded:
+            sizes.setdefault(picture.shape, []).append((index, picture))
         for of_one_size in sizes.values():
             given = [items[index] for index, _ in of_one_size]
             for (index, _), row in zip(of_one_size, self._of_one_size(given, [picture for _, picture in of_one_size])):
                 rows[index] = row
-        return [rows[index] for index in range(len(items))]
+        return rows
 
     def _of_one_size(self, items: list[Item], pictures: list[NDArray[np.uint8]]) -> list[_Row]:
         points: list[Any] = [item.fixation for item in items]
@@ -239,7 +267,7 @@ class Encoder:
                 if item.content is not None:
                     path = os.path.join(folder, "clip")
                     Path(path).write_bytes(item.content)
-                with self._engine.video(path, **self._layout) as video:
+                with self._engine.video(path, **self._decoding, **self._layout) as video:
                     for tokens in video:
                         time = due if tokens.seconds is None else round(tokens.seconds * 1e9)
                         if due <= time or not step:
@@ -253,15 +281,22 @@ class Encoder:
                 yield _Row(item, frame, error=_cause(error))
 
 
-def remaining(items: pa.Table, folder: str | PathLike[str], *, every: float | None = None, **layout: Any) -> pa.Table:
+def remaining(
+    items: pa.Table,
+    folder: str | PathLike[str],
+    *,
+    every: float | None = None,
+    background: Color = BLACK,
+    **layout: Any,
+) -> pa.Table:
     """Items that a folder does not hold yet, each once, with all of their columns.
 
     :param items: as for :meth:`Encoder.table`.
     :param folder: where :meth:`Encoder.write` or :func:`write` put rows; it may be missing.
-    :param every: as for :class:`Encoder`, and so is ``layout``: with other options all items remain.
+    :param every: as for :class:`Encoder`, and so are ``background`` and ``layout``: with other options all items remain.
     """
     known, keep = done(folder), []
-    for item in _items_of(items, _options(every, layout)):
+    for item in _items_of(items, _options(every, color_of(background), layout)):
         keep.append(item.id not in known)
         known.add(item.id)
     return items.filter(pa.array(keep, pa.bool_()))
@@ -334,11 +369,13 @@ def _points(given: Any) -> list[list[float]]:
     return [list(given)] if is_one else list(given)
 
 
-def _options(every: float | None, layout: Mapping[str, Any]) -> dict[str, Any]:
+def _options(every: float | None, background: Color, layout: Mapping[str, Any]) -> dict[str, Any]:
     """What ids depend on, beside the source and the fixation."""
     if every is not None and not (math.isfinite(every) and 0 <= every):
         raise ValueError(f"every={every}: seconds from 0 on, or None for pictures, are expected")
     keys = {key: value for key, value in layout_keys(**layout).items() if value is not None}
+    if background != BLACK:
+        keys["background"] = list(background)
     return keys if every is None else {**keys, "every": every}
 
 

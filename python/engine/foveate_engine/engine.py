@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _native
 from ._native import EngineError
-from .arrays import Colorimetry, Image, Picture, picture
+from .arrays import BLACK, Color, Colorimetry, Image, Picture, picture
 from .batches import Batches, Fixation, each, maps, pictures
 from .tokens import Tokens, layout_keys, made, spec
 
@@ -35,6 +35,9 @@ FEATURES = np.dtype(
         ("histogram", "<u4", 16),
     ]
 )
+
+#: Most pixels of a picture from a file, where no other number is given.
+MAX_PIXELS = 128_000_000
 
 #: Time from one picture to the next where none is given, in ns.
 _FRAME_NS = 33_333_333
@@ -112,21 +115,24 @@ class Engine(_OnBackend):
         matrix: str | None = None,
         range: str | None = None,
         threshold: int | str = 0,
+        background: Color = BLACK,
     ) -> Pyramid:
         """The pyramid of a picture, resident on the device.
 
-        :param image: the picture; see :func:`foveate_engine.arrays.picture` for what is taken. It is read during the call only.
+        :param image: the picture; see :func:`foveate_engine.arrays.picture` for what is taken. The call begins with a copy of it.
         :param format: its format, as GStreamer names it; None is by shape: gray, RGB or RGBA.
         :param matrix: of Y'CbCr: ``"bt601"``, ``"bt709"``, ``"bt2020"``, ``"fcc"`` or ``"smpte240m"``; None is BT.709 above 576 lines, and
             BT.601 else, as GStreamer has it.
         :param range: ``"full"`` or ``"limited"``; None is full for RGB and gray, and limited else.
         :param threshold: by so much may a sample of a later picture differ, 0 to 255, and not count as changed; ``"auto"`` measures
             the camera's noise.
+        :param background: R, G and B, 0 to 255, on which RGBA and BGRA are composited, in later pictures too. RGBx has no alpha.
         :raises TypeError: if the picture holds no 8-bit samples in memory of the CPU.
         :raises ValueError: if its shape or another argument is wrong.
         :raises BackendError: if the device refuses.
         """
-        return Pyramid(self, picture(image, format), matrix, range, threshold)
+        checked = color_of(background)
+        return Pyramid(self, picture(image, format, background=checked), matrix, range, threshold, checked)
 
     def batch(
         self,
@@ -137,6 +143,7 @@ class Engine(_OnBackend):
         matrix: str | None = None,
         range: str | None = None,
         relevance: ArrayLike | Sequence[ArrayLike | None] | None = None,
+        background: Color = BLACK,
         **layout: Any,
     ) -> list[Tokens]:
         """Tokens of many pictures of one size, the same bytes as one by one: on a GPU up to 32 of them in one submission, on the CPU a
@@ -144,7 +151,7 @@ class Engine(_OnBackend):
 
         :param images: pictures of one size and format, as :meth:`pyramid` takes them, or an array of them, [B, H, W, 3] and so on.
         :param fixations: where to look: one point for all, or for each picture a point or a list of points; None is the middle.
-        :param format: as for :meth:`pyramid`; so are ``matrix`` and ``range``.
+        :param format: as for :meth:`pyramid`; so are ``matrix``, ``range`` and ``background``.
         :param relevance: a map for each picture, or None; as for :meth:`Pyramid.sample`.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :returns: the tokens of each picture, in order.
@@ -152,14 +159,16 @@ class Engine(_OnBackend):
         :raises ValueError: if the pictures differ in size or format, or an argument is wrong.
         :raises BackendError: if the device refuses.
         """
-        read = pictures(images, format)
-        first, checked = read[0], spec(layout_keys(**layout))
-        colors = Colorimetry.of(first.format, first.extent[1], matrix, range)
-        points = [fixations_of(given, first.extent) for given in each(fixations, len(read))]
-        cells = [weights(given) for given in maps(relevance, len(read))]
-        batch = self._batches.of(checked, first, colors, len(read))
-        arrays = batch.sample([image.planes for image in read], points, cells)
-        return [made(checked, first.extent, at, given) for at, given in zip(points, arrays)]
+        checked, tokens = spec(layout_keys(**layout)), []
+        for read in pictures(images, format, color_of(background)):
+            first, start, stop = read[0], len(tokens), len(tokens) + len(read)
+            colors = Colorimetry.of(first.format, first.extent[1], matrix, range)
+            points = [fixations_of(given, first.extent) for given in each(fixations, len(images))[start:stop]]
+            cells = [weights(given) for given in maps(relevance, len(images))[start:stop]]
+            batch = self._batches.of(checked, first, colors, len(images))
+            arrays = batch.sample([image.planes for image in read], points, cells)
+            tokens.extend(made(checked, first.extent, at, given) for at, given in zip(points, arrays))
+        return tokens
 
     def folder(
         self,
@@ -169,23 +178,29 @@ class Engine(_OnBackend):
         deep: bool = False,
         unreadable: str = "skip",
         progress: bool | None = None,
+        max_pixels: int = MAX_PIXELS,
+        background: Color = BLACK,
         **layout: Any,
     ) -> Folder:
-        """Tokens of the pictures of a folder, of any size, decoded ahead on threads of their own; those of one size are sampled together.
+        """Tokens of the pictures of a folder, of any size, decoded ahead on threads of their own, within 512 MiB; those of one size are
+        sampled together.
 
         :param path: the folder, whose pictures come in the natural order of their names (``2.png`` before ``10.png``), or the files
-            themselves. Of a file the first picture is taken, upright as its EXIF says, without alpha, in 8 bits.
+            themselves. Of a file the first picture is taken, upright as its EXIF says, in 8 bits.
         :param place: where to look in each, as shares of width and height, 0 to 1.
         :param deep: the pictures of its folders, too, each after those beside it.
         :param unreadable: ``"skip"`` leaves out files that cannot be read, and keeps them in :attr:`Folder.skipped`; ``"refuse"`` ends
             with an error at the first.
         :param progress: whether a bar is shown on standard error; None is only if that is a terminal.
+        :param max_pixels: a picture of more cannot be read.
+        :param background: R, G and B, 0 to 255, on which what is transparent is composited.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :returns: an iterator of the tokens of each file; ``tokens.source`` is its path.
         :raises FileNotFoundError: if there is no such folder; other OSErrors if it cannot be read.
         :raises ValueError: if it has no pictures, or an argument is wrong.
         """
-        return Folder(self, path, place, deep, unreadable, progress, spec(layout_keys(**layout)))
+        options = (pixels_of(max_pixels), color_of(background))
+        return Folder(self, path, place, deep, unreadable, progress, spec(layout_keys(**layout)), options)
 
     def video(
         self,
@@ -196,6 +211,8 @@ class Engine(_OnBackend):
         frames: int | None = None,
         start: float = 0.0,
         threshold: int | str = 0,
+        max_pixels: int = MAX_PIXELS,
+        background: Color = BLACK,
         **layout: Any,
     ) -> Video:
         """Tokens of every frame of a clip, as ``foveate extract`` makes them; needs a build with the feature ``gst``.
@@ -207,6 +224,7 @@ class Engine(_OnBackend):
         :param frames: ends after so many.
         :param start: leaves out the frames before this time of the clip, in seconds; they are decoded, and keep their numbers.
         :param threshold: as for :meth:`pyramid`.
+        :param max_pixels: as for :meth:`folder`, of a folder of pictures; so is ``background``, of a clip too.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :returns: an iterator of the tokens of each frame.
         :raises EngineError: if this build has no GStreamer, or the clip cannot be played; of a clip that fails later, the frames
@@ -220,7 +238,8 @@ class Engine(_OnBackend):
         if not (math.isfinite(start) and 0 <= start < 2**32):
             raise ValueError(f"start={start}: a time in seconds from 0 on is expected")
         keys = {**layout_keys(**layout), "gaze": dict(gaze or {"policy": "fixed"})}
-        return Video(self, source, pipeline, frames, start, steps_of(threshold), spec(keys))
+        options = (pixels_of(max_pixels), color_of(background))
+        return Video(self, source, pipeline, frames, start, steps_of(threshold), spec(keys), options)
 
 
 class Video(_OnBackend):
@@ -238,6 +257,7 @@ class Video(_OnBackend):
         start: float,
         steps: int | None,
         checked: _native.Spec,
+        options: tuple[int, Color],
     ) -> None:
         if not hasattr(_native, "Video"):
             raise EngineError(
@@ -245,7 +265,7 @@ class Video(_OnBackend):
                 "pip install ./python/engine --config-settings=build-args='--features gst', which needs GStreamer's -dev packages"
             )
         self._source = str(pipeline) if source is None else fspath(source)
-        self._native = _native.Video(engine._native, self._source, source is None, checked, steps)
+        self._native = _native.Video(engine._native, self._source, source is None, checked, steps, *options)
         self._spec, self._left, self._start_ns = checked, frames, round(start * 1e9)
 
     @property
@@ -281,20 +301,26 @@ class Video(_OnBackend):
         self._native.close()
 
 
-def decode(source: str | PathLike[str] | bytes | bytearray | memoryview) -> NDArray[np.uint8]:
+def decode(
+    source: str | PathLike[str] | bytes | bytearray | memoryview,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    background: Color = BLACK,
+) -> NDArray[np.uint8]:
     """The pixels of a file: JPEG, PNG, WebP, TIFF, GIF, BMP or PNM.
 
     :param source: its path, or its bytes.
-    :returns: [H, W, 3] uint8, R, G, B: the first picture, upright as its EXIF says, without alpha, in 8 bits.
+    :param max_pixels: a picture of more is refused before it is decoded.
+    :param background: R, G and B, 0 to 255, on which what is transparent is composited.
+    :returns: [H, W, 3] uint8, R, G, B: the first picture, upright as its EXIF says, in 8 bits.
     :raises OSError: if the file cannot be read.
-    :raises EngineError: if it holds no picture that can be decoded.
+    :raises EngineError: if it is not a regular file, its picture is damaged or cut off, or has too many pixels.
     """
+    options = (pixels_of(max_pixels), color_of(background))
     if isinstance(source, (bytes, bytearray, memoryview)):
-        content = bytes(source)
+        pixels, (width, height) = _native.decode(bytes(source), *options)
     else:
-        with open(source, "rb") as file:
-            content = file.read()
-    pixels, (width, height) = _native.decode(content)
+        pixels, (width, height) = _native.decode_file(fspath(source), *options)
     return pixels.reshape(height, width, 3)
 
 
@@ -315,6 +341,7 @@ class Folder(_OnBackend):
         unreadable: str,
         progress: bool | None,
         checked: _native.Spec,
+        options: tuple[int, Color],
     ) -> None:
         if unreadable not in ("skip", "refuse"):
             raise ValueError(f'unreadable={unreadable!r}: "skip" or "refuse" is expected')
@@ -324,7 +351,7 @@ class Folder(_OnBackend):
         if not files:
             raise ValueError("path is an empty list; at least one file is expected")
         self._paths = [fspath(file) for file in files]
-        self._native = _native.Folder(engine._native, checked, self._paths, place, os.cpu_count() or 1)
+        self._native = _native.Folder(engine._native, checked, self._paths, place, os.cpu_count() or 1, *options)
         self._spec, self._refuses = checked, unreadable == "refuse"
         self._shows = sys.stderr.isatty() if progress is None else progress
         self._ready: list[Any] = []
@@ -391,8 +418,15 @@ class Pyramid:
     """
 
     def __init__(
-        self, engine: Engine, image: Picture, matrix: str | None, range: str | None, threshold: int | str
+        self,
+        engine: Engine,
+        image: Picture,
+        matrix: str | None,
+        range: str | None,
+        threshold: int | str,
+        background: Color,
     ) -> None:
+        self._background = background
         steps = steps_of(threshold)
         self.extent, self.format = image.extent, image.format
         self.colorimetry = Colorimetry.of(image.format, image.extent[1], matrix, range)
@@ -429,14 +463,14 @@ class Pyramid:
     def update(self, image: Image, seconds: float | None = None) -> NDArray[np.bool_]:
         """Takes in the next picture: only tiles of 32 x 32 pixels that changed are read into the pyramid.
 
-        :param image: of the same shape and format as the first. It is read during the call only.
+        :param image: of the same shape and format as the first. The call begins with a copy of it.
         :param seconds: its time since the first picture, ascending, for what moves and when; None is a thirtieth after the one
             before. Tokens do not depend on it.
         :returns: which tiles changed, [rows, columns].
         :raises TypeError: as for :meth:`Engine.pyramid`.
         :raises ValueError: if it has another shape, or its time is before that of the last.
         """
-        given = picture(image, self.format)
+        given = picture(image, self.format, background=self._background)
         if given.extent != self.extent:
             (width, height), (own_width, own_height) = given.extent, self.extent
             raise ValueError(
@@ -541,6 +575,26 @@ def steps_of(threshold: int | str) -> int | None:
     if isinstance(threshold, int) and 0 <= threshold <= 255:
         return threshold
     raise ValueError(f'threshold={threshold!r}: a whole number from 0 to 255, or "auto", is expected')
+
+
+def color_of(given: Color) -> Color:
+    """A colour as the engine takes it.
+
+    :raises ValueError: if it is none.
+    """
+    if isinstance(given, (tuple, list)) and len(given) == 3 and all(isinstance(part, int) and 0 <= part <= 255 for part in given):
+        return (given[0], given[1], given[2])
+    raise ValueError(f"background={given!r}: R, G and B, each a whole number from 0 to 255, are expected")
+
+
+def pixels_of(given: int) -> int:
+    """Most pixels as the engine takes them.
+
+    :raises ValueError: if it is not a whole number from 1 on.
+    """
+    if isinstance(given, int) and 1 <= given < 2**32:
+        return given
+    raise ValueError(f"max_pixels={given!r}: a whole number from 1 on is expected")
 
 
 def fixations_of(

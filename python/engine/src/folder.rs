@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use foveate_pictures::{Decoded, Item, ListError, PictureView, Reader, Seen, look_at};
+use foveate_pictures::{
+    DecodeError, DecodeOptions, Decoded, Item, ListError, PictureView, Reader, Seen, look_at,
+};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
@@ -25,12 +27,45 @@ pub(crate) fn listed(py: Python<'_>, folder: PathBuf, deep: bool) -> PyResult<Ve
     })
 }
 
-/// The pixels of a file's bytes, R, G and B, and width and height.
+/// Pixels, R, G and B, and width and height.
+type Pixels<'py> = (Bytes<'py>, (u32, u32));
+
+/// The pixels of a file's bytes.
 #[pyfunction]
-pub(crate) fn decode<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<(Bytes<'py>, (u32, u32))> {
-    let decoded = py.detach(|| foveate_pictures::decode(bytes));
-    let Decoded { extent, rgb } =
-        decoded.map_err(|error| EngineError::new_err(error.to_string()))?;
+pub(crate) fn decode<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+    max_pixels: u32,
+    background: [u8; 3],
+) -> PyResult<Pixels<'py>> {
+    let options = DecodeOptions { max_pixels, background };
+    pixels_of(py, py.detach(|| foveate_pictures::decode(bytes, options)), "the picture")
+}
+
+/// The pixels of a file.
+#[pyfunction]
+pub(crate) fn decode_file<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    max_pixels: u32,
+    background: [u8; 3],
+) -> PyResult<Pixels<'py>> {
+    let options = DecodeOptions { max_pixels, background };
+    let name = path.display().to_string();
+    pixels_of(py, py.detach(|| Decoded::open(&path, options)), &name)
+}
+
+fn pixels_of<'py>(
+    py: Python<'py>,
+    decoded: Result<Decoded, DecodeError>,
+    name: &str,
+) -> PyResult<Pixels<'py>> {
+    let Decoded { extent, rgb } = decoded.map_err(|error| match error {
+        DecodeError::File(source) => {
+            PyErr::from(io::Error::new(source.kind(), format!("{name} cannot be read: {source}")))
+        }
+        error => EngineError::new_err(format!("{name} {error}")),
+    })?;
     Ok((PyArray1::from_vec(py, rgb), (extent.width, extent.height)))
 }
 
@@ -53,17 +88,27 @@ impl Folder {
         paths: Vec<PathBuf>,
         place: (f64, f64),
         decoders: usize,
+        max_pixels: u32,
+        background: [u8; 3],
     ) -> PyResult<Self> {
+        let options = DecodeOptions { max_pixels, background };
         let view = PictureView { spec: spec.view.clone(), look: look_at(place) };
-        let reader = Reader::new(paths, decoders, engine.chosen()?, vec![view]);
+        let reader = Reader::new(paths, decoders, options, engine.chosen()?, vec![view]);
         Ok(Self { reader: Owned::new("folder", reader) })
     }
 
-    /// The next few files; none at the end.
+    /// The next few files; none at the end. Ctrl-C ends the wait for them.
     fn next_files<'py>(&self, py: Python<'py>) -> PyResult<Vec<File<'py>>> {
+        let mut signalled = Ok(());
         let items = py.detach(|| {
-            self.reader.with(|reader| reader.next_items().map_err(|error| backend_error(&error)))
+            let goes_on = || {
+                signalled = Python::attach(|py| py.check_signals());
+                signalled.is_ok()
+            };
+            self.reader
+                .with(|reader| reader.next_items(goes_on).map_err(|error| backend_error(&error)))
         })?;
+        signalled?;
         let file = |Item { path, seen }| match seen {
             Ok((kind, mut views)) => {
                 let seen = views.pop().map(|Seen { gaze, tokens }| {

@@ -31,7 +31,9 @@ mod _native {
     #[pymodule_export]
     use super::errors::{BackendError, EngineError};
     #[pymodule_export]
-    use super::folder::{Folder, decode, listed};
+    use super::folder::{Folder, decode, decode_file, listed};
+    #[pymodule_export]
+    use super::picture::{composite, owned};
     #[pymodule_export]
     use super::pyramid::Pyramid;
     #[pymodule_export]

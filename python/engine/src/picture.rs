@@ -1,15 +1,76 @@
 //! Arrays as frames.
+//!
+//! Python's own memory is read only while the interpreter's lock is held: NumPy lets any thread move it at other times, as
+//! `ndarray.resize(..., refcheck=False)` does. What is read without the lock is a copy that nobody else has, from [`owned`].
 
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
+use foveate_core::frame::{self, FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
-use numpy::PyReadonlyArray1;
+use half::f16;
+use numpy::ndarray::{Array, ArrayViewD, Axis, Dimension as _, IxDyn};
+use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn};
+use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 
 use crate::errors::value_error;
 
-/// Planes as Python gives them: their bytes, and the bytes from one row to the next.
+/// Planes as Python gives them, [`owned`] by the call: their bytes, and the bytes from one row to the next.
 pub(crate) type Given<'py> = Vec<(PyReadonlyArray1<'py, u8>, usize)>;
+
+/// A copy of an array of uint8, float16 or float32, or of one element of its first axis, in C order. The interpreter's lock is held
+/// meanwhile.
+#[pyfunction]
+#[pyo3(signature = (array, index = None))]
+pub(crate) fn owned<'py>(
+    array: &Bound<'py, PyAny>,
+    index: Option<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Ok(array) = array.extract::<PyReadonlyArrayDyn<'py, u8>>() {
+        copied(array.as_array(), index, array.py())
+    } else if let Ok(array) = array.extract::<PyReadonlyArrayDyn<'py, f32>>() {
+        copied(array.as_array(), index, array.py())
+    } else if let Ok(array) = array.extract::<PyReadonlyArrayDyn<'py, f16>>() {
+        copied(array.as_array(), index, array.py())
+    } else {
+        Err(PyTypeError::new_err("an array of uint8, float16 or float32 is expected"))
+    }
+}
+
+fn copied<'py, T: Element + Copy>(
+    mut array: ArrayViewD<'_, T>,
+    index: Option<usize>,
+    py: Python<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(index) = index {
+        if array.shape().first().is_none_or(|&length| length <= index) {
+            return Err(PyIndexError::new_err(index));
+        }
+        array = array.index_axis_move(Axis(0), index);
+    }
+    let mut items = Vec::with_capacity(array.len());
+    if let Some(whole) = array.as_slice() {
+        items.extend_from_slice(whole);
+    } else if array.outer_iter().all(|row| row.as_slice().is_some()) {
+        // Rows that lie apart, as those of a crop.
+        array.outer_iter().for_each(|row| items.extend_from_slice(row.as_slice().unwrap_or(&[])));
+    } else {
+        items.extend(array.iter().copied());
+    }
+    let copy = Array::from_shape_vec(IxDyn(array.raw_dim().slice()), items);
+    Ok(copy.expect("as many items as the array has").into_pyarray(py).into_any())
+}
+
+/// Composites pixels, [H, W, 4] with alpha last, in place on `background`, in their order of channels.
+#[pyfunction]
+pub(crate) fn composite(
+    py: Python<'_>,
+    mut pixels: PyReadwriteArrayDyn<'_, u8>,
+    background: [u8; 3],
+) -> PyResult<()> {
+    let pixels = pixels.as_slice_mut()?;
+    py.detach(|| frame::composite(pixels, background));
+    Ok(())
+}
 
 /// Pictures of `extent` in `format`, a name of GStreamer's, with the colorimetry of these names.
 pub(crate) fn kind_of(

@@ -29,6 +29,7 @@ const VIEW: &str = "main";
 #[pymethods]
 impl Video {
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn new(
         py: Python<'_>,
         engine: &Engine,
@@ -36,6 +37,8 @@ impl Video {
         is_pipeline: bool,
         spec: &Spec,
         threshold: Option<u8>,
+        max_pixels: u32,
+        background: [u8; 3],
     ) -> PyResult<Self> {
         let limit = Threshold::LIMIT_DEFAULT;
         let threshold = threshold.map_or(Threshold::Auto { limit }, Threshold::Fixed);
@@ -46,6 +49,8 @@ impl Video {
                 SourceChoice::Shorthand(clip_source(source.as_ref()))
             },
             pace: Pace::EveryFrame,
+            max_pixels,
+            background,
             views: vec![ViewConfig { name: VIEW.to_owned(), ..spec.config.clone() }],
             ..StreamConfig::default()
         };

@@ -20,6 +20,7 @@ from unittest import mock
 import engine_support  # noqa: F401 It makes the package importable.
 import numpy as np
 import optional
+from PIL import Image
 
 import foveate_engine
 
@@ -135,7 +136,7 @@ class RowsAreTokens(InAFolder):
             }
         )
         rows = self.encoder().table(items).to_pylist()
-        for row, word in zip(rows, ("neither a path nor bytes", "missing.png", "directory", "", None, "finite")):
+        for row, word in zip(rows, ("neither a path nor bytes", "missing.png", "not a regular file", "", None, "finite")):
             with self.subTest(word=word):
                 if word is None:
                     self.assertIsNone(row["error"])
@@ -144,6 +145,36 @@ class RowsAreTokens(InAFolder):
                     self.assertTrue(row["error"])
                     self.assertIn(word, row["error"])
                     self.assertEqual((row["count"], row["width"]), (0, 0))
+
+    def test_cut_jpegs_and_large_pictures_are_bad_items(self) -> None:
+        whole = io.BytesIO()
+        Image.fromarray(picture(1)).save(whole, "JPEG", progressive=True)
+        content = whole.getvalue()
+        items = pa.table({"bytes": [content, content[: len(content) // 2], ppm(picture(2, 50, 60))]})
+        errors = self.encoder(max_pixels=2400).table(items)["error"].to_pylist()
+        for error, word in zip(errors, (None, "cut off", "at most 2400")):
+            self.assertIs(error is None, word is None, error)
+            self.assertIn(word or "", error or "")
+
+    def test_a_background_is_an_option(self) -> None:
+        rgba = np.concatenate([picture(1), np.full((40, 60, 1), 100, np.uint8)], 2)
+        file = io.BytesIO()
+        Image.fromarray(rgba).save(file, "PNG")
+        items = pa.table({"bytes": [file.getvalue()]})
+        black, white = (self.encoder(background=(part,) * 3).table(items) for part in (0, 255))
+        self.assertNotEqual(black["pixels"], white["pixels"])
+        self.assertNotEqual(black["id"], white["id"])
+        self.assertEqual(black["id"], self.encoder().table(items)["id"])
+        self.encoder(background=(255,) * 3).write(items, self.output)
+        options = {"background": (255,) * 3, **LAYOUT}
+        self.assertEqual((len(datasets.remaining(items, self.output, **options)), len(datasets.remaining(items, self.output, **LAYOUT))), (0, 1))
+
+    def test_few_decoded_pictures_are_in_memory(self) -> None:
+        """Rows are the same as if all were."""
+        items = pa.table({"bytes": [ppm(picture(index, 40, 60 + index % 2)) for index in range(9)]})
+        expected = self.encoder().table(items)
+        with mock.patch.object(datasets, "_DECODED_BYTES", 20_000):
+            self.assertTrue(self.encoder().table(items).equals(expected))
 
     def test_mistakes_of_the_caller_are_raised(self) -> None:
         with self.assertRaisesRegex(ValueError, "path, bytes or both"):
@@ -182,7 +213,9 @@ class FramesOfClips(InAFolder):
         return playing
 
     def rows(self, items: Any, **options: Any) -> Any:
-        played = lambda engine, source, **layout: self.play(engine, source, **layout)  # noqa: E731
+        def played(engine: Any, source: str, *, max_pixels: int, background: Any, **layout: Any) -> Any:
+            return self.play(engine, source, **layout)
+
         with mock.patch.object(foveate_engine.Engine, "video", played):
             return self.encoder(**options).table(items).to_pylist()
 

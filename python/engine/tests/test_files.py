@@ -34,7 +34,8 @@ class Folders(unittest.TestCase):
         seen = list(self.engine.folder(self.folder, (0.25, 0.5), budget=20, patch=8))
         self.assertEqual([Path(tokens.source or "").name for tokens in seen], [f"p{index}.png" for index in range(70)])
         for tokens in seen:
-            rgb = np.asarray(Image.open(tokens.source or "").convert("RGB"))
+            rgb = np.asarray(Image.open(tokens.source or "").convert("RGBA")).astype(int)
+            rgb = ((rgb[:, :, :3] * rgb[:, :, 3:] + 127) // 255).astype(np.uint8)
             np.testing.assert_array_equal(foveate_engine.decode(tokens.source or ""), rgb)
             height, width = rgb.shape[:2]
             alone = self.engine.pyramid(rgb).sample((width / 4, height / 2), budget=20, patch=8)
@@ -67,10 +68,10 @@ class Folders(unittest.TestCase):
         folder = self.engine.folder(self.folder)
         self.assertEqual(len(list(folder)), 2)
         self.assertEqual([Path(path).name for path, _ in folder.skipped], ["b.png", "d.jpg"])
-        self.assertTrue(all("no picture" in reason for _, reason in folder.skipped), folder.skipped)
+        self.assertTrue(all("cannot be decoded" in reason for _, reason in folder.skipped), folder.skipped)
         folder = self.engine.folder(self.folder, unreadable="refuse")
         next(folder)
-        with refused(self, EngineError, "b.png", "no picture", "skip"):
+        with refused(self, EngineError, "b.png", "cannot be decoded", "skip"):
             next(folder)
         gone = self.engine.folder([self.folder / "gone.png", self.folder / "a.png"])
         self.assertEqual(len(list(gone)), 1)
@@ -143,7 +144,7 @@ print(engine.backend, digest(engine.batch(images)), engine.backend, engine.reaso
             self.engine.folder(self.folder, unreadable="ignore")
         with refused(self, ValueError, "place=(2, 0)"):
             self.engine.folder(self.folder, (2, 0))
-        with refused(self, EngineError, "no picture"):
+        with refused(self, EngineError, "the picture cannot be decoded"):
             foveate_engine.decode(b"no picture")
 
 
@@ -161,7 +162,7 @@ class Clips(unittest.TestCase):
             for gaze in ({"policy": "saliency"}, {"policy": "fixed", "x": 0.25, "y": 0.75}):
                 keys = "".join(f"{key} = {value!r}\n" for key, value in gaze.items())
                 config.write_text(f"{view}[stream.view.gaze]\n{keys}")
-                arguments = [tool, "extract", clip, "--out", place, "--config", config, "--frames", "20"]
+                arguments = [tool, "extract", clip, "--out", place, "--force", "--config", config, "--frames", "20"]
                 subprocess.run([str(each) for each in arguments], check=True, capture_output=True, timeout=120)
                 names = ("pixels", "tokens", "frames")
                 pixels, records, frames = (np.load(Path(place) / "main" / f"{name}.npy") for name in names)

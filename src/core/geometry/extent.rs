@@ -14,6 +14,9 @@ impl Extent {
     /// rounding) below 2^32.
     pub const MAX_SIDE: u32 = 16_384;
 
+    /// Most pixels of a picture that is read from a file, where no other number is given.
+    pub const MAX_PIXELS_DEFAULT: u32 = 128_000_000;
+
     /// An extent of `width` columns and `height` rows.
     pub const fn new(width: u32, height: u32) -> Self {
         Self { width, height }

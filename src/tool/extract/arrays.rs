@@ -88,8 +88,11 @@ const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u
     ('reserved', '<u2'), ('relevance', '<f4')]";
 
 impl Extraction {
+    /// An extraction to `folder`, from which arrays of an earlier one are deleted.
     pub(super) fn new(folder: PathBuf) -> Result<Self, ToolError> {
         make_directory(&folder)?;
+        delete_arrays(&folder)
+            .map_err(|source| ToolError::File { path: folder.clone(), source })?;
         Ok(Self {
             folder,
             arrays: None,
@@ -153,6 +156,17 @@ impl Extraction {
             .map_err(|source| ToolError::File { path, source })?;
         writeln!(out, "{}: {frame_count} frames", self.folder.display()).map_err(ToolError::Output)
     }
+}
+
+fn delete_arrays(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        if name.ends_with(b".npy") || name.ends_with(b".npy.part") || name == b"segments.json" {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 impl Arrays {

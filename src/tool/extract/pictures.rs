@@ -14,7 +14,7 @@ use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_pictures::{PictureView, Reader, Seen, look_at};
+use foveate_pictures::{DecodeOptions, PictureView, Reader, Seen, look_at};
 use foveate_ring::{FrameHead, TokenFrameBuf};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -59,7 +59,8 @@ pub(super) fn run(
     );
     let decoders = std::thread::available_parallelism().map_or(1, usize::from);
     let info = chosen.info().clone();
-    let reader = Reader::new(paths, decoders, chosen, views);
+    let options = DecodeOptions { max_pixels: config.max_pixels, background: config.background };
+    let reader = Reader::new(paths, decoders, options, chosen, views);
     let mut extractions = extractions(arguments, config)?;
     let mut files = Vec::new();
     let read = read(reader, arguments, &mut files, |number, kind, views| {
@@ -113,15 +114,15 @@ fn read(
     let progress = ProgressBar::new(reader.len() as u64).with_style(style);
     let mut number = 0;
     loop {
-        let items = reader.next_items()?;
+        let items = reader.next_items(|| !stop.load(Ordering::Relaxed))?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(ToolError::Interrupted);
+        }
         if items.is_empty() {
             progress.finish_and_clear();
             return Ok(());
         }
         for item in items {
-            if stop.load(Ordering::Relaxed) {
-                return Err(ToolError::Interrupted);
-            }
             let file = item.path.display().to_string();
             match item.seen {
                 Ok((kind, views)) => {

@@ -1,0 +1,64 @@
+//! Laws of samples in memory: what is too short, what is transparent, and what is cut off.
+
+use foveate_core::color::ColorTransform;
+use foveate_core::depth::{DepthFormat, DepthView};
+use foveate_core::frame::{FrameError, FrameView, PixelFormat, Plane, composite, is_opaque};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::jpeg;
+
+#[test]
+fn a_stride_that_overflows_is_refused() {
+    let extent = Extent::new(4, 4);
+    for stride in [usize::MAX, usize::MAX / 3, usize::MAX / 3 + 1, usize::MAX / 2] {
+        let plane = Plane { bytes: &[0; 64], stride };
+        let frame = FrameView::new(PixelFormat::Gray8, extent, ColorTransform::IDENTITY, &[plane]);
+        assert!(matches!(frame, Err(FrameError::PlaneTooShort { .. })), "{stride}");
+        let depth = DepthView::new(DepthFormat::Gray16Le, extent, plane);
+        assert!(matches!(depth, Err(FrameError::PlaneTooShort { .. })), "{stride}");
+        // A single row has no next one.
+        let row = Extent::new(4, 1);
+        let frame = FrameView::new(PixelFormat::Gray8, row, ColorTransform::IDENTITY, &[plane]);
+        assert_eq!(frame.unwrap().plane(0).stride, 4);
+    }
+}
+
+#[test]
+fn compositing_rounds_to_the_nearest() {
+    for background in [0, 1, 100, 255] {
+        for sample in 0..=255_u8 {
+            for alpha in 0..=255_u8 {
+                let mut pixel = [sample, 7, 255 - sample, alpha];
+                composite(&mut pixel, [background, 7, 0]);
+                let share = f64::from(alpha) / 255.0;
+                let exact = f64::from(sample) * share + f64::from(background) * (1.0 - share);
+                assert!((f64::from(pixel[0]) - exact).abs() <= 0.5 + 1e-9, "{sample} {alpha}");
+                assert_eq!((pixel[1], pixel[3]), (7, 255));
+            }
+        }
+    }
+}
+
+#[test]
+fn one_transparent_pixel_is_found() {
+    let mut row = vec![0xFF; 4 * 77];
+    row.chunks_exact_mut(4).for_each(|pixel| pixel[..3].fill(0));
+    assert!(is_opaque(&row) && is_opaque(&[]));
+    for pixel in 0..77 {
+        row[4 * pixel + 3] = 254;
+        assert!(!is_opaque(&row), "{pixel}");
+        row[4 * pixel + 3] = 255;
+    }
+}
+
+#[test]
+fn a_jpeg_ends_with_its_own_end_marker() {
+    // A comment with the end marker of something else, a scan with a stuffed byte and a restart, and fill bytes.
+    let whole = b"\xFF\xD8\xFF\xFE\0\x06\xFF\xD9\0\0\xFF\xFF\xDA\0\x03\x01\x55\xFF\0\x55\xFF\xD0\x55\xFF\xFF\xD9";
+    assert!(jpeg::has_end(&whole[..]).unwrap());
+    for length in 0..whole.len() {
+        assert!(!jpeg::has_end(&whole[..length]).unwrap(), "{length}");
+    }
+    let (scan, _) = whole.split_at(20);
+    assert!(!jpeg::has_end(&[scan, whole].concat()[..]).unwrap(), "the next picture is another");
+    assert!(jpeg::has_end(&[whole, &b"padding"[..]].concat()[..]).unwrap());
+}
