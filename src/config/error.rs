@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::STREAMS_MAX;
 use super::environment::Secrets;
 use super::reader::Mistakes;
 
@@ -34,6 +35,17 @@ pub enum ConfigError {
         file: PathBuf,
         /// The directory of the other files.
         directory: PathBuf,
+    },
+
+    /// The files have more streams than a daemon may have.
+    #[error(
+        "{count} streams with those of {}; expected at most {STREAMS_MAX} in all files", file.display()
+    )]
+    TooManyStreams {
+        /// The file with which they are too many.
+        file: PathBuf,
+        /// Streams up to there.
+        count: usize,
     },
 
     /// The files have mistakes: at least one, in their order.

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use self::reader::{Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::ChangeConfig;
 use foveate_core::depth::DepthDetail;
+use foveate_core::file;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::controller::PolicyFileError;
@@ -48,8 +50,17 @@ pub use depth::DepthConfig;
 pub use environment::Secrets;
 pub use error::{ConfigError, Mistake};
 
-fn read(file: &Path) -> Result<String, ConfigError> {
-    fs::read_to_string(file).map_err(|source| ConfigError::unreadable(file, source))
+/// Longest file of a configuration, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Most streams of a daemon: each has about six threads.
+pub const STREAMS_MAX: usize = 256;
+
+/// Reads a file: any that can be waited for, or one that must be there at once.
+type ReadText = fn(&Path, u64) -> io::Result<String>;
+
+fn read(file: &Path, read: ReadText) -> Result<String, ConfigError> {
+    read(file, FILE_BYTES_MAX).map_err(|source| ConfigError::unreadable(file, source))
 }
 
 /// The files `*.toml` in `directory`, ordered by name.
@@ -444,13 +455,27 @@ impl PublishChoice {
 }
 
 impl Config {
-    /// Reads and checks the file at `path`.
+    /// Reads and checks the file at `path`, which may be a pipe.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or [refused](Config::parse).
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        Self::parse(&read(path)?, path)
+        Self::parse(&read(path, file::wait_for_text)?, path)
+    }
+
+    /// Reads the files of [`load`](Self::load), or with `directory` of [`load_with`](Self::load_with), again. `path` must be a regular file,
+    /// so that the caller does not wait for a writer.
+    ///
+    /// # Errors
+    ///
+    /// As for these.
+    pub fn reload(path: &Path, directory: Option<&Path>) -> Result<Self, ConfigError> {
+        let text = read(path, file::read_text)?;
+        match directory {
+            Some(directory) => Self::parse_with(&text, path, directory),
+            None => Self::parse(&text, path),
+        }
     }
 
     /// Reads and checks the file at `path`, then the files `*.toml` in `directory`, ordered by name. Those may hold
@@ -461,12 +486,21 @@ impl Config {
     /// If a file or the directory cannot be read, a file is [refused](Config::parse), or two streams have the same
     /// name.
     pub fn load_with(path: &Path, directory: &Path) -> Result<Self, ConfigError> {
+        Self::parse_with(&read(path, file::wait_for_text)?, path, directory)
+    }
+
+    fn parse_with(text: &str, path: &Path, directory: &Path) -> Result<Self, ConfigError> {
         let environment = |name: &str| env::var(name);
-        let mut config = Self::parse_part(&read(path)?, path, Part::First, &environment)?;
+        let mut config = Self::parse_part(text, path, Part::First, &environment)?;
         let mut taken = config.names_in(path);
         for file in additions_in(directory)? {
             let part = Part::Further { taken: &taken };
-            let added = Self::parse_part(&read(&file)?, &file, part, &environment)?;
+            let text = read(&file, file::read_text)?;
+            let added = Self::parse_part(&text, &file, part, &environment)?;
+            let count = config.streams.len() + added.streams.len();
+            if STREAMS_MAX < count {
+                return Err(ConfigError::TooManyStreams { file, count });
+            }
             taken.extend(added.names_in(&file));
             config.streams.extend(added.streams);
             config.secrets.extend(added.secrets);
@@ -642,6 +676,13 @@ impl ViewConfig {
     /// Most tokens of a frame.
     pub fn capacity(&self) -> usize {
         self.layout.capacity(self.format.patch_side, self.budget as usize)
+    }
+
+    /// Most texels of a frame. Those with depth count twice.
+    pub fn texels(&self) -> usize {
+        let side = self.format.patch_side as usize;
+        let planes = if self.depth == DepthDetail::Texels { 2 } else { 1 };
+        self.capacity() * side * side * planes
     }
 
     /// Bytes of the tokens in its ring, with their depth, and of as many channels as the largest picture has.

@@ -249,6 +249,13 @@ impl Planes {
         }
     }
 
+    /// Leaves an update out, as if resting: what `ingested` changes is sampled by the next one.
+    pub(crate) fn leave_out(&mut self, ingested: &TileSet) {
+        let was_resting = std::mem::replace(&mut self.is_resting, true);
+        self.begin_update(!ingested.is_empty());
+        self.is_resting = was_resting;
+    }
+
     /// Begins an update whose stale tokens a device has found; `ingests` says whether it ingested a tile.
     #[cfg(feature = "vulkan")]
     pub(crate) fn take_stale(&mut self, stale: Vec<u32>, ingests: bool) {

@@ -547,6 +547,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
         views_per_client: 2,
         views_opened: 3,
         opened_tokens: 4998,
+        opened_texels: 2 << 20,
         opened_bytes: 9_000_000,
         ..UNLIMITED
     };
@@ -571,9 +572,12 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
 
     // 2 slots of 100 tokens of 1,536 bytes.
     let small = || table(json!({"budget": 100, "slots": 2}));
-    for (vast, part) in
-        [(json!({"budget": 4000}), "bytes"), (json!({"budget": 4999, "slots": 2}), "tokens")]
-    {
+    for (vast, part) in [
+        (json!({"budget": 4000}), "bytes"),
+        (json!({"budget": 4999, "slots": 2}), "tokens"),
+        (json!({"budget": 3, "slots": 2, "layout": "windows", "patch": 1024}), "3145728 texels"),
+        (json!({"budget": 2, "slots": 2, "layout": "windows", "patch": 1024, "depth": "texels"}), "4194304 texels"),
+    ] {
         let refusal = refusal(client.open_view("camera", table(vast)));
         assert_eq!(refusal.reason, RefusalReason::TooManyViews);
         assert!(refusal.error.contains(part), "{refusal}");

@@ -89,12 +89,15 @@ fn main() -> ExitCode {
 
 /// Masks what is secret in the configuration in `masked`, which the caller keeps until it has shown the failure.
 fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
-    let read = || match (&arguments.config, &arguments.config_dir) {
-        (Some(file), Some(directory)) => Config::load_with(file, directory),
-        (Some(file), None) => Config::load(file),
-        (None, _) => Ok(Config::default()),
+    let config = match (&arguments.config, &arguments.config_dir) {
+        (Some(file), Some(directory)) => Config::load_with(file, directory)?,
+        (Some(file), None) => Config::load(file)?,
+        (None, _) => Config::default(),
     };
-    let config = read()?;
+    let reread = || match &arguments.config {
+        Some(file) => Config::reload(file, arguments.config_dir.as_deref()),
+        None => Ok(Config::default()),
+    };
     *masked = foveate_daemon::masked(&config);
     if arguments.check {
         let failures = foveate_daemon::check(&config.streams, None);
@@ -109,5 +112,5 @@ fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
     let socket = foveate::socket_path_to_serve(asked_for);
     #[cfg(target_env = "gnu")]
     give_memory_back();
-    Ok(foveate_daemon::run(&config, masked, &socket, &read)?)
+    Ok(foveate_daemon::run(&config, masked, &socket, &reread)?)
 }

@@ -84,13 +84,18 @@ impl ServerThread {
             ));
         }
         let wanted = config.capacity();
-        let sampled = |view: &ViewEntry| {
-            if view.channel().is_closed() { 0 } else { view.config().capacity() }
-        };
-        let tokens = left(limits.opened_tokens, sampled);
+        let tokens = left(limits.opened_tokens, |view| sampled(view, ViewConfig::capacity));
         if tokens < wanted {
             return refused(format!(
                 "{wanted} tokens a frame, and {tokens} are left for views that this user opens: ask for a smaller budget"
+            ));
+        }
+        let wanted = config.texels();
+        let texels = left(limits.opened_texels, |view| sampled(view, ViewConfig::texels));
+        if texels < wanted {
+            return refused(format!(
+                "{wanted} texels a frame, those with depth counted twice, and {texels} are left for views that this user opens: ask \
+                 for a smaller budget or patch"
             ));
         }
         let wanted = config.ring_bytes();
@@ -103,6 +108,11 @@ impl ServerThread {
         }
         Ok(())
     }
+}
+
+/// What a frame of the view costs; nothing once its frame loop has let go of it.
+fn sampled(view: &ViewEntry, cost: fn(&ViewConfig) -> usize) -> usize {
+    if view.channel().is_closed() { 0 } else { cost(&view.config()) }
 }
 
 /// A free name for a view of client `number`.
