@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -65,6 +66,9 @@ fn main() -> ExitCode {
     #[cfg(target_env = "gnu")]
     limit_arenas();
     let arguments = Arguments::parse();
+    // As on a full disk, writing beyond the limit on file sizes (`ulimit -f`) has to fail, not to end the daemon: a client can make it
+    // reserve memory for a view, which the limit holds for, too.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let log = foveate_log::to_journal_or_stderr("info");
     let mut masked = Vec::new();
     match run(&arguments, &mut masked) {

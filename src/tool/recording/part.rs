@@ -14,6 +14,7 @@ use mcap::records::MessageHeader;
 use mcap::{McapError, WriteOptions, Writer};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
 
 use super::topic::Topic;
 use foveate::messages::ViewName;
@@ -233,6 +234,10 @@ impl Part {
         let Some(reserved) = self.reserved.filter(|reserved| *reserved < end) else {
             return Ok(());
         };
+        // Some file systems reserve beyond the limit, and refuse the bytes.
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < end) {
+            return Err(WriteError::Full(Errno::FBIG.into()));
+        }
         let until = |end: u64| {
             let flags = FallocateFlags::KEEP_SIZE;
             retry_on_intr(|| fallocate(&self.file, flags, reserved, end - reserved)).map(|()| end)
