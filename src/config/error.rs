@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::STREAMS_MAX;
 use super::environment::Secrets;
 use super::reader::Mistakes;
+use foveate_core::value::clipped;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -153,7 +154,7 @@ fn key_at(text: &str, offset: usize) -> String {
     let (document, _) = DeTable::parse_recoverable(text);
     let mut path = Vec::new();
     find_in_table(document.get_ref(), offset, &mut path);
-    path.join(".")
+    path.into_iter().map(clipped).collect::<Vec<_>>().join(".")
 }
 
 /// Appends the keys on the path to `offset`, and returns whether there is one. Spans of tables cannot guide the search:

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -65,14 +64,11 @@ fn read(file: &Path, read: ReadText) -> Result<String, ConfigError> {
 
 /// The files `*.toml` in `directory`, ordered by name.
 fn additions_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
-    let failed = |source| ConfigError::unreadable(directory, source);
-    let entries = fs::read_dir(directory).map_err(failed)?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>();
-    if let Ok(paths) = &mut paths {
-        paths.retain(|path| is_addition(path));
-        paths.sort();
-    }
-    paths.map_err(failed)
+    let listed = file::list(directory);
+    let mut paths = listed.map_err(|source| ConfigError::unreadable(directory, source))?;
+    paths.retain(|path| is_addition(path));
+    paths.sort();
+    Ok(paths)
 }
 
 /// Hidden files are editors' backups.

@@ -1,9 +1,9 @@
 //! Reading of files that a configuration names, on behalf of threads that must not wait long.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
@@ -14,11 +14,11 @@ use rustix::fs::OFlags;
 /// How long a file may take. Only a file system that hangs takes longer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Most threads that hang in a read.
-const HANGING_MAX: usize = 16;
+/// Most reads at a time, those included that were given up and have not ended.
+const PENDING_MAX: usize = 64;
 
-/// Threads that were given up and have not ended yet.
-static HANGING: AtomicUsize = AtomicUsize::new(0);
+/// Reads that have not ended yet.
+static PENDING: AtomicUsize = AtomicUsize::new(0);
 
 /// Reads a regular file of at most `bytes_max` bytes. The caller never waits longer than 2 seconds: a thread opens and reads the file,
 /// and is left alone if the file system hangs.
@@ -27,26 +27,43 @@ static HANGING: AtomicUsize = AtomicUsize::new(0);
 ///
 /// If it cannot be opened or read in time, is not a regular file, or is larger.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    if HANGING_MAX <= HANGING.load(Ordering::Relaxed) {
+    let path = path.to_owned();
+    on_a_thread(move || read_bounded(open_regular(&path)?, bytes_max))
+}
+
+/// The paths in a directory, in no order. The caller waits no longer than for [`read`].
+///
+/// # Errors
+///
+/// If it cannot be read in time.
+pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let directory = directory.to_owned();
+    on_a_thread(move || fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect())
+}
+
+/// Does `work` on a thread that is left alone if it hangs.
+fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    if PENDING_MAX <= PENDING.load(Ordering::Relaxed) {
         return Err(io::Error::other(format!(
-            "{HANGING_MAX} earlier files are still being read; check the file systems that hold them"
+            "{PENDING_MAX} earlier files are still being read; check the file systems that hold them"
         )));
     }
     let (sender, receiver) = sync_channel(1);
-    let wanted = path.to_owned();
-    HANGING.fetch_add(1, Ordering::Relaxed);
+    PENDING.fetch_add(1, Ordering::Relaxed);
     let spawned = thread::Builder::new().name("reads-a-file".to_owned()).spawn(move || {
-        let read = open_regular(&wanted).and_then(|file| read_bounded(file, bytes_max));
-        HANGING.fetch_sub(1, Ordering::Relaxed);
+        let done = work();
+        PENDING.fetch_sub(1, Ordering::Relaxed);
         // Nobody receives it after the timeout.
-        let _ = sender.send(read);
+        let _ = sender.send(done);
     });
     if let Err(error) = spawned {
-        HANGING.fetch_sub(1, Ordering::Relaxed);
+        PENDING.fetch_sub(1, Ordering::Relaxed);
         return Err(error);
     }
     match receiver.recv_timeout(TIMEOUT) {
-        Ok(read) => read,
+        Ok(done) => done,
         Err(RecvTimeoutError::Timeout) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
             format!("no answer within {} s; check its file system", TIMEOUT.as_secs()),

@@ -16,6 +16,7 @@ use foveate_core::backend::{BackendInfo, BackendKind};
 use foveate_core::camera::Camera;
 use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
+use foveate_core::error::chain;
 use foveate_core::events::Event;
 use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes, FrameView};
 pub use foveate_core::gaze::controller::PolicyFileError;
@@ -339,7 +340,6 @@ impl Stream {
         let mut times = engine.times();
         times.plan.start_ns = start_ns;
         count_frame(counters, engine, (&times, opened_span), stamp, is_wanted);
-
         let has_new_views = std::mem::take(&mut self.has_new_views);
         Ok(match (is_wanted, is_rebuilt, has_new_views) {
             (false, ..) => Stepped::Rested,
@@ -627,12 +627,15 @@ impl Turns<'_> {
         let mut has_failed = false;
         for index in (first..first + count).map(|turn| turn % count) {
             let view = &mut views[index];
-            if !view.planes().is_resting() && (has_failed || view.sink.sheds(is_late)) {
+            if !view.planes().is_resting() && view.sink.sheds(|| has_failed || is_late()) {
                 view.set_resting(true);
                 left_out = left_out.or(Some(index));
             }
-            // The next frame fails, too, and is recovered from.
-            has_failed |= self.join(view).is_err();
+            if let Err(error) = self.join(view) {
+                // If the device is lost, the next frame finds out, and moves the stream.
+                has_failed = true;
+                tracing::warn!(reason = chain(&error), "cannot publish a frame in an opened view");
+            }
         }
         left_out.unwrap_or(first)
     }

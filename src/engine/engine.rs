@@ -207,8 +207,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If the backend fails: the view has published nothing, and the engine must not [sample](Self::join) again before the next
-    /// frame, which fails, too, and after which it can [continue on another backend](Self::recover).
+    /// If the backend fails: the view has published nothing. If the device is lost the next [step](Self::step) fails, too, and the engine
+    /// can [continue on another one](Self::recover).
     ///
     /// # Panics
     ///
@@ -227,7 +227,10 @@ impl Engine {
         let seen = self.seen().map(|seen| Seen { tiles, ..seen });
         view.step(FrameTime::of(stamp), seen, self.shape());
         begin(std::slice::from_mut(view));
-        self.backend.sample(self.tracker.ingested(), &mut view.planes)?;
+        if let Err(error) = self.backend.sample(self.tracker.ingested(), &mut view.planes) {
+            view.planes.forget_samples();
+            return Err(error);
+        }
         view.publish(stamp, &self.changes());
         Ok(())
     }

@@ -133,8 +133,13 @@ impl Planes {
 
     /// Switches to `sampler`, which samples every token anew in the next update. Returns the old one.
     pub fn set_sampler(&mut self, sampler: Sampler) -> Sampler {
-        self.versions.fill(0);
+        self.forget_samples();
         std::mem::replace(&mut self.sampler, sampler)
+    }
+
+    /// Has the next update sample every token anew.
+    pub(crate) fn forget_samples(&mut self) {
+        self.versions.fill(0);
     }
 
     /// Samples `plan` over a source of `extent` from the next update on.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use foveate::client::{Client, Next, SubscriptionError};
+use foveate::client::{Client, Next};
 use foveate_control::ClientExt as _;
 use foveate_ring::TokenFrameBuf;
 use rustix::fs::{CWD, FileType, mknodat};
@@ -40,11 +40,7 @@ fn view_beyond_the_file_size_limit_is_refused() {
     let view = client.open_view("camera", table.as_object().unwrap().clone()).unwrap();
     let mut follower = daemon.client().subscribe(&view, false).unwrap();
     let end = follower.next_frame(&mut TokenFrameBuf::default(), HANG);
-    let reason = match end {
-        Ok(Next::Ended(reason)) => reason,
-        Err(SubscriptionError::Refused(refusal)) => refusal.error,
-        other => panic!("{other:?}"),
-    };
+    let Ok(Next::Ended(reason)) = end else { panic!("{end:?}") };
     assert!(reason.contains("ulimit -f"), "{reason}");
     daemon.subscribe("camera/main").next_frame();
     daemon.stop();

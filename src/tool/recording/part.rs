@@ -231,13 +231,13 @@ impl Part {
     /// Reserves space for the open chunk with a message of `bytes` bytes more, as if neither could be compressed, and for the end.
     fn reserve(&mut self, bytes: u64) -> Result<(), WriteError> {
         let end = self.bound(1, bytes);
-        let Some(reserved) = self.reserved.filter(|reserved| *reserved < end) else {
-            return Ok(());
-        };
         // Some file systems reserve beyond the limit, and refuse the bytes.
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < end) {
             return Err(WriteError::Full(Errno::FBIG.into()));
         }
+        let Some(reserved) = self.reserved.filter(|reserved| *reserved < end) else {
+            return Ok(());
+        };
         let until = |end: u64| {
             let flags = FallocateFlags::KEEP_SIZE;
             retry_on_intr(|| fallocate(&self.file, flags, reserved, end - reserved)).map(|()| end)

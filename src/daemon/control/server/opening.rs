@@ -9,6 +9,7 @@ use crate::control::directory::{StreamEntry, ViewEntry};
 use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
 use foveate_control::{StreamState, accepted};
+use foveate_core::value::clipped;
 use foveate_core::view::VIEWS_MAX;
 
 impl ServerThread {
@@ -23,7 +24,8 @@ impl ServerThread {
             let streams = self.directory.streams_from(None);
             let names: Vec<_> =
                 streams.iter().map(|stream| format!("`{}`", stream.name())).collect();
-            let error = format!("there is no stream `{stream}`; there are: {}", names.join(", "));
+            let (stream, names) = (clipped(stream), names.join(", "));
+            let error = format!("there is no stream `{stream}`; there are: {names}");
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         };
         // Before the first frame the cost of a view is unknown, and one that cannot be built must not end the stream.
