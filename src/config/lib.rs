@@ -674,15 +674,13 @@ impl ViewConfig {
         self.layout.capacity(self.format.patch_side, self.budget as usize)
     }
 
-    /// Most texels of a frame. Those with depth count twice.
-    pub fn texels(&self) -> usize {
-        let side = self.format.patch_side as usize;
-        let planes = if self.depth == DepthDetail::Texels { 2 } else { 1 };
-        self.capacity() * side * side * planes
-    }
-
     /// Bytes of the tokens in its ring, with their depth, and of as many channels as the largest picture has.
     pub fn ring_bytes(&self) -> usize {
+        self.slots as usize * self.frame_bytes()
+    }
+
+    /// The share of a frame in [`ring_bytes`](Self::ring_bytes). What a frame costs to make grows with it.
+    pub fn frame_bytes(&self) -> usize {
         let cell_bytes = self.channels.len() * size_of::<f32>();
         let channel_bytes = cell_bytes * (CELLS_MAX * CELLS_MAX) as usize;
         let side = self.format.patch_side as usize;
@@ -694,7 +692,7 @@ impl ViewConfig {
         let box_numbers = if self.boxes { 6 } else { 0 };
         let depth_bytes = (depth_numbers + box_numbers) * size_of::<f32>();
         let token_bytes = self.format.token_bytes() + depth_bytes;
-        self.slots as usize * (self.capacity() * token_bytes + channel_bytes)
+        self.capacity() * token_bytes + channel_bytes
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
-use super::{Config, Pace, Part, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, ViewConfig};
+use super::{
+    Config, Pace, Part, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, ViewConfig,
+};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::Threshold;
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};

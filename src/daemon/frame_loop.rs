@@ -264,11 +264,8 @@ impl FrameLoop {
         if port.is_over() {
             return self.view_thread.discard(view);
         }
-        let added = if port.is_opened() {
-            self.stream.open_view(view)
-        } else {
-            self.stream.add_view(view)
-        };
+        let added =
+            if port.is_opened() { self.stream.open_view(view) } else { self.stream.add_view(view) };
         match added.map_err(|refused| *refused) {
             Ok(index) => self.port.views.insert(index, port),
             Err((view, AddViewError::Outdated)) => self.view_thread.rebuild(port, view),

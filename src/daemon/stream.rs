@@ -310,7 +310,9 @@ impl Stream {
         let extent = frame.extent();
         let path = MotionPath { times, arrivals, motions: engine.motions() };
         let configured = views.len() - *opened;
-        views[..configured].iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, path));
+        views[..configured]
+            .iter_mut()
+            .for_each(|view| publisher::take_feedback(view, extent, at, path));
         if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
             builder.set_target(engine.view_builder(), chosen.info());
         }

@@ -296,9 +296,7 @@ fn late_frame_loop_serves_configured_views_alone() {
             let stamp = FrameStamp::numbered(frame_seq);
             shown.stream.step_with(&frame.view(), &stamp, None, is_late).unwrap();
             let configured = shown.clients.iter().chain(&clients);
-            configured
-                .map(|client| client.counters().frames_published.get())
-                .collect::<Vec<_>>()
+            configured.map(|client| client.counters().frames_published.get()).collect::<Vec<_>>()
         };
         assert_eq!(published(&mut shown, &|| true), [2, 2, 1, 1], "the first of each segment");
         for frame in 3..32 {
@@ -314,7 +312,8 @@ fn late_frame_loop_serves_configured_views_alone() {
         turns.set(0);
         let [.., one, two] = published(&mut shown, &is_late_after_one)[..] else { panic!() };
         assert_eq!((one, two), (3, 3));
-        let shed: Vec<_> = clients.iter().map(|client| client.counters().frames_shed.get()).collect();
+        let shed: Vec<_> =
+            clients.iter().map(|client| client.counters().frames_shed.get()).collect();
         assert_eq!(shed, [30, 30]);
         // Whatever was left out, the next frame is whole.
         published(&mut shown, &|| false);

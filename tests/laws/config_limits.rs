@@ -42,17 +42,18 @@ fn checks() -> BTreeMap<&'static str, Check> {
     let tables = |count: usize, table: &dyn Fn(usize) -> String| {
         Refused((0..count).fold(STREAM.to_owned(), |text, index| text + &table(index)))
     };
-    let channels = |names: &str| {
-        view(&format!("channels = {names}\ngaze = {{ policy = 'relevance' }}"))
-    };
-    let weights = |table: &str| {
-        view(&format!("gaze = {{ policy = 'relevance', weights = {{ {table} }} }}"))
-    };
+    let channels =
+        |names: &str| view(&format!("channels = {names}\ngaze = {{ policy = 'relevance' }}"));
+    let weights =
+        |table: &str| view(&format!("gaze = {{ policy = 'relevance', weights = {{ {table} }} }}"));
     let file = "a file that is read when its stream starts";
     let client = "clients send it";
     let inner = "it bounds what the engine computes, whatever the configuration";
     BTreeMap::from([
-        ("VIEWS_MAX", tables(VIEWS_MAX + 1, &|index| format!("[[stream.view]]\nname = 'v{index}'\n"))),
+        (
+            "VIEWS_MAX",
+            tables(VIEWS_MAX + 1, &|index| format!("[[stream.view]]\nname = 'v{index}'\n")),
+        ),
         (
             "MASKS_MAX",
             tables(MASKS_MAX + 1, &|_| {
@@ -63,20 +64,72 @@ fn checks() -> BTreeMap<&'static str, Check> {
             "CORNERS_MAX",
             Refused(format!(
                 "{STREAM}[[stream.mask]]\npoints = {}\n",
-                list(CORNERS_MAX + 1, &|index| format!("[{}, {}]", index % 2, index as f64 / 100.0))
+                list(CORNERS_MAX + 1, &|index| format!(
+                    "[{}, {}]",
+                    index % 2,
+                    index as f64 / 100.0
+                ))
             )),
         ),
-        ("NAME_BYTES_MAX", Refused(format!("[[stream]]\nname = '{}'\nsource = 'test'\n", "a".repeat(NAME_BYTES_MAX + 1)))),
+        (
+            "NAME_BYTES_MAX",
+            Refused(format!(
+                "[[stream]]\nname = '{}'\nsource = 'test'\n",
+                "a".repeat(NAME_BYTES_MAX + 1)
+            )),
+        ),
         ("FOVEAE_MAX", view(&format!("foveae = {}", FOVEAE_MAX + 1))),
-        ("THRESHOLDS_MAX", view(&format!("layout = 'relevance'\nthresholds = {}", list(THRESHOLDS_MAX + 1, &|index| format!("{}", 1.0 / (index + 2) as f64))))),
-        ("RINGS_MAX", view(&format!("layout = 'rings'\nstrides = {}\ngrids = {}", list(RINGS_MAX + 1, &|index| (1 << index).to_string()), list(RINGS_MAX + 1, &|_| "2".to_owned())))),
-        ("STEP_MAX", view(&format!("layout = 'rings'\nstrides = [1, {}]\ngrids = [2, 2]\npatch = 8", 2 * STEP_MAX))),
-        ("MAX_SIDE", view(&format!("layout = 'rings'\nstrides = [1, 64]\ngrids = [64, {}]", Extent::MAX_SIDE / 64 / 16 + 1))),
+        (
+            "THRESHOLDS_MAX",
+            view(&format!(
+                "layout = 'relevance'\nthresholds = {}",
+                list(THRESHOLDS_MAX + 1, &|index| format!("{}", 1.0 / (index + 2) as f64))
+            )),
+        ),
+        (
+            "RINGS_MAX",
+            view(&format!(
+                "layout = 'rings'\nstrides = {}\ngrids = {}",
+                list(RINGS_MAX + 1, &|index| (1 << index).to_string()),
+                list(RINGS_MAX + 1, &|_| "2".to_owned())
+            )),
+        ),
+        (
+            "STEP_MAX",
+            view(&format!(
+                "layout = 'rings'\nstrides = [1, {}]\ngrids = [2, 2]\npatch = 8",
+                2 * STEP_MAX
+            )),
+        ),
+        (
+            "MAX_SIDE",
+            view(&format!(
+                "layout = 'rings'\nstrides = [1, 64]\ngrids = [64, {}]",
+                Extent::MAX_SIDE / 64 / 16 + 1
+            )),
+        ),
         ("PUBLISHED_MAX", channels(&list(PUBLISHED_MAX + 1, &|index| format!("'c{index}'")))),
-        ("CHANNEL_NAME_BYTES_MAX", channels(&format!("['{}']", "c".repeat(CHANNEL_NAME_BYTES_MAX + 1)))),
-        ("CHANNEL_WEIGHTS_MAX", weights(&(0..=CHANNEL_WEIGHTS_MAX).map(|index| format!("c{index} = 1")).collect::<Vec<_>>().join(", "))),
+        (
+            "CHANNEL_NAME_BYTES_MAX",
+            channels(&format!("['{}']", "c".repeat(CHANNEL_NAME_BYTES_MAX + 1))),
+        ),
+        (
+            "CHANNEL_WEIGHTS_MAX",
+            weights(
+                &(0..=CHANNEL_WEIGHTS_MAX)
+                    .map(|index| format!("c{index} = 1"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ),
+        ),
         ("CHANNEL_WEIGHT_MAX", weights(&format!("change = {}", CHANNEL_WEIGHT_MAX + 1.0))),
-        ("FRAME_BYTES_MAX", Refused(format!("{STREAM}[stream.camera]\ncalibration = 'c.yaml'\noptical_frame = '{}'\n", "f".repeat(64)))),
+        (
+            "FRAME_BYTES_MAX",
+            Refused(format!(
+                "{STREAM}[stream.camera]\ncalibration = 'c.yaml'\noptical_frame = '{}'\n",
+                "f".repeat(64)
+            )),
+        ),
         ("MAX_SLOT_COUNT", view(&format!("slots = {}", MAX_SLOT_COUNT + 1))),
         ("MAX_PLANE_COUNT", NoKey("there are fewer kinds of planes")),
         ("COEFFICIENTS_MAX", NoKey(file)),

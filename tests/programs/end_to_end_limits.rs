@@ -52,7 +52,11 @@ fn recording_at_the_file_size_limit_is_complete() {
     let daemon = place.daemon(CAMERA);
     let file = place.path("run.mcap");
     let mut command = limited(2048, env!("CARGO_BIN_EXE_foveate"));
-    command.arg("--socket").arg(place.socket()).args(["record", "camera/main", "--mcap"]).arg(&file);
+    command
+        .arg("--socket")
+        .arg(place.socket())
+        .args(["record", "camera/main", "--mcap"])
+        .arg(&file);
     let outcome = Process::start(command, &[]).finish();
     outcome.assert_clean_exit(1);
     assert!(outcome.stderr.contains("the file is complete"), "{}", outcome.stderr);

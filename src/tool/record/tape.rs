@@ -55,7 +55,14 @@ impl Tape {
     pub(super) fn begin(view: &ViewName, settings: Settings) -> Result<Self, RecordingError> {
         let recorder = Some(Recorder::create(view, settings)?);
         let skips_pictures = Arc::default();
-        Ok(Self { recorder, running: None, state: None, skips_pictures, missed: 0, has_ended: false })
+        Ok(Self {
+            recorder,
+            running: None,
+            state: None,
+            skips_pictures,
+            missed: 0,
+            has_ended: false,
+        })
     }
 
     /// Takes what came `next` from `reader`: a frame is moved out of its buffer. False if nothing more can be written.

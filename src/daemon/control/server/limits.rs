@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rustix::process::geteuid;
 
-/// Limits on clients. What all clients share is shared among users: of connections, opened views, their tokens, texels and bytes, one
+/// Limits on clients. What all clients share is shared among users: of connections, opened views, their tokens and their bytes, one
 /// user may have half, and all together seven eighths. The rest is kept for the daemon's own user and root, who may have all.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -19,10 +19,10 @@ pub struct Limits {
     pub views_per_client: usize,
     /// Views that all clients together may open.
     pub views_opened: usize,
-    /// Tokens a frame of all opened views together. With the texels it bounds the time that they cost.
+    /// Tokens a frame of all opened views together. With the bytes it bounds the time that they cost.
     pub opened_tokens: usize,
-    /// [Texels](foveate_config::ViewConfig::texels) a frame of all opened views together.
-    pub opened_texels: usize,
+    /// [Bytes a frame](foveate_config::ViewConfig::frame_bytes) of all opened views together.
+    pub opened_frame_bytes: usize,
     /// Bytes of the rings of all opened views together.
     pub opened_bytes: usize,
 }
@@ -36,7 +36,7 @@ impl Default for Limits {
             views_per_client: 4,
             views_opened: 16,
             opened_tokens: 4096,
-            opened_texels: 2 << 20,
+            opened_frame_bytes: 12 << 20,
             opened_bytes: 256 << 20,
         }
     }

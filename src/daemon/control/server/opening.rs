@@ -92,12 +92,11 @@ impl ServerThread {
                 "{wanted} tokens a frame, and {tokens} are left for views that this user opens: ask for a smaller budget"
             ));
         }
-        let wanted = config.texels();
-        let texels = left(limits.opened_texels, |view| sampled(view, ViewConfig::texels));
-        if texels < wanted {
+        let wanted = config.frame_bytes();
+        let bytes = left(limits.opened_frame_bytes, |view| sampled(view, ViewConfig::frame_bytes));
+        if bytes < wanted {
             return refused(format!(
-                "{wanted} texels a frame, those with depth counted twice, and {texels} are left for views that this user opens: ask \
-                 for a smaller budget or patch"
+                "{wanted} bytes a frame, and {bytes} are left for views that this user opens: ask for a smaller budget, patch or dtype"
             ));
         }
         let wanted = config.ring_bytes();
