@@ -116,6 +116,8 @@ pub(super) fn refused(
     if mistakes.is_empty() {
         return Ok(());
     }
+    // Recoverable, because after a syntax error the text before it still has keys.
+    let (document, _) = DeTable::parse_recoverable(text);
     let mistake = |(span, message): (Range<usize>, _)| {
         let before = text.get(..span.start).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -123,7 +125,11 @@ pub(super) fn refused(
             file: file.to_owned(),
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
-            key: if span == (0..0) { String::new() } else { key_at(text, span.start) },
+            key: if span == (0..0) {
+                String::new()
+            } else {
+                key_at(document.get_ref(), span.start)
+            },
             message: without(secrets, message),
         }
     };
@@ -149,11 +155,9 @@ fn without(secrets: &Secrets, message: String) -> String {
 }
 
 /// The dotted key at byte `offset`, or "" if there is none.
-fn key_at(text: &str, offset: usize) -> String {
-    // Recoverable, because after a syntax error the text before it still has keys.
-    let (document, _) = DeTable::parse_recoverable(text);
+fn key_at(document: &DeTable<'_>, offset: usize) -> String {
     let mut path = Vec::new();
-    find_in_table(document.get_ref(), offset, &mut path);
+    find_in_table(document, offset, &mut path);
     path.into_iter().map(clipped).collect::<Vec<_>>().join(".")
 }
 

@@ -203,7 +203,8 @@ fn huge_configurations_are_refused_early() {
     ] {
         let ConfigError::Refused(mistakes) = parse(text).unwrap_err() else { panic!("{message}") };
         assert!(mistakes.len() <= 50, "{} mistakes", mistakes.len());
-        assert!(mistakes[0].message.contains(message), "{}", mistakes[0]);
+        let is_told = mistakes.iter().any(|mistake| mistake.message.contains(message));
+        assert!(is_told, "{}", mistakes[0]);
     }
     let streams = (0..=STREAMS_MAX).fold(String::new(), |text, index| {
         text + &format!("[[stream]]\nname = 's{index}'\nsource = 'test'\n")
