@@ -138,6 +138,17 @@ pub enum Stepped {
     PublishedInNewSegments,
 }
 
+impl Stepped {
+    fn of(is_wanted: bool, is_rebuilt: bool, has_new_views: bool) -> Self {
+        match (is_wanted, is_rebuilt, has_new_views) {
+            (false, ..) => Self::Rested,
+            (true, true, _) => Self::PublishedInNewSegments,
+            (true, false, true) => Self::PublishedNewViews,
+            (true, false, false) => Self::Published,
+        }
+    }
+}
+
 /// A view that was removed or replaced, to be dropped on another thread.
 pub struct OldView(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Send>);
 
@@ -316,39 +327,33 @@ impl Stream {
         if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
             builder.set_target(engine.view_builder(), chosen.info());
         }
-        let mut opened_span = Span::NONE;
         let (configured, later) = views.split_at_mut(configured);
         if configured.iter().any(takes_depth) {
             engine.set_depth(depth);
         }
-        if let Err(error) = engine.begin_step(frame, stamp, configured, later) {
+        let begun = engine.begin_step(frame, stamp, configured, later);
+        let opened = if let Err(error) = begun {
             chosen.fall_back(&error);
             let backend = chosen.build_on_cpu(frame.kind());
             let retired = engine.recover(backend, frame, stamp, views)?;
             recovery.begin(chosen, Some(retired), stamp.arrival_ns);
             builder.set_target(engine.view_builder(), chosen.info());
+            Span::NONE
         } else {
-            let start_ns = monotonic_ns();
-            let is_any = later.iter().any(|view| !view.planes().is_resting());
             let mut turns = Turns { engine, stamp, depth, extent, times, arrivals };
-            *first_turn = turns.take(later, *first_turn, is_late);
-            opened_span = if is_any { Span::since(start_ns) } else { Span::NONE };
+            let opened = turns.take(later, first_turn, is_late);
             engine.end_step(stamp, views);
-        }
+            opened
+        };
         counters.picture_speed.set(speed_of_picture(engine));
         if let Some(watch) = watch {
             watch.look(engine, stamp, views);
         }
         let mut times = engine.times();
         times.plan.start_ns = start_ns;
-        count_frame(counters, engine, (&times, opened_span), stamp, is_wanted);
+        count_frame(counters, engine, (&times, opened), stamp, is_wanted);
         let has_new_views = std::mem::take(&mut self.has_new_views);
-        Ok(match (is_wanted, is_rebuilt, has_new_views) {
-            (false, ..) => Stepped::Rested,
-            (true, true, _) => Stepped::PublishedInNewSegments,
-            (true, false, true) => Stepped::PublishedNewViews,
-            (true, false, false) => Stepped::Published,
-        })
+        Ok(Stepped::of(is_wanted, is_rebuilt, has_new_views))
     }
 
     /// The masks of the next frame, number `frame_seq`, are others than those of the frames before. Every view publishes it and those
@@ -616,18 +621,20 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Gives each of `views` a turn, beginning with number `first`, until `is_late`. Returns the number of the first one that had none,
-    /// which is first at the next frame.
+    /// Gives each of `views` a turn, beginning with number `first`, until `is_late`. The first one that had none is first at the next
+    /// frame. Returns how long it took.
     fn take(
         &mut self,
         views: &mut [View<Publisher>],
-        first: usize,
+        first: &mut usize,
         is_late: &dyn Fn() -> bool,
-    ) -> usize {
+    ) -> Span {
+        let start_ns = monotonic_ns();
+        let is_any = views.iter().any(|view| !view.planes().is_resting());
         let count = views.len();
         let mut left_out = None;
         let mut has_failed = false;
-        for index in (first..first + count).map(|turn| turn % count) {
+        for index in (*first..*first + count).map(|turn| turn % count) {
             let view = &mut views[index];
             if !view.planes().is_resting() && view.sink.sheds(|| has_failed || is_late()) {
                 view.set_resting(true);
@@ -639,7 +646,8 @@ impl Turns<'_> {
                 tracing::warn!(reason = chain(&error), "cannot publish a frame in an opened view");
             }
         }
-        left_out.unwrap_or(first)
+        *first = left_out.unwrap_or(*first);
+        if is_any { Span::since(start_ns) } else { Span::NONE }
     }
 
     fn join(&mut self, view: &mut View<Publisher>) -> Result<(), BackendError> {

@@ -137,7 +137,7 @@ impl Planes {
         std::mem::replace(&mut self.sampler, sampler)
     }
 
-    /// Has the next update sample every token anew.
+    /// Makes the next update sample every token.
     pub(crate) fn forget_samples(&mut self) {
         self.versions.fill(0);
     }

@@ -82,7 +82,7 @@ fn extract_at_the_file_size_limit_says_so() {
     assert!(outcome.stderr.contains("File too large"), "{}", outcome.stderr);
 }
 
-/// Pictures of many queued frames would take longer than whoever sent the signal waits.
+/// The queue holds hundreds of frames, and a picture of each would take many seconds.
 #[test]
 fn recording_ends_without_its_last_pictures() {
     let place = Place::new();

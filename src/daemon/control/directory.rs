@@ -190,7 +190,8 @@ impl Directory {
         }
     }
 
-    /// Adds a view of the configuration to a running stream; views that clients opened make way. `answer` receives the result, once: success, or why there is none.
+    /// Adds a view of the configuration to a running stream; views that clients opened make way. `answer` receives the result, once:
+    /// success, or why there is none.
     pub fn add_view(&self, stream: &str, config: ViewConfig, answer: Sender<Result<(), Refusal>>) {
         if let Some(stream) = self.stream(stream) {
             stream.add_view(config, answer, &self.wakeup);
@@ -427,8 +428,8 @@ impl StreamEntry {
         self.close_views(is_owned, "the client that opened the view is gone");
     }
 
-    /// Closes what clients have opened in the way of a new view of the configuration: one of that name, and if there is no room, another
-    /// one.
+    /// Closes the view that a client has opened under the name of a new view of the configuration, and if there is still no room, another
+    /// opened one.
     fn make_way(&self, views: &mut Vec<Arc<ViewEntry>>, name: &ViewName) {
         let is_opened = |view: &ViewEntry| view.owner().is_some();
         let reason = "the operator's configuration has a view of that name now";

@@ -93,7 +93,7 @@ impl Tape {
         followed: &Result<(), ToolError>,
         out: &mut dyn Write,
     ) -> Result<(), ToolError> {
-        // The queue may hold hundreds of frames, and whoever sent a signal waits.
+        // The queue may hold hundreds of frames, and the program has to end soon after a signal.
         self.skips_pictures.store(true, Ordering::Relaxed);
         if !self.has_ended {
             let (kind, reason) = match followed {

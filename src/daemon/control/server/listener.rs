@@ -139,7 +139,7 @@ fn warn_if_group_locked_out(directory: &Path, access: Access) {
     }
 }
 
-/// What this process has just created at a path. Who can write the directory may put a link there meanwhile, which is not followed.
+/// What this process has just created at a path, held so that its group and mode are set even if another user replaces the path.
 struct Inode<'a> {
     path: &'a Path,
     descriptor: OwnedFd,
@@ -168,7 +168,7 @@ impl<'a> Inode<'a> {
                 |errno| ServeError::Group { group, path: path.to_path_buf(), source: errno.into() },
             )?;
         }
-        // A descriptor of this kind takes no mode by itself, but this name of it does.
+        // `fchmod` refuses descriptors of O_PATH.
         let name = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
         std::fs::set_permissions(name, Permissions::from_mode(mode))
             .map_err(|source| ControlError::io("set the mode of", path, source).into())
