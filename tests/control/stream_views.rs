@@ -265,7 +265,7 @@ fn opened_view_publishes_what_a_configured_one_would() {
                 move_on(&mut frame, random.below(6), frame_seq, &mut random);
                 shown.step(&frame, frame_seq);
                 let pair = pair.get_or_insert_with(|| [2, 3].map(|index| shown.reader(index)));
-                let [configured, opened] = pair.each_mut().map(|reader| read_newest(reader));
+                let [configured, opened] = pair.each_mut().map(read_newest);
                 let publish_ns = configured.head.publish_ns;
                 assert_eq!(configured.head, FrameHead { publish_ns, ..opened.head });
                 assert_eq!(configured.records, opened.records, "{policy} in frame {frame_seq}");

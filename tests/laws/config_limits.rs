@@ -33,6 +33,7 @@ enum Check {
 use Check::{NoKey, Refused};
 
 /// The public limits of the crates that a configuration leads to, by name.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn checks() -> BTreeMap<&'static str, Check> {
     let view = |keys: &str| Refused(format!("{STREAM}[[stream.view]]\nname = 'v'\n{keys}\n"));
     let list = |count: usize, item: &dyn Fn(usize) -> String| {
