@@ -74,7 +74,7 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 
 // The ABI version that this header reads. Other major versions are refused; newer minor versions only add to it.
 #define FOVEATE_ABI_MAJOR 2
-#define FOVEATE_ABI_MINOR 1
+#define FOVEATE_ABI_MINOR 2
 
 #define FOVEATE_HEADER_BYTES 4096        // offset of slot 0
 #define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
@@ -126,6 +126,50 @@ enum foveate_rounding {
     FOVEATE_ROUNDING_HALF_UP = 0, // to the nearest value
     FOVEATE_ROUNDING_FLOOR = 1,   // down
 };
+
+// How the source's samples become RGB: foveate_segment_header.color_matrix. Others count as unknown. The numbers of this and the
+// next two are those of GStreamer's GstVideoColorMatrix, GstVideoColorRange and GstVideoTransferFunction.
+enum foveate_color_matrix {
+    FOVEATE_MATRIX_UNKNOWN = 0,
+    FOVEATE_MATRIX_RGB = 1, // they are RGB
+    FOVEATE_MATRIX_FCC = 2,
+    FOVEATE_MATRIX_BT709 = 3,
+    FOVEATE_MATRIX_BT601 = 4,
+    FOVEATE_MATRIX_SMPTE240M = 5,
+    FOVEATE_MATRIX_BT2020 = 6,
+};
+
+// What black and white are: foveate_segment_header.color_range. Others count as unknown.
+enum foveate_color_range {
+    FOVEATE_RANGE_UNKNOWN = 0,
+    FOVEATE_RANGE_FULL = 1,    // 0 to 255
+    FOVEATE_RANGE_LIMITED = 2, // luma 16 to 235, chroma 16 to 240
+};
+
+// How samples follow from light: foveate_segment_header.color_transfer. Others count as unknown.
+enum foveate_color_transfer {
+    FOVEATE_TRANSFER_UNKNOWN = 0,
+    FOVEATE_TRANSFER_GAMMA10 = 1, // linear
+    FOVEATE_TRANSFER_GAMMA18 = 2,
+    FOVEATE_TRANSFER_GAMMA20 = 3,
+    FOVEATE_TRANSFER_GAMMA22 = 4,
+    FOVEATE_TRANSFER_BT709 = 5,
+    FOVEATE_TRANSFER_SMPTE240M = 6,
+    FOVEATE_TRANSFER_SRGB = 7,
+    FOVEATE_TRANSFER_GAMMA28 = 8,
+    FOVEATE_TRANSFER_LOG100 = 9,
+    FOVEATE_TRANSFER_LOG316 = 10,
+    FOVEATE_TRANSFER_BT2020_12 = 11,
+    FOVEATE_TRANSFER_ADOBERGB = 12,
+    FOVEATE_TRANSFER_BT2020_10 = 13,
+    FOVEATE_TRANSFER_SMPTE2084 = 14,    // PQ, of HDR10
+    FOVEATE_TRANSFER_ARIB_STD_B67 = 15, // HLG
+    FOVEATE_TRANSFER_BT601 = 16,
+};
+
+// Bits of foveate_segment_header.color_assumed: what the source does not say.
+#define FOVEATE_ASSUMED_MATRIX 1u // chosen by the height of the pictures
+#define FOVEATE_ASSUMED_RANGE 2u  // chosen by the format
 
 // The state of a view: foveate_state_block.code.
 enum foveate_state_code {
@@ -239,7 +283,15 @@ struct foveate_segment_header {
     struct foveate_camera camera;
     uint32_t outside;  // foveate_outside
     uint32_t rounding; // foveate_rounding
-    uint64_t reserved[3];
+    // Width and height of a pixel as it is meant to be shown; 1 and 1 are square. foveate_current_segment() gives 1 and 1 for a
+    // segment up to ABI 2.1, which has 0.
+    uint32_t pixel_aspect_width;
+    uint32_t pixel_aspect_height;
+    uint16_t color_matrix;   // foveate_color_matrix
+    uint16_t color_range;    // foveate_color_range
+    uint16_t color_transfer; // foveate_color_transfer: samples are used as they are, whatever it is
+    uint16_t color_assumed;  // FOVEATE_ASSUMED_MATRIX, FOVEATE_ASSUMED_RANGE
+    uint64_t reserved;
     struct foveate_plane planes[FOVEATE_PLANE_COUNT_MAX];
 };
 FOVEATE__AT(foveate_segment_header, magic, 0);
@@ -272,7 +324,13 @@ FOVEATE__AT(foveate_segment_header, grid_rows, 380);
 FOVEATE__AT(foveate_segment_header, camera, 384);
 FOVEATE__AT(foveate_segment_header, outside, 608);
 FOVEATE__AT(foveate_segment_header, rounding, 612);
-FOVEATE__AT(foveate_segment_header, reserved, 616);
+FOVEATE__AT(foveate_segment_header, pixel_aspect_width, 616);
+FOVEATE__AT(foveate_segment_header, pixel_aspect_height, 620);
+FOVEATE__AT(foveate_segment_header, color_matrix, 624);
+FOVEATE__AT(foveate_segment_header, color_range, 626);
+FOVEATE__AT(foveate_segment_header, color_transfer, 628);
+FOVEATE__AT(foveate_segment_header, color_assumed, 630);
+FOVEATE__AT(foveate_segment_header, reserved, 632);
 FOVEATE__AT(foveate_segment_header, planes, 640);
 FOVEATE__BYTES(foveate_segment_header, FOVEATE_LIVE_OFFSET);
 
@@ -488,7 +546,7 @@ struct foveate_reader;
 //
 // The daemon listens on `socket_path`; if that is NULL, on `$FOVEATE_SOCKET`, or on the first foveate.sock that there is
 // in the first directory of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, and in /run/foveate; if there is none, in
-// the first of these that is set. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
+// the first of these that is set. A relative `$XDG_RUNTIME_DIR` counts as unset. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
 //
 // There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. On failure returns NULL
 // and fills `error`, unless that is NULL. With FOVEATE_RECONNECT the absence of a daemon is no failure.
@@ -1224,10 +1282,13 @@ static enum foveate_result foveate__find_address(struct sockaddr_un *address, co
     // systemd separates several directories by colons.
     if (runtime != NULL) runtime += strspn(runtime, ":");
     size_t bytes = runtime != NULL ? strcspn(runtime, ":") : 0;
+    const char *user = foveate__variable("XDG_RUNTIME_DIR");
+    // Its specification demands that a relative path is ignored.
+    if (user != NULL && user[0] != '/') user = NULL;
     int most = (int)sizeof address->sun_path;
     struct foveate__place places[3] = {
         {runtime, bytes < (size_t)most ? (int)bytes : most, "foveate.sock"},
-        {foveate__variable("XDG_RUNTIME_DIR"), most, "foveate/foveate.sock"},
+        {user, most, "foveate/foveate.sock"},
         {"/run", most, "foveate/foveate.sock"},
     };
     const struct foveate__place *first = NULL;
@@ -1604,6 +1665,8 @@ static enum foveate_result foveate__check_facts(const struct foveate_segment *se
                     "grid_columns x grid_rows", cells);
     FOVEATE__ENSURE(header->outside <= FOVEATE_OUTSIDE_MEAN, "outside", header->outside);
     FOVEATE__ENSURE(header->rounding <= FOVEATE_ROUNDING_FLOOR, "rounding", header->rounding);
+    FOVEATE__ENSURE((header->pixel_aspect_width == 0) == (header->pixel_aspect_height == 0),
+                    "pixel_aspect_width : pixel_aspect_height", header->pixel_aspect_width);
     FOVEATE__ENSURE(foveate__is_text(header->stream_name, sizeof header->stream_name), "stream_name[0]",
                     header->stream_name[0]);
     FOVEATE__ENSURE(foveate__is_text(header->view_name, sizeof header->view_name), "view_name[0]", header->view_name[0]);
@@ -1684,6 +1747,9 @@ static enum foveate_result foveate__map(struct foveate__mapping *mapping, int fi
     if (result != FOVEATE_OK) {
         munmap(address, bytes);
         return result;
+    }
+    if (segment->header.pixel_aspect_width == 0) {
+        segment->header.pixel_aspect_width = segment->header.pixel_aspect_height = 1;
     }
     segment->dtype = (enum foveate_dtype)segment->header.planes[0].dtype;
     segment->token_bytes = (size_t)segment->header.planes[0].token_stride;

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -298,6 +298,11 @@ class RemoteView(Steered):
     Times of its frames are of that machine's clocks: of these only ``capture_unix_ns`` can be compared with another
     machine's, if both are synchronised. ``frame.age_ns`` and ``max_age`` mean nothing here.
     """
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a RemoteView has a connection, and cannot be pickled: open it in each process, or pickle its frames"
+        )
 
     def __init__(self, host: str, view: str, session: Any, owns_session: bool, client: str | None) -> None:
         """For :func:`open`."""

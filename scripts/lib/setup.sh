@@ -33,6 +33,7 @@ vulkan-validationlayers||the Vulkan tests fail on any message of these
 shellcheck|shellcheck|checks the scripts
 g++|c++|compiles the C reader as C++
 cmake|cmake|builds the C reader's example as a package
+make|make|builds it for cmake
 systemd|systemd-analyze|checks the units, and runs the service in namespaces of its own
 util-linux|unshare|makes these namespaces
 python3|python3|runs the Python reader
@@ -110,8 +111,8 @@ describe_system() {
     version=$(os_release VERSION_ID)
     name=$(os_release PRETTY_NAME)
     case "$id $version" in
-    'debian 12' | 'ubuntu 24.04') ;;
-    *) warn "Tested on Debian 12 and Ubuntu 24.04; this is ${name:-an unknown system}. Continuing." ;;
+    'debian 12' | 'debian 13' | 'ubuntu 24.04') ;;
+    *) warn "Tested on Debian 12, Debian 13 and Ubuntu 24.04; this is ${name:-an unknown system}. Continuing." ;;
     esac
 }
 

@@ -16,7 +16,9 @@ use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, 
 use super::clock::DeviceClock;
 use super::error::{GpuError, VkResultExt};
 use super::host_memory::HostImports;
-use super::instance::{Instance, ValidationLog};
+use super::instance::{
+    Instance, ValidationLog, lock_for_destruction, lock_for_naming, with_shared,
+};
 
 /// Test hook: every device is lost after this many submissions.
 const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
@@ -54,8 +56,9 @@ impl Validation {
 ///
 /// If there is no Vulkan loader or driver.
 pub fn devices() -> Result<Vec<DeviceSummary>, GpuError> {
-    let instance = Instance::new(false)?;
-    Ok(candidates(&instance)?.into_iter().map(|candidate| candidate.summary).collect())
+    with_shared(Validation::from_env(), |instance| {
+        Ok(candidates(instance)?.into_iter().map(|candidate| candidate.summary).collect())
+    })
 }
 
 /// The device that [`Gpu::open`] would open for `choice`.
@@ -64,8 +67,9 @@ pub fn devices() -> Result<Vec<DeviceSummary>, GpuError> {
 ///
 /// If Vulkan is not installed, or no device fits.
 pub fn chosen_device(choice: &DeviceChoice) -> Result<DeviceSummary, GpuError> {
-    let instance = Instance::new(false)?;
-    Ok(choose(candidates(&instance)?, choice)?.summary)
+    with_shared(Validation::from_env(), |instance| {
+        Ok(choose(candidates(instance)?, choice)?.summary)
+    })
 }
 
 /// An open device, shared by all streams of the process in an [`Arc`].
@@ -78,6 +82,7 @@ pub struct Gpu {
     allocator: Mutex<Option<Allocator>>,
     limits: Limits,
     summary: DeviceSummary,
+    /// `None` without validation, whose messages name objects.
     names: Option<ash::ext::debug_utils::Device>,
     /// `None` if the queue has no timestamps.
     pub(super) clock: Option<DeviceClock>,
@@ -89,7 +94,7 @@ pub struct Gpu {
     /// Submissions until an injected loss.
     submits_left: AtomicU64,
     submission_count: AtomicU64,
-    instance: Instance,
+    instance: Arc<Instance>,
 }
 
 impl Gpu {
@@ -108,23 +113,26 @@ impl Gpu {
     ///
     /// As [`open`](Self::open), and if validation is requested without its layer being installed.
     pub fn open_with(choice: &DeviceChoice, validation: Validation) -> Result<Arc<Self>, GpuError> {
-        let instance = Instance::new(validation == Validation::On)?;
-        let candidate = choose(candidates(&instance)?, choice)?;
-        let device = create_device(&instance, &candidate)?;
-        let (allocator, pipelines) = create_allocator(&instance, &device, &candidate)
+        with_shared(validation, |instance| Self::open_on(instance, choice))
+    }
+
+    fn open_on(instance: &Arc<Instance>, choice: &DeviceChoice) -> Result<Arc<Self>, GpuError> {
+        let candidate = choose(candidates(instance)?, choice)?;
+        let device = create_device(instance, &candidate)?;
+        let (allocator, pipelines) = create_allocator(instance, &device, &candidate)
             .and_then(|allocator| Ok((allocator, create_pipeline_cache(&device)?)))
             // SAFETY: nothing that was created from the device is left, and nobody else has it.
             .inspect_err(|_| unsafe { device.destroy_device(None) })?;
         // SAFETY: the device was created with one queue of this family.
         let queue = unsafe { device.get_device_queue(candidate.queue_family(), 0) };
         let names = instance
-            .has_debug_utils
-            .then(|| ash::ext::debug_utils::Device::new(&instance.raw, &device));
+            .validation_log()
+            .map(|_| ash::ext::debug_utils::Device::new(&instance.raw, &device));
         let clock = candidate
             .ticks
-            .map(|ticks| DeviceClock::new(&instance, &device, ticks, candidate.calibrates));
+            .map(|ticks| DeviceClock::new(instance, &device, ticks, candidate.calibrates));
         let host_imports =
-            candidate.imports_host.then(|| HostImports::new(&instance, candidate.raw, &device));
+            candidate.imports_host.then(|| HostImports::new(instance, candidate.raw, &device));
         Ok(Arc::new(Self {
             device,
             queue: Mutex::new(queue),
@@ -139,7 +147,7 @@ impl Gpu {
             is_lost: AtomicBool::new(false),
             submits_left: AtomicU64::new(submits_until_injected_loss()),
             submission_count: AtomicU64::new(0),
-            instance,
+            instance: Arc::clone(instance),
         }))
     }
 
@@ -148,8 +156,8 @@ impl Gpu {
         &self.summary
     }
 
-    /// The messages of the validation layer, if enabled. The log outlives the device, as some messages are about objects leaked by
-    /// the device.
+    /// The messages of the validation layer about all validated devices of this process, if enabled. The log outlives the device, as
+    /// some messages are about objects leaked by the device.
     pub fn validation_log(&self) -> Option<Arc<ValidationLog>> {
         self.instance.validation_log().cloned()
     }
@@ -276,12 +284,13 @@ impl Gpu {
         }
     }
 
-    /// Names an object for captures and validation messages.
+    /// Names an object for validation messages.
     pub(super) fn set_name(&self, object: impl vk::Handle, name: &str) {
         let Some(names) = &self.names else { return };
         let Ok(name) = CString::new(name) else { return };
         let info =
             vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(&name);
+        let _lock = lock_for_naming();
         // SAFETY: the object belongs to this device, and the caller owns it.
         let result = unsafe { names.set_debug_utils_object_name(&info) };
         if let Err(error) = result {
@@ -302,6 +311,7 @@ impl Drop for Gpu {
         drop(self.allocator.get_mut().take());
         // SAFETY: passes hold the device in an `Arc`, so none is being compiled.
         unsafe { self.device.destroy_pipeline_cache(self.pipelines, None) };
+        let _lock = lock_for_destruction();
         // SAFETY: whatever was created from the device holds it in an `Arc`, so nothing is left.
         unsafe { self.device.destroy_device(None) };
     }

@@ -1,4 +1,4 @@
-//! The Vulkan loader, an instance, and validation on request.
+//! The Vulkan loader, the instances of the process, and validation on request.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
@@ -6,18 +6,71 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ash::vk;
+use parking_lot::RwLock;
 
+use super::device::Validation;
 use super::error::{GpuError, VkResultExt};
 
 const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 pub(super) const API_VERSION: u32 = vk::API_VERSION_1_3;
 
+/// The instances of this process: one of each kind, shared by all devices.
+///
+/// Naming an object makes the Vulkan loader walk all instances, drivers and devices, which it may be making or destroying for another
+/// thread. So that happens under the write lock, which costs no concurrency since the loader takes a lock of its own, and objects are
+/// named under the read lock.
+static SHARED: RwLock<SharedInstances> =
+    RwLock::new(SharedInstances { plain: None, validated: None });
+
+struct SharedInstances {
+    plain: Option<Arc<Instance>>,
+    validated: Option<Arc<Instance>>,
+}
+
+impl SharedInstances {
+    fn slot(&mut self, validation: Validation) -> &mut Option<Arc<Instance>> {
+        match validation {
+            Validation::Off => &mut self.plain,
+            Validation::On => &mut self.validated,
+        }
+    }
+}
+
+/// Looks for devices, and may create one, with the instance of this process, which is made for its first user.
+///
+/// If `action` fails and nothing else uses the instance, it is destroyed: the next call finds drivers that were installed or
+/// replaced since.
+pub(super) fn with_shared<T>(
+    validation: Validation,
+    action: impl FnOnce(&Arc<Instance>) -> Result<T, GpuError>,
+) -> Result<T, GpuError> {
+    let mut shared = SHARED.write();
+    let slot = shared.slot(validation);
+    let instance = match slot.take() {
+        Some(instance) => instance,
+        None => Arc::new(Instance::new(validation)?),
+    };
+    let result = action(&instance);
+    if result.is_ok() || Arc::strong_count(&instance) > 1 {
+        *slot = Some(instance);
+    }
+    result
+}
+
+/// Held while a device is destroyed.
+pub(super) fn lock_for_destruction() -> impl Drop {
+    SHARED.write()
+}
+
+/// Held while an object is named.
+pub(super) fn lock_for_naming() -> impl Drop {
+    SHARED.read()
+}
+
 /// A Vulkan instance and the loader it came from.
 pub(super) struct Instance {
     pub(super) raw: ash::Instance,
-    /// Whether objects can be named for captures and validation messages.
-    pub(super) has_debug_utils: bool,
     messenger: Option<Messenger>,
     /// Keeps the library loaded for as long as its functions may be called.
     entry: ash::Entry,
@@ -25,20 +78,18 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Opens the loader; with `validation`, enables the validation layer and its synchronization checks.
-    pub(super) fn new(validation: bool) -> Result<Self, GpuError> {
+    fn new(validation: Validation) -> Result<Self, GpuError> {
         // SAFETY: this runs the initialisers of the system's Vulkan loader, which have no preconditions.
         let entry =
             unsafe { ash::Entry::load() }.map_err(|source| GpuError::LoaderMissing { source })?;
-        if validation && !has_validation_layer(&entry)? {
+        let is_validated = validation == Validation::On;
+        if is_validated && !has_validation_layer(&entry)? {
             return Err(GpuError::ValidationLayerMissing);
         }
-        let has_debug_utils = has_extension(&entry, None, ash::ext::debug_utils::NAME)?
-            || validation
-                && has_extension(&entry, Some(VALIDATION_LAYER), ash::ext::debug_utils::NAME)?;
-        let raw = create(&entry, validation, has_debug_utils)?;
+        let raw = create(&entry, is_validated)?;
         // From here on `instance` owns `raw`, so every early return cleans up.
-        let mut instance = Self { raw, has_debug_utils, messenger: None, entry };
-        if validation {
+        let mut instance = Self { raw, messenger: None, entry };
+        if is_validated {
             instance.messenger = Some(Messenger::new(&instance.entry, &instance.raw)?);
         }
         Ok(instance)
@@ -67,11 +118,7 @@ impl Drop for Instance {
     }
 }
 
-fn create(
-    entry: &ash::Entry,
-    validation: bool,
-    has_debug_utils: bool,
-) -> Result<ash::Instance, GpuError> {
+fn create(entry: &ash::Entry, is_validated: bool) -> Result<ash::Instance, GpuError> {
     let application =
         vk::ApplicationInfo::default().application_name(c"foveate").api_version(API_VERSION);
     let layers = [VALIDATION_LAYER.as_ptr()];
@@ -81,15 +128,13 @@ fn create(
     let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
 
     let mut info = vk::InstanceCreateInfo::default().application_info(&application);
-    if validation {
+    if is_validated {
         info = info
             .enabled_layer_names(&layers)
             .enabled_extension_names(&extensions)
             .push_next(&mut features);
-    } else if has_debug_utils {
-        info = info.enabled_extension_names(&extensions[..1]);
     }
-    // SAFETY: `info` and all that it points to are valid, and the layers and extensions exist.
+    // SAFETY: `info` and all that it points to are valid, and the layer, which has the extensions, exists.
     match unsafe { entry.create_instance(&info, None) } {
         Err(vk::Result::ERROR_INCOMPATIBLE_DRIVER) => Err(GpuError::DriverMissing),
         result => result.during("vkCreateInstance"),
@@ -101,13 +146,6 @@ fn has_validation_layer(entry: &ash::Entry) -> Result<bool, GpuError> {
     let layers = unsafe { entry.enumerate_instance_layer_properties() }
         .during("vkEnumerateInstanceLayerProperties")?;
     Ok(layers.iter().any(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER)))
-}
-
-fn has_extension(entry: &ash::Entry, layer: Option<&CStr>, name: &CStr) -> Result<bool, GpuError> {
-    // SAFETY: `layer` is none, or was found installed.
-    let extensions = unsafe { entry.enumerate_instance_extension_properties(layer) }
-        .during("vkEnumerateInstanceExtensionProperties")?;
-    Ok(extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name)))
 }
 
 /// Warnings and errors of the validation layer, other than performance advice.

@@ -9,7 +9,7 @@ use super::abi::{
 };
 use super::error::{RingError, ensure, malformed, text, whole_text};
 use super::segment::{PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec};
-use super::{camera, channels};
+use super::{camera, channels, pixel_facts};
 use foveate_core::backend::BackendKind;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
@@ -57,7 +57,7 @@ pub(super) fn header_from_spec(
     for ((entry, plane), place) in planes.iter_mut().zip(spec.all_planes()).zip(layout.planes()) {
         *entry = plane_entry(&plane, *place, layout.capacity);
     }
-    Ok(SegmentHeader {
+    let mut header = SegmentHeader {
         magic: MAGIC,
         abi_major: ABI_MAJOR,
         abi_minor: ABI_MINOR,
@@ -90,7 +90,9 @@ pub(super) fn header_from_spec(
         rounding: spec.format.rounding.code(),
         planes,
         ..SegmentHeader::zeroed()
-    })
+    };
+    pixel_facts::write(&mut header, &spec.picture);
+    Ok(header)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the layout's counts were checked")]
@@ -189,6 +191,7 @@ fn info_from_header(
         pixel_format: text("pixel_format", &header.pixel_format)?,
         backend,
         device: text("backend_device", &header.backend_device)?,
+        picture: pixel_facts::read(header)?,
         slot_count: layout.slot_count,
         total_bytes: layout.total_bytes,
         camera: camera::facts(&header.camera, camera_frame)?,

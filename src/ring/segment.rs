@@ -19,6 +19,7 @@ use foveate_core::frame::FrameKind;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::relevance::channel::cells_of;
 use foveate_core::token::{DType, TokenFormat, WINDOW_SIDES};
@@ -59,6 +60,8 @@ pub struct SegmentSpec {
     pub backend: BackendKind,
     /// Name of its device, truncated to 63 bytes.
     pub device: String,
+    /// Pixel aspect ratio and colour of the source.
+    pub picture: PixelFacts,
     /// Frames that the ring holds, usually [`DEFAULT_SLOT_COUNT`].
     pub slot_count: usize,
     /// Camera model, if known.
@@ -71,7 +74,7 @@ pub struct SegmentSpec {
 
 impl SegmentSpec {
     /// The segment that a view of that name publishes in, for frames of `kind` on `backend`: with [`DEFAULT_SLOT_COUNT`] slots, and
-    /// without a camera.
+    /// without a camera or facts of the pictures.
     pub fn of(
         spec: &ViewSpec,
         stream: &str,
@@ -92,6 +95,7 @@ impl SegmentSpec {
             pixel_format: kind.format.name().to_owned(),
             backend: backend.kind,
             device: backend.device.clone(),
+            picture: PixelFacts::default(),
             slot_count: DEFAULT_SLOT_COUNT,
             camera: None,
             planes: spec.planes(kind.extent).split_off(1),
@@ -134,6 +138,8 @@ pub struct SegmentInfo {
     pub backend: BackendKind,
     /// Name of its device.
     pub device: String,
+    /// Pixel aspect ratio and colour of the source.
+    pub picture: PixelFacts,
     /// Frames that the ring holds.
     pub slot_count: usize,
     /// Size of the segment in bytes.

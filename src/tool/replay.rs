@@ -258,6 +258,7 @@ impl Stage {
             status.state = StreamState::Live;
             status.format = PixelFormat::from_name(&info.pixel_format);
             status.extent = Some(info.extent);
+            status.picture = Some(info.picture);
             status.backend = Some(BackendInfo {
                 kind: info.backend,
                 device: info.device,

@@ -787,6 +787,10 @@ static void the_socket_is_looked_for_where_the_document_says(void) {
     setenv("RUNTIME_DIRECTORY", "", 1);
     unsetenv("XDG_RUNTIME_DIR");
     expect_address(NULL, system);
+    // A relative path is ignored.
+    setenv("XDG_RUNTIME_DIR", "run/user", 1);
+    expect_address(NULL, system);
+    unsetenv("XDG_RUNTIME_DIR");
     EXPECT(unlink(own) == 0 && rmdir(users) == 0 && rmdir(folder) == 0);
 }
 
@@ -1738,7 +1742,7 @@ struct spoilt_field {
 
 static const struct spoilt_field spoilt_fields[] = {
     {HEADER(magic), 'f', 1, FOVEATE_NOT_A_SEGMENT, "not a Foveate segment"},
-    {HEADER(abi_major), 0x700000001, 8, FOVEATE_VERSION, "follows ABI 1.7, but this reader supports 2.1: compile"},
+    {HEADER(abi_major), 0x700000001, 8, FOVEATE_VERSION, "follows ABI 1.7, but this reader supports 2.2: compile"},
     {HEADER(total_bytes), 1ull << 40, 8, FOVEATE_MALFORMED, "total_bytes is 1099511627776"},
     {HEADER(header_bytes), 64, 4, FOVEATE_MALFORMED, "header_bytes"},
     {HEADER(slot_count), 1, 4, FOVEATE_MALFORMED, "slot_count"},
@@ -1773,6 +1777,10 @@ static const struct spoilt_field spoilt_fields[] = {
     {HEADER(outside), 2, 4, FOVEATE_MALFORMED, "outside is 2"},
     {HEADER(rounding), 1, 4, FOVEATE_OK, ""},
     {HEADER(rounding), 2, 4, FOVEATE_MALFORMED, "rounding is 2"},
+    {HEADER(pixel_aspect_width), 64 | 45ull << 32, 8, FOVEATE_OK, ""},
+    {HEADER(pixel_aspect_width), 0, 8, FOVEATE_OK, ""},
+    {HEADER(pixel_aspect_width), 0, 4, FOVEATE_MALFORMED, "pixel_aspect_width : pixel_aspect_height is 0"},
+    {HEADER(color_matrix), UINT64_MAX, 8, FOVEATE_OK, ""},
     {HEADER(view_name), 0xFF, 1, FOVEATE_MALFORMED, "view_name"},
     {HEADER(layout_name), 0x80ED, 2, FOVEATE_MALFORMED, "layout_name"},
     {HEADER(backend_device) + 11, 0x7878787878787878, 8, FOVEATE_OK, ""},

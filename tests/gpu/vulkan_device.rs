@@ -2,6 +2,7 @@
 //! refused with the reason.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use foveate_core::backend::BackendChoice;
@@ -12,7 +13,9 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::backend::{Backend, BackendError};
 use foveate_engine::planes::SamplerSpec;
-use foveate_gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
+use foveate_gpu::{
+    Buffer, BufferKind, DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices,
+};
 
 use crate::backends::{host_diff_on, try_host_diff_on};
 use crate::child::in_child;
@@ -65,6 +68,37 @@ fn a_lost_device_is_an_error_for_every_stream_and_for_good() {
         }
         let result = try_host_diff_on(gpu, frame.kind()).map(drop);
         assert!(is_device_lost(&result), "{result:?}");
+    });
+}
+
+/// The Vulkan loader 1.4 crashes where an object is named while another thread looks for devices, or destroys one.
+#[test]
+fn devices_come_and_go_while_objects_are_named() {
+    with_gpu(|gpu| {
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for validation in [Validation::On, Validation::Off] {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        drop(Gpu::open_with(&device::choice(), validation).unwrap());
+                        // Leaves no instance if no device is open.
+                        let choice = DeviceChoice::Named("no such device".to_owned());
+                        Gpu::open_with(&choice, validation).unwrap_err();
+                    }
+                });
+            }
+            thread::scope(|scope| {
+                let name_objects = || {
+                    for _ in 0..30_000 {
+                        Buffer::new(gpu, "named", BufferKind::DeviceOnly, 4).unwrap();
+                    }
+                };
+                scope.spawn(name_objects);
+                scope.spawn(name_objects);
+            });
+            is_over.store(true, Ordering::Relaxed);
+        });
     });
 }
 

@@ -196,6 +196,31 @@ fn without_a_configuration_the_test_pattern_is_camera_main() {
     process.finish().assert_clean_exit(0);
 }
 
+/// With layers and without, since both make instances.
+#[test]
+fn streams_start_lose_their_gpu_and_stop_at_once() {
+    with_vulkan(|vulkan| {
+        for validation in ["0", "1"] {
+            let config: String = (0..6)
+                .map(|number| {
+                    format!("[[stream]]\nname = 'camera{number}'\nsource = 'test'\n{vulkan}\n")
+                })
+                .collect();
+            let environment =
+                [("FOVEATE_VALIDATION", validation), ("FOVEATE_INJECT_DEVICE_LOSS", "20")];
+            let place = Place::new();
+            let daemon = place.daemon_in(&config, &environment);
+            until("every stream has lost its GPU", || {
+                (0..6).all(|number| {
+                    let listing = daemon.listing(&format!("camera{number}"));
+                    listing.counts.backend_fallbacks > 0
+                })
+            });
+            daemon.stop();
+        }
+    });
+}
+
 #[test]
 fn a_lost_device_changes_no_byte_and_no_epoch_and_nor_does_its_return() {
     with_vulkan(|vulkan| {
@@ -321,7 +346,9 @@ fn assert_every_format_gives_the_naive_tokens(backend: &str, environment: &[(&st
         films.push(random_film(format, extent, color, 4));
         let source = format!("pipeline = '{}'", raw_pipeline(&path, format, extent, colorimetry));
         let main = view("main", "patch = 14\nbudget = 12\ndtype = 'u8'");
-        config.push_str(&stream(&name, &source, &format!("{backend}\n{main}")));
+        // The last stream waits for its first frame until the others have ended.
+        let settings = format!("{backend}\ncaps_timeout_ms = 120000\n{main}");
+        config.push_str(&stream(&name, &source, &settings));
     }
     let daemon = place.daemon_in(&config, environment);
     for (index, (film, mut feed)) in films.into_iter().zip(feeds).enumerate() {

@@ -281,6 +281,8 @@ fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
         "gaze = { policy = 'feedback', compensation = false }",
         1000,
     );
+    // The trace begins after the first fixation did.
+    stage.next_frame();
     stage.next_frame();
     let csv = stage.place.path("gaze.csv");
     let trace = stage.place.foveate(&["trace", "camera/main", "--out", csv.to_str().unwrap()]);
@@ -313,7 +315,12 @@ fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
     let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let heading = ["time_s", "x", "y", "reason", "latency_ms", "frame_seq", "fixation_id"];
     assert_eq!(rows.next().unwrap(), heading);
-    let places: Vec<_> = rows.map(|row| format!("{},{},{}", row[1], row[2], row[3])).collect();
+    let rows: Vec<_> = rows.collect();
+    let latencies: Vec<_> = rows.iter().map(|row| row[4]).collect();
+    assert_eq!(latencies[0], "", "it began before the trace:\n{table}");
+    assert!(latencies[1..].iter().all(|latency| latency.parse::<f64>().is_ok()), "{table}");
+    let places: Vec<_> =
+        rows.iter().map(|row| format!("{},{},{}", row[1], row[2], row[3])).collect();
     for place in ["60,60,attend", "30,50,attend"] {
         assert!(places.contains(&place.to_owned()), "{place} is not in\n{table}");
     }

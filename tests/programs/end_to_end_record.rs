@@ -76,7 +76,7 @@ fn a_recording_holds_what_the_ring_held_byte_by_byte() {
     assert!((1..=21).contains(&images), "{images}");
     assert_eq!(counts[&("/camera/main/boxes", "foxglove.CompressedImage")], images);
     assert_eq!(counts[&("/camera/main/annotations", "foxglove.ImageAnnotations")], images);
-    let events = messages::<Event>(&bytes, "/camera/main/events");
+    let events = messages::<Event>(&bytes, "/camera/main/status");
     let kinds: Vec<_> = events.iter().map(|(_, event)| event.kind.as_str()).collect();
     assert_eq!(kinds[0], "live", "{kinds:?}");
     let (_, last) = events.last().unwrap();
@@ -242,7 +242,7 @@ fn frames_that_a_recorder_misses_are_counted() {
     let gaps = numbers.windows(2).map(|pair| pair[1] - pair[0] - 1).sum::<u64>();
     assert!(0 < gaps, "{numbers:?}");
     assert_eq!(held.missed, gaps);
-    let events = messages::<Event>(&fs::read(&path).unwrap(), "/camera/main/events");
+    let events = messages::<Event>(&fs::read(&path).unwrap(), "/camera/main/status");
     assert_eq!(events.iter().map(|(_, event)| event.missed).sum::<u64>(), gaps);
     let told = format!("{gaps} frames are missing");
     assert!(outcome.stderr.contains(&told), "{told} is not in {}", outcome.stderr);

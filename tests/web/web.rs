@@ -14,6 +14,7 @@ use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::StreamPort;
@@ -666,6 +667,7 @@ fn spec(format: TokenFormat) -> SegmentSpec {
         foveae: 1,
         extent: EXTENT,
         pixel_format: "NV12".to_owned(),
+        picture: PixelFacts::default(),
         backend: foveate_core::backend::BackendKind::Cpu,
         device: "a processor".to_owned(),
         slot_count: 8,
