@@ -150,20 +150,74 @@ fn start(place: &Place, metrics: SocketAddr, stderr: PipeWriter) -> Child {
     command.env("PASSWORD", SECRET).stderr(stderr).spawn().unwrap()
 }
 
+/// The ages of frames while a neighbour tries everything, beside those while one keeps the processors busy with as many threads: twice
+/// in turns, since the machine may have other work.
+#[test]
+#[ignore = "measures; run it alone with --nocapture"]
+fn measure_the_attack_against_busy_loops() {
+    let place = Place::new();
+    open_to_all(place.socket().parent().unwrap());
+    let metrics = free_address();
+    let (_log, stderr) = pipe().unwrap();
+    let _foveated = Killed(start(&place, metrics, stderr));
+    until("frames are published", || published(&place.socket()).is_some_and(|count| 10 < count));
+    let web = Web::start(&place.socket(), &[]);
+    let target = Target {
+        socket: place.socket(),
+        http: [web.address, metrics],
+        got_memory: AtomicBool::new(false),
+        stole: AtomicBool::new(false),
+    };
+    let measure = |what: &str| {
+        let ages = as_user(HONEST, || ages(&target.socket, 900));
+        let at = |percent: usize| ages[ages.len() * percent / 100].as_secs_f64() * 1e3;
+        println!("{what}: p50 {:.1} ms, p90 {:.1} ms, p99 {:.1} ms", at(50), at(90), at(99));
+    };
+    measure("alone");
+    for _ in 0..2 {
+        let spin: Attack = |_, is_over| while !is_over.load(Ordering::Relaxed) {};
+        during(&target, &[spin; ATTACKS.len()], || measure("busy loops"));
+        during(&target, &ATTACKS, || measure("all attacks"));
+        for (name, attack) in NAMES.iter().zip(ATTACKS) {
+            during(&target, &[attack], || measure(name));
+        }
+    }
+}
+
+type Attack = fn(&Target, &AtomicBool);
+
+const ATTACKS: [Attack; 8] = [
+    leave_descriptors,
+    hoard_rings,
+    open_expensive_views,
+    steal_wakes,
+    flood,
+    sit_idle,
+    look_for_passwords,
+    send_half_requests,
+];
+
+const NAMES: [&str; ATTACKS.len()] = [
+    "leave_descriptors",
+    "hoard_rings",
+    "open_expensive_views",
+    "steal_wakes",
+    "flood",
+    "sit_idle",
+    "look_for_passwords",
+    "send_half_requests",
+];
+
 /// Does `work` while the neighbour attacks.
 fn under_attack<T>(target: &Target, work: impl FnOnce() -> T) -> T {
-    let attacks: [fn(&Target, &AtomicBool); 7] = [
-        leave_descriptors,
-        hoard_rings,
-        steal_wakes,
-        flood,
-        sit_idle,
-        look_for_passwords,
-        send_half_requests,
-    ];
+    during(target, &ATTACKS, work)
+}
+
+/// Does `work` while the neighbour does all of `attacks`.
+fn during<T>(target: &Target, attacks: &[Attack], work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for attack in attacks {
+        for &attack in attacks {
             let is_over = &is_over;
             scope.spawn(move || as_user(NEIGHBOUR, || attack(target, is_over)));
         }
@@ -214,6 +268,17 @@ fn hoard_rings(target: &Target, is_over: &AtomicBool) {
         let sizes = kept.iter().map(|segment| fstat(segment).unwrap().st_size.cast_unsigned());
         let bytes: u64 = sizes.sum();
         assert!(bytes <= OPENED_BYTES / 2, "{bytes} bytes are kept by one user");
+    });
+}
+
+/// 9. Opens the views that cost most for a token, and keeps them.
+fn open_expensive_views(target: &Target, is_over: &AtomicBool) {
+    let open = br#"{"op":"open_view","stream":"camera","view":{"layout":"windows","patch":1024,"budget":1,"slots":2,"dtype":"u8"}}"#;
+    let mut owner = None;
+    repeat(is_over, || {
+        if owner.is_none() {
+            owner = connected(&target.socket).filter(|client| is_granted(client, open));
+        }
     });
 }
 

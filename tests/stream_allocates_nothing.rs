@@ -113,7 +113,7 @@ impl Film {
                 let picture = DepthPicture { view, scale, stamp: number };
                 let depth = Some(&picture).filter(|_| frame_seq % 2 == 0);
                 let (stepped, allocated) =
-                    counted(|| stream.step_with_depth(&frame, &stamp, depth));
+                    counted(|| stream.step_with(&frame, &stamp, depth, &|| false));
                 stepped.unwrap();
                 if is_warm {
                     let what = (frame.format(), change, frame_seq);

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use foveate_core::error::chain;
@@ -10,6 +11,8 @@ use foveate_tool::Arguments;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    // As on a full disk, writing beyond the limit on file sizes (`ulimit -f`) has to fail, not to end the program.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let log = foveate_log::to_stderr("warn");
     match foveate_tool::run(arguments, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,

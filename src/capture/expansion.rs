@@ -16,9 +16,12 @@ use rustix::io::Errno;
 
 use super::{CaptureError, SourceChoice, SourceSpec, hints};
 use foveate_config::ShorthandKind;
-use foveate_core::jpeg;
 use foveate_core::name::natural_order;
+use foveate_core::{file, jpeg};
 use foveate_log::redact::{Masked, backslashed, redacted};
+
+/// Longest file of a pipeline, in bytes.
+const PIPELINE_BYTES_MAX: u64 = 1 << 16;
 
 /// The shipped descriptions and their names in `pipelines/`.
 pub const SHIPPED: [(&str, &str); 7] = [
@@ -321,7 +324,7 @@ fn unreadable(error: &io::Error, what: &str, remedy: &'static str) -> CaptureErr
 }
 
 fn read_pipeline(path: &Path) -> Result<String, CaptureError> {
-    fs::read_to_string(path).map_err(|error| CaptureError::PipelineFile {
+    file::read_text(path, PIPELINE_BYTES_MAX).map_err(|error| CaptureError::PipelineFile {
         path: path.to_owned(),
         reason: error.to_string(),
     })

@@ -176,6 +176,11 @@ impl<T> Consumer<T> {
         }
     }
 
+    /// Whether a value is waiting to be taken.
+    pub fn has_next(&self) -> bool {
+        self.shared.has_fresh()
+    }
+
     fn try_take(&mut self) -> Option<T> {
         let shared = &self.shared;
         if !shared.has_fresh() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::source::StoppingSource;
 use super::transient::Evidence;
-use super::{CaptureError, CapturedFrame, End, Source, SourceSpec, Taken};
+use super::{CaptureError, CapturedFrame, End, Pace, Source, SourceSpec, Taken};
 use foveate_core::backoff::{Backoff, NextTry};
 use foveate_core::clock::monotonic_ns;
 use foveate_log::redact::redacted;
@@ -137,6 +137,12 @@ impl ReconnectingSource {
     /// Whether the pipeline of the newest frame is live.
     pub fn is_live(&self) -> bool {
         self.is_live
+    }
+
+    /// Whether the next frame is waiting already, and a further one would replace it.
+    pub fn is_late(&self) -> bool {
+        let Phase::Playing(playing) = &self.phase else { return false };
+        self.spec.pace == Pace::Realtime && playing.source.has_next()
     }
 
     /// Takes the newest frame or another event, waiting up to `timeout`.

@@ -260,6 +260,11 @@ impl Source {
         }
     }
 
+    /// Whether a frame is waiting to be taken.
+    pub fn has_next(&self) -> bool {
+        self.frames.as_ref().is_some_and(Consumer::has_next)
+    }
+
     fn is_blocked(&self) -> bool {
         self.activity.opening.left() == Some(Duration::ZERO)
     }

@@ -1,11 +1,18 @@
 //! Camera calibration files of ROS.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use foveate_core::camera::{COEFFICIENTS_MAX, Calibration, MODEL_BYTES_MAX};
+use foveate_core::file;
 use foveate_core::geometry::extent::Extent;
+use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::{Yaml, YamlLoader};
+
+/// Longest file, in bytes: a calibration has about 1,000.
+const FILE_BYTES_MAX: u64 = 1 << 16;
+
+/// Deepest nesting of lists and tables: a calibration has three levels.
+const DEPTH_MAX: usize = 16;
 
 /// Why a calibration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +54,7 @@ pub enum CalibrationError {
 ///
 /// If it cannot be read, or a key is missing or invalid.
 pub fn load_calibration(path: &Path) -> Result<Calibration, CalibrationError> {
-    let text = fs::read_to_string(path)
+    let text = file::read_text(path, FILE_BYTES_MAX)
         .map_err(|source| CalibrationError::Unreadable { path: path.to_owned(), source })?;
     parse_calibration(&text)
         .map_err(|reason| CalibrationError::Malformed { path: path.to_owned(), reason })
@@ -59,6 +66,7 @@ pub fn load_calibration(path: &Path) -> Result<Calibration, CalibrationError> {
 ///
 /// Says what is wrong, and what is expected.
 pub fn parse_calibration(text: &str) -> Result<Calibration, String> {
+    check_size(text)?;
     let documents = YamlLoader::load_from_str(text).map_err(|error| error.to_string())?;
     let document = documents.first().ok_or("it is empty")?;
     let extent = Extent::new(side(document, "image_width")?, side(document, "image_height")?);
@@ -78,6 +86,34 @@ pub fn parse_calibration(text: &str) -> Result<Calibration, String> {
         return Err(format!("`distortion_coefficients` takes at most {COEFFICIENTS_MAX} numbers"));
     }
     Ok(Calibration { extent, k, distortion, coefficients })
+}
+
+/// Refuses what would take more memory than the text: aliases, which the loader copies, and nesting, for which it calls itself.
+fn check_size(text: &str) -> Result<(), String> {
+    let mut parser = Parser::new_from_str(text);
+    let mut depth = 0;
+    loop {
+        match parser.next_token().map_err(|error| error.to_string())? {
+            (Event::Alias(_), at) => {
+                return Err(format!(
+                    "line {}: an alias (`*`) is not allowed; expected the value itself",
+                    at.line()
+                ));
+            }
+            (Event::SequenceStart(..) | Event::MappingStart(..), at) => {
+                depth += 1;
+                if DEPTH_MAX < depth {
+                    return Err(format!(
+                        "line {}: nested too deeply; expected at most {DEPTH_MAX} levels",
+                        at.line()
+                    ));
+                }
+            }
+            (Event::SequenceEnd | Event::MappingEnd, _) => depth -= 1,
+            (Event::StreamEnd, _) => return Ok(()),
+            _ => {}
+        }
+    }
 }
 
 fn side(document: &Yaml, key: &str) -> Result<u32, String> {

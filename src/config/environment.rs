@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::env::VarError;
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -13,9 +12,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::reader::Mistakes;
+use foveate_core::file;
 
 /// Looks up an environment variable.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Result<String, VarError> + 'a;
+
+/// Longest credential, in bytes, as of systemd.
+const CREDENTIAL_BYTES_MAX: u64 = 1 << 20;
 
 /// What is shown of a value.
 const MASK: &str = "***";
@@ -169,7 +172,7 @@ fn looked_up(name: &str, environment: &Environment<'_>) -> Result<String, String
     if directory.is_empty() {
         return environment(name).map_err(|error| unusable(name, &error));
     }
-    match fs::read_to_string(Path::new(&directory).join(name)) {
+    match file::read_text(&Path::new(&directory).join(name), CREDENTIAL_BYTES_MAX) {
         // Editors and `echo` add a newline at the end of a file; passwords have none.
         Ok(value) => Ok(value.strip_suffix('\n').unwrap_or(&value).to_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::STREAMS_MAX;
 use super::environment::Secrets;
 use super::reader::Mistakes;
+use foveate_core::value::clipped;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +36,17 @@ pub enum ConfigError {
         file: PathBuf,
         /// The directory of the other files.
         directory: PathBuf,
+    },
+
+    /// The files have more streams than a daemon may have.
+    #[error(
+        "{count} streams with those of {}; expected at most {STREAMS_MAX} in all files", file.display()
+    )]
+    TooManyStreams {
+        /// The file with which they are too many.
+        file: PathBuf,
+        /// Streams up to there.
+        count: usize,
     },
 
     /// The files have mistakes: at least one, in their order.
@@ -105,6 +118,8 @@ pub(super) fn placed(
     file: &Path,
     secrets: &Secrets,
 ) -> Vec<Mistake> {
+    // Recoverable, because after a syntax error the text before it still has keys. Parsed once, however many there are.
+    let (document, _) = DeTable::parse_recoverable(if mistakes.is_empty() { "" } else { text });
     let mistake = |(span, message): (Range<usize>, _)| {
         let before = text.get(..span.start).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -112,7 +127,11 @@ pub(super) fn placed(
             file: file.to_owned(),
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
-            key: if span == (0..0) { String::new() } else { key_at(text, span.start) },
+            key: if span == (0..0) {
+                String::new()
+            } else {
+                key_at(document.get_ref(), span.start)
+            },
             message: without(secrets, message),
         }
     };
@@ -138,12 +157,10 @@ fn without(secrets: &Secrets, message: String) -> String {
 }
 
 /// The dotted key at byte `offset`, or "" if there is none.
-fn key_at(text: &str, offset: usize) -> String {
-    // Recoverable, because after a syntax error the text before it still has keys.
-    let (document, _) = DeTable::parse_recoverable(text);
+fn key_at(document: &DeTable<'_>, offset: usize) -> String {
     let mut path = Vec::new();
-    find_in_table(document.get_ref(), offset, &mut path);
-    path.join(".")
+    find_in_table(document, offset, &mut path);
+    path.into_iter().map(clipped).collect::<Vec<_>>().join(".")
 }
 
 /// Appends the keys on the path to `offset`, and returns whether there is one. Spans of tables cannot guide the search:

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use self::reader::{Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::ChangeConfig;
 use foveate_core::depth::DepthDetail;
+use foveate_core::file;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::controller::PolicyFileError;
@@ -51,20 +53,26 @@ pub use depth::DepthConfig;
 pub use environment::Secrets;
 pub use error::{ConfigError, Mistake};
 
-fn read(file: &Path) -> Result<String, ConfigError> {
-    fs::read_to_string(file).map_err(|source| ConfigError::unreadable(file, source))
+/// Longest file of a configuration, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Most streams of a daemon: each has about six threads.
+pub const STREAMS_MAX: usize = 256;
+
+/// Reads a file: any that can be waited for, or one that must be there at once.
+type ReadText = fn(&Path, u64) -> io::Result<String>;
+
+fn read(file: &Path, read: ReadText) -> Result<String, ConfigError> {
+    read(file, FILE_BYTES_MAX).map_err(|source| ConfigError::unreadable(file, source))
 }
 
 /// The files `*.toml` in `directory`, ordered by name.
 fn additions_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
-    let failed = |source| ConfigError::unreadable(directory, source);
-    let entries = fs::read_dir(directory).map_err(failed)?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>();
-    if let Ok(paths) = &mut paths {
-        paths.retain(|path| is_addition(path));
-        paths.sort();
-    }
-    paths.map_err(failed)
+    let listed = file::list(directory);
+    let mut paths = listed.map_err(|source| ConfigError::unreadable(directory, source))?;
+    paths.retain(|path| is_addition(path));
+    paths.sort();
+    Ok(paths)
 }
 
 /// Hidden files are editors' backups.
@@ -484,13 +492,24 @@ impl PublishChoice {
 }
 
 impl Config {
-    /// Reads and checks the file at `path`.
+    /// Reads and checks the file at `path`, which may be a pipe.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or [refused](Config::parse).
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        Self::parse(&read(path)?, path)
+        Self::parse(&read(path, file::wait_for_text)?, path)
+    }
+
+    /// Reads the files of [`load`](Self::load), or with `directory` of [`load_with`](Self::load_with), again. `path` must be a regular file,
+    /// so that the caller does not wait for a writer.
+    ///
+    /// # Errors
+    ///
+    /// As for these.
+    pub fn reload(path: &Path, directory: Option<&Path>) -> Result<Self, ConfigError> {
+        let (config, mistakes) = Self::read_partly(path, directory, file::read_text)?;
+        ConfigError::refused(mistakes).map(|()| config)
     }
 
     /// Reads and checks the file at `path`, then the files `*.toml` in `directory`, ordered by name. Those may hold
@@ -515,14 +534,28 @@ impl Config {
         path: &Path,
         directory: Option<&Path>,
     ) -> Result<(Self, Vec<Mistake>), ConfigError> {
+        Self::read_partly(path, directory, file::wait_for_text)
+    }
+
+    fn read_partly(
+        path: &Path,
+        directory: Option<&Path>,
+        read_first: ReadText,
+    ) -> Result<(Self, Vec<Mistake>), ConfigError> {
         let environment = |name: &str| env::var(name);
         let part = if directory.is_some() { Part::First } else { Part::Whole };
-        let (mut config, mut mistakes) = Self::parse_partly(&read(path)?, path, part, &environment);
+        let text = read(path, read_first)?;
+        let (mut config, mut mistakes) = Self::parse_partly(&text, path, part, &environment);
         let mut taken = config.names_in(path);
         for file in directory.map(additions_in).transpose()?.unwrap_or_default() {
             let part = Part::Further { taken: &taken };
-            let (added, more) = Self::parse_partly(&read(&file)?, &file, part, &environment);
+            let text = read(&file, file::read_text)?;
+            let (added, more) = Self::parse_partly(&text, &file, part, &environment);
             mistakes.extend(more);
+            let count = config.streams.len() + added.streams.len();
+            if STREAMS_MAX < count {
+                return Err(ConfigError::TooManyStreams { file, count });
+            }
             taken.extend(added.names_in(&file));
             config.streams.extend(added.streams);
             config.secrets.extend(added.secrets);
@@ -716,6 +749,11 @@ impl ViewConfig {
 
     /// Bytes of the tokens in its ring, with their depth, and of as many channels as the largest picture has.
     pub fn ring_bytes(&self) -> usize {
+        self.slots as usize * self.frame_bytes()
+    }
+
+    /// The share of a frame in [`ring_bytes`](Self::ring_bytes). What a frame costs to make grows with it.
+    pub fn frame_bytes(&self) -> usize {
         let cell_bytes = self.channels.len() * size_of::<f32>();
         let channel_bytes = cell_bytes * (CELLS_MAX * CELLS_MAX) as usize;
         let side = self.format.patch_side as usize;
@@ -727,7 +765,7 @@ impl ViewConfig {
         let box_numbers = if self.boxes { 6 } else { 0 };
         let depth_bytes = (depth_numbers + box_numbers) * size_of::<f32>();
         let token_bytes = self.format.token_bytes() + depth_bytes;
-        self.slots as usize * (self.capacity() * token_bytes + channel_bytes)
+        self.capacity() * token_bytes + channel_bytes
     }
 }
 

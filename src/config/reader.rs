@@ -19,10 +19,13 @@ use serde::{Deserialize, forward_to_deserialize_any};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use foveate_core::value::Given;
+use foveate_core::value::{Given, clipped};
 
 /// Most mistakes reported for one file. A file with more is not a configuration.
 const MISTAKES_MAX: usize = 50;
+
+/// Most keys of a document, and tables in its lists.
+const KEYS_MAX: usize = 20_000;
 
 /// The variant that a list stands for.
 const LIST: &str = "[]";
@@ -38,7 +41,13 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     settle: impl FnOnce(&mut T, &Table<'_>),
 ) -> (T, Mistakes) {
     let (mut document, errors) = DeTable::parse_recoverable(text);
-    let unread: Mistakes = errors.iter().map(|error| syntax_error(text, error)).collect();
+    let keys = keys_in(document.get_ref());
+    if KEYS_MAX < keys {
+        let message = format!("{keys} keys are too many; expected at most {KEYS_MAX}");
+        return (T::default(), vec![(0..0, message)]);
+    }
+    let errors = errors.iter().take(MISTAKES_MAX);
+    let unread: Mistakes = errors.map(|error| syntax_error(text, error)).collect();
     let mut mistakes = Mistakes::new();
     prepare(document.get_mut(), &mut mistakes);
     let notes = RefCell::new(Notes { mistakes, is_broken: !unread.is_empty(), ..Notes::default() });
@@ -56,14 +65,31 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     mistakes.extend(unread);
     mistakes.sort_by_cached_key(|(span, message)| (span.start, message.clone()));
     mistakes.dedup_by(|one, other| (one.0.start, &one.1) == (other.0.start, &other.1));
+    mistakes.truncate(MISTAKES_MAX);
     (value, mistakes)
+}
+
+/// Keys of a table, those of tables in it included; a table in a list counts as a key.
+fn keys_in(table: &DeTable<'_>) -> usize {
+    fn keys(value: &DeValue<'_>) -> usize {
+        match value {
+            DeValue::Table(table) => keys_in(table),
+            DeValue::Array(list) => list
+                .iter()
+                .map(Spanned::get_ref)
+                .map(|value| usize::from(value.is_table()) + keys(value))
+                .sum(),
+            _ => 0,
+        }
+    }
+    table.values().map(|value| 1 + keys(value.get_ref())).sum()
 }
 
 /// The parser drops the second of two equal keys, so its name is taken from the text.
 fn syntax_error(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
     let span = error.span().unwrap_or(0..0);
     match (error.message(), text.get(span.clone())) {
-        ("duplicate key", Some(key)) => (span, format!("duplicate key `{key}`")),
+        ("duplicate key", Some(key)) => (span, format!("duplicate key `{}`", clipped(key))),
         (message, _) => (span, message.to_owned()),
     }
 }
@@ -182,7 +208,10 @@ impl<'a> Table<'a> {
             let name = key.get_ref().as_ref();
             if known.contains(&name) {
                 self.tables(name).iter().for_each(Table::note_unknown_keys);
-            } else if !is_open && !self.is_bad(name) {
+            } else if !is_open
+                && !self.is_bad(name)
+                && self.notes.borrow().mistakes.len() < MISTAKES_MAX
+            {
                 self.notes.borrow_mut().mistakes.push((key.span(), unknown(name, &known)));
             }
         }
@@ -194,6 +223,7 @@ fn unknown(key: &str, known: &[&str]) -> String {
     let nearest = known.iter().min_by_key(|other| distance(other));
     let nearest = nearest.filter(|other| distance(other) <= other.len().div_ceil(3));
     let meant = nearest.map(|nearest| format!(" (did you mean `{nearest}`?)")).unwrap_or_default();
+    let key = clipped(key);
     format!("unknown key `{key}`{meant}; expected one of `{}`", known.join("`, `"))
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
-use super::{Config, Pace, Part, ShorthandKind, SourceChoice, StreamConfig, ViewConfig};
+use super::{
+    Config, Pace, Part, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, ViewConfig,
+};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::Threshold;
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};
@@ -13,6 +15,7 @@ use foveate_core::layout::Layout;
 use foveate_core::layout::rings::{Preset, Rings};
 use foveate_core::mask::MASKS_MAX;
 use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SIDES};
+use foveate_core::view::VIEWS_MAX;
 
 impl Config {
     pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path, part: Part<'_>) {
@@ -51,6 +54,11 @@ impl Config {
                 }
             }
         }
+        if STREAMS_MAX < tables.len() {
+            let message =
+                format!("{} streams are too many; expected at most {STREAMS_MAX}", tables.len());
+            return table.refuse("stream", message);
+        }
         all_different("stream", &tables, self.streams.iter().map(|stream| &stream.name));
         for (stream, table) in self.streams.iter_mut().zip(&tables) {
             stream.settle(table, directory);
@@ -85,6 +93,11 @@ impl StreamConfig {
         let tables = table.tables("view");
         if tables.is_empty() {
             self.views = Self::default().views;
+        }
+        if VIEWS_MAX < tables.len() {
+            let message =
+                format!("{} views are too many; expected at most {VIEWS_MAX}", tables.len());
+            return table.refuse("view", message);
         }
         all_different("view of this stream", &tables, self.views.iter().map(|view| &view.name));
         for (view, table) in self.views.iter_mut().zip(&tables) {

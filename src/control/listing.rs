@@ -218,6 +218,9 @@ pub struct ViewListing {
     /// Counts of notices to its subscribers.
     #[serde(default)]
     pub notices: NoticeCounts,
+    /// Frames that a view opened by a client skipped because the next frame was waiting already.
+    #[serde(default)]
+    pub frames_shed: u64,
 }
 
 /// Who steers a view, and counts of feedback.

@@ -1,5 +1,5 @@
 //! Foveate's shared types and pure code: extents, tiles, tokens and their [`layout`], [`color`], [`gaze`] control. No devices,
-//! threads, or files other than gaze logs.
+//! threads, or files other than those that a configuration names, which [`file`] reads.
 //!
 //! Features for producers of tokens: `half` converts texels between number formats; `bytemuck` makes
 //! [`color::ColorTransform`] plain data for shaders; `serde` reads and writes what a configuration
@@ -15,6 +15,7 @@ pub mod color;
 pub mod depth;
 pub mod error;
 pub mod events;
+pub mod file;
 pub mod frame;
 pub mod gaze;
 pub mod geometry;

@@ -1,5 +1,6 @@
 //! Values as people write them, and types that take only some of those. What they refuse, they answer with what is allowed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -31,13 +32,24 @@ pub enum Given {
     Date(()),
 }
 
+/// Longest part of a value that a message shows, in bytes.
+const SHOWN_BYTES_MAX: usize = 120;
+
+/// A text as a message shows it: only the beginning of a long one.
+pub fn clipped(text: &str) -> Cow<'_, str> {
+    if text.len() <= SHOWN_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}…", &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]))
+}
+
 impl fmt::Display for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(number) => number.fmt(f),
             Self::Real(number) => write!(f, "{number:?}"),
             Self::Switch(switch) => switch.fmt(f),
-            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Text(text) => write!(f, "{:?}", clipped(text)),
             Self::List(_) => f.write_str("this list"),
             Self::Table(_) => f.write_str("this table"),
             Self::Date(()) => f.write_str("a date"),

@@ -195,7 +195,8 @@ impl FrameLoop {
             .depth
             .as_mut()
             .and_then(|depth| depth.pair(depth_at, frame.mask_revision(), &self.port));
-        let stepped = self.stream.step_with_depth(&view, &stamp, picture.as_ref())?;
+        let is_late = || self.source.is_late();
+        let stepped = self.stream.step_with(&view, &stamp, picture.as_ref(), &is_late)?;
         if stepped == Stepped::PublishedInNewSegments {
             self.announce(&view, frame.facts())?;
         } else if stepped == Stepped::PublishedNewViews {
@@ -282,8 +283,10 @@ impl FrameLoop {
         if port.is_over() {
             return self.view_thread.discard(view);
         }
-        match self.stream.add_view(view).map_err(|refused| *refused) {
-            Ok(()) => self.port.views.push(port),
+        let added =
+            if port.is_opened() { self.stream.open_view(view) } else { self.stream.add_view(view) };
+        match added.map_err(|refused| *refused) {
+            Ok(index) => self.port.views.insert(index, port),
             Err((view, AddViewError::Outdated)) => self.view_thread.rebuild(port, view),
             Err((view, error)) => {
                 port.fail(&error.to_string());

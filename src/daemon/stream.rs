@@ -16,9 +16,11 @@ use foveate_core::backend::{BackendInfo, BackendKind};
 use foveate_core::camera::Camera;
 use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
+use foveate_core::error::chain;
 use foveate_core::events::Event;
 use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes, FrameView};
 pub use foveate_core::gaze::controller::PolicyFileError;
+use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::pixel::PixelFacts;
@@ -137,6 +139,17 @@ pub enum Stepped {
     PublishedInNewSegments,
 }
 
+impl Stepped {
+    fn of(is_wanted: bool, is_rebuilt: bool, has_new_views: bool) -> Self {
+        match (is_wanted, is_rebuilt, has_new_views) {
+            (false, ..) => Self::Rested,
+            (true, true, _) => Self::PublishedInNewSegments,
+            (true, false, true) => Self::PublishedNewViews,
+            (true, false, false) => Self::Published,
+        }
+    }
+}
+
 /// A view that was removed or replaced, to be dropped on another thread.
 pub struct OldView(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Send>);
 
@@ -157,6 +170,10 @@ pub struct Stream {
     waiting: Vec<(ServedView, ViewContext)>,
     /// Views from the first frame on.
     views: Vec<View<Publisher>>,
+    /// How many of the views clients opened; they are the last ones.
+    opened: usize,
+    /// Which of these has the first turn at the next frame.
+    first_turn: usize,
     /// `None` until the first frame.
     engine: Option<Engine>,
     /// Number of engines so far, plus the changes of their backends.
@@ -200,6 +217,8 @@ impl Stream {
             counters,
             waiting,
             views: Vec::new(),
+            opened: 0,
+            first_turn: 0,
             engine: None,
             generation: 0,
             builder: RingBuilder::new(name, None, false),
@@ -266,19 +285,21 @@ impl Stream {
         frame: &FrameView<'_>,
         stamp: &FrameStamp,
     ) -> Result<Stepped, StreamError> {
-        self.step_with_depth(frame, stamp, None)
+        self.step_with(frame, stamp, None, &|| false)
     }
 
-    /// As [`step`](Self::step), with the depth of the frame, if it has any.
+    /// As [`step`](Self::step), with the depth of the frame, if it has any. `is_late` says whether the next frame is waiting already:
+    /// views that clients opened publish after the others, and leave frames out from then on.
     ///
     /// # Errors
     ///
     /// As for [`step`](Self::step).
-    pub fn step_with_depth(
+    pub fn step_with(
         &mut self,
         frame: &FrameView<'_>,
         stamp: &FrameStamp,
         depth: Option<&DepthPicture<'_>>,
+        is_late: &dyn Fn() -> bool,
     ) -> Result<Stepped, StreamError> {
         let start_ns = monotonic_ns();
         let is_of_kind = self.engine.as_ref().is_some_and(|engine| engine.kind() == frame.kind());
@@ -307,6 +328,8 @@ impl Stream {
             times,
             arrivals,
             watch,
+            opened,
+            first_turn,
             picture,
             ..
         } = self
@@ -315,36 +338,40 @@ impl Stream {
         };
         let extent = frame.extent();
         let path = MotionPath { times, arrivals, motions: engine.motions() };
-        views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, path));
+        let configured = views.len() - *opened;
+        views[..configured]
+            .iter_mut()
+            .for_each(|view| publisher::take_feedback(view, extent, at, path));
         if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
             builder.set_target(engine.view_builder(), chosen.info(), *picture);
         }
-        let takes_depth =
-            |view: &View<Publisher>| view.spec().wants_depth() && !view.planes().is_resting();
-        if views.iter().any(takes_depth) {
+        let (configured, later) = views.split_at_mut(configured);
+        if configured.iter().any(takes_depth) {
             engine.set_depth(depth);
         }
-        if let Err(error) = engine.step(frame, stamp, views) {
+        let begun = engine.begin_step(frame, stamp, configured, later);
+        let opened = if let Err(error) = begun {
             chosen.fall_back(&error);
             let backend = chosen.build_on_cpu(frame.kind());
             let retired = engine.recover(backend, frame, stamp, views)?;
             recovery.begin(chosen, Some(retired), stamp.arrival_ns);
             builder.set_target(engine.view_builder(), chosen.info(), *picture);
-        }
+            Span::NONE
+        } else {
+            let mut turns = Turns { engine, stamp, depth, extent, times, arrivals };
+            let opened = turns.take(later, first_turn, is_late);
+            engine.end_step(stamp, views);
+            opened
+        };
         counters.picture_speed.set(speed_of_picture(engine));
         if let Some(watch) = watch {
             watch.look(engine, stamp, views);
         }
         let mut times = engine.times();
         times.plan.start_ns = start_ns;
-        count_frame(counters, engine, &times, stamp, is_wanted);
+        count_frame(counters, engine, (&times, opened), stamp, is_wanted);
         let has_new_views = std::mem::take(&mut self.has_new_views);
-        Ok(match (is_wanted, is_rebuilt, has_new_views) {
-            (false, ..) => Stepped::Rested,
-            (true, true, _) => Stepped::PublishedInNewSegments,
-            (true, false, true) => Stepped::PublishedNewViews,
-            (true, false, false) => Stepped::Published,
-        })
+        Ok(Stepped::of(is_wanted, is_rebuilt, has_new_views))
     }
 
     /// The masks of the next frame, number `frame_seq`, are others than those of the frames before. Every view publishes it and those
@@ -375,25 +402,48 @@ impl Stream {
         &self.builder
     }
 
-    /// Appends a view, which publishes from the next frame on.
+    /// Adds a view of the configuration behind the others of it, and returns its index; views that clients opened move up. It publishes
+    /// from the next frame on.
     ///
     /// # Errors
     ///
     /// If it is outdated, or the stream has as many views as it can have. The view is returned with the reason.
-    pub fn add_view(&mut self, view: NewView) -> Result<(), Box<(NewView, AddViewError)>> {
+    pub fn add_view(&mut self, view: NewView) -> Result<usize, Box<(NewView, AddViewError)>> {
+        let index = self.waiting.len() + self.views.len() - self.opened;
+        self.insert_view(index, view).map(|()| index)
+    }
+
+    /// Adds a view that a client opened behind all others, and returns its index. It publishes from the next frame on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add_view`](Self::add_view).
+    pub fn open_view(&mut self, view: NewView) -> Result<usize, Box<(NewView, AddViewError)>> {
+        let index = self.waiting.len() + self.views.len();
+        self.insert_view(index, view)?;
+        self.opened += 1;
+        Ok(index)
+    }
+
+    fn insert_view(
+        &mut self,
+        index: usize,
+        view: NewView,
+    ) -> Result<(), Box<(NewView, AddViewError)>> {
         if VIEWS_MAX <= self.waiting.len() + self.views.len() {
             return Err(Box::new((view, AddViewError::Full)));
         }
         match (&self.engine, view) {
             (None, NewView { view, channel, built: None }) => {
                 let context = ViewContext::new(&view, channel, &self.counters);
-                self.waiting.push((view, context));
+                self.waiting.insert(index, (view, context));
             }
             (Some(engine), NewView { view, channel, built: Some((built, waker)) })
                 if built.generation() == engine.generation() =>
             {
                 let context = ViewContext::new(&view, channel, &self.counters);
-                self.views.push(built.with_sink(|writer| Publisher::new(context, writer, waker)));
+                let view = built.with_sink(|writer| Publisher::new(context, writer, waker));
+                self.views.insert(index, view);
                 self.has_new_views = true;
             }
             (_, view) => return Err(Box::new((view, AddViewError::Outdated))),
@@ -403,6 +453,8 @@ impl Stream {
 
     /// Removes view `index`, for another thread to drop; later ones move up. Its readers are informed of the reason.
     pub fn remove_view(&mut self, index: usize, reason: &str) -> OldView {
+        let configured = self.waiting.len() + self.views.len() - self.opened;
+        self.opened -= usize::from(configured <= index);
         if self.engine.is_none() {
             return OldView(Box::new(self.waiting.remove(index)));
         }
@@ -572,6 +624,61 @@ impl Stream {
     }
 }
 
+fn takes_depth(view: &View<Publisher>) -> bool {
+    view.spec().wants_depth() && !view.planes().is_resting()
+}
+
+/// One frame, for the views that clients opened: each has a turn after the configured views have published it.
+struct Turns<'a> {
+    engine: &'a mut Engine,
+    stamp: &'a FrameStamp,
+    depth: Option<&'a DepthPicture<'a>>,
+    extent: Extent,
+    times: &'a FrameTimes,
+    arrivals: &'a FrameTimes,
+}
+
+impl Turns<'_> {
+    /// Gives each of `views` a turn, beginning with number `first`, until `is_late`. The first one that had none is first at the next
+    /// frame. Returns how long it took.
+    fn take(
+        &mut self,
+        views: &mut [View<Publisher>],
+        first: &mut usize,
+        is_late: &dyn Fn() -> bool,
+    ) -> Span {
+        let start_ns = monotonic_ns();
+        let is_any = views.iter().any(|view| !view.planes().is_resting());
+        let count = views.len();
+        let mut left_out = None;
+        let mut has_failed = false;
+        for index in (*first..*first + count).map(|turn| turn % count) {
+            let view = &mut views[index];
+            if !view.planes().is_resting() && view.sink.sheds(|| has_failed || is_late()) {
+                view.set_resting(true);
+                left_out = left_out.or(Some(index));
+            }
+            if let Err(error) = self.join(view) {
+                // If the device is lost, the next frame finds out, and moves the stream.
+                has_failed = true;
+                tracing::warn!(reason = chain(&error), "cannot publish a frame in an opened view");
+            }
+        }
+        *first = left_out.unwrap_or(*first);
+        if is_any { Span::since(start_ns) } else { Span::NONE }
+    }
+
+    fn join(&mut self, view: &mut View<Publisher>) -> Result<(), BackendError> {
+        let Self { engine, stamp, extent, times, arrivals, .. } = self;
+        let path = MotionPath { times, arrivals, motions: engine.motions() };
+        publisher::take_feedback(view, *extent, FrameTime::of(stamp), path);
+        if takes_depth(view) {
+            engine.set_depth(self.depth);
+        }
+        engine.join(stamp, view)
+    }
+}
+
 fn note_newest(counters: &StreamCounters, stamp: &FrameStamp) {
     counters.newest_capture_ns.set(Some(stamp.capture_ns));
     counters.newest_delay_ns.set(Some(stamp.arrival_ns.saturating_sub(stamp.capture_ns)));
@@ -581,7 +688,7 @@ fn note_newest(counters: &StreamCounters, stamp: &FrameStamp) {
 fn count_frame(
     counters: &StreamCounters,
     engine: &Engine,
-    times: &StageTimes,
+    (times, opened): (&StageTimes, Span),
     stamp: &FrameStamp,
     is_wanted: bool,
 ) {
@@ -589,7 +696,7 @@ fn count_frame(
     counters.bytes_uploaded.add(times.update.uploaded_bytes);
     counters.bytes_collected.add(times.update.collected_bytes);
     gauge_change(engine, &counters.change);
-    count_times(times, &counters.durations, stamp.capture_ns);
+    count_times(times, opened, &counters.durations, stamp.capture_ns);
     note_newest(counters, stamp);
     let taken = if is_wanted { &counters.frames_published } else { &counters.frames_rested };
     taken.add(1);
@@ -610,8 +717,9 @@ fn speed_of_picture(engine: &Engine) -> Option<u64> {
     speed.is_finite().then_some(speed as u64)
 }
 
-/// Records how long each stage of a frame captured at `capture_ns` took. A stage that did not run is not counted.
-fn count_times(times: &StageTimes, durations: &StreamDurations, capture_ns: u64) {
+/// Records how long each stage of a frame captured at `capture_ns` took, `opened` for the views that clients opened. A stage that did
+/// not run is not counted.
+fn count_times(times: &StageTimes, opened: Span, durations: &StreamDurations, capture_ns: u64) {
     for (stage, histogram) in FrameStage::ALL.into_iter().zip(&durations.stages) {
         let span = match stage {
             FrameStage::Plan => times.plan,
@@ -623,6 +731,7 @@ fn count_times(times: &StageTimes, durations: &StreamDurations, capture_ns: u64)
             FrameStage::Sample => times.update.sample,
             FrameStage::Collect => times.update.collect,
             FrameStage::Publish => times.publish,
+            FrameStage::Opened => opened,
         };
         if span != Span::NONE {
             histogram.observe(span.ns());

@@ -49,8 +49,8 @@ pub struct UpdateTimes {
 
 /// Keeps the pyramid of one stream up to date, owns the resident copy that it was built from, and samples tokens.
 ///
-/// For each frame: [`compare`](Self::compare), then [`update`](Self::update). After an error of either, the pyramid is
-/// undefined and the backend must be dropped; the resident copy is as the rule says.
+/// For each frame: [`compare`](Self::compare), then [`update`](Self::update), then [`sample`](Self::sample) for each view that waits for
+/// the others. After an error of one, the pyramid is undefined and the backend must be dropped; the resident copy is as the rule says.
 pub trait Backend: Send {
     /// Compares `frame` with the resident copy and copies the tiles that `rule` selects into it. Returns the largest
     /// difference of a sample for each tile, row by row; undefined for the [first](IngestRule::is_first) frame.
@@ -84,6 +84,14 @@ pub trait Backend: Send {
         ingested: &TileSet,
         views: &mut [&mut Planes],
     ) -> Result<UpdateTimes, BackendError>;
+
+    /// Samples the stale tokens of one more view from the pyramid as [`update`](Self::update) with `ingested` left it, to the memory
+    /// that the view has been given. Blocks until the tokens are there.
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost or a call fails.
+    fn sample(&mut self, ingested: &TileSet, view: &mut Planes) -> Result<(), BackendError>;
 
     /// The resident copy; `None` if the device keeps it.
     fn resident(&self) -> Option<FrameView<'_>>;

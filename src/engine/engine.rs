@@ -13,6 +13,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::motion::{Motion, Motions};
+use foveate_core::relevance::features::TileFeatures;
 use foveate_core::relevance::seen::{Seen, SeenTiles};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
@@ -62,6 +63,8 @@ pub struct Engine {
     wants_motion: bool,
     /// Whether somebody other than views [sees](Self::see) the tiles.
     is_watched: bool,
+    /// The tiles before the newest frame, for views that [join](Self::join) late.
+    tiles_before: TilesBefore,
     depth: Depth,
     /// Whether somebody other than views reads the [coarse level](Self::coarse).
     shows_coarse: bool,
@@ -93,6 +96,7 @@ impl Engine {
             wants_motion: false,
             keeps_features: false,
             is_watched: false,
+            tiles_before: TilesBefore::default(),
             depth: Depth::default(),
             shows_coarse: false,
             matches_next: false,
@@ -150,8 +154,32 @@ impl Engine {
         stamp: &FrameStamp,
         views: &mut [View<S>],
     ) -> Result<(), BackendError> {
+        self.begin_step(frame, stamp, views, &[])?;
+        self.end_step(stamp, views);
+        Ok(())
+    }
+
+    /// The first part of a [`step`](Self::step): the frame is in the pyramid, and `views` have published it. Each of `later` may then
+    /// [`join`](Self::join), until [`end_step`](Self::end_step).
+    ///
+    /// # Errors
+    ///
+    /// As for [`step`](Self::step).
+    ///
+    /// # Panics
+    ///
+    /// As for [`step`](Self::step).
+    pub fn begin_step<S: Sink>(
+        &mut self,
+        frame: &FrameView<'_>,
+        stamp: &FrameStamp,
+        views: &mut [View<S>],
+        later: &[View<S>],
+    ) -> Result<(), BackendError> {
         let start_ns = monotonic_ns();
         let (at, shape) = (FrameTime::of(stamp), self.shape());
+        let features = self.backend.features().filter(|_| later.iter().any(View::reads_tiles));
+        self.tiles_before.keep(features, self.tracker.changed_frames());
         let seen = self.seen();
         for view in &mut *views {
             assert_eq!(view.generation, self.generation, "a view that was built for this engine");
@@ -172,6 +200,50 @@ impl Engine {
         drop(planes);
         self.publish(stamp, views, plan, update);
         Ok(())
+    }
+
+    /// Publishes the frame that [`begin_step`](Self::begin_step) has taken in one more view. The tokens are those that the view would
+    /// have had among the first. One that rests only notes what changed.
+    ///
+    /// # Errors
+    ///
+    /// If the backend fails: the view has published nothing. If the device is lost the next [step](Self::step) fails, too, and the engine
+    /// can [continue on another one](Self::recover).
+    ///
+    /// # Panics
+    ///
+    /// If the view was built for another engine.
+    pub fn join<S: Sink>(
+        &mut self,
+        stamp: &FrameStamp,
+        view: &mut View<S>,
+    ) -> Result<(), BackendError> {
+        assert_eq!(view.generation, self.generation, "a view that was built for this engine");
+        if view.planes.is_resting() {
+            view.planes.leave_out(self.tracker.ingested());
+            return Ok(());
+        }
+        let tiles = self.tiles_before.get(self.black());
+        let seen = self.seen().map(|seen| Seen { tiles, ..seen });
+        view.step(FrameTime::of(stamp), seen, self.shape());
+        begin(std::slice::from_mut(view));
+        if let Err(error) = self.backend.sample(self.tracker.ingested(), &mut view.planes) {
+            view.planes.forget_samples();
+            return Err(error);
+        }
+        view.publish(stamp, &self.changes());
+        Ok(())
+    }
+
+    /// The last part of a [`step`](Self::step), once all `views` have published: reads what the next frame's gaze is decided by.
+    pub fn end_step<S>(&mut self, stamp: &FrameStamp, views: &[View<S>]) {
+        let wanted = self.shows_coarse || self.wants_motion || views.iter().any(View::wants_coarse);
+        self.update_coarse(FrameTime::of(stamp), wanted);
+        let wants_tiles = self.is_watched || views.iter().any(View::wants_tiles);
+        if self.keeps_features != wants_tiles {
+            self.keeps_features = wants_tiles;
+            self.backend.keep_features(wants_tiles);
+        }
     }
 
     /// Switches to `backend` within the frame in which [`step`](Self::step) failed, and publishes that frame. The
@@ -209,6 +281,7 @@ impl Engine {
         let update =
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
         self.publish(stamp, views, Span { start_ns, end_ns: start_ns }, update);
+        self.end_step(stamp, views);
         Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
     }
 
@@ -253,8 +326,7 @@ impl Engine {
         views.map(|(view, sampler)| view.set_sampler(sampler, self.generation)).collect()
     }
 
-    /// Hands the frame to the sinks, and reads the coarse level for the next one.
-    #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
+    /// Hands the frame to the sinks.
     fn publish<S: Sink>(
         &mut self,
         stamp: &FrameStamp,
@@ -263,8 +335,18 @@ impl Engine {
         update: UpdateTimes,
     ) {
         let start_ns = monotonic_ns();
+        let changes = self.changes();
+        for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
+            view.publish(stamp, &changes);
+        }
+        self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
+    }
+
+    /// What changed in the newest frame.
+    #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
+    fn changes(&self) -> FrameChanges<'_> {
         let tracker = &self.tracker;
-        let changes = FrameChanges {
+        FrameChanges {
             shape: self.shape(),
             tracker,
             sample_bound: tracker.sample_bound().into(),
@@ -274,18 +356,6 @@ impl Engine {
             depth: &self.depth,
             // Of the frame before: that of this one takes its coarse level, which is read after publishing.
             motion: self.motions().and_then(Motions::newest).and_then(Motion::published),
-        };
-        for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
-            view.publish(stamp, &changes);
-        }
-        self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
-        // After publishing, as only the next frame needs it.
-        let wanted = self.shows_coarse || self.wants_motion || views.iter().any(View::wants_coarse);
-        self.update_coarse(FrameTime::of(stamp), wanted);
-        let wants_tiles = self.is_watched || views.iter().any(View::wants_tiles);
-        if self.keeps_features != wants_tiles {
-            self.keeps_features = wants_tiles;
-            self.backend.keep_features(wants_tiles);
         }
     }
 
@@ -371,11 +441,16 @@ impl Engine {
         let tiles = self.backend.features().map(|features| SeenTiles {
             features,
             changed_frame: self.tracker.changed_frames(),
-            black: u8::try_from(self.kind.color.y_offset).unwrap_or(0),
+            black: self.black(),
         });
         let frame_seq = self.coarse_of?;
         let motion = self.motions();
         Some(Seen { coarse: &self.coarse, frame_seq, motion, tiles, plan: None })
+    }
+
+    /// Luma of black.
+    fn black(&self) -> u8 {
+        u8::try_from(self.kind.color.y_offset).unwrap_or(0)
     }
 
     /// Copies the coarse level of the newest frame out of the pyramid if it is `wanted`.
@@ -437,6 +512,30 @@ impl Engine {
     /// When the stages of the newest frame ran.
     pub fn times(&self) -> StageTimes {
         self.times
+    }
+}
+
+/// Features and changes of the tiles, as they were before the newest frame.
+#[derive(Debug, Default)]
+struct TilesBefore {
+    /// Empty if nobody wants them, or there were none.
+    features: Vec<TileFeatures>,
+    changed_frame: Vec<u64>,
+}
+
+impl TilesBefore {
+    fn keep(&mut self, features: Option<&[TileFeatures]>, changed_frame: &[u64]) {
+        self.features.clear();
+        self.changed_frame.clear();
+        if let Some(features) = features {
+            self.features.extend_from_slice(features);
+            self.changed_frame.extend_from_slice(changed_frame);
+        }
+    }
+
+    fn get(&self, black: u8) -> Option<SeenTiles<'_>> {
+        let Self { features, changed_frame } = self;
+        (!features.is_empty()).then_some(SeenTiles { features, changed_frame, black })
     }
 }
 

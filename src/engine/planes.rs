@@ -133,8 +133,13 @@ impl Planes {
 
     /// Switches to `sampler`, which samples every token anew in the next update. Returns the old one.
     pub fn set_sampler(&mut self, sampler: Sampler) -> Sampler {
-        self.versions.fill(0);
+        self.forget_samples();
         std::mem::replace(&mut self.sampler, sampler)
+    }
+
+    /// Makes the next update sample every token.
+    pub(crate) fn forget_samples(&mut self) {
+        self.versions.fill(0);
     }
 
     /// Samples `plan` over a source of `extent` from the next update on.
@@ -247,6 +252,13 @@ impl Planes {
                 self.stale.push(index);
             }
         }
+    }
+
+    /// Leaves an update out, as if resting: what `ingested` changes is sampled by the next one.
+    pub(crate) fn leave_out(&mut self, ingested: &TileSet) {
+        let was_resting = std::mem::replace(&mut self.is_resting, true);
+        self.begin_update(!ingested.is_empty());
+        self.is_resting = was_resting;
     }
 
     /// Begins an update whose stale tokens a device has found; `ingests` says whether it ingested a tile.

@@ -48,7 +48,11 @@ pub(super) fn reserved_memory(name: &str, bytes: usize) -> Result<OwnedFd, RingE
     flock(&file, FlockOperation::NonBlockingLockExclusive).during("flock")?;
     match retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, bytes)) {
         Ok(()) => Ok(file),
-        Err(errno @ (Errno::NOMEM | Errno::NOSPC | Errno::FBIG)) => {
+        Err(Errno::FBIG) => Err(RingError::OutOfMemory {
+            bytes,
+            reason: "more than the limit on file sizes, which `ulimit -f` shows, allows".to_owned(),
+        }),
+        Err(errno @ (Errno::NOMEM | Errno::NOSPC)) => {
             Err(RingError::OutOfMemory { bytes, reason: errno.to_string() })
         }
         Err(errno) => Err(errno).during("fallocate"),

@@ -7,9 +7,9 @@ mod histogram;
 /// Durations of the frames of a stream since it started.
 #[derive(Debug)]
 pub struct StreamDurations {
-    /// From capture until all views had published.
+    /// From capture until all configured views had published.
     pub age: Histogram,
-    /// From a frame in memory until all views had published.
+    /// From a frame in memory until all configured views had published.
     pub step: Histogram,
     /// Its stages, in the order of [`FrameStage::ALL`].
     pub stages: [Histogram; FrameStage::ALL.len()],
@@ -85,11 +85,13 @@ pub enum FrameStage {
     Collect,
     /// Storing records and tokens in the rings.
     Publish,
+    /// The views that clients opened, from their plans to their rings.
+    Opened,
 }
 
 impl FrameStage {
     /// All of them, in the order of a frame.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Plan,
         Self::Change,
         Self::Upload,
@@ -99,6 +101,7 @@ impl FrameStage {
         Self::Sample,
         Self::Collect,
         Self::Publish,
+        Self::Opened,
     ];
 
     /// Its name in metrics.
@@ -113,6 +116,7 @@ impl FrameStage {
             Self::Sample => "sample",
             Self::Collect => "collect",
             Self::Publish => "publish",
+            Self::Opened => "opened",
         }
     }
 }

@@ -304,6 +304,8 @@ counters! {
             "Frames that the view skipped because of its max_fps";
         frames_unread: Counter, "foveate_view_frames_unread_total",
             "Frames that the view skipped for lack of readers";
+        frames_shed: Counter, "foveate_view_frames_shed_total",
+            "Frames that the view, opened by a client, skipped because the next frame was waiting already";
         tokens_published: Counter, "foveate_tokens_total",
             "Tokens that the view published";
         tokens_reusable: Counter, "foveate_tokens_reusable_total",

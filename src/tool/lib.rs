@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use foveate::client::SubscriptionError;
 use foveate::messages::{Refusal, RefusalReason, ViewName};
@@ -397,15 +397,25 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     }
 }
 
-/// Registers a flag that the first SIGINT or SIGTERM sets; the second one ends the program at once.
+/// Registers a flag that the first SIGINT, SIGTERM or SIGHUP sets; the second one ends the program at once. A SIGHUP that `nohup` has
+/// the program ignore stays ignored.
 fn stop_on_signals() -> Result<Arc<AtomicBool>, ToolError> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    let hang_up = Some(SIGHUP).filter(|signal| !is_ignored(*signal));
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(ToolError::Output)?;
     }
     Ok(stop)
+}
+
+/// Whether the process ignores `signal`.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    ignored.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
 }
 
 /// How often the end of an [`Until`] is checked.

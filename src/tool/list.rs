@@ -102,7 +102,8 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     write_columns(out, &std::iter::once(heading).chain(views).collect::<Vec<_>>())?;
     stream.views.iter().try_for_each(|view| write_steering(out, view))?;
     stream.views.iter().try_for_each(|view| write_channels(out, view))?;
-    stream.views.iter().try_for_each(|view| write_notices(out, view))
+    stream.views.iter().try_for_each(|view| write_notices(out, view))?;
+    stream.views.iter().try_for_each(|view| write_shed(out, view))
 }
 
 /// Format, size, pixel aspect ratio and colour of the frames, once there was one.
@@ -273,6 +274,18 @@ fn write_notices(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
         out,
         "  {} sent {sent} notices and skipped {skipped} of readers that stand still",
         view.name
+    )
+}
+
+/// Frames that an opened view skipped to relieve the frame loop, if any.
+fn write_shed(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
+    if view.frames_shed == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "  {} skipped {} frames because the next one was waiting already",
+        view.name, view.frames_shed
     )
 }
 

@@ -163,6 +163,8 @@ pub struct Recorder {
     /// As of the newest frame.
     fixations: Fixations,
     pictures: Option<RateLimit>,
+    skips_pictures: bool,
+    pictures_skipped: u64,
 }
 
 impl Recorder {
@@ -181,6 +183,8 @@ impl Recorder {
             is_segment_due: false,
             fixations: Fixations::new(),
             pictures: settings.picture_interval.map(RateLimit::new),
+            skips_pictures: false,
+            pictures_skipped: 0,
             settings,
         })
     }
@@ -214,7 +218,11 @@ impl Recorder {
             messages.push((Topic::Status, event.encode_to_vec()));
         }
         if self.pictures.as_mut().is_some_and(|rate| rate.takes(frame.head.stamp.capture_ns)) {
-            picture_messages(info, &frame, &mut messages)?;
+            if self.skips_pictures {
+                self.pictures_skipped += 1;
+            } else {
+                picture_messages(info, &frame, &mut messages)?;
+            }
         }
         let is_gaze_new = frame.head.fixations != self.fixations;
         self.fixations.clone_from(&frame.head.fixations);
@@ -282,6 +290,16 @@ impl Recorder {
                 Err(RecordingError::Cut { path, source })
             }
         }
+    }
+
+    /// Sets whether the frames that follow are recorded without pictures, which take time.
+    pub fn skip_pictures(&mut self, skips: bool) {
+        self.skips_pictures = skips;
+    }
+
+    /// Pictures that were due and were skipped.
+    pub fn pictures_skipped(&self) -> u64 {
+        self.pictures_skipped
     }
 
     /// The files that are complete.

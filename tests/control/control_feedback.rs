@@ -547,6 +547,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
         views_per_client: 2,
         views_opened: 3,
         opened_tokens: 4998,
+        opened_frame_bytes: 8_000_000,
         opened_bytes: 9_000_000,
         ..UNLIMITED
     };
@@ -571,9 +572,18 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
 
     // 2 slots of 100 tokens of 1,536 bytes.
     let small = || table(json!({"budget": 100, "slots": 2}));
-    for (vast, part) in
-        [(json!({"budget": 4000}), "bytes"), (json!({"budget": 4999, "slots": 2}), "tokens")]
-    {
+    for (vast, part) in [
+        (json!({"budget": 4000}), "bytes"),
+        (json!({"budget": 4999, "slots": 2}), "tokens"),
+        (
+            json!({"budget": 1, "slots": 2, "layout": "windows", "patch": 1024, "dtype": "f32"}),
+            "12582912 bytes a frame",
+        ),
+        (
+            json!({"budget": 1, "slots": 2, "layout": "windows", "patch": 1024, "dtype": "u8", "depth": "texels"}),
+            "15728640 bytes a frame",
+        ),
+    ] {
         let refusal = refusal(client.open_view("camera", table(vast)));
         assert_eq!(refusal.reason, RefusalReason::TooManyViews);
         assert!(refusal.error.contains(part), "{refusal}");

@@ -123,6 +123,20 @@ fn a_lock_file_that_leads_elsewhere_or_is_another_users_is_refused_and_stays() {
     }
 }
 
+/// Whoever can open the lock file can lock it, so one with another mode is changed.
+#[test]
+fn lock_file_is_for_the_daemon_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, lock) =
+        (folder.path().join("foveate.sock"), folder.path().join("foveate.sock.lock"));
+    let mode = || fs::metadata(&lock).unwrap().permissions().mode() & 0o7777;
+    bind(&path).unwrap().stop();
+    assert_eq!(mode(), 0o600);
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
+    bind(&path).unwrap().stop();
+    assert_eq!(mode(), 0o600);
+}
+
 #[test]
 fn a_file_in_the_way_is_refused_and_stays() {
     let folder = tempfile::tempdir().unwrap();

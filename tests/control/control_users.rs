@@ -4,6 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use foveate_config::ViewConfig;
+use foveate_core::view::VIEWS_MAX;
 use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::Limits;
 use foveate_ring::Reader;
@@ -62,6 +63,44 @@ fn a_user_gets_half_of_the_opened_views() {
         answers.iter().filter(|answer| answer["ok"] == true).count()
     };
     assert_eq!([5001, 5002, 5003, 0].map(&mut opened), [4, 3, 0, 1]);
+}
+
+/// A client that holds the name of a view, or the last place of a stream, has no say in what an operator's reload does.
+#[test]
+fn opened_views_make_way_for_configured_ones() {
+    let stage = stage(UNLIMITED);
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let open = || {
+        let client = RawClient::connect(&stage.path);
+        assert_eq!(client.ask(OPEN)["ok"], true);
+        assert_eq!(client.ask(br#"{"op":"subscribe","view":"camera/mine"}"#)["ok"], true);
+        client
+    };
+    let is_added = |name: &str| {
+        let (answer, _answered) = crossbeam_channel::bounded(1);
+        let config = ViewConfig { name: name.to_owned(), ..ViewConfig::default() };
+        stage.directory.add_view("camera", config, answer);
+        port.commands.try_iter().any(|command| match command {
+            ViewCommand::Add(port, _) => port.name().view() == name,
+            _ => false,
+        })
+    };
+    let loses = |client: &RawClient, reason: &str| {
+        let end = json(&client.receive());
+        assert!(end["reason"].as_str().unwrap().contains(reason), "{end}");
+    };
+    let client = open();
+    assert!(is_added("mine"));
+    loses(&client, "configuration has a view of that name");
+    stage.directory.remove_view(&"camera/mine".parse().unwrap(), "it makes room");
+
+    let client = open();
+    for index in 2..VIEWS_MAX {
+        assert!(is_added(&format!("more{index}")));
+    }
+    assert!(is_added("beyond"));
+    loses(&client, "needs its place");
+    assert!(!is_added("too-many"));
 }
 
 /// The memory of a closed view counts for as long as a reader keeps it, and is free when it does no longer.

@@ -23,9 +23,9 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{
-    AddViewError, Backends, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
+    AddViewError, Backends, NewView, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
-use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf, TokenRecord};
+use foveate_ring::{FrameHead, ReadOutcome, Reader, State, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
 
 #[cfg(feature = "vulkan")]
@@ -241,6 +241,90 @@ fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) 
     assert_eq!(counters.frames_published.get() + counters.frames_rested.get(), FRAMES);
 }
 
+/// An opened view is sampled after the configured ones, and from what these saw.
+#[test]
+fn opened_view_publishes_what_a_configured_one_would() {
+    let relevance = || Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
+    on_every_backend(|backend| {
+        let mut random = Random(21);
+        for policy in [Policy::default(), Policy::Saliency, relevance()] {
+            let mut shown = Shown::new(backend(), [ViewPace::default(); 2]);
+            let mut frame = first_frame(&mut random);
+            shown.step(&frame, 1);
+            let plan = plan("twin".to_owned(), Layout::default(), 40);
+            let spec = ViewSpec { policy: policy.clone(), ..plan.spec.clone() };
+            let plan = ServedView { spec, ..plan };
+            // In this order, so that the configured one has to go in front.
+            let (_opened, view) = shown.build(&plan);
+            let opened = shown.stream.open_view(view).unwrap();
+            let (_configured, view) = shown.build(&plan);
+            let configured = shown.stream.add_view(view).unwrap();
+            assert_eq!((configured, opened), (2, 2));
+            let mut pair = None;
+            for frame_seq in 2..=40 {
+                move_on(&mut frame, random.below(6), frame_seq, &mut random);
+                shown.step(&frame, frame_seq);
+                let pair = pair.get_or_insert_with(|| [2, 3].map(|index| shown.reader(index)));
+                let [configured, opened] = pair.each_mut().map(read_newest);
+                let publish_ns = configured.head.publish_ns;
+                assert_eq!(configured.head, FrameHead { publish_ns, ..opened.head });
+                assert_eq!(configured.records, opened.records, "{policy} in frame {frame_seq}");
+                assert!(configured.pixels == opened.pixels, "{policy} in frame {frame_seq}");
+            }
+        }
+    });
+}
+
+#[test]
+fn late_frame_loop_serves_configured_views_alone() {
+    on_every_backend(|backend| {
+        let mut shown = Shown::new(backend(), [ViewPace::default(); 2]);
+        let mut random = Random(22);
+        let mut frame = first_frame(&mut random);
+        shown.step(&frame, 1);
+        let plan = |name: &str| plan(name.to_owned(), Layout::default(), 40);
+        let clients: Vec<_> = ["one", "two"]
+            .map(|name| {
+                let (client, view) = shown.build(&plan(name));
+                shown.stream.open_view(view).unwrap();
+                client
+            })
+            .into();
+        let mut published = |shown: &mut Shown, is_late: &dyn Fn() -> bool| {
+            let frame_seq = 1 + shown.counters.frames_published.get();
+            move_on(&mut frame, random.below(6), frame_seq, &mut random);
+            let stamp = FrameStamp::numbered(frame_seq);
+            shown.stream.step_with(&frame.view(), &stamp, None, is_late).unwrap();
+            let configured = shown.clients.iter().chain(&clients);
+            configured.map(|client| client.counters().frames_published.get()).collect::<Vec<_>>()
+        };
+        assert_eq!(published(&mut shown, &|| true), [2, 2, 1, 1], "the first of each segment");
+        for frame in 3..32 {
+            assert_eq!(published(&mut shown, &|| true), [frame, frame, 1, 1]);
+        }
+        assert_eq!(published(&mut shown, &|| true), [32, 32, 2, 2], "after 29 left out");
+
+        // Whoever was left out has the first turn.
+        let turns = std::cell::Cell::new(0);
+        let is_late_after_one = || 0 < turns.replace(turns.get() + 1);
+        let [.., one, two] = published(&mut shown, &is_late_after_one)[..] else { panic!() };
+        assert_eq!((one, two), (3, 2));
+        turns.set(0);
+        let [.., one, two] = published(&mut shown, &is_late_after_one)[..] else { panic!() };
+        assert_eq!((one, two), (3, 3));
+        let shed: Vec<_> =
+            clients.iter().map(|client| client.counters().frames_shed.get()).collect();
+        assert_eq!(shed, [30, 30]);
+        // Whatever was left out, the next frame is whole.
+        published(&mut shown, &|| false);
+        for (index, name) in [(2, "one"), (3, "two")] {
+            let found = read_newest(&mut shown.reader(index));
+            let expected = fresh(plan(name), &frame, &found);
+            assert!(found.pixels == expected.pixels, "{name}");
+        }
+    });
+}
+
 /// Same place and same `changed_frame`: same bytes.
 fn check_promise(
     view: usize,
@@ -267,6 +351,12 @@ fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFr
     let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
     let mut frame = TokenFrameBuf::default();
     assert_eq!(reader.read_newest(&mut frame).unwrap(), ReadOutcome::Frame { missed: 0 });
+    frame
+}
+
+fn read_newest(reader: &mut Reader) -> TokenFrameBuf {
+    let mut frame = TokenFrameBuf::default();
+    assert!(matches!(reader.read_newest(&mut frame).unwrap(), ReadOutcome::Frame { .. }));
     frame
 }
 
@@ -319,6 +409,17 @@ impl Shown {
             self.readers = [0, 1].map(|index| Reader::from_fd(segment(index)).unwrap()).into();
         }
         stepped
+    }
+
+    /// A new view, and the channel of its clients.
+    fn build(&self, plan: &ServedView) -> (ClientChannel, NewView) {
+        let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), false);
+        (client, self.stream.view_builder().build_new(plan.clone(), channel).unwrap())
+    }
+
+    /// A reader of a view.
+    fn reader(&self, index: usize) -> Reader {
+        Reader::from_fd(self.stream.segment(index).unwrap().unwrap().0).unwrap()
     }
 
     /// What the newest step published of a view.

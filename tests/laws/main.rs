@@ -7,6 +7,7 @@ mod backoff_laws;
 mod camera;
 mod color_laws;
 mod config_files;
+mod config_limits;
 mod config_refusals;
 mod control_messages;
 mod depth_config;

@@ -46,6 +46,7 @@ mod end_to_end_http;
 mod end_to_end_isolation;
 mod end_to_end_kill;
 mod end_to_end_life;
+mod end_to_end_limits;
 #[cfg(feature = "mcap")]
 mod end_to_end_masks;
 #[cfg(feature = "mcap")]

@@ -43,6 +43,7 @@ pub const UNLIMITED: Limits = Limits {
     views_per_client: 4,
     views_opened: 16,
     opened_tokens: 1 << 20,
+    opened_frame_bytes: 1 << 30,
     opened_bytes: 1 << 30,
 };
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -65,6 +66,9 @@ fn main() -> ExitCode {
     #[cfg(target_env = "gnu")]
     limit_arenas();
     let arguments = Arguments::parse();
+    // As on a full disk, writing beyond the limit on file sizes (`ulimit -f`) has to fail, not to end the daemon: a client can make it
+    // reserve memory for a view, which the limit holds for, too.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let log = foveate_log::to_journal_or_stderr("info");
     let mut masked = Vec::new();
     match run(&arguments, &mut masked) {
@@ -92,18 +96,21 @@ fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
     if arguments.check {
         return check(arguments, masked);
     }
-    let read = || match (&arguments.config, &arguments.config_dir) {
-        (Some(file), Some(directory)) => Config::load_with(file, directory),
-        (Some(file), None) => Config::load(file),
-        (None, _) => Ok(Config::default()),
+    let config = match (&arguments.config, &arguments.config_dir) {
+        (Some(file), Some(directory)) => Config::load_with(file, directory)?,
+        (Some(file), None) => Config::load(file)?,
+        (None, _) => Config::default(),
     };
-    let config = read()?;
+    let reread = || match &arguments.config {
+        Some(file) => Config::reload(file, arguments.config_dir.as_deref()),
+        None => Ok(Config::default()),
+    };
     *masked = foveate_daemon::masked(&config);
     let asked_for = arguments.socket.as_deref().or(config.daemon.socket.as_deref());
     let socket = foveate::socket_path_to_serve(asked_for);
     #[cfg(target_env = "gnu")]
     give_memory_back();
-    Ok(foveate_daemon::run(&config, masked, &socket, &read)?)
+    Ok(foveate_daemon::run(&config, masked, &socket, &reread)?)
 }
 
 /// Reports the mistakes of the configuration together with what is wrong with its streams.

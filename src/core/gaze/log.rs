@@ -20,9 +20,13 @@ use std::sync::Arc;
 
 use serde_core::Serialize;
 
+use crate::file;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::Gaze;
 use crate::geometry::gaze_entry::GazeEntry;
+
+/// Longest file, in bytes: weeks of a gaze that moves three times a second.
+const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Format version.
 const VERSION: u32 = 2;
@@ -139,7 +143,7 @@ impl GazeLog {
     /// If it cannot be read, or is not a gaze log.
     pub fn load(path: &Path) -> Result<Self, GazeLogError> {
         let unreadable = |source| GazeLogError::Unreadable { path: path.to_owned(), source };
-        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let bytes = file::read(path, FILE_BYTES_MAX).map_err(unreadable)?;
         Self::parse(&String::from_utf8_lossy(&bytes))
             .map_err(|source| GazeLogError::Malformed { path: path.to_owned(), source })
     }

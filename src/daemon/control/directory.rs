@@ -193,10 +193,13 @@ impl Directory {
         }
     }
 
-    /// Adds a view of the configuration to a running stream. `answer` receives the result, once: success, or why there is none.
+    /// Adds a view of the configuration to a running stream; views that clients opened make way. `answer` receives the result, once:
+    /// success, or why there is none.
     pub fn add_view(&self, stream: &str, config: ViewConfig, answer: Sender<Result<(), Refusal>>) {
         if let Some(stream) = self.stream(stream) {
             stream.add_view(config, answer, &self.wakeup);
+            // Clients may have lost views to it.
+            self.wakeup.signal();
         }
     }
 
@@ -413,8 +416,9 @@ impl StreamEntry {
     ) {
         let (entry, port) = view::ends(&self.name, config, None, wakeup);
         let mut views = self.views.lock();
+        self.make_way(&mut views, entry.name());
         if VIEWS_MAX <= views.len() || views.iter().any(|view| view.name() == entry.name()) {
-            let error = "clients have opened a view of that name, or as many as there can be";
+            let error = "the configuration has a view of that name, or as many as there can be";
             return drop(answer.send(Err(Refusal::new(RefusalReason::TooManyViews, error))));
         }
         let opened = views.partition_point(|view| view.owner().is_none());
@@ -428,8 +432,31 @@ impl StreamEntry {
         self.close_views(is_owned, "the client that opened the view is gone");
     }
 
+    /// Closes the view that a client has opened under the name of a new view of the configuration, and if there is still no room, another
+    /// opened one.
+    fn make_way(&self, views: &mut Vec<Arc<ViewEntry>>, name: &ViewName) {
+        let is_opened = |view: &ViewEntry| view.owner().is_some();
+        let reason = "the operator's configuration has a view of that name now";
+        self.close(views, |view| is_opened(view) && view.name() == name, reason);
+        if VIEWS_MAX <= views.len()
+            && let Some(last) = views.last().map(|view| view.name().clone())
+        {
+            let reason = "a view of the operator's configuration needs its place";
+            self.close(views, |view| is_opened(view) && *view.name() == last, reason);
+        }
+    }
+
     fn close_views(&self, is_meant: impl Fn(&ViewEntry) -> bool, reason: &str) {
-        self.views.lock().retain(|view| {
+        self.close(&mut self.views.lock(), is_meant, reason);
+    }
+
+    fn close(
+        &self,
+        views: &mut Vec<Arc<ViewEntry>>,
+        is_meant: impl Fn(&ViewEntry) -> bool,
+        reason: &str,
+    ) {
+        views.retain(|view| {
             let is_meant = is_meant(view);
             if is_meant {
                 view.end(reason);

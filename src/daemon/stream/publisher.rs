@@ -23,6 +23,9 @@ use foveate_stats::{NoticeCounts, StreamCounters};
 /// Reason given to the readers of a segment when the stream continues in another.
 pub const REPLACED: &str = "the stream continues in a new segment";
 
+/// Most frames in a row that an opened view leaves out while the frame loop is late: a stream that always is late serves it, too.
+const SHED_IN_ROW_MAX: u32 = 29;
+
 /// Reason given while a view that publishes only when read has no readers.
 const UNREAD: &str = "nobody reads the view: it publishes once it has a subscriber";
 
@@ -52,6 +55,10 @@ pub(super) struct Publisher {
     is_interrupted: bool,
     /// Frames that are published whatever the pace, because older ones must not stay in the ring.
     renewals: usize,
+    /// Whether the newest frame is published whatever the pace and the load.
+    is_needed: bool,
+    /// Frames left out in a row because the frame loop was late.
+    shed_in_row: u32,
 }
 
 impl ViewContext {
@@ -191,8 +198,17 @@ fn is_late(feedback: &Feedback, at: FrameTime, times: &FrameTimes) -> bool {
 
 impl Publisher {
     pub(super) fn new(context: ViewContext, writer: Writer, waker: Waker) -> Self {
-        let (counted_fixation, is_unread, is_interrupted, renewals) = (0, false, false, 0);
-        Self { context, writer, waker, counted_fixation, is_unread, is_interrupted, renewals }
+        Self {
+            context,
+            writer,
+            waker,
+            counted_fixation: 0,
+            is_unread: false,
+            is_interrupted: false,
+            renewals: 0,
+            is_needed: false,
+            shed_in_row: 0,
+        }
     }
 
     /// Continues as `view` in another ring, and returns the old one.
@@ -259,11 +275,13 @@ impl Publisher {
 
     /// Whether it publishes the frame of `at`, always true of the first one of a segment.
     pub(super) fn takes(&mut self, at: FrameTime) -> bool {
-        if 0 < self.renewals {
+        self.is_needed = 0 < self.renewals;
+        if self.is_needed {
             self.renewals -= 1;
             return true;
         }
         let is_first = self.writer.published() == 0;
+        self.is_needed = is_first;
         let counters = self.context.channel.counters();
         let is_read = !self.context.pace.when_read || 0 < counters.subscribers.get();
         if !is_read && !is_first {
@@ -271,12 +289,23 @@ impl Publisher {
             self.set_unread(true);
             return false;
         }
-        let is_due = self.context.limit.as_mut().is_none_or(|limit| limit.takes(at.time_ns));
+        // What was left out is due until it is made up for.
+        let limit = self.context.limit.as_mut().filter(|_| self.shed_in_row == 0);
+        let is_due = limit.is_none_or(|limit| limit.takes(at.time_ns));
         if !is_due && !is_first {
             counters.frames_skipped.add(1);
         }
         self.set_unread(false);
         is_due || is_first
+    }
+
+    /// Whether it leaves out the frame that it would [take](Self::takes), because the frame loop `is_late`. It never leaves out
+    /// more than [`SHED_IN_ROW_MAX`], the first of a segment, nor one that new masks need.
+    pub(super) fn sheds(&mut self, is_late: impl Fn() -> bool) -> bool {
+        let sheds = !self.is_needed && self.shed_in_row < SHED_IN_ROW_MAX && is_late();
+        self.shed_in_row = if sheds { self.shed_in_row + 1 } else { 0 };
+        self.context.channel.counters().frames_shed.add(sheds.into());
+        sheds
     }
 
     /// Updates the state in the segment when the view loses its last reader or gains one.

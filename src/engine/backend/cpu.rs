@@ -147,6 +147,12 @@ impl Backend for CpuBackend {
         })
     }
 
+    fn sample(&mut self, ingested: &TileSet, view: &mut Planes) -> Result<(), BackendError> {
+        view.find_stale(ingested);
+        self.pyramid.sample(&self.detector.resident(), view);
+        Ok(())
+    }
+
     fn resident(&self) -> Option<FrameView<'_>> {
         Some(self.detector.resident())
     }

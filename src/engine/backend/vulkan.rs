@@ -285,6 +285,36 @@ impl Backend for VulkanBackend {
         Ok(UpdateTimes { collect, collected_bytes, ..times })
     }
 
+    fn sample(&mut self, ingested: &TileSet, view: &mut Planes) -> Result<(), BackendError> {
+        let Self { comparison, pyramid, lane, gpu, .. } = self;
+        let bits = match comparison {
+            Comparison::Host { .. } => {
+                view.find_stale(ingested);
+                ViewPasses::upload(view, gpu);
+                if view.stale().is_empty() {
+                    return Ok(());
+                }
+                None
+            }
+            Comparison::Device { detect, .. } => {
+                ViewPasses::prepare_stale(view, gpu);
+                Some(detect.bits())
+            }
+        };
+        let passes = view.sampler.get::<ViewPasses>();
+        lane.run(|recorder| {
+            if let Some(bits) = bits {
+                passes.record_stale(recorder, bits);
+            }
+            passes.record_sample(recorder, pyramid);
+        })?;
+        if bits.is_some() {
+            ViewPasses::take_stale(view, !ingested.is_empty());
+        }
+        ViewPasses::collect(view);
+        Ok(())
+    }
+
     fn resident(&self) -> Option<FrameView<'_>> {
         match &self.comparison {
             Comparison::Host { detector, .. } => Some(detector.resident()),

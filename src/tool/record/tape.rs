@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -39,6 +41,8 @@ pub(super) struct Tape {
     running: Option<(Sender<Work>, JoinHandle<Written>)>,
     /// State of the view, and its reason.
     state: Option<(State, String)>,
+    /// Whether the thread makes no more pictures.
+    skips_pictures: Arc<AtomicBool>,
     /// Frames that were overwritten before they were read.
     missed: u64,
     has_ended: bool,
@@ -50,7 +54,15 @@ type Written = (Recorder, Result<(), RecordingError>);
 impl Tape {
     pub(super) fn begin(view: &ViewName, settings: Settings) -> Result<Self, RecordingError> {
         let recorder = Some(Recorder::create(view, settings)?);
-        Ok(Self { recorder, running: None, state: None, missed: 0, has_ended: false })
+        let skips_pictures = Arc::default();
+        Ok(Self {
+            recorder,
+            running: None,
+            state: None,
+            skips_pictures,
+            missed: 0,
+            has_ended: false,
+        })
     }
 
     /// Takes what came `next` from `reader`: a frame is moved out of its buffer. False if nothing more can be written.
@@ -81,6 +93,8 @@ impl Tape {
         followed: &Result<(), ToolError>,
         out: &mut dyn Write,
     ) -> Result<(), ToolError> {
+        // The queue may hold hundreds of frames, and the program has to end soon after a signal.
+        self.skips_pictures.store(true, Ordering::Relaxed);
         if !self.has_ended {
             let (kind, reason) = match followed {
                 Ok(()) => (EventKind::Stopped, "by a signal or the time limit".to_owned()),
@@ -103,6 +117,14 @@ impl Tape {
             writeln!(out, "{}: {} frames, {} bytes", file.path.display(), file.frames, file.bytes)
                 .map_err(ToolError::Output)?;
         }
+        if 0 < recorder.pictures_skipped() {
+            writeln!(
+                io::stderr(),
+                "{} pictures of the last frames were left out, to end soon; the frames are there",
+                recorder.pictures_skipped()
+            )
+            .map_err(ToolError::Output)?;
+        }
         if 0 < self.missed {
             writeln!(
                 io::stderr(),
@@ -120,7 +142,8 @@ impl Tape {
             let slot_bytes = info.total_bytes / info.slot_count;
             let capacity = (QUEUED_BYTES / slot_bytes).clamp(2, QUEUED_FRAMES_MAX);
             let (sender, queue) = bounded(capacity);
-            let thread = thread::spawn(move || write(recorder, &queue));
+            let skips_pictures = Arc::clone(&self.skips_pictures);
+            let thread = thread::spawn(move || write(recorder, &queue, &skips_pictures));
             self.running = Some((sender, thread));
         }
         self.state = None;
@@ -150,13 +173,16 @@ impl Tape {
 }
 
 /// Writes what comes until there is no more, or it fails.
-fn write(mut recorder: Recorder, queue: &Receiver<Work>) -> Written {
+fn write(mut recorder: Recorder, queue: &Receiver<Work>, skips_pictures: &AtomicBool) -> Written {
     let mut turn = || match queue.recv_timeout(TICK) {
         Ok(Work::Segment(page, info)) => {
             recorder.segment(page, *info);
             Ok(true)
         }
-        Ok(Work::Frame(frame, missed)) => recorder.frame(*frame, missed).map(|()| true),
+        Ok(Work::Frame(frame, missed)) => {
+            recorder.skip_pictures(skips_pictures.load(Ordering::Relaxed));
+            recorder.frame(*frame, missed).map(|()| true)
+        }
         Ok(Work::Scene(told)) => recorder.scene(&told).map(|()| true),
         Ok(Work::Event(kind, reason)) => recorder.event(kind, &reason).map(|()| true),
         Err(RecvTimeoutError::Timeout) => recorder.tick().map(|()| true),

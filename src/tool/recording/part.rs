@@ -14,6 +14,7 @@ use mcap::records::MessageHeader;
 use mcap::{McapError, WriteOptions, Writer};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
 
 use super::topic::Topic;
 use foveate::messages::ViewName;
@@ -230,6 +231,10 @@ impl Part {
     /// Reserves space for the open chunk with a message of `bytes` bytes more, as if neither could be compressed, and for the end.
     fn reserve(&mut self, bytes: u64) -> Result<(), WriteError> {
         let end = self.bound(1, bytes);
+        // Some file systems reserve beyond the limit, and refuse the bytes.
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < end) {
+            return Err(WriteError::Full(Errno::FBIG.into()));
+        }
         let Some(reserved) = self.reserved.filter(|reserved| *reserved < end) else {
             return Ok(());
         };

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::{Convolution, FEATURES_MAX, Input, Scorer};
+use crate::file;
 use crate::relevance::channel::CHANNELS;
 use crate::relevance::injection::{INJECTED_MAX, check_channel_name};
 
@@ -59,13 +60,7 @@ impl Scorer {
     pub fn load(path: &Path) -> Result<Self, ScorerError> {
         let unreadable = |source| ScorerError::Unreadable { path: path.to_owned(), source };
         let malformed = |source| ScorerError::Malformed { path: path.to_owned(), source };
-        let length = std::fs::metadata(path).map_err(unreadable)?.len();
-        if FILE_BYTES_MAX < length {
-            return Err(malformed(mistake(format!(
-                "{length} bytes are too many for a scorer: at most {FILE_BYTES_MAX} are read"
-            ))));
-        }
-        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let bytes = file::read(path, FILE_BYTES_MAX).map_err(unreadable)?;
         Self::from_bytes(&bytes).map_err(malformed)
     }
 

@@ -129,6 +129,7 @@ impl ViewEntry {
             steering: self.steering.lock().listing(counts.feedback_accepted),
             channels: self.channels().listing(Instant::now()),
             notices: self.channel.notices(),
+            frames_shed: counts.frames_shed,
         }
     }
 }

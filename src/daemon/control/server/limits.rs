@@ -19,8 +19,10 @@ pub struct Limits {
     pub views_per_client: usize,
     /// Views that all clients together may open.
     pub views_opened: usize,
-    /// Tokens a frame of all opened views together, which bounds their cost.
+    /// Tokens a frame of all opened views together. With the bytes it bounds the time that they cost.
     pub opened_tokens: usize,
+    /// [Bytes a frame](foveate_config::ViewConfig::frame_bytes) of all opened views together.
+    pub opened_frame_bytes: usize,
     /// Bytes of the rings of all opened views together.
     pub opened_bytes: usize,
 }
@@ -34,6 +36,7 @@ impl Default for Limits {
             views_per_client: 4,
             views_opened: 16,
             opened_tokens: 4096,
+            opened_frame_bytes: 12 << 20,
             opened_bytes: 256 << 20,
         }
     }

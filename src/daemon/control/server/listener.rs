@@ -3,12 +3,12 @@
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -33,6 +33,9 @@ impl Default for Access {
         Self { mode: SOCKET_MODE, group: None }
     }
 }
+
+/// Mode of the lock file.
+const LOCK_MODE: u32 = 0o600;
 
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -79,16 +82,13 @@ impl Listener {
             .map_err(|errno| ControlError::io("create the socket", path, errno))?;
         rustix::net::bind(&socket, &address)
             .map_err(|errno| ControlError::io("bind", path, errno))?;
-        let metadata = std::fs::symlink_metadata(path)
-            .map_err(|source| ControlError::io("look at", path, source))?;
-        let identity = (metadata.dev(), metadata.ino());
+        let inode = Inode::at(path)?;
+        let identity = inode.identity;
         let place = Place { path: path.to_owned(), identity, _lock: lock };
         socket::refuse_descriptors(&socket);
         let listener = Self { socket, _place: Some(place) };
         // Nobody can connect before `listen`, so nobody can before group and mode are set.
-        give_to_group(path, access)?;
-        std::fs::set_permissions(path, Permissions::from_mode(access.mode))
-            .map_err(|source| ControlError::io("set the mode of", path, source))?;
+        inode.give(access.group, access.mode)?;
         rustix::net::listen(&listener.socket, 64)
             .map_err(|errno| ControlError::io("listen on", path, errno))?;
         Ok(listener)
@@ -120,11 +120,8 @@ fn make_directory_of(path: &Path, access: Access) -> Result<(), ServeError> {
         DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
     }
     match DirBuilder::new().mode(0o750).create(directory) {
-        Ok(()) => {
-            // Whatever the umask is.
-            std::fs::set_permissions(directory, Permissions::from_mode(0o750)).map_err(failed)?;
-            give_to_group(directory, access)
-        }
+        // Whatever the umask is.
+        Ok(()) => Inode::at(directory)?.give(access.group, 0o750),
         Err(_) if directory.is_dir() => {
             warn_if_group_locked_out(directory, access);
             Ok(())
@@ -142,13 +139,40 @@ fn warn_if_group_locked_out(directory: &Path, access: Access) {
     }
 }
 
-fn give_to_group(path: &Path, access: Access) -> Result<(), ServeError> {
-    let Some(group) = access.group else { return Ok(()) };
-    std::os::unix::fs::chown(path, None, Some(group)).map_err(|source| ServeError::Group {
-        group,
-        path: path.to_owned(),
-        source,
-    })
+/// What this process has just created at a path, held so that its group and mode are set even if another user replaces the path.
+struct Inode<'a> {
+    path: &'a Path,
+    descriptor: OwnedFd,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl<'a> Inode<'a> {
+    fn at(path: &'a Path) -> Result<Self, ServeError> {
+        let failed = |errno: Errno| ControlError::io("look at", path, errno);
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+        let found = rustix::fs::fstat(&descriptor).map_err(failed)?;
+        if found.st_uid != geteuid().as_raw() {
+            return Err(failed(Errno::PERM).into());
+        }
+        Ok(Self { path, descriptor, identity: (found.st_dev, found.st_ino) })
+    }
+
+    /// Sets its group, if one is given, and its mode.
+    fn give(&self, group: Option<u32>, mode: u32) -> Result<(), ServeError> {
+        let Self { path, descriptor, .. } = self;
+        if let Some(group) = group {
+            let flags = AtFlags::EMPTY_PATH;
+            rustix::fs::chownat(descriptor, "", None, Some(Gid::from_raw(group)), flags).map_err(
+                |errno| ServeError::Group { group, path: path.to_path_buf(), source: errno.into() },
+            )?;
+        }
+        // `fchmod` refuses descriptors of O_PATH.
+        let name = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+        std::fs::set_permissions(name, Permissions::from_mode(mode))
+            .map_err(|source| ControlError::io("set the mode of", path, source).into())
+    }
 }
 
 /// Locks the file beside the socket and writes this process's ID into it.
@@ -162,7 +186,8 @@ fn take_lock(path: &Path) -> Result<File, ServeError> {
         .write(true)
         .create(true)
         .truncate(false)
-        .mode(0o640)
+        // Whoever can open it can lock it, and so keep the daemon from starting.
+        .mode(LOCK_MODE)
         // Where others may write the directory, nobody's link may lead elsewhere, and no FIFO may block.
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
         .open(&lock_path)
@@ -171,6 +196,7 @@ fn take_lock(path: &Path) -> Result<File, ServeError> {
     if !found.is_file() || found.uid() != geteuid().as_raw() {
         return Err(ServeError::ForeignLock { path: lock_path });
     }
+    file.set_permissions(Permissions::from_mode(LOCK_MODE)).map_err(failed)?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {

@@ -9,6 +9,7 @@ use crate::control::directory::{StreamEntry, ViewEntry};
 use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
 use foveate_control::{StreamState, accepted};
+use foveate_core::value::clipped;
 use foveate_core::view::VIEWS_MAX;
 
 impl ServerThread {
@@ -23,7 +24,8 @@ impl ServerThread {
             let streams = self.directory.streams_from(None);
             let names: Vec<_> =
                 streams.iter().map(|stream| format!("`{}`", stream.name())).collect();
-            let error = format!("there is no stream `{stream}`; there are: {}", names.join(", "));
+            let (stream, names) = (clipped(stream), names.join(", "));
+            let error = format!("there is no stream `{stream}`; there are: {names}");
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         };
         // Before the first frame the cost of a view is unknown, and one that cannot be built must not end the stream.
@@ -84,13 +86,17 @@ impl ServerThread {
             ));
         }
         let wanted = config.capacity();
-        let sampled = |view: &ViewEntry| {
-            if view.channel().is_closed() { 0 } else { view.config().capacity() }
-        };
-        let tokens = left(limits.opened_tokens, sampled);
+        let tokens = left(limits.opened_tokens, |view| sampled(view, ViewConfig::capacity));
         if tokens < wanted {
             return refused(format!(
                 "{wanted} tokens a frame, and {tokens} are left for views that this user opens: ask for a smaller budget"
+            ));
+        }
+        let wanted = config.frame_bytes();
+        let bytes = left(limits.opened_frame_bytes, |view| sampled(view, ViewConfig::frame_bytes));
+        if bytes < wanted {
+            return refused(format!(
+                "{wanted} bytes a frame, and {bytes} are left for views that this user opens: ask for a smaller budget, patch or dtype"
             ));
         }
         let wanted = config.ring_bytes();
@@ -103,6 +109,11 @@ impl ServerThread {
         }
         Ok(())
     }
+}
+
+/// What a frame of the view costs; nothing once its frame loop has let go of it.
+fn sampled(view: &ViewEntry, cost: fn(&ViewConfig) -> usize) -> usize {
+    if view.channel().is_closed() { 0 } else { cost(&view.config()) }
 }
 
 /// A free name for a view of client `number`.

@@ -1,0 +1,259 @@
+//! A configuration that passes the checks exceeds no limit of the engine, and one that is too large is refused early.
+
+use std::collections::BTreeMap;
+use std::env::VarError;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use foveate_config::{Config, ConfigError, STREAMS_MAX, ViewConfig, parse_calibration};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
+use foveate_core::geometry::fixation::FOVEAE_MAX;
+use foveate_core::geometry::plan::STEP_MAX;
+use foveate_core::layout::relevance::THRESHOLDS_MAX;
+use foveate_core::layout::rings::RINGS_MAX;
+use foveate_core::mask::{CORNERS_MAX, MASKS_MAX};
+use foveate_core::name::NAME_BYTES_MAX;
+use foveate_core::relevance::channel::PUBLISHED_MAX;
+use foveate_core::relevance::injection::CHANNEL_NAME_BYTES_MAX;
+use foveate_core::view::VIEWS_MAX;
+use foveate_ring::abi::MAX_SLOT_COUNT;
+
+const STREAM: &str = "[[stream]]\nname = 'a'\nsource = 'clip.mp4'\n";
+
+/// How a configuration cannot exceed a limit of the engine.
+enum Check {
+    /// This configuration, which would exceed it, is refused.
+    Refused(String),
+    /// No key leads to it.
+    NoKey(&'static str),
+}
+
+use Check::{NoKey, Refused};
+
+/// The public limits of the crates that a configuration leads to, by name.
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn checks() -> BTreeMap<&'static str, Check> {
+    let view = |keys: &str| Refused(format!("{STREAM}[[stream.view]]\nname = 'v'\n{keys}\n"));
+    let list = |count: usize, item: &dyn Fn(usize) -> String| {
+        let items: Vec<_> = (0..count).map(item).collect();
+        format!("[{}]", items.join(", "))
+    };
+    let tables = |count: usize, table: &dyn Fn(usize) -> String| {
+        Refused((0..count).fold(STREAM.to_owned(), |text, index| text + &table(index)))
+    };
+    let channels =
+        |names: &str| view(&format!("channels = {names}\ngaze = {{ policy = 'relevance' }}"));
+    let weights =
+        |table: &str| view(&format!("gaze = {{ policy = 'relevance', weights = {{ {table} }} }}"));
+    let file = "a file that is read when its stream starts";
+    let client = "clients send it";
+    let inner = "it bounds what the engine computes, whatever the configuration";
+    BTreeMap::from([
+        (
+            "VIEWS_MAX",
+            tables(VIEWS_MAX + 1, &|index| format!("[[stream.view]]\nname = 'v{index}'\n")),
+        ),
+        (
+            "MASKS_MAX",
+            tables(MASKS_MAX + 1, &|_| {
+                "[[stream.mask]]\npoints = [[0, 0], [1, 0], [0, 1]]\n".to_owned()
+            }),
+        ),
+        (
+            "CORNERS_MAX",
+            Refused(format!(
+                "{STREAM}[[stream.mask]]\npoints = {}\n",
+                list(CORNERS_MAX + 1, &|index| format!(
+                    "[{}, {}]",
+                    index % 2,
+                    index as f64 / 100.0
+                ))
+            )),
+        ),
+        (
+            "NAME_BYTES_MAX",
+            Refused(format!(
+                "[[stream]]\nname = '{}'\nsource = 'test'\n",
+                "a".repeat(NAME_BYTES_MAX + 1)
+            )),
+        ),
+        ("FOVEAE_MAX", view(&format!("foveae = {}", FOVEAE_MAX + 1))),
+        (
+            "THRESHOLDS_MAX",
+            view(&format!(
+                "layout = 'relevance'\nthresholds = {}",
+                list(THRESHOLDS_MAX + 1, &|index| format!("{}", 1.0 / (index + 2) as f64))
+            )),
+        ),
+        (
+            "RINGS_MAX",
+            view(&format!(
+                "layout = 'rings'\nstrides = {}\ngrids = {}",
+                list(RINGS_MAX + 1, &|index| (1 << index).to_string()),
+                list(RINGS_MAX + 1, &|_| "2".to_owned())
+            )),
+        ),
+        (
+            "STEP_MAX",
+            view(&format!(
+                "layout = 'rings'\nstrides = [1, {}]\ngrids = [2, 2]\npatch = 8",
+                2 * STEP_MAX
+            )),
+        ),
+        (
+            "MAX_SIDE",
+            view(&format!(
+                "layout = 'rings'\nstrides = [1, 64]\ngrids = [64, {}]",
+                Extent::MAX_SIDE / 64 / 16 + 1
+            )),
+        ),
+        ("PUBLISHED_MAX", channels(&list(PUBLISHED_MAX + 1, &|index| format!("'c{index}'")))),
+        (
+            "CHANNEL_NAME_BYTES_MAX",
+            channels(&format!("['{}']", "c".repeat(CHANNEL_NAME_BYTES_MAX + 1))),
+        ),
+        (
+            "CHANNEL_WEIGHTS_MAX",
+            weights(
+                &(0..=CHANNEL_WEIGHTS_MAX)
+                    .map(|index| format!("c{index} = 1"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ),
+        ),
+        ("CHANNEL_WEIGHT_MAX", weights(&format!("change = {}", CHANNEL_WEIGHT_MAX + 1.0))),
+        (
+            "FRAME_BYTES_MAX",
+            Refused(format!(
+                "{STREAM}[stream.camera]\ncalibration = 'c.yaml'\noptical_frame = '{}'\n",
+                "f".repeat(64)
+            )),
+        ),
+        ("MAX_SLOT_COUNT", view(&format!("slots = {}", MAX_SLOT_COUNT + 1))),
+        ("MAX_PLANE_COUNT", NoKey("there are fewer kinds of planes")),
+        ("COEFFICIENTS_MAX", NoKey(file)),
+        ("MODEL_BYTES_MAX", NoKey(file)),
+        ("FEATURES_MAX", NoKey(file)),
+        ("INJECTED_MAX", NoKey(client)),
+        ("TTL_MS_MAX", NoKey(client)),
+        ("VALUE_MAX", NoKey(client)),
+        ("ATTENTION_SIDE_MAX", NoKey(client)),
+        ("WAITING_MAX", NoKey(inner)),
+        ("EVENTS_MAX", NoKey(inner)),
+        ("COARSE_SIDE_MAX", NoKey(inner)),
+        ("MAX_LEVEL_COUNT", NoKey(inner)),
+        ("CELLS_MAX", NoKey(inner)),
+        ("STROKE_MAX", NoKey(inner)),
+        ("OCTAVES_MAX", NoKey(inner)),
+        ("BANDS_MAX", NoKey(inner)),
+    ])
+}
+
+#[test]
+fn every_limit_of_the_engine_is_checked() {
+    let checks = checks();
+    for (name, check) in &checks {
+        match check {
+            Refused(text) => assert!(parse(text).is_err(), "{name}: {text}"),
+            NoKey(reason) => assert!(!reason.is_empty()),
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut limits = Vec::new();
+    for crate_name in ["core", "engine", "ring"] {
+        limits_in(&root.join(crate_name), &mut limits);
+    }
+    limits.sort();
+    let known: Vec<_> = checks.keys().copied().collect();
+    assert_eq!(limits, known, "limits in the code, and those that this test knows");
+}
+
+/// The names of the public constants that are limits.
+fn limits_in(folder: &Path, limits: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            limits_in(&path, limits);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let constants = text.lines().filter_map(|line| line.trim().strip_prefix("pub const "));
+            let names = constants.filter_map(|line| line.split(':').next());
+            let is_limit = |name: &&str| name.starts_with("MAX_") || name.ends_with("_MAX");
+            limits.extend(names.filter(is_limit).map(str::to_owned));
+        }
+    }
+}
+
+/// A configuration that a program wrote may be too large for what the checks were made for.
+#[test]
+fn huge_configurations_are_refused_early() {
+    let keys = (0..100_000).fold(STREAM.to_owned(), |mut text, index| {
+        writeln!(text, "k{index} = 1").unwrap();
+        text
+    });
+    let streams = "[[stream]]\n".repeat(100_000);
+    let views = format!("{STREAM}{}", "[[stream.view]]\n".repeat(100_000));
+    let pairs = (0..100_000).fold(STREAM.to_owned(), |text, _| text + "a = 1\n");
+    for (text, message) in [
+        (&keys, "100004 keys are too many; expected at most 20000"),
+        (&streams, "keys are too many"),
+        (&views, "keys are too many"),
+        (&pairs, "duplicate key `a`"),
+    ] {
+        let ConfigError::Refused(mistakes) = parse(text).unwrap_err() else { panic!("{message}") };
+        assert!(mistakes.len() <= 50, "{} mistakes", mistakes.len());
+        let is_told = mistakes.iter().any(|mistake| mistake.message.contains(message));
+        assert!(is_told, "{}", mistakes[0]);
+    }
+    let streams = (0..=STREAMS_MAX).fold(String::new(), |text, index| {
+        text + &format!("[[stream]]\nname = 's{index}'\nsource = 'test'\n")
+    });
+    let error = parse(&streams).unwrap_err().to_string();
+    assert!(error.contains("257 streams are too many; expected at most 256"), "{error}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    fs::write(&file, "#".repeat((1 << 20) + 1)).unwrap();
+    for error in [Config::load(&file).unwrap_err(), Config::reload(&file, None).unwrap_err()] {
+        let reason = error.reason();
+        assert!(reason.contains("too large; expected at most 1048576 bytes"), "{reason}");
+    }
+}
+
+#[test]
+fn a_long_value_is_cut_where_it_is_shown() {
+    let long = "x".repeat(100_000);
+    for text in [
+        format!("{STREAM}loop = '{long}'\n"),
+        format!("{STREAM}{long} = 1\n"),
+        format!("{STREAM}{long} = 1\n{long} = 2\n"),
+        format!("[[stream]]\nname = '{long}'\nsource = 'test'\n"),
+        format!("{STREAM}[[stream.view]]\nname = 'v'\nlayout = '{long}'\n"),
+    ] {
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(error.len() < 2_000, "{} bytes", error.len());
+    }
+    let error = ViewConfig::parse(&format!("name = 'v'\n{long} = 1\n")).unwrap_err();
+    assert!(error.reason().len() < 1_000, "{} bytes", error.reason().len());
+}
+
+#[test]
+fn calibrations_that_would_grow_are_refused() {
+    let mut aliases = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n".to_owned();
+    for index in 1..20 {
+        let before = format!("*a{}", index - 1);
+        writeln!(aliases, "a{index}: &a{index} [{}]", [&before[..]; 9].join(", ")).unwrap();
+    }
+    let refused = parse_calibration(&aliases).unwrap_err();
+    assert_eq!(refused, "line 2: an alias (`*`) is not allowed; expected the value itself");
+    for deep in ["[".repeat(100), "- ".repeat(10_000)] {
+        let refused = parse_calibration(&deep).unwrap_err();
+        assert!(refused.contains("nested too deeply; expected at most 16 levels"), "{refused}");
+    }
+}
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse_in(text, Path::new("c.toml"), |_| Err(VarError::NotPresent))
+}
