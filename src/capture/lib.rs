@@ -34,7 +34,7 @@ pub mod transient;
 pub use caps::{Colorimetry, Content};
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
-pub use masking::{MaskChange, MaskRefusal, Masks};
+pub use masking::{MaskChange, MaskCoverage, MaskRefusal, Masks};
 pub use source::Source;
 
 /// Result of taking a frame from a source.
