@@ -101,7 +101,7 @@ fn nothing_tells_what_masks_that_change_twice_cover() {
             };
             let [shown, of_other] =
                 [&picture, &other].map(|picture| play(backend(), |_| picture, masks));
-            let secret = (second - 1) as usize;
+            let secret = usize::try_from(second - 1).unwrap();
             assert!(shown[secret - 1] != of_other[secret - 1], "they differ before");
             assert_alike(&shown[secret..], &of_other[secret..], second);
         }
@@ -128,7 +128,7 @@ fn nothing_tells_what_masks_that_change_in_every_frame_cover() {
             }
             let pictures = |at: u64| if at == frame_seq { &differing } else { &picture };
             let of_other = play(backend(), pictures, masks);
-            let next = frame_seq as usize;
+            let next = usize::try_from(frame_seq).unwrap();
             assert_alike(&shown[next..], &of_other[next..], frame_seq + 1);
         }
         let decided = shown[27..43].iter().filter(|frame| frame.channels_frame != 0);
