@@ -74,7 +74,7 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 
 // The ABI version that this header reads. Other major versions are refused; newer minor versions only add to it.
 #define FOVEATE_ABI_MAJOR 2
-#define FOVEATE_ABI_MINOR 1
+#define FOVEATE_ABI_MINOR 2
 
 #define FOVEATE_HEADER_BYTES 4096        // offset of slot 0
 #define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
@@ -86,6 +86,9 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 #define FOVEATE_SLOT_COUNT_MIN 2
 #define FOVEATE_SLOT_COUNT_MAX 1024
 #define FOVEATE_SOURCE_SIDE_MAX 16384 // pixels
+#define FOVEATE_TOKEN_CAPACITY_MAX (UINT32_C(1) << 24)
+#define FOVEATE_PATCH_SIDE_MAX 1024 // texels
+#define FOVEATE_STEP_MAX 2048       // source pixels of a texel along an axis
 #define FOVEATE_REASON_BYTES 128      // of the text of a state, its NUL included
 
 // foveate_slot_header.flags: `pts_ns` is valid.
@@ -126,6 +129,50 @@ enum foveate_rounding {
     FOVEATE_ROUNDING_HALF_UP = 0, // to the nearest value
     FOVEATE_ROUNDING_FLOOR = 1,   // down
 };
+
+// How the source's samples become RGB: foveate_segment_header.color_matrix. Others count as unknown. The numbers of this and the
+// next two are those of GStreamer's GstVideoColorMatrix, GstVideoColorRange and GstVideoTransferFunction.
+enum foveate_color_matrix {
+    FOVEATE_MATRIX_UNKNOWN = 0,
+    FOVEATE_MATRIX_RGB = 1, // they are RGB
+    FOVEATE_MATRIX_FCC = 2,
+    FOVEATE_MATRIX_BT709 = 3,
+    FOVEATE_MATRIX_BT601 = 4,
+    FOVEATE_MATRIX_SMPTE240M = 5,
+    FOVEATE_MATRIX_BT2020 = 6,
+};
+
+// What black and white are: foveate_segment_header.color_range. Others count as unknown.
+enum foveate_color_range {
+    FOVEATE_RANGE_UNKNOWN = 0,
+    FOVEATE_RANGE_FULL = 1,    // 0 to 255
+    FOVEATE_RANGE_LIMITED = 2, // luma 16 to 235, chroma 16 to 240
+};
+
+// How samples follow from light: foveate_segment_header.color_transfer. Others count as unknown.
+enum foveate_color_transfer {
+    FOVEATE_TRANSFER_UNKNOWN = 0,
+    FOVEATE_TRANSFER_GAMMA10 = 1, // linear
+    FOVEATE_TRANSFER_GAMMA18 = 2,
+    FOVEATE_TRANSFER_GAMMA20 = 3,
+    FOVEATE_TRANSFER_GAMMA22 = 4,
+    FOVEATE_TRANSFER_BT709 = 5,
+    FOVEATE_TRANSFER_SMPTE240M = 6,
+    FOVEATE_TRANSFER_SRGB = 7,
+    FOVEATE_TRANSFER_GAMMA28 = 8,
+    FOVEATE_TRANSFER_LOG100 = 9,
+    FOVEATE_TRANSFER_LOG316 = 10,
+    FOVEATE_TRANSFER_BT2020_12 = 11,
+    FOVEATE_TRANSFER_ADOBERGB = 12,
+    FOVEATE_TRANSFER_BT2020_10 = 13,
+    FOVEATE_TRANSFER_SMPTE2084 = 14,    // PQ, of HDR10
+    FOVEATE_TRANSFER_ARIB_STD_B67 = 15, // HLG
+    FOVEATE_TRANSFER_BT601 = 16,
+};
+
+// Bits of foveate_segment_header.color_assumed: what the source does not say.
+#define FOVEATE_ASSUMED_MATRIX 1u // chosen by the height of the pictures
+#define FOVEATE_ASSUMED_RANGE 2u  // chosen by the format
 
 // The state of a view: foveate_state_block.code.
 enum foveate_state_code {
@@ -239,7 +286,15 @@ struct foveate_segment_header {
     struct foveate_camera camera;
     uint32_t outside;  // foveate_outside
     uint32_t rounding; // foveate_rounding
-    uint64_t reserved[3];
+    // Width and height of a pixel as it is meant to be shown; 1 and 1 are square. foveate_current_segment() gives 1 and 1 for a
+    // segment up to ABI 2.1, which has 0.
+    uint32_t pixel_aspect_width;
+    uint32_t pixel_aspect_height;
+    uint16_t color_matrix;   // foveate_color_matrix
+    uint16_t color_range;    // foveate_color_range
+    uint16_t color_transfer; // foveate_color_transfer: samples are used as they are, whatever it is
+    uint16_t color_assumed;  // FOVEATE_ASSUMED_MATRIX, FOVEATE_ASSUMED_RANGE
+    uint64_t reserved;
     struct foveate_plane planes[FOVEATE_PLANE_COUNT_MAX];
 };
 FOVEATE__AT(foveate_segment_header, magic, 0);
@@ -272,7 +327,13 @@ FOVEATE__AT(foveate_segment_header, grid_rows, 380);
 FOVEATE__AT(foveate_segment_header, camera, 384);
 FOVEATE__AT(foveate_segment_header, outside, 608);
 FOVEATE__AT(foveate_segment_header, rounding, 612);
-FOVEATE__AT(foveate_segment_header, reserved, 616);
+FOVEATE__AT(foveate_segment_header, pixel_aspect_width, 616);
+FOVEATE__AT(foveate_segment_header, pixel_aspect_height, 620);
+FOVEATE__AT(foveate_segment_header, color_matrix, 624);
+FOVEATE__AT(foveate_segment_header, color_range, 626);
+FOVEATE__AT(foveate_segment_header, color_transfer, 628);
+FOVEATE__AT(foveate_segment_header, color_assumed, 630);
+FOVEATE__AT(foveate_segment_header, reserved, 632);
 FOVEATE__AT(foveate_segment_header, planes, 640);
 FOVEATE__BYTES(foveate_segment_header, FOVEATE_LIVE_OFFSET);
 
@@ -488,7 +549,7 @@ struct foveate_reader;
 //
 // The daemon listens on `socket_path`; if that is NULL, on `$FOVEATE_SOCKET`, or on the first foveate.sock that there is
 // in the first directory of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, and in /run/foveate; if there is none, in
-// the first of these that is set. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
+// the first of these that is set. A relative `$XDG_RUNTIME_DIR` counts as unset. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
 //
 // There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. On failure returns NULL
 // and fills `error`, unless that is NULL. With FOVEATE_RECONNECT the absence of a daemon is no failure.
@@ -1224,10 +1285,13 @@ static enum foveate_result foveate__find_address(struct sockaddr_un *address, co
     // systemd separates several directories by colons.
     if (runtime != NULL) runtime += strspn(runtime, ":");
     size_t bytes = runtime != NULL ? strcspn(runtime, ":") : 0;
+    const char *user = foveate__variable("XDG_RUNTIME_DIR");
+    // Its specification demands that a relative path is ignored.
+    if (user != NULL && user[0] != '/') user = NULL;
     int most = (int)sizeof address->sun_path;
     struct foveate__place places[3] = {
         {runtime, bytes < (size_t)most ? (int)bytes : most, "foveate.sock"},
-        {foveate__variable("XDG_RUNTIME_DIR"), most, "foveate/foveate.sock"},
+        {user, most, "foveate/foveate.sock"},
         {"/run", most, "foveate/foveate.sock"},
     };
     const struct foveate__place *first = NULL;
@@ -1536,8 +1600,9 @@ static enum foveate_result foveate__check_sizes(const struct foveate_segment_hea
                     "slot_stride", header->slot_stride);
     FOVEATE__ENSURE(sizeof(struct foveate_slot_header) <= header->records_offset && header->records_offset % 8 == 0,
                     "records_offset", header->records_offset);
-    FOVEATE__ENSURE(0 < header->token_capacity && foveate__records_end(header) <= header->slot_stride, "token_capacity",
-                    header->token_capacity);
+    FOVEATE__ENSURE(1 <= header->token_capacity && header->token_capacity <= FOVEATE_TOKEN_CAPACITY_MAX
+                        && foveate__records_end(header) <= header->slot_stride,
+                    "token_capacity", header->token_capacity);
     return FOVEATE_OK;
 }
 
@@ -1583,7 +1648,7 @@ static enum foveate_result foveate__check_pixels(const struct foveate_segment_he
     FOVEATE__ENSURE(pixels->shape[1] == 3, "planes[0].shape[1]", pixels->shape[1]);
     FOVEATE__ENSURE(pixels->shape[2] == side, "planes[0].shape[2]", pixels->shape[2]);
     FOVEATE__ENSURE(pixels->shape[3] == side, "planes[0].shape[3]", pixels->shape[3]);
-    FOVEATE__ENSURE(0 < side && side <= UINT16_MAX
+    FOVEATE__ENSURE(1 <= side && side <= FOVEATE_PATCH_SIDE_MAX
                         && 3 * side * side * foveate__dtype_bytes(pixels->dtype) == pixels->token_stride,
                     "patch_side", side);
     return FOVEATE_OK;
@@ -1604,6 +1669,8 @@ static enum foveate_result foveate__check_facts(const struct foveate_segment *se
                     "grid_columns x grid_rows", cells);
     FOVEATE__ENSURE(header->outside <= FOVEATE_OUTSIDE_MEAN, "outside", header->outside);
     FOVEATE__ENSURE(header->rounding <= FOVEATE_ROUNDING_FLOOR, "rounding", header->rounding);
+    FOVEATE__ENSURE((header->pixel_aspect_width == 0) == (header->pixel_aspect_height == 0),
+                    "pixel_aspect_width : pixel_aspect_height", header->pixel_aspect_width);
     FOVEATE__ENSURE(foveate__is_text(header->stream_name, sizeof header->stream_name), "stream_name[0]",
                     header->stream_name[0]);
     FOVEATE__ENSURE(foveate__is_text(header->view_name, sizeof header->view_name), "view_name[0]", header->view_name[0]);
@@ -1684,6 +1751,9 @@ static enum foveate_result foveate__map(struct foveate__mapping *mapping, int fi
     if (result != FOVEATE_OK) {
         munmap(address, bytes);
         return result;
+    }
+    if (segment->header.pixel_aspect_width == 0) {
+        segment->header.pixel_aspect_width = segment->header.pixel_aspect_height = 1;
     }
     segment->dtype = (enum foveate_dtype)segment->header.planes[0].dtype;
     segment->token_bytes = (size_t)segment->header.planes[0].token_stride;
@@ -2631,7 +2701,7 @@ FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *items, si
 
 // Cells beyond each edge of a token that its pixels are interpolated from, and the largest count of cells along an axis.
 #define FOVEATE__MARGIN 2
-#define FOVEATE__CELLS_MAX (1024 + 2 * FOVEATE__MARGIN)
+#define FOVEATE__CELLS_MAX (FOVEATE_PATCH_SIDE_MAX + 2 * FOVEATE__MARGIN)
 // Weights of cells are whole numbers of this part of 1.
 #define FOVEATE__ONE (INT32_C(1) << 14)
 
@@ -2647,8 +2717,8 @@ struct foveate__drawing {
 static bool foveate__is_drawable(const struct foveate_segment *segment, const struct foveate_token *token) {
     const struct foveate_segment_header *header = &segment->header;
     int64_t width = (int64_t)token->size * token->sx, height = (int64_t)token->size * token->sy;
-    return token->size == header->patch_side && token->size + 2 * FOVEATE__MARGIN <= FOVEATE__CELLS_MAX
-           && token->x1 <= header->source_width && token->y1 <= header->source_height
+    return token->size == header->patch_side && 1 <= token->sx && token->sx <= FOVEATE_STEP_MAX && 1 <= token->sy
+           && token->sy <= FOVEATE_STEP_MAX && token->x1 <= header->source_width && token->y1 <= header->source_height
            && token->x <= (int64_t)token->x0 && token->x1 <= token->x + width
            && token->y <= (int64_t)token->y0 && token->y1 <= token->y + height
            && token->first_column + token->columns <= token->size && token->first_row + token->rows <= token->size;

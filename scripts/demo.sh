@@ -48,7 +48,7 @@ and leaves pictures of what it saw.
   Instead of the clip that is fetched once into ~/.cache/foveate (people, seen by a fixed camera):
   --clip FILE        a video file, played over and over
   --camera DEVICE    a camera, such as /dev/video0
-  --uri URI          a network camera, rtsp:// or rtsps://
+  --uri URI          a network camera, rtsp://, rtsps://, http:// or https://
   --test-pattern     GStreamer's test pattern
 
   --backend NAME     auto, cpu or vulkan (auto)
@@ -78,7 +78,7 @@ read_option() {
         choose_source live "$2"
         ;;
     --uri)
-        [[ $2 =~ ^rtsps?:// ]] || usage_error '--uri: expected rtsp://... or rtsps://...'
+        [[ $2 =~ ^(rtsps?|https?):// ]] || usage_error '--uri: expected rtsp://..., rtsps://..., http://... or https://...'
         choose_source live "$2"
         ;;
     --backend)

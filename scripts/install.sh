@@ -87,12 +87,25 @@ END
     for file in "$root"/docs/*.md; do
         echo "644|${file#"$root/"}|share/doc/foveate/${file##*/}"
     done
+    linked_files
     for file in "$root"/configs/*.toml; do
         echo "644|${file#"$root/"}|share/doc/foveate/examples/${file##*/}"
     done
     for file in "$root"/docs/man/*.[18]; do
         echo "644|${file#"$root/"}|share/man/man${file##*.}/${file##*/}"
     done
+}
+
+# What the documents link to besides each other, in the form of `contents`. Examples are in a folder of their own.
+linked_files() {
+    local link
+    while read -r link; do
+        case "$link" in
+        ../configs/*.toml) ;;
+        ../*) echo "644|${link#../}|share/doc/foveate/${link#../}" ;;
+        *) echo "644|docs/$link|share/doc/foveate/$link" ;;
+        esac
+    done < <(grep -oh '](\(\.\./\|images/\)[^)#]*' "$root"/docs/*.md | cut -c 3- | sort -u)
 }
 
 # Where a file of the list goes.
@@ -109,7 +122,12 @@ target() {
 
 # Folders with nothing but installed files.
 own_folders() {
-    printf '%s\n' lib/cmake/foveate share/doc/foveate/examples share/doc/foveate share/foveate/{grafana,pipelines,scorers,systemd} share/foveate
+    printf '%s\n' lib/cmake/foveate share/foveate/{grafana,pipelines,scorers,systemd} share/foveate
+    # Each before the one that holds it.
+    contents | awk -F'|' '$3 ~ "^share/doc/foveate/" {
+        folder = $3
+        while (sub("/[^/]*$", "", folder) && folder != "share/doc") print folder
+    }' | sort -ru
 }
 
 # Runs as root for an installation into the system, and as this user with --destdir: change COMMAND...
@@ -161,6 +179,10 @@ install_one() {
     *.toml)
         source=$(mktemp)
         sed -e "s|\bdocs/|$prefix/share/doc/foveate/|" -e "s|\bpipelines/|$prefix/share/foveate/pipelines/|" "$2" >"$source"
+        ;;
+    *.md)
+        source=$(mktemp)
+        sed -e 's|](\.\./configs/\([^/)#]*\.toml\)|](examples/\1|g' -e 's|](\.\./|](|g' "$2" >"$source"
         ;;
     "$binaries"/*)
         source=$(mktemp)

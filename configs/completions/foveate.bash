@@ -134,7 +134,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__attend)
-            opts="-h --box --frame --homography --rotation --wait --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --box --frame --homography --rotation --wait --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -356,7 +356,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__events)
-            opts="-h --json --seconds --socket --help"
+            opts="$(foveate ls --names 2>/dev/null) -h --json --seconds --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -420,7 +420,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__health)
-            opts="-h --max-age --socket --help"
+            opts="-h --max-age --json --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -442,7 +442,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__inject)
-            opts="-h --box --frame --ttl-ms --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --box --frame --ttl-ms --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -472,7 +472,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__look)
-            opts="-h --normalised --for --frame --homography --rotation --wait --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --normalised --for --frame --homography --rotation --wait --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -506,7 +506,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__ls)
-            opts="-h --json --socket --help"
+            opts="$(foveate ls --names 2>/dev/null) -h --json --names --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -524,7 +524,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__mask)
-            opts="-h --box --clear --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep -v /) -h --box --clear --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -546,7 +546,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__record)
-            opts="-h --mcap --pictures-hz --rotate-size --rotate-seconds --out --seconds --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --mcap --pictures-hz --rotate-size --rotate-seconds --out --seconds --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -588,7 +588,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__release)
-            opts="-h --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -624,7 +624,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__remove__subcmd__stream)
-            opts="-h --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep -v /) -h --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -668,7 +668,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__set)
-            opts="-h --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -686,7 +686,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__snap)
-            opts="-h --out --timeout --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --out --timeout --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -712,7 +712,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__trace)
-            opts="-h --out --seconds --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --out --seconds --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -738,7 +738,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__wait)
-            opts="-h --timeout --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --timeout --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -760,7 +760,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__watch)
-            opts="-h --frames --seconds --json --reconnect --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --frames --seconds --json --reconnect --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -786,7 +786,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__web)
-            opts="-h --listen --open --anywhere --allow-host --read-only --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --listen --open --anywhere --allow-host --read-only --token --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -812,7 +812,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__weigh)
-            opts="-h --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -36,7 +36,7 @@ complete -c foveate -n "__fish_foveate_needs_command" -f -a "attend" -d 'Make a 
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "inject" -d 'Give a view a channel: a map by name, for its scorer'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "weigh" -d 'Set what channels add to the score of a view'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "release" -d 'Return a view to its policy'
-complete -c foveate -n "__fish_foveate_needs_command" -f -a "events" -d 'Tell what happens in the picture: a cut, a covered camera, something new'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "events" -d 'Tell what happens in the picture: a cut, a covered camera, something new; and when the camera is lost and back'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "record" -d 'Record a view: where it looks, or all that it publishes'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "replay" -d 'Publish a recording again, as the daemon published it'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "trace" -d 'Record where a view looks, as a CSV table'
@@ -52,6 +52,7 @@ complete -c foveate -n "__fish_foveate_needs_command" -f -a "bench" -d 'Measure 
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "extract" -d 'Convert every frame of a file to NumPy arrays, without a daemon'
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -l json -d 'Print one JSON object instead of a table'
+complete -c foveate -n "__fish_foveate_using_subcommand ls" -l names -d 'Print only the names of streams and views, one a line'
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -l frames -d 'Stop after that many token frames' -r
 complete -c foveate -n "__fish_foveate_using_subcommand watch" -l seconds -d 'Stop after that many seconds' -r
@@ -64,6 +65,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand wait" -l socket -d 'The 
 complete -c foveate -n "__fish_foveate_using_subcommand wait" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l max-age -d 'Largest age of a stream\'s newest frame, in seconds [default: none while the daemon calls the stream live, and its frames arrive within 2 s of their capture]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand health" -l json -d 'Print one JSON object, with every stream'
 complete -c foveate -n "__fish_foveate_using_subcommand health" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l for -d 'Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its silence_ms]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l frame -d 'Number of the frame that the points are in; what moved since moves them along [default: the frame to come]' -r
@@ -135,6 +137,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand web" -l socket -d 'The d
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l open -d 'Open the page in the browser of this desktop'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l anywhere -d 'Allow an address that other machines can reach: anyone who can connect sees the pictures and may steer the views'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l read-only -d 'Do not let pages steer views'
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l token -d 'Require a random token, which is printed as a part of the address at each start'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand doctor" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand doctor" -s h -l help -d 'Print help'
@@ -198,7 +201,7 @@ spin\t'Busy-wait'"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring-reader" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l pipeline -d 'Plays this gst-launch description instead; it ends in `appsink name=frames`' -r
-complete -c foveate -n "__fish_foveate_using_subcommand extract" -l config -d 'Use the views, the backend, `max_fps` and `orientation` of this file\'s first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon\'s defaults]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l config -d 'Use the views, the backend, `max_fps`, `orientation`, `corrupted` and `track` of this file\'s first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon\'s defaults]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l frames -d 'Ends after this many frames' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l start -d 'Leaves out the frames before this time of the clip; they are decoded, and keep their numbers' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l unreadable -d 'What is done about files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first' -r -f -a "skip\t''
@@ -208,3 +211,19 @@ complete -c foveate -n "__fish_foveate_using_subcommand extract" -l socket -d 'T
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l sequence -d 'Plays the pictures of a folder as a clip, one a second: of one size, each compared with the one before; otherwise each is taken by itself, of any size'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l scale -d 'Scales the pictures of a sequence to the size of the first; otherwise one of another size is an error'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand ls" -f -a "(foveate ls --names 2>/dev/null)"
+complete -c foveate -n "__fish_foveate_using_subcommand watch" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand wait" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand look" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand inject" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand weigh" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand release" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand events" -f -a "(foveate ls --names 2>/dev/null)"
+complete -c foveate -n "__fish_foveate_using_subcommand record" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand trace" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand snap" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand remove-stream" -f -a "(foveate ls --names 2>/dev/null | grep -v /)"
+complete -c foveate -n "__fish_foveate_using_subcommand set" -f -a "(foveate ls --names 2>/dev/null | grep /)"
+complete -c foveate -n "__fish_foveate_using_subcommand mask" -f -a "(foveate ls --names 2>/dev/null | grep -v /)"
+complete -c foveate -n "__fish_foveate_using_subcommand web" -f -a "(foveate ls --names 2>/dev/null | grep /)"

@@ -19,7 +19,7 @@ from .errors import BrokenSegment, Ended, FoveateError, Lapped, NoDaemon, Refuse
 from .events import Event
 from .frame import Bounds, Fixation, Frame, Padded
 from .many import FrameSet, Views, open_many
-from .segment import PlaneInfo, SegmentInfo
+from .segment import Color, PlaneInfo, SegmentInfo
 from .view import View, open, open_view
 
 #: The version of this package.

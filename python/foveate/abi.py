@@ -1,4 +1,4 @@
-"""The memory of a segment, byte by byte: ABI 2.1, as specified in ``docs/abi.md``.
+"""The memory of a segment, byte by byte: ABI 2.2, as specified in ``docs/abi.md``.
 
 Everything is little-endian. NumPy's structured types are the structs of the document, with the same names and offsets;
 a test compares the two.
@@ -12,7 +12,7 @@ import numpy as np
 
 MAGIC = b"FOVEATE\0"
 ABI_MAJOR = 2
-ABI_MINOR = 1
+ABI_MINOR = 2
 
 #: Offset of slot 0, in bytes.
 HEADER_BYTES = 4096
@@ -22,6 +22,12 @@ SLOT_COUNT_MIN, SLOT_COUNT_MAX = 2, 1024
 PLANE_ALIGNMENT = 64
 #: The longest side of a source, in pixels.
 SIDE_MAX = 16384
+#: Most tokens of a frame.
+CAPACITY_MAX = 1 << 24
+#: The longest side of a token, in texels.
+PATCH_MAX = 1024
+#: Most source pixels of a texel along an axis.
+STEP_MAX = 2048
 #: Bytes of a shared word.
 WORD_BYTES = 8
 #: Bytes of a notice on the subscription socket.
@@ -39,6 +45,31 @@ FIXATION_REASONS = {0: "policy", 1: "look", 2: "attend", 3: "saliency", 4: "rele
 BACKENDS = {1: "cpu", 2: "vulkan"}
 OUTSIDES = {0: "edge", 1: "mean"}
 ROUNDINGS = {0: "half-up", 1: "floor"}
+#: ``SegmentHeader.color_matrix`` of samples that are RGB.
+COLOR_MATRIX_RGB = 1
+#: The numbers are those of GStreamer's GstVideoColorMatrix, GstVideoColorRange and GstVideoTransferFunction.
+COLOR_MATRICES = {2: "fcc", 3: "bt709", 4: "bt601", 5: "smpte240m", 6: "bt2020"}
+COLOR_RANGES = {1: "full", 2: "limited"}
+COLOR_TRANSFERS = {
+    1: "gamma10",
+    2: "gamma18",
+    3: "gamma20",
+    4: "gamma22",
+    5: "bt709",
+    6: "smpte240m",
+    7: "srgb",
+    8: "gamma28",
+    9: "log100",
+    10: "log316",
+    11: "bt2020-12",
+    12: "adobergb",
+    13: "bt2020-10",
+    14: "smpte2084",
+    15: "arib-std-b67",
+    16: "bt601",
+}
+#: Bits of ``SegmentHeader.color_assumed``.
+COLOR_ASSUMED = {1: "matrix", 2: "range"}
 
 #: Element type of a plane, by its code in the table of planes. NumPy has no bfloat16: its bits come as uint16.
 DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<f2"), 3: np.dtype("<u2"), 4: np.dtype("<f4")}
@@ -100,7 +131,13 @@ SEGMENT_HEADER = np.dtype(
         ("camera", CAMERA_BLOCK),
         ("outside", "<u4"),
         ("rounding", "<u4"),
-        ("reserved", "<u8", 3),
+        ("pixel_aspect_width", "<u4"),
+        ("pixel_aspect_height", "<u4"),
+        ("color_matrix", "<u2"),
+        ("color_range", "<u2"),
+        ("color_transfer", "<u2"),
+        ("color_assumed", "<u2"),
+        ("reserved", "<u8"),
         ("planes", PLANE_ENTRY, 8),
     ]
 )

@@ -86,7 +86,7 @@ class HungUp(Exception):
 def socket_path(explicit: Path | None = None) -> str:
     """The path of the socket: ``explicit``, else ``$FOVEATE_SOCKET``, else the first ``foveate.sock`` that there is in
     ``$RUNTIME_DIRECTORY`` (its first entry), in ``$XDG_RUNTIME_DIR/foveate``, and in ``/run/foveate``; if there is none, in
-    the first of these that is set."""
+    the first of these that is set. A relative ``$XDG_RUNTIME_DIR`` counts as unset."""
     if explicit is not None:
         return os.fspath(explicit)
     named = os.environ.get("FOVEATE_SOCKET")
@@ -94,8 +94,10 @@ def socket_path(explicit: Path | None = None) -> str:
         return named
     # systemd separates several directories by colons.
     runtime = next(filter(None, os.environ.get("RUNTIME_DIRECTORY", "").split(":")), None)
-    user = os.environ.get("XDG_RUNTIME_DIR")
-    directories = [runtime, user and os.path.join(user, "foveate"), "/run/foveate"]
+    user = os.environ.get("XDG_RUNTIME_DIR", "")
+    # Its specification demands that a relative path is ignored.
+    users = os.path.join(user, "foveate") if os.path.isabs(user) else None
+    directories = [runtime, users, "/run/foveate"]
     places = [os.path.join(directory, "foveate.sock") for directory in directories if directory]
     return next(filter(os.path.exists, places), places[0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from .control import ANSWER_TIMEOUT_S, Path, deadline_in
 from .errors import TimedOut
@@ -89,6 +89,12 @@ def open_many(
 
 class ViewsCore(Generic[V]):
     """What sets of views are for threads and for tasks: the newest frames in their rings that match. Waits nowhere."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} have connections to the daemon, and cannot be pickled: "
+            "open them in each process, or pickle their frames"
+        )
 
     def __init__(self, views: Sequence[V]) -> None:
         """The views are closed with it, and must not be read beside it."""

@@ -18,11 +18,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from . import abi, feedback
+from . import abi, feedback, picture
 from .control import deadline_in
 from .errors import BrokenSegment, Ended, FoveateError, NoDaemon, Refused, TimedOut
 from .frame import Frame
@@ -38,6 +38,14 @@ _NEW_RECORD = 1 << 31
 _NEW_TEXELS = _NEW_RECORD - 1
 #: Messages that are kept until the frame that they differ from has come.
 _PENDING_MAX = 32
+#: An answer may overtake so many messages. A number further back is not late: the numbers start over there.
+_LATE_MAX = 64
+#: No gap is longer than so many messages, years of a camera: a number further ahead is wrong.
+_GAP_MAX = 1 << 32
+#: Most bytes of a frame, of the picture that it is rebuilt to, and of the messages that wait, unless the caller says otherwise.
+MAX_FRAME_BYTES = 256 << 20
+#: Most bytes of a status, or of an answer to feedback.
+_TEXT_BYTES_MAX = 1 << 16
 #: How often to ask for a whole frame, at most, in seconds.
 _ASK_INTERVAL_S = 0.25
 #: How long an answer of another machine may take, in seconds.
@@ -69,12 +77,19 @@ class _Held:
 
 
 class Decoder:
-    """Rebuilds frames from messages. Needs no Zenoh: give it the payloads in the order in which they come."""
+    """Rebuilds frames from messages. Needs no Zenoh: give it the payloads in the order in which they come.
 
-    def __init__(self) -> None:
+    Messages come from a network, so each is checked, and what one can make the decoder allocate is bounded: see
+    :func:`open`. Whatever a message says, the next whole frame of the bridge is taken.
+    """
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        """:param max_frame_bytes: as of :func:`open`."""
+        self._max_frame_bytes = max_frame_bytes
         self._held: _Held | None = None
-        #: By run and number of the message that they differ from.
-        self._pending: dict[tuple[int, int], bytes] = {}
+        #: Of one run, by the number of the message that they differ from, in the order in which they came.
+        self._pending: dict[int, bytes] = {}
+        self._pending_run = 0
         #: Messages that never came, as far as is known.
         self.lost = 0
 
@@ -90,33 +105,53 @@ class Decoder:
     def take(self, payload: bytes) -> bool:
         """Takes a message. Returns whether all is well: otherwise a whole frame is needed, since one was lost.
 
-        :raises BrokenSegment: if it is no message, or one of another version, or it is inconsistent.
+        :raises BrokenSegment: if it is not a message, or one of another version, or inconsistent, or exceeds a limit. The
+            newest frame stays.
         """
+        if self._max_frame_bytes < len(payload):
+            raise _too_large("a message", len(payload), self._max_frame_bytes)
         head = self._head(payload)
         _, flags, run, sequence, base, *_ = head
         before = self._held
-        if (run, sequence) <= self.sequence:
-            # Older than what is held, as an answer may be that others overtook.
+        if before is not None and run == before.run and 0 <= before.sequence - sequence <= _LATE_MAX:
+            # As an answer may be that others overtook.
             return True
         if flags & _FLAG_WHOLE:
-            self._held = _whole(payload, head)
-            if before is not None and run == before.run:
-                came = sum(1 for of, number in self._pending if of == run and before.sequence <= number < sequence - 1)
-                self.lost += sequence - before.sequence - 1 - came
+            self._held = _whole(payload, head, self._max_frame_bytes)
+            if before is not None and run == before.run and 0 < sequence - before.sequence < _GAP_MAX:
+                self.lost += sequence - before.sequence - 1 - self._came(before.sequence, sequence)
         elif before is not None and (run, base) == self.sequence:
             self._held = _changed(payload, head, before)
         else:
-            self._pending[run, base] = payload
-            if _PENDING_MAX < len(self._pending):
-                del self._pending[min(self._pending)]
+            self._keep(run, base, payload)
             return False
         return self._catch_up()
 
+    def _came(self, after: int, before: int) -> int:
+        """Messages between two numbers that wait."""
+        return sum(after <= base < before - 1 for base in self._pending) if self._pending_run == self.sequence[0] else 0
+
+    def _keep(self, run: int, base: int, payload: bytes) -> None:
+        """Keeps a message until what it differs from has come; the oldest ones make room."""
+        if run != self._pending_run:
+            self._pending.clear()
+            self._pending_run = run
+        self._pending[base] = payload
+        while len(self._pending) > _PENDING_MAX or sum(map(len, self._pending.values())) > self._max_frame_bytes:
+            del self._pending[next(iter(self._pending))]
+
     def _catch_up(self) -> bool:
         """Takes the messages that came before what they differ from. Returns whether none is left."""
-        while (held := self._held) is not None and (payload := self._pending.pop(self.sequence, None)) is not None:
+        run, _ = self.sequence
+        if run != self._pending_run:
+            self._pending.clear()
+        while (held := self._held) is not None and (payload := self._pending.pop(held.sequence, None)) is not None:
             self._held = _changed(payload, self._head(payload), held)
-        self._pending = {base: payload for base, payload in self._pending.items() if self.sequence < base}
+        # Those further ahead would need another whole frame.
+        number = self.sequence[1]
+        self._pending = {
+            base: payload for base, payload in self._pending.items() if number < base <= number + _PENDING_MAX
+        }
         return not self._pending
 
     def _head(self, payload: bytes) -> tuple[Any, ...]:
@@ -151,16 +186,22 @@ class _Cursor:
             raise BrokenSegment(f"the message has {len(self._payload) - self._offset} bytes too many")
 
 
-def _whole(payload: bytes, head: tuple[Any, ...]) -> _Held:
+def _whole(payload: bytes, head: tuple[Any, ...], max_bytes: int) -> _Held:
     _, _, run, sequence, _, epoch, count, record_count, texel_count, planes = head
     cursor = _Cursor(payload)
     info, placement = described(bytes(cursor.take(abi.HEADER_BYTES)))
     slot = head_of(bytes(cursor.take(abi.SLOT_HEADER.itemsize)))
+    width, height = info.extent
+    # Nothing that is made of a frame is larger: its arrays, padded ones, and its picture.
+    for what, size in (("the frame", placement.frame_bytes), ("the picture", 3 * width * height)):
+        if max_bytes < size:
+            raise _too_large(f"{what} of {info.name}", size, max_bytes)
     every = (1 << len(placement.planes)) - 1
     _ensure(epoch == info.epoch, "epoch", epoch)
     _check_counts(count, slot, placement)
     _ensure((record_count, texel_count, planes) == (count, count, every), "counts", (record_count, texel_count, planes))
     tokens = cursor.array(abi.TOKEN, count)
+    _check_tokens(tokens, slot, info)
     items = tuple(cursor.take(_size(plane, count)) for plane in placement.planes)
     cursor.finish()
     return _Held(run, sequence, info, placement, slot, tokens, items)
@@ -185,6 +226,7 @@ def _changed(payload: bytes, head: tuple[Any, ...], before: _Held) -> _Held:
     tokens = np.empty(count, abi.TOKEN)
     tokens[old_record] = before.tokens[index[old_record]]
     tokens[new_record] = cursor.array(abi.TOKEN, record_count)
+    _check_tokens(tokens, slot, before.info)
     size = placement.planes[0].strides[0]
     texels = np.empty((count, size), "u1")
     texels[old_texels] = np.frombuffer(before.planes[0], "u1").reshape(-1, size)[index[old_texels]]
@@ -208,9 +250,47 @@ def _check_counts(count: int, slot: Any, placement: Placement) -> None:
     _ensure(count == slot.token_count and count <= placement.capacity, "token_count", count)
 
 
+def _check_tokens(tokens: Any, slot: Any, info: SegmentInfo) -> None:
+    """Checks the records: what reads a frame sizes arrays by them, and indexes with them."""
+    fixation_count = min(max(slot.fixation_count, 1), abi.FOVEAE_MAX)
+    is_named = tokens["fovea"] < fixation_count
+    for field, expected, values, is_within in (
+        *picture.limits(tokens, info.patch, info.extent),
+        ("fovea", f"below {fixation_count}", tokens["fovea"], is_named),
+    ):
+        if not is_within.all():
+            index = int(is_within.argmin())
+            raise BrokenSegment(
+                f"the message is broken: `{field}` of token {index} is {values[index]} (expected {expected})"
+            )
+
+
 def _ensure(holds: bool, field: str, value: Any) -> None:
     if not holds:
         raise BrokenSegment(f"the message is broken: {field} is {value}")
+
+
+def _too_large(what: str, size: int, most: int) -> BrokenSegment:
+    return BrokenSegment(
+        f"{what} has {size} bytes (expected at most {most}): if the view is that large, open it with `max_frame_bytes`"
+    )
+
+
+def _object(payload: Any) -> dict[str, Any]:
+    """The JSON object in a payload.
+
+    :raises BrokenSegment: if there is none.
+    """
+    text = payload.to_bytes()
+    try:
+        if _TEXT_BYTES_MAX < len(text):
+            raise ValueError(f"{len(text)} bytes (expected at most {_TEXT_BYTES_MAX})")
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BrokenSegment(f"the message cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise BrokenSegment(f"the message is {type(found).__name__} (expected a JSON object)")
+    return found
 
 
 @dataclass(frozen=True)
@@ -232,6 +312,7 @@ def open(
     *,
     connect: Sequence[str] = (),
     client: str | None = None,
+    max_frame_bytes: int = MAX_FRAME_BYTES,
 ) -> RemoteView:
     """Opens a view of another machine. It need not be there yet.
 
@@ -241,12 +322,15 @@ def open(
     :param connect: endpoints of routers or bridges, such as ``"tcp/192.0.2.7:7447"``, in place of a session.
     :param client: the name that the daemon tells remote clients apart by, which steer one at a time; None for one of its
         own.
+    :param max_frame_bytes: most bytes of a frame with as many tokens as the view may have, of the picture that it is rebuilt
+        to, and of the messages that wait for one that was lost. Messages that exceed it raise :class:`BrokenSegment` when the
+        view is read.
     :raises NoDaemon: if there is nobody at these endpoints.
     :raises FoveateError: if the package ``zenoh`` is missing.
     """
     own = None if session is not None else _session(connect)
     try:
-        return RemoteView(host, view, session if own is None else own, own is not None, client)
+        return RemoteView(host, view, session if own is None else own, own is not None, client, max_frame_bytes)
     except BaseException:
         if own is not None:
             own.close()
@@ -299,7 +383,20 @@ class RemoteView(Steered):
     machine's, if both are synchronised. ``frame.age_ns`` and ``max_age`` mean nothing here.
     """
 
-    def __init__(self, host: str, view: str, session: Any, owns_session: bool, client: str | None) -> None:
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a RemoteView has a connection, and cannot be pickled: open it in each process, or pickle its frames"
+        )
+
+    def __init__(
+        self,
+        host: str,
+        view: str,
+        session: Any,
+        owns_session: bool,
+        client: str | None,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+    ) -> None:
         """For :func:`open`."""
         #: Where it is.
         self.name = RemoteName(host, view)
@@ -308,7 +405,7 @@ class RemoteView(Steered):
         self._owns_session = owns_session
         self._client = str(session.zid()) if client is None else client
         self._news = threading.Condition()
-        self._decoder = Decoder()
+        self._decoder = Decoder(max_frame_bytes)
         self._error: FoveateError | None = None
         self._status: dict[str, Any] = {}
         self._asked_at = -_ASK_INTERVAL_S
@@ -416,7 +513,7 @@ class RemoteView(Steered):
         frame = self._decoder.newest()
         assert frame is not None
         epoch, ring_sequence = self._last_ring
-        frame.missed = frame.ring_sequence - ring_sequence - 1 if epoch == frame.epoch else 0
+        frame.missed = max(0, frame.ring_sequence - ring_sequence - 1) if epoch == frame.epoch else 0
         self._last, self._last_ring = self._decoder.sequence, (frame.epoch, frame.ring_sequence)
         return frame
 
@@ -426,7 +523,7 @@ class RemoteView(Steered):
                 is_well = self._decoder.take(payload.to_bytes())
             except FoveateError as error:
                 self._error, is_well = error, True
-            except ValueError as error:
+            except Exception as error:  # It runs on a thread of Zenoh's, which must go on.
                 self._error, is_well = BrokenSegment(f"the message cannot be read: {error}"), True
             self._news.notify_all()
             if is_well or time.monotonic() - self._asked_at < _ASK_INTERVAL_S:
@@ -440,12 +537,11 @@ class RemoteView(Steered):
 
     def _take_status(self, payload: Any) -> None:
         try:
-            status = json.loads(payload.to_bytes())
-        except ValueError:
+            status = _object(payload)
+        except BrokenSegment:
             return
         with self._news:
-            if isinstance(status, dict):
-                self._status = status
+            self._status = status
             self._news.notify_all()
 
     def _take_liveliness(self, sample: Any) -> None:
@@ -465,7 +561,7 @@ class RemoteView(Steered):
         for reply in replies:
             if reply.ok is None:
                 raise TimedOut(f"{self._key} did not answer: {reply.err.payload.to_string()}")
-            answer: dict[str, Any] = json.loads(reply.ok.payload.to_bytes())
+            answer = _object(reply.ok.payload)
             if answer.get("ok") is True:
                 return answer
             raise Refused(str(answer.get("reason")), str(answer.get("error")), answer.get("holder"))

@@ -43,6 +43,23 @@ class PlaneInfo:
 
 
 @dataclass(frozen=True)
+class Color:
+    """What the samples of a source mean, in GStreamer's names.
+
+    :ivar matrix: How they became RGB, such as ``"bt709"``; None if they are RGB.
+    :ivar range: ``"limited"`` or ``"full"``.
+    :ivar transfer: How they follow from light: ``"bt709"``, ``"srgb"``, ``"smpte2084"`` (PQ), ``"arib-std-b67"`` (HLG) or another;
+        None if the source does not say it. Samples are used as they are, whatever it is.
+    :ivar assumed: What the source does not say: ``"matrix"``, ``"range"``, or both.
+    """
+
+    matrix: str | None
+    range: str
+    transfer: str | None
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class SegmentInfo:
     """The description of a segment. It never changes.
 
@@ -70,6 +87,8 @@ class SegmentInfo:
     :ivar planes: The table of planes; ``pixels`` come first.
     :ivar channels: Names of the channels in the plane ``channels``, in its order; empty if the view publishes none.
     :ivar cell: Side of a cell of these in source pixels; 0 if the view publishes none.
+    :ivar pixel_aspect: Width and height of a pixel as it is meant to be shown, such as (64, 45); (1, 1) is a square.
+    :ivar color: What the samples of the source mean, or None if that is not known.
     """
 
     abi: tuple[int, int]
@@ -95,6 +114,8 @@ class SegmentInfo:
     planes: tuple[PlaneInfo, ...]
     channels: tuple[str, ...]
     cell: int
+    pixel_aspect: tuple[int, int] = (1, 1)
+    color: Color | None = None
 
     @property
     def name(self) -> str:
@@ -128,6 +149,12 @@ class Placement:
     capacity: int
     patch: int
     total_bytes: int
+
+    @property
+    def frame_bytes(self) -> int:
+        """Size of a frame of as many tokens as the segment may hold."""
+        items = sum((self.capacity if plane.count is None else plane.count) * plane.strides[0] for plane in self.planes)
+        return self.capacity * abi.TOKEN.itemsize + items
 
 
 class Segment:
@@ -239,6 +266,8 @@ def _parsed(header: Any, file_bytes: int, segment: bytes) -> tuple[SegmentInfo, 
         camera=_camera(header, segment),
         channels=channels,
         cell=cell,
+        pixel_aspect=_pixel_aspect(header),
+        color=_color(header),
         planes=tuple(_plane_info(entry) for entry in header["planes"][: int(header["plane_count"])]),
     )
     return info, placement
@@ -257,6 +286,28 @@ def _foveae(header: Any) -> int:
     foveae = int(header["fovea_capacity"])
     _ensure(1 <= foveae <= abi.FOVEAE_MAX, "fovea_capacity", foveae)
     return foveae
+
+
+def _pixel_aspect(header: Any) -> tuple[int, int]:
+    """Width and height of a pixel; square up to ABI 2.1."""
+    width, height = int(header["pixel_aspect_width"]), int(header["pixel_aspect_height"])
+    _ensure((width == 0) == (height == 0), "pixel_aspect_width : pixel_aspect_height", (width, height))
+    return (width, height) if width else (1, 1)
+
+
+def _color(header: Any) -> Color | None:
+    """What the samples mean. Numbers of later versions count as unknown."""
+    code, assumed = int(header["color_matrix"]), int(header["color_assumed"])
+    matrix = abi.COLOR_MATRICES.get(code)
+    levels = abi.COLOR_RANGES.get(int(header["color_range"]))
+    if levels is None or (matrix is None and code != abi.COLOR_MATRIX_RGB):
+        return None
+    return Color(
+        matrix=matrix,
+        range=levels,
+        transfer=abi.COLOR_TRANSFERS.get(int(header["color_transfer"])),
+        assumed=tuple(name for bit, name in abi.COLOR_ASSUMED.items() if assumed & bit),
+    )
 
 
 def _named(names: dict[int, str], header: Any, field: str) -> str:
@@ -294,7 +345,7 @@ def _check_sizes(header: Any, file_bytes: int) -> None:
     placed = abi.SLOT_HEADER.itemsize <= records_offset and records_offset % abi.WORD_BYTES == 0
     _ensure(placed, "records_offset", records_offset)
     capacity = int(header["token_capacity"])
-    _ensure(0 < capacity and _records_end(header) <= stride, "token_capacity", capacity)
+    _ensure(1 <= capacity <= abi.CAPACITY_MAX and _records_end(header) <= stride, "token_capacity", capacity)
 
 
 def _records_end(header: Any) -> int:
@@ -315,7 +366,8 @@ def _placement(header: Any) -> Placement:
     _ensure(_text(pixels, "order") == "NCHW", "planes[0].order", _text(pixels, "order"))
     shape = pixels["shape"].tolist()
     _ensure(int(pixels["ndim"]) == 4 and shape == [capacity, 3, side, side], "planes[0].shape", shape)
-    _ensure(0 < 3 * side * side * planes[0].dtype.itemsize == int(pixels["token_stride"]), "patch_side", side)
+    is_dense = 3 * side * side * planes[0].dtype.itemsize == int(pixels["token_stride"])
+    _ensure(1 <= side <= abi.PATCH_MAX and is_dense, "patch_side", side)
     return Placement(
         slot_count=int(header["slot_count"]),
         slot_stride=int(header["slot_stride"]),

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from .segment import SegmentInfo
 
+#: Texels that are converted at a time.
+_TEXELS_AT_ONCE = 1 << 22
+
 
 def floats(pixels: NDArray[Any], dtype: str) -> NDArray[np.float32]:
     """Texels as they are; exact, since each format is a subset of float32.
@@ -31,6 +34,11 @@ def rgb(pixels: NDArray[Any], info: SegmentInfo) -> NDArray[np.uint8]:
     if info.dtype == "u8":
         return pixels
     mean, std = (np.reshape(np.asarray(values, np.float64), (3, 1, 1)) for values in (info.mean, info.std))
-    values = (floats(pixels, info.dtype).astype(np.float64) * std + mean) * 255
-    # Rounding of the format may lead a little beyond the ends.
-    return np.clip(np.floor(values + 0.5), 0, 255).astype(np.uint8)
+    rounded = np.empty(pixels.shape, np.uint8)
+    # As doubles they would take many times their memory.
+    step = max(1, _TEXELS_AT_ONCE // max(1, pixels[:1].size))
+    for start in range(0, len(pixels), step):
+        part = floats(pixels[start : start + step], info.dtype).astype(np.float64)
+        # Rounding of the format may lead a little beyond the ends.
+        rounded[start : start + step] = np.clip(np.floor((part * std + mean) * 255 + 0.5), 0, 255)
+    return rounded

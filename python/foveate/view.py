@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn
 
 from . import feedback
 from .control import ANSWER_TIMEOUT_S, GONE, Connection, HungUp, Path, deadline_in, socket_path
@@ -97,6 +97,12 @@ class ViewCore:
     """What views are for threads and for tasks: a subscription and a connection to steer by. Waits nowhere."""
 
     _kind = "foveate.View"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} has a connection to the daemon, and cannot be pickled: "
+            "open it in each process, or pickle its frames"
+        )
 
     def __init__(
         self,

@@ -24,6 +24,9 @@ _DTYPE_CODES = {name: code for code, name in abi.DTYPE_NAMES.items()}
 _BACKEND_CODES = {name: code for code, name in abi.BACKENDS.items()}
 _OUTSIDE_CODES = {name: code for code, name in abi.OUTSIDES.items()}
 _ROUNDING_CODES = {name: code for code, name in abi.ROUNDINGS.items()}
+_MATRIX_CODES = {name: code for code, name in abi.COLOR_MATRICES.items()}
+_RANGE_CODES = {name: code for code, name in abi.COLOR_RANGES.items()}
+_TRANSFER_CODES = {name: code for code, name in abi.COLOR_TRANSFERS.items()}
 _TOKEN_FIELDS = "x y sx sy size group first_column columns first_row rows fovea".split()
 
 
@@ -57,6 +60,18 @@ def described_camera(camera: foveate.Camera | None) -> dict[str, Any] | None:
     }
 
 
+def described_color(color: foveate.Color | None) -> dict[str, int]:
+    """Its codes; 0 where nothing is known."""
+    if color is None:
+        return dict.fromkeys(("color_matrix", "color_range", "color_transfer", "color_assumed"), 0)
+    return {
+        "color_matrix": abi.COLOR_MATRIX_RGB if color.matrix is None else _MATRIX_CODES[color.matrix],
+        "color_range": _RANGE_CODES[color.range],
+        "color_transfer": 0 if color.transfer is None else _TRANSFER_CODES[color.transfer],
+        "color_assumed": sum(bit for bit, name in abi.COLOR_ASSUMED.items() if name in color.assumed),
+    }
+
+
 def described_segment(info: foveate.SegmentInfo) -> dict[str, Any]:
     """Every field of a segment."""
     columns, rows = info.grid or (0, 0)
@@ -76,6 +91,9 @@ def described_segment(info: foveate.SegmentInfo) -> dict[str, Any]:
         "foveae": info.foveae,
         "outside": _OUTSIDE_CODES[info.outside],
         "rounding": _ROUNDING_CODES[info.rounding],
+        "pixel_aspect_width": info.pixel_aspect[0],
+        "pixel_aspect_height": info.pixel_aspect[1],
+        **described_color(info.color),
         "width": info.extent[0],
         "height": info.extent[1],
         "backend": _BACKEND_CODES[info.backend],

@@ -70,7 +70,7 @@ class RecordingHoldsTheRing(unittest.TestCase):
         for image in decoded(self.file, "/front/model/image"):
             self.assertEqual((image.format, bytes(image.data[:2])), ("jpeg", b"\xff\xd8"))
         self.assertGreater(len(list(decoded(self.file, "/front/model/annotations"))), 1)
-        kinds = [event.kind for event in decoded(self.file, "/front/model/events")]
+        kinds = [event.kind for event in decoded(self.file, "/front/model/status")]
         self.assertEqual((kinds[0], kinds[-1]), ("live", "stopped"))
 
     def test_a_file_that_was_cut_is_read_up_to_its_last_whole_chunk(self) -> None:

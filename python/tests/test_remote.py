@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
+import tracemalloc
 import unittest
+from types import SimpleNamespace
+from typing import Any, Callable
 
 import numpy as np
 from support import FakeRing, token_records
 
 import foveate
-from foveate import abi
-from foveate.remote import Decoder
+from foveate import abi, picture
+from foveate.remote import Decoder, RemoteView
+
+#: The greatest number of a message.
+GREATEST = 2**64 - 1
 
 
 class Sender:
@@ -195,9 +202,168 @@ class Messages(unittest.TestCase):
         except (foveate.BrokenSegment, ValueError):
             pass
 
+    def renumbered(self, message: bytes, run: int, sequence: int, base: int = 0) -> bytes:
+        return message[:8] + struct.pack("<QQQ", run, sequence, base) + message[32:]
+
+    def test_impossible_numbers_do_not_silence_the_reader(self) -> None:
+        for run, number in ((GREATEST, GREATEST), (7, GREATEST), (7, 1 << 40), (8, 1)):
+            chance = random.Random(6)
+            ring = FakeRing()
+            sender, decoder = Sender(ring), Decoder()
+            publish(ring, chance)
+            decoder.take(sender.message())
+            decoder.take(self.renumbered(sender.message(whole=True), run, number))
+            publish(ring, chance)
+            self.assertFalse(decoder.take(sender.message()), "a whole frame is needed")
+            self.assertTrue(decoder.take(sender.message(whole=True)))
+            self.assert_same(decoder.newest(), ring.read())
+            publish(ring, chance)
+            self.assertTrue(decoder.take(sender.message()))
+            self.assert_same(decoder.newest(), ring.read())
+            self.assertLess(decoder.lost, 1 << 41)
+
+    def test_differences_from_impossible_bases_are_forgotten(self) -> None:
+        chance = random.Random(7)
+        ring = FakeRing()
+        sender, decoder = Sender(ring), Decoder()
+        publish(ring, chance)
+        whole = sender.message()
+        decoder.take(whole)
+        publish(ring, chance)
+        difference = sender.message()
+        for run in (7, GREATEST):
+            for number in range(100):
+                wrong = self.renumbered(difference, run, GREATEST - number, GREATEST - number - 1)
+                self.assertFalse(decoder.take(wrong))
+            self.assertTrue(decoder.take(sender.message(whole=True)), "nothing waits any longer")
+            publish(ring, chance)
+            self.assertTrue(decoder.take(sender.message()))
+            self.assert_same(decoder.newest(), ring.read())
+
+    def test_messages_that_wait_are_bounded_in_bytes(self) -> None:
+        ring = FakeRing()
+        ring.publish()
+        decoder = Decoder(max_frame_bytes=64 << 10)
+        decoder.take(Sender(ring).message())
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        for number in range(40):
+            message = struct.pack("<4sIQQQQIIII8x", b"FVZ1", 0, 7, number + 9, number + 8, 0, 0, 0, 0, 1)
+            self.assertFalse(decoder.take(message + bytes(30 << 10)))
+        self.assertLess(tracemalloc.get_traced_memory()[0], 150 << 10)
+        with self.assertRaisesRegex(foveate.BrokenSegment, "max_frame_bytes"):
+            decoder.take(message + bytes(64 << 10))
+
+    def assert_refused(self, message: bytes, what: str, decoder: Decoder) -> None:
+        with self.assertRaisesRegex(foveate.BrokenSegment, what):
+            decoder.take(message)
+
+    def test_a_description_may_not_announce_more_than_the_limit(self) -> None:
+        ring = FakeRing(source_width=16384, source_height=16384)
+        ring.publish()
+        message = Sender(ring).message()
+        self.assert_refused(message, "the picture of .* has 805306368 bytes .*expected at most 268435456", Decoder())
+        self.assertTrue(Decoder(max_frame_bytes=1 << 30).take(message))
+        ring = FakeRing(capacity=1000)
+        ring.publish()
+        message = Sender(ring).message()
+        self.assert_refused(message, "the frame of .* has 72000 bytes", Decoder(max_frame_bytes=70_000))
+
+    def test_records_beyond_their_limits_are_refused(self) -> None:
+        chance = random.Random(8)
+        for field, value in (
+            ("sx", 0), ("sx", 2049), ("sy", 65535), ("size", 3), ("columns", 3), ("first_row", 65535), ("fovea", 1),
+            ("box", (0, 0, 65, 1)), ("box", (0, 2, 1, 1)),
+        ):  # fmt: skip
+            for is_whole in (True, False):
+                ring = FakeRing()
+                sender, decoder = Sender(ring), Decoder()
+                ring.publish(token_records(3))
+                decoder.take(sender.message())
+                bad = token_records(3)
+                bad[field][1] = value
+                ring.publish(bad)
+                self.assert_refused(sender.message(is_whole), "of token 1 is .*expected", decoder)
+                publish(ring, chance)
+                self.assertTrue(decoder.take(sender.message(whole=True)))
+                self.assert_same(decoder.newest(), ring.read())
+
     def test_another_version_is_named(self) -> None:
         with self.assertRaisesRegex(foveate.BrokenSegment, "install the foveate package"):
             Decoder().take(b"FVZ2" + bytes(100))
+
+
+class Rebuilding(unittest.TestCase):
+    def test_memory_is_bounded_by_the_picture(self) -> None:
+        """Of the largest tokens that there are, whatever they would cover beyond the picture."""
+        tokens = token_records(1, size=16, sx=2048, sy=2048, x=-70, columns=16, rows=16, box=(0, 0, 200, 100))
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        drawn = picture.smoothed(tokens, np.full((1, 16, 16, 3), 200, np.uint8), (200, 100))
+        self.assertTrue((drawn == 200).all())
+        self.assertLess(tracemalloc.get_traced_memory()[1], 128 << 20)
+
+    def test_records_beyond_their_limits_are_left_out(self) -> None:
+        tokens = token_records(4, sx=[1, 0, 2049, 1], size=[2, 2, 2, 3])
+        drawn = picture.replicated(tokens, np.full((4, 2, 2, 3), 9, np.uint8), (64, 64))
+        self.assertEqual(int((drawn != 0).sum()), 2 * 2 * 3)
+
+
+class FakeSession:
+    """Of Zenoh, as far as a view needs it: it keeps the callbacks, and answers queries with `answer`."""
+
+    def __init__(self) -> None:
+        self.callbacks: dict[str, Callable[[Any], None]] = {}
+        self.answer = b"{}"
+
+    def zid(self) -> str:
+        return "1"
+
+    def declare_subscriber(self, key: str, callback: Callable[[Any], None], **options: Any) -> Any:
+        self.callbacks.setdefault(key, callback)
+        return SimpleNamespace(undeclare=lambda: None)
+
+    def liveliness(self) -> FakeSession:
+        return self
+
+    def get(self, key: str, *callbacks: Any, **options: Any) -> list[Any]:
+        return [] if callbacks else [SimpleNamespace(ok=SimpleNamespace(payload=payload(self.answer)))]
+
+
+def payload(content: bytes) -> Any:
+    return SimpleNamespace(to_bytes=lambda: content)
+
+
+class Views(unittest.TestCase):
+    def setUp(self) -> None:
+        self.session = FakeSession()
+        self.view = RemoteView("host", "camera/main", self.session, False, None)
+        self.addCleanup(self.view.close)
+
+    def put(self, content: bytes, key: str = "foveate/host/camera/main") -> None:
+        self.session.callbacks[key](SimpleNamespace(payload=payload(content)))
+
+    def test_a_broken_message_is_an_error_once(self) -> None:
+        ring = FakeRing()
+        ring.publish()
+        self.put(b"FVZ1")
+        with self.assertRaises(foveate.BrokenSegment):
+            self.view.read(timeout=0)
+        self.put(Sender(ring).message())
+        self.assertEqual(self.view.read(timeout=0).ring_sequence, 1)
+
+    def test_a_status_that_is_none_is_ignored(self) -> None:
+        key = "foveate/host/camera/main/status"
+        self.put(json.dumps({"state": "live"}).encode(), key)
+        for wrong in (b"[" * 100_000, b"[1]", b"\xff", b'{"state": "' + b"x" * 100_000 + b'"}'):
+            self.put(wrong, key)
+            self.assertEqual(self.view.state[0], "live")
+
+    def test_an_answer_that_is_none_is_an_error_of_this_package(self) -> None:
+        for wrong in (b"", b"[" * 100_000, b"3", b"{"):
+            self.session.answer = wrong
+            with self.assertRaises(foveate.BrokenSegment):
+                self.view.look(1, 2)
 
 
 if __name__ == "__main__":

@@ -349,6 +349,23 @@ class FrameSaysEverything(unittest.TestCase):
         info = ring.read().info
         self.assertEqual((info.foveae, info.outside, info.rounding, info.grid), (8, "edge", "half-up", None))
 
+    def test_the_segment_says_what_its_pixels_are(self) -> None:
+        ring = FakeRing(
+            pixel_aspect_width=64, pixel_aspect_height=45, color_matrix=1, color_range=1, color_transfer=15, color_assumed=1
+        )
+        ring.publish()
+        info = ring.read().info
+        self.assertEqual(info.pixel_aspect, (64, 45))
+        self.assertEqual(info.color, foveate.Color(None, "full", "arib-std-b67", ("matrix",)))
+        # Numbers of later versions count as unknown.
+        ring = FakeRing(color_matrix=6, color_range=2, color_transfer=99)
+        ring.publish()
+        self.assertEqual(ring.read().info.color, foveate.Color("bt2020", "limited", None, ()))
+        for later in ({"color_matrix": 99, "color_range": 1}, {"color_matrix": 3, "color_range": 99}, {}):
+            ring = FakeRing(**later)
+            ring.publish()
+            self.assertEqual((ring.read().info.pixel_aspect, ring.read().info.color), ((1, 1), None))
+
 
 def ring_with_channels() -> tuple[FakeRing, Any]:
     """A ring with two channels of 2 x 3 cells in the room of the plane of relevance, and its block of channels."""
@@ -377,7 +394,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
         ring.publish()
         frame = ring.read()
         self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
-        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.1"):
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.2"):
             frame.plane("relevance")
 
     def test_channels_are_had_by_their_names(self) -> None:

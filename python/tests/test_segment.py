@@ -80,6 +80,7 @@ class SegmentIsChecked(unittest.TestCase):
             ("grid_rows", 1),
             ("outside", 2),
             ("rounding", 2),
+            ("pixel_aspect_width", 64),
         ]:
             with self.subTest(field=field, value=value):
                 named = {"source_width": "source_", "source_height": "source_", "patch_side": "shape"}.get(field, field)

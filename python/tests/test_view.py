@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import json
 import os
+import pickle
 import pydoc
 import select
 import socket
@@ -94,6 +95,13 @@ class EventsAreTold(WithDaemon):
 
 
 class ViewReads(WithDaemon):
+    def test_pickling_a_view_says_what_to_do(self) -> None:
+        some = foveate.open_many([VIEW], self.daemon.path)
+        self.addCleanup(some.close)
+        for thing in (self.open(), some):
+            with self.assertRaisesRegex(TypeError, type(thing).__name__ + " .*cannot be pickled: open .* in each process"):
+                pickle.dumps(thing)
+
     def test_a_time_out_that_is_no_number_is_refused(self) -> None:
         nan = float("nan")
         view = self.open()
@@ -948,6 +956,10 @@ class SocketIsFound(unittest.TestCase):
                 if name:
                     # Empty counts as unset.
                     os.environ[name] = ""
+
+    def test_a_relative_runtime_directory_is_ignored(self) -> None:
+        with mock.patch.dict(os.environ, {"FOVEATE_SOCKET": "", "RUNTIME_DIRECTORY": "", "XDG_RUNTIME_DIR": "d"}):
+            self.assertEqual(foveate.socket_path(), PLACES[3])
 
     def test_the_first_place_that_has_one_counts(self) -> None:
         for there in (PLACES[3:], PLACES[2:], PLACES[1:], PLACES[1::2]):

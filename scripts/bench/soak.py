@@ -497,7 +497,7 @@ def judge(daemon, crowd, sampler, base, missing):
     bound = f"{grown / MIB:.1f} MiB, to be less than {GROWTH_MAX_BYTES // MIB}"
     verdict.demand(grown < GROWTH_MAX_BYTES, f"anonymous memory grew from the second fifth to the last by {bound}")
     worst = max(sampler.worst.values())
-    accounts = f"captured = published + dropped + refused + rested, but for {worst} frames on their way"
+    accounts = f"captured = published + dropped + corrupted + refused + rested, but for {worst} frames on their way"
     verdict.demand(worst <= IN_FLIGHT_MAX, accounts)
     verdict.demand(crowd.failed == 0, f"{crowd.failed} of {crowd.begun} clients failed; {crowd.killed} were killed")
     verdict.demand(not daemon.wrong, f"operators were answered as they should be {'; '.join(daemon.wrong)}")

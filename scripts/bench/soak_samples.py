@@ -8,7 +8,7 @@ import foveate.control
 TIMEOUT_S = 5
 
 #: What is counted of a stream.
-COUNTS = ("frames_captured", "frames_dropped", "frames_published", "frames_refused", "frames_rested")
+COUNTS = ("frames_captured", "frames_corrupted", "frames_dropped", "frames_published", "frames_refused", "frames_rested")
 
 
 def stats(socket):

@@ -1,16 +1,16 @@
 //! Caps: those that the appsink accepts, the frame format that they describe, and the elements that convert others.
 
-use std::fmt;
-
 use gstreamer as gst;
+use gstreamer::glib::translate::IntoGlib;
 use gstreamer_video as gst_video;
 
 use super::{CaptureError, Orientation, hints};
 use foveate_config::Turn;
-use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform, Colorimetry, Transfer};
 use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_log::redact::redacted;
 
 pub(super) mod depth;
@@ -26,10 +26,10 @@ pub enum Content {
 }
 
 impl Content {
-    /// Caps that need no conversion, of `extent` if one is given.
-    pub(super) fn readable(self, extent: Option<Extent>) -> gst::Caps {
+    /// Caps that need no conversion, of `extent` if one is given, and perhaps of square pixels.
+    pub(super) fn readable(self, extent: Option<Extent>, is_square: bool) -> gst::Caps {
         match self {
-            Self::Pictures => readable(extent),
+            Self::Pictures => readable(extent, is_square),
             Self::Depth => depth::readable(),
         }
     }
@@ -78,6 +78,7 @@ pub(super) struct FrameFormat {
     pub(super) samples: Samples,
     /// Width and height in pixels.
     pub(super) extent: Extent,
+    pub(super) pixel_aspect: PixelAspect,
 }
 
 impl FrameFormat {
@@ -89,62 +90,31 @@ impl FrameFormat {
         };
         FrameKind { format, extent: self.extent, color }
     }
-}
 
-/// How samples become RGB, and what of that the caps do not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Colorimetry {
-    /// `None` for RGB.
-    pub matrix: Option<ColorMatrix>,
-    /// What black and white are.
-    pub range: ColorRange,
-    /// Whether the matrix was chosen by the height of the frames.
-    pub is_matrix_assumed: bool,
-    /// Whether the range was chosen by the format.
-    pub is_range_assumed: bool,
-}
-
-impl Colorimetry {
-    /// The conversion.
-    pub fn transform(self) -> ColorTransform {
-        match self.matrix {
-            Some(matrix) => ColorTransform::from_ycbcr(matrix, self.range),
-            None => ColorTransform::from_rgb(self.range),
-        }
-    }
-
-    /// What the caps do not say: `matrix`, `range`, or both.
-    pub fn assumed(self) -> Vec<&'static str> {
-        let assumed = [(self.is_matrix_assumed, "matrix"), (self.is_range_assumed, "range")];
-        assumed.into_iter().filter(|(is_assumed, _)| *is_assumed).map(|(_, name)| name).collect()
+    /// Pixel aspect ratio and colour.
+    pub(super) fn facts(&self) -> PixelFacts {
+        let color = match self.samples {
+            Samples::Picture(_, colorimetry) => Some(colorimetry),
+            Samples::Depth(_) => None,
+        };
+        PixelFacts { pixel_aspect: self.pixel_aspect, color }
     }
 }
 
-impl fmt::Display for Colorimetry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let matrix = self.matrix.map_or("RGB", ColorMatrix::name);
-        write!(f, "{matrix}, {} range", self.range.name())?;
-        match &self.assumed()[..] {
-            [] => Ok(()),
-            assumed => write!(f, " (assumed: {})", assumed.join(", ")),
-        }
-    }
-}
-
-/// Caps that need no conversion: raw frames in system memory, of `extent` if one is given, preferably progressive.
-fn readable(extent: Option<Extent>) -> gst::Caps {
+/// Caps that need no conversion: raw frames in system memory, of `extent` if one is given, preferably progressive. With
+/// `is_square` pixels, which a scaler must be asked for: else it would stretch a picture of another shape.
+fn readable(extent: Option<Extent>, is_square: bool) -> gst::Caps {
     let formats = || gst::List::new(PixelFormat::ALL.map(PixelFormat::name));
     let size = |extent: Extent| [extent.width, extent.height].map(u32::cast_signed);
     let raw = || {
-        let raw = gst::Structure::builder("video/x-raw").field("format", formats());
-        match extent.map(size) {
-            // Square pixels, or a picture of another shape would be stretched.
-            Some([width, height]) => raw
-                .field("width", width)
-                .field("height", height)
-                .field("pixel-aspect-ratio", gst::Fraction::new(1, 1)),
-            None => raw,
+        let mut raw = gst::Structure::builder("video/x-raw").field("format", formats());
+        if let Some([width, height]) = extent.map(size) {
+            raw = raw.field("width", width).field("height", height);
         }
+        if is_square {
+            raw = raw.field("pixel-aspect-ratio", gst::Fraction::new(1, 1));
+        }
+        raw
     };
     let progressive = raw().field("interlace-mode", "progressive").build();
     // Progressive caps need not say so; interlaced ones are refused when they arrive.
@@ -156,7 +126,8 @@ fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     let (info, format, extent) = checked(caps)?;
     let colorimetry = colorimetry_of(&info, named_colorimetry(caps), format);
     let samples = Samples::Picture(format, colorimetry);
-    Ok(FrameFormat { caps: caps.clone(), info: Some(info), samples, extent })
+    let pixel_aspect = aspect_of(&info);
+    Ok(FrameFormat { caps: caps.clone(), info: Some(info), samples, extent, pixel_aspect })
 }
 
 /// Fails as [`read`] does.
@@ -187,6 +158,34 @@ pub(super) fn extent_of(caps: &gst::Caps) -> Result<Extent, CaptureError> {
     if extent.is_supported() { Ok(extent) } else { Err(CaptureError::Extent { extent }) }
 }
 
+/// The shape of a pixel; GStreamer's fractions have no common divisor.
+fn aspect_of(info: &gst_video::VideoInfo) -> PixelAspect {
+    let par = info.par();
+    match (u32::try_from(par.numer()), u32::try_from(par.denom())) {
+        (Ok(width @ 1..), Ok(height @ 1..)) => PixelAspect { width, height },
+        _ => PixelAspect::SQUARE,
+    }
+}
+
+/// Warns if the pixels are not square, or HDR.
+pub fn warn_of_picture(stream: &str, facts: &PixelFacts) {
+    let PixelFacts { pixel_aspect, color } = facts;
+    if !pixel_aspect.is_square() {
+        tracing::warn!(
+            stream,
+            %pixel_aspect,
+            "the pixels are not square, so shapes are distorted: set `square_pixels = true`, or use the pixel aspect ratio of the segment"
+        );
+    }
+    if let Some(transfer) = color.and_then(Colorimetry::hdr_name) {
+        tracing::warn!(
+            stream,
+            transfer,
+            "HDR samples are used as if they were SDR, so contrast and colours are wrong: tone-map them in the pipeline (docs/troubleshooting.md#hdr)"
+        );
+    }
+}
+
 /// The colorimetry of the caps themselves.
 fn named_colorimetry(caps: &gst::Caps) -> Option<gst_video::VideoColorimetry> {
     let text = caps.structure(0).and_then(|structure| structure.get::<&str>("colorimetry").ok());
@@ -211,6 +210,7 @@ fn colorimetry_of(
         _ if full_by_default => ColorRange::Full,
         _ => ColorRange::Limited,
     };
+    let transfer = named.as_ref().and_then(|named| transfer_of(named.transfer()));
     let is_matrix_named =
         named.is_some_and(|named| named.matrix() != gst_video::VideoColorMatrix::Unknown);
     let matrix = match info.colorimetry().matrix() {
@@ -224,7 +224,13 @@ fn colorimetry_of(
     };
     // Gray samples have no chroma, so that no matrix is applied.
     let is_matrix_assumed = matrix.is_some() && format != PixelFormat::Gray8 && !is_matrix_named;
-    Colorimetry { matrix, range, is_matrix_assumed, is_range_assumed: known.is_none() }
+    let is_range_assumed = known.is_none();
+    Colorimetry { matrix, range, transfer, is_matrix_assumed, is_range_assumed }
+}
+
+/// The codes of [`Transfer`] are GStreamer's numbers.
+fn transfer_of(transfer: gst_video::VideoTransferFunction) -> Option<Transfer> {
+    u32::try_from(transfer.into_glib()).ok().and_then(Transfer::from_code)
 }
 
 /// An element to insert before the appsink.
@@ -253,7 +259,7 @@ pub(super) fn turning(orientation: Orientation) -> Option<Adapter> {
     Some(Adapter { element: "videoflip", properties })
 }
 
-/// Brings pictures to the size that the appsink asks for, with black borders where their shape is another.
+/// Brings pictures to the size that the appsink asks for, with black borders where their shape is another, and their pixels to squares.
 pub(super) const SCALE: Adapter = Adapter { element: "videoscale", properties: &[] };
 
 /// What a source may need that cannot be opened a second time: each element is idle where its input needs nothing of it.
@@ -278,7 +284,7 @@ fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
         adapters.push(download(&memory)?);
     }
     // Before the deinterlacer, because it accepts every format, interlaced or not.
-    if !offered.can_intersect(&readable(None)) {
+    if !offered.can_intersect(&readable(None, false)) {
         adapters.push(CONVERT);
     }
     if names_interlaced(offered) {

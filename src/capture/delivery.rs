@@ -1,6 +1,7 @@
 //! Work on GStreamer's streaming thread: numbers, timestamps and maps each buffer, and posts it to the mailbox.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -13,7 +14,7 @@ use super::frame::RefusedBuffer;
 use super::mailbox::{Posted, Producer};
 use super::masking::{Masked, Masking};
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
-use super::{CaptureError, CapturedFrame, Pace, SourceSpec};
+use super::{CaptureError, CapturedFrame, CorruptedFrames, Pace, SourceSpec};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
@@ -38,6 +39,12 @@ pub(super) struct Delivery {
     counters: Arc<StreamCounters>,
     activity: Arc<CaptureActivity>,
     pace: Pace,
+    stream: String,
+    corrupted: CorruptedFrames,
+    /// Whether a damaged frame was dropped.
+    has_corrupted: AtomicBool,
+    /// Whether the pipeline is live.
+    pub(super) is_live: Arc<AtomicBool>,
 }
 
 struct Inlet {
@@ -78,7 +85,16 @@ impl Delivery {
             refusal: None,
             stream: spec.stream.clone(),
         };
-        Self { inlet: Mutex::new(inlet), counters, activity, pace: spec.pace }
+        Self {
+            inlet: Mutex::new(inlet),
+            counters,
+            activity,
+            pace: spec.pace,
+            stream: spec.stream.clone(),
+            corrupted: spec.corrupted,
+            has_corrupted: AtomicBool::new(false),
+            is_live: Arc::default(),
+        }
     }
 
     /// Frames belong to `round` from now on.
@@ -124,6 +140,29 @@ impl Delivery {
         let mut inlet = self.inlet.lock();
         inlet.masking.renew();
         inlet.masking.is_needed()
+    }
+
+    /// Whether damaged frames are dropped.
+    pub(super) fn drops_corrupted(&self) -> bool {
+        self.corrupted == CorruptedFrames::Drop
+    }
+
+    /// Counts a damaged frame that is dropped. The first one is logged.
+    pub(super) fn note_corrupted(&self) {
+        // It has a number like every other frame.
+        self.counters.frames_captured.add(1);
+        self.counters.frames_corrupted.add(1);
+        if !self.has_corrupted.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                stream = self.stream,
+                "a frame is damaged: dropped and counted, as further ones will be (`corrupted = \"show\"` takes them)"
+            );
+        }
+    }
+
+    /// Damaged frames of the stream that were dropped so far.
+    pub(super) fn corrupted(&self) -> u64 {
+        self.counters.frames_corrupted.get()
     }
 
     /// Why the first buffer that could not be taken was refused; `None` if none was, or one is being taken.

@@ -1,6 +1,6 @@
 //! Errors of a source, each with its remedy.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use foveate_core::error::exit;
 use foveate_core::geometry::extent::Extent;
@@ -129,7 +129,7 @@ pub enum CaptureError {
     EveryFrameLive,
 
     /// The source's file does not exist.
-    #[error("{what:?} does not exist: check the path")]
+    #[error("{what:?} does not exist: {}", remedy_of_missing(what))]
     Missing {
         /// The path or address.
         what: String,
@@ -141,7 +141,7 @@ pub enum CaptureError {
         device: String,
     },
     /// What is configured as a camera is none.
-    #[error("{device:?} is no camera of Video4Linux: choose one from `ls /dev/video*`")]
+    #[error("{device:?} is not a V4L2 device: choose one from `ls /dev/video*`")]
     NotACamera {
         /// Its path.
         device: String,
@@ -181,6 +181,25 @@ pub enum CaptureError {
         what: String,
         /// Debian package of a decoder.
         package: &'static str,
+    },
+    /// A web page arrived instead of video.
+    #[error(
+        "{what} is a web page (HTML), not video: check the address, and whether the server asks for a login (user and password \
+         go into the address, in front of the host)"
+    )]
+    WebPage {
+        /// The address, or that it is the source.
+        what: String,
+    },
+    /// There is no such video track.
+    #[error(
+        "no video track {track}: expected `track` to be at most {count}, as the source has no more"
+    )]
+    NoTrack {
+        /// The number that is configured.
+        track: u32,
+        /// Video tracks of the source.
+        count: usize,
     },
     /// The file or stream is damaged.
     #[error("{what} is damaged, or not a video: {reason}")]
@@ -286,8 +305,17 @@ impl CaptureError {
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
             | Self::NotDepth { .. }
+            | Self::NoTrack { .. }
             | Self::EveryFrameLive => exit::CONFIG,
             _ => exit::UNAVAILABLE,
         }
+    }
+}
+
+fn remedy_of_missing(what: &str) -> &'static str {
+    if Path::new(what).components().any(|part| part.as_os_str() == "~") {
+        "`~` is expanded by shells only, so write the home directory in full, such as /home/NAME"
+    } else {
+        "check the path"
     }
 }

@@ -173,6 +173,11 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
             fifo = Some(PathBuf::from(location));
             (template, own) =
                 (format!("fdsrc name={FIFO} ! decodebin ! appsink name=frames"), None);
+        } else if unusable(location).is_some()
+            && let Ok(uri) = glib::filename_to_uri(location, None)
+        {
+            // The URI of a path is always one word.
+            (template, own) = (template.replace("filesrc location=${location}", &uri), None);
         }
     }
     let template = without_comments(&template);
@@ -234,7 +239,8 @@ fn checked_file(path: &Path) -> Result<String, CaptureError> {
     let failed = |error: io::Error| unreadable(&error, &what, FILE_DENIED);
     let is_folder = fs::metadata(path).map_err(failed)?.is_dir();
     accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).map_err(|errno| failed(errno.into()))?;
-    let absolute = fs::canonicalize(path).map_err(failed)?;
+    // A file that is open as `/dev/fd/N` may have no other name.
+    let absolute = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).map_err(failed)?;
     match absolute.into_os_string().into_string() {
         Ok(_) if is_folder => {
             Err(CaptureError::NoPictures { folder: what, kinds: PICTURES.join(", ") })
@@ -263,7 +269,7 @@ fn check_camera(device: &str) -> Result<(), CaptureError> {
     let Ok(metadata) = fs::metadata(device()) else {
         return Err(CaptureError::NoCamera { device: device() });
     };
-    if !metadata.file_type().is_char_device() || major(metadata.rdev()) != VIDEO4LINUX {
+    if major(metadata.rdev()) != VIDEO4LINUX {
         return Err(CaptureError::NotACamera { device: device() });
     }
     match File::options().read(true).write(true).open(device()) {
@@ -338,18 +344,25 @@ fn substituted(
 
 /// `value` escaped as one word of a description.
 fn one_value(name: &str, value: &str) -> Result<String, CaptureError> {
+    match unusable(value) {
+        Some(problem) => Err(parameter(name, problem)),
+        None => Ok(backslashed(value)),
+    }
+}
+
+/// Why `value` cannot be a word of a description, even escaped.
+fn unusable(value: &str) -> Option<&'static str> {
     if value.is_empty() {
-        return Err(parameter(name, "is empty"));
+        Some("is empty")
+    } else if value.chars().any(char::is_control) {
+        // A line break ends a word even after a backslash.
+        Some("contains a control character")
+    } else if value.ends_with('\\') {
+        // In GStreamer's lexer the last backslash would escape the space after the word.
+        Some("ends with a backslash")
+    } else {
+        None
     }
-    // A line break ends a word even after a backslash.
-    if value.chars().any(char::is_control) {
-        return Err(parameter(name, "contains a control character"));
-    }
-    // In GStreamer's lexer the last backslash would escape the space after the word.
-    if value.ends_with('\\') {
-        return Err(parameter(name, "ends with a backslash"));
-    }
-    Ok(backslashed(value))
 }
 
 fn parameter(name: &str, problem: &'static str) -> CaptureError {

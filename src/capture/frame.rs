@@ -3,11 +3,12 @@
 use gstreamer as gst;
 use gstreamer_video as gst_video;
 
-use super::caps::{Colorimetry, FrameFormat, Samples};
+use super::caps::{FrameFormat, Samples};
 use super::masking::MaskCoverage;
 use foveate_core::depth::DepthView;
 use foveate_core::frame::{FrameError, FrameKind, FrameStamp, FrameView, Plane};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::pixel::PixelFacts;
 
 /// A frame mapped for reading. It holds a buffer of the source's pool until it is dropped.
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub struct CapturedFrame {
     memory: gst::MappedBuffer<gst::buffer::Readable>,
     samples: Samples,
     extent: Extent,
+    facts: PixelFacts,
     planes: [PlaneLayout; 3],
     stamp: FrameStamp,
     masks: MaskCoverage,
@@ -62,7 +64,8 @@ impl CapturedFrame {
         };
         let memory = buffer.into_mapped_buffer_readable().map_err(|_| RefusedBuffer::NotMapped)?;
         let FrameFormat { samples, extent, .. } = *format;
-        let frame = Self { memory, samples, extent, planes, stamp, masks };
+        let facts = format.facts();
+        let frame = Self { memory, samples, extent, facts, planes, stamp, masks };
         match samples {
             Samples::Picture(..) => drop(frame.view()?),
             Samples::Depth(_) => drop(frame.depth()?),
@@ -101,12 +104,9 @@ impl CapturedFrame {
         Plane { bytes: self.memory.as_slice().get(offset..).unwrap_or_default(), stride }
     }
 
-    /// How its samples become RGB; `None` for depth.
-    pub fn colorimetry(&self) -> Option<Colorimetry> {
-        match self.samples {
-            Samples::Picture(_, colorimetry) => Some(colorimetry),
-            Samples::Depth(_) => None,
-        }
+    /// Pixel aspect ratio and colour; square pixels of unknown colour for depth.
+    pub fn facts(&self) -> PixelFacts {
+        self.facts
     }
 
     /// Number and capture time.

@@ -2,8 +2,8 @@
 //!
 //! [`expansion`] makes a pipeline description of the configured source; `pipeline` builds it and inserts elements before the
 //! appsink only if the caps need them; [`source`] watches it, loops files, and ends with a typed reason; `delivery` runs on
-//! GStreamer's streaming thread and fills the [`mailbox`]; `masking` fills privacy masks before that. A stream takes its frames from a [`reconnecting`] source, which
-//! starts a new pipeline after [`transient`] errors.
+//! GStreamer's streaming thread and fills the [`mailbox`]; before that `damage` drops damaged frames, and `masking` fills privacy
+//! masks. A stream takes its frames from a [`reconnecting`] source, which starts a new pipeline after [`transient`] errors.
 //!
 //! No loss goes uncounted: every buffer that reaches the appsink gets the next `frame_seq`, even if it is dropped later. Those
 //! that a [rate limit](foveate_core::rate) skips get none, and have a counter of their own.
@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foveate_config::StreamConfig;
-pub use foveate_config::{Orientation, Pace, SourceChoice};
+pub use foveate_config::{CorruptedFrames, Orientation, Pace, SourceChoice};
 
 mod caps;
+mod damage;
 mod debug;
 mod delivery;
 pub mod discipline;
@@ -31,7 +32,7 @@ pub mod source;
 pub mod times;
 pub mod transient;
 
-pub use caps::{Colorimetry, Content};
+pub use caps::{Content, warn_of_picture};
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
 pub use masking::{MaskChange, MaskCoverage, MaskRefusal, Masks};
@@ -61,8 +62,16 @@ pub struct SourceSpec {
     pub caps_timeout: Duration,
     /// How pictures are turned.
     pub orientation: Orientation,
+    /// What becomes of damaged frames.
+    pub corrupted: CorruptedFrames,
+    /// Whether it is live; `None` as what arrives says.
+    pub live: Option<bool>,
+    /// Number of the video track, from 1; `None` for that of the largest pictures.
+    pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first.
     pub scale_pictures: bool,
+    /// Whether pictures are scaled so that their pixels are square.
+    pub square_pixels: bool,
     /// Mean interval of the frames that are taken; `None` takes all.
     pub frame_interval: Option<Duration>,
     /// Whether a lost pipeline is replaced.
@@ -88,8 +97,12 @@ impl SourceSpec {
             content: Content::Depth,
             source: depth.source.clone(),
             parameters: depth.parameters.clone(),
+            // Of the pictures' own source.
+            live: None,
+            track: None,
             // Depths on both sides of an edge must not be mixed.
             scale_pictures: false,
+            square_pixels: false,
             frame_interval: None,
             ..Self::from(config)
         })
@@ -108,7 +121,11 @@ impl From<&StreamConfig> for SourceSpec {
             latency_ms: config.latency_ms,
             caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
             orientation: config.orientation,
+            corrupted: config.corrupted,
+            live: config.live,
+            track: config.track,
             scale_pictures: config.scale_pictures,
+            square_pixels: config.square_pixels,
             frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
             restart: config.restart,
             restart_timeout: config.restart_timeout(),

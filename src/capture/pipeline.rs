@@ -16,7 +16,8 @@ use parking_lot::Mutex;
 use super::caps::{self, Adapter, Content};
 use super::delivery::Delivery;
 use super::expansion::{Expansion, FIFO};
-use super::{CaptureError, Pace, hints};
+use super::{CaptureError, Pace, damage, hints};
+use foveate_config::ShorthandKind;
 use foveate_core::geometry::extent::Extent;
 use foveate_log::redact::redacted;
 
@@ -31,6 +32,8 @@ pub(super) enum Event {
     Interlaced(gst::Caps),
     /// A tag that says how the pictures have to be turned.
     Tagged(String),
+    /// Several video tracks, and which is taken.
+    Tracks(String),
     /// Caps that no conversion can help.
     Refused(CaptureError),
     /// An error, the end of the stream, or a missing plugin.
@@ -46,9 +49,9 @@ pub(super) struct Pipeline {
     pub(super) events: Receiver<Event>,
     #[expect(dead_code, reason = "the callbacks hold it weakly")]
     sender: Arc<Sender<Event>>,
-    /// Whether its source is live.
-    pub(super) live: bool,
     flow: Arc<Flow>,
+    /// Whether a web server says that it sends a web page.
+    page: Arc<AtomicBool>,
     #[expect(dead_code, reason = "held open until the pipeline has stopped")]
     fifo: Option<File>,
 }
@@ -70,10 +73,24 @@ impl Reports {
 pub(super) struct Demands {
     pub(super) content: Content,
     pub(super) pace: Pace,
+    pub(super) liveness: Liveness,
+    /// Number of the video track, from 1; `None` for that of the largest pictures.
+    pub(super) track: Option<u32>,
     /// Whether a tag that turns the pictures is an [event](Event::Tagged).
     pub(super) heeds_tags: bool,
     /// The size of the pictures before, which these must have.
     pub(super) extent: Option<Extent>,
+}
+
+/// How it is known whether a pipeline is live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Liveness {
+    /// It reports so.
+    Reported,
+    /// The configuration says so, or not.
+    Given(bool),
+    /// It is, if what a web server sends has no end: a camera's pictures in parts that replace each other, or no length.
+    ByLength,
 }
 
 /// The buffers at the appsink, before it takes them.
@@ -83,7 +100,8 @@ struct Flow {
     is_shut: AtomicBool,
     /// Buffers so far.
     buffers: AtomicU64,
-    is_live: AtomicBool,
+    /// Shared with the source.
+    is_live: Arc<AtomicBool>,
     /// Where the newest buffer ends.
     end: Mutex<Option<PictureTime>>,
 }
@@ -107,39 +125,56 @@ impl Pipeline {
         delivery: &Arc<Delivery>,
         demands: Demands,
     ) -> Result<Self, CaptureError> {
-        let Demands { content, pace, .. } = demands;
+        let Demands { content, pace, liveness, .. } = demands;
         let pipeline = parsed(expansion)?;
-        end_demuxers(&pipeline);
+        prepare_elements(&pipeline, delivery);
         let fifo = opened_fifo(&pipeline, expansion)?;
         let sink = frames_sink(&pipeline)?;
         insert(&pipeline, sink.upcast_ref(), adapters)?;
         let (sender, events) = bounded(MAX_WAITING_EVENTS);
         let sender = Arc::new(sender);
         let reports = Reports(Arc::downgrade(&sender));
-        let (offered, flow) = (Arc::default(), Arc::<Flow>::default());
+        let (offered, page) = (Arc::default(), Arc::default());
+        let flow = Arc::new(Flow { is_live: Arc::clone(&delivery.is_live), ..Flow::default() });
         let pad = sink_pad(sink.upcast_ref());
-        let extent = demands.extent.filter(|_| adapters.contains(&caps::SCALE));
-        configure(&sink, &content.readable(extent), delivery, &reports);
+        let is_scaled = adapters.contains(&caps::SCALE);
+        let extent = demands.extent.filter(|_| is_scaled);
+        configure(&sink, &content.readable(extent, is_scaled), delivery, &reports);
         probe(&pad, &offered, &reports, &flow, demands, delivery);
-        forward_messages(&pipeline, reports)?;
+        choose_tracks(&pipeline, demands.track, &reports);
+        forward_messages(&pipeline, reports, &page)?;
         pipeline.use_clock(Some(&monotonic_clock()));
 
-        let live = false;
-        let mut playing = Self { pipeline, sink: pad, offered, events, sender, live, flow, fifo };
+        // Before anything flows: the first frame may turn out to be live.
+        flow.is_live.store(liveness == Liveness::Given(true), Ordering::Relaxed);
+        sink.set_sync(pace == Pace::Realtime && liveness != Liveness::Given(true));
+        let playing = Self { pipeline, sink: pad, offered, events, sender, flow, page, fifo };
         // A failure also posts a message, which says more.
-        playing.live = match playing.pipeline.set_state(gst::State::Paused) {
+        let is_reported = match playing.pipeline.set_state(gst::State::Paused) {
             Ok(success) => success == gst::StateChangeSuccess::NoPreroll,
             Err(_) => return Err(playing.failed_to_start()),
         };
-        playing.flow.is_live.store(playing.live, Ordering::Relaxed);
-        if playing.live && pace == Pace::EveryFrame {
+        if is_reported && !matches!(liveness, Liveness::Given(_)) {
+            playing.flow.is_live.store(true, Ordering::Relaxed);
+            sink.set_sync(false);
+        }
+        if playing.is_live() && pace == Pace::EveryFrame {
             return Err(CaptureError::EveryFrameLive);
         }
-        sink.set_sync(!playing.live && pace == Pace::Realtime);
         match playing.pipeline.set_state(gst::State::Playing) {
             Ok(_) => Ok(playing),
             Err(_) => Err(playing.failed_to_start()),
         }
+    }
+
+    /// Whether its source is live.
+    pub(super) fn is_live(&self) -> bool {
+        self.flow.is_live.load(Ordering::Relaxed)
+    }
+
+    /// Whether a web server says that it sends a web page.
+    pub(super) fn gives_web_page(&self) -> bool {
+        self.page.load(Ordering::Relaxed)
     }
 
     /// Duration of a file, if its container gives it.
@@ -191,7 +226,7 @@ impl Pipeline {
         let reported = self.events.try_iter().find_map(|event| match event {
             Event::Message(message) => error_of(&message),
             Event::Refused(error) => Some(error),
-            Event::FirstFrame | Event::Interlaced(_) | Event::Tagged(_) => None,
+            Event::FirstFrame | Event::Interlaced(_) | Event::Tagged(_) | Event::Tracks(_) => None,
         });
         reported.unwrap_or_else(|| CaptureError::Failed {
             element: "pipeline".to_owned(),
@@ -306,8 +341,8 @@ fn configure(sink: &AppSink, readable: &gst::Caps, delivery: &Arc<Delivery>, rep
     sink.set_callbacks(AppSinkCallbacks::builder().new_sample(new_sample).build());
 }
 
-/// Probes the appsink's pad: records offered caps, keeps unusable caps and their buffers from the appsink, gives buffers the
-/// times that they lack, fills privacy masks, and announces support for VideoMeta strides upstream, which saves decoders a copy.
+/// Probes the appsink's pad: records offered caps, keeps unusable caps and their buffers and damaged frames from the appsink, gives
+/// buffers the times that they lack, fills privacy masks, and announces support for VideoMeta strides upstream, which saves decoders a copy.
 fn probe(
     pad: &gst::Pad,
     offered: &Arc<Mutex<Option<gst::Caps>>>,
@@ -325,7 +360,10 @@ fn probe(
     pad.add_probe(kinds, move |pad, info| match &mut info.data {
         Some(gst::PadProbeData::Buffer(buffer)) => match flow.first_refusal(pad, demands) {
             Some(refusal) => flow.shut(&reports, refusal),
-            None => match flow.passes(pad, buffer) {
+            None => match flow.passes(pad, buffer, demands) {
+                gst::PadProbeReturn::Ok if is_kept_back(buffer.flags(), &delivery) => {
+                    gst::PadProbeReturn::Handled
+                }
                 gst::PadProbeReturn::Ok => match delivery.mask(buffer, pad.current_caps()) {
                     Ok(true) => gst::PadProbeReturn::Ok,
                     Ok(false) => gst::PadProbeReturn::Handled,
@@ -370,6 +408,17 @@ fn probe(
     });
 }
 
+/// Whether a frame with these flags is kept from the appsink. Those with `GAP` or `DISCONT` pass: `videorate` marks repeated frames as
+/// gaps, and a frame after a discontinuity is whole.
+fn is_kept_back(flags: gst::BufferFlags, delivery: &Delivery) -> bool {
+    if flags.contains(gst::BufferFlags::CORRUPTED) && delivery.drops_corrupted() {
+        delivery.note_corrupted();
+        return true;
+    }
+    // Before the time that is played from: never to be shown.
+    flags.contains(gst::BufferFlags::DECODE_ONLY)
+}
+
 impl Flow {
     /// Keeps what follows from the appsink, and reports why.
     fn shut(&self, reports: &Reports, reason: Event) -> gst::PadProbeReturn {
@@ -404,11 +453,24 @@ impl Flow {
     }
 
     /// Counts a buffer. One of a clip gets a time if it has none, or that of the one before it, as of some decoders of GIF.
-    fn passes(&self, pad: &gst::Pad, buffer: &mut gst::Buffer) -> gst::PadProbeReturn {
+    fn passes(
+        &self,
+        pad: &gst::Pad,
+        buffer: &mut gst::Buffer,
+        demands: Demands,
+    ) -> gst::PadProbeReturn {
         if self.is_shut.load(Ordering::Relaxed) {
             return gst::PadProbeReturn::Handled;
         }
-        self.buffers.fetch_add(1, Ordering::Relaxed);
+        let is_first = self.buffers.fetch_add(1, Ordering::Relaxed) == 0;
+        if is_first
+            && demands.liveness == Liveness::ByLength
+            && let Some(sink) = pad.parent_element()
+            && is_endless(pad, &sink)
+        {
+            self.is_live.store(true, Ordering::Relaxed);
+            sink.set_property("sync", false);
+        }
         if self.is_live.load(Ordering::Relaxed) {
             return gst::PadProbeReturn::Ok;
         }
@@ -428,6 +490,25 @@ impl Flow {
     }
 }
 
+/// Whether what arrives at `sink` has no end: its parts replace each other, or nothing says how long it is.
+fn is_endless(pad: &gst::Pad, sink: &gst::Element) -> bool {
+    let Some(pipeline) = sink.parent().and_then(|parent| parent.downcast::<gst::Bin>().ok()) else {
+        return false;
+    };
+    let mut elements = pipeline.iterate_recurse().into_iter().flatten();
+    let mut sources = pipeline.iterate_sources().into_iter().flatten();
+    elements.any(|element| is_made_by(&element, MULTIPART))
+        || pad.peer_query_duration::<gst::ClockTime>().is_none()
+            && sources.all(|source| source.query_duration::<gst::format::Bytes>().is_none())
+}
+
+/// The demuxer of `multipart/x-mixed-replace`, which cameras send.
+const MULTIPART: &str = "multipartdemux";
+
+fn is_made_by(element: &gst::Element, factory: &str) -> bool {
+    element.factory().is_some_and(|made_by| made_by.name() == factory)
+}
+
 /// From the frame rate of the caps, if they have one.
 fn frame_duration(pad: &gst::Pad) -> Option<u64> {
     let caps = pad.current_caps()?;
@@ -438,7 +519,7 @@ fn frame_duration(pad: &gst::Pad) -> Option<u64> {
 
 /// Why caps are kept from the appsink: interlaced and unsupported ones. Other formats pass, because the appsink refuses them itself.
 fn refusal_of(caps: &gst::Caps, content: Content) -> Option<Event> {
-    if !caps.can_intersect(&content.readable(None)) {
+    if !caps.can_intersect(&content.readable(None, false)) {
         return None;
     }
     match content.is_interlaced(caps) {
@@ -457,32 +538,105 @@ fn turning_tag(tags: &gst::TagListRef) -> Option<String> {
 /// How often a demuxer may ask for what lies behind the end of its file.
 const READS_PAST_END_MAX: u32 = 16;
 
-/// Ends demuxers of gst-libav that do not notice the end of their file, as that of GIF, which would ask for more for ever: GStreamer
-/// tells libav that 0 bytes were read. An error ends them, and they report the end of the stream.
-fn end_demuxers(pipeline: &gst::Pipeline) {
-    let watch = |element: &gst::Element| {
-        let is_libav =
-            element.factory().is_some_and(|factory| factory.name().starts_with("avdemux_"));
-        if !is_libav {
-            return;
+/// Prepares elements of `pipeline`, those that it has and those that bins add.
+fn prepare_elements(pipeline: &gst::Pipeline, delivery: &Arc<Delivery>) {
+    let delivery = Arc::clone(delivery);
+    let prepare = move |element: &gst::Element| {
+        end_demuxer(element);
+        if is_made_by(element, MULTIPART) {
+            // Else `decodebin` waits for further streams.
+            element.set_property("single-stream", true);
         }
-        let Some(pad) = element.static_pad("sink") else { return };
-        let last = Mutex::new((0, 0));
-        pad.add_probe(gst::PadProbeType::PULL | gst::PadProbeType::BLOCK, move |pad, info| {
-            let mut last = last.lock();
-            let (offset, repeats) = &mut *last;
-            *repeats = if *offset == info.offset { *repeats + 1 } else { 0 };
-            *offset = info.offset;
-            if *repeats == READS_PAST_END_MAX {
-                tracing::info!("the demuxer did not notice the end of its file, and is told");
-                // What it asks for from now on fails.
-                let _ = pad.peer().map(|peer| peer.set_active(false));
-            }
-            gst::PadProbeReturn::Pass
-        });
+        if delivery.drops_corrupted() {
+            damage::guard(element, &delivery);
+        }
     };
-    pipeline.iterate_recurse().into_iter().flatten().for_each(|element| watch(&element));
-    pipeline.connect_deep_element_added(move |_, _, element| watch(element));
+    pipeline.iterate_recurse().into_iter().flatten().for_each(|element| prepare(&element));
+    pipeline.connect_deep_element_added(move |_, _, element| prepare(element));
+}
+
+/// Ends a demuxer of gst-libav that does not notice the end of its file, as that of GIF, which would ask for more for ever: GStreamer
+/// tells libav that 0 bytes were read. An error ends it, and it reports the end of the stream.
+fn end_demuxer(element: &gst::Element) {
+    let is_libav = element.factory().is_some_and(|factory| factory.name().starts_with("avdemux_"));
+    if !is_libav {
+        return;
+    }
+    let Some(pad) = element.static_pad("sink") else { return };
+    let last = Mutex::new((0, 0));
+    pad.add_probe(gst::PadProbeType::PULL | gst::PadProbeType::BLOCK, move |pad, info| {
+        let mut last = last.lock();
+        let (offset, repeats) = &mut *last;
+        *repeats = if *offset == info.offset { *repeats + 1 } else { 0 };
+        *offset = info.offset;
+        if *repeats == READS_PAST_END_MAX {
+            tracing::info!("the demuxer did not notice the end of its file, and is told");
+            // What it asks for from now on fails.
+            let _ = pad.peer().map(|peer| peer.set_active(false));
+        }
+        gst::PadProbeReturn::Pass
+    });
+}
+
+/// Links the video track that is wanted of each element that may have several, once all are there, which is before the first buffer.
+fn choose_tracks(pipeline: &gst::Pipeline, wanted: Option<u32>, reports: &Reports) {
+    for element in pipeline.iterate_elements().into_iter().flatten() {
+        let reports = reports.clone();
+        element.connect_no_more_pads(move |element| {
+            if let Some(event) = choose_track(element, wanted) {
+                reports.send(event);
+            }
+        });
+    }
+}
+
+/// Links track `wanted` of `element` instead of its first, or that of the largest pictures. Where several are linked, the description
+/// has chosen.
+fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<Event> {
+    let is_video = |pad: &gst::Pad| is_raw(&possible_caps(pad));
+    let tracks: Vec<gst::Pad> = element.src_pads().into_iter().filter(is_video).collect();
+    let mut linked = tracks.iter().filter(|pad| pad.is_linked());
+    let (Some(first), None) = (linked.next(), linked.next()) else { return None };
+    let peer = first.peer()?;
+    let number = match wanted {
+        Some(track) if tracks.len() < track as usize => {
+            let count = tracks.len();
+            // Nothing must flow. It is linked.
+            let _ = first.unlink(&peer);
+            return Some(Event::Refused(CaptureError::NoTrack { track, count }));
+        }
+        Some(track) => track as usize,
+        // The first of equals.
+        None => (1..=tracks.len()).rev().max_by_key(|number| rank(&tracks[number - 1]))?,
+    };
+    let chosen = &tracks[number - 1];
+    if chosen != first {
+        // What does not fit fails when it flows.
+        let _ = first.unlink(&peer).is_ok() && chosen.link(&peer).is_ok();
+    }
+    let sizes: Vec<_> = tracks.iter().map(|pad| size_of_track(pad).to_string()).collect();
+    let text = format!("track {number} of {} ({})", tracks.len(), sizes.join(", "));
+    (1 < tracks.len()).then_some(Event::Tracks(text))
+}
+
+/// By what video tracks are compared: still pictures, such as a cover, come behind videos, and small pictures behind large ones.
+fn rank(pad: &gst::Pad) -> (bool, u64) {
+    let decoder =
+        pad.downcast_ref::<gst::GhostPad>().and_then(|pad| pad.target()?.parent_element());
+    let coded = decoder.and_then(|decoder| decoder.static_pad("sink")?.current_caps());
+    let is_still = coded.is_some_and(|caps| {
+        caps.structure(0).is_some_and(|structure| structure.name().starts_with("image/"))
+    });
+    let Extent { width, height } = size_of_track(pad);
+    (!is_still, u64::from(width) * u64::from(height))
+}
+
+fn size_of_track(pad: &gst::Pad) -> Extent {
+    caps::extent_of(&possible_caps(pad)).unwrap_or(Extent::new(0, 0))
+}
+
+pub(super) fn is_raw(caps: &gst::Caps) -> bool {
+    caps.structure(0).is_some_and(|structure| structure.name() == "video/x-raw")
 }
 
 /// Inserts `adapters` between the appsink and its present or future peer.
@@ -533,13 +687,11 @@ fn link_when_added(pipeline: &gst::Pipeline, target: &gst::Element) {
     for element in pipeline.iterate_elements().into_iter().flatten() {
         let target = target.downgrade();
         element.connect_pad_added(move |_, pad| {
-            let is_video =
-                possible_caps(pad).structure(0).is_some_and(|s| s.name() == "video/x-raw");
             if let Some(target) = target.upgrade()
                 && pad.direction() == gst::PadDirection::Src
-                && is_video
+                && is_raw(&possible_caps(pad))
             {
-                // Fails for a second video branch, which stays unlinked.
+                // Fails for a second video branch.
                 let _ = pad.link(&sink_pad(&target));
             }
         });
@@ -558,7 +710,12 @@ fn monotonic_clock() -> gst::Clock {
 }
 
 /// Forwards errors, ends and missing plugins to the watching thread, and logs warnings.
-fn forward_messages(pipeline: &gst::Pipeline, reports: Reports) -> Result<(), CaptureError> {
+fn forward_messages(
+    pipeline: &gst::Pipeline,
+    reports: Reports,
+    page: &Arc<AtomicBool>,
+) -> Result<(), CaptureError> {
+    let page = Arc::clone(page);
     let bus = pipeline.bus().ok_or_else(|| CaptureError::Failed {
         element: "pipeline".to_owned(),
         reason: "it has no bus".to_owned(),
@@ -570,6 +727,11 @@ fn forward_messages(pipeline: &gst::Pipeline, reports: Reports) -> Result<(), Ca
             }
             gst::MessageView::Element(element) if is_missing_plugin(element) => {
                 reports.send(Event::Message(message.clone()));
+            }
+            gst::MessageView::Element(element) => {
+                if let Some(is_page) = is_web_page(element) {
+                    page.store(is_page, Ordering::Relaxed);
+                }
             }
             gst::MessageView::Warning(warning) => log_warning(warning),
             _ => {}
@@ -592,6 +754,21 @@ fn is_missing_plugin(element: &gst::message::Element) -> bool {
     element.structure().is_some_and(|structure| structure.name() == "missing-plugin")
 }
 
+/// Whether the answer of a web server is a web page; `None` for a message of another kind.
+fn is_web_page(element: &gst::message::Element) -> Option<bool> {
+    let answer = element.structure().filter(|structure| structure.name() == "http-headers")?;
+    let headers = answer.get::<gst::Structure>("response-headers").ok()?;
+    let is_type = |name: &str| name.eq_ignore_ascii_case("content-type");
+    let name = headers.fields().find(|name| is_type(name))?;
+    let media = headers.get::<&str>(name).ok()?.to_ascii_lowercase();
+    Some(["text/html", "application/xhtml"].iter().any(|page| media.starts_with(page)))
+}
+
+/// The error of a web page, before its address is known.
+pub(super) fn web_page() -> CaptureError {
+    CaptureError::WebPage { what: "what the source gives".to_owned() }
+}
+
 /// The error of a missing-plugin message; `None` for other messages.
 pub(super) fn missing_plugin_of(message: &gst::Message) -> Option<CaptureError> {
     let gst::MessageView::Element(element) = message.view() else {
@@ -600,6 +777,9 @@ pub(super) fn missing_plugin_of(message: &gst::Message) -> Option<CaptureError> 
     let structure = element.structure().filter(|structure| structure.name() == "missing-plugin")?;
     let media = structure.get::<gst::Caps>("detail").ok();
     let media = media.as_ref().and_then(|caps| caps.structure(0)).map_or("", |s| s.name());
+    if media == "text/html" {
+        return Some(web_page());
+    }
     let what = structure.get::<&str>("name").unwrap_or(media).to_owned();
     Some(CaptureError::MissingDecoder { what, package: hints::package_of_decoder(media) })
 }
@@ -626,7 +806,8 @@ fn classified(
     reason: String,
 ) -> CaptureError {
     let place = src.and_then(property_of_source);
-    let is_camera = place.as_ref().is_some_and(|place| place.starts_with("/dev/"));
+    let is_camera =
+        place.as_ref().is_some_and(|place| ShorthandKind::of(place) == Some(ShorthandKind::Camera));
     let is_named = place.is_some();
     let device = place.unwrap_or_else(|| element.clone());
     let denied = reason.to_ascii_lowercase().contains("permission denied");

@@ -32,6 +32,8 @@ pub enum SourceEvent {
     Frame(CapturedFrame),
     /// Nothing new in time.
     Nothing,
+    /// Only damaged frames in time, which were dropped: the source is not silent.
+    Corrupted,
     /// The pipeline was lost; another one follows after a pause.
     Lost(Loss),
     /// The source has ended permanently; later calls return the same.
@@ -101,7 +103,10 @@ struct Playing {
     source: Source,
     begun: Instant,
     first_frame: Option<Instant>,
+    /// When the newest frame came, damaged or not.
     last_frame: Option<Instant>,
+    /// Damaged frames of the stream up to then.
+    corrupted: u64,
 }
 
 impl ReconnectingSource {
@@ -161,6 +166,7 @@ impl ReconnectingSource {
         if let Phase::Playing(playing) = &mut self.phase {
             let now = Instant::now();
             playing.last_frame = Some(now);
+            playing.corrupted = self.counters.frames_corrupted.get();
             self.is_live = playing.source.is_live();
             let first = *playing.first_frame.get_or_insert(now);
             if self.pause.max(SUCCESS_MIN) <= now.duration_since(first) {
@@ -179,8 +185,9 @@ impl ReconnectingSource {
         }
         match Source::start(&self.spec, &self.counters) {
             Ok(source) => {
-                let begun = Instant::now();
-                let playing = Playing { source, begun, first_frame: None, last_frame: None };
+                let (begun, corrupted) = (Instant::now(), self.counters.frames_corrupted.get());
+                let playing =
+                    Playing { source, begun, first_frame: None, last_frame: None, corrupted };
                 self.phase = Phase::Playing(playing);
                 SourceEvent::Nothing
             }
@@ -191,27 +198,27 @@ impl ReconnectingSource {
     /// Abandons a pipeline without frames for too long. Until its first frame, the source itself has a timeout; this one is for
     /// sources that hang.
     fn check_for_silence(&mut self) -> SourceEvent {
-        let (Phase::Playing(playing), Some(limit)) = (&self.phase, self.spec.restart_timeout)
-        else {
-            return SourceEvent::Nothing;
-        };
+        let Phase::Playing(playing) = &mut self.phase else { return SourceEvent::Nothing };
+        let corrupted = self.counters.frames_corrupted.get();
+        if std::mem::replace(&mut playing.corrupted, corrupted) < corrupted {
+            playing.last_frame = Some(Instant::now());
+            return SourceEvent::Corrupted;
+        }
+        let Some(limit) = self.spec.restart_timeout else { return SourceEvent::Nothing };
         let (since, limit) = match playing.last_frame {
             Some(last) => (last, limit),
             // Inserting an element may restart the caps timeout once.
             None => (playing.begun, limit + 2 * self.spec.caps_timeout),
         };
         let silent = since.elapsed();
-        if silent < limit || !self.spec.may_reconnect() {
+        if silent < limit || !self.spec.may_reconnect(self.evidence()) {
             return SourceEvent::Nothing;
         }
         self.lose(CaptureError::Silent { seconds: silent.as_secs() })
     }
 
     fn lose(&mut self, cause: CaptureError) -> SourceEvent {
-        // Of this pipeline, which may not have delivered anything.
-        let is_live = matches!(&self.phase, Phase::Playing(playing) if playing.source.is_live());
-        let evidence = Evidence { is_live, has_delivered: self.has_delivered };
-        if !cause.is_transient(&self.spec, evidence) {
+        if !cause.is_transient(&self.spec, self.evidence()) {
             return self.end(End::Failed(cause));
         }
         let pause = self.backoff.after_failure();
@@ -221,6 +228,12 @@ impl ReconnectingSource {
             self.stopping.push(playing.source.detach());
         }
         SourceEvent::Lost(Loss { cause, pause, attempt: self.backoff.failures() })
+    }
+
+    fn evidence(&self) -> Evidence {
+        // This pipeline may not have delivered anything.
+        let is_live = matches!(&self.phase, Phase::Playing(playing) if playing.source.is_live());
+        Evidence { is_live: is_live || self.is_live, has_delivered: self.has_delivered }
     }
 
     fn end(&mut self, end: End) -> SourceEvent {

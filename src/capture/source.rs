@@ -11,13 +11,16 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select};
 use gstreamer as gst;
 
-use super::caps::{self, Adapter, Content, Samples};
+use super::caps::{self, Adapter, Content};
 use super::delivery::{Delivery, Round};
 use super::expansion::{Expansion, Playlist};
 use super::mailbox::{Consumer, Ender, mailbox};
-use super::pipeline::{self, Demands, Event, Pipeline, error_of, missing_plugin_of};
+use super::pipeline::{
+    self, Demands, Event, Liveness, Pipeline, error_of, is_raw, missing_plugin_of, web_page,
+};
 use super::transient::Evidence;
 use super::{CaptureError, CapturedFrame, End, Orientation, Pace, SourceSpec, Taken, hints};
+use foveate_config::ShorthandKind;
 use foveate_log::redact::redacted;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
@@ -159,7 +162,7 @@ impl Source {
         let ender = producer.ender();
         let activity = counters.stages.next_pipeline();
         let delivery = Delivery::new(producer, Arc::clone(counters), Arc::clone(&activity), spec);
-        let is_live = Arc::<AtomicBool>::default();
+        let is_live = Arc::clone(&delivery.is_live);
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
         let session = Session {
@@ -168,7 +171,6 @@ impl Source {
             adapters: Vec::new(),
             delivery: Arc::new(delivery),
             activity: Arc::clone(&activity),
-            is_live: Arc::clone(&is_live),
             stop: stop_asked,
         };
         activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
@@ -332,7 +334,6 @@ struct Session {
     adapters: Vec<Adapter>,
     delivery: Arc<Delivery>,
     activity: Arc<CaptureActivity>,
-    is_live: Arc<AtomicBool>,
     /// Disconnected when the source is dropped.
     stop: Receiver<()>,
 }
@@ -375,7 +376,8 @@ impl Session {
         loop {
             let begun = Instant::now();
             let (content, pace) = (self.spec.content, self.spec.pace);
-            let demands = Demands { content, pace, heeds_tags: false, extent };
+            let (liveness, track) = (liveness(&self.spec), self.spec.track);
+            let demands = Demands { content, pace, liveness, track, heeds_tags: false, extent };
             let played = playlist.expansion(index, &self.spec).and_then(|expansion| {
                 self.delivery.begin(round);
                 let pipeline =
@@ -445,7 +447,7 @@ impl Session {
         } else if !follows_tags {
             self.adapters = caps::joined(&self.adapters, turning);
         }
-        if self.spec.scale_pictures && demands.extent.is_some() {
+        if self.spec.square_pixels || (self.spec.scale_pictures && demands.extent.is_some()) {
             self.adapters = caps::joined(&self.adapters, [caps::SCALE]);
         }
         loop {
@@ -487,21 +489,14 @@ impl Session {
             );
         }
         let caps = pipeline.caps();
-        let samples = caps
-            .as_ref()
-            .and_then(|caps| self.spec.content.read(caps).ok())
-            .map(|read| read.samples);
-        let color = match samples {
-            Some(Samples::Picture(_, colorimetry)) => Some(colorimetry),
-            Some(Samples::Depth(_)) | None => None,
-        };
-        let (caps, color) =
-            (caps.map(|caps| caps.to_string()), color.map(|color| color.to_string()));
+        let read = caps.as_ref().and_then(|caps| self.spec.content.read(caps).ok());
+        let color = read.and_then(|read| read.facts().color).map(|color| color.to_string());
+        let caps = caps.map(|caps| caps.to_string());
         tracing::info!(
             stream = self.spec.stream,
             caps,
             color,
-            live = pipeline.live,
+            live = pipeline.is_live(),
             "frames arrive"
         );
     }
@@ -520,23 +515,38 @@ impl Session {
         let deadline = Instant::now() + self.spec.caps_timeout;
         self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
         let pipeline = Pipeline::play(expansion, &self.adapters, &self.delivery, demands)?;
-        self.is_live.store(pipeline.live, Ordering::Relaxed);
         self.wait_for_first_frame(&pipeline, deadline)?;
         Ok(pipeline)
     }
 
-    fn wait_for_first_frame(&self, pipeline: &Pipeline, deadline: Instant) -> Result<(), Failure> {
-        let mut missing = None;
+    fn wait_for_first_frame(
+        &self,
+        pipeline: &Pipeline,
+        mut deadline: Instant,
+    ) -> Result<(), Failure> {
+        let before = self.delivery.corrupted();
+        let (mut missing, mut corrupted) = (None, before);
         loop {
             let event = match self.next_event(pipeline, Some(deadline)) {
                 Wait::Event(event) => event,
                 Wait::Stop => return Err(CaptureError::Closed.into()),
+                // Frames come, and the keyframe is yet to come.
+                Wait::Deadline if corrupted < self.delivery.corrupted() => {
+                    corrupted = self.delivery.corrupted();
+                    deadline = Instant::now() + self.spec.caps_timeout;
+                    self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
+                    continue;
+                }
                 Wait::Deadline => return Err(self.timeout_failure(pipeline, missing)),
             };
             let message = match event {
                 Event::FirstFrame => return Ok(()),
                 Event::Interlaced(offered) => return Err(Failure::Adapt { offered, reason: None }),
                 Event::Tagged(tag) => return Err(Failure::Turn(tag)),
+                Event::Tracks(tracks) => {
+                    tracing::info!(stream = self.spec.stream, tracks, "several video tracks");
+                    continue;
+                }
                 Event::Refused(error) => return Err(error.into()),
                 Event::Message(message) => message,
             };
@@ -545,6 +555,10 @@ impl Session {
                 Some(error) => missing = missing.or(Some(error)),
                 None => {
                     let reported = error_of(&message);
+                    let dropped = self.delivery.corrupted() - before;
+                    if reported.is_none() && 0 < dropped {
+                        return Err(all_corrupted(dropped).into());
+                    }
                     return Err(end_failure(pipeline, self.spec.content, missing, reported));
                 }
             }
@@ -558,7 +572,7 @@ impl Session {
         // A short file without video may end before its audio fails to link, and then no error is reported. The video of a
         // live source may still appear.
         if self.spec.content == Content::Pictures
-            && let Some(other) = not_raw(&pipeline.offers()).filter(|_| !pipeline.live)
+            && let Some(other) = not_raw(&pipeline.offers()).filter(|_| !pipeline.is_live())
         {
             return other.into();
         }
@@ -577,13 +591,13 @@ impl Session {
                 Wait::Stop | Wait::Deadline => return End::Failed(CaptureError::Closed),
             };
             match event {
-                Event::FirstFrame | Event::Tagged(_) => {}
+                Event::FirstFrame | Event::Tagged(_) | Event::Tracks(_) => {}
                 Event::Interlaced(_) => return End::Failed(CaptureError::BecameInterlaced),
                 Event::Refused(error) => return End::Failed(error),
                 Event::Message(message) => match error_of(&message) {
                     Some(error) => return End::Failed(error),
                     None if missing_plugin_of(&message).is_some() => {}
-                    None if pipeline.live => return End::Failed(CaptureError::LiveEnded),
+                    None if pipeline.is_live() => return End::Failed(CaptureError::LiveEnded),
                     None => return End::Eos,
                 },
             }
@@ -600,6 +614,15 @@ impl Session {
     }
 }
 
+/// How it is known whether the pipelines of `spec` are live.
+fn liveness(spec: &SourceSpec) -> Liveness {
+    match (spec.live, spec.kind(), spec.pace) {
+        (Some(is_live), ..) => Liveness::Given(is_live),
+        (None, Some(ShorthandKind::Http), Pace::Realtime) => Liveness::ByLength,
+        (None, ..) => Liveness::Reported,
+    }
+}
+
 enum Wait {
     Event(Event),
     Stop,
@@ -613,13 +636,21 @@ fn end_failure(
     missing: Option<CaptureError>,
     reported: Option<CaptureError>,
 ) -> Failure {
+    let is_page = pipeline.gives_web_page()
+        && matches!(
+            reported,
+            None | Some(CaptureError::Failed { .. } | CaptureError::Corrupt { .. })
+        );
+    if is_page {
+        return web_page().into();
+    }
     if let Some(error) = missing {
         return error.into();
     }
     let is_unspecific = matches!(reported, None | Some(CaptureError::Failed { .. }));
     let offers = pipeline.offers();
     if let Some(raw) = offers.iter().find(|caps| is_raw(caps)) {
-        if !raw.can_intersect(&content.readable(None)) {
+        if !raw.can_intersect(&content.readable(None, false)) {
             return Failure::Adapt {
                 offered: raw.clone(),
                 reason: reported.map(|error| error.to_string()),
@@ -627,7 +658,7 @@ fn end_failure(
         }
     } else if content == Content::Depth
         && let Some(other) =
-            offers.first().filter(|caps| !caps.can_intersect(&content.readable(None)))
+            offers.first().filter(|caps| !caps.can_intersect(&content.readable(None, false)))
     {
         return caps::depth::refused(other).into();
     } else if content == Content::Pictures
@@ -636,6 +667,16 @@ fn end_failure(
         return other.into();
     }
     reported.unwrap_or(CaptureError::NoFrames { what: "the source".to_owned() }).into()
+}
+
+/// The error of a clip whose frames were all dropped.
+fn all_corrupted(count: u64) -> CaptureError {
+    CaptureError::Corrupt {
+        what: "the file or stream".to_owned(),
+        reason: format!(
+            "all of its {count} frames lack their keyframe or their end (`corrupted = \"show\"` takes them)"
+        ),
+    }
 }
 
 /// The error if caps are offered and none of them is raw video.
@@ -651,6 +692,7 @@ fn named(error: CaptureError, expansion: &Expansion) -> CaptureError {
     match error {
         CaptureError::Corrupt { reason, .. } => CaptureError::Corrupt { what: quoted, reason },
         CaptureError::NoFrames { .. } => CaptureError::NoFrames { what: quoted },
+        CaptureError::WebPage { .. } => CaptureError::WebPage { what: quoted },
         CaptureError::NotRawVideo { offered } => CaptureError::NoVideo { what: clip, offered },
         CaptureError::UnlikePictures { extent, expected, .. } => {
             CaptureError::UnlikePictures { picture: clip, extent, expected }
@@ -673,10 +715,6 @@ fn log_truncated(stream: &str, pipeline: &Pipeline, expansion: &Expansion) {
             "the video ended before the end of its container: the clip is truncated, or its sound is longer"
         );
     }
-}
-
-fn is_raw(caps: &gst::Caps) -> bool {
-    caps.structure(0).is_some_and(|structure| structure.name() == "video/x-raw")
 }
 
 fn not_negotiated(offered: &gst::Caps, reason: Option<String>) -> CaptureError {

@@ -1,6 +1,7 @@
 //! Transient errors, after which a new pipeline is tried; all others end the stream.
 //!
-//! Clips and sources with pace `every-frame` are never restarted. For the others, errors of the configuration are permanent, and
+//! Clips and sources with pace `every-frame` are never restarted. What a web server has counts as a camera until it turns out to be a
+//! clip. For the others, errors of the configuration are permanent, and
 //! errors of the environment transient. The rest is transient if there is evidence that the configuration works: it has delivered
 //! frames, or, for errors about missing or damaged pictures, the source is live.
 
@@ -11,7 +12,7 @@ use foveate_stats::LossReason;
 /// Evidence that a configuration works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// The pipeline reported that it is live.
+    /// The pipeline, or the one of the newest frame, is live.
     pub is_live: bool,
     /// The stream has delivered frames, from this pipeline or an earlier one.
     pub has_delivered: bool,
@@ -21,7 +22,7 @@ impl CaptureError {
     /// Whether another pipeline for `spec` may succeed after this error.
     pub fn is_transient(&self, spec: &SourceSpec, evidence: Evidence) -> bool {
         let Evidence { is_live, has_delivered } = evidence;
-        if !spec.may_reconnect() {
+        if !spec.may_reconnect(evidence) {
             return false;
         }
         match self {
@@ -34,12 +35,14 @@ impl CaptureError {
             | Self::NoPictures { .. }
             | Self::UnlikePictures { .. }
             | Self::NotACamera { .. }
+            | Self::NoTrack { .. }
             | Self::EveryFrameLive
             | Self::NotMasked { .. }
             | Self::Closed => false,
             Self::NoCamera { .. }
             | Self::Busy { .. }
             | Self::Unauthorised { .. }
+            | Self::WebPage { .. }
             | Self::Unreachable { .. }
             | Self::LiveEnded
             | Self::BecameInterlaced
@@ -49,7 +52,9 @@ impl CaptureError {
             // A server may not serve it yet; a file that never existed is a wrong path.
             Self::Missing { what } => has_delivered || what.contains("://"),
             // udev sets the group of a camera shortly after it is plugged in.
-            Self::Permission { what, .. } => has_delivered || what.starts_with("/dev/"),
+            Self::Permission { what, .. } => {
+                has_delivered || ShorthandKind::of(what) == Some(ShorthandKind::Camera)
+            }
             // Another program may have changed the camera's format, and may change it back.
             Self::NotRawVideo { .. }
             | Self::NoVideo { .. }
@@ -72,6 +77,7 @@ impl CaptureError {
             | Self::Busy { .. }
             | Self::Permission { .. }
             | Self::Unauthorised { .. }
+            | Self::WebPage { .. }
             | Self::Unreachable { .. }
             | Self::Missing { .. } => LossReason::Unreachable,
             Self::LiveEnded | Self::NoFrames { .. } => LossReason::Ended,
@@ -93,13 +99,17 @@ impl CaptureError {
 
 impl SourceSpec {
     /// Whether a lost pipeline may be replaced.
-    pub fn may_reconnect(&self) -> bool {
-        let is_clip = self.kind().is_some_and(ShorthandKind::is_clip);
+    pub fn may_reconnect(&self, evidence: Evidence) -> bool {
+        let is_clip = match (self.live, self.kind()) {
+            (Some(is_live), _) => !is_live,
+            (None, Some(ShorthandKind::Http)) => evidence.has_delivered && !evidence.is_live,
+            (None, kind) => kind.is_some_and(ShorthandKind::is_clip),
+        };
         self.restart && self.pace != Pace::EveryFrame && !is_clip
     }
 
     fn is_live_by_name(&self) -> bool {
-        self.kind().is_some_and(|kind| !kind.is_clip())
+        self.kind().is_some_and(|kind| kind != ShorthandKind::File)
     }
 
     /// The kind of a shorthand.

@@ -1,4 +1,5 @@
-//! Substitution of `${NAME}` in strings: a credential, or an environment variable.
+//! Substitution of `${NAME}` in strings: a credential, or an environment variable. In the user part of an address the value is
+//! percent-encoded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -22,27 +24,38 @@ const MASK: &str = "***";
 /// that holds one as the file has it. A short value is recognised by its word only.
 pub type Secrets = BTreeMap<String, String>;
 
-/// Replaces every `${NAME}` in the string values of a configuration. Returns what came from the environment: of each stream, and
-/// of everything else.
+/// What came from the environment into a configuration.
+#[derive(Debug, Default)]
+pub(super) struct Substituted {
+    /// Into each stream.
+    pub(super) of_streams: Vec<Secrets>,
+    /// Into everything else.
+    pub(super) others: Secrets,
+    /// Whether each stream lacks something that could not be substituted.
+    pub(super) is_incomplete: Vec<bool>,
+}
+
+/// Replaces every `${NAME}` in the string values of a configuration.
 pub(super) fn substitute(
     document: &mut DeTable<'_>,
     environment: &Environment<'_>,
     mistakes: &mut Mistakes,
-) -> (Vec<Secrets>, Secrets) {
-    let (mut of_streams, mut others) = (Vec::new(), Secrets::new());
+) -> Substituted {
+    let mut substituted = Substituted::default();
     for (key, value) in document.iter_mut() {
         match value.get_mut() {
             DeValue::Array(streams) if key.get_ref() == "stream" => {
                 for stream in streams.iter_mut() {
-                    let mut secrets = Secrets::new();
+                    let (mut secrets, before) = (Secrets::new(), mistakes.len());
                     substitute_value(stream, environment, &mut secrets, mistakes);
-                    of_streams.push(secrets);
+                    substituted.of_streams.push(secrets);
+                    substituted.is_incomplete.push(before < mistakes.len());
                 }
             }
-            _ => substitute_value(value, environment, &mut others, mistakes),
+            _ => substitute_value(value, environment, &mut substituted.others, mistakes),
         }
     }
-    (of_streams, others)
+    substituted
 }
 
 fn substitute_value(
@@ -54,11 +67,14 @@ fn substitute_value(
     let span = value.span();
     match value.get_mut() {
         DeValue::String(text) if text.contains("${") => {
-            let whole = substituted(text, environment, secrets);
-            match whole.and_then(|whole| remember_words(text, environment, secrets).map(|()| whole))
-            {
-                Ok(substituted) => *text = Cow::Owned(substituted),
-                Err(message) => mistakes.push((span, message)),
+            match substituted(text, environment, secrets) {
+                Ok(substituted) => {
+                    remember_words(text, environment, secrets);
+                    *text = Cow::Owned(substituted);
+                }
+                Err(messages) => {
+                    mistakes.extend(messages.into_iter().map(|message| (span.clone(), message)));
+                }
             }
         }
         DeValue::Array(array) => array
@@ -71,13 +87,14 @@ fn substitute_value(
     }
 }
 
-/// Values are not substituted again, so a variable that holds `${` is harmless.
+/// Returns all mistakes of `text`, or the text. Values are not substituted again, so a variable may hold `${`.
 fn substituted(
     text: &str,
     environment: &Environment<'_>,
     secrets: &mut Secrets,
-) -> Result<String, String> {
+) -> Result<String, Vec<String>> {
     let mut result = String::with_capacity(text.len());
+    let mut mistakes = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         if let Some(before) = before.strip_suffix('$') {
@@ -86,36 +103,56 @@ fn substituted(
             rest = after;
             continue;
         }
-        let (name, after) = after
-            .split_once('}')
-            .filter(|(name, _)| is_variable_name(name))
-            .ok_or(BAD_REFERENCE)?;
-        let value = looked_up(name, environment)?;
         result.push_str(before);
-        result.push_str(&value);
-        if !value.is_empty() {
-            secrets.insert(value, MASK.to_owned());
+        let reference = after.split_once('}').filter(|(name, _)| is_variable_name(name));
+        let Some((name, after)) = reference else {
+            mistakes.push(BAD_REFERENCE.to_owned());
+            rest = after;
+            continue;
+        };
+        let before = &text[..text.len() - rest.len() + before.len()];
+        match looked_up(name, environment) {
+            Ok(value) if !value.is_empty() => {
+                let encoded = is_in_userinfo(before, after).then(|| userinfo_encoded(&value));
+                result.push_str(encoded.as_ref().unwrap_or(&value));
+                secrets
+                    .extend(encoded.into_iter().chain([value]).map(|text| (text, MASK.to_owned())));
+            }
+            Ok(_) => {}
+            Err(message) => mistakes.push(message),
         }
         rest = after;
     }
     result.push_str(rest);
-    Ok(result)
+    if mistakes.is_empty() { Ok(result) } else { Err(mistakes) }
+}
+
+/// Whether a reference between `before` and `after` is in the user part of an address, as in `rtsp://${USER}:${PASSWORD}@host/`.
+fn is_in_userinfo(before: &str, after: &str) -> bool {
+    let ends = |character: char| character.is_whitespace() || "/?#\"'".contains(character);
+    let start = before.rsplit_once("://").map(|(_, start)| start);
+    let is_open = start.is_some_and(|start| !start.contains(ends) && !start.contains('@'));
+    is_open && after.split(ends).next().is_some_and(|end| end.contains('@'))
+}
+
+/// Percent-encodes all that could end the user part of an address. A colon stays, so that one variable may hold user and password:
+/// the first colon separates them, and the others are part of the password.
+fn userinfo_encoded(value: &str) -> String {
+    const KEPT: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+    utf8_percent_encode(value, KEPT).to_string()
 }
 
 /// Adds the words of `text` in which something is substituted, each with its spelling in the file.
-fn remember_words(
-    text: &str,
-    environment: &Environment<'_>,
-    secrets: &mut Secrets,
-) -> Result<(), String> {
+fn remember_words(text: &str, environment: &Environment<'_>, secrets: &mut Secrets) {
     for word in text.split_whitespace().filter(|word| word.contains("${")) {
         let mut values = Secrets::new();
-        let substituted = substituted(word, environment, &mut values)?;
-        if !values.is_empty() {
+        if let Ok(substituted) = substituted(word, environment, &mut values)
+            && !values.is_empty()
+        {
             secrets.entry(substituted).or_insert_with(|| word.replace("$${", "${"));
         }
     }
-    Ok(())
 }
 
 const BAD_REFERENCE: &str = "`${` must be followed by the name of a credential or an environment variable and `}`; a literal `${` is written `$${`";

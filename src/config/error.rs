@@ -76,6 +76,11 @@ impl ConfigError {
         Self::Unreadable { file: file.to_owned(), source }
     }
 
+    /// The error for these mistakes, if there are any.
+    pub(super) fn refused(mistakes: Vec<Mistake>) -> Result<(), Self> {
+        if mistakes.is_empty() { Ok(()) } else { Err(Self::Refused(mistakes)) }
+    }
+
     /// A mistake in a key that is in no file.
     pub(super) fn of_key(key: &str, message: String) -> Self {
         let key = key.to_owned();
@@ -93,16 +98,13 @@ impl ConfigError {
     }
 }
 
-/// The error for the mistakes in `text`, if there are any, with `secrets` masked.
-pub(super) fn refused(
+/// The mistakes in `text` with their places, and with `secrets` masked.
+pub(super) fn placed(
     mistakes: Mistakes,
     text: &str,
     file: &Path,
     secrets: &Secrets,
-) -> Result<(), ConfigError> {
-    if mistakes.is_empty() {
-        return Ok(());
-    }
+) -> Vec<Mistake> {
     let mistake = |(span, message): (Range<usize>, _)| {
         let before = text.get(..span.start).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -114,7 +116,7 @@ pub(super) fn refused(
             message: without(secrets, message),
         }
     };
-    Err(ConfigError::Refused(mistakes.into_iter().map(mistake).collect()))
+    mistakes.into_iter().map(mistake).collect()
 }
 
 fn list(mistakes: &[Mistake]) -> String {

@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::env::{self, VarError};
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 
-use self::environment::Environment;
+use self::environment::{Environment, Substituted};
 use self::reader::{Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::ChangeConfig;
@@ -169,8 +170,17 @@ pub struct StreamConfig {
     pub caps_timeout_ms: u32,
     /// How decoded pictures are turned.
     pub orientation: Orientation,
+    /// What becomes of damaged frames.
+    pub corrupted: CorruptedFrames,
+    /// Whether a source of a web server or a pipeline is live; by default as what arrives says.
+    pub live: Option<bool>,
+    /// Number of the video track of a clip that is taken, from 1 to 64; by default that of the largest pictures.
+    #[serde(deserialize_with = "optional::<Whole<1, 64>, _, _>")]
+    pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first; otherwise they must have it.
     pub scale_pictures: bool,
+    /// Whether pictures are scaled so that their pixels are square.
+    pub square_pixels: bool,
     /// Most frames a second that are taken, 0.01 to 1000; by default all.
     #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
@@ -279,8 +289,8 @@ pub struct GazeConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "SourceKeys", rename_all = "snake_case")]
 pub enum SourceChoice {
-    /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, or a clip: a file, a folder of
-    /// pictures, or an `http://` or `https://` URI.
+    /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, an `http://` or `https://` URI of a
+    /// camera or a clip, or a clip: a file or a folder of pictures.
     #[serde(rename = "source")]
     Shorthand(String),
     /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
@@ -334,11 +344,11 @@ impl SourceChoice {
 pub enum ShorthandKind {
     /// The test pattern.
     Test,
-    /// A Video4Linux device, by any of its paths below `/dev`.
+    /// A Video4Linux device, by any of its paths below `/dev`, plugged in or not.
     Camera,
     /// A network camera.
     Rtsp,
-    /// A clip on a web server.
+    /// A camera or a clip on a web server: what arrives tells.
     Http,
     /// The path of a clip or of a folder of pictures, or a `file://` URI.
     File,
@@ -353,15 +363,37 @@ impl ShorthandKind {
             Some(("file", _)) => Some(Self::File),
             Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
             _ if source == "test" => Some(Self::Test),
-            _ if source.starts_with("/dev/") => Some(Self::Camera),
+            _ if is_device(source) => Some(Self::Camera),
             _ => Some(Self::File),
         }
     }
 
-    /// Whether it has an end, and waits for its consumer.
+    /// Whether it may have an end, and wait for its consumer.
     pub fn is_clip(self) -> bool {
         matches!(self, Self::Http | Self::File)
     }
+}
+
+/// Whether `path` is that of a device below `/dev`. One that does not exist is a device that is not plugged in, except in folders of
+/// files.
+fn is_device(path: &str) -> bool {
+    const FILES: [&str; 3] = ["/dev/fd/", "/dev/shm/", "/dev/std"];
+    path.starts_with("/dev/")
+        && match fs::metadata(path) {
+            Ok(metadata) => metadata.file_type().is_char_device(),
+            Err(_) => !FILES.iter().any(|place| path.starts_with(place)),
+        }
+}
+
+/// What becomes of damaged frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CorruptedFrames {
+    /// They are dropped and counted.
+    #[default]
+    Drop,
+    /// They are published like others.
+    Show,
 }
 
 /// What happens when frames arrive faster than they are processed.
@@ -461,21 +493,39 @@ impl Config {
     /// If a file or the directory cannot be read, a file is [refused](Config::parse), or two streams have the same
     /// name.
     pub fn load_with(path: &Path, directory: &Path) -> Result<Self, ConfigError> {
+        let (config, mistakes) = Self::load_partly(path, Some(directory))?;
+        ConfigError::refused(mistakes).map(|()| config)
+    }
+
+    /// As [`load`](Config::load), or with a directory [`load_with`](Config::load_with), but returns mistakes beside the
+    /// configuration that is left without them, so that its sources can be checked, too. Streams without their variables are left out.
+    ///
+    /// # Errors
+    ///
+    /// If a file or the directory cannot be read, or there is no stream.
+    pub fn load_partly(
+        path: &Path,
+        directory: Option<&Path>,
+    ) -> Result<(Self, Vec<Mistake>), ConfigError> {
         let environment = |name: &str| env::var(name);
-        let mut config = Self::parse_part(&read(path)?, path, Part::First, &environment)?;
+        let part = if directory.is_some() { Part::First } else { Part::Whole };
+        let (mut config, mut mistakes) = Self::parse_partly(&read(path)?, path, part, &environment);
         let mut taken = config.names_in(path);
-        for file in additions_in(directory)? {
+        for file in directory.map(additions_in).transpose()?.unwrap_or_default() {
             let part = Part::Further { taken: &taken };
-            let added = Self::parse_part(&read(&file)?, &file, part, &environment)?;
+            let (added, more) = Self::parse_partly(&read(&file)?, &file, part, &environment);
+            mistakes.extend(more);
             taken.extend(added.names_in(&file));
             config.streams.extend(added.streams);
             config.secrets.extend(added.secrets);
         }
-        if config.streams.is_empty() {
-            let (file, directory) = (path.to_owned(), directory.to_owned());
-            return Err(ConfigError::NoStream { file, directory });
+        match directory {
+            Some(directory) if config.streams.is_empty() && mistakes.is_empty() => {
+                let (file, directory) = (path.to_owned(), directory.to_owned());
+                Err(ConfigError::NoStream { file, directory })
+            }
+            _ => Ok((config, mistakes)),
         }
-        Ok(config)
     }
 
     /// Checks `text`. `file` names it in errors; relative paths in it start at the directory of `file`.
@@ -497,29 +547,34 @@ impl Config {
         file: &Path,
         environment: impl Fn(&str) -> Result<String, VarError>,
     ) -> Result<Self, ConfigError> {
-        Self::parse_part(text, file, Part::Whole, &environment)
+        let (config, mistakes) = Self::parse_partly(text, file, Part::Whole, &environment);
+        ConfigError::refused(mistakes).map(|()| config)
     }
 
-    fn parse_part(
+    /// The configuration without the keys that have mistakes, and the mistakes.
+    fn parse_partly(
         text: &str,
         file: &Path,
         part: Part<'_>,
         environment: &Environment<'_>,
-    ) -> Result<Self, ConfigError> {
-        let (mut of_streams, mut secrets) = (Vec::new(), Secrets::new());
+    ) -> (Self, Vec<Mistake>) {
+        let mut substituted = Substituted::default();
         let directory = file.parent().unwrap_or(Path::new(""));
         let prepare = |document: &mut DeTable<'_>, mistakes: &mut Mistakes| {
-            (of_streams, secrets) = environment::substitute(document, environment, mistakes);
+            substituted = environment::substitute(document, environment, mistakes);
         };
         let settle = |config: &mut Self, table: &Table<'_>| config.settle(table, directory, part);
         let (mut config, mistakes) = reader::read::<Self>(text, prepare, settle);
-        let all = of_streams.iter().chain([&secrets]).flatten();
+        let Substituted { of_streams, others, is_incomplete } = substituted;
+        let all = of_streams.iter().chain([&others]).flatten();
         let all = all.map(|(text, shown)| (text.clone(), shown.clone())).collect();
-        error::refused(mistakes, text, file, &all)?;
+        let mistakes = error::placed(mistakes, text, file, &all);
         for (stream, secrets) in config.streams.iter_mut().zip(of_streams) {
             stream.secrets = secrets;
         }
-        Ok(Self { secrets, ..config })
+        let mut is_incomplete = is_incomplete.into_iter();
+        config.streams.retain(|_| !is_incomplete.next().unwrap_or(false));
+        (Self { secrets: others, ..config }, mistakes)
     }
 
     /// The names of its streams, each with `file`.
@@ -562,7 +617,11 @@ impl Default for StreamConfig {
             latency_ms: 100,
             caps_timeout_ms: 10_000,
             orientation: Orientation::Auto,
+            corrupted: CorruptedFrames::Drop,
+            live: None,
+            track: None,
             scale_pictures: false,
+            square_pixels: false,
             max_fps: None,
             stall_timeout_ms: 2_000,
             restart: true,
@@ -636,7 +695,8 @@ impl ViewConfig {
             }
         };
         let (view, mistakes) = reader::read::<Self>(text, |_, _| (), settle);
-        error::refused(mistakes, text, Path::new("view"), &Secrets::new()).map(|()| view)
+        let mistakes = error::placed(mistakes, text, Path::new("view"), &Secrets::new());
+        ConfigError::refused(mistakes).map(|()| view)
     }
 
     /// Most tokens of a frame.

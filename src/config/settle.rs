@@ -122,7 +122,11 @@ impl StreamConfig {
         let Some(kind) = settle_source(&mut self.source, table, directory) else { return };
         let with_latency = "with an `rtsp://` source, or a pipeline that contains ${latency_ms}";
         table.allow("latency_ms", kind == ShorthandKind::Rtsp, "source", with_latency);
-        if kind.is_clip() {
+        let is_http = kind == ShorthandKind::Http;
+        let with_live = "with an `http://` or `https://` source, or a pipeline";
+        table.allow("live", is_http, "source", with_live);
+        table.allow("track", kind.is_clip(), "source", "with a clip, or a pipeline");
+        if kind.is_clip() && self.live != Some(true) {
             return;
         }
         if self.pace == Pace::EveryFrame {
@@ -133,6 +137,10 @@ impl StreamConfig {
         }
     }
 }
+
+/// Why a path that starts with `~/` is refused.
+const NO_HOME: &str =
+    "`~` is expanded by shells only; expected the home directory in full, such as /home/NAME";
 
 /// Checks that a table has exactly one source, and resolves its path. Returns the kind of a shorthand that is understood.
 pub(super) fn settle_source(
@@ -161,6 +169,9 @@ pub(super) fn settle_source(
         SourceChoice::Shorthand(text) if table.has("source") => text,
         SourceChoice::Shorthand(_) | SourceChoice::Pipeline(_) => return None,
     };
+    if text.starts_with("~/") {
+        table.refuse("source", NO_HOME);
+    }
     let Some(kind) = ShorthandKind::of(text) else {
         table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"http://...\", \"https://...\", \"file://...\" or the path of a file or folder; use `pipeline` for anything else");
         return None;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use foveate::messages::{Epoch, RefusalReason, ViewName};
 use foveate_core::backend::BackendInfo;
+use foveate_core::color::Colorimetry;
 use foveate_core::events::EventKind;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_core::token::DType;
@@ -92,6 +93,12 @@ pub struct StreamInput {
     pub format: Option<String>,
     /// Width and height in pixels; absent before the first frame.
     pub extent: Option<[u32; 2]>,
+    /// Width and height of a pixel as it is meant to be shown; absent before the first frame.
+    #[serde(default)]
+    pub pixel_aspect: Option<[u32; 2]>,
+    /// What its samples mean; absent before the first frame.
+    #[serde(default)]
+    pub color: Option<Colorimetry>,
     /// Its depth; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<DepthListing>,

@@ -12,6 +12,8 @@
 //! place of Y'; in full range that is the identity. Chroma is replicated: the sample of pixel (x, y) is (x / 2, y / 2) where
 //! both sides are halved, (x / 2, y) where only the width is.
 
+use std::fmt;
+
 /// Fractional bits of a coefficient. 16-bit multiply-add instructions hold the largest, 2.14 * 2^13.
 pub const FRACTION_BITS: u32 = 13;
 
@@ -73,6 +75,167 @@ impl ColorRange {
             Self::Limited => "limited",
             Self::Full => "full",
         }
+    }
+}
+
+crate::names!(ColorMatrix {
+    Bt601 = "bt601", Bt709 = "bt709", Bt2020 = "bt2020", Fcc = "fcc", Smpte240m = "smpte240m",
+});
+
+// As in GStreamer's GstVideoColorMatrix, whose 0 is unknown and whose 1 is RGB.
+crate::codes!(ColorMatrix { Fcc = 2, Bt709 = 3, Bt601 = 4, Smpte240m = 5, Bt2020 = 6 });
+
+crate::names!(ColorRange { Limited = "limited", Full = "full" });
+
+// As in GStreamer's GstVideoColorRange, whose 0 is unknown.
+crate::codes!(ColorRange { Full = 1, Limited = 2 });
+
+/// The transfer function: how samples follow from light. Samples are used as they are, whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transfer {
+    /// Linear.
+    Gamma10,
+    /// Gamma 1.8.
+    Gamma18,
+    /// Gamma 2.0.
+    Gamma20,
+    /// Gamma 2.2.
+    Gamma22,
+    /// Rec. ITU-R BT.709: most video.
+    Bt709,
+    /// SMPTE 240M.
+    Smpte240m,
+    /// sRGB: most pictures.
+    Srgb,
+    /// Gamma 2.8.
+    Gamma28,
+    /// Logarithmic, 100:1.
+    Log100,
+    /// Logarithmic, 316.22777:1.
+    Log316,
+    /// Rec. ITU-R BT.2020 for 12 bits.
+    Bt2020Of12,
+    /// Adobe RGB.
+    AdobeRgb,
+    /// Rec. ITU-R BT.2020 for 10 bits.
+    Bt2020Of10,
+    /// SMPTE ST 2084: PQ, of HDR10.
+    Smpte2084,
+    /// ARIB STD-B67: HLG.
+    AribStdB67,
+    /// Rec. ITU-R BT.601.
+    Bt601,
+}
+
+// Names and numbers are those of GStreamer's GstVideoTransferFunction, whose 0 is unknown.
+crate::names!(Transfer {
+    Gamma10 = "gamma10", Gamma18 = "gamma18", Gamma20 = "gamma20", Gamma22 = "gamma22", Bt709 = "bt709",
+    Smpte240m = "smpte240m", Srgb = "srgb", Gamma28 = "gamma28", Log100 = "log100", Log316 = "log316",
+    Bt2020Of12 = "bt2020-12", AdobeRgb = "adobergb", Bt2020Of10 = "bt2020-10", Smpte2084 = "smpte2084",
+    AribStdB67 = "arib-std-b67", Bt601 = "bt601",
+});
+
+crate::codes!(Transfer {
+    Gamma10 = 1, Gamma18 = 2, Gamma20 = 3, Gamma22 = 4, Bt709 = 5, Smpte240m = 6, Srgb = 7, Gamma28 = 8, Log100 = 9,
+    Log316 = 10, Bt2020Of12 = 11, AdobeRgb = 12, Bt2020Of10 = 13, Smpte2084 = 14, AribStdB67 = 15, Bt601 = 16,
+});
+
+impl Transfer {
+    /// Its common name, if it is one of high dynamic range (HDR).
+    pub const fn hdr_name(self) -> Option<&'static str> {
+        match self {
+            Self::Smpte2084 => Some("PQ"),
+            Self::AribStdB67 => Some("HLG"),
+            _ => None,
+        }
+    }
+}
+
+/// What samples mean, and which of that the caps of the source do not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Colorimetry {
+    /// `None` for RGB.
+    pub matrix: Option<ColorMatrix>,
+    /// What black and white are.
+    pub range: ColorRange,
+    /// `None` if the caps do not say it.
+    pub transfer: Option<Transfer>,
+    /// Whether the matrix was chosen by the height of the frames.
+    pub is_matrix_assumed: bool,
+    /// Whether the range was chosen by the format.
+    pub is_range_assumed: bool,
+}
+
+impl Colorimetry {
+    /// The conversion to RGB.
+    pub fn transform(self) -> ColorTransform {
+        match self.matrix {
+            Some(matrix) => ColorTransform::from_ycbcr(matrix, self.range),
+            None => ColorTransform::from_rgb(self.range),
+        }
+    }
+
+    /// What was chosen because the caps do not say it: `matrix`, `range`, or both.
+    pub fn assumed(self) -> Vec<&'static str> {
+        let assumed = [(self.is_matrix_assumed, "matrix"), (self.is_range_assumed, "range")];
+        assumed.into_iter().filter(|(is_assumed, _)| *is_assumed).map(|(_, name)| name).collect()
+    }
+
+    /// `PQ` or `HLG`, if it is one of these.
+    pub fn hdr_name(self) -> Option<&'static str> {
+        self.transfer.and_then(Transfer::hdr_name)
+    }
+}
+
+impl fmt::Display for Colorimetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let matrix = self.matrix.map_or("RGB", ColorMatrix::name);
+        write!(f, "{matrix}, {} range", self.range.name())?;
+        if let Some(transfer) = self.transfer {
+            write!(f, ", transfer {transfer}")?;
+        }
+        if let Some(name) = self.hdr_name() {
+            write!(f, " ({name})")?;
+        }
+        match &self.assumed()[..] {
+            [] => Ok(()),
+            assumed => write!(f, " (assumed: {})", assumed.join(", ")),
+        }
+    }
+}
+
+/// A [`Colorimetry`] as JSON.
+struct ColorObject {
+    matrix: Option<ColorMatrix>,
+    range: ColorRange,
+    transfer: Option<Transfer>,
+    assumed: Vec<String>,
+}
+
+crate::object!(ColorObject {
+    "matrix": matrix, "range": range, "transfer": transfer, "assumed": assumed,
+});
+
+impl crate::json::serde_core::Serialize for Colorimetry {
+    fn serialize<S: crate::json::serde_core::Serializer>(
+        &self,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let Self { matrix, range, transfer, .. } = *self;
+        let assumed = self.assumed().into_iter().map(str::to_owned).collect();
+        ColorObject { matrix, range, transfer, assumed }.serialize(serializer)
+    }
+}
+
+impl<'de> crate::json::serde_core::Deserialize<'de> for Colorimetry {
+    fn deserialize<D: crate::json::serde_core::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Self, D::Error> {
+        let ColorObject { matrix, range, transfer, assumed } =
+            ColorObject::deserialize(deserializer)?;
+        let [is_matrix_assumed, is_range_assumed] =
+            ["matrix", "range"].map(|what| assumed.iter().any(|assumed| assumed == what));
+        Ok(Self { matrix, range, transfer, is_matrix_assumed, is_range_assumed })
     }
 }
 

@@ -23,6 +23,7 @@ pub mod layout;
 pub mod mask;
 pub mod motion;
 pub mod name;
+pub mod pixel;
 pub mod plane;
 pub mod rate;
 pub mod relevance;

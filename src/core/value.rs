@@ -193,8 +193,8 @@ newtype!(
 newtype!(
     /// The path of a file.
     Location(PathBuf):
-    "the path of a file",
-    |given| given.text().map(PathBuf::from)
+    "the path of a file, without `~`, which only shells expand",
+    |given| given.text().filter(|text| !text.starts_with("~/")).map(PathBuf::from)
 );
 
 newtype!(

@@ -213,7 +213,7 @@ impl DepthInlet {
                 self.add(frame, port);
                 return true;
             }
-            SourceEvent::Nothing => {}
+            SourceEvent::Nothing | SourceEvent::Corrupted => {}
             SourceEvent::Lost(loss) => {
                 let reason = loss.to_string();
                 if loss.attempt.is_power_of_two() {
@@ -270,7 +270,7 @@ impl DepthInlet {
     fn count(&self, port: &StreamPort) {
         let (counters, own) = (port.counters(), &self.own);
         counters.depth_captured.set(own.frames_captured.get());
-        let lost = own.frames_dropped.get() + own.frames_refused.get();
+        let lost = own.frames_dropped.get() + own.frames_refused.get() + own.frames_corrupted.get();
         counters.depth_dropped.set(self.unused + lost);
     }
 }
@@ -278,7 +278,9 @@ impl DepthInlet {
 /// Whether pictures and depth are both played from files, as far as that is known. With `loop`, a pipeline is expected to have an end.
 fn are_clips(config: &StreamConfig, depth: &DepthConfig) -> bool {
     let is_clip = |source: &SourceChoice| source.kind().map(ShorthandKind::is_clip);
-    is_clip(&config.source).unwrap_or(false) && is_clip(&depth.source).unwrap_or(config.looped)
+    config.live != Some(true)
+        && is_clip(&config.source).unwrap_or(false)
+        && is_clip(&depth.source).unwrap_or(config.looped)
 }
 
 /// The moment by which a picture is paired. Only clips start over.

@@ -14,17 +14,22 @@ use crate::stream::{
 };
 use foveate::messages::ViewName;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
-use foveate_capture::{CapturedFrame, End, Masks, SourceSpec};
+use foveate_capture::{CapturedFrame, End, Masks, SourceSpec, warn_of_picture};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::camera::Camera;
 use foveate_core::depth::pairing::Moment;
 use foveate_core::error::chain;
 use foveate_core::frame::FrameView;
+use foveate_core::pixel::PixelFacts;
 use foveate_log::redact::redacted;
 
 /// How long the loop waits for a frame before it checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Why a stream has no frames although its source delivers.
+const AWAITS_KEYFRAME: &str =
+    "waiting for a keyframe: the frames that arrive are damaged, and are dropped";
 
 /// Longest reason that a segment holds, in bytes.
 const REASON_BYTES: usize = 127;
@@ -59,6 +64,7 @@ pub(super) struct FrameLoop {
     stall_timeout: Duration,
     last_frame: Option<Instant>,
     is_stalled: bool,
+    awaits_keyframe: bool,
 }
 
 impl FrameLoop {
@@ -110,6 +116,7 @@ impl FrameLoop {
             stall_timeout: Duration::from_millis(config.stall_timeout_ms.into()),
             last_frame: None,
             is_stalled: false,
+            awaits_keyframe: false,
         })
     }
 
@@ -165,6 +172,7 @@ impl FrameLoop {
         match event {
             SourceEvent::Frame(frame) => self.step(&frame, depth_at)?,
             SourceEvent::Lost(loss) => self.lose(&loss),
+            SourceEvent::Corrupted => self.await_keyframe(),
             SourceEvent::Nothing | SourceEvent::Ended(_) => self.watch_for_stall(),
         }
         Ok(())
@@ -182,13 +190,14 @@ impl FrameLoop {
             self.stream.masks_changed(frame.masks().texels.as_deref(), stamp.frame_seq);
         }
         self.stream.set_live(self.source.is_live());
+        self.stream.set_picture(frame.facts());
         let picture = self
             .depth
             .as_mut()
             .and_then(|depth| depth.pair(depth_at, frame.mask_revision(), &self.port));
         let stepped = self.stream.step_with_depth(&view, &stamp, picture.as_ref())?;
         if stepped == Stepped::PublishedInNewSegments {
-            self.announce(&view)?;
+            self.announce(&view, frame.facts())?;
         } else if stepped == Stepped::PublishedNewViews {
             self.hand_out_segments()?;
         }
@@ -201,6 +210,7 @@ impl FrameLoop {
             self.port.update(|status| status.backend = Some(backend));
         }
         self.last_frame = Some(Instant::now());
+        self.awaits_keyframe = false;
         if std::mem::take(&mut self.is_stalled) {
             tracing::info!(stream = self.name, "frames are arriving again");
             self.stream.resume();
@@ -213,16 +223,25 @@ impl FrameLoop {
     }
 
     /// Updates the listing for the new segments, and hands them out.
-    fn announce(&mut self, frame: &FrameView<'_>) -> Result<(), StreamFailure> {
+    fn announce(
+        &mut self,
+        frame: &FrameView<'_>,
+        picture: PixelFacts,
+    ) -> Result<(), StreamFailure> {
         let (format, extent) = (frame.format(), frame.extent());
         let backend = self.stream.backend().clone();
+        let mut is_other = false;
         self.port.update(|status| {
             status.state = StreamState::Live;
             status.reason.clear();
             status.format = Some(format);
             status.extent = Some(extent);
             status.backend = Some(backend);
+            is_other = status.picture.replace(picture) != Some(picture);
         });
+        if is_other {
+            warn_of_picture(&self.name, &picture);
+        }
         // Only now: a client with a segment may ask to look somewhere in the picture.
         self.hand_out_segments()?;
         tracing::info!(stream = self.name, format = format.name(), %extent, "publishing");
@@ -314,8 +333,23 @@ impl FrameLoop {
         }
     }
 
+    /// Only damaged frames arrive.
+    fn await_keyframe(&mut self) {
+        let is_over = |last: Instant| self.stall_timeout < last.elapsed();
+        let is_long = self.last_frame.is_none_or(is_over);
+        if is_long && !std::mem::replace(&mut self.awaits_keyframe, true) {
+            // A stream that is joined between two keyframes has not stalled.
+            if self.last_frame.is_some() && !self.is_stalled {
+                let reason = AWAITS_KEYFRAME;
+                tracing::warn!(stream = self.name, reason, "the stream has stalled");
+            }
+            self.stall(AWAITS_KEYFRAME, AWAITS_KEYFRAME);
+        }
+    }
+
     /// The source is lost, and is being reopened.
     fn lose(&mut self, loss: &Loss) {
+        self.awaits_keyframe = false;
         let reason = loss.to_string();
         // A camera may be unavailable for months.
         if loss.attempt.is_power_of_two() {

@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 use crate::control::ServeError;
 use crate::control::directory::{Directory, StreamSpec};
 use crate::control::server::{Access, AdminServer, Limits, PendingAdminRequest, Server};
-use crate::stream::{BackendError, Backends, PolicyFileError, StreamError};
+use crate::stream::{BackendError, Backends, PolicyFileError, ServedView, StreamError};
 use foveate_capture::{CaptureError, Masks, Source, SourceSpec};
 use foveate_config::CalibrationError;
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
@@ -301,28 +301,28 @@ impl Daemon<'_> {
 }
 
 /// Checks what the streams need: their pipelines, calibrations, and the gaze logs that their views replay. A camera or server may
-/// be unavailable. A source gets its own timeout, and no more than `limit`. Returns what is wrong, at most one failure a stream: a
-/// pipeline that cannot work, a file that cannot be read or is invalid, [`CaptureError::CapsTimeout`] if a source does not answer.
+/// be unavailable. A source gets its own timeout, and no more than `limit`. Returns all that is wrong: a pipeline that cannot work, a
+/// file that cannot be read or is invalid, [`CaptureError::CapsTimeout`] if a source does not answer.
 pub fn check<'a>(
     streams: impl IntoIterator<Item = &'a StreamConfig>,
     limit: Option<Duration>,
 ) -> Vec<DaemonError> {
-    let check = |stream: &StreamConfig| -> Result<(), StreamFailure> {
-        running::plans(stream)?;
-        running::camera(stream)?;
+    let check = |stream: &StreamConfig| -> Vec<StreamFailure> {
         let spec = SourceSpec::from(stream);
         let limit = limit.map_or(spec.caps_timeout, |limit| limit.min(spec.caps_timeout));
-        Source::check(&spec, limit)?;
-        if let Some(spec) = SourceSpec::of_depth(stream) {
-            Source::check(&spec, limit).map_err(StreamFailure::Depth)?;
-        }
-        Ok(())
+        let views = stream.views.iter().filter_map(|view| ServedView::try_from(view).err());
+        let mut found: Vec<_> = views.map(StreamFailure::from).collect();
+        found.extend(running::camera(stream).err());
+        found.extend(Source::check(&spec, limit).err().map(StreamFailure::from));
+        let depth = SourceSpec::of_depth(stream).map(|spec| Source::check(&spec, limit));
+        found.extend(depth.and_then(Result::err).map(StreamFailure::Depth));
+        found
     };
-    let failure = |stream: &'a StreamConfig| {
+    let failures = |stream: &'a StreamConfig| {
         let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
-        check(stream).err().map(failed)
+        check(stream).into_iter().map(failed)
     };
-    streams.into_iter().filter_map(failure).collect()
+    streams.into_iter().flat_map(failures).collect()
 }
 
 /// Who may connect to the socket.

@@ -21,6 +21,7 @@ use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes, FrameView};
 pub use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 pub use foveate_engine::StageTimes;
 use foveate_engine::backend::Backend;
@@ -161,6 +162,10 @@ pub struct Stream {
     /// Number of engines so far, plus the changes of their backends.
     generation: u64,
     builder: RingBuilder,
+    /// Pixel aspect ratio and colour that segments give.
+    picture: PixelFacts,
+    /// Whether the current segments give others.
+    has_other_picture: bool,
     recovery: Recovery,
     has_new_views: bool,
     wants_motion: bool,
@@ -198,6 +203,8 @@ impl Stream {
             engine: None,
             generation: 0,
             builder: RingBuilder::new(name, None, false),
+            picture: PixelFacts::default(),
+            has_other_picture: false,
             recovery,
             has_new_views: false,
             wants_motion: false,
@@ -240,6 +247,14 @@ impl Stream {
         self
     }
 
+    /// Sets pixel aspect ratio and colour, which segments give. After a change the next frame begins new segments.
+    pub fn set_picture(&mut self, picture: PixelFacts) {
+        if self.picture != picture {
+            self.picture = picture;
+            self.has_other_picture = true;
+        }
+    }
+
     /// Takes one frame through the stages and publishes the tokens of every view.
     ///
     /// # Errors
@@ -266,7 +281,9 @@ impl Stream {
         depth: Option<&DepthPicture<'_>>,
     ) -> Result<Stepped, StreamError> {
         let start_ns = monotonic_ns();
-        let is_rebuilt = self.engine.as_ref().is_none_or(|engine| engine.kind() != frame.kind());
+        let is_of_kind = self.engine.as_ref().is_some_and(|engine| engine.kind() == frame.kind());
+        let has_other_picture = std::mem::take(&mut self.has_other_picture);
+        let is_rebuilt = !is_of_kind || has_other_picture;
         if is_rebuilt {
             self.rebuild(frame, stamp)?;
         }
@@ -290,6 +307,7 @@ impl Stream {
             times,
             arrivals,
             watch,
+            picture,
             ..
         } = self
         else {
@@ -299,7 +317,7 @@ impl Stream {
         let path = MotionPath { times, arrivals, motions: engine.motions() };
         views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, path));
         if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
-            builder.set_target(engine.view_builder(), chosen.info());
+            builder.set_target(engine.view_builder(), chosen.info(), *picture);
         }
         let takes_depth =
             |view: &View<Publisher>| view.spec().wants_depth() && !view.planes().is_resting();
@@ -311,7 +329,7 @@ impl Stream {
             let backend = chosen.build_on_cpu(frame.kind());
             let retired = engine.recover(backend, frame, stamp, views)?;
             recovery.begin(chosen, Some(retired), stamp.arrival_ns);
-            builder.set_target(engine.view_builder(), chosen.info());
+            builder.set_target(engine.view_builder(), chosen.info(), *picture);
         }
         counters.picture_speed.set(speed_of_picture(engine));
         if let Some(watch) = watch {
@@ -536,7 +554,7 @@ impl Stream {
         let mut engine = Engine::new(backend, self.change, self.generation).with_rays(rays);
         engine.show_coarse(self.watch.is_some());
         engine.keep_motion(self.wants_motion);
-        self.builder.set_target(engine.view_builder(), self.chosen.info());
+        self.builder.set_target(engine.view_builder(), self.chosen.info(), self.picture);
         // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
         let specs = self.waiting.iter().map(|(view, _)| self.builder.segment_spec(view));
         check_memory(&specs.flatten().collect::<Vec<_>>()).map_err(StreamError::Rings)?;

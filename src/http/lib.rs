@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::error::Error;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
@@ -38,6 +39,15 @@ pub struct Limits {
     pub exchange: Duration,
     /// The longest request that is read, from 8 KiB.
     pub request_bytes: usize,
+}
+
+/// The ends of a connection: an extension of each of its requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// The client's.
+    pub peer: SocketAddr,
+    /// The server's.
+    pub local: SocketAddr,
 }
 
 /// Accepts connections for ever; without room, in place of the oldest once that may be closed. Each gets one answer of `service`.
@@ -118,8 +128,12 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    let ends = stream.peer_addr().and_then(|peer| Ok(Ends { peer, local: stream.local_addr()? }));
+    // It is gone already.
+    let Ok(ends) = ends else { return };
     // Without keep-alive, hyper would say "close" of an upgrade, too.
-    let closing = service_fn(move |request| {
+    let closing = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ends);
         let answer = service.call(request);
         async move {
             let mut answer = answer.await?;

@@ -1,6 +1,7 @@
 //! Redaction of credentials in everything that leaves the process as text: logs, errors, listings.
 //!
-//! Two mechanisms back each other up. Patterns: the user part and the query of a URI, and the value after `password=` and the like.
+//! Two mechanisms back each other up. Patterns: the user part and the query of a URI, `user:password@host` without a scheme, and the
+//! value after `password=` and the like, also where that name is misspelt.
 //! Exact texts: what is [masked](Masked) while a stream uses it, in any spelling that GStreamer's messages use. Masking too much is
 //! acceptable, too little is not.
 //!
@@ -8,10 +9,10 @@
 //! would damage ordinary words, and where `30` is missing from a frame rate, everybody reads it. The configuration's words that hold
 //! it are masked as a whole.
 
-use std::fmt::Write as _;
 use std::mem;
 
 use parking_lot::RwLock;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Replacement for a credential.
 pub const MASK: &str = "***";
@@ -20,7 +21,7 @@ pub const MASK: &str = "***";
 pub const MIN_SECRET_BYTES: usize = 4;
 
 /// Endings of the names of credentials.
-const SECRET_NAMES: [&str; 21] = [
+const SECRET_NAMES: [&str; 27] = [
     "user-id",
     "user-pw",
     "proxy-id",
@@ -43,6 +44,29 @@ const SECRET_NAMES: [&str; 21] = [
     "key",
     "signature",
     "streamid",
+    "pw",
+    "psk",
+    "pem",
+    // Headers of HTTP, one by one and as a structure of all.
+    "cookie",
+    "cookies",
+    "headers",
+];
+
+/// Names of this length are recognised with one letter wrong, too many or missing, or two letters swapped. In shorter ones, that
+/// would be another word, such as `tokens`.
+const MISSPELT_MIN: usize = 6;
+
+/// Headers whose values everybody knows.
+const OPEN_HEADERS: [&str; 8] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "connection",
+    "range",
+    "referer",
+    "user-agent",
 ];
 
 /// A text that is masked, in one of the spellings that a message may use.
@@ -77,7 +101,8 @@ impl Masked {
     pub fn and_credentials_in(mut self, text: &str) -> Self {
         for value in credentials_in(text) {
             let plain = unquoted(&value);
-            for spelling in [percent_decoded(&plain), plain, value] {
+            let decoded = percent_decode_str(&plain).decode_utf8_lossy().into_owned();
+            for spelling in [decoded, plain, value] {
                 if MIN_SECRET_BYTES <= spelling.len() {
                     self.add(&spelling, MASK);
                 }
@@ -136,7 +161,8 @@ pub fn redacted(text: &str) -> String {
             text = text.replace(&spelling.text, &spelling.shown);
         }
     }
-    without_named_values(&with_addresses(&text, address_shown), |_, _| {})
+    let text = without_named_values(&with_addresses(&text, address_shown), |_, _| {});
+    with_bare_addresses(&text, address_shown)
 }
 
 /// `text` without control characters other than line ends, which could steer a terminal. They are shown escaped.
@@ -165,13 +191,45 @@ fn credentials_in(text: &str) -> Vec<String> {
     // A source that is one address is not cut at blanks and quotes in its password.
     match text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
         Some((_, address)) => drop(note(address)),
-        None => drop(with_addresses(text, note)),
+        None => {
+            with_addresses(text, &mut note);
+            with_bare_addresses(text, note);
+        }
     }
     without_named_values(text, |name, value| {
-        if !name.trim_end().to_ascii_lowercase().ends_with("-id") {
+        let name = name.trim_end().to_ascii_lowercase();
+        if name.ends_with("headers") || name.ends_with("cookies") {
+            found.extend(fields_of(&unquoted(value)));
+        }
+        if !name.ends_with("-id") {
             found.push(value.to_owned());
         }
     });
+    found
+}
+
+/// The values of the fields of a GStreamer structure, such as `headers, Cookie=(string)"a=b", X-Key=(string)c`, without
+/// [`OPEN_HEADERS`].
+fn fields_of(structure: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = structure;
+    while let Some((name, value)) = rest.split_once('=') {
+        let value = &value[value_prefix_len(value)..];
+        let len = match value.strip_prefix('"') {
+            Some(inner) => (1 + unquoted_len(inner, |c| c == '"') + 1).min(value.len()),
+            None => unquoted_len(value, |c| c.is_whitespace() || ",;{}<>".contains(c)),
+        };
+        let (value, after) = value.split_at(len);
+        let name = name.rsplit(|c: char| c.is_whitespace() || ",;{<".contains(c)).next();
+        let name = name.unwrap_or_default().to_ascii_lowercase();
+        if !OPEN_HEADERS.contains(&name.as_str()) {
+            let value = unquoted(value);
+            // A cookie is itself `name=value`.
+            found.extend(value.split_once('=').map(|(_, value)| value.to_owned()));
+            found.push(value);
+        }
+        rest = after;
+    }
     found
 }
 
@@ -189,19 +247,6 @@ fn unquoted(value: &str) -> String {
         }
     }
     out
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| first == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(decoded.unwrap_or(first));
-        rest = if decoded.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// `text` with what follows `://` in each URI as `shown` says, or `:/`, as a slip of the pen. A URI that stands in quotes ends with
@@ -243,6 +288,34 @@ fn address_shown(address: &str) -> String {
     format!("{user}{}{query}", &rest[..path])
 }
 
+/// `text` with each word such as `user:password@host/path`, an address whose scheme was forgotten, as `shown` says. GStreamer writes
+/// `name@0x55d0` for an object.
+fn with_bare_addresses(text: &str, mut shown: impl FnMut(&str) -> String) -> String {
+    if !text.contains('@') {
+        return text.to_owned();
+    }
+    let is_outside = |c: char| c.is_whitespace() || c == '"' || c == '\'';
+    let mut out = String::with_capacity(text.len());
+    for word_and_end in text.split_inclusive(is_outside) {
+        let word = word_and_end.trim_end_matches(is_outside);
+        let start = word.rfind('@').and_then(|at| {
+            let colon = word[..at].find(':')?;
+            let start = word[..colon].rfind(['=', '(']).map_or(0, |sign| sign + 1);
+            let (password, host) = (&word[colon + 1..at], &word[at + 1..]);
+            let is_user = start < colon && !password.is_empty() && !password.starts_with('/');
+            let is_host = host.starts_with(|c: char| c.is_alphanumeric() || c == '[');
+            (is_user && is_host && !host.starts_with("0x")).then_some(start)
+        });
+        let (before, address) = word.split_at(start.unwrap_or(word.len()));
+        out.push_str(before);
+        if start.is_some() {
+            out.push_str(&shown(address));
+        }
+        out.push_str(&word_and_end[word.len()..]);
+    }
+    out
+}
+
 fn is_scheme(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_of_scheme)
 }
@@ -263,7 +336,7 @@ fn without_named_values(text: &str, mut found: impl FnMut(&str, &str)) -> String
         rest = value;
         if names_secret(name, sign == ":") {
             let (prefix, value) = value.split_at(value_prefix_len(value));
-            let (value, after) = value.split_at(value_len(value, name));
+            let (value, after) = value.split_at(value_len(value, name, sign == ":"));
             found(name, value);
             out.push_str(prefix);
             out.push_str(if value.is_empty() { "" } else { MASK });
@@ -274,13 +347,45 @@ fn without_named_values(text: &str, mut found: impl FnMut(&str, &str)) -> String
     out
 }
 
-/// Whether the text before a sign ends in the name of a credential. A colon assigns only in headers and JSON.
+/// Whether the text before a sign ends in the name of a credential, or nearly so. A colon assigns only in headers and JSON.
 fn names_secret(before: &str, colon: bool) -> bool {
     let name = before.trim_end();
     let quoted = name.ends_with(['"', '\'']);
     let name = name.trim_end_matches(['"', '\'', '\\']).to_ascii_lowercase().replace('_', "-");
-    let header = name.ends_with("authorization");
-    SECRET_NAMES.iter().any(|secret| name.ends_with(secret)) && (!colon || quoted || header)
+    let start = name
+        .rfind(|c: char| !c.is_alphanumeric() && c != '-')
+        .map_or(0, |at| at + name[at..].chars().next().map_or(0, char::len_utf8));
+    let word = &name[start..];
+    if colon && !quoted && !is_header(word) {
+        return false;
+    }
+    SECRET_NAMES.iter().any(|secret| name.ends_with(secret) || is_misspelt(word, secret))
+}
+
+fn is_header(word: &str) -> bool {
+    word.ends_with("authorization") || word.ends_with("cookie") || word.starts_with("x-")
+}
+
+/// Whether `word`, or what follows one of its hyphens, is `secret` with one mistake.
+fn is_misspelt(word: &str, secret: &str) -> bool {
+    let mut ends = word.match_indices('-').map(|(at, _)| &word[at + 1..]).chain([word]);
+    MISSPELT_MIN <= secret.len() && ends.any(|end| is_one_slip(end.as_bytes(), secret.as_bytes()))
+}
+
+/// Whether two texts differ by at most one letter, or by two that were swapped. Every `=` of the log passes here, so it allocates
+/// nothing.
+fn is_one_slip(one: &[u8], other: &[u8]) -> bool {
+    if 1 < one.len().abs_diff(other.len()) {
+        return false;
+    }
+    let start = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+    let (one, other) = (&one[start..], &other[start..]);
+    let end = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    match (&one[..one.len() - end], &other[..other.len() - end]) {
+        ([] | [_], [] | [_]) => true,
+        ([a, b], [c, d]) => (a, b) == (d, c),
+        _ => false,
+    }
 }
 
 /// Length of the blanks and of a type such as `(string)`, perhaps escaped, before a value.
@@ -294,9 +399,13 @@ fn value_prefix_len(value: &str) -> usize {
     blanks
 }
 
-/// Length of a value: quoted, with its quotes; else up to the next blank or `&`. A header's value ends with the line.
-fn value_len(value: &str, name: &str) -> usize {
-    if name.trim_end().to_ascii_lowercase().ends_with("authorization") {
+/// Length of a value: quoted, with its quotes; else up to the next blank or `&`. The value of a header after a colon ends with the
+/// line.
+fn value_len(value: &str, name: &str, colon: bool) -> usize {
+    let name = name.trim_end().to_ascii_lowercase();
+    let is_header = name.ends_with("authorization")
+        || (colon && is_header(name.rsplit(char::is_whitespace).next().unwrap_or_default()));
+    if is_header {
         return value.find(['\n', '\r']).unwrap_or(value.len());
     }
     for quote in ['"', '\''] {
@@ -320,16 +429,8 @@ fn unquoted_len(text: &str, ends: impl Fn(char) -> bool) -> usize {
 }
 
 fn percent_encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    utf8_percent_encode(text, KEPT).to_string()
 }
 
 /// `text` escaped for use without quotes in a pipeline description: a backslash before everything that could have a meaning

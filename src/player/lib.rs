@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foveate_capture::mailbox::Taken;
-use foveate_capture::{CaptureError, CapturedFrame, Colorimetry, End, Source, SourceSpec};
+use foveate_capture::{CaptureError, CapturedFrame, End, Source, SourceSpec, warn_of_picture};
 use foveate_config::StreamConfig;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::gaze::controller::PolicyFileError;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::backend::{Backend, BackendError};
@@ -63,8 +64,8 @@ pub struct Player {
     specs: Vec<ViewSpec>,
     /// `None` until the first frame.
     engine: Option<Engine>,
-    /// Of the frames of the engine.
-    colorimetry: Option<Colorimetry>,
+    /// Of the newest frame; `None` before the first.
+    facts: Option<PixelFacts>,
     views: Vec<View<Memory>>,
     silent_turns: u32,
 }
@@ -85,7 +86,7 @@ impl Player {
             chosen,
             specs,
             engine: None,
-            colorimetry: None,
+            facts: None,
             views: Vec::new(),
             silent_turns: 0,
         })
@@ -106,9 +107,9 @@ impl Player {
         &self.specs
     }
 
-    /// How the samples of the newest frame became RGB; `None` before the first.
-    pub fn colorimetry(&self) -> Option<Colorimetry> {
-        self.colorimetry
+    /// Pixel aspect ratio and colour of the newest picture.
+    pub fn facts(&self) -> PixelFacts {
+        self.facts.unwrap_or_default()
     }
 
     /// What the frames have in common; `None` before the first.
@@ -153,7 +154,10 @@ impl Player {
     fn take(&mut self, captured: &CapturedFrame) -> Result<(), PlayerError> {
         let frame = &captured.view().expect("a source checks its frames");
         let stamp = &captured.stamp();
-        self.colorimetry = captured.colorimetry();
+        let facts = captured.facts();
+        if self.facts.replace(facts) != Some(facts) {
+            warn_of_picture(&self.config.name, &facts);
+        }
         if self.kind() != Some(frame.kind()) {
             self.rebuild(frame.kind(), stamp)?;
         }

@@ -32,7 +32,8 @@ pub fn socket_path_to_serve(explicit: Option<&Path>) -> PathBuf {
 /// Where the socket may be, in order and at least one: `explicit` alone, else `$FOVEATE_SOCKET` alone, else [`SOCKET_NAME`] in
 /// `$RUNTIME_DIRECTORY` (its first entry), in `$XDG_RUNTIME_DIR/foveate`, and in `/run/foveate`.
 ///
-/// `environment` is a function from names to values. Empty values count as unset.
+/// `environment` is a function from names to values. Empty values count as unset, and a relative `$XDG_RUNTIME_DIR`, too, as its
+/// specification demands.
 pub fn socket_places(
     explicit: Option<&Path>,
     environment: impl Fn(&str) -> Option<OsString>,
@@ -45,7 +46,8 @@ pub fn socket_places(
     // systemd separates multiple directories by colons.
     let runtime = value("RUNTIME_DIRECTORY")
         .and_then(|list| std::env::split_paths(&list).find(|path| !path.as_os_str().is_empty()));
-    let user = value("XDG_RUNTIME_DIR").map(|path| PathBuf::from(path).join("foveate"));
+    let user = value("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let user = user.map(|path| path.join("foveate"));
     let directories = [runtime, user, Some(PathBuf::from("/run/foveate"))];
     directories.into_iter().flatten().map(|directory| directory.join(SOCKET_NAME)).collect()
 }

@@ -1,4 +1,4 @@
-//! Memory layout of a segment: ABI 2.1. `docs/abi.md` documents it for readers in other languages.
+//! Memory layout of a segment: ABI 2.2. `docs/abi.md` documents it for readers in other languages.
 //!
 //! ```text
 //! 0     SegmentHeader   written once, before the segment is shared
@@ -18,7 +18,7 @@ use bytemuck::{Pod, Zeroable};
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
-use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::plan::{STEP_MAX, Token};
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::relevance::channel::PUBLISHED_MAX;
 
@@ -53,7 +53,7 @@ pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 pub const ABI_MAJOR: u32 = 2;
 
 /// Incremented when reserved bytes or a plane gain a meaning that old readers may ignore.
-pub const ABI_MINOR: u32 = 1;
+pub const ABI_MINOR: u32 = 2;
 
 /// Offset of the first slot.
 pub const HEADER_BYTES: usize = 4096;
@@ -149,8 +149,20 @@ plain! {
         pub outside: u32,
         /// [`Rounding::code`](foveate_core::token::Rounding::code).
         pub rounding: u32,
+        /// Width of a pixel as it is meant to be shown, in units of its height; 0, which counts as 1, up to ABI 2.1.
+        pub pixel_aspect_width: u32,
+        /// Height of a pixel as it is meant to be shown, in units of its width; 0, which counts as 1, up to ABI 2.1.
+        pub pixel_aspect_height: u32,
+        /// [`ColorMatrix::code`](foveate_core::color::ColorMatrix::code), [`COLOR_MATRIX_RGB`] or 0 for unknown.
+        pub color_matrix: u16,
+        /// [`ColorRange::code`](foveate_core::color::ColorRange::code), or 0 for unknown.
+        pub color_range: u16,
+        /// [`Transfer::code`](foveate_core::color::Transfer::code), or 0 for unknown.
+        pub color_transfer: u16,
+        /// [`ASSUMED_MATRIX`] and [`ASSUMED_RANGE`], if the source does not say them.
+        pub color_assumed: u16,
         /// 0.
-        pub reserved: [u64; 3],
+        pub reserved: u64,
         /// The table of planes.
         pub planes: [PlaneEntry; MAX_PLANE_COUNT],
     }
@@ -158,6 +170,15 @@ plain! {
 
 /// Offset of [`CameraFrameBlock`], directly after [`LiveBlock`].
 pub const CAMERA_FRAME_OFFSET: usize = LIVE_OFFSET + size_of::<LiveBlock>();
+
+/// [`SegmentHeader::color_matrix`] of samples that are RGB.
+pub const COLOR_MATRIX_RGB: u16 = 1;
+
+/// Bit of [`SegmentHeader::color_assumed`]: the matrix was chosen by the height of the pictures.
+pub const ASSUMED_MATRIX: u16 = 1;
+
+/// Bit of [`SegmentHeader::color_assumed`]: the range was chosen by the format.
+pub const ASSUMED_RANGE: u16 = 2;
 
 /// [`CameraBlock::kind`] of a pinhole camera.
 pub const CAMERA_PINHOLE: u32 = 1;
@@ -442,6 +463,21 @@ impl TokenRecord {
             reserved: 0,
             relevance,
         }
+    }
+
+    /// Whether each field has a value that a token over a source of `extent` may have. Of other records, which a broken writer may
+    /// publish, nothing is drawn; check those that size memory or index it.
+    pub fn is_within_limits(&self, extent: Extent, patch_side: u32) -> bool {
+        let Self { x0, y0, x1, y1, sx, sy, size, .. } = *self;
+        let are_texels = |first: u16, count: u16| u32::from(first) + u32::from(count) <= patch_side;
+        u32::from(size) == patch_side
+            && [sx, sy].iter().all(|step| (1..=STEP_MAX).contains(step))
+            && are_texels(self.first_column, self.columns)
+            && are_texels(self.first_row, self.rows)
+            && x0 <= x1
+            && x1 <= extent.width
+            && y0 <= y1
+            && y1 <= extent.height
     }
 
     /// The source pixels that the token covers.

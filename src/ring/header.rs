@@ -8,8 +8,10 @@ use super::abi::{
     PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader, TokenRecord, padded_text,
 };
 use super::error::{RingError, ensure, malformed, text, whole_text};
-use super::segment::{PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec};
-use super::{camera, channels};
+use super::segment::{
+    MAX_CAPACITY, MAX_PATCH_SIDE, PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec,
+};
+use super::{camera, channels, pixel_facts};
 use foveate_core::backend::BackendKind;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
@@ -57,7 +59,7 @@ pub(super) fn header_from_spec(
     for ((entry, plane), place) in planes.iter_mut().zip(spec.all_planes()).zip(layout.planes()) {
         *entry = plane_entry(&plane, *place, layout.capacity);
     }
-    Ok(SegmentHeader {
+    let mut header = SegmentHeader {
         magic: MAGIC,
         abi_major: ABI_MAJOR,
         abi_minor: ABI_MINOR,
@@ -90,7 +92,9 @@ pub(super) fn header_from_spec(
         rounding: spec.format.rounding.code(),
         planes,
         ..SegmentHeader::zeroed()
-    })
+    };
+    pixel_facts::write(&mut header, &spec.picture);
+    Ok(header)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the layout's counts were checked")]
@@ -189,6 +193,7 @@ fn info_from_header(
         pixel_format: text("pixel_format", &header.pixel_format)?,
         backend,
         device: text("backend_device", &header.backend_device)?,
+        picture: pixel_facts::read(header)?,
         slot_count: layout.slot_count,
         total_bytes: layout.total_bytes,
         camera: camera::facts(&header.camera, camera_frame)?,
@@ -230,7 +235,8 @@ fn check_sizes(header: &SegmentHeader, file_bytes: u64) -> Result<(), RingError>
     let after_header = size_of::<SlotHeader>() <= records_offset as usize;
     ensure(after_header && records_offset.is_multiple_of(8), "records_offset", records_offset)?;
     let capacity = header.token_capacity;
-    ensure(0 < capacity && records_end(header) <= stride, "token_capacity", capacity)
+    let fits = (1..=MAX_CAPACITY).contains(&(capacity as usize)) && records_end(header) <= stride;
+    ensure(fits, "token_capacity", capacity)
 }
 
 /// End of the records in bytes from the start of a slot. Two u32 and a small factor fit a u64.
@@ -299,10 +305,8 @@ fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenForma
     let dense = u64::from(side)
         .checked_pow(2)
         .and_then(|texels| texels.checked_mul(3 * pixels.dtype.bytes() as u64))
-        .is_some_and(|bytes| 0 < bytes && bytes == pixels.token_stride as u64);
-    // A larger side would overflow the u32 product in `TokenFormat::token_bytes`.
-    let small = side <= u32::from(u16::MAX);
-    ensure(dense && small, "patch_side", side)?;
+        .is_some_and(|bytes| bytes == pixels.token_stride as u64);
+    ensure(dense && (1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side)?;
     let normalisation = Normalisation { mean: header.mean, std: header.std };
     let outside =
         Outside::from_code(header.outside).ok_or_else(|| malformed("outside", header.outside))?;

@@ -27,6 +27,7 @@ mod mapping;
 #[cfg(feature = "writer")]
 pub mod memory;
 pub mod picture;
+mod pixel_facts;
 mod protocol;
 pub mod reader;
 pub mod segment;

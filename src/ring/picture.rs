@@ -113,7 +113,7 @@ impl TokenFrameBuf {
         };
         // Other records are a broken writer's.
         let is_drawable = |(record, _): &(&TokenRecord, &[u8])| {
-            u32::from(record.size) == format.patch_side && 0 < record.sx.min(record.sy)
+            record.is_within_limits(extent, format.patch_side)
         };
         let placed = self.records.iter().zip(values).filter(is_drawable);
         let mut patches: Vec<_> = placed.map(patch).collect();

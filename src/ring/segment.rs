@@ -19,6 +19,7 @@ use foveate_core::frame::FrameKind;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::relevance::channel::cells_of;
 use foveate_core::token::{DType, TokenFormat, WINDOW_SIDES};
@@ -32,7 +33,10 @@ pub(super) const REQUIRED_SEALS: SealFlags =
 pub const DEFAULT_SLOT_COUNT: usize = 8;
 
 /// Largest side of a token; far above any use, so that no size overflows.
-const MAX_PATCH_SIDE: u32 = *WINDOW_SIDES.end();
+pub(super) const MAX_PATCH_SIDE: u32 = *WINDOW_SIDES.end();
+
+/// Most tokens of a frame.
+pub(super) const MAX_CAPACITY: usize = 1 << 24;
 
 /// Specification of a segment.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +63,8 @@ pub struct SegmentSpec {
     pub backend: BackendKind,
     /// Name of its device, truncated to 63 bytes.
     pub device: String,
+    /// Pixel aspect ratio and colour of the source.
+    pub picture: PixelFacts,
     /// Frames that the ring holds, usually [`DEFAULT_SLOT_COUNT`].
     pub slot_count: usize,
     /// Camera model, if known.
@@ -71,7 +77,7 @@ pub struct SegmentSpec {
 
 impl SegmentSpec {
     /// The segment that a view of that name publishes in, for frames of `kind` on `backend`: with [`DEFAULT_SLOT_COUNT`] slots, and
-    /// without a camera.
+    /// without a camera or facts of the pictures.
     pub fn of(
         spec: &ViewSpec,
         stream: &str,
@@ -92,6 +98,7 @@ impl SegmentSpec {
             pixel_format: kind.format.name().to_owned(),
             backend: backend.kind,
             device: backend.device.clone(),
+            picture: PixelFacts::default(),
             slot_count: DEFAULT_SLOT_COUNT,
             camera: None,
             planes: spec.planes(kind.extent).split_off(1),
@@ -134,6 +141,8 @@ pub struct SegmentInfo {
     pub backend: BackendKind,
     /// Name of its device.
     pub device: String,
+    /// Pixel aspect ratio and colour of the source.
+    pub picture: PixelFacts,
     /// Frames that the ring holds.
     pub slot_count: usize,
     /// Size of the segment in bytes.
@@ -244,7 +253,7 @@ impl SegmentLayout {
         let slot_count = spec.slot_count;
         ensure(slot_counts.contains(&slot_count), "slot_count", slot_count, "2 to 1024")?;
         let capacity = spec.capacity;
-        ensure((1..=1 << 24).contains(&capacity), "capacity", capacity, "1 to 2^24 tokens")?;
+        ensure((1..=MAX_CAPACITY).contains(&capacity), "capacity", capacity, "1 to 2^24 tokens")?;
         let side = spec.format.patch_side;
         ensure((1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side, "1 to 1024 texels")?;
         ensure((1..=FOVEAE_MAX).contains(&spec.foveae), "foveae", spec.foveae, "1 to 8")?;

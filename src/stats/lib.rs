@@ -235,6 +235,8 @@ counters! {
             "Frames whose tokens were published";
         frames_refused: Counter, "foveate_frames_refused_total",
             "Frames that could not be read";
+        frames_corrupted: Counter, "foveate_frames_corrupted_total",
+            "Damaged frames that were dropped: without their keyframe, or cut short";
         frames_skipped: Counter, "foveate_frames_skipped_total",
             "Frames skipped because of max_fps; they are not counted as captured";
         frames_rested: Counter, "foveate_frames_rested_total",

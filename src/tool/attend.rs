@@ -1,18 +1,22 @@
 //! `foveate attend`: sends a view an attention map, or scores of its tokens, from a file.
 
 use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::ToolError;
 use super::look::{EgoArguments, write_outcome};
 use foveate::client::Client;
-use foveate::messages::{Attend, AttendTokens, Looking, NumberFormat, ViewName};
+use foveate::messages::{
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Looking, NumberFormat, ViewName,
+};
 use foveate_core::geometry::region::Region;
 
 /// Most numbers that a message holds.
-#[cfg(feature = "npy")]
-const NUMBERS_MAX: u64 = foveate::messages::DATAGRAM_BYTES_MAX as u64 / 4;
+const NUMBERS_MAX: u64 = DATAGRAM_BYTES_MAX as u64 / 4;
+
+/// Most bytes of a file: numbers of 8 bytes, and room for what else a file holds.
+const FILE_BYTES_MAX: u64 = 8 * NUMBERS_MAX + (1 << 20);
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -106,41 +110,57 @@ fn send(
 /// Reads a `.png` file by its extension, and any other as `.npy`.
 pub(super) fn read(path: &Path) -> Result<Numbers, ToolError> {
     let unreadable = |source| ToolError::reading(path, source);
-    let open = || File::open(path).map(BufReader::new).map_err(unreadable);
+    let bytes = read_bounded(path).map_err(unreadable)?;
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png")) {
-        let numbers = read_png(open()?);
-        return numbers.map_err(|error| unreadable(io::Error::other(error)));
+        return read_png(&bytes).map_err(unreadable);
     }
-    read_npy(open()?).map_err(unreadable)
+    read_npy(&bytes).map_err(unreadable)
+}
+
+/// The bytes of a file that a message may be made of; a device could go on for ever.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if FILE_BYTES_MAX < bytes.len() as u64 {
+        let error = format!("the file has more than {FILE_BYTES_MAX} bytes: pool the map first");
+        return Err(io::Error::other(error));
+    }
+    Ok(bytes)
+}
+
+/// That a message holds so many numbers. Checked before they are allocated, because a header may promise anything.
+fn check_count(sides: &[u64]) -> io::Result<()> {
+    let count = sides.iter().try_fold(1u64, |count, side| count.checked_mul(*side));
+    if count.is_some_and(|count| count <= NUMBERS_MAX) {
+        return Ok(());
+    }
+    let error = format!(
+        "{sides:?} numbers do not fit in a message, which holds {NUMBERS_MAX}: pool the map first"
+    );
+    Err(io::Error::other(error))
 }
 
 #[cfg(not(feature = "npy"))]
-fn read_npy(_: BufReader<File>) -> io::Result<Numbers> {
+fn read_npy(_: &[u8]) -> io::Result<Numbers> {
     Err(io::Error::other(
         "this build reads no .npy files: build it with the feature `npy`, or give a .png",
     ))
 }
 
 #[cfg(feature = "npy")]
-fn read_npy(file: BufReader<File>) -> io::Result<Numbers> {
+fn read_npy(bytes: &[u8]) -> io::Result<Numbers> {
     use half::f16;
     use npyz::{DType, NpyFile, Order, TypeChar};
 
-    let array = NpyFile::new(file)?;
+    check_header_bytes(bytes)?;
+    let array = NpyFile::new(bytes)?;
+    check_count(array.shape())?;
     let shape = array.shape().iter().map(|&side| usize::try_from(side).unwrap_or(usize::MAX));
     let shape: Vec<usize> = shape.collect();
     if array.order() == Order::Fortran && 1 < shape.len() {
         return Err(io::Error::other(
             "the array is in Fortran order: save numpy.ascontiguousarray(array) instead",
         ));
-    }
-    // Before the allocation, because the header may promise anything.
-    if NUMBERS_MAX < array.len() {
-        let error = format!(
-            "{} numbers do not fit in a message, which holds {NUMBERS_MAX}: pool the map first",
-            array.len()
-        );
-        return Err(io::Error::other(error));
     }
     let DType::Plain(kind) = array.dtype() else {
         return Err(io::Error::other("the array holds records instead of numbers"));
@@ -161,6 +181,22 @@ fn read_npy(file: BufReader<File>) -> io::Result<Numbers> {
     Ok(Numbers { shape, values })
 }
 
+/// That the header of a .npy file, whose length is behind magic and version, is in the file: the parser allocates it at once.
+#[cfg(feature = "npy")]
+fn check_header_bytes(bytes: &[u8]) -> io::Result<()> {
+    let length = match bytes {
+        [_, _, _, _, _, _, 1, _, a, b, ..] => u32::from(u16::from_le_bytes([*a, *b])),
+        [_, _, _, _, _, _, _, _, a, b, c, d, ..] => u32::from_le_bytes([*a, *b, *c, *d]),
+        _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+    };
+    if (bytes.len() as u64) < u64::from(length) {
+        let error =
+            format!("the header announces {length} bytes, and the file has {}", bytes.len());
+        return Err(io::Error::other(error));
+    }
+    Ok(())
+}
+
 #[cfg(feature = "npy")]
 #[expect(clippy::cast_possible_truncation, reason = "attention maps need no double precision")]
 fn narrowed(value: f64) -> f32 {
@@ -168,12 +204,14 @@ fn narrowed(value: f64) -> f32 {
 }
 
 /// The brightness of a picture, 0 to 1.
-fn read_png(file: BufReader<File>) -> Result<Numbers, png::DecodingError> {
-    let mut decoder = png::Decoder::new(file);
+fn read_png(bytes: &[u8]) -> io::Result<Numbers> {
+    let mut decoder = png::Decoder::new(io::Cursor::new(bytes));
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
     let mut reader = decoder.read_info()?;
+    let (width, height) = reader.info().size();
+    check_count(&[height.into(), width.into()])?;
     let (color, _) = reader.output_color_type();
-    let size = reader.output_buffer_size().ok_or(png::DecodingError::LimitsExceeded)?;
+    let size = reader.output_buffer_size().ok_or(io::ErrorKind::InvalidData)?;
     let mut texels = vec![0; size];
     let frame = reader.next_frame(&mut texels)?;
     let brightness = |texel: &[u8]| match texel {

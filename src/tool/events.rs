@@ -1,17 +1,21 @@
-//! `foveate events`: what happens in the picture of a stream, line by line.
+//! `foveate events`: what happens in the picture of a stream and to its source, line by line.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
 
 use super::watch::seconds;
-use super::{ToolError, Until, write_json_line};
+use super::{ToolError, Until, on_one_line, write_json_line};
 use foveate::client::{Client, Next, Wants};
 use foveate::messages::{SceneEvent, ViewName, is_name};
 use foveate_control::{ClientExt, StreamState};
+use foveate_core::clock::unix_ns;
 use foveate_core::events::{Event, EventKind, Phase};
 use foveate_core::geometry::region::Region;
-use foveate_ring::TokenFrameBuf;
+use foveate_ring::{Reader, State, TokenFrameBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -28,12 +32,21 @@ pub(super) struct Arguments {
 
 /// Where to listen.
 #[derive(Clone, Debug)]
-enum Place {
+pub(super) enum Place {
     Stream(String),
     View(ViewName),
 }
 
-fn place(text: &str) -> Result<Place, String> {
+impl Place {
+    pub(super) fn stream(&self) -> &str {
+        match self {
+            Self::Stream(name) => name,
+            Self::View(view) => view.stream(),
+        }
+    }
+}
+
+pub(super) fn place(text: &str) -> Result<Place, String> {
     if is_name(text) {
         return Ok(Place::Stream(text.to_owned()));
     }
@@ -56,28 +69,98 @@ pub(super) fn run(
             "nothing is told of {view}: its stream has no `events = true` in its configuration"
         );
     }
+    let mut log = Log { view: view.clone(), is_json: arguments.json, state: State::Live, lost: 0 };
+    let stream = client.list()?.into_iter().find(|stream| stream.name == view.stream());
+    let is_away = |state| matches!(state, StreamState::Starting | StreamState::Stalled);
+    if let Some(stream) = stream.filter(|stream| is_away(stream.state)) {
+        log.write_state(State::Stalled, &stream.reason, out)?;
+    }
     let wants = Wants { events: true, ..Wants::default() };
     let mut subscription = client.subscribe_to(&view, wants)?;
-    let (mut frame, mut has_ended, mut lost) = (TokenFrameBuf::default(), false, 0);
+    let (mut frame, mut has_ended, mut was_live) = (TokenFrameBuf::default(), false, false);
     while !has_ended && !until.is_over() {
-        has_ended = matches!(subscription.next_frame(&mut frame, until.slice())?, Next::Ended(_));
+        let next = subscription.next_frame(&mut frame, until.slice())?;
         for event in subscription.take_scenes() {
-            if arguments.json {
-                write_json_line(out, &event).map_err(ToolError::Output)?;
-                continue;
+            log.write_event(&event, out)?;
+        }
+        match next {
+            Next::Ended(reason) => {
+                has_ended = true;
+                log.write_state(State::Ended, &reason, out)?;
             }
-            let missed = event.lost - lost;
-            lost = event.lost;
-            if 0 < missed {
-                writeln!(out, "{missed} events were lost: too many came at once")
-                    .map_err(ToolError::Output)?;
+            Next::Frame { .. } | Next::NewSegment | Next::TimedOut => {
+                let state = subscription.reader().map(Reader::state);
+                was_live |= state.as_ref().is_some_and(|(state, _)| *state == State::Live);
+                // A view that publishes only when read is stalled until it has noticed this reader.
+                if let Some((state, reason)) =
+                    state.filter(|(state, _)| was_live && *state != State::Ended)
+                {
+                    log.write_state(state, &reason, out)?;
+                }
             }
-            writeln!(out, "{}", line(&event))
-                .and_then(|()| out.flush())
-                .map_err(ToolError::Output)?;
         }
     }
     Ok(())
+}
+
+/// What was printed last.
+struct Log {
+    view: ViewName,
+    is_json: bool,
+    state: State,
+    /// Events that were lost so far.
+    lost: u64,
+}
+
+/// A change of the view's state, with `--json`.
+#[derive(Serialize)]
+struct StateLine<'a> {
+    view: &'a ViewName,
+    state: State,
+    reason: &'a str,
+    unix_ns: u64,
+}
+
+impl Log {
+    fn write_event(&mut self, event: &SceneEvent, out: &mut dyn Write) -> Result<(), ToolError> {
+        if self.is_json {
+            return write_json_line(out, event).map_err(ToolError::Output);
+        }
+        let missed = event.lost - std::mem::replace(&mut self.lost, event.lost);
+        if 0 < missed {
+            writeln!(out, "{missed} events were lost: too many came at once")
+                .map_err(ToolError::Output)?;
+        }
+        writeln!(out, "{} {}", time(event.capture_unix_ns), line(event))
+            .and_then(|()| out.flush())
+            .map_err(ToolError::Output)
+    }
+
+    /// Prints `state` if it is another one than before.
+    fn write_state(
+        &mut self,
+        state: State,
+        reason: &str,
+        out: &mut dyn Write,
+    ) -> Result<(), ToolError> {
+        if std::mem::replace(&mut self.state, state) == state {
+            return Ok(());
+        }
+        let (view, unix_ns) = (&self.view, unix_ns());
+        let written = if self.is_json {
+            write_json_line(out, &StateLine { view, state, reason, unix_ns })
+        } else {
+            let reason = on_one_line(reason);
+            let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            writeln!(out, "{} {view}: {state}{because}", time(unix_ns)).and_then(|()| out.flush())
+        };
+        written.map_err(ToolError::Output)
+    }
+}
+
+/// Such as `2026-11-26T12:10:38.776Z`.
+fn time(unix_ns: u64) -> impl fmt::Display {
+    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_ns))
 }
 
 /// Whether nobody looks for events in the stream of `view`. Until it is live, that is not known.

@@ -41,8 +41,8 @@ pub struct Arguments {
     /// Plays this gst-launch description instead; it ends in `appsink name=frames`
     #[arg(long, value_name = "TEXT", conflicts_with = "clip")]
     pipeline: Option<String>,
-    /// Use the views, the backend, `max_fps` and `orientation` of this file's first stream; each view gets every frame, whatever
-    /// its `max_fps` and `publish` [default: view `main` with the daemon's defaults]
+    /// Use the views, the backend, `max_fps`, `orientation`, `corrupted` and `track` of this file's first stream; each view gets
+    /// every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon's defaults]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Ends after this many frames
@@ -97,9 +97,11 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let played = play(&mut player, arguments, |player| {
         for (index, extraction) in extractions.iter_mut().enumerate() {
             let kind = player.kind().expect("a frame was played");
-            extraction.select(kind, player.colorimetry(), || {
-                let info = player.backend().info();
-                segment_of(&config, index, &player.specs()[index], kind, info, camera.as_ref())
+            let picture = player.facts();
+            extraction.select((kind, picture), || {
+                let (spec, info) = (&player.specs()[index], player.backend().info());
+                let segment = segment_of(&config, index, spec, kind, info, camera.as_ref());
+                SegmentSpec { picture, ..segment }
             })?;
             extraction.push(player.views()[index].sink.frame())?;
         }
@@ -151,13 +153,14 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
             SourceChoice::Shorthand(clip_source(clip.as_deref().unwrap_or(Path::new(""))))
         }
     };
-    // Parameters belong to the configuration's own source.
-    let (pace, parameters) = (Pace::EveryFrame, BTreeMap::new());
+    // Parameters, and whether it is live, belong to the configuration's own source.
+    let (pace, parameters, live) = (Pace::EveryFrame, BTreeMap::new(), None);
     let scale_pictures = arguments.scale || stream.scale_pictures;
     let mut stream = StreamConfig {
         source,
         pace,
         parameters,
+        live,
         scale_pictures,
         looped: false,
         depth: None,

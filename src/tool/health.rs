@@ -5,8 +5,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use super::watch::seconds;
-use super::{ToolError, on_one_line};
+use super::{ToolError, on_one_line, write_json_line};
 use foveate::client::Client;
 use foveate::messages::ViewName;
 use foveate_control::{ClientExt as _, StreamState, StreamStats};
@@ -33,6 +35,27 @@ pub(super) struct HealthArguments {
     /// arrive within 2 s of their capture]
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_age: Option<Duration>,
+    /// Print one JSON object, with every stream
+    #[arg(long)]
+    json: bool,
+}
+
+/// The answer with `--json`.
+#[derive(Serialize)]
+struct Health<'a> {
+    healthy: bool,
+    streams: Vec<StreamHealth<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamHealth<'a> {
+    name: &'a str,
+    healthy: bool,
+    state: StreamState,
+    /// `null` before the first frame.
+    newest_age_s: Option<f64>,
+    /// What is wrong; `null` if it is healthy.
+    complaint: Option<String>,
 }
 
 /// Returns once the view publishes frames; fails with the last reason seen if it does not in time.
@@ -68,23 +91,39 @@ fn why_not_live(name: &ViewName, socket: &Path) -> Option<String> {
     }
 }
 
-/// Fails if a stream is not live and fresh, after a line for each that is not.
+/// Fails if a stream is not live and fresh, after a line for each that is not, or one JSON object of all.
 pub(super) fn check(
     arguments: &HealthArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let streams = Client::connect(socket)?.stats()?.streams;
-    let mut sick = 0;
-    for stream in &streams {
-        if let Some(complaint) = complaint(stream, arguments.max_age) {
-            sick += 1;
-            writeln!(out, "{}: {complaint}", stream.name).map_err(ToolError::Output)?;
-        }
-    }
+    let checked: Vec<_> =
+        streams.iter().map(|stream| health_of(stream, arguments.max_age)).collect();
+    let sick = checked.iter().filter(|stream| !stream.healthy).count();
+    let written = if arguments.json {
+        write_json_line(out, &Health { healthy: sick == 0, streams: checked })
+    } else {
+        checked.iter().try_for_each(|StreamHealth { name, complaint, .. }| match complaint {
+            Some(complaint) => writeln!(out, "{name}: {complaint}"),
+            None => Ok(()),
+        })
+    };
+    written.map_err(ToolError::Output)?;
     match sick {
         0 => Ok(()),
         sick => Err(ToolError::Unhealthy { sick, total: streams.len() }),
+    }
+}
+
+fn health_of(stream: &StreamStats, max_age: Option<Duration>) -> StreamHealth<'_> {
+    let complaint = complaint(stream, max_age);
+    StreamHealth {
+        name: &stream.name,
+        healthy: complaint.is_none(),
+        state: stream.state,
+        newest_age_s: stream.detail.newest_age_ns.map(|ns| ns as f64 / 1e9),
+        complaint,
     }
 }
 

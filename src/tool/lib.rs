@@ -88,7 +88,7 @@ enum Command {
     Weigh(channels::WeighArguments),
     /// Return a view to its policy
     Release(look::ReleaseArguments),
-    /// Tell what happens in the picture: a cut, a covered camera, something new
+    /// Tell what happens in the picture: a cut, a covered camera, something new; and when the camera is lost and back
     Events(events::Arguments),
     /// Record a view: where it looks, or all that it publishes
     #[cfg(feature = "mcap")]

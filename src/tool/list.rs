@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::events::{Place, place};
 use super::{ToolError, on_one_line};
 use foveate::client::Client;
 use foveate_control::{
     ChangeListing, ChannelListing, ClientExt as _, DepthListing, Listing, MaskListing,
-    SteeringListing, StreamListing, StuckListing, ViewListing,
+    SteeringListing, StreamInput, StreamListing, StuckListing, ViewListing,
 };
 use foveate_core::backend::ChangeSite;
 use foveate_core::geometry::fixation::Fixation;
@@ -16,20 +17,63 @@ use foveate_stats::{NoticeCounts, StreamCounts};
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
+    /// Only this stream, or only this view of it [default: all]
+    #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
+    place: Option<Place>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
+    /// Print only the names of streams and views, one a line
+    #[arg(long, conflicts_with = "json")]
+    names: bool,
 }
 
-/// Prints every stream and every view.
+/// Prints every stream and every view, or those that are named.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let listing = Client::connect(socket)?.listing()?;
+    let mut listing = Client::connect(socket)?.listing()?;
+    if let Some(place) = &arguments.place {
+        keep_only(&mut listing, place)?;
+    }
     let written = if arguments.json {
         write_json(out, &listing)
+    } else if arguments.names {
+        write_names(out, &listing)
     } else {
         listing.streams.iter().try_for_each(|stream| write_stream(out, stream))
     };
     written.map_err(ToolError::Output)
+}
+
+/// Leaves only the stream of `place`, and only the view, if it is one.
+fn keep_only(listing: &mut Listing, place: &Place) -> Result<(), ToolError> {
+    let stream_name = place.stream();
+    let names = names_of(listing.streams.iter().map(|stream| &stream.name));
+    listing.streams.retain(|stream| stream.name == stream_name);
+    let Some(stream) = listing.streams.first_mut() else {
+        return Err(ToolError::Usage(format!(
+            "no stream `{stream_name}`; expected one of: {names}"
+        )));
+    };
+    if let Place::View(view) = place {
+        let names = names_of(stream.views.iter().map(|view| &view.name));
+        stream.views.retain(|listed| listed.name == *view);
+        if stream.views.is_empty() {
+            return Err(ToolError::Usage(format!("no view `{view}`; expected one of: {names}")));
+        }
+    }
+    Ok(())
+}
+
+fn names_of<T: ToString>(names: impl Iterator<Item = T>) -> String {
+    names.map(|name| name.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn write_names(out: &mut dyn Write, listing: &Listing) -> io::Result<()> {
+    for stream in &listing.streams {
+        writeln!(out, "{}", stream.name)?;
+        stream.views.iter().try_for_each(|view| writeln!(out, "{}", view.name))?;
+    }
+    Ok(())
 }
 
 fn write_json(out: &mut dyn Write, listing: &Listing) -> io::Result<()> {
@@ -42,9 +86,7 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     writeln!(out, "{}  {}{because}", stream.name, stream.state)?;
     writeln!(out, "  source   {}", on_one_line(&stream.detail.source))?;
-    if let (Some(format), Some([width, height])) = (&stream.detail.format, stream.detail.extent) {
-        writeln!(out, "  frames   {} {width}x{height}", on_one_line(format))?;
-    }
+    write_frames(out, &stream.detail)?;
     if let Some(backend) = &stream.backend {
         let (device, reason) = (on_one_line(&backend.device), on_one_line(&backend.reason));
         writeln!(out, "  backend  {} on {device}: {reason}", backend.kind)?;
@@ -60,6 +102,21 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     stream.views.iter().try_for_each(|view| write_steering(out, view))?;
     stream.views.iter().try_for_each(|view| write_channels(out, view))?;
     stream.views.iter().try_for_each(|view| write_notices(out, view))
+}
+
+/// Format, size, pixel aspect ratio and colour of the frames, once there was one.
+fn write_frames(out: &mut dyn Write, input: &StreamInput) -> io::Result<()> {
+    let (Some(format), Some([width, height])) = (&input.format, input.extent) else {
+        return Ok(());
+    };
+    write!(out, "  frames   {} {width}x{height}", on_one_line(format))?;
+    if let Some([width, height]) = input.pixel_aspect.filter(|[width, height]| width != height) {
+        write!(out, ", pixels {width}:{height}")?;
+    }
+    if let Some(color) = input.color {
+        write!(out, ", {color}")?;
+    }
+    writeln!(out)
 }
 
 fn write_change(out: &mut dyn Write, change: &ChangeListing, site: ChangeSite) -> io::Result<()> {
@@ -94,6 +151,9 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
     )?;
     if 0 < counts.frames_refused {
         write!(out, ", {} unreadable", counts.frames_refused)?;
+    }
+    if 0 < counts.frames_corrupted {
+        write!(out, ", {} damaged", counts.frames_corrupted)?;
     }
     if 0 < counts.frames_rested {
         write!(out, ", {} wanted by no view", counts.frames_rested)?;

@@ -26,6 +26,7 @@ pub mod messages;
 mod part;
 mod pictures;
 pub mod playback;
+pub mod source;
 mod topic;
 
 /// A frame has no more messages than there are topics.
@@ -210,7 +211,7 @@ impl Recorder {
         if 0 < missed {
             let reason = "overwritten before they could be recorded".to_owned();
             let event = Event { kind: EventKind::Missed.to_string(), reason, epoch, missed };
-            messages.push((Topic::Events, event.encode_to_vec()));
+            messages.push((Topic::Status, event.encode_to_vec()));
         }
         if self.pictures.as_mut().is_some_and(|rate| rate.takes(frame.head.stamp.capture_ns)) {
             picture_messages(info, &frame, &mut messages)?;
@@ -242,7 +243,7 @@ impl Recorder {
     pub fn event(&mut self, kind: EventKind, reason: &str) -> Result<(), RecordingError> {
         let epoch = self.segment.as_ref().map_or(0, |(_, info)| info.epoch);
         let event = Event { kind: kind.to_string(), reason: reason.to_owned(), epoch, missed: 0 };
-        self.append(Topic::Events, now(), &event.encode_to_vec())
+        self.append(Topic::Status, now(), &event.encode_to_vec())
     }
 
     /// Records what happened in the picture, at the time of the frame at which it was told.
@@ -252,7 +253,7 @@ impl Recorder {
     /// If the disk is full or fails.
     pub fn scene(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
         let times = Times { log: told.capture_unix_ns, publish: unix_ns() };
-        self.append(Topic::Scene, times, &messages::SceneEvent::from(told).encode_to_vec())
+        self.append(Topic::Events, times, &messages::SceneEvent::from(told).encode_to_vec())
     }
 
     /// Writes what has waited for long enough; to be called at least every second.

@@ -79,12 +79,12 @@ pub(super) fn run(
         )));
     }
     let until = Until::new(None)?;
-    let (mut frames, mut missed, mut reason) = (0, 0, OVER.to_owned());
+    let (mut frames, mut missed, mut damaged, mut reason) = (0, 0, 0, OVER.to_owned());
     let mut stage: Option<Stage> = None;
     let mut pace = Pace::new(arguments);
     let mut playback = Playback::new(arguments.files.clone());
     while !until.is_over() {
-        let Some(played) = playback.advance()? else {
+        let Some(played) = playback.advance(&|| until.is_over())? else {
             if !arguments.repeat || frames == 0 {
                 break;
             }
@@ -116,20 +116,33 @@ pub(super) fn run(
             }
             (Played::State(State::Ended, why), _) => reason = why,
             (Played::State(state, why), Some(stage)) => stage.set_state(state, &why),
-            (Played::CutShort(path), _) => {
-                tracing::warn!(path = %path.display(), "the file ends in the middle of a chunk");
+            (Played::Damaged(path, why), _) => {
+                tracing::warn!(path = %path.display(), "left out a damaged part: {why}");
+                damaged += 1;
+            }
+            (Played::CutShort(path, why), _) => {
+                tracing::warn!(path = %path.display(), "the rest of the file cannot be read: {why}");
             }
             // Playback gives no frame before its segment.
             (Played::Frame { .. } | Played::State(..), None) => {}
         }
     }
     let Some(stage) = stage else {
+        if until.is_over() {
+            return Ok(());
+        }
         let (path, what) = (arguments.files[0].clone(), "it holds no segment".to_owned());
         return Err(RecordingError::Malformed { path, what }.into());
     };
     stage.end(&reason, &until);
-    let of = if missed == 0 { String::new() } else { format!(", {missed} were not recorded") };
-    writeln!(out, "{frames} frames{of}").map_err(ToolError::Output)
+    let unrecorded =
+        if missed == 0 { String::new() } else { format!(", {missed} were not recorded") };
+    let left_out = if damaged == 0 {
+        String::new()
+    } else {
+        format!(", {damaged} damaged parts were left out")
+    };
+    writeln!(out, "{frames} frames{unrecorded}{left_out}").map_err(ToolError::Output)
 }
 
 /// The pace of publishing.
@@ -258,6 +271,7 @@ impl Stage {
             status.state = StreamState::Live;
             status.format = PixelFormat::from_name(&info.pixel_format);
             status.extent = Some(info.extent);
+            status.picture = Some(info.picture);
             status.backend = Some(BackendInfo {
                 kind: info.backend,
                 device: info.device,

@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use foveate_core::backend::BackendKind;
+use foveate_core::color::Colorimetry;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, Outside, Rounding, TokenFormat};
 use foveate_ring::{ChannelFacts, PlaneInfo, SegmentInfo, abi};
 
@@ -25,6 +27,10 @@ pub(super) struct SegmentFacts {
     source_width: u32,
     source_height: u32,
     pixel_format: String,
+    /// Width and height of a pixel as it is meant to be shown.
+    pixel_aspect: [u32; 2],
+    /// `null` if it is not known.
+    color: Option<Colorimetry>,
     backend: BackendKind,
     device: String,
     slot_count: usize,
@@ -56,6 +62,7 @@ impl From<&SegmentInfo> for SegmentFacts {
     fn from(segment: &SegmentInfo) -> Self {
         let segment = segment.clone();
         let TokenFormat { patch_side, dtype, normalisation, outside, rounding } = segment.format;
+        let PixelFacts { pixel_aspect, color } = segment.picture;
         Self {
             abi: [abi::ABI_MAJOR, segment.abi_minor],
             stream: segment.stream,
@@ -73,6 +80,8 @@ impl From<&SegmentInfo> for SegmentFacts {
             source_width: segment.extent.width,
             source_height: segment.extent.height,
             pixel_format: segment.pixel_format,
+            pixel_aspect: [pixel_aspect.width, pixel_aspect.height],
+            color,
             backend: segment.backend,
             device: segment.device,
             slot_count: segment.slot_count,

@@ -25,8 +25,9 @@ pub(super) struct Arguments {
     seconds: Option<Duration>,
 }
 
-/// Capture time of the fixation's first frame in seconds since 1970; the point in pixels; the reason; from the message that
-/// asked for it, or else from the frame's arrival, to the publication of its tokens; the frame and the fixation.
+/// Capture time of the first frame that shows the fixation in seconds since 1970; the point in pixels; the reason; from the message that
+/// asked for it, or else from the frame's arrival, to the publication of its tokens, empty for a fixation that began before the
+/// trace did or in a frame that was missed; the frame and the fixation.
 const HEADING: &str = "time_s,x,y,reason,latency_ms,frame_seq,fixation_id";
 
 /// Writes a row for each fixation.
@@ -75,11 +76,15 @@ fn trace(
 fn row(head: &FrameHead, fixation: &Fixation) -> String {
     let FrameHead { stamp, asked_ns, publish_ns, .. } = head;
     let began_ns = if *asked_ns == 0 { stamp.arrival_ns } else { *asked_ns };
-    let latency_ms = publish_ns.saturating_sub(began_ns) as f64 / 1e6;
+    let latency_ms = if fixation.since_frame == stamp.frame_seq {
+        format!("{:.3}", publish_ns.saturating_sub(began_ns) as f64 / 1e6)
+    } else {
+        String::new()
+    };
     let (seconds, rest) =
         (stamp.capture_unix_ns / 1_000_000_000, stamp.capture_unix_ns % 1_000_000_000);
     format!(
-        "{seconds}.{:06},{},{},{},{latency_ms:.3},{},{}",
+        "{seconds}.{:06},{},{},{},{latency_ms},{},{}",
         rest / 1000,
         fixation.x,
         fixation.y,

@@ -3,13 +3,16 @@
 //! Otherwise a page of another site could reach it through the user's browser: directly (its `Origin` differs), or by DNS
 //! rebinding, with a name of its own that resolves to 127.0.0.1 (its `Host` differs).
 
+use std::io;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use foveate_http::Hosts;
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Headers of every response: no resources of other origins, no framing, no caching, no content sniffing.
 const HEADERS: [(header::HeaderName, &str); 6] = [
@@ -55,6 +58,33 @@ pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     // It is https behind a proxy that terminates TLS.
     let origin = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
+}
+
+/// What `--token` lets pages in by.
+#[derive(Debug)]
+pub(super) struct Token(String);
+
+impl Token {
+    /// One that nobody can guess.
+    pub(super) fn random() -> io::Result<Self> {
+        let mut bytes = [0u8; 16];
+        let filled = retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()))?;
+        debug_assert_eq!(filled, bytes.len(), "getrandom gives up to 256 bytes at once");
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// As a part of an address.
+    pub(super) fn query(&self) -> String {
+        format!("?token={}", self.0)
+    }
+
+    /// Whether `uri` has it. The time that this takes tells nothing of it.
+    pub(super) fn is_in(&self, uri: &Uri) -> bool {
+        let mut parts = uri.query().unwrap_or_default().split('&');
+        let told = parts.find_map(|part| part.strip_prefix("token=")).unwrap_or_default();
+        let differences = told.bytes().zip(self.0.bytes()).map(|(told, own)| told ^ own);
+        told.len() == self.0.len() && differences.fold(0, |all, one| all | one) == 0
+    }
 }
 
 pub(super) fn plain_text(status: StatusCode, words: &'static str) -> Response {

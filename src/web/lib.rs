@@ -16,6 +16,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use self::guard::Token;
 use self::page::Settings;
 use foveate::messages::ViewName;
 use foveate_core::error::exit;
@@ -28,6 +29,7 @@ mod messages;
 mod packet;
 mod page;
 mod reports;
+mod seats;
 mod server;
 mod steering;
 
@@ -58,6 +60,9 @@ pub struct Arguments {
     /// Do not let pages steer views
     #[arg(long)]
     read_only: bool,
+    /// Require a random token, which is printed as a part of the address at each start
+    #[arg(long, conflicts_with = "open")]
+    token: bool,
 }
 
 /// Errors of `foveate web`.
@@ -75,6 +80,9 @@ pub enum WebError {
         /// The system's error.
         source: io::Error,
     },
+    /// No token can be made.
+    #[error("cannot get random bytes for a token")]
+    Random(#[source] io::Error),
     /// The address cannot be printed.
     #[error("cannot write the output")]
     Output(#[source] io::Error),
@@ -86,7 +94,7 @@ impl WebError {
         match self {
             Self::Usage(_) => exit::USAGE,
             Self::Listen { .. } => exit::UNAVAILABLE,
-            Self::Output(_) => exit::FAILURE,
+            Self::Random(_) | Self::Output(_) => exit::FAILURE,
         }
     }
 }
@@ -112,19 +120,24 @@ pub fn run(
     stop: &AtomicBool,
     out: &mut dyn Write,
 ) -> Result<(), WebError> {
-    let Arguments { view, listen, open, anywhere, allowed_hosts, read_only } = arguments;
-    check_reach(listen, anywhere)?;
+    let Arguments { view, listen, open, anywhere, allowed_hosts, read_only, token } = arguments;
+    check_reach(listen, anywhere, token)?;
+    let token = token.then(Token::random).transpose().map_err(WebError::Random)?;
     let cannot_listen = |source| WebError::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
-    let url = format!("http://{address}/");
-    writeln!(out, "{url} shows what foveated sees, until Ctrl-C")
+    let url = format!("http://{address}/{}", token.as_ref().map(Token::query).unwrap_or_default());
+    let reach = match (&token, address.ip().is_loopback()) {
+        (None, true) => "; all users of this machine can open it (--token keeps others out)",
+        _ => "",
+    };
+    writeln!(out, "{url} shows what foveated sees, until Ctrl-C{reach}")
         .and_then(|()| out.flush())
         .map_err(WebError::Output)?;
     if open {
         open_browser(&url);
     }
-    let settings = Settings { socket: socket.to_owned(), view, read_only };
+    let settings = Settings { socket: socket.to_owned(), view, read_only, token };
     serve(listener, settings, Hosts::new(address, allowed_hosts), stop).map_err(cannot_listen)
 }
 
@@ -156,7 +169,7 @@ async fn raised(stop: &AtomicBool) {
     }
 }
 
-fn check_reach(listen: SocketAddr, anywhere: bool) -> Result<(), WebError> {
+fn check_reach(listen: SocketAddr, anywhere: bool, token: bool) -> Result<(), WebError> {
     if listen.ip().is_loopback() {
         return Ok(());
     }
@@ -166,7 +179,8 @@ fn check_reach(listen: SocketAddr, anywhere: bool) -> Result<(), WebError> {
              is intended, or listen on 127.0.0.1"
         )));
     }
-    tracing::warn!(%listen, "anyone who can connect to this address sees the pictures of all streams, without a password");
+    let who = if token { "who reads this network" } else { "who can connect to this address" };
+    tracing::warn!(%listen, "anyone {who} sees the pictures of all streams: nothing is encrypted");
     Ok(())
 }
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use axum::Error;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, interval, timeout};
 
 use super::decoder::{DecodedChannel, DecodedFrame};
 use super::follower::{Feed, Followers, Subject};
+use super::guard::Token;
 use super::messages::{FeedState, FromPage, ToPage};
 use super::packet::packet;
 use super::reports::Reports;
@@ -33,6 +34,15 @@ const SILENCE_ENDS_STEERING: Duration = Duration::from_secs(6);
 /// Silence after which a page is closed.
 const SILENCE_ENDS_PAGE: Duration = Duration::from_secs(30);
 
+/// Close code of a page that another one of the same owner replaces.
+const REPLACED: u16 = 4001;
+
+/// How long such a page may take to hear of it.
+const REPLACED_LIMIT: Duration = Duration::from_millis(500);
+
+/// Close code of a page without the token.
+const STRANGER: u16 = 4003;
+
 /// The protocol allows 123.
 const CLOSE_REASON_BYTES: usize = 120;
 
@@ -45,6 +55,8 @@ pub(super) struct Settings {
     pub(super) view: Option<ViewName>,
     /// Pages may not steer.
     pub(super) read_only: bool,
+    /// Pages need this token.
+    pub(super) token: Option<Token>,
 }
 
 /// What all pages share.
@@ -55,7 +67,12 @@ pub(super) struct Shared {
     pub(super) reports: Reports,
 }
 
-pub(super) async fn run(socket: WebSocket, shared: Arc<Shared>) {
+/// Serves a page until it leaves, or another one takes its seat.
+pub(super) async fn run(
+    socket: WebSocket,
+    shared: Arc<Shared>,
+    taken_over: &mut oneshot::Receiver<()>,
+) {
     let page = Page {
         view: None,
         panes: [None, None],
@@ -65,17 +82,31 @@ pub(super) async fn run(socket: WebSocket, shared: Arc<Shared>) {
         shared,
     };
     let mut wire = Wire(socket);
-    match page.serve(&mut wire).await {
+    let outcome = tokio::select! {
+        outcome = page.serve(&mut wire) => outcome,
+        _ = taken_over => Err(Closing::Replaced),
+    };
+    match outcome {
         Ok(()) | Err(Closing::Gone) => {}
         Err(Closing::Misuse(reason)) => wire.close(close_code::POLICY, &reason).await,
+        Err(Closing::Replaced) => {
+            let reason = "another page was opened, and too many are open: reload to go on here";
+            // One that reads nothing must not keep the connection.
+            let _ = timeout(REPLACED_LIMIT, wire.close(REPLACED, reason)).await;
+        }
     }
 }
 
 /// Refuses a page beyond the limit.
-pub(super) async fn reject(socket: WebSocket, most: usize) {
-    let reason =
-        format!("{most} pages are open already, the most that are allowed: close one of them");
+pub(super) async fn reject_beyond(socket: WebSocket, most: usize) {
+    let reason = format!("too many pages of others (limit {most}): wait until one is closed");
     Wire(socket).close(close_code::AGAIN, &reason).await;
+}
+
+/// Refuses a page without the token.
+pub(super) async fn reject_stranger(socket: WebSocket) {
+    let reason = "the address lacks the token: open the address that foveate web printed";
+    Wire(socket).close(STRANGER, reason).await;
 }
 
 /// Why a connection ends.
@@ -84,6 +115,8 @@ enum Closing {
     Gone,
     /// Violation of the protocol.
     Misuse(String),
+    /// Another page has taken its seat.
+    Replaced,
 }
 
 struct Wire(WebSocket);

@@ -6,20 +6,21 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use foveate_http::{Hosts, Limits};
+use foveate_http::{Ends, Hosts, Limits};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 use super::PAGES_MAX;
 use super::follower::Followers;
 use super::guard;
 use super::page::{self, Settings};
 use super::reports::Reports;
+use super::seats::{Owner, Seats};
 
 /// What connections may cost before they are pages.
 const LIMITS: Limits = Limits {
@@ -55,8 +56,7 @@ const ASSETS: [(&str, &str, &str); 10] = [
 #[derive(Clone)]
 struct Pages {
     shared: Arc<page::Shared>,
-    /// Limits their number.
-    permits: Arc<Semaphore>,
+    seats: Arc<Seats>,
 }
 
 /// Serves `listener` for ever.
@@ -64,7 +64,7 @@ pub(super) async fn run(listener: &TcpListener, settings: Settings, hosts: Hosts
     let followers = Arc::new(Followers::new(settings.socket.clone()));
     let reports = Reports::begin(settings.socket.clone(), Arc::clone(&followers));
     let shared = Arc::new(page::Shared { settings, followers, reports });
-    let pages = Pages { shared, permits: Arc::new(Semaphore::new(PAGES_MAX)) };
+    let pages = Pages { shared, seats: Arc::new(Seats::new(PAGES_MAX)) };
     let service = TowerToHyperService::new(router(pages, hosts));
     foveate_http::serve(listener, LIMITS, "page", service).await;
 }
@@ -83,8 +83,10 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 }
 
 async fn open_page(
-    State(Pages { shared, permits }): State<Pages>,
+    State(Pages { shared, seats }): State<Pages>,
     headers: HeaderMap,
+    uri: Uri,
+    extensions: Extensions,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     if !guard::is_own_page(&headers) {
@@ -93,14 +95,19 @@ async fn open_page(
             "Only pages of this server may connect: the Origin header is missing or does not match the Host header.",
         );
     }
-    let permit = permits.try_acquire_owned().ok();
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
-    upgrade.on_upgrade(async move |socket| match permit {
-        Some(permit) => {
-            page::run(socket, shared).await;
-            drop(permit);
-        }
-        // A page cannot read the response of a refused upgrade, but it can read the reason of a close.
-        None => page::reject(socket, PAGES_MAX).await,
+    // A page cannot read the response of a refused upgrade, but it can read the reason of a close.
+    if shared.settings.token.as_ref().is_some_and(|token| !token.is_in(&uri)) {
+        return upgrade.on_upgrade(page::reject_stranger);
+    }
+    let Some(&Ends { peer, local }) = extensions.get::<Ends>() else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    // Reading the kernel's tables takes a while where many connections are open.
+    let owner = spawn_blocking(move || Owner::of(peer, local)).await;
+    let seat = seats.take(owner.unwrap_or(Owner::Address(peer.ip())));
+    upgrade.on_upgrade(async move |socket| match seat {
+        Some(mut seat) => page::run(socket, shared, &mut seat.taken_over).await,
+        None => page::reject_beyond(socket, PAGES_MAX).await,
     })
 }

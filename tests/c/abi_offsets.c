@@ -48,6 +48,12 @@ static void print_segment_header(void) {
     FIELD("SegmentHeader", foveate_segment_header, camera);
     FIELD("SegmentHeader", foveate_segment_header, outside);
     FIELD("SegmentHeader", foveate_segment_header, rounding);
+    FIELD("SegmentHeader", foveate_segment_header, pixel_aspect_width);
+    FIELD("SegmentHeader", foveate_segment_header, pixel_aspect_height);
+    FIELD("SegmentHeader", foveate_segment_header, color_matrix);
+    FIELD("SegmentHeader", foveate_segment_header, color_range);
+    FIELD("SegmentHeader", foveate_segment_header, color_transfer);
+    FIELD("SegmentHeader", foveate_segment_header, color_assumed);
     FIELD("SegmentHeader", foveate_segment_header, reserved);
     FIELD("SegmentHeader", foveate_segment_header, planes);
 }

@@ -83,6 +83,12 @@ static void print_segment(const struct foveate_segment *segment) {
     print_count("foveae", header->fovea_capacity);
     print_count("outside", header->outside);
     print_count("rounding", header->rounding);
+    print_count("pixel_aspect_width", header->pixel_aspect_width);
+    print_count("pixel_aspect_height", header->pixel_aspect_height);
+    print_count("color_matrix", header->color_matrix);
+    print_count("color_range", header->color_range);
+    print_count("color_transfer", header->color_transfer);
+    print_count("color_assumed", header->color_assumed);
     print_count("width", header->source_width);
     print_count("height", header->source_height);
     print_count("backend", header->backend_kind);

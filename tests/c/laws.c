@@ -787,6 +787,10 @@ static void the_socket_is_looked_for_where_the_document_says(void) {
     setenv("RUNTIME_DIRECTORY", "", 1);
     unsetenv("XDG_RUNTIME_DIR");
     expect_address(NULL, system);
+    // A relative path is ignored.
+    setenv("XDG_RUNTIME_DIR", "run/user", 1);
+    expect_address(NULL, system);
+    unsetenv("XDG_RUNTIME_DIR");
     EXPECT(unlink(own) == 0 && rmdir(users) == 0 && rmdir(folder) == 0);
 }
 
@@ -1738,7 +1742,7 @@ struct spoilt_field {
 
 static const struct spoilt_field spoilt_fields[] = {
     {HEADER(magic), 'f', 1, FOVEATE_NOT_A_SEGMENT, "not a Foveate segment"},
-    {HEADER(abi_major), 0x700000001, 8, FOVEATE_VERSION, "follows ABI 1.7, but this reader supports 2.1: compile"},
+    {HEADER(abi_major), 0x700000001, 8, FOVEATE_VERSION, "follows ABI 1.7, but this reader supports 2.2: compile"},
     {HEADER(total_bytes), 1ull << 40, 8, FOVEATE_MALFORMED, "total_bytes is 1099511627776"},
     {HEADER(header_bytes), 64, 4, FOVEATE_MALFORMED, "header_bytes"},
     {HEADER(slot_count), 1, 4, FOVEATE_MALFORMED, "slot_count"},
@@ -1773,6 +1777,10 @@ static const struct spoilt_field spoilt_fields[] = {
     {HEADER(outside), 2, 4, FOVEATE_MALFORMED, "outside is 2"},
     {HEADER(rounding), 1, 4, FOVEATE_OK, ""},
     {HEADER(rounding), 2, 4, FOVEATE_MALFORMED, "rounding is 2"},
+    {HEADER(pixel_aspect_width), 64 | 45ull << 32, 8, FOVEATE_OK, ""},
+    {HEADER(pixel_aspect_width), 0, 8, FOVEATE_OK, ""},
+    {HEADER(pixel_aspect_width), 0, 4, FOVEATE_MALFORMED, "pixel_aspect_width : pixel_aspect_height is 0"},
+    {HEADER(color_matrix), UINT64_MAX, 8, FOVEATE_OK, ""},
     {HEADER(view_name), 0xFF, 1, FOVEATE_MALFORMED, "view_name"},
     {HEADER(layout_name), 0x80ED, 2, FOVEATE_MALFORMED, "layout_name"},
     {HEADER(backend_device) + 11, 0x7878787878787878, 8, FOVEATE_OK, ""},
@@ -1852,6 +1860,46 @@ static void a_count_of_fixations_out_of_bounds_is_clamped(void) {
     }
     end_session(&session);
     free_segment(&segment);
+}
+
+// Draws one token of 2 x 2 texels of 77 over a picture of 4 x 4, and returns how many bytes are not black.
+static int drawn_bytes(struct foveate_token token) {
+    static struct foveate_segment segment;
+    struct foveate_frame frame;
+    unsigned char texels[3 * 2 * 2];
+    uint8_t blocks[3 * 4 * 4], smooth[3 * 4 * 4];
+    int count = 0;
+    segment.header.source_width = segment.header.source_height = 4;
+    segment.header.patch_side = 2;
+    segment.dtype = FOVEATE_DTYPE_U8;
+    segment.token_bytes = sizeof texels;
+    memset(texels, 77, sizeof texels);
+    memset(&frame, 0, sizeof frame);
+    frame.tokens = &token;
+    frame.token_count = 1;
+    frame.pixels = texels;
+    foveate_rebuild(&segment, &frame, blocks, smooth);
+    for (size_t index = 0; index < sizeof blocks; index++) count += blocks[index] != 0 || smooth[index] != 0;
+    return count;
+}
+
+static void records_beyond_their_limits_draw_nothing(void) {
+    struct foveate_token token, broken[8];
+    memset(&token, 0, sizeof token);
+    token.sx = token.sy = 1;
+    token.size = token.columns = token.rows = 2;
+    token.x1 = token.y1 = 2;
+    EXPECT(drawn_bytes(token) == 3 * 2 * 2);
+    for (size_t index = 0; index < sizeof broken / sizeof *broken; index++) broken[index] = token;
+    broken[0].sx = 0;
+    broken[1].sx = FOVEATE_STEP_MAX + 1;
+    broken[2].sy = UINT16_MAX;
+    broken[3].size = 3;
+    broken[4].columns = 3;
+    broken[5].first_row = UINT16_MAX;
+    broken[6].x1 = 5;
+    broken[7].y0 = 3;
+    for (size_t index = 0; index < sizeof broken / sizeof *broken; index++) EXPECT(drawn_bytes(broken[index]) == 0);
 }
 
 static void a_plane_that_the_segment_does_not_have_is_not_found(void) {
@@ -2179,6 +2227,7 @@ static const struct law laws[] = {
     LAW(what_cannot_be_meant_is_not_sent),
     LAW(each_field_that_contradicts_the_document_is_named),
     LAW(a_count_of_fixations_out_of_bounds_is_clamped),
+    LAW(records_beyond_their_limits_draw_nothing),
     LAW(a_plane_that_the_segment_does_not_have_is_not_found),
     LAW(texts_are_utf8_with_an_end),
     LAW(memory_that_could_change_its_size_is_refused),

@@ -83,6 +83,7 @@ static inline struct foveate_segment_header valid_header(uint32_t slot_count) {
     header.source_height = 480;
     header.backend_kind = 1;
     header.fovea_capacity = FOVEATE_FOVEAE_MAX;
+    header.pixel_aspect_width = header.pixel_aspect_height = 1;
     strcpy(header.stream_name, "camera");
     strcpy(header.view_name, "main");
     strcpy(header.layout_name, "foveal");

@@ -7,9 +7,10 @@ use foveate_capture::{
     CaptureError, CapturedFrame, End, Orientation, Pace, Source, SourceChoice, SourceSpec, Taken,
 };
 use foveate_config::Turn;
-use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform, Transfer};
 use foveate_core::frame::{CaptureClock, FrameView, PixelFormat};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::pixel::PixelAspect;
 use foveate_stats::StreamCounters;
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -103,6 +104,52 @@ fn matrix_and_range_follow_the_caps() {
             "{format} {size:?} {colorimetry:?}"
         );
     }
+}
+
+#[test]
+fn transfer_function_and_pixel_aspect_follow_the_caps() {
+    let aspect = |width, height| PixelAspect { width, height };
+    for (fields, transfer, pixel_aspect) in [
+        (",colorimetry=bt2100-pq", Some(Transfer::Smpte2084), PixelAspect::SQUARE),
+        (",colorimetry=bt2100-hlg", Some(Transfer::AribStdB67), PixelAspect::SQUARE),
+        (",colorimetry=bt709,pixel-aspect-ratio=64/45", Some(Transfer::Bt709), aspect(64, 45)),
+        (",colorimetry=1:4:0:0,pixel-aspect-ratio=16/12", None, aspect(4, 3)),
+        ("", None, PixelAspect::SQUARE),
+    ] {
+        // Ten bits, as of HDR, are converted; colour and aspect stay.
+        for format in ["NV12", "P010_10LE"] {
+            let text = format!(
+                "fakesrc num-buffers=1 sizetype=fixed sizemax=1000000 filltype=zero ! capsfilter caps=video/x-raw,format={format},\
+                 width=64,height=48,framerate=30/1{fields} ! appsink name=frames"
+            );
+            let (frames, _) = play(&text, Pace::EveryFrame);
+            let facts = frames[0].facts();
+            assert_eq!(facts.pixel_aspect, pixel_aspect, "{format}{fields}");
+            let found = facts.color.unwrap().transfer;
+            // A converter names what it has to assume.
+            assert!(
+                found == transfer || (format != "NV12" && transfer.is_none()),
+                "{format}{fields}: {found:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn square_pixels_are_scaled_to_and_circles_stay_round() {
+    let text = "videotestsrc num-buffers=1 ! video/x-raw,format=GRAY8,width=720,height=576,pixel-aspect-ratio=64/45 ! appsink name=frames";
+    let stored = Source::open(&spec(text, Pace::EveryFrame), &Arc::default());
+    assert_eq!(next(&mut stored.unwrap()).view().unwrap().extent(), Extent::new(720, 576));
+    let square = SourceSpec { square_pixels: true, ..spec(text, Pace::EveryFrame) };
+    let mut source = Source::open(&square, &Arc::default()).unwrap();
+    let frame = next(&mut source);
+    assert_eq!(frame.view().unwrap().extent(), Extent::new(1024, 576));
+    assert_eq!(frame.facts().pixel_aspect, PixelAspect::SQUARE);
+    // Square pixels stay as they are.
+    let clip = Clip::new(PixelFormat::Nv12, Extent::new(18, 14), 1, &[]);
+    let square = SourceSpec { square_pixels: true, ..spec(&clip.pipeline(""), Pace::EveryFrame) };
+    let mut source = Source::open(&square, &Arc::default()).unwrap();
+    clip.assert_holds(0, &next(&mut source).view().unwrap());
 }
 
 #[test]

@@ -103,6 +103,20 @@ fn an_end_that_is_no_loss_stays_an_end() {
 }
 
 #[test]
+fn whether_a_source_is_live_may_be_given() {
+    let text = format!("videotestsrc num-buffers=4 ! {CAPS} ! appsink name=frames");
+    let spec = SourceSpec::new("test", SourceChoice::Pipeline(text));
+    let mut scene = Scene::of(SourceSpec { live: Some(true), ..spec.clone() });
+    scene.frame();
+    assert_eq!(scene.loss().0.cause, CaptureError::LiveEnded);
+    let text = format!("videotestsrc is-live=true num-buffers=4 ! {CAPS} ! appsink name=frames");
+    let spec = SourceSpec { source: SourceChoice::Pipeline(text), live: Some(false), ..spec };
+    let mut scene = Scene::of(spec);
+    scene.frame();
+    assert_eq!(scene.end(), End::Eos);
+}
+
+#[test]
 fn a_camera_that_is_not_there_is_looked_for_again_and_again() {
     let source = SourceChoice::Shorthand("/dev/video987".to_owned());
     let mut scene = Scene::of(SourceSpec::new("test", source));
@@ -165,7 +179,7 @@ fn pipelines_that_do_not_stop_are_left_alone_until_they_are_too_many() {
         match scene.source.take(TURN) {
             SourceEvent::Frame(_) => break,
             SourceEvent::Ended(end) => panic!("{end:?}"),
-            SourceEvent::Nothing | SourceEvent::Lost(_) => {}
+            SourceEvent::Nothing | SourceEvent::Corrupted | SourceEvent::Lost(_) => {}
         }
         assert!(started.elapsed() < HANG, "no pipeline goes on");
     }

@@ -28,6 +28,7 @@ fn a_text_that_cannot_work_never_passes() {
             expected: Extent::new(2, 1),
         },
         CaptureError::NotACamera { device: text() },
+        CaptureError::NoTrack { track: 2, count: 1 },
         CaptureError::EveryFrameLive,
         CaptureError::Closed,
     ] {
@@ -41,6 +42,7 @@ fn what_hangs_on_the_world_outside_always_passes() {
         CaptureError::NoCamera { device: text() },
         CaptureError::Busy { device: text() },
         CaptureError::Unauthorised { reason: text() },
+        CaptureError::WebPage { what: text() },
         CaptureError::Unreachable { reason: text() },
         CaptureError::Missing { what: "rtsp://192.0.2.7/main".to_owned() },
         CaptureError::Permission { what: "/dev/video0".to_owned(), remedy: "wait" },
@@ -81,7 +83,7 @@ fn frames_that_do_not_come_pass_where_the_source_is_live() {
     ];
     for error in &errors {
         assert_passes(error, [false, true, true]);
-        for live in ["/dev/video0", "rtsp://192.0.2.7/main", "test"] {
+        for live in ["/dev/video0", "rtsp://192.0.2.7/main", "http://192.0.2.7/main", "test"] {
             assert!(error.is_transient(&shorthand(live), NOTHING), "{live}: {error}");
         }
     }
@@ -101,6 +103,19 @@ fn files_and_sources_of_which_every_frame_counts_never_begin_again() {
         );
         assert!(!error.is_transient(&SourceSpec { restart: false, ..pipeline() }, evidence));
     }
+}
+
+#[test]
+fn a_web_server_has_a_camera_until_a_clip_has_come() {
+    const LIVE_AND_DELIVERED: Evidence = Evidence { is_live: true, has_delivered: true };
+    let passes = |live| {
+        let spec = SourceSpec { live, ..shorthand("http://192.0.2.7/stream") };
+        let error = CaptureError::Unreachable { reason: text() };
+        [NOTHING, LIVE, DELIVERED, LIVE_AND_DELIVERED].map(|at| error.is_transient(&spec, at))
+    };
+    assert_eq!(passes(None), [true, true, false, true]);
+    assert_eq!(passes(Some(true)), [true; 4]);
+    assert_eq!(passes(Some(false)), [false; 4]);
 }
 
 #[test]

@@ -23,6 +23,8 @@ mod walkers;
 #[path = "../support/watched.rs"]
 mod watched;
 
+mod capture_clips;
+mod capture_damage;
 mod capture_depth;
 mod capture_expansion;
 mod capture_frames;

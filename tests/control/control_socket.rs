@@ -181,7 +181,9 @@ fn the_places_follow_the_option_then_the_environment() {
     assert_eq!(places(None, &all[2..]), [user, system.clone()]);
     assert_eq!(places(None, &[]), std::slice::from_ref(&system));
     let empty = all.map(|(name, _)| (name, ""));
-    assert_eq!(places(None, &empty), [system]);
+    assert_eq!(places(None, &empty), std::slice::from_ref(&system));
+    // As the specification of the variable demands.
+    assert_eq!(places(None, &[("XDG_RUNTIME_DIR", "run/user")]), [system]);
 }
 
 #[test]

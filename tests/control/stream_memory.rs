@@ -10,6 +10,7 @@ use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
@@ -62,6 +63,7 @@ fn spec(capacity: usize) -> SegmentSpec {
         foveae: 1,
         extent: Extent::new(8, 8),
         pixel_format: "GRAY8".to_owned(),
+        picture: PixelFacts::default(),
         backend: foveate_core::backend::BackendKind::Cpu,
         device: "a processor".to_owned(),
         slot_count: SLOTS,

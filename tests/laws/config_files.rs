@@ -5,7 +5,10 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use foveate_config::{ChangeTable, Config, Pace, SourceChoice, StreamConfig, ViewConfig};
+use foveate_config::{
+    ChangeTable, Config, CorruptedFrames, Pace, ShorthandKind, SourceChoice, StreamConfig,
+    ViewConfig,
+};
 use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};
@@ -210,6 +213,9 @@ fn every_key_reaches_its_place() {
         pace = "every-frame"
         loop = true
         caps_timeout_ms = 100
+        corrupted = "show"
+        live = false
+        track = 64
         max_fps = 1000
         stall_timeout_ms = 600000
         restart = true
@@ -238,6 +244,8 @@ fn every_key_reaches_its_place() {
     assert_eq!(parameters, ["live=true", "location=x", "rate=2.5", "width=640"]);
     assert_eq!((stream.pace, stream.looped, stream.caps_timeout_ms), (Pace::EveryFrame, true, 100));
     assert_eq!(stream.max_fps, Some(1000.0));
+    assert_eq!(stream.corrupted, CorruptedFrames::Show);
+    assert_eq!((stream.live, stream.track), (Some(false), Some(64)));
     assert_eq!((stream.stall_timeout_ms, stream.restart), (600_000, true));
     assert_eq!((stream.restart_timeout_ms, stream.restart_timeout()), (0, None));
     let refresh_frames = NonZeroU32::new(1_000_000);
@@ -254,6 +262,27 @@ fn every_key_reaches_its_place() {
     let expected = Normalisation { mean: [0.0, 0.5, 1.0], std: [1.0, 2.0, 3.0] };
     assert_eq!(format.normalisation, expected);
     assert_eq!(gaze.policy, Policy::Fixed { x: 0.0, y: 0.25 });
+}
+
+#[test]
+fn a_path_below_dev_is_a_camera_or_a_file() {
+    use ShorthandKind::{Camera, File};
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let clip = folder.path().join("clip.mp4");
+    fs::write(&clip, "").unwrap();
+    for (path, kind) in [
+        // A camera that is not plugged in has no file.
+        ("/dev/video987", Camera),
+        ("/dev/v4l/by-id/usb-none", Camera),
+        ("/dev/front-camera", Camera),
+        ("/dev/null", Camera),
+        (clip.to_str().unwrap(), File),
+        (folder.path().to_str().unwrap(), File),
+        ("/dev/shm/none.mp4", File),
+        ("/dev/fd/987", File),
+    ] {
+        assert_eq!(ShorthandKind::of(path), Some(kind), "{path}");
+    }
 }
 
 #[test]
@@ -398,7 +427,7 @@ fn credentials_come_before_variables_and_are_remembered() {
         Config::parse_in(&text, Path::new("foveate.toml"), environment)
     };
     let config = parse("${USER}:${PASSWORD}").unwrap();
-    assert_eq!(config.streams[0].source.text(), "rtsp://of the environment:mellon@192.0.2.1/");
+    assert_eq!(config.streams[0].source.text(), "rtsp://of%20the%20environment:mellon@192.0.2.1/");
     let secrets = &config.streams[0].secrets;
     assert_eq!(secrets["of the environment"], "***");
     assert_eq!(secrets["mellon"], "***");
@@ -432,4 +461,38 @@ fn files_below(directory: &str, extension: &str) -> Vec<PathBuf> {
 
 fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+#[test]
+fn userinfo_from_the_environment_is_percent_encoded() {
+    let parse = |source: &str, value: &str| {
+        let text = format!("[[stream]]\nname = 'a'\n{source}\n");
+        let environment = |name: &str| match name {
+            "CREDENTIALS_DIRECTORY" => Err(VarError::NotPresent),
+            _ => Ok(value.to_owned()),
+        };
+        Config::parse_in(&text, Path::new("c.toml"), environment).unwrap().streams.remove(0)
+    };
+    // Every reserved character of RFC 3986, the percent sign, and what ends a word of a pipeline.
+    for reserved in "@%/?#[]!$&'()*+,;= \"\\<>{}|^`".chars() {
+        let value = format!("p{reserved}w");
+        let encoded = format!("p%{:02X}w", u32::from(reserved));
+        let stream = parse("source = 'rtsp://${USER}:${PASSWORD}@192.0.2.7/main'", &value);
+        assert_eq!(stream.source.text(), format!("rtsp://{encoded}:{encoded}@192.0.2.7/main"));
+        assert!(stream.secrets.contains_key(&value) && stream.secrets.contains_key(&encoded));
+    }
+    let text = |source: &str, value: &str| parse(source, value).source.text();
+    assert_eq!(text("source = 'rtsp://u:${PW}@h/x'", "a:\u{e4}~-._"), "rtsp://u:a:%C3%A4~-._@h/x");
+    assert_eq!(text("source = 'http://${BOTH}@h/x'", "u:p@w"), "http://u:p%40w@h/x");
+    let pipeline = "pipeline = 'rtspsrc location=rtsp://u:${PW}@h/${PW} user-pw=${PW} ! a@b'";
+    assert_eq!(text(pipeline, "p@w"), "rtspsrc location=rtsp://u:p%40w@h/p@w user-pw=p@w ! a@b");
+    for elsewhere in
+        ["rtsp://${HOST}/x", "rtsp://u:p@${HOST}/x", "rtsp://h/x?a=${PW}", "rtsp://${HOST}/x@2"]
+    {
+        let expected = elsewhere.replace("${HOST}", "a/b").replace("${PW}", "a/b");
+        assert_eq!(text(&format!("source = '{elsewhere}'"), "a/b"), expected);
+    }
+    let parameters =
+        parse("pipeline = 'x'\nparameters = { l = 'rtsp://u:${PW}@h/x' }", "p/w").parameters;
+    assert_eq!(parameters["l"], "rtsp://u:p%2Fw@h/x");
 }

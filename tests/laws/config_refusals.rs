@@ -98,6 +98,8 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("restart = \"always\"", "true or false"),
         ("restart_timeout_ms = 3600001", "from 0 to 3600000"),
         ("pace = \"fast\"", "\"realtime\", \"every-frame\""),
+        ("corrupted = \"hide\"", "\"drop\", \"show\""),
+        ("track = 0", "from 1 to 64"),
         ("backend = \"cuda\"", "\"auto\", \"cpu\", \"vulkan\""),
         ("device = \" \"", "not empty"),
         ("change.threshold = 256", "from 0 to 255"),
@@ -223,7 +225,11 @@ fn what_a_source_cannot_do_is_refused() {
         refused(&format!("{stream}pace = \"every-frame\"\n"), 4, "stream.pace", &["\"realtime\""]);
         refused(&format!("{stream}loop = true\n"), 4, "stream.loop", &["false"]);
         accepted(&format!("{stream}pace = \"realtime\"\nloop = false\n"));
+        refused(&format!("{stream}live = true\n"), 4, "stream.live", &["`http://`"]);
+        refused(&format!("{stream}track = 2\n"), 4, "stream.track", &["a clip"]);
     }
+    refused(&format!("{STREAM}live = true\n"), 4, "stream.live", &["`http://`"]);
+    accepted(&format!("{STREAM}track = 2\n"));
     refused(&format!("{STREAM}latency_ms = 50\n"), 4, "stream.latency_ms", &["`rtsp://`"]);
     let without = format!("{STREAM}restart = false\n");
     accepted(&without);
@@ -231,7 +237,16 @@ fn what_a_source_cannot_do_is_refused() {
     refused(&limit, 5, "stream.restart_timeout_ms", &["`restart`"]);
     accepted(&format!("{STREAM}pace = \"every-frame\"\nloop = true\n"));
     let clip = "[[stream]]\nname = \"a\"\nsource = \"https://192.0.2.1/a.mp4\"\n";
-    accepted(&format!("{clip}pace = \"every-frame\"\nloop = true\n"));
+    accepted(&format!("{clip}pace = \"every-frame\"\nloop = true\nlive = false\n"));
+    accepted(&format!("{clip}live = true\n"));
+    refused(&format!("{clip}live = true\nloop = true\n"), 5, "stream.loop", &["false"]);
+    let waits = format!("{clip}live = true\npace = \"every-frame\"\n");
+    refused(&waits, 5, "stream.pace", &["\"realtime\""]);
+    accepted("[[stream]]\nname = \"a\"\npipeline = \"x\"\nlive = true\ntrack = 2\n");
+    let home = "[[stream]]\nname = \"a\"\nsource = \"~/clip.mp4\"\n";
+    refused(home, 3, "stream.source", &["`~`", "/home/NAME"]);
+    let home = "[[stream]]\nname = \"a\"\npipeline_file = \"~/camera.gst\"\n";
+    refused(home, 3, "stream.pipeline_file", &["`~`"]);
     for source in ["source = \"rtsp://192.0.2.1/\"", "pipeline = \"x\"", "pipeline_file = \"x\""] {
         accepted(&format!("[[stream]]\nname = \"a\"\n{source}\nlatency_ms = 50\n"));
     }
@@ -394,6 +409,16 @@ fn an_unset_variable_is_refused_by_name() {
         let text = format!("[[stream]]\nname = \"a\"\nsource = \"{reference}\"\n");
         refused(&text, 3, "stream.source", &["$${"]);
     }
+}
+
+#[test]
+fn every_unset_variable_of_a_string_is_refused() {
+    let text = "[[stream]]\nname = \"a\"\nsource = \"rtsp://${ONE}:${TWO}@${/\"\n";
+    let error = parse(text).unwrap_err().to_string();
+    for words in ["ONE is not set", "TWO is not set", "`${` must be followed"] {
+        assert!(error.contains(words), "{words:?} is missing in: {error}");
+    }
+    assert!(error.starts_with("3 mistakes"), "{error}");
 }
 
 #[test]

@@ -160,3 +160,67 @@ fn what_is_no_credential_stays_readable() {
     assert_eq!(redacted("Authorization: Basic dTpw\nnext"), format!("Authorization: {MASK}\nnext"));
     assert_eq!(redacted("{\"password\": \"geheim\"}"), format!("{{\"password\": {MASK}}}"));
 }
+
+#[test]
+fn an_address_without_its_scheme_hides_the_password() {
+    for (text, expected) in [
+        ("rtspsrc location=u:MARKER@h:554/x latency=0", "rtspsrc location=***@h:554/x latency=0"),
+        ("location=\"u:MARKER@h/x\"", "location=\"***@h/x\""),
+        ("cannot open u:MARKER=1@h/x?key=2", "cannot open ***@h/x?***"),
+        ("there is no file u:MARKER@[::1]/x", "there is no file ***@[::1]/x"),
+        ("there is no file /etc/u:MARKER@h/x", "there is no file ***"),
+        ("u:MARKER/2@h", "***"),
+        ("gstbin.c:12:func:<GstPad@0x55d0>", "gstbin.c:12:func:<GstPad@0x55d0>"),
+        ("a.service: started user@host", "a.service: started user@host"),
+    ] {
+        assert_eq!(redacted(text), expected);
+    }
+}
+
+#[test]
+fn headers_and_cookies_are_masked_whatever_their_names() {
+    for (text, expected) in [
+        (
+            "souphttpsrc extra-headers=\"h,Cookie=(string)\\\"a=MARKER\\\",X-Foo=MARKER\" location=http://h/x",
+            "souphttpsrc extra-headers=*** location=http://h/x",
+        ),
+        (
+            "rtspsrc extra-http-request-headers=h,X-Foo=MARKER latency=0",
+            "rtspsrc extra-http-request-headers=*** latency=0",
+        ),
+        ("souphttpsrc cookies=\"<a=MARKER, b=MARKER>\" ! x", "souphttpsrc cookies=*** ! x"),
+        ("Set-Cookie: a=MARKER; path=/\nnext", "Set-Cookie: ***\nnext"),
+        ("X-Api-Key: MARKER\nnext", "X-Api-Key: ***\nnext"),
+        ("cannot read the key: not found", "cannot read the key: not found"),
+    ] {
+        assert_eq!(redacted(text), expected);
+    }
+    let text = "souphttpsrc extra-headers=\"h,Cookie=(string)\\\"a=MARKER1\\\",X-Foo=MARKER2,Accept=video/mp4\"";
+    let _masked = Masked::default().and_credentials_in(text);
+    assert_eq!(
+        redacted("cookie MARKER1 and MARKER2 for video/mp4"),
+        "cookie *** and *** for video/mp4"
+    );
+}
+
+#[test]
+fn misspelt_names_of_credentials_are_masked() {
+    for name in [
+        "user-pww",
+        "uesr-pw",
+        "pasword",
+        "PASSWROD",
+        "user-passwrod",
+        "passphrse",
+        "authorisation",
+        "apikeys",
+    ] {
+        assert_eq!(
+            redacted(&format!("rtspsrc {name}=MARKER x=1")),
+            format!("rtspsrc {name}=*** x=1")
+        );
+    }
+    for text in ["tokens=273 stream=camera keys=3", "pts=4 width=64 latency=50 user-agent=x"] {
+        assert_eq!(redacted(text), text);
+    }
+}

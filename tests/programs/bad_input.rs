@@ -259,6 +259,43 @@ fn a_calibration_that_cannot_be_used_is_refused_by_daemon_check_and_extract() {
 }
 
 #[test]
+fn check_reports_missing_files_beside_other_mistakes() {
+    let place = Place::new();
+    let config = "[[stream]]\nname = 'a'\nsource = 'no/clip.avi'\npace = 'fast'\n\
+                  [[stream.view]]\nname = 'v'\ngaze = { policy = 'replay', log = 'no.log' }\n\
+                  [[stream.view]]\nname = 'w'\ngaze = { policy = 'replay', log = 'no.other' }\n\
+                  [[stream]]\nname = 'b'\npipeline = 'nosuchelement ! appsink name=frames'\n\
+                  [[stream]]\nname = 'c'\nsource = '${NOT_SET}/${NOR_THIS}'\n";
+    let file = place.write("many.toml", config).display().to_string();
+    let further = place.path("conf.d");
+    fs::create_dir(&further).unwrap();
+    fs::write(further.join("d.toml"), "[[stream]]\nname = 'd'\nsource = 'test'\nlop = 1\n")
+        .unwrap();
+    let directory = further.display().to_string();
+    let arguments = ["--check", "--config", &file, "--config-dir", &directory];
+    let outcome = place.foveated(&arguments, &[]).finish();
+    assert_eq!(outcome.code, Some(78), "{outcome:#?}");
+    for part in [
+        "stream.pace",
+        "NOT_SET",
+        "NOR_THIS",
+        "lop",
+        "no/clip.avi",
+        "no.log",
+        "no.other",
+        "nosuchelement",
+    ] {
+        assert!(outcome.stderr.contains(part), "{part} is missing in {}", outcome.stderr);
+    }
+    assert_eq!(
+        outcome.stderr.matches("NOT_SET").count(),
+        2,
+        "once, with the remedy: {}",
+        outcome.stderr
+    );
+}
+
+#[test]
 fn check_says_that_a_configuration_is_fine_and_starts_nothing() {
     let place = Place::new();
     let outcome = place.foveated(&["--check"], &[]).finish();

@@ -281,6 +281,8 @@ fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
         "gaze = { policy = 'feedback', compensation = false }",
         1000,
     );
+    // The trace begins after the first fixation did.
+    stage.next_frame();
     stage.next_frame();
     let csv = stage.place.path("gaze.csv");
     let trace = stage.place.foveate(&["trace", "camera/main", "--out", csv.to_str().unwrap()]);
@@ -313,7 +315,12 @@ fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
     let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let heading = ["time_s", "x", "y", "reason", "latency_ms", "frame_seq", "fixation_id"];
     assert_eq!(rows.next().unwrap(), heading);
-    let places: Vec<_> = rows.map(|row| format!("{},{},{}", row[1], row[2], row[3])).collect();
+    let rows: Vec<_> = rows.collect();
+    let latencies: Vec<_> = rows.iter().map(|row| row[4]).collect();
+    assert_eq!(latencies[0], "", "it began before the trace:\n{table}");
+    assert!(latencies[1..].iter().all(|latency| latency.parse::<f64>().is_ok()), "{table}");
+    let places: Vec<_> =
+        rows.iter().map(|row| format!("{},{},{}", row[1], row[2], row[3])).collect();
     for place in ["60,60,attend", "30,50,attend"] {
         assert!(places.contains(&place.to_owned()), "{place} is not in\n{table}");
     }
@@ -410,11 +417,31 @@ fn files_that_are_no_map_are_refused_with_the_way_out() {
         (file("text.png", b"hello"), 1, "cannot read"),
         (file("complex.npy", &npy("<c8", "(1, 1)", &[0; 8])), 1, "save float16, float32"),
         (file("huge.npy", &npy("<f4", "(100000, 100000)", &[])), 1, "pool the map first"),
+        (
+            file("header.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{"),
+            1,
+            "announces 4294967295 bytes",
+        ),
+        (file("huge.png", &png_of(65_535, 65_535)), 1, "pool the map first"),
+        ("/dev/zero".to_owned(), 1, "the file has more than"),
     ] {
         let output = place.foveate(&["attend", "camera/main", &path]).finish();
         output.assert_clean_exit(code);
         assert!(output.message().contains(part), "{path}: {}", output.message());
     }
+}
+
+/// The first bytes of a picture of this size.
+fn png_of(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgba);
+    encoder.set_depth(png::BitDepth::Sixteen);
+    let writer = encoder.write_header().unwrap();
+    // Without the pixels that it announces.
+    std::mem::forget(writer);
+    bytes.extend(*b"\0\0\0\x04IDAT\0\0\0\0\0\0\0\0");
+    bytes
 }
 
 /// A daemon with one view of a random film, whose frames a test sends.

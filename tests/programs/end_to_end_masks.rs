@@ -480,7 +480,7 @@ impl<'a> Scene<'a> {
         recorder.signal(rustix::process::Signal::INT);
         recorder.finish().assert_clean_exit(0);
         let (mut playback, mut frames, mut is_found) = (Playback::new([path]), 0, false);
-        while let Some(played) = playback.advance().unwrap() {
+        while let Some(played) = playback.advance(&|| false).unwrap() {
             if let Played::Frame { frame, .. } = played {
                 frames += 1;
                 is_found |= is_bright(&frame.pixels);

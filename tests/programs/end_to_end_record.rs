@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use foveate_tool::recording::messages::{Event, Gaze, descriptors};
 use foveate_tool::recording::playback::{Playback, Played};
 use foveate_tool::recording::{Recorder, Settings};
 use mcap::Summary;
+use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader};
 use prost::Message;
 use rustix::process::Signal;
 
@@ -76,7 +78,7 @@ fn a_recording_holds_what_the_ring_held_byte_by_byte() {
     assert!((1..=21).contains(&images), "{images}");
     assert_eq!(counts[&("/camera/main/boxes", "foxglove.CompressedImage")], images);
     assert_eq!(counts[&("/camera/main/annotations", "foxglove.ImageAnnotations")], images);
-    let events = messages::<Event>(&bytes, "/camera/main/events");
+    let events = messages::<Event>(&bytes, "/camera/main/status");
     let kinds: Vec<_> = events.iter().map(|(_, event)| event.kind.as_str()).collect();
     assert_eq!(kinds[0], "live", "{kinds:?}");
     let (_, last) = events.last().unwrap();
@@ -242,7 +244,7 @@ fn frames_that_a_recorder_misses_are_counted() {
     let gaps = numbers.windows(2).map(|pair| pair[1] - pair[0] - 1).sum::<u64>();
     assert!(0 < gaps, "{numbers:?}");
     assert_eq!(held.missed, gaps);
-    let events = messages::<Event>(&fs::read(&path).unwrap(), "/camera/main/events");
+    let events = messages::<Event>(&fs::read(&path).unwrap(), "/camera/main/status");
     assert_eq!(events.iter().map(|(_, event)| event.missed).sum::<u64>(), gaps);
     let told = format!("{gaps} frames are missing");
     assert!(outcome.stderr.contains(&told), "{told} is not in {}", outcome.stderr);
@@ -439,6 +441,174 @@ fn files_that_are_no_recording_are_refused() {
     }
 }
 
+#[test]
+fn chunks_of_every_compression_are_replayed() {
+    let (path, frames) = recorded(12);
+    for compression in ["", "lz4", "zstd"] {
+        let again = path.with_extension("again");
+        fs::write(&again, rechunked(&path, compression, |_, _| false)).unwrap();
+        let held = Held::of([again]);
+        assert_same(&held.frames, &frames);
+        assert_eq!((held.damaged, held.is_cut_short), (vec![], false), "{compression}");
+    }
+    let again = path.with_extension("again");
+    fs::write(&again, rechunked(&path, "brotli", |_, _| false)).unwrap();
+    let error = Playback::new([again]).advance(&|| false).map(|_| ()).unwrap_err();
+    assert!(foveate_core::error::chain(&error).contains("brotli"), "{error:?}");
+}
+
+#[test]
+fn a_damaged_chunk_is_left_out_and_counted() {
+    let (path, frames) = recorded(12);
+    let damaged = path.with_extension("damaged");
+    for compression in ["", "lz4", "zstd"] {
+        fs::write(&damaged, rechunked(&path, compression, |index, _| index == 4)).unwrap();
+        let held = Held::of([damaged.clone()]);
+        assert_eq!((held.damaged.len(), held.is_cut_short), (1, false), "{:?}", held.damaged);
+        let lost = frames.len() - held.frames.len();
+        assert!(lost <= 1, "{lost} frames");
+        assert_published(&held.frames, &frames);
+        // Without the segment no frame can be played.
+        let is_segment = |_: usize, bytes: usize| (4096..4300).contains(&bytes);
+        fs::write(&damaged, rechunked(&path, compression, is_segment)).unwrap();
+        let held = Held::of([damaged.clone()]);
+        assert!(held.frames.is_empty() && 1 < held.damaged.len(), "{:?}", held.damaged);
+    }
+    fs::write(&damaged, rechunked(&path, "lz4", |index, _| index == 4)).unwrap();
+    let place = Place::new();
+    let replay =
+        place.foveate(&["replay", damaged.to_str().unwrap(), "--at-once", "--fast"]).finish();
+    replay.assert_clean_exit(0);
+    assert!(replay.stdout.contains(", 1 damaged parts were left out"), "{}", replay.stdout);
+    assert!(replay.stderr.contains("a chunk "), "{}", replay.stderr);
+}
+
+#[test]
+fn what_a_chunk_only_announces_is_not_allocated() {
+    let place = Place::new();
+    // As much as 33 kB of zstd make.
+    let zeros = zstd::encode_all(std::io::repeat(0).take(300 << 20), 3).unwrap();
+    for (size, why) in
+        [(2 << 30, "announces 2147483648 bytes"), (100, "is not what"), (301 << 20, "announces")]
+    {
+        let path = place.write("bomb.mcap", file_of(&[(6, chunk(size, 1, "zstd", &zeros))]));
+        let held = Held::of([path]);
+        assert_eq!(held.damaged.len(), 1);
+        assert!(held.damaged[0].contains(why), "{:?}", held.damaged);
+    }
+    let mut long = file_of(&[]);
+    long.truncate(8);
+    long.extend([6]);
+    long.extend((200u64 << 20).to_le_bytes());
+    assert!(Held::of([place.write("long.mcap", &long)]).is_cut_short);
+}
+
+#[test]
+fn a_ring_that_is_too_large_is_not_made() {
+    let held = Held::of([recorded(2).0]);
+    let place = Place::new();
+    let path = place.path("large.mcap");
+    let (mut page, info) = held.segments[0].clone();
+    let (slot_count, stride) = (info.slot_count as u64, 1u64 << 28);
+    page[16..24].copy_from_slice(&(4096 + slot_count * stride).to_le_bytes());
+    page[32..40].copy_from_slice(&stride.to_le_bytes());
+    let settings = Settings {
+        path: path.clone(),
+        rotate_bytes: None,
+        rotate_after: None,
+        picture_interval: None,
+    };
+    let mut recorder = Recorder::create(&"camera/main".parse().unwrap(), settings).unwrap();
+    recorder.segment(page, info);
+    recorder.frame(held.frames[0].clone(), 0).unwrap();
+    recorder.finish().unwrap();
+    let replay = place.foveate(&["replay", path.to_str().unwrap(), "--at-once"]).finish();
+    replay.assert_clean_exit(1);
+    assert!(replay.message().contains("expected at most 2147483648"), "{}", replay.message());
+}
+
+#[test]
+fn a_signal_ends_a_replay_that_decompresses() {
+    let place = Place::new();
+    let zeros = zstd::encode_all(std::io::repeat(0).take(250 << 20), 3).unwrap();
+    let chunk = (6, chunk(250 << 20, 0, "zstd", &zeros));
+    let path = place.write("long.mcap", file_of(&vec![chunk; 1000]));
+    let replay = place.foveate(&["replay", path.to_str().unwrap()]);
+    thread::sleep(Duration::from_millis(500));
+    replay.signal(Signal::TERM);
+    replay.finish().assert_clean_exit(0);
+}
+
+/// A recording with each message in a chunk of its own; those are damaged whose number and size are chosen.
+fn rechunked(path: &Path, compression: &str, is_damaged: impl Fn(usize, usize) -> bool) -> Vec<u8> {
+    const MESSAGE: u8 = 5;
+    let bytes = fs::read(path).unwrap();
+    let (mut reader, mut rest) = (LinearReader::new(), &bytes[..]);
+    let (mut records, mut chunks) = (Vec::new(), 0);
+    while let Some(event) = reader.next_event() {
+        match event.unwrap() {
+            LinearReadEvent::ReadRequest(bytes) => {
+                let (now, later) = rest.split_at(bytes.min(rest.len()));
+                reader.insert(now.len()).copy_from_slice(now);
+                reader.notify_read(now.len());
+                rest = later;
+            }
+            LinearReadEvent::Record { opcode: MESSAGE, data } => {
+                let record = record(MESSAGE, data);
+                let mut packed = match compression {
+                    "lz4" => {
+                        let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+                        encoder.write_all(&record).unwrap();
+                        encoder.finish().unwrap()
+                    }
+                    "zstd" => zstd::encode_all(&record[..], 3).unwrap(),
+                    _ => record.clone(),
+                };
+                if is_damaged(chunks, record.len()) {
+                    let middle = packed.len() / 2;
+                    packed[middle] ^= 0x55;
+                }
+                chunks += 1;
+                let crc = crc32fast::hash(&record);
+                records.push((6, chunk(record.len() as u64, crc, compression, &packed)));
+            }
+            // Schemas and channels stay where they are, outside of chunks.
+            LinearReadEvent::Record { opcode: opcode @ (3 | 4), data } => {
+                records.push((opcode, data.to_vec()));
+            }
+            LinearReadEvent::Record { .. } => {}
+        }
+    }
+    file_of(&records)
+}
+
+/// An MCAP file without an index.
+fn file_of(records: &[(u8, Vec<u8>)]) -> Vec<u8> {
+    let mut file = mcap::MAGIC.to_vec();
+    file.extend(record(1, &[0; 8]));
+    records.iter().for_each(|(opcode, body)| file.extend(record(*opcode, body)));
+    file.extend(record(15, &[0; 4]));
+    file.extend(record(2, &[0; 20]));
+    file.extend(mcap::MAGIC);
+    file
+}
+
+fn record(opcode: u8, body: &[u8]) -> Vec<u8> {
+    [&[opcode][..], &(body.len() as u64).to_le_bytes(), body].concat()
+}
+
+/// The body of a chunk.
+fn chunk(bytes: u64, crc: u32, compression: &str, packed: &[u8]) -> Vec<u8> {
+    let mut body = vec![0; 16];
+    body.extend(bytes.to_le_bytes());
+    body.extend(crc.to_le_bytes());
+    body.extend(u32::try_from(compression.len()).unwrap().to_le_bytes());
+    body.extend(compression.as_bytes());
+    body.extend((packed.len() as u64).to_le_bytes());
+    body.extend(packed);
+    body
+}
+
 /// The definitions of `docs/recording.md` are what a file says of its messages.
 #[test]
 fn the_documented_messages_are_those_of_the_files() {
@@ -563,13 +733,14 @@ struct Held {
     segments: Vec<(Box<HeaderPage>, SegmentInfo)>,
     frames: Vec<TokenFrameBuf>,
     missed: u64,
+    damaged: Vec<String>,
     is_cut_short: bool,
 }
 
 impl Held {
     fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let (mut held, mut playback) = (Self::default(), Playback::new(files));
-        while let Some(played) = playback.advance().unwrap() {
+        while let Some(played) = playback.advance(&|| false).unwrap() {
             match played {
                 Played::Segment(page, info) => held.segments.push((page, *info)),
                 Played::Frame { frame, missed, .. } => {
@@ -577,7 +748,8 @@ impl Held {
                     held.missed += missed;
                 }
                 Played::State(..) => {}
-                Played::CutShort(_) => held.is_cut_short = true,
+                Played::Damaged(_, why) => held.damaged.push(why),
+                Played::CutShort(..) => held.is_cut_short = true,
             }
         }
         held

@@ -28,7 +28,8 @@ const LOUD: [(&str, &str); 5] = [
 
 /// Streams whose camera or server is not there, and waited for, each with a password in another field. Port 1 of this machine
 /// refuses connections.
-const AWAITED: [&str; 6] = [
+const AWAITED: [&str; 7] = [
+    "pipeline = 'rtspsrc location=user:MARKERs3cr3t@127.0.0.1:1/x ! decodebin ! appsink name=frames'",
     "source = '/dev/${CAMERA_PASSWORD}'",
     "source = 'rtsp://user:${CAMERA_PASSWORD}@127.0.0.1:1/main'",
     "source = 'rtsp://user:MARKERs3cr3t@127.0.0.1:1/main'",
@@ -38,10 +39,14 @@ const AWAITED: [&str; 6] = [
 ];
 
 /// Streams that cannot be, each with a password in another field.
-const IMPOSSIBLE: [&str; 8] = [
+const IMPOSSIBLE: [&str; 12] = [
+    "pipeline = 'souphttpsrc location=http://127.0.0.1:1/x extra-headers=\"h,Cookie=(string)\\\"a=MARKERs3cr3t\\\",X-Any=(string)MARKERs3cr3t\" ! decodebin ! appsink name=frames'",
+    "pipeline = 'souphttpsrc location=http://127.0.0.1:1/x cookies=\"<a=MARKERs3cr3t>\" ! decodebin ! appsink name=frames'",
     "source = 'file:///nowhere/${CAMERA_PASSWORD}.mp4'",
     "source = '${CAMERA_PASSWORD}'",
     "pipeline = '${CAMERA_WORD} ! appsink name=frames'",
+    "pipeline = 'rtspsrc location=rtsp://127.0.0.1:1/x user-pww=MARKERs3cr3t ! decodebin ! appsink name=frames'",
+    "source = 'user:MARKERs3cr3t@127.0.0.1:1/x'",
     "pipeline_file = '${CAMERA_PASSWORD}.gst'",
     "source = 'test'\nbackend = 'vulkan'\ndevice = '${CAMERA_PASSWORD}'",
     "source = 'test'\ncamera = { calibration = '${CAMERA_PASSWORD}.yaml' }",
@@ -132,15 +137,15 @@ fn a_daemon_that_runs_shows_no_password_to_anybody() {
         let outcome = place.foveate(arguments).finish();
         shown.extend([outcome.stdout, outcome.stderr]);
     }
-    shown.extend(operated(&place));
+    let told = all_of(&notices);
+    assert!(told.contains("STATUS=") && told.contains("READY=1"), "{told}");
+    shown.push(told);
+    shown.extend(operated(&place, &notices));
     let id = daemon.process.id();
     shown.push(fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap());
     for thread in fs::read_dir(format!("/proc/{id}/task")).unwrap() {
         shown.push(fs::read_to_string(thread.unwrap().path().join("comm")).unwrap_or_default());
     }
-    let told = all_of(&notices);
-    assert!(told.contains("STATUS=") && told.contains("READY=1"), "{told}");
-    shown.push(told);
     for text in shown {
         assert!(!text.contains(MARKER), "{text}");
     }
@@ -239,22 +244,26 @@ fn a_password_is_forgotten_with_the_last_stream_that_has_it() {
     assert!(logged("third").contains("OnlyOfThese"));
 }
 
-/// What operators see who bring streams, and set views, with passwords.
-fn operated(place: &Place) -> Vec<String> {
+/// What operators see who bring streams, and set views, with passwords, and what the service manager is told meanwhile.
+fn operated(place: &Place, notices: &UnixDatagram) -> Vec<String> {
     let bring = |name: &str, field: &str| {
         let text = format!("[[stream]]\nname = '{name}'\n{field}\n");
         let file = place.write("added.toml", text);
         place.foveate(&["add-stream", file.to_str().unwrap()]).finish()
     };
-    let mut outcomes = Vec::new();
+    let (mut outcomes, mut told) = (Vec::new(), Vec::new());
     for (index, field) in AWAITED.iter().chain(&IMPOSSIBLE).enumerate() {
         outcomes.push(bring(&format!("added{index}"), field));
         // There is one already, or there is none.
         outcomes.push(bring("a", field));
+        // The daemon waits where nobody reads what it tells the service manager.
+        told.push(all_of(notices));
     }
     outcomes.push(place.foveate(&["ls"]).finish());
     outcomes.push(place.foveate(&["reload"]).finish());
-    outcomes.into_iter().flat_map(|outcome| [outcome.stdout, outcome.stderr]).collect()
+    told.push(all_of(notices));
+    let seen = outcomes.into_iter().flat_map(|outcome| [outcome.stdout, outcome.stderr]);
+    seen.chain(told).collect()
 }
 
 /// Everything received so far.

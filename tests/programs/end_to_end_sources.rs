@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use foveate_control::ClientExt as _;
+use foveate_control::{ClientExt as _, StreamState};
 
 use crate::daemon::{Outcome, Place};
 use crate::film::encode;
+use crate::wait::until;
 
 const CAMERA: &str = "[[stream]]\nname = 'camera'\nsource = 'test'\nbackend = 'cpu'\n";
 
@@ -271,11 +272,47 @@ fn the_range_is_what_the_caps_say_whatever_the_matrix() {
         assert_eq!(range, (Some(0), Some(255)), "{colorimetry}");
         assert_eq!(samples.iter().collect::<BTreeSet<_>>().len(), 256, "{colorimetry}");
         let color = &segments(&place)[0]["color"];
-        let told = serde_json::json!({ "matrix": "bt601", "range": "full", "assumed": assumed });
+        let told = serde_json::json!({
+            "matrix": "bt601", "range": "full", "transfer": null, "assumed": assumed,
+        });
         assert_eq!(*color, told);
         let note = if assumed.is_empty() { "bt601, full range" } else { "(assumed: matrix)" };
         assert!(outcome.stderr.contains(note), "{outcome:#?}");
     }
+}
+
+#[test]
+fn hdr_and_aspect_are_reported_everywhere_and_warned_of_once() {
+    let place = Place::new();
+    let pipeline = "videotestsrc is-live=true ! video/x-raw,format=NV12,width=64,height=48,framerate=30/1,\
+         colorimetry=(string)bt2100-pq,pixel-aspect-ratio=64/45 ! appsink name=frames";
+    let stream = |name: &str, keys: &str| {
+        format!("[[stream]]\nname = '{name}'\nbackend = 'cpu'\npipeline = '{pipeline}'\n{keys}\n")
+    };
+    let daemon = place.daemon(&(stream("wide", "") + &stream("square", "square_pixels = true")));
+    for name in ["wide", "square"] {
+        until("it publishes", || 1 < daemon.listing(name).counts.frames_published);
+    }
+    let input = daemon.listing("wide").detail;
+    assert_eq!((input.extent, input.pixel_aspect), (Some([64, 48]), Some([64, 45])));
+    let color = input.color.unwrap();
+    assert_eq!((color.hdr_name(), color.assumed()), (Some("PQ"), vec![]));
+    let shown = place.foveate(&["ls", "wide"]).finish().stdout;
+    let expected =
+        "frames   NV12 64x48, pixels 64:45, bt2020, limited range, transfer smpte2084 (PQ)\n";
+    assert!(shown.contains(expected), "{shown}");
+    let input = daemon.listing("square").detail;
+    assert_eq!((input.extent, input.pixel_aspect), (Some([91, 48]), Some([1, 1])));
+
+    let watched = place.foveate(&["watch", "wide/main", "--json", "--frames", "1"]).finish().stdout;
+    let watched: serde_json::Value = serde_json::from_str(watched.lines().next().unwrap()).unwrap();
+    let segment = &watched["segment"];
+    assert_eq!(segment["pixel_aspect"], serde_json::json!([64, 45]));
+    assert_eq!(segment["color"]["transfer"], "smpte2084");
+    let log = daemon.stop().stderr;
+    let warned = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(warned("the pixels are not square"), 1, "{log}");
+    assert_eq!(warned("HDR samples are used as if they were SDR"), 2, "once a stream: {log}");
 }
 
 #[test]
@@ -320,7 +357,7 @@ fn a_device_that_is_no_camera_is_not_tried_for_ever() {
     let config = place.write("c.toml", "[[stream]]\nname = 'a'\nsource = '/dev/zero'\n");
     let outcome = place.foveated(&["--config", config.to_str().unwrap()], &[]).finish();
     outcome.assert_clean_exit(78);
-    assert!(outcome.message().contains("\"/dev/zero\" is no camera"), "{outcome:#?}");
+    assert!(outcome.message().contains("\"/dev/zero\" is not a V4L2 device"), "{outcome:#?}");
 }
 
 /// Encodes a picture of one gray, 32 pixels high.
@@ -471,6 +508,47 @@ fn a_clip_may_come_from_a_web_server() {
     let outcome = extract(&place, Path::new(&address.replace("a.y4m", "none.y4m")), &[]);
     outcome.assert_clean_exit(69);
     assert!(outcome.message().contains("none.y4m"), "{outcome:#?}");
+}
+
+/// The keyframe never comes.
+#[test]
+fn a_stream_says_that_it_waits_for_a_keyframe() {
+    let place = Place::new();
+    let daemon = place.daemon(
+        "[[stream]]\nname = 'a'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true \
+         ! video/x-raw,width=64,height=48,framerate=25/1 ! openh264enc gop-size=100000 ! h264parse \
+         ! video/x-h264,alignment=au ! identity drop-buffer-flags=header ! avdec_h264 ! appsink name=frames'\n",
+    );
+    let is_waiting = || daemon.listing("a").reason.starts_with("waiting for a keyframe: ");
+    until("the stream says so", is_waiting);
+    let listing = daemon.listing("a");
+    assert_eq!(listing.state, StreamState::Starting);
+    assert_eq!(listing.counts.frames_published, 0);
+    assert!(0 < listing.counts.frames_corrupted);
+    let shown = place.foveate(&["ls"]).finish().stdout;
+    assert!(
+        shown.contains("starting: waiting for a keyframe") && shown.contains(" damaged"),
+        "{shown}"
+    );
+    daemon.stop();
+}
+
+#[test]
+fn standard_input_is_a_clip() {
+    let place = Place::new();
+    let clip = place.write("clip.y4m", y4m(4, 'p'));
+    for feed in ["cat CLIP | TOOL", "TOOL < CLIP"] {
+        let tool = format!(
+            "{} extract /dev/stdin --out {}",
+            env!("CARGO_BIN_EXE_foveate"),
+            place.path("out").display()
+        );
+        let line = feed.replace("TOOL", &tool).replace("CLIP", clip.to_str().unwrap());
+        let status = Command::new("sh").args(["-c", &line]).status().unwrap();
+        assert!(status.success(), "{line}");
+        assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3, 4]);
+        fs::remove_dir_all(place.path("out")).unwrap();
+    }
 }
 
 #[test]

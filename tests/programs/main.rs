@@ -42,6 +42,7 @@ mod end_to_end_events;
 mod end_to_end_extract;
 mod end_to_end_gaze;
 mod end_to_end_hostile;
+mod end_to_end_http;
 mod end_to_end_isolation;
 mod end_to_end_kill;
 mod end_to_end_life;

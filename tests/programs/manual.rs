@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -18,6 +19,39 @@ const WRITE: &str = "FOVEATE_WRITE_MANUAL";
 
 const MANUAL: &str = "docs/man";
 const COMPLETIONS: &str = "configs/completions";
+
+/// Arguments that are the name of a stream, of a view, or of either.
+const NAMED: [&str; 3] = ["stream", "view", "place"];
+
+#[test]
+fn completions_offer_names_of_streams_and_views() {
+    let folder = tempfile::tempdir().unwrap();
+    let tool = folder.path().join("foveate");
+    fs::write(
+        &tool,
+        "#!/bin/sh\n[ \"$*\" = 'ls --names' ] && printf 'front\\nfront/main\\nrear\\n'\n",
+    )
+    .unwrap();
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = repository().join(COMPLETIONS).join("foveate.bash");
+    for (subcommand, word, expected) in [
+        ("look", "fro", "front/main"),
+        ("remove-stream", "", "front rear"),
+        ("ls", "fr", "front front/main"),
+        ("doctor", "fr", ""),
+    ] {
+        let asked = format!(
+            "source '{}'; COMP_WORDS=(foveate {subcommand} '{word}'); COMP_CWORD=2; \
+             _foveate foveate '{word}' {subcommand}; echo \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        let output = Command::new("bash").args(["-c", &asked]).env("PATH", path).output().unwrap();
+        let offered = String::from_utf8(output.stdout).unwrap();
+        let names = offered.split_whitespace().filter(|word| !word.starts_with('-'));
+        assert_eq!(names.collect::<Vec<_>>().join(" "), expected, "{subcommand}");
+    }
+}
 
 #[test]
 fn manual_pages_and_completions_are_those_of_the_command_line() {
@@ -117,6 +151,54 @@ fn make_completions(folder: &Path) {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             generate_to(shell, &mut command, &name, folder).unwrap();
         }
+    }
+    offer_names(folder);
+}
+
+/// Makes the completions of `foveate` offer the names of streams and views that its daemon has.
+fn offer_names(folder: &Path) {
+    let ask = |kind: &str| match kind {
+        "stream" => "foveate ls --names 2>/dev/null | grep -v /",
+        "view" => "foveate ls --names 2>/dev/null | grep /",
+        _ => "foveate ls --names 2>/dev/null",
+    };
+    let paths = ["foveate.bash", "_foveate", "foveate.fish"].map(|name| folder.join(name));
+    let [mut bash, mut zsh, mut fish] =
+        paths.each_ref().map(|path| fs::read_to_string(path).unwrap());
+    for subcommand in foveate_tool::Arguments::command().get_subcommands() {
+        let mut positionals =
+            subcommand.get_positionals().map(|argument| argument.get_id().as_str());
+        let Some(kind) = positionals.find(|id| NAMED.contains(id)) else { continue };
+        let name = subcommand.get_name();
+        let block =
+            format!("foveate__subcmd__{})\n            opts=\"", name.replace('-', "__subcmd__"));
+        assert!(bash.contains(&block), "{name} has other words in bash");
+        bash = bash.replace(&block, &format!("{block}$({}) ", ask(kind)));
+        fish += &format!(
+            "complete -c foveate -n \"__fish_foveate_using_subcommand {name}\" -f -a \"({})\"\n",
+            ask(kind)
+        );
+    }
+    for kind in NAMED {
+        let function = format!("_foveate_{kind}_names");
+        let lines: Vec<_> = zsh.lines().collect();
+        let is_named = |line: &str| {
+            line.trim_start_matches("'").trim_start_matches(':').starts_with(&format!("{kind} -- "))
+        };
+        let named = lines.iter().map(|line| match line {
+            line if is_named(line) => line.replace(":_default'", &format!(":{function}'")),
+            line => (*line).to_owned(),
+        });
+        zsh = named.map(|line| line + "\n").collect();
+        let define = format!(
+            "{function}() {{\n    local -a names\n    names=(${{(f)\"$({})\"}})\n    compadd -a names\n}}\n\n",
+            ask(kind)
+        );
+        let end = zsh.rfind("if [ \"$funcstack[1]\"").unwrap();
+        zsh.insert_str(end, &define);
+    }
+    for (path, text) in paths.iter().zip([bash, zsh, fish]) {
+        fs::write(path, text).unwrap();
     }
 }
 

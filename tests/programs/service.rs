@@ -220,6 +220,30 @@ fn a_passed_socket_is_served_and_left_where_it_is() {
 }
 
 #[test]
+fn installed_documents_link_to_installed_files() {
+    let folder = tempfile::tempdir().unwrap();
+    install(folder.path(), &[]);
+    let documents = folder.path().join("usr/share/doc/foveate");
+    let mut count = 0;
+    for document in files_below(&documents) {
+        if document.extension().is_none_or(|ending| ending != "md") {
+            continue;
+        }
+        let text = fs::read_to_string(&document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next()) {
+            if !link.is_empty() && !link.contains("://") && !link.starts_with("mailto:") {
+                let target = document.parent().unwrap().join(link);
+                assert!(target.is_file(), "{link} in {}", document.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(100 < count, "{count} links");
+    install(folder.path(), &["--uninstall"]);
+    assert!(!documents.exists(), "{:?}", files_below(&documents));
+}
+
+#[test]
 fn the_status_is_one_line_in_plain_words() {
     let listed = |states: &[(&str, StreamState, &str)]| -> Vec<StreamListing> {
         states.iter().map(|(name, state, reason)| listing(name, *state, reason)).collect()

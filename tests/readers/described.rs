@@ -1,6 +1,7 @@
 //! A frame as `tests/c/dump.c` and `python/tests/dump.py` print it: every field, exactly.
 
 use foveate_core::camera::CameraFacts;
+use foveate_core::color::{ColorMatrix, Transfer};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
@@ -59,6 +60,7 @@ const PICTURE_BYTES_MAX: usize = 1 << 20;
 
 fn segment(info: &SegmentInfo) -> Value {
     let grid = info.grid.unwrap_or(Extent::new(0, 0));
+    let color = info.picture.color;
     json!({
         "stream": info.stream,
         "view": info.view,
@@ -75,6 +77,14 @@ fn segment(info: &SegmentInfo) -> Value {
         "foveae": info.foveae,
         "outside": info.format.outside.code(),
         "rounding": info.format.rounding.code(),
+        "pixel_aspect_width": info.picture.pixel_aspect.width,
+        "pixel_aspect_height": info.picture.pixel_aspect.height,
+        "color_matrix": color.map_or(0, |color| color.matrix.map_or(1, ColorMatrix::code)),
+        "color_range": color.map_or(0, |color| color.range.code()),
+        "color_transfer": color.and_then(|color| color.transfer).map_or(0, Transfer::code),
+        "color_assumed": color.map_or(0, |color| {
+            u32::from(color.is_matrix_assumed) + 2 * u32::from(color.is_range_assumed)
+        }),
         "width": info.extent.width,
         "height": info.extent.height,
         "backend": info.backend.code(),

@@ -22,7 +22,7 @@ use crate::described::{described, next_described};
 use crate::film::raw_bytes;
 use crate::footage;
 use crate::players::Line;
-use crate::ring::{publish, sealed_copy, spec};
+use crate::ring::{hdr_facts, publish, sealed_copy, spec};
 use crate::scene::{bt601, fed, random_film, stream, view};
 use crate::wait::{HANG, until};
 
@@ -250,7 +250,7 @@ fn a_segment_of_another_major_version_is_refused_with_both_versions() {
         for start in [c_reader, |place: &Place, _| python_reader(place, Some(1))] {
             let outcome = shown(&sealed_copy(&bytes), start);
             assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:#?}");
-            let both = format!("follows ABI {version}, but this reader supports 2.1: ");
+            let both = format!("follows ABI {version}, but this reader supports 2.2: ");
             assert!(outcome.stderr.contains(&both), "{outcome:#?}");
         }
     }
@@ -270,6 +270,7 @@ fn specs() -> Vec<(u64, SegmentSpec)> {
     };
     uniform.format.outside = Outside::Mean;
     uniform.format.rounding = Rounding::Floor;
+    uniform.picture = hdr_facts();
     let mut rings = SegmentSpec {
         layout: "rings".to_owned(),
         format: format(10, DType::Bf16, Normalisation::CLIP),

@@ -54,6 +54,33 @@ fn a_plain_picture_stays_plain() {
     assert!(frame.smoothed(&segment).iter().all(|texel| *texel == [77; 3]));
 }
 
+#[test]
+fn records_beyond_their_limits_draw_nothing() {
+    let segment = segment();
+    let mut frame = frame(|_| 77);
+    let whole = frame.records[0];
+    frame.records.truncate(1);
+    frame.pixels.truncate(3 * (SIDE * SIDE) as usize);
+    assert!(frame.replicated(&segment).contains(&[77; 3]));
+    let beyond: [fn(&mut TokenRecord); 8] = [
+        |record| record.sx = 0,
+        |record| record.sx = 2049,
+        |record| record.sy = u16::MAX,
+        |record| record.size = 7,
+        |record| record.columns = 9,
+        |record| record.first_row = u16::MAX,
+        |record| record.x1 = EXTENT.width + 1,
+        |record| record.y0 = record.y1 + 1,
+    ];
+    for (index, change) in beyond.into_iter().enumerate() {
+        frame.records[0] = whole;
+        change(&mut frame.records[0]);
+        for picture in [frame.replicated(&segment), frame.smoothed(&segment)] {
+            assert!(picture.iter().all(|texel| *texel == [0; 3]), "change {index}");
+        }
+    }
+}
+
 /// Bytes that differ from their neighbours.
 fn noise(index: usize) -> u8 {
     u8::try_from(index * 7919 % 256).unwrap()

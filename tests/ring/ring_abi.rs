@@ -3,15 +3,16 @@
 use std::mem::offset_of;
 
 use foveate_core::backend::BackendKind;
+use foveate_core::color::{ColorMatrix, ColorRange, Transfer};
 use foveate_core::frame::CaptureClock;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, FixationReason};
 use foveate_core::geometry::plan::STEP_MAX;
 use foveate_core::token::{DType, Outside, Rounding};
 use foveate_ring::abi::{
-    ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, CameraBlock, CameraFrameBlock,
-    ChannelBlock, FixationBlock, HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAGIC, MAX_PLANE_COUNT,
-    MAX_SLOT_COUNT, MIN_SLOT_COUNT, NOTICE_BYTES, PlaneEntry, SegmentHeader, SlotHeader,
-    StateBlock, TokenRecord,
+    ABI_MAJOR, ABI_MINOR, ASSUMED_MATRIX, ASSUMED_RANGE, CAMERA_FRAME_OFFSET, CHANNEL_OFFSET,
+    COLOR_MATRIX_RGB, CameraBlock, CameraFrameBlock, ChannelBlock, FixationBlock, HEADER_BYTES,
+    LIVE_OFFSET, LiveBlock, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT, NOTICE_BYTES,
+    PlaneEntry, SegmentHeader, SlotHeader, StateBlock, TokenRecord,
 };
 use foveate_ring::{State, TokenFrameBuf, Writer};
 
@@ -51,7 +52,8 @@ fn the_document_gives_every_field_its_place() {
             slot_stride, slot_header_bytes, record_bytes, records_offset, token_capacity, patch_side,
             plane_count, epoch, source_width, source_height, backend_kind, fovea_capacity, mean, std,
             pixel_format, stream_name, view_name, layout_name, backend_device, grid_columns, grid_rows,
-            camera, outside, rounding, reserved, planes),
+            camera, outside, rounding, pixel_aspect_width, pixel_aspect_height, color_matrix, color_range,
+            color_transfer, color_assumed, reserved, planes),
         rows!(CameraBlock at 0 => kind, coefficient_count, distortion_name, k, coefficients),
         rows!(PlaneEntry at 0 => name, order, dtype, ndim, shape, offset, token_stride, bytes, reserved),
         rows!(LiveBlock at LIVE_OFFSET => newest, futex, reserved_0, reserved_1, state_sequence,
@@ -96,9 +98,15 @@ fn the_document_gives_every_type_its_size() {
 #[test]
 fn the_documents_numbers_are_the_codes() {
     let codes = (ABI_MAJOR, ABI_MINOR, HEADER_BYTES, LIVE_OFFSET, &MAGIC, NOTICE_BYTES);
-    assert_eq!(codes, (2, 1, 4096, 1408, b"FOVEATE\0", 16));
+    assert_eq!(codes, (2, 2, 4096, 1408, b"FOVEATE\0", 16));
     assert_eq!((LIVE_OFFSET + size_of::<LiveBlock>(), CAMERA_FRAME_OFFSET), (1792, 1792));
     assert_eq!(CHANNEL_OFFSET, 2072);
+    let colors = (ColorMatrix::Bt2020.code(), ColorRange::Limited.code());
+    assert_eq!((COLOR_MATRIX_RGB, colors, ASSUMED_MATRIX, ASSUMED_RANGE), (1, (6, 2), 1, 2));
+    for code in 1..=16 {
+        let documented = format!("{code} `{}`", Transfer::from_code(code).unwrap());
+        assert!(DOCUMENT.contains(&documented), "{documented}");
+    }
     assert_eq!((size_of::<SlotHeader>(), size_of::<TokenRecord>()), (512, 56));
     assert_eq!((MAX_PLANE_COUNT, MIN_SLOT_COUNT, MAX_SLOT_COUNT), (8, 2, 1024));
     assert_eq!((FOVEAE_MAX, STEP_MAX), (8, 2048));
@@ -134,7 +142,7 @@ fn a_frame_lies_where_the_document_says() {
     let u64_at = |offset: usize| u64::from_le_bytes(bytes[offset..][..8].try_into().unwrap());
     let place = |at: usize| usize::try_from(u64_at(at)).unwrap();
 
-    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 2, 1));
+    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 2, 2));
     assert_eq!(place(16), bytes.len());
     let camera = camera();
     assert_eq!((u32_at(384), u32_at(388)), (1, 5));

@@ -81,7 +81,7 @@ fn another_major_version_is_refused_with_both_versions() {
     bytes[offset_of!(SegmentHeader, abi_major)] = 3;
     bytes[offset_of!(SegmentHeader, abi_minor)] = 7;
     let said = refused(&bytes);
-    assert!(said.contains("follows ABI 3.7, but this reader supports 2.1"), "{said}");
+    assert!(said.contains("follows ABI 3.7, but this reader supports 2.2"), "{said}");
 }
 
 #[test]
@@ -130,6 +130,7 @@ fn each_field_that_contradicts_the_size_is_named() {
         ("record_bytes", offset_of!(SegmentHeader, record_bytes), 57, 4),
         ("records_offset", offset_of!(SegmentHeader, records_offset), 0, 4),
         ("token_capacity", offset_of!(SegmentHeader, token_capacity), u64::MAX, 4),
+        ("token_capacity", offset_of!(SegmentHeader, token_capacity), 0, 4),
         ("planes[0].shape", offset_of!(SegmentHeader, patch_side), 16, 4),
         ("plane_count", offset_of!(SegmentHeader, plane_count), 9, 4),
         ("source_width x source_height", offset_of!(SegmentHeader, source_width), 0, 4),
@@ -144,6 +145,12 @@ fn each_field_that_contradicts_the_size_is_named() {
         ("grid_columns x grid_rows", offset_of!(SegmentHeader, grid_rows), 1, 4),
         ("outside", offset_of!(SegmentHeader, outside), 2, 4),
         ("rounding", offset_of!(SegmentHeader, rounding), 2, 4),
+        (
+            "pixel_aspect_width : pixel_aspect_height",
+            offset_of!(SegmentHeader, pixel_aspect_height),
+            0,
+            4,
+        ),
         ("view_name", offset_of!(SegmentHeader, view_name), 0xFF, 1),
         ("planes.dtype", plane + offset_of!(PlaneEntry, dtype), 0, 4),
         ("planes.token_stride", plane + offset_of!(PlaneEntry, dtype), 4, 4),

@@ -10,11 +10,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use foveate_core::geometry::extent::Extent;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{Outside, Rounding};
 use foveate_ring::abi::{ABI_MAJOR, ABI_MINOR};
 use foveate_ring::{ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Writer};
 
-use crate::ring::{bytes_of, camera, frame, publish, sealed_copy, spec};
+use crate::ring::{bytes_of, camera, frame, hdr_facts, publish, sealed_copy, spec};
 
 /// Tokens of its frames, and slots of its ring.
 const TOKENS: usize = 2;
@@ -73,6 +74,9 @@ fn assert_header(reader: &Reader) {
     assert_eq!((header.grid, header.foveae), (spec.grid, spec.foveae));
     assert_eq!((&header.pixel_format, &header.device), (&spec.pixel_format, &spec.device));
     assert_eq!((header.backend, header.slot_count), (spec.backend, SLOTS));
+    let picture =
+        if header.abi_minor < 2 { PixelFacts::default() } else { recorded_spec().picture };
+    assert_eq!(header.picture, picture);
     assert_eq!(header.camera, Some(camera()));
     assert_eq!(header.plane_index("pixels"), Some(0));
     assert_eq!(header.plane_index("relevance"), Some(1));
@@ -95,6 +99,7 @@ fn recorded_spec() -> SegmentSpec {
         SegmentSpec { slot_count: SLOTS, grid: Some(Extent::new(2, 1)), foveae: 5, ..spec(TOKENS) };
     spec.format.outside = Outside::Mean;
     spec.format.rounding = Rounding::Floor;
+    spec.picture = hdr_facts();
     spec
 }
 

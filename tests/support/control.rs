@@ -18,6 +18,7 @@ use foveate_core::frame::{CaptureClock, FrameStamp, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
@@ -138,6 +139,7 @@ pub fn writer(view: &ViewName) -> Writer {
         foveae: 1,
         extent: EXTENT,
         pixel_format: "NV12".to_owned(),
+        picture: PixelFacts::default(),
         backend: BackendKind::Cpu,
         device: "a processor".to_owned(),
         slot_count: 8,

@@ -13,6 +13,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::PlanRequest;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_daemon::control::directory::{StreamPort, StreamSpec};
 use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
@@ -116,6 +117,7 @@ impl Shown {
             foveae: self.fixations.len(),
             extent: PICTURE,
             pixel_format: "NV12".to_owned(),
+            picture: PixelFacts::default(),
             backend: BackendKind::Cpu,
             device: "a processor".to_owned(),
             slot_count: 4,

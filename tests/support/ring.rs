@@ -10,10 +10,12 @@ use std::sync::atomic::Ordering;
 
 use foveate_core::backend::BackendKind;
 use foveate_core::camera::{Calibration, CameraFacts};
+use foveate_core::color::{ColorMatrix, ColorRange, Colorimetry, Transfer};
 use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{CaptureClock, FrameStamp, PictureMotion};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{
@@ -34,12 +36,27 @@ pub(crate) fn spec(capacity: usize) -> SegmentSpec {
         foveae: 8,
         extent: Extent::new(1918, 1079),
         pixel_format: "NV12".to_owned(),
+        picture: PixelFacts::default(),
         backend: BackendKind::Cpu,
         device: "some processor".to_owned(),
         slot_count: DEFAULT_SLOT_COUNT,
         camera: Some(camera()),
         planes: vec![PlaneSpec::relevance()],
         channels: None,
+    }
+}
+
+/// Facts of pictures, all at other than their defaults.
+pub(crate) fn hdr_facts() -> PixelFacts {
+    PixelFacts {
+        pixel_aspect: PixelAspect { width: 64, height: 45 },
+        color: Some(Colorimetry {
+            matrix: Some(ColorMatrix::Bt2020),
+            range: ColorRange::Limited,
+            transfer: Some(Transfer::Smpte2084),
+            is_matrix_assumed: false,
+            is_range_assumed: true,
+        }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Threads of other users, which need root. Without, tests fail, or are left out if `FOVEATE_WITHOUT_USERS=1`.
 
-#![allow(unreachable_pub, reason = "a module of several programs")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -21,6 +21,8 @@ use crate::wait::HANG;
 pub struct Web {
     child: Child,
     pub address: SocketAddr,
+    /// What comes after the path in the address that it printed: its token.
+    pub query: String,
 }
 
 impl Web {
@@ -42,8 +44,10 @@ impl Web {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.strip_prefix("http://").and_then(|rest| rest.split('/').next());
-        Self { child, address: address.unwrap_or_else(|| panic!("{line:?}")).parse().unwrap() }
+        let url = line.split_whitespace().next().and_then(|url| url.strip_prefix("http://"));
+        let (address, query) =
+            url.and_then(|url| url.split_once('/')).unwrap_or_else(|| panic!("{line:?}"));
+        Self { child, address: address.parse().unwrap(), query: query.to_owned() }
     }
 
     /// Ends it as Ctrl-C does, and returns how it ended and what it wrote on standard error, where that is a pipe.
@@ -65,7 +69,7 @@ impl Web {
     }
 
     pub fn url(&self) -> String {
-        format!("http://{}/", self.address)
+        format!("http://{}/{}", self.address, self.query)
     }
 
     /// The answer to a GET of `path` as `host`, whole.
@@ -90,7 +94,7 @@ impl Web {
     pub fn connect(&self, host: &str, origin: Option<&str>) -> Result<Page, u16> {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(HANG)).unwrap();
-        let mut request = Request::get(format!("ws://{}/live", self.address))
+        let mut request = Request::get(format!("ws://{}/live{}", self.address, self.query))
             .header("Host", host)
             .header("Connection", "Upgrade")
             .header("Upgrade", "websocket")

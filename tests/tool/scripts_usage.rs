@@ -1,5 +1,7 @@
 //! A wrong command line of a script ends at once with exit code 2 and a reason, before anything is installed or built.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -43,7 +45,7 @@ fn wrong_usage_is_refused_with_the_reason() {
         (&["--seconds", "2.5"], "whole number from 1"),
         (&["--clip", "no/such/clip.avi"], "no such file"),
         (&["--camera", "video0"], "/dev/video0"),
-        (&["--uri", "http://192.0.2.1/"], "rtsp://"),
+        (&["--uri", "ftp://192.0.2.1/"], "rtsp://"),
         (&["--backend", "cuda"], "auto, cpu or vulkan"),
         (&["--test-pattern", "--camera", "/dev/video0"], "only one of"),
         (&["--backend", "cpu", "--device", "llvmpipe"], "--backend cpu"),
@@ -104,4 +106,39 @@ fn refused(script: &str, arguments: &[&str], reason: &str) {
 fn run(script: &str, arguments: &[&str]) -> Output {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts").join(script);
     Command::new(path).args(arguments).output().unwrap()
+}
+
+#[test]
+fn builds_say_how_long_only_after_a_tenth() {
+    let folder = tempfile::tempdir().unwrap();
+    // Each call is 20 s after the one before, and the first crate comes an hour after the start.
+    let clock = folder.path().join("clock");
+    let date = format!(
+        "#!/bin/sh\nnow=$(cat {0} 2>/dev/null || echo 0)\necho $((now == 0 ? 3600 : now + 20)) >{0}\necho $now\n",
+        clock.display()
+    );
+    let program = folder.path().join("date");
+    fs::write(&program, date).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let artifact = |number: usize| {
+        format!(
+            r#"{{"reason":"compiler-artifact","package_id":"p{number}","target":{{"kind":["lib"],"name":"c{number}"}},"fresh":false}}"#
+        )
+    };
+    let artifacts: Vec<_> = (1..=30).map(artifact).collect();
+    fs::write(folder.path().join("artifacts"), artifacts.join("\n")).unwrap();
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/lib");
+    let command = format!(
+        ". '{0}/say.sh'; . '{0}/build.sh'; show_crates 165 <'{1}/artifacts'",
+        scripts.display(),
+        folder.path().display()
+    );
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let output = Command::new("bash").args(["-c", &command]).env("PATH", path).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 30, "{text}");
+    assert_eq!(lines[0], "  1 of 165: c1");
+    assert!(lines[..16].iter().all(|line| !line.contains("left")), "{text}");
+    assert_eq!(lines[29], "  30 of 165: c30, about 45 min left");
 }

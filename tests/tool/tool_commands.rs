@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use foveate::client::Client;
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::{Access, Limits, Server};
-use foveate_ring::{TokenRecord, Writer};
+use foveate_ring::{State, TokenRecord, Writer};
 use foveate_stats::NoticeCounts;
 use serde_json::Value;
 
@@ -104,6 +106,82 @@ fn ls_shows_every_stream_and_view() {
     let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(listing["streams"][1]["views"][1]["name"], "camera/wide");
     assert_eq!(listing["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn ls_shows_only_what_is_named() {
+    let stage = Stage::open();
+    let (_port, _writer) = stage.live_stream("camera", &["main", "wide"]);
+    let _starting = stage.stream("attic", &["main"]);
+    let listed = |arguments: &[&str]| {
+        let output = foveate(&stage.path, &[&["ls"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    assert_eq!(listed(&["--names"]), "attic\nattic/main\ncamera\ncamera/main\ncamera/wide\n");
+    assert_eq!(listed(&["camera/wide", "--names"]), "camera\ncamera/wide\n");
+    let camera = listed(&["camera"]);
+    assert!(camera.contains("camera/main") && !camera.contains("attic"), "{camera}");
+    let wide = listed(&["camera/wide"]);
+    assert!(wide.contains("camera/wide") && !wide.contains("camera/main"), "{wide}");
+    let listing: Value = serde_json::from_str(&listed(&["camera", "--json"])).unwrap();
+    assert_eq!(listing["streams"].as_array().unwrap().len(), 1);
+    for (name, reason) in [
+        ("cellar", "no stream `cellar`; expected one of: attic, camera"),
+        ("camera/far", "no view `camera/far`; expected one of: camera/main, camera/wide"),
+    ] {
+        let output = foveate(&stage.path, &["ls", name]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(reason), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn events_tell_when_the_camera_is_lost_and_back() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    for (arguments, has_json) in
+        [(&["events", "camera"][..], false), (&["events", "camera", "--json"], true)]
+    {
+        let mut child = spawned(&stage.path, arguments);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let is_told = AtomicBool::new(false);
+        let (lost, back) = thread::scope(|scope| {
+            // The camera comes and goes until that was seen: nobody knows when the tool looks first.
+            scope.spawn(|| {
+                while !is_told.load(Ordering::Relaxed) {
+                    for (state, reason) in
+                        [(State::Live, ""), (State::Stalled, "the camera is gone")]
+                    {
+                        writer.set_state(state, reason);
+                        thread::sleep(Duration::from_millis(500));
+                    }
+                }
+            });
+            let mut next = || lines.next().unwrap().unwrap();
+            let told = (next(), next());
+            is_told.store(true, Ordering::Relaxed);
+            told
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if has_json {
+            let lost: Value = serde_json::from_str(&lost).unwrap();
+            assert_eq!(
+                (&lost["state"], &lost["reason"]),
+                (&"stalled".into(), &"the camera is gone".into())
+            );
+            assert!(lost["unix_ns"].is_u64() && lost["view"] == "camera/main", "{lost}");
+        } else {
+            assert!(
+                lost.starts_with("20")
+                    && lost.ends_with("Z camera/main: stalled: the camera is gone"),
+                "{lost}"
+            );
+            assert!(back.ends_with("Z camera/main: live"), "{back}");
+        }
+    }
 }
 
 /// Also those that only a steered view of a live stream has.
@@ -250,10 +328,11 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
     let lines = lines.collect::<Vec<_>>();
     assert_eq!(lines.len(), 3);
     let segment = serde_json::json!({
-        "abi": [2, 1], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
+        "abi": [2, 2], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
         "outside": "edge", "rounding": "half-up", "grid": null, "foveae": 1,
         "mean": [0.0, 0.0, 0.0], "std": [1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0], "capacity": 4, "source_width": 64,
-        "source_height": 48, "pixel_format": "NV12", "backend": "cpu", "device": "a processor", "slot_count": 8,
+        "source_height": 48, "pixel_format": "NV12", "pixel_aspect": [1, 1],
+        "color": null, "backend": "cpu", "device": "a processor", "slot_count": 8,
         "total_bytes": 36_864, "planes": [{
             "name": "pixels", "order": "NCHW", "dtype": "u8", "shape": [4, 3, 14, 14], "offset": 768,
             "token_stride": 588, "bytes": 2352,

@@ -104,6 +104,15 @@ fn health_is_that_every_stream_is_live_and_fresh() {
     assert_eq!(stalled.status.code(), Some(69));
     assert_eq!(text(&stalled.stdout), "two: stalled: no frame for 2 s\n");
     assert_eq!(text(&stalled.stderr), "foveate: 1 of 2 streams are unhealthy: see above\n");
+    let stalled = foveate(&stage.path, &["health", "--json"]);
+    assert_eq!(stalled.status.code(), Some(69));
+    let told: Value = serde_json::from_slice(&stalled.stdout).unwrap();
+    assert_eq!((&told["healthy"], &told["streams"][0]["healthy"]), (&false.into(), &true.into()));
+    let sick = &told["streams"][1];
+    assert_eq!((&sick["name"], &sick["state"]), (&"two".into(), &"stalled".into()));
+    assert_eq!(sick["complaint"], "stalled: no frame for 2 s");
+    assert_eq!(told["streams"][0]["complaint"], Value::Null);
+    assert!(told["streams"][0]["newest_age_s"].is_f64(), "{told}");
 }
 
 #[test]

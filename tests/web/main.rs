@@ -12,10 +12,14 @@ mod daemon;
 mod film;
 #[path = "../support/layouts.rs"]
 mod layouts;
+#[path = "../support/left_out.rs"]
+mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
 #[path = "../support/tool.rs"]
 mod tool;
+#[path = "../support/users.rs"]
+mod users;
 #[path = "../support/wait.rs"]
 mod wait;
 #[path = "../support/web_server.rs"]

@@ -14,6 +14,7 @@ use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::StreamPort;
@@ -25,6 +26,7 @@ use serde_json::json;
 use crate::control::{self, EXTENT, Stage, publish, publish_aged};
 use crate::layouts::{self, PICTURE};
 use crate::tool::{foveate, text};
+use crate::users;
 use crate::wait::{HANG, until};
 use crate::web_server::{News, Page, Web};
 
@@ -499,17 +501,76 @@ fn a_page_gets_the_cells_of_the_channel_that_it_draws() {
 }
 
 #[test]
-fn one_page_too_many_is_turned_away_with_the_reason_and_let_in_when_another_leaves() {
+fn a_page_too_many_replaces_the_users_oldest() {
     let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
-    let mut pages: Vec<Page> = (0..16).map(|_| web.page()).collect();
+    let mut pages = greeted(&web, 16);
+    let mut another = greeted(&web, 1);
+    let (code, reason) = closed(&mut pages[0]);
+    assert_eq!(code, 4001);
+    assert!(reason.contains("another page was opened"), "{reason}");
+    for page in pages[1..].iter_mut().chain(&mut another) {
+        page.message("report", |_| true);
+    }
+}
+
+#[test]
+fn one_users_pages_keep_no_other_user_out() {
+    if !users::are_there() {
+        return;
+    }
+    let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
+    let mut others = users::as_user(65_001, || greeted(&web, 16));
+    let mut own = greeted(&web, 2);
+    assert_eq!(closed(&mut others[0]).0, 4001);
+    assert_eq!(closed(&mut others[1]).0, 4001);
+    // Whoever has most gives way, not whoever was first.
+    let mut later = users::as_user(65_001, || greeted(&web, 3));
+    for page in &mut others[2..5] {
+        assert_eq!(closed(page).0, 4001);
+    }
+    for page in own.iter_mut().chain(&mut later).chain(&mut others[5..]) {
+        page.message("report", |_| true);
+    }
+}
+
+#[test]
+fn only_pages_with_the_token_are_let_in() {
+    let mut web = Web::start(Path::new("/nowhere/foveate.sock"), &["--token"]);
+    let query = web.query.clone();
+    assert!(query.strip_prefix("?token=").is_some_and(|token| token.len() == 32), "{query}");
+    greeted(&web, 1);
+    let other = Web::start(Path::new("/nowhere/foveate.sock"), &["--token"]).query.clone();
+    assert_ne!(other, query);
+    for wrong in ["", "?token=", "?token", &query[..query.len() - 1], &format!("{query}0"), &other]
+    {
+        wrong.clone_into(&mut web.query);
+        let (code, reason) = closed(&mut web.page());
+        assert_eq!(code, 4003, "{wrong}");
+        assert!(reason.contains("open the address that foveate web printed"), "{reason}");
+    }
+    assert!(web.get("/", "localhost").starts_with("HTTP/1.1 200 "), "the page itself is no secret");
+    let output = foveate(Path::new("/nowhere/foveate.sock"), &["web", "--token", "--open"]);
+    assert_eq!(output.status.code(), Some(2), "other users see the command line of a browser");
+}
+
+/// Pages that have been let in.
+fn greeted(web: &Web, count: usize) -> Vec<Page> {
+    let mut pages: Vec<Page> = (0..count).map(|_| web.page()).collect();
     for page in &mut pages {
         page.message("hello", |_| true);
     }
-    let News::Closed(Some(close)) = web.page().next() else { panic!("it was let in") };
-    assert_eq!(u16::from(close.code), 1013);
-    assert!(close.reason.contains("16 pages are open already"), "{close:?}");
-    drop(pages.pop());
-    until("there is room", || matches!(web.page().next(), News::Message(_)));
+    pages
+}
+
+/// Code and reason of the end of a page.
+fn closed(page: &mut Page) -> (u16, String) {
+    loop {
+        match page.next() {
+            News::Closed(Some(close)) => return (close.code.into(), close.reason.to_string()),
+            News::Closed(None) => panic!("closed without a reason"),
+            News::Message(_) | News::Frame(_) => {}
+        }
+    }
 }
 
 #[test]
@@ -666,6 +727,7 @@ fn spec(format: TokenFormat) -> SegmentSpec {
         foveae: 1,
         extent: EXTENT,
         pixel_format: "NV12".to_owned(),
+        picture: PixelFacts::default(),
         backend: foveate_core::backend::BackendKind::Cpu,
         device: "a processor".to_owned(),
         slot_count: 8,

@@ -77,7 +77,7 @@ fn the_picture_changes_with_the_stream() {
     hashes.sort();
     hashes.dedup();
     assert_eq!(hashes.len(), 4, "the ball moves");
-    browser.until("0 < parseFloat(document.querySelector('[data-plot=fps] output').textContent)");
+    browser.until("0 < parseFloat(document.querySelector('[data-plot=fps] .value').textContent)");
     assert_eq!(browser.value("document.querySelectorAll('.stream').length"), json!(1));
     assert_eq!(browser.complaints, [""; 0]);
     daemon.stop();
@@ -506,7 +506,9 @@ fn it_fits_any_screen_and_nothing_jumps() {
     let daemon = place.daemon(&config(BALL, ""));
     let web = Web::start(&place.socket(), &[]);
     let mut browser = Browser::start(1440, 900);
-    for (width, height) in [(360, 740), (768, 1024), (1024, 768), (1440, 900), (2560, 1300)] {
+    for (width, height) in
+        [(320, 640), (360, 740), (768, 1024), (1024, 768), (1440, 900), (2560, 1300)]
+    {
         browser.resize(width, height);
         browser.open(&web.url());
         browser.until(IS_PAINTED);
@@ -522,6 +524,22 @@ fn it_fits_any_screen_and_nothing_jumps() {
         let shift = browser.number(shift);
         assert!(shift < 0.05, "{width} x {height} jumps by {shift}");
     }
+    daemon.stop();
+}
+
+#[test]
+fn all_choices_fit_a_small_screen() {
+    let place = Place::new();
+    let gaze = "channels = ['strokes']\n[stream.view.gaze]\npolicy = 'relevance'";
+    let daemon = place.daemon(&config(BALL, gaze));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = Browser::start(320, 640);
+    browser.resize(320, 640);
+    browser.open(&web.url());
+    browser.until(IS_PAINTED);
+    browser.until("!document.getElementById('channel').hidden");
+    let over = "document.documentElement.scrollWidth - innerWidth";
+    assert_eq!(browser.number(over), 0.0);
     daemon.stop();
 }
 
@@ -568,6 +586,61 @@ fn the_keyboard_reaches_everything_and_shows_where_it_is() {
     for name in ["skip", "view", "surface", "boxes", "changes", "relevance", "gaze", "compare"] {
         assert!(reached.iter().any(|at| at == name), "{name} is not among {reached:?}");
     }
+    daemon.stop();
+}
+
+#[test]
+fn an_address_without_a_channel_stays_without_one() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main&boxes");
+    browser.press("c");
+    browser.until("location.hash.includes('changes')");
+    assert_eq!(browser.value("location.hash"), "#view=camera/main&boxes&changes");
+    daemon.stop();
+}
+
+#[test]
+fn a_screen_reader_hears_only_what_changes() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main&boxes");
+    after_frames(&mut browser, 30);
+    // A browser speaks each change in these.
+    let spoken = "new Promise((done) => { const spoken = []; \
+        for (const region of document.querySelectorAll('output, [role=status], [role=alert], [aria-live]')) { \
+        new MutationObserver(() => spoken.push(region.textContent)) \
+        .observe(region, { childList: true, characterData: true, subtree: true }); } \
+        setTimeout(() => done(spoken), 3000); })";
+    assert_eq!(browser.value(spoken), json!([]));
+    daemon.stop();
+    browser.until("document.querySelector('figure').dataset.state === 'lost'");
+    browser.until("document.querySelector('#daemon').textContent === 'No daemon'");
+    browser.until("document.querySelector('.veil').innerText.includes(' for ')");
+    browser.until("document.querySelector('.veil').innerText.includes('no daemon listens')");
+    assert_eq!(browser.value(spoken), json!([]), "the age of a lost picture is not spoken");
+}
+
+#[test]
+fn views_and_comparisons_are_named_in_full() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main&compare");
+    browser.until("document.querySelectorAll('figure.is-painted').length === 2");
+    let label = browser.value("document.querySelector('.view').getAttribute('aria-label')");
+    let shown = browser.value("document.querySelector('.view .facts').textContent");
+    assert!(label.as_str().unwrap().starts_with("camera/main: "), "{label}");
+    assert!(label.as_str().unwrap().contains(", at most "), "{label}");
+    assert!(shown.as_str().unwrap().contains(", ≤ "), "{shown}");
+    browser.until("/no finer grid fits the budget of [0-9]+/.test(document.querySelectorAll('figcaption')[1].textContent)");
+    let total = "parseFloat(document.querySelector('[data-plot=stages] .value').textContent)";
+    let parts = "[...document.querySelectorAll('[data-plot=stages] .legend b')] \
+        .reduce((sum, part) => sum + (parseFloat(part.textContent) || 0), 0)";
+    // Each of nine is rounded to two digits.
+    browser.until(&format!("0 < {total} && Math.abs({total} - {parts}) < 0.06"));
     daemon.stop();
 }
 

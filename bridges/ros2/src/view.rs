@@ -139,9 +139,25 @@ fn png_of(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Result<Vec<u8>, png::
     Ok(data)
 }
 
+/// Most bytes of a point: more than any name of a frame takes.
+const POINT_BYTES_MAX: usize = 4096;
+
 /// Takes points from the topic. Those that come faster than the daemon answers are left out.
 fn take_points(name: ViewName, sender: SyncSender<PointStamped>) -> impl Fn(Sample) + Send + Sync {
-    move |sample| match PointStamped::from_cdr(&sample.payload().to_bytes()) {
+    move |sample| {
+        let bytes = sample.payload().len();
+        if POINT_BYTES_MAX < bytes {
+            tracing::warn!(
+                "{name}: a point has {bytes} bytes (expected at most {POINT_BYTES_MAX})"
+            );
+            return;
+        }
+        take_point(&name, &sender, &sample);
+    }
+}
+
+fn take_point(name: &ViewName, sender: &SyncSender<PointStamped>, sample: &Sample) {
+    match PointStamped::from_cdr(&sample.payload().to_bytes()) {
         Ok(point) => {
             if sender.try_send(point).is_err() {
                 tracing::debug!("{name}: a point was left out");

@@ -32,6 +32,9 @@ const OPERATIONS: [&str; 6] = ["look", "attend", "attend_tokens", "inject", "wei
 /// Parameter of a query that names its client.
 const CLIENT: &str = "client";
 
+/// Most bytes of such a name.
+const CLIENT_BYTES_MAX: usize = 255;
+
 /// Who steers: a view, and the name that the remote client gave itself.
 type Steerer = (ViewName, String);
 
@@ -51,6 +54,10 @@ impl Steering {
 
     /// Answers `query` about `view`, later and on another thread.
     pub fn ask(self: &Arc<Self>, view: &ViewName, query: Query) {
+        // Before anything of it is kept.
+        if let Err(refusal) = check_size(&query) {
+            return answer(&query, &refused(&refusal));
+        }
         let name = query.parameters().get(CLIENT).unwrap_or_default().to_owned();
         let steerer = (view.clone(), name);
         let mut clients = self.clients.lock();
@@ -137,16 +144,25 @@ impl Steering {
     }
 }
 
+/// Refuses a message, or the name of a client, that is larger than any honest one.
+fn check_size(query: &Query) -> Result<(), Refusal> {
+    let name_bytes = query.parameters().get(CLIENT).map_or(0, str::len);
+    let payload_bytes = query.payload().map_or(0, |payload| payload.len());
+    for (what, bytes, most) in [
+        ("the name of a client", name_bytes, CLIENT_BYTES_MAX),
+        ("a message", payload_bytes, DATAGRAM_BYTES_MAX),
+    ] {
+        if most < bytes {
+            let error = format!("{what} has {bytes} bytes (expected at most {most})");
+            return Err(Refusal::new(RefusalReason::TooLarge, error));
+        }
+    }
+    Ok(())
+}
+
 /// The request in `payload`, about `view`, and the raw bytes behind it. What it says is checked by the daemon.
 fn request<'a>(payload: &'a [u8], view: &ViewName) -> Result<(Value, &'a [u8]), Refusal> {
     let bad = |error: String| Refusal::new(RefusalReason::BadRequest, error);
-    if DATAGRAM_BYTES_MAX < payload.len() {
-        let error = format!(
-            "a message of {} bytes exceeds the limit of {DATAGRAM_BYTES_MAX}",
-            payload.len()
-        );
-        return Err(Refusal::new(RefusalReason::TooLarge, error));
-    }
     let mut parts = payload.splitn(2, |byte| *byte == b'\n');
     let (head, raw) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let mut request: Map<String, Value> =

@@ -21,9 +21,9 @@ enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// What [`foveate_daemon::check`] found.
-    #[error("{}", .0.iter().map(|failure| chain(failure)).collect::<Vec<_>>().join("\n"))]
-    Streams(Vec<DaemonError>),
+    /// The mistakes of the configuration, and what [`foveate_daemon::check`] found.
+    #[error("{}", .0.iter().map(|error| chain(error)).chain(.1.iter().map(|failure| chain(failure))).collect::<Vec<_>>().join("\n"))]
+    Check(Option<ConfigError>, Vec<DaemonError>),
 }
 
 /// Limits what the C library keeps: else the freed memory of each of dozens of decoder threads, a hundred megabytes in a few
@@ -77,9 +77,9 @@ fn main() -> ExitCode {
                 let _ = writeln!(io::stderr(), "foveated: {text}");
             }
             ExitCode::from(match failure {
-                Failure::Config(_) => exit::CONFIG,
+                Failure::Config(_) | Failure::Check(Some(_), _) => exit::CONFIG,
                 Failure::Daemon(error) => error.exit_code(),
-                Failure::Streams(errors) => {
+                Failure::Check(None, errors) => {
                     errors.iter().map(DaemonError::exit_code).max().unwrap_or(exit::FAILURE)
                 }
             })
@@ -89,6 +89,9 @@ fn main() -> ExitCode {
 
 /// Masks what is secret in the configuration in `masked`, which the caller keeps until it has shown the failure.
 fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
+    if arguments.check {
+        return check(arguments, masked);
+    }
     let read = || match (&arguments.config, &arguments.config_dir) {
         (Some(file), Some(directory)) => Config::load_with(file, directory),
         (Some(file), None) => Config::load(file),
@@ -96,18 +99,26 @@ fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
     };
     let config = read()?;
     *masked = foveate_daemon::masked(&config);
-    if arguments.check {
-        let failures = foveate_daemon::check(&config.streams, None);
-        if !failures.is_empty() {
-            return Err(Failure::Streams(failures));
-        }
-        // The exit code suffices if standard output is closed.
-        let _ = writeln!(io::stdout(), "the configuration is valid");
-        return Ok(());
-    }
     let asked_for = arguments.socket.as_deref().or(config.daemon.socket.as_deref());
     let socket = foveate::socket_path_to_serve(asked_for);
     #[cfg(target_env = "gnu")]
     give_memory_back();
     Ok(foveate_daemon::run(&config, masked, &socket, &read)?)
+}
+
+/// Reports the mistakes of the configuration together with what is wrong with its streams.
+fn check(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
+    let (config, mistakes) = match &arguments.config {
+        Some(file) => Config::load_partly(file, arguments.config_dir.as_deref())?,
+        None => (Config::default(), Vec::new()),
+    };
+    *masked = foveate_daemon::masked(&config);
+    let failures = foveate_daemon::check(&config.streams, None);
+    if !mistakes.is_empty() || !failures.is_empty() {
+        let refused = (!mistakes.is_empty()).then_some(ConfigError::Refused(mistakes));
+        return Err(Failure::Check(refused, failures));
+    }
+    // The exit code suffices if standard output is closed.
+    let _ = writeln!(io::stdout(), "the configuration is valid");
+    Ok(())
 }

@@ -7,6 +7,7 @@ use super::{FrameFormat, Samples, extent_of};
 use crate::CaptureError;
 use foveate_core::depth::DepthFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::pixel::PixelAspect;
 use foveate_log::redact::redacted;
 
 /// The name of the caps of tensors, as NNStreamer has them.
@@ -27,7 +28,14 @@ pub(in super::super) fn readable() -> gst::Caps {
 
 /// Parses [`readable`] caps. Fails if the size is not supported, or they are others.
 pub(in super::super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
-    let format = |info, samples, extent| FrameFormat { caps: caps.clone(), info, samples, extent };
+    let pixel_aspect = PixelAspect::SQUARE;
+    let format = |info, samples, extent| FrameFormat {
+        caps: caps.clone(),
+        info,
+        samples,
+        extent,
+        pixel_aspect,
+    };
     if let Some(extent) = tensor_extent(caps) {
         if !extent.is_supported() {
             return Err(CaptureError::Extent { extent });

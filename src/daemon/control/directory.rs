@@ -39,6 +39,7 @@ use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::mask::Mask;
+use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_core::view::VIEWS_MAX;
 use foveate_log::redact::redacted;
 use foveate_stats::durations::FrameStage;
@@ -99,6 +100,8 @@ pub struct StreamStatus {
     pub format: Option<PixelFormat>,
     /// Extent of its frames; `None` before the first.
     pub extent: Option<Extent>,
+    /// Pixel aspect ratio and colour of its frames; `None` before the first.
+    pub picture: Option<PixelFacts>,
     /// The backend of its pyramid; `None` before the first frame.
     pub backend: Option<BackendInfo>,
     /// Its depth, if it has any.
@@ -359,6 +362,7 @@ impl StreamEntry {
             reason: String::new(),
             format: None,
             extent: None,
+            picture: None,
             backend: None,
             depth: None,
             camera: None,
@@ -465,6 +469,11 @@ impl StreamEntry {
             source: clipped(&status.source, LISTED_TEXT_BYTES_MAX),
             format: status.format.map(|format| format.name().to_owned()),
             extent: status.extent.map(|extent| [extent.width, extent.height]),
+            pixel_aspect: status.picture.map(|picture| {
+                let PixelAspect { width, height } = picture.pixel_aspect;
+                [width, height]
+            }),
+            color: status.picture.and_then(|picture| picture.color),
             depth: status.depth.as_ref().map(|depth| DepthListing {
                 source: clipped(&depth.source, LISTED_TEXT_BYTES_MAX),
                 state: depth.state,

@@ -11,6 +11,7 @@ use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_core::camera::rays::Rays;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_engine::{View, ViewBuilder};
 use foveate_ring::{SegmentSpec, Waker, Writer};
@@ -31,6 +32,7 @@ pub struct RingBuilder {
 struct Target {
     views: ViewBuilder,
     backend: BackendInfo,
+    picture: PixelFacts,
 }
 
 /// A view ready to be [added](super::Stream::add_view) to its stream.
@@ -61,9 +63,14 @@ impl RingBuilder {
         self.camera.as_ref().and_then(|camera| Rays::of(&camera.facts(extent)).ok())
     }
 
-    /// Sets the engine and the backend that views are built for.
-    pub(super) fn set_target(&self, views: ViewBuilder, backend: &BackendInfo) {
-        *self.target.lock() = Some(Target { views, backend: backend.clone() });
+    /// Sets the engine, the backend and the pictures that views are built for.
+    pub(super) fn set_target(
+        &self,
+        views: ViewBuilder,
+        backend: &BackendInfo,
+        picture: PixelFacts,
+    ) {
+        *self.target.lock() = Some(Target { views, backend: backend.clone(), picture });
     }
 
     /// Builds a new view.
@@ -133,9 +140,10 @@ impl RingBuilder {
 
     /// The segment that a view needs; `None` where the stream had no frame yet.
     pub(super) fn segment_spec(&self, view: &ServedView) -> Option<SegmentSpec> {
-        let Target { views, backend } = self.target.lock().clone()?;
+        let Target { views, backend, picture } = self.target.lock().clone()?;
         let kind = views.kind();
         Some(SegmentSpec {
+            picture,
             slot_count: view.slot_count,
             camera: self.camera.as_ref().map(|camera| camera.facts(kind.extent)),
             ..SegmentSpec::of(&view.spec, &self.stream, &view.name, kind, &backend)

@@ -29,6 +29,7 @@ use foveate_core::depth::DepthStamp;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
@@ -269,6 +270,7 @@ fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
         foveae: 1,
         extent: Extent::new(1920, 1080),
         pixel_format: "NV12".to_owned(),
+        picture: PixelFacts::default(),
         backend: BackendKind::Cpu,
         device: "none".to_owned(),
         slot_count,

@@ -5,16 +5,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
-use serde::Serialize;
 
 use crate::ToolError;
 use crate::npy::NpyWriter;
 use crate::segment::SegmentFacts;
 use crate::snap::make_directory;
-use foveate_capture::Colorimetry;
-use foveate_core::color::ColorMatrix;
 use foveate_core::frame::FrameKind;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::CHANNELS;
 use foveate_core::token::DType;
 use foveate_ring::abi::{FixationBlock, fixation_blocks};
@@ -28,39 +26,11 @@ pub(super) struct Extraction {
     /// Shape of the plane of channels, if there is one.
     channel_grid: Option<Vec<u32>>,
     /// The content of `segments.json`.
-    segments: Vec<ExtractedSegment>,
+    segments: Vec<SegmentFacts>,
     /// What the frames of each segment have in common.
-    kinds: Vec<FrameKind>,
+    kinds: Vec<(FrameKind, PixelFacts)>,
     /// Index of the segment of the next frames.
     segment: usize,
-}
-
-/// An element of `segments.json`.
-#[derive(Debug, Serialize)]
-struct ExtractedSegment {
-    #[serde(flatten)]
-    segment: SegmentFacts,
-    color: Option<ColorFacts>,
-}
-
-/// How samples became RGB.
-#[derive(Debug, Serialize)]
-struct ColorFacts {
-    /// `null` for RGB.
-    matrix: Option<&'static str>,
-    range: &'static str,
-    /// Which of these the clip does not say.
-    assumed: Vec<&'static str>,
-}
-
-impl From<Colorimetry> for ColorFacts {
-    fn from(colorimetry: Colorimetry) -> Self {
-        Self {
-            matrix: colorimetry.matrix.map(ColorMatrix::name),
-            range: colorimetry.range.name(),
-            assumed: colorimetry.assumed(),
-        }
-    }
 }
 
 /// The arrays to which each frame adds a row.
@@ -130,11 +100,10 @@ impl Extraction {
         })
     }
 
-    /// Selects the segment of the next frames, which are of `kind`, and begins it if there was none of that kind.
+    /// Selects the segment of the next frames, which are of this kind, and begins it if there was none of that kind.
     pub(super) fn select(
         &mut self,
-        kind: FrameKind,
-        colorimetry: Option<Colorimetry>,
+        kind: (FrameKind, PixelFacts),
         segment: impl FnOnce() -> SegmentSpec,
     ) -> Result<(), ToolError> {
         if self.kinds.get(self.segment) == Some(&kind) {
@@ -143,7 +112,7 @@ impl Extraction {
         match self.kinds.iter().position(|known| *known == kind) {
             Some(known) => self.segment = known,
             None => {
-                self.begin(&segment(), colorimetry)?;
+                self.begin(&segment())?;
                 self.kinds.push(kind);
                 self.segment = self.kinds.len() - 1;
             }
@@ -152,11 +121,7 @@ impl Extraction {
     }
 
     /// Starts the frames of `segment`.
-    fn begin(
-        &mut self,
-        segment: &SegmentSpec,
-        colorimetry: Option<Colorimetry>,
-    ) -> Result<(), ToolError> {
+    fn begin(&mut self, segment: &SegmentSpec) -> Result<(), ToolError> {
         let info = SegmentInfo::of(segment)?;
         let grid = info.plane_index(CHANNELS).map(|index| info.planes[index].shape.clone());
         if self.arrays.is_some() && self.channel_grid != grid {
@@ -169,10 +134,7 @@ impl Extraction {
         if self.arrays.is_none() {
             self.arrays = Some(Arrays::create(&self.folder, &info)?);
         }
-        self.segments.push(ExtractedSegment {
-            segment: SegmentFacts::from(&info),
-            color: colorimetry.map(ColorFacts::from),
-        });
+        self.segments.push(SegmentFacts::from(&info));
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use foveate_core::camera::Camera;
 use foveate_core::frame::{FrameKind, FrameStamp};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_pictures::{PictureView, Reader, Seen, look_at};
@@ -63,7 +64,7 @@ pub(super) fn run(
     let mut files = Vec::new();
     let read = read(reader, arguments, &mut files, |number, kind, views| {
         for (index, (extraction, seen)) in extractions.iter_mut().zip(views).enumerate() {
-            extraction.select(kind, None, || {
+            extraction.select((kind, PixelFacts::default()), || {
                 segment_of(config, index, &specs[index], kind, &info, camera)
             })?;
             extraction.push(&frame_of(number, kind, seen))?;

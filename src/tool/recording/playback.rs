@@ -1,23 +1,19 @@
 //! Reads a recording back.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use bytemuck::Zeroable;
-use mcap::McapError;
-use mcap::io::MessageReader;
-use mcap::sans_io::LinearReaderOptions;
 use prost::{DecodeError, Message};
 
 use super::RecordingError;
 use super::messages::{Event, Segment, TokenFrame, VERSION};
+use super::source::{Entry, Item, Kind, Source};
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, State, TokenFrameBuf, TokenRecord};
 
-/// Longest record that is read: far above any frame, so that a broken length does not take all memory.
-const RECORD_BYTES_MAX: usize = 1 << 30;
+/// Largest segment that is made again: its header alone says how large it is.
+const SEGMENT_BYTES_MAX: usize = 2 << 30;
 
 /// What a recording holds, in the order in which it was recorded.
 #[derive(Clone, Debug)]
@@ -35,97 +31,100 @@ pub enum Played {
     },
     /// The state of the view changed, for this reason.
     State(State, String),
-    /// The file ends in the middle of a chunk, as it does when the recorder was killed.
-    CutShort(PathBuf),
+    /// A part of the file is damaged, as described, and was left out.
+    Damaged(PathBuf, String),
+    /// The rest of the file cannot be read, as after its recorder was killed.
+    CutShort(PathBuf, String),
 }
 
 /// Reads the files of a recording of one view, in their order.
 pub struct Playback {
     waiting: VecDeque<PathBuf>,
-    open: Option<(PathBuf, MessageReader<BufReader<File>>)>,
+    open: Option<(PathBuf, Source)>,
     /// Prefix of the topics of the view; known from the first message on.
     view: Option<String>,
     segment: Option<Box<SegmentInfo>>,
+    /// A part was left out: segments may be missing.
+    is_damaged: bool,
 }
 
 impl Playback {
     /// Plays `files`, which are opened one after the other.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let waiting = files.into_iter().collect();
-        Self { waiting, open: None, view: None, segment: None }
+        Self { waiting, open: None, view: None, segment: None, is_damaged: false }
     }
 
-    /// What comes next; `None` after the last file.
+    /// What comes next; `None` after the last file, and once `is_over`.
     ///
     /// # Errors
     ///
     /// If a file cannot be read, or is no recording of the same view.
-    pub fn advance(&mut self) -> Result<Option<Played>, RecordingError> {
-        loop {
-            let Some((path, reader)) = &mut self.open else {
+    pub fn advance(
+        &mut self,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Option<Played>, RecordingError> {
+        while !is_over() {
+            let Some((path, source)) = &mut self.open else {
                 let Some(path) = self.waiting.pop_front() else { return Ok(None) };
-                let reader = opened(&path)?;
-                self.open = Some((path, reader));
+                let source = Source::open(&path)?;
+                self.open = Some((path, source));
                 continue;
             };
-            let message = match reader.next() {
-                Some(Ok(message)) => message,
-                Some(Err(McapError::UnexpectedEof | McapError::UnexpectedEoc)) => {
-                    let path = std::mem::take(path);
-                    self.open = None;
-                    return Ok(Some(Played::CutShort(path)));
-                }
-                Some(Err(source)) => {
-                    return Err(RecordingError::Read { path: path.clone(), source });
-                }
-                None => {
-                    self.open = None;
-                    continue;
-                }
-            };
             let path = path.clone();
-            if let Some(played) = self.played(&path, &message)? {
-                return Ok(Some(played));
+            let item = source.next(is_over);
+            match item.map_err(|source| RecordingError::Read { path: path.clone(), source })? {
+                Some(Item::Message(entry)) => {
+                    if let Some(played) = self.played(&path, entry)? {
+                        return Ok(Some(played));
+                    }
+                }
+                Some(Item::Damaged(why)) => {
+                    self.is_damaged = true;
+                    return Ok(Some(Played::Damaged(path, why)));
+                }
+                Some(Item::CutShort(why)) => {
+                    self.open = None;
+                    return Ok(Some(Played::CutShort(path, why)));
+                }
+                None => self.open = None,
             }
         }
+        Ok(None)
     }
 
-    fn played(
-        &mut self,
-        path: &Path,
-        message: &mcap::Message<'_>,
-    ) -> Result<Option<Played>, RecordingError> {
-        let schema = message.channel.schema.as_ref().map_or("", |schema| &schema.name);
-        if !["foveate.Segment", "foveate.TokenFrame", "foveate.Event"].contains(&schema) {
-            return Ok(None);
-        }
+    fn played(&mut self, path: &Path, entry: Entry) -> Result<Option<Played>, RecordingError> {
+        let Entry { kind, topic, publish_time, data } = entry;
         let malformed = |what: String| RecordingError::Malformed { path: path.to_owned(), what };
-        let undecodable = |error: DecodeError| malformed(format!("a {schema} is broken: {error}"));
-        let topic = &message.channel.topic;
+        let undecodable = |error: DecodeError| malformed(format!("a {kind:?} is broken: {error}"));
         let view = topic.rsplit_once('/').map_or("", |(view, _)| view);
         let known = self.view.get_or_insert_with(|| view.to_owned());
         if known != view {
             return Err(malformed(format!("it has topics of {known} and of {view}")));
         }
-        let data = &message.data[..];
-        match schema {
-            "foveate.Segment" => {
-                let segment = Segment::decode(data).map_err(undecodable)?;
+        match kind {
+            Kind::Segment => {
+                let segment = Segment::decode(&data[..]).map_err(undecodable)?;
                 check_version(segment.version).map_err(malformed)?;
                 self.enter(path, &segment)
             }
-            "foveate.TokenFrame" => {
-                let frame = TokenFrame::decode(data).map_err(undecodable)?;
+            Kind::TokenFrame => {
+                let frame = TokenFrame::decode(&data[..]).map_err(undecodable)?;
                 check_version(frame.version).map_err(malformed)?;
-                let Some(segment) = &self.segment else {
+                let segment = self.segment.as_ref();
+                if self.is_damaged && segment.is_none_or(|segment| segment.epoch != frame.epoch) {
+                    let why = "the segment of a frame is missing".to_owned();
+                    return Ok(Some(Played::Damaged(path.to_owned(), why)));
+                }
+                let Some(segment) = segment else {
                     return Err(malformed("a frame comes before its segment".to_owned()));
                 };
-                let (missed, published_unix_ns) = (frame.missed, message.publish_time);
+                let missed = frame.missed;
                 let frame = Box::new(frame_of(frame, segment).map_err(malformed)?);
-                Ok(Some(Played::Frame { frame, published_unix_ns, missed }))
+                Ok(Some(Played::Frame { frame, published_unix_ns: publish_time, missed }))
             }
-            _ => {
-                let event = Event::decode(data).map_err(undecodable)?;
+            Kind::Event => {
+                let event = Event::decode(&data[..]).map_err(undecodable)?;
                 let states = [State::Live, State::Stalled, State::Ended];
                 let state = states.into_iter().find(|state| state.to_string() == event.kind);
                 Ok(state.map(|state| Played::State(state, event.reason)))
@@ -142,6 +141,13 @@ impl Playback {
             })?;
         let info = SegmentInfo::from_page(&page)
             .map_err(|source| RecordingError::Segment { path: path.to_owned(), source })?;
+        if SEGMENT_BYTES_MAX < info.total_bytes {
+            let bytes = info.total_bytes;
+            let what = format!(
+                "its ring has {bytes} bytes (expected at most {SEGMENT_BYTES_MAX}): record a view with fewer `slots`"
+            );
+            return Err(RecordingError::Malformed { path: path.to_owned(), what });
+        }
         if self.segment.as_ref().is_some_and(|present| present.epoch == info.epoch) {
             return Ok(None);
         }
@@ -149,15 +155,6 @@ impl Playback {
         self.segment = Some(info.clone());
         Ok(Some(Played::Segment(page, info)))
     }
-}
-
-fn opened(path: &Path) -> Result<MessageReader<BufReader<File>>, RecordingError> {
-    let failed = |source| RecordingError::Open { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    let options = LinearReaderOptions::default()
-        .with_prevalidate_chunk_crcs(true)
-        .with_record_length_limit(RECORD_BYTES_MAX);
-    Ok(MessageReader::new_with_options(BufReader::new(file), options))
 }
 
 fn check_version(version: u32) -> Result<(), String> {
@@ -191,9 +188,19 @@ fn frame_of(frame: TokenFrame, segment: &SegmentInfo) -> Result<TokenFrameBuf, S
     }
     let mut copied = vec![TokenRecord::zeroed(); token_count];
     bytemuck::cast_slice_mut(&mut copied).copy_from_slice(&records);
+    let head = FrameHead::from_slot(&header);
+    let is_sound = |record: &TokenRecord| {
+        record.is_within_limits(segment.extent, segment.format.patch_side)
+            && usize::from(record.fovea) < head.fixations.len()
+    };
+    if let Some(index) = copied.iter().position(|record| !is_sound(record)) {
+        return Err(format!(
+            "token {index} of frame {frame_seq} exceeds the limits of docs/abi.md"
+        ));
+    }
     let mut planes = planes.into_iter();
     Ok(TokenFrameBuf {
-        head: FrameHead::from_slot(&header),
+        head,
         records: copied,
         pixels: planes.next().unwrap_or_default(),
         planes: planes.collect(),

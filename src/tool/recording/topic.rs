@@ -15,10 +15,10 @@ pub(super) enum Topic {
     Tokens,
     /// Changes of the gaze.
     Gaze,
-    /// Events.
-    Events,
+    /// What happened to the view or the recording.
+    Status,
     /// What happened in the picture.
-    Scene,
+    Events,
     /// The picture rebuilt from the tokens.
     Image,
     /// The same with the boxes of the tokens and the fixations drawn into it.
@@ -33,8 +33,8 @@ foveate_core::names!(Topic {
     Segment = "segment",
     Tokens = "tokens",
     Gaze = "gaze",
+    Status = "status",
     Events = "events",
-    Scene = "scene",
     Image = "image",
     Boxes = "boxes",
     Annotations = "annotations",
@@ -48,8 +48,8 @@ impl Topic {
             Self::Segment => return own("foveate.Segment"),
             Self::Tokens => return own("foveate.TokenFrame"),
             Self::Gaze => return own("foveate.Gaze"),
-            Self::Events => return own("foveate.Event"),
-            Self::Scene => return own("foveate.SceneEvent"),
+            Self::Status => return own("foveate.Event"),
+            Self::Events => return own("foveate.SceneEvent"),
             Self::Image | Self::Boxes => CompressedImage::get_schema(),
             Self::Annotations => ImageAnnotations::get_schema(),
             Self::Calibration => CameraCalibration::get_schema(),

@@ -275,7 +275,11 @@ function caption(index) {
   }
   const name = layout || 'view';
   const finest = frame.finest();
-  return `${name[0].toUpperCase()}${name.slice(1)}, ${frame.count} tokens, finest texel ${frame.sx[finest]} × ${frame.sy[finest]}`;
+  const words = `${name[0].toUpperCase()}${name.slice(1)}, ${frame.count} tokens, finest texel ${frame.sx[finest]} × ${frame.sy[finest]}`;
+  const { budget } = chosenView() ?? {};
+  // The next finer grid has about four times as many. Windows have no budget.
+  const hasFewer = index === 1 && frame.count < panes[0].frame.count && panes[0].layout !== 'windows';
+  return hasFewer && budget !== undefined ? `${words}: no finer grid fits the budget of ${budget}` : words;
 }
 
 function setDaemon(state, words) {
@@ -289,7 +293,10 @@ function setDaemon(state, words) {
 
 function tell(text, isError = false) {
   const element = byId('says');
-  element.textContent = text;
+  // The same words again would be spoken again.
+  if (element.textContent !== text) {
+    element.textContent = text;
+  }
   element.title = text;
   element.classList.toggle('is-error', isError);
 }
@@ -398,9 +405,8 @@ function recall() {
   for (const name of Object.keys(shows)) {
     shows[name] = words.includes(name);
   }
-  const valueOf = (key) => words.find((word) => word.startsWith(`${key}=`))?.slice(key.length + 1);
-  const view = valueOf('view');
-  chosen = VIEW_NAME.test(view) ? view : chosen;
+  const valueOf = (key) => words.find((word) => word.startsWith(`${key}=`))?.slice(key.length + 1) ?? '';
+  chosen = VIEW_NAME.test(valueOf('view')) ? valueOf('view') : chosen;
   channel = CHANNEL_NAME.test(valueOf('channel')) ? valueOf('channel') : null;
 }
 

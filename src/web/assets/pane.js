@@ -14,11 +14,11 @@ const TITLES = {
   lost: 'Out of reach',
 };
 
-/** The same with the age of the newest frame, in seconds. */
-const TITLES_WITH_AGE = {
-  stalled: (age) => `Stalled for ${age} s`,
-  ended: (age) => `Ended ${age} s ago`,
-  lost: (age) => `Out of reach for ${age} s`,
+/** What the age of the newest frame means, in seconds. */
+const AGES = {
+  stalled: (age) => `for ${age} s`,
+  ended: (age) => `${age} s ago`,
+  lost: (age) => `for ${age} s`,
 };
 
 /** One picture of the page. */
@@ -41,6 +41,8 @@ export class Pane {
   #overlay;
   #veil = document.createElement('div');
   #title = document.createElement('strong');
+  /** It changes each second, so it is not spoken. */
+  #age = document.createElement('span');
   #reason = document.createElement('span');
   #caption = document.createElement('figcaption');
   #shows;
@@ -59,8 +61,12 @@ export class Pane {
     overlay.className = 'overlay';
     this.surface.className = 'surface';
     this.#veil.className = 'veil';
-    this.#veil.setAttribute('role', 'status');
-    this.#veil.append(this.#title, this.#reason);
+    this.#title.setAttribute('role', 'status');
+    this.#reason.setAttribute('role', 'status');
+    this.#age.className = 'age';
+    const line = document.createElement('div');
+    line.append(this.#title, ' ', this.#age);
+    this.#veil.append(line, this.#reason);
     this.surface.append(picture, overlay, this.#veil);
     this.element.append(this.surface, this.#caption);
     this.#picture = new Picture(picture);
@@ -83,9 +89,7 @@ export class Pane {
   }
 
   setCaption(text) {
-    if (this.#caption.textContent !== text) {
-      this.#caption.textContent = text;
-    }
+    say(this.#caption, text);
   }
 
   /** Sets the size of both pictures. */
@@ -111,17 +115,15 @@ export class Pane {
     if (ageMs !== null) {
       this.#capturedMs = performance.now() - ageMs;
     }
-    this.#reason.textContent = reason;
+    say(this.#title, TITLES[state] ?? '');
+    say(this.#reason, reason);
     this.tick();
   }
 
   /** Updates the age. */
   tick() {
-    const withAge = this.ageMs === null ? undefined : TITLES_WITH_AGE[this.#state];
-    const title = withAge?.(Math.max(0, Math.round(this.ageMs / 1000))) ?? TITLES[this.#state] ?? '';
-    if (this.#title.textContent !== title) {
-      this.#title.textContent = title;
-    }
+    const words = this.ageMs === null ? undefined : AGES[this.#state];
+    say(this.#age, words?.(Math.max(0, Math.round(this.ageMs / 1000))) ?? '');
   }
 
   /** Shows the newest frame. */
@@ -173,5 +175,11 @@ export class Pane {
     if (target !== null && fixations.some(({ x, y }) => Math.hypot(target.x - x, target.y - y) < 1)) {
       this.target = null;
     }
+  }
+}
+
+function say(element, text) {
+  if (element.textContent !== text) {
+    element.textContent = text;
   }
 }

@@ -11,7 +11,8 @@ export const STAGES = ['plan', 'change', 'upload', 'ingest', 'features', 'reduce
 /** One plot: a name, the newest value as text, and one or two lines, or stacked areas. */
 class Plot {
   #canvas = document.createElement('canvas');
-  #value = document.createElement('output');
+  /** Not an output: what changes twice a second must not be spoken. */
+  #value = document.createElement('span');
   #note = document.createElement('span');
   #points = [];
   #spec;
@@ -23,6 +24,7 @@ class Plot {
     title.textContent = spec.title;
     this.element.className = spec.stacked ? 'plot is-tall' : 'plot';
     this.element.dataset.plot = spec.key;
+    this.#value.className = 'value';
     this.#note.className = 'note';
     this.#canvas.setAttribute('aria-hidden', 'true');
     this.element.append(title, this.#value, this.#note, this.#canvas);
@@ -176,7 +178,8 @@ export class Plots {
     );
     const stages = STAGES.map((name) => rates?.stages_ms[name] ?? null);
     plots.stages.add(
-      now, stages, `${number(rates?.step_p50_ms, 2)} ms`, `99 %: ${number(rates?.step_p99_ms, 2)} ms`,
+      now, stages, `${number(rates ? sum(stages) : null, 2)} ms`,
+      `median ${number(rates?.step_p50_ms, 2)} ms, 99 %: ${number(rates?.step_p99_ms, 2)} ms`,
     );
     plots.tiles.add(now, [percent(rates?.dirty_share)], `${number(percent(rates?.dirty_share), 1)} %`);
     plots.valid.add(now, [percent(seen.validShare)], `${number(percent(seen.validShare), 1)} %`);

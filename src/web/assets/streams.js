@@ -56,7 +56,9 @@ export class Streams {
     }
     const button = item.firstElementChild;
     say(button.querySelector('.name'), view.name.split('/')[1]);
-    say(button.querySelector('.facts'), `${view.policy}, ${view.budget}`);
+    say(button.querySelector('.facts'), `${view.policy}, ≤ ${view.budget}`);
+    // Views of several streams may have one name.
+    button.setAttribute('aria-label', `${view.name}: ${view.policy}, at most ${view.budget} tokens`);
     button.title = `${view.layout}, at most ${view.budget} tokens, ${view.policy}`;
     if (isChosen) {
       button.setAttribute('aria-current', 'true');

@@ -13,6 +13,8 @@ const CELLS_MOST = 128;
 const RETRY_FIRST_MS = 500;
 const RETRY_MOST_MS = 5000;
 const CLOSED_BECAUSE_FULL = 1013;
+/** Another page has replaced this one, or its address lacks the token: only the user can go on. */
+const CLOSED_FOR_GOOD = [4001, 4003];
 
 /** Keeps a connection to the server, and calls `message`, `frame`, `open` and `closed` of `listener`. */
 export class Wire {
@@ -34,7 +36,7 @@ export class Wire {
 
   #connect() {
     const scheme = location.protocol === 'https:' ? 'wss:' : 'ws:';
-    const socket = new WebSocket(`${scheme}//${location.host}/live`);
+    const socket = new WebSocket(`${scheme}//${location.host}/live${location.search}`);
     socket.binaryType = 'arraybuffer';
     socket.onmessage = ({ data }) => {
       if (typeof data === 'string') {
@@ -48,6 +50,9 @@ export class Wire {
     socket.onclose = ({ code, reason }) => {
       this.#socket = null;
       this.#listener.closed(reason || 'foveate web does not answer: start it again, and this page goes on.');
+      if (CLOSED_FOR_GOOD.includes(code)) {
+        return;
+      }
       const wait = code === CLOSED_BECAUSE_FULL ? RETRY_MOST_MS : this.#retryMs;
       this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MOST_MS);
       setTimeout(() => this.#connect(), wait);

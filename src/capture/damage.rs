@@ -1,0 +1,116 @@
+//! Damaged frames: those that a decoder could only guess at. They are kept from decoders, or from the appsink where a decoder or a
+//! driver marks them itself.
+//!
+//! After a lost buffer, and at the start of a stream that is joined between two keyframes, each frame is damaged until the next
+//! keyframe. FFmpeg marks such frames for H.264 only, and other decoders drop them without a word. A JPEG picture is damaged if it has no
+//! end.
+
+use std::sync::Arc;
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+
+use super::delivery::Delivery;
+
+/// What a decoder needs to decode a buffer whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    /// All of the picture.
+    Jpeg,
+    /// All buffers since the last keyframe. A parser marks the others as deltas, so that marks of containers are not relied on.
+    Predicted,
+}
+
+impl Coding {
+    /// That of caps; `None` if it is not known how to tell.
+    fn of(caps: &gst::CapsRef) -> Option<Self> {
+        match caps.structure(0)?.name().as_str() {
+            "image/jpeg" => Some(Self::Jpeg),
+            "video/mpeg" | "video/x-av1" | "video/x-h264" | "video/x-h265" | "video/x-vp8"
+            | "video/x-vp9" => Some(Self::Predicted),
+            _ => None,
+        }
+    }
+}
+
+/// Keeps damaged buffers from `element`, if it is a decoder, and counts them.
+pub(super) fn guard(element: &gst::Element, delivery: &Arc<Delivery>) {
+    let is_decoder =
+        element.factory().is_some_and(|factory| factory.has_type(gst::ElementFactoryType::DECODER));
+    // A bin has its decoder inside.
+    if !is_decoder || element.is::<gst::Bin>() {
+        return;
+    }
+    let Some(pad) = element.static_pad("sink") else { return };
+    let delivery = Arc::clone(delivery);
+    let chain = parking_lot::Mutex::new(Chain::default());
+    pad.add_probe(gst::PadProbeType::BUFFER, move |pad, info| {
+        let coding = pad.current_caps().and_then(|caps| Coding::of(&caps));
+        let (Some(gst::PadProbeData::Buffer(buffer)), Some(coding)) = (&info.data, coding) else {
+            return gst::PadProbeReturn::Ok;
+        };
+        let is_whole = match coding {
+            Coding::Jpeg => is_whole_picture(pad, buffer),
+            Coding::Predicted => chain.lock().takes(buffer.flags()),
+        };
+        if is_whole {
+            return gst::PadProbeReturn::Ok;
+        }
+        delivery.note_corrupted();
+        gst::PadProbeReturn::Handled
+    });
+}
+
+/// Whether a decoder has all buffers since a keyframe.
+#[derive(Debug, Default)]
+struct Chain {
+    is_whole: bool,
+}
+
+impl Chain {
+    /// Whether a buffer with these flags can be decoded whole.
+    fn takes(&mut self, flags: gst::BufferFlags) -> bool {
+        let is_keyframe = !flags.contains(gst::BufferFlags::DELTA_UNIT);
+        let is_damaged = flags.contains(gst::BufferFlags::CORRUPTED);
+        let follows = self.is_whole && !flags.contains(gst::BufferFlags::DISCONT);
+        self.is_whole = !is_damaged && (is_keyframe || follows);
+        self.is_whole
+    }
+}
+
+/// Whether a buffer of JPEG has its end. Only in segments of time is a buffer one picture, and not a piece of a file.
+fn is_whole_picture(pad: &gst::Pad, buffer: &gst::Buffer) -> bool {
+    let segment = pad.sticky_event::<gst::event::Segment>(0);
+    let is_picture = segment.is_some_and(|event| event.segment().format() == gst::Format::Time);
+    if !is_picture {
+        return true;
+    }
+    let is_damaged = buffer.flags().contains(gst::BufferFlags::CORRUPTED);
+    !is_damaged && buffer.map_readable().is_ok_and(|bytes| has_end(&bytes))
+}
+
+/// Whether a JPEG picture has the marker of its end after its first scan: a thumbnail before that has an end of its own. What does
+/// not begin as a JPEG picture is left to the decoder.
+fn has_end(bytes: &[u8]) -> bool {
+    if !bytes.starts_with(&[0xFF, 0xD8]) {
+        return true;
+    }
+    // From the end, which drivers pad.
+    first_scan(bytes)
+        .is_some_and(|scan| bytes[scan..].windows(2).rev().any(|pair| pair == [0xFF, 0xD9]))
+}
+
+/// Where the first scan of a JPEG picture begins.
+fn first_scan(bytes: &[u8]) -> Option<usize> {
+    let mut at = 2;
+    loop {
+        at += match *bytes.get(at..at + 4)? {
+            [0xFF, 0xDA, ..] => return Some(at),
+            // Padding, and markers without a length.
+            [0xFF, 0xFF, ..] => 1,
+            [0xFF, 0x01 | 0xD0..=0xD7, ..] => 2,
+            [0xFF, _, high, low] => 2 + usize::from(u16::from_be_bytes([high, low])),
+            _ => return None,
+        };
+    }
+}

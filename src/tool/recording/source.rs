@@ -1,0 +1,251 @@
+//! The messages of an MCAP file that is not trusted: memory is allocated as data arrives, and damaged chunks are left out.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use mcap::McapError;
+use mcap::read::parse_record;
+use mcap::records::{ChunkHeader, Record, op};
+use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
+
+use super::RecordingError;
+
+/// Most bytes of a record, and of a chunk: above any frame.
+pub const BYTES_MAX: usize = 256 << 20;
+
+/// Most bytes of a topic: a longer one is not that of a view.
+const TOPIC_BYTES_MAX: usize = 256;
+
+/// Read at a time.
+const PIECE: usize = 64 << 10;
+
+/// Opcode and length of a record.
+const RECORD_HEAD_BYTES: usize = 1 + 8;
+
+/// Messages of our own that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A `Segment`.
+    Segment,
+    /// A `TokenFrame`.
+    TokenFrame,
+    /// An `Event`.
+    Event,
+}
+
+impl Kind {
+    /// From the name of a schema.
+    fn of_schema(name: &str) -> Option<Self> {
+        match name {
+            "foveate.Segment" => Some(Self::Segment),
+            "foveate.TokenFrame" => Some(Self::TokenFrame),
+            "foveate.Event" => Some(Self::Event),
+            _ => None,
+        }
+    }
+}
+
+/// A message.
+#[derive(Debug)]
+pub struct Entry {
+    /// What it is.
+    pub kind: Kind,
+    /// Its topic.
+    pub topic: String,
+    /// When it was published, in nanoseconds since 1970.
+    pub publish_time: u64,
+    /// Its bytes.
+    pub data: Vec<u8>,
+}
+
+/// What comes next in a file.
+#[derive(Debug)]
+pub enum Item {
+    /// A message of ours.
+    Message(Entry),
+    /// A chunk, or a record, that is damaged, and was left out.
+    Damaged(String),
+    /// The rest cannot be read, for this reason.
+    CutShort(String),
+}
+
+/// An open file.
+pub struct Source {
+    file: File,
+    reader: LinearReader,
+    names: Names,
+    /// The records of the present chunk.
+    chunk: Vec<u8>,
+    /// How many bytes of these were taken.
+    taken: usize,
+}
+
+/// The kinds of messages by their numbers in the file.
+#[derive(Default)]
+struct Names {
+    schemas: HashMap<u16, Kind>,
+    channels: HashMap<u16, (Kind, String)>,
+}
+
+impl Source {
+    /// Opens a file.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let file = File::open(path)
+            .map_err(|source| RecordingError::Open { path: path.to_owned(), source })?;
+        let options = LinearReaderOptions::default()
+            .with_emit_chunks(true)
+            .with_record_length_limit(BYTES_MAX);
+        let reader = LinearReader::new_with_options(options);
+        Ok(Self { file, reader, names: Names::default(), chunk: Vec::new(), taken: 0 })
+    }
+
+    /// What comes next; `None` at the end, and once `is_over`.
+    ///
+    /// # Errors
+    ///
+    /// If it is not MCAP, uses an unknown compression, or cannot be read.
+    pub fn next(&mut self, is_over: &dyn Fn() -> bool) -> Result<Option<Item>, McapError> {
+        while !is_over() {
+            match next_record(&self.chunk, &mut self.taken) {
+                Some(Ok((opcode, body))) => match self.names.take(opcode, body) {
+                    Ok(None) => continue,
+                    Ok(Some(entry)) => return Ok(Some(Item::Message(entry))),
+                    Err(error) => return Ok(Some(Item::Damaged(error.to_string()))),
+                },
+                Some(Err(why)) => return Ok(Some(Item::Damaged(why.to_owned()))),
+                None => {}
+            }
+            match self.reader.next_event() {
+                None => return Ok(None),
+                Some(Ok(LinearReadEvent::ReadRequest(bytes))) => {
+                    // What a length promises may never come.
+                    match self.file.read(self.reader.insert(bytes.min(PIECE))) {
+                        Ok(read) => self.reader.notify_read(read),
+                        Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Some(Ok(LinearReadEvent::Record { opcode: op::CHUNK, data })) => {
+                    let Ok(Record::Chunk { header, data }) = parse_record(op::CHUNK, data) else {
+                        return Ok(Some(Item::Damaged(
+                            "the header of a chunk is broken".to_owned(),
+                        )));
+                    };
+                    self.taken = 0;
+                    self.chunk.clear();
+                    if let Some(why) = decompress(&header, &data, &mut self.chunk, is_over)? {
+                        self.chunk.clear();
+                        return Ok(Some(Item::Damaged(why)));
+                    }
+                }
+                Some(Ok(LinearReadEvent::Record { opcode, data })) => {
+                    match self.names.take(opcode, data) {
+                        Ok(None) => {}
+                        Ok(Some(entry)) => return Ok(Some(Item::Message(entry))),
+                        Err(error) => return Ok(Some(Item::Damaged(error.to_string()))),
+                    }
+                }
+                Some(Err(error @ (McapError::BadMagic | McapError::Io(_)))) => return Err(error),
+                Some(Err(McapError::UnexpectedEof)) => {
+                    return Ok(Some(Item::CutShort(
+                        "the file ends in the middle of a record".to_owned(),
+                    )));
+                }
+                Some(Err(error)) => return Ok(Some(Item::CutShort(error.to_string()))),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Names {
+    /// The message in a record, if it is one of ours; remembers schemas and channels.
+    fn take(&mut self, opcode: u8, body: &[u8]) -> Result<Option<Entry>, McapError> {
+        if ![op::SCHEMA, op::CHANNEL, op::MESSAGE].contains(&opcode) {
+            return Ok(None);
+        }
+        match parse_record(opcode, body)? {
+            Record::Schema { header, .. } => {
+                if let Some(kind) = Kind::of_schema(&header.name) {
+                    self.schemas.insert(header.id, kind);
+                }
+            }
+            Record::Channel(channel) => {
+                let kind = self.schemas.get(&channel.schema_id);
+                if let Some(kind) = kind.filter(|_| channel.topic.len() <= TOPIC_BYTES_MAX) {
+                    self.channels.insert(channel.id, (*kind, channel.topic));
+                }
+            }
+            Record::Message { header, data } => {
+                let Some((kind, topic)) = self.channels.get(&header.channel_id) else {
+                    return Ok(None);
+                };
+                let (topic, publish_time) = (topic.clone(), header.publish_time);
+                return Ok(Some(Entry {
+                    kind: *kind,
+                    topic,
+                    publish_time,
+                    data: data.into_owned(),
+                }));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Opcode and body of the record at `taken`, which moves behind it; `None` at the end. Behind a damaged record there is none.
+fn next_record<'a>(
+    chunk: &'a [u8],
+    taken: &mut usize,
+) -> Option<Result<(u8, &'a [u8]), &'static str>> {
+    let rest = &chunk[*taken..];
+    if rest.is_empty() {
+        return None;
+    }
+    let record = rest.split_at_checked(RECORD_HEAD_BYTES).and_then(|(head, behind)| {
+        let bytes = u64::from_le_bytes(*head[1..].as_array()?);
+        Some((head[0], behind.get(..usize::try_from(bytes).ok()?)?))
+    });
+    *taken = record.map_or(chunk.len(), |(_, body)| *taken + RECORD_HEAD_BYTES + body.len());
+    Some(record.ok_or("a chunk ends in the middle of a record"))
+}
+
+/// Appends the records of a chunk to `records`, or returns why it is damaged.
+fn decompress(
+    header: &ChunkHeader,
+    data: &[u8],
+    records: &mut Vec<u8>,
+    is_over: &dyn Fn() -> bool,
+) -> Result<Option<String>, McapError> {
+    let damaged = |why: String| Ok(Some(format!("a chunk {why}")));
+    let bytes = usize::try_from(header.uncompressed_size).unwrap_or(usize::MAX);
+    if BYTES_MAX < bytes {
+        return damaged(format!("announces {bytes} bytes (expected at most {BYTES_MAX})"));
+    }
+    let mut source: Box<dyn Read + '_> = match header.compression.as_str() {
+        "" => Box::new(data),
+        "zstd" => match zstd::Decoder::with_buffer(data) {
+            Ok(decoder) => Box::new(decoder),
+            Err(error) => return damaged(format!("cannot be decompressed: {error}")),
+        },
+        "lz4" => Box::new(lz4_flex::frame::FrameDecoder::new(data)),
+        other => return Err(McapError::UnsupportedCompression(other.to_owned())),
+    };
+    while records.len() < bytes && !is_over() {
+        let at = records.len();
+        records.resize(bytes.min(at + PIECE), 0);
+        match source.read(&mut records[at..]) {
+            Ok(0) => return damaged(format!("has {at} bytes (expected {bytes})")),
+            Ok(read) => records.truncate(at + read),
+            Err(error) => return damaged(format!("cannot be decompressed: {error}")),
+        }
+    }
+    let crc = header.uncompressed_crc;
+    if crc != 0 && records.len() == bytes && crc32fast::hash(records) != crc {
+        return damaged("is not what was written: its checksum differs".to_owned());
+    }
+    Ok(None)
+}
