@@ -269,7 +269,7 @@ fn channels_of_masks_that_change_twice_stay_dark() {
         recorder.signal(rustix::process::Signal::INT);
         recorder.finish().assert_clean_exit(0);
         let (mut playback, mut found) = (Playback::new([path]), 0);
-        while let Some(played) = playback.advance().unwrap() {
+        while let Some(played) = playback.advance(&|| false).unwrap() {
             let Played::Frame { frame, .. } = played else { continue };
             // Each frame with the mask over the secret, the first of them, too.
             if !is_bright(&frame.pixels) {
