@@ -5,7 +5,7 @@
 #include "shared/sampling.glsl"
 #include "shared/tiles.glsl"
 
-// Sums over the luma of tiles: what each looks like.
+// Sums over the luma of tiles, and those of their colours, which ingest.comp has made: what each looks like.
 //
 // One workgroup per tile, one invocation per block of 4x4 pixels. Luma is kept in shared memory, 0 beyond the source; sums are
 // added up there, in integers, so their order does not matter.
@@ -45,12 +45,18 @@ struct TileFeatures {
     uint coarse_squared;
     uint strokes[2];
     uint histogram[BINS];
+    uint color[3];
 };
 
 // Per tile of the grid, row by row.
 layout(set = 0, binding = 2, std430) writeonly restrict buffer Features {
     TileFeatures tiles[];
 } features;
+
+// As of ingest.comp, of the only layer.
+layout(set = 0, binding = 3, std430) readonly restrict buffer TileSums {
+    uvec4 sums[];
+} tile_sums;
 
 layout(push_constant) uniform FeaturesPush {
     uvec2 extent; // Of the source, in pixels.
@@ -226,5 +232,9 @@ void main() {
         features.tiles[grid_index].coarse_squared = sums[COARSE_SQUARED];
         features.tiles[grid_index].strokes[0] = sums[STROKES];
         features.tiles[grid_index].strokes[1] = sums[STROKES + 1u];
+        uvec4 color = tile_sums.sums[grid_index];
+        features.tiles[grid_index].color[0] = color.r;
+        features.tiles[grid_index].color[1] = color.g;
+        features.tiles[grid_index].color[2] = color.b;
     }
 }

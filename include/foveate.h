@@ -450,7 +450,7 @@ FOVEATE__BYTES(foveate_slot_header, 512);
 // [x + u * sx, x + (u + 1) * sx) x [y + v * sy, y + (v + 1) * sy). Tokens with the same x, y, sx, sy, changed_frame and epoch have the
 // same bytes.
 struct foveate_token {
-    uint64_t changed_frame; // newest frame_seq in which a pixel under the token changed
+    uint64_t changed_frame; // newest frame_seq that changed a pixel of a tile of 32 x 32 under the token
     uint32_t x0;            // the box in source pixels, half-open, cut at the source's edges; empty if the token lies outside
     uint32_t y0;
     uint32_t x1;

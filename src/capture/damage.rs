@@ -10,6 +10,8 @@ use std::sync::Arc;
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
+use foveate_core::jpeg;
+
 use super::delivery::Delivery;
 
 /// What a decoder needs to decode a buffer whole.
@@ -78,7 +80,8 @@ impl Chain {
     }
 }
 
-/// Whether a buffer of JPEG has its end. Only in segments of time is a buffer one picture, and not a piece of a file.
+/// Whether a buffer of JPEG has its end. Only in segments of time is a buffer one picture, and not a piece of a file. What does not begin
+/// as a JPEG picture is left to the decoder.
 fn is_whole_picture(pad: &gst::Pad, buffer: &gst::Buffer) -> bool {
     let segment = pad.sticky_event::<gst::event::Segment>(0);
     let is_picture = segment.is_some_and(|event| event.segment().format() == gst::Format::Time);
@@ -86,31 +89,8 @@ fn is_whole_picture(pad: &gst::Pad, buffer: &gst::Buffer) -> bool {
         return true;
     }
     let is_damaged = buffer.flags().contains(gst::BufferFlags::CORRUPTED);
+    let has_end = |bytes: &[u8]| {
+        !bytes.starts_with(&[0xFF, 0xD8]) || jpeg::has_end(bytes).is_ok_and(|has_end| has_end)
+    };
     !is_damaged && buffer.map_readable().is_ok_and(|bytes| has_end(&bytes))
-}
-
-/// Whether a JPEG picture has the marker of its end after its first scan: a thumbnail before that has an end of its own. What does
-/// not begin as a JPEG picture is left to the decoder.
-fn has_end(bytes: &[u8]) -> bool {
-    if !bytes.starts_with(&[0xFF, 0xD8]) {
-        return true;
-    }
-    // From the end, which drivers pad.
-    first_scan(bytes)
-        .is_some_and(|scan| bytes[scan..].windows(2).rev().any(|pair| pair == [0xFF, 0xD9]))
-}
-
-/// Where the first scan of a JPEG picture begins.
-fn first_scan(bytes: &[u8]) -> Option<usize> {
-    let mut at = 2;
-    loop {
-        at += match *bytes.get(at..at + 4)? {
-            [0xFF, 0xDA, ..] => return Some(at),
-            // Padding, and markers without a length.
-            [0xFF, 0xFF, ..] => 1,
-            [0xFF, 0x01 | 0xD0..=0xD7, ..] => 2,
-            [0xFF, _, high, low] => 2 + usize::from(u16::from_be_bytes([high, low])),
-            _ => return None,
-        };
-    }
 }

@@ -289,7 +289,7 @@ impl Inlet {
         self.learn(Some(sample.caps_owned()?));
         let is_masked = self.masked.take() == Some(buffer.as_ptr().addr());
         let frame = if is_masked || !self.masking.is_needed() {
-            CapturedFrame::map(buffer, self.format.as_ref()?, stamp, self.masking.revision())
+            CapturedFrame::map(buffer, self.format.as_ref()?, stamp, self.masking.coverage())
         } else {
             Err(RefusedBuffer::NotMasked)
         };

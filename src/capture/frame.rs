@@ -4,6 +4,7 @@ use gstreamer as gst;
 use gstreamer_video as gst_video;
 
 use super::caps::{FrameFormat, Samples};
+use super::masking::MaskCoverage;
 use foveate_core::depth::DepthView;
 use foveate_core::frame::{FrameError, FrameKind, FrameStamp, FrameView, Plane};
 use foveate_core::geometry::extent::Extent;
@@ -18,7 +19,7 @@ pub struct CapturedFrame {
     facts: PixelFacts,
     planes: [PlaneLayout; 3],
     stamp: FrameStamp,
-    mask_revision: u64,
+    masks: MaskCoverage,
 }
 
 /// Where a plane lies in a buffer, in bytes.
@@ -52,7 +53,7 @@ impl CapturedFrame {
         buffer: gst::Buffer,
         format: &FrameFormat,
         stamp: FrameStamp,
-        mask_revision: u64,
+        masks: MaskCoverage,
     ) -> Result<Self, RefusedBuffer> {
         let planes = planes_of(&buffer, format)?;
         let is_shared = buffer.iter_memories().any(is_shared);
@@ -64,7 +65,7 @@ impl CapturedFrame {
         let memory = buffer.into_mapped_buffer_readable().map_err(|_| RefusedBuffer::NotMapped)?;
         let FrameFormat { samples, extent, .. } = *format;
         let facts = format.facts();
-        let frame = Self { memory, samples, extent, facts, planes, stamp, mask_revision };
+        let frame = Self { memory, samples, extent, facts, planes, stamp, masks };
         match samples {
             Samples::Picture(..) => drop(frame.view()?),
             Samples::Depth(_) => drop(frame.depth()?),
@@ -113,9 +114,14 @@ impl CapturedFrame {
         self.stamp
     }
 
+    /// The masks that filled it.
+    pub fn masks(&self) -> &MaskCoverage {
+        &self.masks
+    }
+
     /// Number of the change of the stream's [`Masks`](super::Masks) that it was filled by.
     pub fn mask_revision(&self) -> u64 {
-        self.mask_revision
+        self.masks.revision
     }
 }
 

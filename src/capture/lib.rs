@@ -35,7 +35,7 @@ pub mod transient;
 pub use caps::{Content, warn_of_picture};
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
-pub use masking::{MaskChange, MaskRefusal, Masks};
+pub use masking::{MaskChange, MaskCoverage, MaskRefusal, Masks};
 pub use source::Source;
 
 /// Result of taking a frame from a source.

@@ -15,6 +15,7 @@ use super::caps::{FrameFormat, Samples};
 use super::frame::{PlaneLayout, RefusedBuffer, is_shared, planes_of, view_of};
 use foveate_core::depth::DepthView;
 use foveate_core::frame::{PixelFormat, Plane, composite, is_opaque};
+use foveate_core::geometry::tile::TileSet;
 use foveate_core::mask::{MASKS_MAX, Mask, MaskFill};
 
 /// The masks of a stream: those of its configuration, and those that are set while it runs. Any thread may change them; they hold
@@ -199,10 +200,21 @@ pub(super) struct Masking {
     present: Arc<[Mask]>,
     /// What they fill in frames of the newest kind.
     fill: Option<MaskFill>,
+    /// The texels of the coarse level that `fill` covers; `None` without masks.
+    texels: Option<Arc<TileSet>>,
     /// Where frames are copied to whose memory is not ours alone.
     copies: Option<Copies>,
     /// R, G and B behind what is transparent.
     background: [u8; 3],
+}
+
+/// The masks that filled a frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MaskCoverage {
+    /// Number of the change of the stream's [`Masks`] that led to them.
+    pub revision: u64,
+    /// The texels of the coarse level that they cover; `None` without masks.
+    pub texels: Option<Arc<TileSet>>,
 }
 
 /// What was done to a buffer.
@@ -217,7 +229,7 @@ pub(super) struct Masked {
 impl Masking {
     pub(super) fn new(masks: &Arc<Masks>, background: [u8; 3]) -> Self {
         let (masks, present) = (Arc::clone(masks), Arc::default());
-        Self { masks, revision: 0, present, fill: None, copies: None, background }
+        Self { masks, revision: 0, present, fill: None, texels: None, copies: None, background }
     }
 
     /// Whether there are masks as of the newest buffer.
@@ -225,15 +237,16 @@ impl Masking {
         !self.present.is_empty()
     }
 
-    /// Number of the change that led to them.
-    pub(super) fn revision(&self) -> u64 {
-        self.revision
+    /// What they cover as of the newest buffer.
+    pub(super) fn coverage(&self) -> MaskCoverage {
+        MaskCoverage { revision: self.revision, texels: self.texels.clone() }
     }
 
     /// Takes the newest masks over.
     pub(super) fn renew(&mut self) {
         if let Some((revision, masks)) = self.masks.newer_than(self.revision) {
-            (self.revision, self.present, self.fill) = (revision, masks, None);
+            (self.revision, self.present) = (revision, masks);
+            (self.fill, self.texels) = (None, None);
         }
     }
 
@@ -258,7 +271,9 @@ impl Masking {
         let format = format.ok_or_else(|| not_masked("its format is not supported"))?;
         let kind = format.kind();
         if self.fill.as_ref().is_none_or(|fill| fill.kind() != kind) {
-            self.fill = Some(MaskFill::new(&self.present, kind));
+            let fill = MaskFill::new(&self.present, kind);
+            self.texels = Some(Arc::new(fill.coarse_texels()));
+            self.fill = Some(fill);
         }
         let Self { fill: Some(fill), copies, background, .. } = self else {
             unreachable!("just made")

@@ -24,6 +24,7 @@ use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::region::Region;
+use crate::geometry::tile::TileSet;
 use crate::{names, object};
 
 mod arrivals;
@@ -249,6 +250,16 @@ impl Detectors {
         events
     }
 
+    /// Masks cover `texels` of the coarse level from the next frame on: forgets what was seen there. Measures of the whole picture, such as
+    /// its mean in time, stay.
+    pub fn hide(&mut self, texels: &TileSet) {
+        let Self { picture, cut, shift, arrivals, .. } = self;
+        for luma in [&mut picture.before, &mut cut.old, &mut shift.key] {
+            texels.indices().for_each(|index| luma[index] = 0);
+        }
+        arrivals.hide(texels);
+    }
+
     /// Whether a state holds now.
     pub fn holds(&self, kind: EventKind) -> bool {
         self.states().iter().any(|state| state.kind() == kind && state.is_on())
@@ -267,6 +278,11 @@ impl Detectors {
         let given_ns = self.given_ns;
         *self = Self { now, given_ns, ..Self::new(extent) };
         ended
+    }
+
+    /// Columns and rows of the coarse level.
+    pub fn grid(&self) -> Extent {
+        self.picture.grid
     }
 
     /// The size of the pictures.

@@ -3,6 +3,9 @@
 use std::fmt;
 
 use crate::frame::{FrameKind, PixelFormat};
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::TileSet;
 
 /// Most masks of a configuration, and most that are set while a stream runs.
 pub const MASKS_MAX: usize = 32;
@@ -142,12 +145,10 @@ impl MaskFill {
         let FrameKind { format, extent, .. } = self.kind;
         let within = end.min(extent.width);
         let chroma_row = rows.start / 2;
-        let (start_byte, end_byte) = match format {
-            PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::Gray8 => (start, within),
-            PixelFormat::Yuy2 => (start * 2, end * 2),
-            PixelFormat::Rgb | PixelFormat::Bgr => (start * 3, within * 3),
-            _ => (start * 4, within * 4),
-        };
+        let pixel_bytes = luma_bytes(format);
+        // A pair of YUY2 pixels is whole even where only the first is in the picture.
+        let end_pixel = if format == PixelFormat::Yuy2 { end } else { within };
+        let (start_byte, end_byte) = (start * pixel_bytes, end_pixel * pixel_bytes);
         let runs = rows.map(|row| Run { row, start: start_byte, end: end_byte });
         self.planes[0].extend(runs);
         match format {
@@ -169,6 +170,21 @@ impl MaskFill {
     /// Pixels that are filled.
     pub fn pixel_count(&self) -> u64 {
         self.pixel_count
+    }
+
+    /// The texels of the [coarse level](CoarseLevel) with a pixel that is filled.
+    pub fn coarse_texels(&self) -> TileSet {
+        let shape = PyramidShape::new(self.kind.extent);
+        let level = CoarseLevel::level_of(shape);
+        let mut texels = TileSet::none_of(shape.level_extent(level));
+        let pixel_bytes = luma_bytes(self.kind.format);
+        for run in &self.planes[0] {
+            let (first, past) = (run.start / pixel_bytes, run.end / pixel_bytes);
+            let last = past.min(self.kind.extent.width) - 1;
+            let columns = first >> level..=last >> level;
+            columns.for_each(|column| texels.insert(column, run.row >> level));
+        }
+        texels
     }
 
     /// Fills plane `index` of a frame, whose rows begin `stride` bytes apart in `plane`.
@@ -213,6 +229,16 @@ impl MaskFill {
     }
 }
 
+/// Bytes of a pixel in the first plane.
+fn luma_bytes(format: PixelFormat) -> u32 {
+    match format {
+        PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::Gray8 => 1,
+        PixelFormat::Yuy2 => 2,
+        PixelFormat::Rgb | PixelFormat::Bgr => 3,
+        _ => 4,
+    }
+}
+
 /// Width and height of the pixels that share a sample of chroma.
 fn chroma_block(format: PixelFormat) -> (u32, u32) {
     match format {
@@ -252,7 +278,8 @@ struct Edge {
 impl Polygon {
     fn of(mask: &Mask, kind: FrameKind) -> Self {
         let (width, height) = (f64::from(kind.extent.width), f64::from(kind.extent.height));
-        let points: Vec<_> = mask.points.iter().map(|[x, y]| [x * width, y * height]).collect();
+        let corner = |[x, y]: &[f64; 2]| [snapped(x * width), snapped(y * height)];
+        let points: Vec<_> = mask.points.iter().map(corner).collect();
         let next = points.iter().cycle().skip(1);
         let edges = points.iter().zip(next).map(|(from, to)| {
             let (top, bottom, winding) =
@@ -299,6 +326,15 @@ impl Edge {
     }
 }
 
+/// How far from a pixel's edge, in pixels, a place counts as on it: far more than what rounding makes of a share of the picture, and
+/// far less than what a camera shows.
+const ON_EDGE: f64 = 1e-6;
+
+/// A place on a pixel's edge that rounding has moved off it; others stay.
+fn snapped(place: f64) -> f64 {
+    if (place - place.round()).abs() < ON_EDGE { place.round() } else { place }
+}
+
 /// Adds the columns of pixels that the line from `left` to `right` goes through.
 #[expect(
     clippy::cast_possible_truncation,
@@ -306,7 +342,7 @@ impl Edge {
     reason = "within a picture, whose sides are at most 16384"
 )]
 fn add_columns(columns: &mut Vec<(u32, u32)>, left: f64, right: f64) {
-    let (start, end) = (left.floor() as u32, right.ceil() as u32);
+    let (start, end) = (snapped(left).floor() as u32, snapped(right).ceil() as u32);
     if start < end {
         columns.push((start, end));
     }

@@ -22,6 +22,7 @@ use crate::geometry::affine::Affine;
 use crate::geometry::coarse::{COARSE_SIDE_MAX, CoarseLevel};
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::TileSet;
 
 mod brightness;
 mod global;
@@ -305,13 +306,19 @@ impl Motions {
         let Some(before) = self.seen.replace(at) else {
             return self.begin();
         };
-        let is_changed = self.now.levels() != self.before.levels();
-        let fitted = if is_changed { self.compare() } else { Ok([0.0; 6]) };
         self.kept.rotate_left(1);
         self.valid = (self.valid + 1).min(self.kept.len());
         let Some(newest) = self.kept.last_mut() else { return };
         (newest.before_seq, newest.frame_seq) = (before.frame_seq, at.frame_seq);
         newest.elapsed_ns = at.time_ns.saturating_sub(before.time_ns);
+        self.measure();
+    }
+
+    /// Finds what moved between the newest two pictures.
+    fn measure(&mut self) {
+        let is_changed = self.now.levels() != self.before.levels();
+        let fitted = if is_changed { self.compare() } else { Ok([0.0; 6]) };
+        let Some(newest) = self.kept.last_mut() else { return };
         newest.before_from_now =
             fitted.map(|fitted| affine(&fitted, self.now.extent, newest.texel_px));
         let texel_px = newest.texel_px as f32;
@@ -322,6 +329,16 @@ impl Motions {
             let Match { dx, dy, .. } = *found;
             let confidence = found.confidence();
             *block = BlockMotion { dx: dx * texel_px, dy: dy * texel_px, confidence };
+        }
+    }
+
+    /// Masks cover `texels` from now on: the newest two pictures count as black there, and their motion is measured again.
+    pub fn hide(&mut self, texels: &TileSet) {
+        self.now.hide(texels);
+        self.before.hide(texels);
+        self.begin();
+        if 0 < self.valid {
+            self.measure();
         }
     }
 

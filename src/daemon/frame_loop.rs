@@ -187,7 +187,7 @@ impl FrameLoop {
         let changes = self.stream.backend_changes();
         let has_other_masks = self.mask_revision != frame.mask_revision();
         if has_other_masks {
-            self.stream.masks_changed(stamp.frame_seq);
+            self.stream.masks_changed(frame.masks().texels.as_deref(), stamp.frame_seq);
         }
         self.stream.set_live(self.source.is_live());
         self.stream.set_picture(frame.facts());

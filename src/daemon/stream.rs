@@ -374,16 +374,18 @@ impl Stream {
         Ok(Stepped::of(is_wanted, is_rebuilt, has_new_views))
     }
 
-    /// The masks of the next frame, number `frame_seq`, are others than those of the frames before. Every view publishes it and those
-    /// after it, until no earlier one is in its ring, and nothing of an earlier one is left behind the masks or where they were.
-    pub fn masks_changed(&mut self, frame_seq: u64) {
+    /// The masks of the next frame, number `frame_seq`, are others than those of the frames before. They cover `texels` of the coarse level;
+    /// `None` for nothing. Every view publishes it and those after it, until no earlier one is in its ring, and nothing of an earlier one is left behind the
+    /// masks or where they were.
+    pub fn masks_changed(&mut self, texels: Option<&TileSet>, frame_seq: u64) {
         if let Some(engine) = &mut self.engine {
-            engine.match_next();
+            let nothing = TileSet::none_of(engine.coarse_extent());
+            engine.hide(texels.unwrap_or(&nothing), frame_seq, &mut self.views);
         }
-        for view in &mut self.views {
-            view.hide_channels_before(frame_seq);
-            view.sink.renew();
+        if let (Some(watch), Some(texels)) = (&mut self.watch, texels) {
+            watch.hide(texels);
         }
+        self.views.iter_mut().for_each(|view| view.sink.renew());
     }
 
     /// Lets every view decide whether it takes the frame of `at`; true if one does.

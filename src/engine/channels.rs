@@ -17,8 +17,6 @@ pub struct ChannelPlane {
     /// The [decision](Scene::decisions) that it is of; 0 before any.
     decision: u64,
     frame_seq: u64,
-    /// While it is hidden: the first frame of which decisions are shown again.
-    hidden_before: Option<u64>,
 }
 
 impl ChannelPlane {
@@ -26,7 +24,7 @@ impl ChannelPlane {
     pub(crate) fn new(spec: &ViewSpec, extent: Extent) -> Self {
         let (names, dtype) = (spec.channels.clone(), spec.channel_dtype());
         let bytes = vec![0; names.len() * cells_of(extent).0.area() * dtype.bytes()];
-        Self { names, dtype, bytes, version: 1, decision: 0, frame_seq: 0, hidden_before: None }
+        Self { names, dtype, bytes, version: 1, decision: 0, frame_seq: 0 }
     }
 
     /// Zeros again, for a source of `extent`. Versions continue, since sinks may hold some of them.
@@ -34,24 +32,18 @@ impl ChannelPlane {
         Self { version: self.version + 1, ..Self::new(spec, extent) }
     }
 
-    /// Zeros until there is a decision about frame `frame_seq` or a later one. If it is hidden already, that frame still counts, so that
-    /// each decision is shown once even where this happens in every frame.
-    pub(crate) fn hide_before(&mut self, frame_seq: u64) {
-        if self.hidden_before.is_none() {
-            self.bytes.fill(0);
-            self.version += 1;
-            (self.frame_seq, self.hidden_before) = (0, Some(frame_seq));
-        }
+    /// Zeros until the next decision: those of the last one may tell what masks cover now.
+    pub(crate) fn hide(&mut self) {
+        self.bytes.fill(0);
+        self.version += 1;
+        self.frame_seq = 0;
     }
 
     /// Takes the channels of `scene`, if there was a decision since; 0 for an injected one that is not there.
     pub(crate) fn take(&mut self, scene: &Scene) {
-        let is_known = self.decision == scene.decisions();
-        let is_hidden = self.hidden_before.is_some_and(|first| scene.decided_of() < first);
-        if self.names.is_empty() || is_known || is_hidden {
+        if self.names.is_empty() || self.decision == scene.decisions() {
             return;
         }
-        self.hidden_before = None;
         let cell_bytes = self.dtype.bytes();
         let channels = self.bytes.chunks_exact_mut(scene.grid().area() * cell_bytes);
         for (name, target) in self.names.iter().zip(channels) {

@@ -8,6 +8,7 @@ use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
@@ -133,10 +134,24 @@ impl Engine {
         self.view_builder().build(spec, sink)
     }
 
-    /// Has the resident copy, and so the pyramid and the tokens, match the next frame sample for sample, whatever the threshold:
-    /// nothing of an earlier frame is left in them.
-    pub fn match_next(&mut self) {
+    /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on. The resident copy, and so the pyramid and the
+    /// tokens, match that frame sample for sample, whatever the threshold, and what is kept of earlier frames for the gaze of `views` is
+    /// black there.
+    pub fn hide<S>(&mut self, texels: &TileSet, frame_seq: u64, views: &mut [View<S>]) {
         self.matches_next = true;
+        let mut everything = TileSet::none_of(self.coarse.extent());
+        let texels = if texels.grid() == everything.grid() {
+            texels
+        } else {
+            // Of a picture of another extent, for which another engine follows.
+            everything.fill();
+            &everything
+        };
+        self.coarse.hide(texels);
+        if let Some(motions) = &mut self.motions {
+            motions.hide(texels);
+        }
+        views.iter_mut().for_each(|view| view.hide(texels, frame_seq));
     }
 
     /// Takes one frame through the stages and publishes the tokens of every view that is not resting.
@@ -187,6 +202,7 @@ impl Engine {
                 view.step(at, seen, shape);
             }
         }
+        self.keep_wanted_features(views, later);
         let plan = Span::since(start_ns);
         let mut rule = self.tracker.rule();
         if std::mem::take(&mut self.matches_next) {
@@ -239,11 +255,6 @@ impl Engine {
     pub fn end_step<S>(&mut self, stamp: &FrameStamp, views: &[View<S>]) {
         let wanted = self.shows_coarse || self.wants_motion || views.iter().any(View::wants_coarse);
         self.update_coarse(FrameTime::of(stamp), wanted);
-        let wants_tiles = self.is_watched || views.iter().any(View::wants_tiles);
-        if self.keeps_features != wants_tiles {
-            self.keeps_features = wants_tiles;
-            self.backend.keep_features(wants_tiles);
-        }
     }
 
     /// Switches to `backend` within the frame in which [`step`](Self::step) failed, and publishes that frame. The
@@ -266,6 +277,7 @@ impl Engine {
         let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
         let old = std::mem::replace(&mut self.backend, backend);
         let samplers = self.set_samplers(samplers, views);
+        self.keep_wanted_features(views, &[]);
         let resident = old.resident();
         if resident.is_none() {
             self.tracker = ChangeTracker::new(self.kind, self.change);
@@ -304,6 +316,8 @@ impl Engine {
         views: &mut [View<S>],
     ) -> Result<RetiredBackend, (RetiredBackend, BackendError)> {
         let resident = self.backend.resident().expect("the CPU keeps the resident copy");
+        let keeps_features = self.keeps_features;
+        backend.keep_features(keeps_features);
         if let Err(error) = fill(&mut *backend, &resident, &mut []) {
             return Err((
                 RetiredBackend { _samplers: samplers, _backend: BackendHandle(backend) },
@@ -312,6 +326,7 @@ impl Engine {
         }
         let old = std::mem::replace(&mut self.backend, backend);
         let samplers = self.set_samplers(samplers, views);
+        self.keeps_features = keeps_features;
         Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
     }
 
@@ -356,6 +371,17 @@ impl Engine {
             depth: &self.depth,
             // Of the frame before: that of this one takes its coarse level, which is read after publishing.
             motion: self.motions().and_then(Motions::newest).and_then(Motion::published),
+        }
+    }
+
+    /// Has the backend make the features of tiles, those of the frame to come included, if somebody reads them. Views that join `later`
+    /// may not have decided yet.
+    fn keep_wanted_features<S>(&mut self, views: &[View<S>], later: &[View<S>]) {
+        let joins = later.iter().any(|view| view.wants_tiles() || view.reads_tiles());
+        let wants_tiles = self.is_watched || joins || views.iter().any(View::wants_tiles);
+        if self.keeps_features != wants_tiles {
+            self.keeps_features = wants_tiles;
+            self.backend.keep_features(wants_tiles);
         }
     }
 
@@ -434,6 +460,11 @@ impl Engine {
     /// The coarse level of the newest frame, if it was read.
     pub fn coarse(&self) -> Option<&CoarseLevel> {
         self.coarse_of.map(|_| &self.coarse)
+    }
+
+    /// Columns and rows of the coarse level.
+    pub fn coarse_extent(&self) -> Extent {
+        self.coarse.extent()
     }
 
     /// What was seen of the newest frame, if a view reads it.

@@ -7,6 +7,7 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::tile::TileSet;
 use foveate_core::relevance::seen::Seen;
 use foveate_core::view::ViewSpec;
 
@@ -139,6 +140,18 @@ impl<S> View<S> {
         self.planned = None;
     }
 
+    /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
+    pub(crate) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.channels.hide();
+        if let Some(gaze) = &mut self.gaze {
+            gaze.hide(texels, frame_seq);
+        }
+        // A plan that follows a map keeps some of the plan before.
+        if self.planned.as_ref().is_some_and(|planned| planned.gaze.leading_map().is_some()) {
+            self.forget_plan();
+        }
+    }
+
     /// The same view with its sink converted.
     pub fn with_sink<T>(self, convert: impl FnOnce(S) -> T) -> View<T> {
         View {
@@ -236,11 +249,6 @@ impl<S> View<S> {
 }
 
 impl<S: Sink> View<S> {
-    /// Publishes no channels of frames before number `frame_seq` any more: zeros until a decision about a later one.
-    pub fn hide_channels_before(&mut self, frame_seq: u64) {
-        self.channels.hide_before(frame_seq);
-    }
-
     /// Publishes the tokens of the newest frame.
     pub(crate) fn publish(&mut self, stamp: &FrameStamp, changes: &FrameChanges<'_>) {
         let (Some(gaze), Some(planned)) = (&self.gaze, &self.planned) else { return };

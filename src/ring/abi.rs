@@ -380,7 +380,7 @@ plain! {
     /// Place of a token, and the frame in which its content last changed.
     #[derive(PartialEq)]
     pub struct TokenRecord {
-        /// Newest `frame_seq` in which a pixel under the token changed.
+        /// Newest `frame_seq` that changed a pixel of a tile of 32 x 32 that the token touches.
         pub changed_frame: u64,
         /// First column of the box in source pixels. The box is half-open and clipped to the source; empty if the token lies outside.
         pub x0: u32,

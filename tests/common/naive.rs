@@ -111,6 +111,9 @@ fn features_of_tile(frame: &OwnedFrame, left: u32, top: u32) -> TileFeatures {
         features.luma += luma(x, y) as u32;
         features.luma_squared += luma(x, y).pow(2) as u32;
         features.histogram[luma(x, y) as usize / 16] += 1;
+        for (sum, value) in features.color.iter_mut().zip(frame.rgb(left + x, top + y)) {
+            *sum += u32::from(value);
+        }
         for (axis, difference) in [dx(x, y), dy(x, y)].into_iter().enumerate() {
             let Some(difference) = difference else { continue };
             features.differences[axis] += 1;
@@ -339,6 +342,13 @@ impl OwnedFrame {
     /// Draws new samples for the pixels of a box, cut at the edges, and for those that share their chroma.
     pub fn scramble(&mut self, x0: u32, y0: u32, side: u32, random: &mut Random) {
         self.adjust(x0, y0, side, |_| random.byte());
+    }
+
+    /// Takes the samples of a pixel over from another frame of the kind.
+    pub fn copy_pixel(&mut self, other: &Self, x: u32, y: u32) {
+        for (plane, at) in self.sample_places(x, y) {
+            self.planes[plane].bytes[at] = other.planes[plane].bytes[at];
+        }
     }
 
     /// Makes another of each sample of the pixels of a box, cut at the edges; of chroma once for each of those pixels.

@@ -15,13 +15,17 @@ use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::Fixation;
+use foveate_core::geometry::tile::TileSet;
 use foveate_core::layout::Layout;
-use foveate_core::plane::CHANNELS;
+use foveate_core::mask::{Mask, MaskFill};
+use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
-use foveate_ring::{Reader, TokenFrameBuf};
+use foveate_ring::{FrameHead, Reader, TokenFrameBuf};
 
 #[cfg(feature = "vulkan")]
 use crate::device;
@@ -46,7 +50,7 @@ fn no_difference_below_the_threshold_is_left() {
             assert_eq!(step(&mut stream, &before, 1), Stepped::PublishedInNewSegments);
             step(&mut stream, &masked, 2);
             assert!(pixels(&stream) == fresh(backend(), &before), "the threshold holds");
-            stream.masks_changed(3);
+            stream.masks_changed(None, 3);
             step(&mut stream, &masked, 3);
             assert!(pixels(&stream) == fresh(backend(), &masked), "{}", format.name());
             // Later frames are compared with that one, by the threshold again.
@@ -72,7 +76,7 @@ fn a_view_that_rests_publishes_until_its_ring_holds_no_earlier_frame() {
             step(&mut stream, &gray(200), 1);
             assert_eq!(step(&mut stream, &gray(100), 2), Stepped::Rested);
             assert!(holds(&stream, [200; 64]), "it is in the ring");
-            stream.masks_changed(3);
+            stream.masks_changed(None, 3);
             for frame_seq in 3..3 + SLOTS as u64 {
                 assert_eq!(step(&mut stream, &gray(100), frame_seq), Stepped::Published);
             }
@@ -83,48 +87,189 @@ fn a_view_that_rests_publishes_until_its_ring_holds_no_earlier_frame() {
     });
 }
 
-/// Channels are means and contrasts of tiles: pixels, too. After masks have changed, nothing in those that are of one frame says which of
-/// two pictures there was before.
+/// Two streams whose pictures differ only in what the second change of masks covers publish the same from then on, however that change
+/// lies between two decisions.
 #[test]
-fn no_channel_tells_of_an_earlier_frame() {
-    const OF_ONE_FRAME: [&str; 5] = ["mean", "variance", "edges", "edge_distance", "intensity"];
+fn nothing_tells_what_masks_that_change_twice_cover() {
     on_every_backend(|backend| {
-        let mut random = Random(12);
-        let color = naive::transforms(PixelFormat::Nv12)[0];
-        let mut picture = || OwnedFrame::random(PixelFormat::Nv12, EXTENT, color, &mut random);
-        let (one, other, masked) = (picture(), picture(), picture());
-        let relevance =
-            ViewSpec { channels: OF_ONE_FRAME.map(str::to_owned).to_vec(), ..relevance() };
-        // Masks change in frame 41, and as is asked for in each after it.
-        let play = |before: &OwnedFrame, changes: std::ops::Range<u64>| {
-            let (mut stream, _client) =
-                stream_of(backend(), ViewPace::default(), relevance.clone());
-            for frame_seq in 1..=40 {
-                step(&mut stream, before, frame_seq);
-            }
-            let shown = channels(&stream);
-            let after = (41..=75).map(|frame_seq| {
-                if changes.contains(&frame_seq) {
-                    stream.masks_changed(frame_seq);
-                }
-                step(&mut stream, &masked, frame_seq);
-                channels(&stream)
-            });
-            (shown, after.collect::<Vec<_>>())
-        };
-        let [(shown, after), (shown_of_other, after_other)] =
-            [&one, &other].map(|before| play(before, 41..42));
-        assert!(shown.0 != 0 && shown != shown_of_other, "they are shown before");
-        assert!(after == after_other, "channels tell of what was there before");
-        let frames: Vec<u64> = after.iter().map(|(frame, _)| *frame).collect();
-        // The decision in frame 41 is about the one before.
-        assert_eq!(frames, [vec![0; 10], vec![50; 10], vec![60; 10], vec![70; 5]].concat());
-        assert!(play(&one, 0..0).1 != play(&other, 0..0).1, "without a change of masks they may");
-
-        let frames = play(&one, 41..76).1.into_iter().map(|(frame, _)| frame);
-        let shown: Vec<u64> = frames.filter(|frame| *frame != 0).collect();
-        assert_eq!(shown, [50, 60, 70], "each decision once where masks change in every frame");
+        let (picture, other) = pictures();
+        for (first, second) in [(21, 31), (25, 31), (30, 31), (31, 32), (31, 36), (36, 41)] {
+            let masks = |frame_seq: u64| -> Vec<Mask> {
+                let changes = [(first, CORNER), (second, SECRET)];
+                let set = changes.into_iter().filter(|(since, _)| *since <= frame_seq);
+                set.map(|(_, sides)| mask(sides)).collect()
+            };
+            let [shown, of_other] =
+                [&picture, &other].map(|picture| play(backend(), |_| picture, masks));
+            let secret = usize::try_from(second - 1).unwrap();
+            assert!(shown[secret - 1] != of_other[secret - 1], "they differ before");
+            assert_alike(&shown[secret..], &of_other[secret..], second);
+        }
     });
+}
+
+/// In each frame the masks have moved, as boxes of a detector do. What one frame shows where the masks of the next one are is in none that
+/// follows.
+#[test]
+fn nothing_tells_what_masks_that_change_in_every_frame_cover() {
+    on_every_backend(|backend| {
+        let (picture, other) = pictures();
+        let masks = |frame_seq: u64| {
+            let x = 0.02 * (frame_seq % 11) as f64;
+            vec![mask([0.3 + x, 0.3, 0.5 + x, 0.7])]
+        };
+        let shown = play(backend(), |_| &picture, masks);
+        for frame_seq in 28..43 {
+            let kind = picture.kind();
+            let mut differing = picture.clone();
+            // The other picture where the next masks are.
+            for (x, y) in covered(&masks(frame_seq + 1), kind.extent) {
+                differing.copy_pixel(&other, x, y);
+            }
+            let pictures = |at: u64| if at == frame_seq { &differing } else { &picture };
+            let of_other = play(backend(), pictures, masks);
+            let next = usize::try_from(frame_seq).unwrap();
+            assert_alike(&shown[next..], &of_other[next..], frame_seq + 1);
+        }
+        let decided = shown[27..43].iter().filter(|frame| frame.channels_frame != 0);
+        assert_eq!(decided.count(), 16, "channels are computed with each change");
+    });
+}
+
+#[test]
+fn gaze_behind_a_new_mask_is_decided_anew() {
+    on_every_backend(|backend| {
+        for policy in [
+            Policy::Saliency,
+            Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 },
+        ] {
+            let spec = ViewSpec { policy, ..relevance() };
+            let (mut stream, _client) = stream_of(backend(), ViewPace::default(), spec);
+            let color = naive::transforms(PixelFormat::Nv12)[0];
+            let mut frame = OwnedFrame::uniform(PixelFormat::Nv12, EXTENT, color, 100);
+            frame.adjust(60, 30, 16, |sample| sample ^ 0x5a);
+            for frame_seq in 1..=30 {
+                step(&mut stream, &frame, frame_seq);
+            }
+            let sides = [0.4, 0.3, 0.65, 0.7];
+            let is_behind = |stream: &Stream| {
+                let Fixation { x, y, .. } = stream.gaze(0).unwrap().first();
+                let share = [x / f64::from(EXTENT.width), y / f64::from(EXTENT.height)];
+                sides[0] <= share[0]
+                    && share[0] <= sides[2]
+                    && sides[1] <= share[1]
+                    && share[1] <= sides[3]
+            };
+            assert!(is_behind(&stream), "it looks at the only thing that there is");
+            let texels = fill(&mut frame, &[mask(sides)]);
+            stream.masks_changed(Some(&texels), 31);
+            step(&mut stream, &frame, 31);
+            assert_eq!(stream.gaze(0).unwrap().first().since_frame, 31);
+        }
+    });
+}
+
+/// Sides of masks, as shares of the picture.
+const CORNER: [f64; 4] = [0.0, 0.0, 0.2, 0.2];
+const SECRET: [f64; 4] = [0.42, 0.35, 0.71, 0.66];
+
+fn mask(sides: [f64; 4]) -> Mask {
+    Mask::rectangle("mask", sides)
+}
+
+/// Two pictures that differ where the secret is.
+fn pictures() -> (OwnedFrame, OwnedFrame) {
+    let mut random = Random(12);
+    let color = naive::transforms(PixelFormat::Nv12)[0];
+    let picture = OwnedFrame::random(PixelFormat::Nv12, EXTENT, color, &mut random);
+    let noise = OwnedFrame::random(PixelFormat::Nv12, EXTENT, color, &mut random);
+    let mut other = picture.clone();
+    for (x, y) in covered(&[mask(SECRET)], EXTENT) {
+        other.copy_pixel(&noise, x, y);
+    }
+    (picture, other)
+}
+
+/// The pixels that masks fill, by what they do to a white frame.
+fn covered(masks: &[Mask], extent: Extent) -> Vec<(u32, u32)> {
+    let color = naive::transforms(PixelFormat::Nv12)[0];
+    let mut white = OwnedFrame::uniform(PixelFormat::Nv12, extent, color, 255);
+    fill(&mut white, masks);
+    let pixels = (0..extent.height).flat_map(|y| (0..extent.width).map(move |x| (x, y)));
+    pixels.filter(|(x, y)| white.samples(*x, *y)[0] != 255).collect()
+}
+
+/// Fills what masks cover, and returns the texels of the coarse level that they do.
+fn fill(frame: &mut OwnedFrame, masks: &[Mask]) -> TileSet {
+    let fill = MaskFill::new(masks, frame.kind());
+    for index in 0..frame.format.plane_count() {
+        let (plane, stride) = frame.plane_mut(index);
+        fill.fill(index, plane, stride);
+    }
+    fill.coarse_texels()
+}
+
+/// What a frame publishes that is made from pixels.
+#[derive(Debug, PartialEq)]
+struct Shown {
+    fixations: String,
+    motion: String,
+    channels_frame: u64,
+    numbers: [u64; 5],
+    records: Vec<u8>,
+    planes: Vec<Vec<u8>>,
+}
+
+/// Publishes 60 frames of a view that scores all channels, at which a client looks, with the masks of each frame.
+fn play<'a>(
+    backend: StreamBackend,
+    picture: impl Fn(u64) -> &'a OwnedFrame,
+    masks: impl Fn(u64) -> Vec<Mask>,
+) -> Vec<Shown> {
+    let names = CHANNELS.iter().map(|channel| channel.name.to_owned());
+    let spec = ViewSpec { channels: names.collect(), ..relevance() };
+    let (mut stream, client) = stream_of(backend, ViewPace::default(), spec);
+    let mut before = Vec::new();
+    let frames = (1..=60).map(|frame_seq| {
+        let mut frame = picture(frame_seq).clone();
+        let masks = masks(frame_seq);
+        let texels = fill(&mut frame, &masks);
+        if std::mem::replace(&mut before, masks.clone()) != masks {
+            stream.masks_changed(Some(&texels), frame_seq);
+        }
+        step(&mut stream, &frame, frame_seq);
+        if frame_seq == 1 {
+            client.send_feedback(Feedback::look_at(20.0, 60.0, None), EXTENT, 1).unwrap();
+        }
+        let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
+        let mut shown = TokenFrameBuf::default();
+        reader.read_newest(&mut shown).unwrap();
+        let FrameHead { sample_bound, rgb_bound, dirty_tiles, tile_count, .. } = shown.head;
+        let bounds = [sample_bound, rgb_bound, dirty_tiles, tile_count].map(u64::from);
+        Shown {
+            fixations: format!("{:?}", shown.head.fixations),
+            motion: format!("{:?}", shown.head.motion),
+            channels_frame: shown.head.channels_frame,
+            numbers: [bounds[0], bounds[1], bounds[2], bounds[3], shown.head.relevance_frame],
+            records: bytemuck::cast_slice(&shown.records).to_vec(),
+            planes: [vec![shown.pixels], shown.planes].concat(),
+        }
+    });
+    frames.collect()
+}
+
+fn assert_alike(shown: &[Shown], of_other: &[Shown], since: u64) {
+    for ((frame, one), other) in (since..).zip(shown).zip(of_other) {
+        let Shown { planes, records, .. } = one;
+        assert_eq!(one.fixations, other.fixations, "frame {frame}, masked since {since}");
+        assert_eq!(one.motion, other.motion, "frame {frame}, masked since {since}");
+        assert_eq!(one.numbers, other.numbers, "frame {frame}, masked since {since}");
+        assert!(*records == other.records, "records of frame {frame}, masked since {since}");
+        for (index, (plane, of_other)) in planes.iter().zip(&other.planes).enumerate() {
+            assert!(plane == of_other, "plane {index} of frame {frame}, masked since {since}");
+        }
+        assert!(one == other, "frame {frame}, masked since {since}");
+    }
 }
 
 /// Decides in each tenth frame, 11, 21, and so on, about the frame before.
@@ -134,15 +279,6 @@ fn relevance() -> ViewSpec {
         parameters: GazeParameters { saccade_hz: 10.0, ..GazeParameters::default() },
         ..spec()
     }
-}
-
-/// The frame of the newest channels, and their numbers.
-fn channels(stream: &Stream) -> (u64, Vec<u8>) {
-    let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
-    let plane = reader.header().plane_index(CHANNELS).unwrap();
-    let mut frame = TokenFrameBuf::default();
-    reader.read_newest(&mut frame).unwrap();
-    (frame.head.channels_frame, frame.plane(plane).to_vec())
 }
 
 /// The texels of the newest frame.

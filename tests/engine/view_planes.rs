@@ -25,6 +25,7 @@ use foveate_engine::{Engine, Memory, SampledFrame, Sink, View};
 use foveate_ring::{Items, ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord, Writer};
 
 use crate::backends::pool;
+use crate::each_backend::Make;
 use crate::history::move_on;
 use crate::naive::{OwnedFrame, Random, transforms};
 
@@ -175,6 +176,56 @@ fn channels_are_those_of_the_newest_decision_in_ring_and_memory() {
             // The score before: there is none at the first decision.
             assert_eq!(relevance.iter().all(|cell| *cell == 0.0), *at == decided[1].0);
         }
+    }
+}
+
+laws! {
+    the_first_decision_reads_the_tiles_of_the_first_frame
+}
+
+/// And what stays since then has the age of the first frame.
+fn the_first_decision_reads_the_tiles_of_the_first_frame(make: Make<'_>) {
+    let extent = Extent::new(203, 149);
+    let mut random = Random(13);
+    let color = transforms(PixelFormat::Nv12)[0];
+    let picture = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
+    let of_tiles = [
+        "r",
+        "g",
+        "b",
+        "dx",
+        "dy",
+        "edges",
+        "variance",
+        "mean",
+        "entropy",
+        "coherence",
+        "low_pass",
+    ];
+    let policy = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
+    let names = of_tiles.into_iter().chain(["age"]).map(str::to_owned).collect();
+    let parameters = GazeParameters { saccade_hz: 100.0, ..GazeParameters::default() };
+    let format = TokenFormat::new(16, DType::F32, Normalisation::NONE);
+    let spec = ViewSpec { policy, parameters, format, channels: names, ..spec(60) };
+    let mut engine = Engine::new(make(picture.kind()).backend, ChangeConfig::default(), 1);
+    let mut view = engine.view(spec, Memory::default()).unwrap();
+    for frame_seq in 1..=4 {
+        let capture_ns = frame_seq * 50_000_000;
+        let stamp = FrameStamp { capture_ns, ..FrameStamp::numbered(frame_seq) };
+        engine.step(&picture.view(), &stamp, std::slice::from_mut(&mut view)).unwrap();
+        let shown = view.sink.frame();
+        if frame_seq == 1 {
+            continue;
+        }
+        assert_eq!(shown.head.channels_frame, frame_seq - 1);
+        let cells: Vec<f32> = bytemuck::pod_collect_to_vec(shown.planes.last().unwrap());
+        let channels: Vec<_> = cells.chunks_exact(7 * 5).collect();
+        for (name, cells) in of_tiles.into_iter().zip(&channels) {
+            assert!(cells.iter().all(|cell| 0.0 < *cell), "{name} after frame {frame_seq}");
+        }
+        let seconds = (frame_seq - 2) as f32 * 0.05;
+        let age = seconds / (seconds + 1.0);
+        assert!(channels[11].iter().all(|cell| (cell - age).abs() < 1e-6), "{frame_seq}");
     }
 }
 

@@ -124,7 +124,8 @@ fn records_in_buffers_agree_in_layout_and_stride() {
         coarse_differences,
         coarse_squared,
         strokes,
-        histogram
+        histogram,
+        color
     });
     assert_eq!(features.fields("TileFeatures"), expected);
     assert_eq!(features.array_stride("TileFeatures"), size_of::<TileFeatures>());

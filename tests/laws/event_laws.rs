@@ -8,6 +8,7 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
+use foveate_core::geometry::tile::TileSet;
 use proptest::prelude::*;
 
 /// One scene of a random film.
@@ -109,6 +110,36 @@ fn who_comes_later_is_told_what_holds() {
     let phases: Vec<_> = told.iter().map(|event| (event.kind, event.phase)).collect();
     let covered = EventKind::Covered;
     assert_eq!(phases, [(covered, Phase::Began), (covered, Phase::Ended)]);
+}
+
+/// Something is there when a mask covers it, and the mask is black before what was light.
+#[test]
+fn a_mask_is_no_event_and_ends_what_it_covers() {
+    let extent = Extent::new(1024, 1024);
+    for is_there in [false, true] {
+        let mut detectors = Detectors::new(extent);
+        let mut told = Vec::new();
+        let is_masked = |x: u32, y: u32| (40..70).contains(&x) && (40..70).contains(&y);
+        for index in 0..170_u32 {
+            if index == 107 {
+                let mut texels = TileSet::none_of(detectors.grid());
+                let all = (0..128).flat_map(|y| (0..128).map(move |x| (x, y)));
+                all.filter(|(x, y)| is_masked(*x, *y)).for_each(|(x, y)| texels.insert(x, y));
+                detectors.hide(&texels);
+            }
+            let film = drawn(extent, |x, y| {
+                let is_thing =
+                    is_there && 100 <= index && (50..60).contains(&x) && (50..60).contains(&y);
+                match (107 <= index && is_masked(x, y), is_thing) {
+                    (true, _) => 0,
+                    (false, true) => 250,
+                    (false, false) => 60 + (texture(5, x, y) >> 2),
+                }
+            });
+            told.extend(detectors.take(&film, &facts(index, 50, 300)));
+        }
+        assert_eq!(told, [], "{is_there}");
+    }
 }
 
 /// A van comes and is told; who gets out of it later is not new.

@@ -252,8 +252,11 @@ proptest! {
                 let step = i64::from(token.sx);
                 let (origin, window) = (i64::from(origin), step * i64::from(side));
                 let length = i64::from(length);
-                prop_assert!(0 <= origin && (origin + window < length + step || origin == 0));
-                let centre = centre.clamp(0.0, length as f64);
+                let fits = window <= length;
+                let is_inside = 0 <= origin && origin + window <= length;
+                prop_assert!(if fits { is_inside } else { origin == 0 }, "{origin} {window} {length}");
+                // What is left of the picture beyond the last whole texel is in the last window.
+                let centre = centre.clamp(0.0, (length - length % step).max(window) as f64);
                 let inside = origin as f64 <= centre && centre <= (origin + window) as f64;
                 prop_assert!(inside, "{origin} {window} {centre}");
             }
@@ -261,6 +264,24 @@ proptest! {
     }
 
     /// The law of a token's axis, by counting pixels.
+    #[test]
+    fn relevance_leaves_no_patch_coarser_than_a_less_relevant_one(
+        case in case(4_096),
+        thresholds in thresholds(),
+    ) {
+        let plan = case.plan_after(&Layout::Relevance { thresholds: thresholds.clone(), foveae: 8 }, None);
+        let (grids, leaves) = (case.grids(), case.leaves(&plan));
+        let too_coarse = leaves.iter().filter(|leaf| {
+            let share = case.relevance_share(**leaf);
+            let wanted = thresholds.iter().position(|threshold| *threshold <= share);
+            wanted.unwrap_or(thresholds.len()) < leaf.level as usize
+        });
+        let greatest = too_coarse.map(|leaf| case.relevance_share(*leaf)).reduce(f64::max);
+        for split in split_patches(&leaves, root_level(grids, case.budget, None)) {
+            prop_assert!(greatest.is_none_or(|greatest| greatest <= case.relevance_share(split)));
+        }
+    }
+
     #[test]
     fn texels_count_their_real_pixels(
         origin in -300..300i32,
@@ -493,6 +514,20 @@ impl Case {
         let e0_px = default_e0_px(self.shape.extent(), self.patch_side);
         let relevance = self.relevance.as_ref();
         Priority { fixations: &self.fixations, e0_px, relevance }.of(patch, self.grids())
+    }
+
+    /// Relevance of a patch as a share of the greatest, as the layout `relevance` has it.
+    fn relevance_share(&self, patch: Patch) -> f64 {
+        let grids = self.grids();
+        let e0_px = default_e0_px(self.shape.extent(), self.patch_side);
+        let priority =
+            Priority { fixations: &self.fixations, e0_px, relevance: self.relevance.as_ref() };
+        let eccentricity = priority.eccentricity(patch, grids);
+        match &self.relevance {
+            Some(_) if eccentricity == 0.0 => 1.0,
+            Some(map) => priority.relevance_of(patch, grids) / map.peak(),
+            None => e0_px / (eccentricity + e0_px),
+        }
     }
 
     fn leaves(&self, plan: &TokenPlan) -> Vec<Patch> {

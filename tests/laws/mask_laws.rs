@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::mask::{CORNERS_MAX, CornersError, Mask, MaskFill, check_corners};
 use proptest::prelude::*;
 
@@ -143,6 +145,43 @@ fn a_rectangle_on_the_edges_of_pixels_fills_what_is_between_them() {
     // A little beyond an edge, it has a part of the pixels behind.
     assert_eq!(count([0.25, 0.25, 0.751, 0.75]), 20);
     assert_eq!(count([0.3, 0.3, 0.31, 0.31]), 1);
+}
+
+/// Whatever rounding makes of the corner's share of the picture.
+#[test]
+fn a_corner_on_the_edge_of_a_pixel_fills_nothing_beyond() {
+    for (width, height) in [(131, 77), (1366, 49), (1920, 23), (4093, 7)] {
+        let extent = Extent::new(width, height);
+        let frame = OwnedFrame::uniform(PixelFormat::Bgrx, extent, ColorTransform::IDENTITY, 255);
+        for right in 1..width {
+            let (left, bottom) = (right / 2, 1 + right % (height - 1));
+            let share = |at: u32, length: u32| f64::from(at) / f64::from(length);
+            let sides = [share(left, width), 0.0, share(right, width), share(bottom, height)];
+            let fill = MaskFill::new(&[Mask::rectangle("m", sides)], frame.kind());
+            let wanted = u64::from((right - left) * bottom);
+            assert_eq!(fill.pixel_count(), wanted, "to ({right}, {bottom}) of {extent}");
+        }
+    }
+}
+
+#[test]
+fn coarse_texels_are_those_over_filled_pixels() {
+    let extent = Extent::new(531, 203);
+    let level = CoarseLevel::level_of(PyramidShape::new(extent));
+    let points = vec![[0.1, 0.2], [0.97, 0.31], [0.6, 0.93], [1.0, 1.0], [0.3, 0.77]];
+    for format in PixelFormat::ALL {
+        let mut frame = OwnedFrame::uniform(format, extent, ColorTransform::IDENTITY, 255);
+        let fill =
+            MaskFill::new(&[Mask { name: "m".to_owned(), points: points.clone() }], frame.kind());
+        for index in 0..format.plane_count() {
+            let (plane, stride) = frame.plane_mut(index);
+            fill.fill(index, plane, stride);
+        }
+        let filled = pixels(extent).filter(|(x, y)| frame.samples(*x, *y)[0] != 255);
+        let wanted: BTreeSet<_> = filled.map(|(x, y)| (x >> level, y >> level)).collect();
+        let found: BTreeSet<_> = fill.coarse_texels().iter().collect();
+        assert_eq!(found, wanted, "{}", format.name());
+    }
 }
 
 /// It counts once where masks lie over each other.

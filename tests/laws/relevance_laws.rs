@@ -197,6 +197,11 @@ fn injected_maps_lie_where_their_box_says() {
     let values = (0..128 * 128).map(|index| (index % 128 % 4) as f32).collect();
     inject(&mut scene, "fine", Extent::new(128, 128), Region::of(EXTENT), values);
     assert!(scene.channel("fine").unwrap().iter().all(|value| *value == 1.5));
+    // A part of a cell counts by its share, and what is outside the box as 0.
+    let part = Region { x0: 16.0, y0: 0.0, x1: 72.0, y1: 8.0 };
+    inject(&mut scene, "part", Extent::new(7, 1), part, vec![1.0, 1.0, 4.0, 4.0, 4.0, 4.0, 8.0]);
+    let found = [0, 1, 2, 3].map(|column| at(&scene, "part", column, 0));
+    assert_eq!(found, [0.125, 1.0, 0.5, 0.0]);
     // A box that hangs over, as of letterboxed input.
     let wide = Region { x0: -1024.0, y0: 0.0, x1: 2048.0, y1: 1024.0 };
     inject(&mut scene, "wide", Extent::new(3, 1), wide, vec![5.0, 6.0, 7.0]);

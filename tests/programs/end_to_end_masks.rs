@@ -10,7 +10,9 @@ use foveate_core::color::ColorTransform;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::mask::Mask;
+use foveate_ring::TokenFrameBuf;
 use foveate_tool::recording::playback::{Playback, Played};
+use serde_json::json;
 
 use crate::daemon::{Daemon, Feed, Place, Process};
 use crate::film::{raw_bytes, raw_pipeline};
@@ -72,11 +74,7 @@ fn assert_hidden(format: PixelFormat, backend: &str) {
 #[test]
 fn a_mask_that_is_set_at_run_time_takes_out_what_was_seen_before() {
     let change = "change = { threshold = 40 }";
-    let with_device = |test: &dyn Fn(&str)| {
-        test("backend = 'cpu'");
-        with_vulkan(|backend| test(backend));
-    };
-    with_device(&|backend| {
+    with_backends(|backend| {
         let place = Place::new();
         let settings = format!("{backend}\n{change}\n{}", views("max_fps = 0.01"));
         let mut scene = Scene::open(&place, PixelFormat::Nv12, &settings);
@@ -206,6 +204,104 @@ fn a_reload_takes_masks_over() {
     assert_eq!(names(&daemon), ["face"]);
     until_frame(&mut follower, |pixels| black(pixels) < hidden);
     daemon.stop();
+}
+
+/// The views decide every third frame. Wherever the second of two changes of masks lies between two decisions, no channel is brighter than
+/// what is around the secret: not to a reader, not in a recording, not on a page.
+#[test]
+fn channels_of_masks_that_change_twice_stay_dark() {
+    with_backends(|backend| {
+        let place = Place::new();
+        let channels = "channels = ['mean', 'r']\nnormalisation = 'none'\ndtype = 'u8'";
+        let view = format!(
+            "slots = {SLOTS}\npatch = 16\nbudget = 30\n{channels}\ngaze = {{ policy = 'relevance', saccade_hz = 10 }}"
+        );
+        let settings = format!("{backend}\n{}", crate::scene::view("scored", &view));
+        let mut scene = Scene::open(&place, PixelFormat::Nv12, &settings);
+        scene.send(1);
+        let path = place.path("run.mcap");
+        let recorder =
+            place.foveate(&["record", "camera/scored", "--mcap", path.to_str().unwrap()]);
+        let web = Web::start(&place.socket(), &[]);
+        let mut page = web.page();
+        page.say(&json!({ "op": "watch", "view": "camera/scored", "channel": "mean" }));
+        let mut follower = scene.daemon.subscribe("camera/scored");
+        let change = |clear_all, set: &[(&str, [f64; 4])]| AdminRequest::Mask {
+            stream: "camera".to_owned(),
+            clear: Vec::new(),
+            clear_all,
+            set: set.iter().map(|(name, sides)| Mask::rectangle(name, *sides)).collect(),
+        };
+        // It is answered once a frame has the masks.
+        let set = |scene: &mut Scene<'_>, request: &AdminRequest| {
+            let socket = place.socket();
+            std::thread::scope(|scope| {
+                let answer = scope.spawn(move || order(&socket, request));
+                while !answer.is_finished() {
+                    scene.send(1);
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                answer.join().unwrap().unwrap();
+            });
+        };
+        let mut was_seen = false;
+        for between in 0..6 {
+            set(&mut scene, &change(true, &[]));
+            // Long enough for a decision about the secret.
+            scene.send(4);
+            was_seen |= is_bright_channel(&newest_of(&mut follower, scene.sent));
+            set(&mut scene, &change(false, &[("corner", [0.0, 0.0, 0.1, 0.1])]));
+            scene.send(between % 3);
+            set(&mut scene, &change(false, &[("secret", [0.2, 0.3, 0.7, 0.8])]));
+            for _ in 0..5 {
+                let frame = newest_of(&mut follower, scene.sent);
+                assert!(!is_bright_channel(&frame), "frame {}", scene.sent);
+                let packet = page.frame_of(scene.sent);
+                let greatest = *packet.cells.iter().max().expect("cells of the channel");
+                assert!(greatest <= AROUND, "a page, frame {}", scene.sent);
+                scene.send(1);
+            }
+        }
+        assert!(was_seen, "it is bright without a mask");
+        until("the recording has begun", || {
+            fs::metadata(&path).is_ok_and(|file| 4096 < file.len())
+        });
+        recorder.signal(rustix::process::Signal::INT);
+        recorder.finish().assert_clean_exit(0);
+        let (mut playback, mut found) = (Playback::new([path]), 0);
+        while let Some(played) = playback.advance(&|| false).unwrap() {
+            let Played::Frame { frame, .. } = played else { continue };
+            // Each frame with the mask over the secret, the first of them, too.
+            if !is_bright(&frame.pixels) {
+                found += 1;
+                assert!(!is_bright_channel(&frame), "recorded {}", frame.head.stamp.frame_seq);
+            }
+        }
+        assert!(10 < found, "{found} frames with the mask are recorded");
+        scene.daemon.stop();
+    });
+}
+
+/// The frame of that number, once it is there.
+fn newest_of(follower: &mut crate::daemon::Follower, frame_seq: u64) -> TokenFrameBuf {
+    loop {
+        let frame = follower.next_frame();
+        if frame_seq <= frame.head.stamp.frame_seq {
+            return frame.clone();
+        }
+    }
+}
+
+/// Whether a cell of a channel shows more than what is around the secret.
+fn is_bright_channel(frame: &TokenFrameBuf) -> bool {
+    let cells = frame.planes.last().unwrap().as_chunks::<2>().0.iter();
+    let greatest = cells.map(|cell| half::f16::from_le_bytes(*cell).to_f32()).fold(0.0, f32::max);
+    f32::from(AROUND + 2) / 255.0 < greatest
+}
+
+fn with_backends(test: impl Fn(&str)) {
+    test("backend = 'cpu'");
+    with_vulkan(test);
 }
 
 /// The first frame has it.

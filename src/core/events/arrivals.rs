@@ -16,6 +16,7 @@ use crate::gaze::saliency::smooth;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::region::Region;
+use crate::geometry::tile::TileSet;
 
 /// Things followed at a time. While there are so many, further ones are not told.
 pub(super) const THINGS_MAX: usize = 32;
@@ -140,6 +141,16 @@ impl Arrivals {
             things: ArrayVec::new(),
             learned_since: None,
         }
+    }
+
+    /// Masks cover `texels` from the next frame on: forgets what was seen there.
+    pub(super) fn hide(&mut self, texels: &TileSet) {
+        self.background.hide(texels);
+        let is_there = |thing: &Thing| {
+            let Box { x0, y0, x1, y1 } = thing.place;
+            (y0..y1).any(|y| (x0..x1).any(|x| texels.contains(x as u32, y as u32)))
+        };
+        self.things.retain(|thing| !is_there(thing));
     }
 
     /// Takes a frame, `elapsed_s` after the one before.

@@ -20,7 +20,7 @@ const FRAMES_MAX: u32 = 4;
 #[derive(Clone, Debug)]
 pub(super) struct Cut {
     /// The last picture before what may be a cut.
-    old: Vec<u8>,
+    pub(super) old: Vec<u8>,
     /// Whether the picture before can be compared.
     was_clear: bool,
     /// Since when it may be one, and the frames since.

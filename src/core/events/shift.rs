@@ -48,7 +48,7 @@ const THRESHOLDS: Thresholds = Thresholds { begin_ms: 1, end_ms: 2500 };
 pub(super) struct Shift {
     state: State,
     /// The picture that others are compared with, and when it was taken.
-    key: Vec<u8>,
+    pub(super) key: Vec<u8>,
     key_at: Option<Moment>,
     /// The blocks of the key with enough structure for a vote.
     voters: Vec<Block>,

@@ -22,6 +22,7 @@ use crate::geometry::feedback::Feedback;
 #[cfg(feature = "serde")]
 use crate::geometry::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
 use crate::geometry::fixation::{FOVEAE_MAX, Gaze};
+use crate::geometry::tile::TileSet;
 #[cfg(feature = "serde")]
 use crate::relevance::injection::check_channel_name;
 use crate::relevance::scene::Scene;
@@ -339,6 +340,11 @@ impl Controller {
     /// [wanted](Self::wants_coarse) and there was one.
     pub fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.policy.step(at, seen);
+    }
+
+    /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there.
+    pub fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.policy.hide(texels, frame_seq);
     }
 
     /// Keeps looking at the same part of the picture after the source changed its size.

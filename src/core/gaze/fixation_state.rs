@@ -13,6 +13,7 @@ use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Gaze, Points, snapped};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::Relevance;
+use crate::geometry::tile::TileSet;
 use crate::geometry::weights::{Peak, Weights};
 use crate::motion::Motions;
 use crate::relevance::seen::Seen;
@@ -359,6 +360,23 @@ impl FixationState {
         }
         self.fixate(&foveae);
         reached
+    }
+
+    /// Masks cover `texels` of the coarse level from now on: a fovea that looks there without a client's request is due for a decision.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cells of a grid")]
+    pub(super) fn hide(&mut self, texels: &TileSet) {
+        let grid_px = self.grid_px();
+        for Fovea { fixation, moved_ns, .. } in &mut self.foveae {
+            let is_own =
+                matches!(fixation.reason, FixationReason::Saliency | FixationReason::Relevance);
+            let texel = |place: f64, count: u32| ((place / grid_px) as u32).min(count - 1);
+            let grid = texels.grid();
+            let (column, row) = (texel(fixation.x, grid.width), texel(fixation.y, grid.height));
+            if is_own && texels.contains(column, row) {
+                *moved_ns = None;
+                self.decided = None;
+            }
+        }
     }
 
     pub(super) fn set_relevance(&mut self, relevance: Option<Arc<Relevance>>) {

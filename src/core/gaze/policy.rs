@@ -6,6 +6,7 @@ use crate::frame::FrameTime;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
+use crate::geometry::tile::TileSet;
 use crate::relevance::scene::Scene;
 use crate::relevance::seen::Seen;
 
@@ -53,6 +54,10 @@ pub trait FixationPolicy: Debug + Send {
 
     /// From now on foveae of other policies look at these places, in pixels: it does not go there by itself.
     fn avoid(&mut self, _places: &[(f64, f64)]) {}
+
+    /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on. What is made afterwards must not tell what was
+    /// seen there before; the step for that frame gets what was seen last with black in its place.
+    fn hide(&mut self, _texels: &TileSet, _frame_seq: u64) {}
 
     /// Takes what clients said before the frame of `at`.
     fn take(&mut self, feedback: &Feedback, at: FrameTime);

@@ -11,6 +11,7 @@ use crate::geometry::affine::Affine;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::TileSet;
 
 mod aligned;
 pub(crate) mod change;
@@ -77,6 +78,15 @@ impl Saliency {
     /// not known how. What moves with the background does not count as change then.
     pub fn follow(&mut self, before_from_now: Option<Affine>) {
         self.background.follow(before_from_now);
+    }
+
+    /// Forgets what was seen in `texels` of the newest picture, which are black in it, and all maps until the next
+    /// [`weigh`](Self::weigh).
+    pub fn hide(&mut self, texels: &TileSet) {
+        self.background.hide(texels);
+        self.contrast.clear();
+        self.change.fill(0.0);
+        self.map.fill(0.0);
     }
 
     /// Computes saliency and change of a picture against the pictures absorbed so far.

@@ -16,6 +16,7 @@ use crate::geometry::fixation::{FixationReason, Points};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::region::Region;
 use crate::geometry::relevance::{Relevance, RelevanceMap};
+use crate::geometry::tile::TileSet;
 use crate::geometry::weights::Weights;
 use crate::motion::{Motions, Unknown};
 use crate::relevance::seen::Seen;
@@ -87,6 +88,12 @@ impl Scan {
     pub(super) fn resize(&mut self, extent: Extent) {
         let relevance = self.relevance.take();
         *self = Self { relevance, ..Self::new(self.parameters, extent, self.foveae) };
+    }
+
+    /// Forgets what was seen in `texels`, which masks cover from now on, and the relevance made of it.
+    pub(super) fn hide(&mut self, texels: &TileSet) {
+        self.saliency.hide(texels);
+        self.relevance = None;
     }
 
     /// Updates saliency and relevance from the picture in `seen`, if there is one that fits.

@@ -2,6 +2,7 @@
 
 use super::extent::Extent;
 use super::pyramid::PyramidShape;
+use super::tile::TileSet;
 
 /// Longest side of a coarse level.
 pub const COARSE_SIDE_MAX: u32 = 128;
@@ -30,6 +31,11 @@ impl CoarseLevel {
         levels
             .find(|level| longer_side(level) <= COARSE_SIDE_MAX)
             .unwrap_or(shape.level_count() - 1)
+    }
+
+    /// Makes `texels` black.
+    pub fn hide(&mut self, texels: &TileSet) {
+        texels.indices().for_each(|index| self.texels[index] = [0; 3]);
     }
 
     /// Index in the pyramid.

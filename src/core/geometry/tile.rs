@@ -109,7 +109,11 @@ impl TileSet {
     /// Whether the tile in `column` and `row` is in the set.
     #[inline]
     pub fn contains(&self, column: u32, row: u32) -> bool {
-        let index = self.index(column, row);
+        self.contains_index(self.index(column, row))
+    }
+
+    /// Whether the tile with a row-major index is in the set.
+    pub fn contains_index(&self, index: usize) -> bool {
         self.words[index / 64] >> (index % 64) & 1 == 1
     }
 

@@ -88,11 +88,12 @@ impl Priority<'_> {
     }
 
     /// Distance from the nearest fixation to `patch` in pixels.
-    pub(super) fn eccentricity(&self, patch: Patch, grids: PatchGrids) -> f64 {
+    pub fn eccentricity(&self, patch: Patch, grids: PatchGrids) -> f64 {
         self.nearest(patch, grids).1
     }
 
-    pub(super) fn relevance_of(&self, patch: Patch, grids: PatchGrids) -> f64 {
+    /// Greatest weight of the map under `patch`; 1 without one.
+    pub fn relevance_of(&self, patch: Patch, grids: PatchGrids) -> f64 {
         let extent = grids.shape().extent();
         let side = grids.patch_side();
         let region = Token::from_patch(patch, side).pixel_box(extent, side);

@@ -67,13 +67,16 @@ pub(super) fn tokens(
     while let Some(parent) = open.pop() {
         let patch = parent.part.2;
         let children = patch.children(grids);
-        let is_fine = patch.level as usize <= wanted(parent.priority);
-        let fits = || leaves.len() + open.len() + children.clone().count() <= budget;
-        if is_fine || !fits() {
+        if patch.level as usize <= wanted(parent.priority) {
             leaves.push(patch);
-        } else {
+        } else if leaves.len() + open.len() + children.clone().count() <= budget {
             open.extend(children.map(candidate));
+        } else {
+            // What is less relevant must not be finer.
+            leaves.push(patch);
+            break;
         }
     }
+    leaves.extend(open.into_iter().map(|leaf| leaf.part.2));
     foveal::ordered(leaves, grids, priority)
 }

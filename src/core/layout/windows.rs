@@ -30,10 +30,10 @@ pub fn tokens(extent: Extent, patch_side: u32, budget: usize, fixation: (f64, f6
 }
 
 /// Where a window of `texels` begins along an axis of `length` pixels: around `centre`, moved inside if it fits, else at 0; a multiple
-/// of `step`, so that the last texel may hang over.
+/// of `step`.
 #[expect(clippy::cast_possible_truncation, reason = "within a source")]
 fn origin(centre: f64, length: u32, texels: u32, step: u16) -> i32 {
-    let beyond = length.div_ceil(step.into()).saturating_sub(texels);
+    let beyond = (length / u32::from(step)).saturating_sub(texels);
     let texel = (centre / f64::from(step) - f64::from(texels) / 2.0).round();
     texel.clamp(0.0, beyond.into()) as i32 * i32::from(step)
 }

@@ -2,6 +2,7 @@
 
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
+use crate::geometry::tile::TileSet;
 
 /// Side of a block in texels.
 pub(super) const BLOCK: usize = 4;
@@ -35,6 +36,16 @@ impl Brightness {
             let sum = u16::from(*r) + 2 * u16::from(*g) + u16::from(*b);
             *level = f32::from(sum) * 0.25;
         }
+        self.average();
+    }
+
+    /// Makes `texels` black.
+    pub(super) fn hide(&mut self, texels: &TileSet) {
+        texels.indices().for_each(|index| self.levels[index] = 0.0);
+        self.average();
+    }
+
+    fn average(&mut self) {
         let columns = self.blocks().width as usize;
         let width = self.extent.width as usize;
         self.means.fill(0.0);

@@ -65,7 +65,7 @@ channels! {
     OrientationSin = "orientation_sin", (-1, 1), "1", "sin 2t: 2 xy / sqrt((xx - yy)^2 + (2 xy)^2)";
     Coherence = "coherence", (0, 1), "1", "sqrt((xx - yy)^2 + (2 xy)^2) / (xx + yy)";
     Strokes = "strokes", (0, 1), "8 %", "strokes along rows and columns, as a share of the differences";
-    HighPass = "high_pass", (0, 1), "luma range", "root of the mean squared difference of neighbouring pixels, less what the blocks of 4 x 4 have of it";
+    HighPass = "high_pass", (0, 1), "luma range", "edges, less a third of low_pass: what neighbouring pixels differ by beyond what blocks of 4 x 4 explain";
     LowPass = "low_pass", (0, 1), "luma range", "root of the mean squared difference of neighbouring blocks of 4 x 4";
     EdgeDistance = "edge_distance", (0, 1), "16 cells", "distance to the nearest cell with strong edges";
     Cluster = "cluster", (0, 1), "greatest number", "number of the cell's cluster, from the top left: neighbours of like colour and texture";

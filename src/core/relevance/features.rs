@@ -43,6 +43,8 @@ pub struct TileFeatures {
     pub strokes: [u32; 2],
     /// Pixels by luma / 16.
     pub histogram: [u32; BINS],
+    /// Sums of R, G and B.
+    pub color: [u32; 3],
 }
 
 impl AddAssign for TileFeatures {
@@ -62,6 +64,9 @@ impl AddAssign for TileFeatures {
         self.coarse_squared += other.coarse_squared;
         pair(&mut self.strokes, other.strokes);
         for (mine, other) in self.histogram.iter_mut().zip(other.histogram) {
+            *mine += other;
+        }
+        for (mine, other) in self.color.iter_mut().zip(other.color) {
             *mine += other;
         }
     }

@@ -20,7 +20,7 @@ use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::region::Region;
 use crate::geometry::relevance::RelevanceMap;
-use crate::geometry::tile::TILE_SIDE;
+use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::geometry::weights::Weights;
 use crate::motion::Motions;
 
@@ -68,6 +68,9 @@ pub struct Scene {
     absorbed: (u64, u64),
     /// `frame_seq` of the last frame whose tiles were absorbed; 0 before any.
     tiles_of: u64,
+    /// The cells that masks cover at least in part, since frame `hidden_since`.
+    hidden: Vec<bool>,
+    hidden_since: u64,
     /// How often it was decided by.
     decisions: u64,
     /// `frame_seq` of the frame of the last decision; 0 before any.
@@ -99,6 +102,8 @@ impl Scene {
             plan: None,
             absorbed: (0, 0),
             tiles_of: 0,
+            hidden: vec![false; grid.area()],
+            hidden_since: 0,
             decisions: 0,
             decided_of: 0,
         };
@@ -126,7 +131,10 @@ impl Scene {
 
     /// Takes an injected channel, which is forgotten at `until_ns`.
     pub fn inject(&mut self, given: &Arc<Injection>, until_ns: u64) {
-        let cells = sampled(given, self.extent, self.grid, self.cell_px());
+        let mut cells = sampled(given, self.extent, self.grid, self.cell_px());
+        if given.frame_seq() < self.hidden_since {
+            clear(&mut cells, &self.hidden);
+        }
         let injected = Injected { given: Arc::clone(given), cells, until_ns };
         if given.name() == DEPTH {
             self.derive_from_depth(Some(&injected.cells));
@@ -142,6 +150,31 @@ impl Scene {
         }
     }
 
+    /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there, what was injected of
+    /// earlier frames there, and the score.
+    pub fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
+        let (columns, coarse) = (self.grid.width as usize, texels.grid());
+        let level = CoarseLevel::level_of(PyramidShape::new(self.extent));
+        let side = self.cell_px() >> level;
+        assert_eq!(coarse.in_cells(side), self.grid, "texels of the coarse level");
+        self.hidden.fill(false);
+        self.hidden_since = frame_seq;
+        for (column, row) in texels.iter() {
+            self.hidden[(row / side) as usize * columns + (column / side) as usize] = true;
+        }
+        for index in (0..self.hidden.len()).filter(|index| self.hidden[*index]) {
+            local::fill(&mut self.computed, index, &TileFeatures::default(), 0);
+        }
+        self.of_mut(Computed::Relevance).fill(0.0);
+        for injected in self.injected.values_mut() {
+            if injected.given.frame_seq() < frame_seq {
+                clear(&mut injected.cells, &self.hidden);
+            }
+        }
+        let depth = self.injected.get(DEPTH).map(|depth| depth.cells.clone());
+        self.derive_from_depth(depth.as_deref());
+    }
+
     /// Takes in what was seen of a frame, once.
     pub fn absorb(&mut self, seen: &Seen<'_>, now_ns: u64) {
         let (last, last_ns) = self.absorbed;
@@ -149,7 +182,7 @@ impl Scene {
             return;
         }
         if let Some(tiles) = &seen.tiles {
-            self.absorb_tiles(tiles, seen.coarse, now_ns);
+            self.absorb_tiles(tiles, seen.frame_seq, now_ns);
             self.tiles_of = seen.frame_seq;
         }
         if let Some(plan) = seen.plan {
@@ -268,11 +301,10 @@ impl Scene {
         self.of_mut(Computed::ChangeDistance).fill(1.0);
     }
 
-    /// The channels of the cells with a tile that changed since the tiles before.
-    fn absorb_tiles(&mut self, tiles: &SeenTiles<'_>, coarse: &CoarseLevel, now_ns: u64) {
+    /// The channels of the cells with a tile that changed since the tiles before. What masks cover since a later frame stays hidden.
+    fn absorb_tiles(&mut self, tiles: &SeenTiles<'_>, frame_seq: u64, now_ns: u64) {
         let last = self.tiles_of;
         let tile_grid = self.extent.in_cells(TILE_SIDE);
-        let texels = (self.cell_px() >> coarse.level()) as usize;
         for row in 0..self.grid.height {
             for column in 0..self.grid.width {
                 let along =
@@ -282,19 +314,17 @@ impl Scene {
                 let under = rows.flat_map(|row| {
                     columns.clone().map(move |column| (row * tile_grid.width + column) as usize)
                 });
-                if last != 0 && !under.clone().any(|tile| last < tiles.changed_frame[tile]) {
+                let index = (row * self.grid.width + column) as usize;
+                let was_hidden = self.hidden[index] && last < self.hidden_since;
+                let is_hidden = self.hidden[index] && frame_seq < self.hidden_since;
+                let is_changed =
+                    last == 0 || under.clone().any(|tile| last < tiles.changed_frame[tile]);
+                if is_hidden || !is_changed && !was_hidden {
                     continue;
                 }
                 let mut features = TileFeatures::default();
                 under.for_each(|tile| features += tiles.features[tile]);
-                let index = (row * self.grid.width + column) as usize;
-                let color = local::mean_color(
-                    coarse,
-                    column as usize * texels,
-                    row as usize * texels,
-                    texels,
-                );
-                local::fill(&mut self.computed, index, &features, color, tiles.black);
+                local::fill(&mut self.computed, index, &features, tiles.black);
                 self.changed_ns[index] = now_ns;
             }
         }
@@ -383,43 +413,59 @@ impl Scene {
     }
 }
 
+/// Sets the `hidden` cells to 0.
+fn clear(cells: &mut [f32], hidden: &[bool]) {
+    let hidden = cells.iter_mut().zip(hidden).filter(|(_, is_hidden)| **is_hidden);
+    hidden.for_each(|(cell, _)| *cell = 0.0);
+}
+
 /// Share of a cell at full resolution from which on it counts as seen.
 const FULL: f32 = 0.75;
 
-/// An injected map on the cells: the mean of its cells whose centres lie in each; where there are none, the one that its centre
-/// lies in; 0 outside its box.
+/// An injected map on the cells: its mean over each, where it is 0 outside its box. Of depth, where 0 is unknown, the mean over what the
+/// box covers.
 fn sampled(given: &Injection, extent: Extent, grid: Extent, cell_px: u32) -> Vec<f32> {
     let (source, region) = (given.grid(), given.region());
-    let side_x = (region.x1 - region.x0) / f64::from(source.width);
-    let side_y = (region.y1 - region.y0) / f64::from(source.height);
-    let along = |cell: u32, length: u32, from: f64, side: f64, count: u32| {
-        let start = f64::from(cell * cell_px);
-        let end = f64::from(((cell + 1) * cell_px).min(length));
-        // Those whose centre, from + (i + 0.5) * side, lies in [start, end).
-        let bounded = |position: f64| position.ceil().clamp(0.0, f64::from(count)) as usize;
-        let (first, past) =
-            (bounded((start - from) / side - 0.5), bounded((end - from) / side - 0.5));
-        if first < past {
-            return first..past;
-        }
-        let middle = ((start + end) / 2.0 - from) / side;
-        let is_inside = 0.0 <= middle && middle < f64::from(count);
-        if is_inside { middle as usize..middle as usize + 1 } else { 0..0 }
-    };
-    let columns: Vec<_> = (0..grid.width)
-        .map(|column| along(column, extent.width, region.x0, side_x, source.width))
-        .collect();
+    let columns = overlaps((region.x0, region.x1), source.width, extent.width, cell_px);
+    let rows = overlaps((region.y0, region.y1), source.height, extent.height, cell_px);
+    let covered = |overlaps: &[(usize, f64)]| overlaps.iter().map(|(_, part)| part).sum::<f64>();
     let mut cells = Vec::with_capacity(grid.area());
-    for row in 0..grid.height {
-        let rows = along(row, extent.height, region.y0, side_y, source.height);
-        for columns in &columns {
-            let count = rows.len() * columns.len();
-            let row_sum = |row: usize| -> f32 {
-                given.values()[row * source.width as usize..][columns.clone()].iter().sum()
-            };
-            let sum: f32 = rows.clone().map(row_sum).sum();
-            cells.push(if count == 0 { 0.0 } else { sum / count as f32 });
+    for row in &rows {
+        for column in &columns {
+            let mut sum = 0.0;
+            for (y, height) in row {
+                for (x, width) in column {
+                    let value = given.values()[y * source.width as usize + x];
+                    sum += width * height * f64::from(value);
+                }
+            }
+            let is_all = given.name() != DEPTH;
+            let share = if is_all { 1.0 } else { covered(row) * covered(column) };
+            cells.push(if share == 0.0 { 0.0 } else { (sum / share) as f32 });
         }
     }
     cells
+}
+
+/// For each cell of `cell_px` pixels along an axis of `length`: the cells of a map that lie in it, and which part of it each covers. The map has
+/// `count` cells between `from` and `to`.
+fn overlaps(
+    (from, to): (f64, f64),
+    count: u32,
+    length: u32,
+    cell_px: u32,
+) -> Vec<Vec<(usize, f64)>> {
+    let side = (to - from) / f64::from(count);
+    let cell = |start: u32| {
+        let (start, end) = (f64::from(start), f64::from((start + cell_px).min(length)));
+        let bounded = |place: f64| ((place - from) / side).clamp(0.0, f64::from(count));
+        let (first, past) = (bounded(start).floor() as u32, bounded(end).ceil() as u32);
+        let part = |index: u32| {
+            let (left, right) =
+                (from + f64::from(index) * side, from + f64::from(index + 1) * side);
+            (index as usize, (right.min(end) - left.max(start)).max(0.0) / (end - start))
+        };
+        (first..past).map(part).filter(|(_, part)| 0.0 < *part).collect()
+    };
+    (0..length).step_by(cell_px as usize).map(cell).collect()
 }

@@ -6,6 +6,7 @@ use super::publisher::Publisher;
 use crate::channel::TimedEvent;
 use foveate_core::events::{Detectors, Event, Events, FrameFacts};
 use foveate_core::frame::{FrameStamp, FrameTime};
+use foveate_core::geometry::tile::TileSet;
 use foveate_engine::{Engine, View};
 use foveate_stats::StreamCounters;
 
@@ -26,6 +27,15 @@ impl Watch {
         counters.events.watch();
         let (is_live, told, counters) = (false, Events::new(), Arc::clone(counters));
         Self { detectors: None, is_live, told, counters }
+    }
+
+    /// Masks cover `texels` of the coarse level from the next frame on: forgets what was seen there.
+    pub(super) fn hide(&mut self, texels: &TileSet) {
+        // A picture of another extent makes other detectors.
+        let detectors = self.detectors.as_mut();
+        if let Some(detectors) = detectors.filter(|own| own.grid() == texels.grid()) {
+            detectors.hide(texels);
+        }
     }
 
     /// Looks at the newest frame of `engine`, that of `stamp`. Without its coarse level, which a device that is being lost may not

@@ -205,7 +205,7 @@ impl Pyramid {
         }
     }
 
-    /// Brings the features of the dirty tiles up to date; those of all if there are none yet.
+    /// Brings the features of the dirty tiles, which are ingested, up to date; those of all if there are none yet.
     fn note_features(
         &mut self,
         frame: &FrameView<'_>,
@@ -220,13 +220,18 @@ impl Pyramid {
         let (width, tile_rows) = (grid.width as usize, (grid.height as usize).div_ceil(part_count));
         let mut bands = features.chunks_mut(tile_rows * width).enumerate();
         let mut bands: [_; PARTS_MAX] = std::array::from_fn(|_| bands.next());
-        let instructions = self.instructions;
+        let (instructions, colors) = (self.instructions, self.tail.tiles());
         self.pool.for_each(&mut bands[..part_count], &|band| {
             let Some((band, features)) = band else { return };
             let rows = features.chunks_mut(width).enumerate();
             for (row, target) in rows.map(|(row, target)| (*band * tile_rows + row, target)) {
                 for columns in dirty.runs(row) {
-                    instructions.run(FeatureRun { frame, row, columns, target });
+                    let sums = &colors[row * width..][columns.clone()];
+                    let run = FeatureRun { frame, row, columns: columns.clone(), target };
+                    instructions.run(run);
+                    for (features, sums) in target[columns].iter_mut().zip(sums) {
+                        features.color = *sums;
+                    }
                 }
             }
         });

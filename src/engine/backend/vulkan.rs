@@ -180,7 +180,7 @@ impl VulkanBackend {
             if ingests {
                 ingest.record(recorder, records, tiles, pyramid);
                 if features.are_wanted() {
-                    features.record(recorder, records, tiles);
+                    features.record(recorder, records, tiles, pyramid);
                 }
                 reduce.record(recorder, tiles, pyramid);
             }

@@ -14,6 +14,7 @@ use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FixationReason, Gaze};
 use crate::geometry::relevance::Relevance;
+use crate::geometry::tile::TileSet;
 use crate::motion::Motions;
 use crate::relevance::seen::Seen;
 
@@ -28,6 +29,8 @@ pub struct Feedbacked {
     consumer: Option<Consumer>,
     /// Maps that clients sent so far.
     maps_taken: u64,
+    /// Whether masks have changed since relevance was computed.
+    is_outdated: bool,
 }
 
 #[derive(Debug)]
@@ -59,6 +62,7 @@ impl Feedbacked {
             parameters,
             consumer: None,
             maps_taken: 0,
+            is_outdated: false,
         }
     }
 
@@ -161,6 +165,12 @@ impl FixationPolicy for Feedbacked {
         self.scan.avoid(places);
     }
 
+    fn hide(&mut self, texels: &TileSet, _frame_seq: u64) {
+        self.scan.hide(texels);
+        self.state.hide(texels);
+        self.is_outdated = true;
+    }
+
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
@@ -184,8 +194,12 @@ impl FixationPolicy for Feedbacked {
     fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         self.listen();
+        let is_outdated = std::mem::take(&mut self.is_outdated);
         if self.state.is_due() {
             self.decide(seen);
+        } else if is_outdated && self.consumer.is_none() {
+            self.scan.weigh(seen);
+            self.state.set_relevance(self.scan.relevance());
         }
         self.state.pursue(seen);
         self.scan.absorb(seen, self.state.elapsed_ns());

@@ -12,6 +12,7 @@ use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
 use crate::geometry::relevance::Relevance;
+use crate::geometry::tile::TileSet;
 use crate::relevance::injection::Injection;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::{Scorer, relevance_of};
@@ -47,6 +48,8 @@ pub struct Relevant {
     relevance: Option<Arc<Relevance>>,
     /// `frame_seq` and time of the newest frames.
     frames: VecDeque<(u64, u64)>,
+    /// Whether masks have changed since the score was computed.
+    is_outdated: bool,
 }
 
 impl Relevant {
@@ -69,6 +72,7 @@ impl Relevant {
             score: Vec::new(),
             relevance: None,
             frames: VecDeque::with_capacity(FRAMES_KEPT),
+            is_outdated: false,
         }
     }
 
@@ -87,13 +91,12 @@ impl Relevant {
         }
     }
 
-    fn decide(&mut self, seen: Option<Seen<'_>>) {
+    /// Makes the score and relevance of what was seen; returns the relevance of each cell, 0 where nothing was seen yet.
+    fn score(&mut self, seen: Option<Seen<'_>>) -> Vec<f32> {
         let now_ns = self.state.elapsed_ns();
         self.scan.weigh(seen);
         if self.scene.frame_seq() == 0 {
-            // Of no place is anything known.
-            let nothing = vec![0.0; self.scene.grid().area()];
-            return self.scan.choose_by(&self.scene.weights(&nothing), &mut self.state);
+            return vec![0.0; self.scene.grid().area()];
         }
         self.scene.decide(self.scan.saliency(), &self.state.gaze().fixations, now_ns);
         let grid = self.scene.grid();
@@ -109,7 +112,7 @@ impl Relevant {
         let made = map.map(|map| Arc::new(Relevance { map, frame_seq }));
         settle(&mut self.relevance, made);
         self.state.set_relevance(self.relevance.clone());
-        self.scan.choose_by(&weights, &mut self.state);
+        values
     }
 }
 
@@ -132,6 +135,15 @@ impl FixationPolicy for Relevant {
 
     fn avoid(&mut self, places: &[(f64, f64)]) {
         self.scan.avoid(places);
+    }
+
+    fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.scan.hide(texels);
+        self.scene.hide(texels, frame_seq);
+        self.state.hide(texels);
+        self.score.clear();
+        self.relevance = None;
+        self.is_outdated = true;
     }
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
@@ -169,8 +181,12 @@ impl FixationPolicy for Relevant {
         if let Some(seen) = self.scan.fitting(seen) {
             self.scene.absorb(&seen, now_ns);
         }
-        if self.state.is_due() {
-            self.decide(seen);
+        let is_due = self.state.is_due();
+        if std::mem::take(&mut self.is_outdated) || is_due {
+            let values = self.score(seen);
+            if is_due {
+                self.scan.choose_by(&self.scene.weights(&values), &mut self.state);
+            }
         }
         self.state.pursue(seen);
         self.scan.absorb(seen, now_ns);

@@ -8,6 +8,7 @@ use crate::gaze::scan::Scan;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
+use crate::geometry::tile::TileSet;
 use crate::relevance::seen::Seen;
 
 /// Looks around by itself. A `look` holds for its time, or for `silence_ms`.
@@ -15,13 +16,15 @@ use crate::relevance::seen::Seen;
 pub struct Salient {
     state: FixationState,
     scan: Scan,
+    /// Whether masks have changed since relevance was computed.
+    is_outdated: bool,
 }
 
 impl Salient {
     /// Looks at the middle, until something is seen.
     pub fn new(parameters: GazeParameters, extent: Extent, foveae: usize, at: FrameTime) -> Self {
         let state = FixationState::new(parameters, extent, foveae, CENTRE, at);
-        Self { state, scan: Scan::new(parameters, extent, foveae) }
+        Self { state, scan: Scan::new(parameters, extent, foveae), is_outdated: false }
     }
 }
 
@@ -36,6 +39,12 @@ impl FixationPolicy for Salient {
 
     fn avoid(&mut self, places: &[(f64, f64)]) {
         self.scan.avoid(places);
+    }
+
+    fn hide(&mut self, texels: &TileSet, _frame_seq: u64) {
+        self.scan.hide(texels);
+        self.state.hide(texels);
+        self.is_outdated = true;
     }
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
@@ -57,9 +66,12 @@ impl FixationPolicy for Salient {
 
     fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
-        if self.state.is_due() {
+        let is_due = self.state.is_due();
+        if std::mem::take(&mut self.is_outdated) || is_due {
             self.scan.weigh(seen);
             self.state.set_relevance(self.scan.relevance());
+        }
+        if is_due {
             self.scan.choose(&mut self.state);
         }
         self.state.pursue(seen);

@@ -8,6 +8,7 @@ use crate::gaze::controller::FoveaPolicy;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Gaze, Points};
+use crate::geometry::tile::TileSet;
 use crate::relevance::scene::Scene;
 use crate::relevance::seen::Seen;
 
@@ -130,6 +131,10 @@ impl FixationPolicy for Several {
 
     fn scene(&self) -> Option<&Scene> {
         self.parties.iter().find_map(|party| party.policy.scene())
+    }
+
+    fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.parties.iter_mut().for_each(|party| party.policy.hide(texels, frame_seq));
     }
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {

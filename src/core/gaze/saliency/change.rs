@@ -3,6 +3,7 @@
 use super::aligned::{Aligned, Bilinear};
 use crate::geometry::affine::Affine;
 use crate::geometry::extent::Extent;
+use crate::geometry::tile::TileSet;
 
 /// Adaptation rate of the background, in levels of 256 per second. With steps no wider than the error it is a running median,
 /// which passing objects hardly affect.
@@ -76,6 +77,24 @@ impl Background {
             change.fill(0.0);
         }
         is_cut
+    }
+
+    /// Forgets what was seen in `texels` of the newest picture, which are black in it.
+    pub(crate) fn hide(&mut self, texels: &TileSet) {
+        if self.aligned.is_still() {
+            for index in texels.indices() {
+                self.level[3 * index..][..3].fill(0.0);
+                self.unrest[3 * index..][..3].fill(0.0);
+            }
+            return;
+        }
+        for index in 0..self.level.len() / 3 {
+            let Some(near) = self.aligned.picture_at(index) else { continue };
+            if near.texels.into_iter().any(|texel| texels.contains_index(texel)) {
+                self.level[3 * index..][..3].fill(f32::NAN);
+                self.unrest[3 * index..][..3].fill(f32::NAN);
+            }
+        }
     }
 
     /// Starts over with the next picture.

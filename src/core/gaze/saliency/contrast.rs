@@ -57,6 +57,11 @@ impl Contrast {
     }
 
     /// Contrast of each texel, by feature.
+    /// Sets all maps to 0.
+    pub(super) fn clear(&mut self) {
+        self.maps.iter_mut().for_each(|map| map.fill(0.0));
+    }
+
     pub(super) fn maps(&self) -> &[Vec<f32>; FEATURES] {
         &self.maps
     }

@@ -1,23 +1,17 @@
 //! Channels of a cell that depend on its own pixels alone.
 
-use crate::geometry::coarse::CoarseLevel;
 use crate::relevance::channel::Computed;
 use crate::relevance::features::TileFeatures;
 
 /// Share of the differences that are strokes at which the channel is 1.
 const STROKES_FULL: f32 = 0.08;
 
-/// The channels of cell `index`. `color` is its mean.
-pub(super) fn fill(
-    channels: &mut [Vec<f32>],
-    index: usize,
-    features: &TileFeatures,
-    color: [f32; 3],
-    black: u8,
-) {
+/// The channels of cell `index`.
+pub(super) fn fill(channels: &mut [Vec<f32>], index: usize, features: &TileFeatures, black: u8) {
     let span = if black == 0 { 255.0 } else { 219.0 };
     let share = |sum: u32, count: u32| if count == 0 { 0.0 } else { sum as f32 / count as f32 };
-    let TileFeatures { count, luma, luma_squared, differences, gradient, .. } = *features;
+    let TileFeatures { count, color, luma, luma_squared, differences, gradient, .. } = *features;
+    let [red, green, blue] = color.map(|sum| share(sum, count) / 255.0);
     let mean = share(luma, count);
     let [xx, yy] = [0, 1].map(|axis| share(features.gradient_squared[axis], differences[axis]));
     let pairs = differences[0].max(differences[1]).max(1);
@@ -30,9 +24,9 @@ pub(super) fn fill(
     let strokes = features.strokes[0] + features.strokes[1];
 
     let mut set = |channel: Computed, value: f32| channels[channel as usize][index] = value;
-    set(Computed::Red, color[0]);
-    set(Computed::Green, color[1]);
-    set(Computed::Blue, color[2]);
+    set(Computed::Red, red);
+    set(Computed::Green, green);
+    set(Computed::Blue, blue);
     set(Computed::Dx, (share(gradient[0], differences[0]) / span).min(1.0));
     set(Computed::Dy, (share(gradient[1], differences[1]) / span).min(1.0));
     set(Computed::Edges, edges.min(1.0));
@@ -44,7 +38,7 @@ pub(super) fn fill(
     set(Computed::Coherence, if xx + yy == 0.0 { 0.0 } else { (tensor / (xx + yy)).min(1.0) });
     let strokes = share(strokes, differences[0] + differences[1]);
     set(Computed::Strokes, (strokes / STROKES_FULL).min(1.0));
-    set(Computed::HighPass, (edges - low_pass).clamp(0.0, 1.0));
+    set(Computed::HighPass, (edges - low_pass / 3.0).clamp(0.0, 1.0));
     set(Computed::LowPass, low_pass.min(1.0));
 }
 
@@ -82,20 +76,4 @@ fn log2(number: u32) -> u32 {
         log = log << 1 | carry;
     }
     log
-}
-
-/// Mean color of the texels of a cell from (`x`, `y`) on, as shares of 255.
-pub(super) fn mean_color(coarse: &CoarseLevel, x: usize, y: usize, side: usize) -> [f32; 3] {
-    let (width, height) = (coarse.extent().width as usize, coarse.extent().height as usize);
-    let (right, bottom) = ((x + side).min(width), (y + side).min(height));
-    let mut sums = [0u32; 3];
-    for row in y..bottom {
-        for texel in &coarse.texels[row * width + x..row * width + right] {
-            for (sum, value) in sums.iter_mut().zip(texel) {
-                *sum += u32::from(*value);
-            }
-        }
-    }
-    let count = (right.saturating_sub(x) * bottom.saturating_sub(y)).max(1) as f32;
-    sums.map(|sum| sum as f32 / count / 255.0)
 }

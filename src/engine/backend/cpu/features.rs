@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::convert::{SIDE, pixels};
+use super::convert::{Converter, SIDE, pixels, rgb_row};
 use crate::simd::{Instructions, Kernel, Vectors};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::tile::TILE_SIDE;
@@ -41,7 +41,7 @@ struct Real {
     rows: usize,
 }
 
-/// Computes the features of the tiles of `columns`, neighbours in one row of tiles.
+/// Computes the features of the tiles of `columns`, neighbours in one row of tiles, but their colour, which ingesting sums up.
 #[derive(Debug)]
 pub struct FeatureRun<'a> {
     /// The resident copy.
@@ -59,6 +59,35 @@ pub fn features_of(frame: &FrameView<'_>, target: &mut [TileFeatures]) {
     let columns = frame.extent().in_cells(TILE_SIDE).width as usize;
     for (row, target) in target.chunks_mut(columns).enumerate() {
         Instructions::best().run(FeatureRun { frame, row, columns: 0..columns, target });
+        Instructions::best().run(ColorSums { frame, row, target });
+    }
+}
+
+/// Sums up the colours of a row of tiles that were not ingested here.
+struct ColorSums<'a> {
+    frame: &'a FrameView<'a>,
+    row: usize,
+    target: &'a mut [TileFeatures],
+}
+
+impl Kernel for ColorSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) {
+        let Self { frame, row, target } = self;
+        let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
+        let converter = Converter::new(vectors, frame.color());
+        for (column, features) in target.iter_mut().enumerate() {
+            features.color = [0; 3];
+            let count = (width - column * SIDE).min(SIDE);
+            for y in row * SIDE..height.min((row + 1) * SIDE) {
+                let rgb = rgb_row(&converter, frame, column * SIDE, y, count);
+                for (sum, samples) in features.color.iter_mut().zip(rgb) {
+                    *sum += samples[..count].iter().map(|sample| u32::from(*sample)).sum::<u32>();
+                }
+            }
+        }
     }
 }
 

@@ -46,6 +46,11 @@ impl Tail {
     }
 
     /// The sums of the tiles, row by row.
+    pub fn tiles(&self) -> &[[u32; 3]] {
+        &self.tiles.sums
+    }
+
+    /// The same, to write.
     pub fn tiles_mut(&mut self) -> &mut [[u32; 3]] {
         &mut self.tiles.sums
     }

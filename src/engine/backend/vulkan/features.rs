@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use super::ingest::{Records, sampling};
+use super::pyramid::Pyramid;
 use super::sample::count;
 use super::shaders;
 use super::tiles::TileList;
@@ -51,7 +52,7 @@ impl FeaturesPass {
         let desc = ComputePassDesc {
             name: "features",
             shader: shaders::FEATURES,
-            bindings: &[BindingKind::Buffer; 3],
+            bindings: &[BindingKind::Buffer; 4],
             constants: &[
                 TILE_SIDE,
                 sampling(kind.format),
@@ -104,15 +105,20 @@ impl FeaturesPass {
         self.push.is_whole = u32::from(self.is_due());
     }
 
-    /// Makes the features of `tiles` from their `records`.
+    /// Makes the features of `tiles` from their `records` and from what ingesting them has summed up in `pyramid`.
     pub(super) fn record<'a>(
         &'a self,
         recorder: &mut Recorder<'a>,
         records: &'a Buffer,
         tiles: &'a TileList,
+        pyramid: &'a Pyramid,
     ) {
-        let bindings =
-            [Binding::Read(records), Binding::Read(tiles.buffer()), Binding::Write(&self.made)];
+        let bindings = [
+            Binding::Read(records),
+            Binding::Read(tiles.buffer()),
+            Binding::Write(&self.made),
+            Binding::Read(&pyramid.sums),
+        ];
         let groups = if self.push.is_whole == 1 {
             Groups::Count(count(self.tile_count))
         } else {
