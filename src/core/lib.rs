@@ -1,5 +1,5 @@
 //! Foveate's shared types and pure code: extents, tiles, tokens and their [`layout`], [`color`], [`gaze`] control. No devices,
-//! threads, or files other than those that a configuration names, which [`file`] reads.
+//! threads, or files other than those that a configuration names, which [`mod@file`] reads.
 //!
 //! Features for producers of tokens: `half` converts texels between number formats; `bytemuck` makes
 //! [`color::ColorTransform`] plain data for shaders; `serde` reads and writes what a configuration
