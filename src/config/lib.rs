@@ -662,7 +662,7 @@ impl Default for StreamConfig {
             live: None,
             track: None,
             scale_pictures: false,
-            max_pixels: Extent::MAX_PIXELS_DEFAULT,
+            max_pixels: Extent::DEFAULT_MAX_PIXELS,
             background: [0; 3],
             square_pixels: false,
             max_fps: None,

@@ -34,7 +34,7 @@ pub struct DecodeOptions {
 impl Default for DecodeOptions {
     /// 128 million pixels, on black.
     fn default() -> Self {
-        Self { max_pixels: Extent::MAX_PIXELS_DEFAULT, background: [0; 3] }
+        Self { max_pixels: Extent::DEFAULT_MAX_PIXELS, background: [0; 3] }
     }
 }
 

@@ -15,7 +15,7 @@ impl Extent {
     pub const MAX_SIDE: u32 = 16_384;
 
     /// Most pixels of a picture that is read from a file, where no other number is given.
-    pub const MAX_PIXELS_DEFAULT: u32 = 128_000_000;
+    pub const DEFAULT_MAX_PIXELS: u32 = 128_000_000;
 
     /// An extent of `width` columns and `height` rows.
     pub const fn new(width: u32, height: u32) -> Self {
