@@ -523,8 +523,10 @@ impl Session {
     fn attempt(&self, expansion: &Expansion, demands: Demands) -> Result<Pipeline, Failure> {
         let deadline = Instant::now() + self.spec.caps_timeout;
         self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
+        // A pipeline may drop frames before `play` returns.
+        let corrupted_before = self.delivery.corrupted();
         let pipeline = Pipeline::play(expansion, &self.adapters, &self.delivery, demands)?;
-        self.wait_for_first_frame(&pipeline, deadline)?;
+        self.wait_for_first_frame(&pipeline, deadline, corrupted_before)?;
         Ok(pipeline)
     }
 
@@ -532,9 +534,9 @@ impl Session {
         &self,
         pipeline: &Pipeline,
         mut deadline: Instant,
+        corrupted_before: u64,
     ) -> Result<(), Failure> {
-        let before = self.delivery.corrupted();
-        let (mut missing, mut corrupted) = (None, before);
+        let (mut missing, mut corrupted) = (None, corrupted_before);
         loop {
             let event = match self.next_event(pipeline, Some(deadline)) {
                 Wait::Event(event) => event,
@@ -564,7 +566,7 @@ impl Session {
                 Some(error) => missing = missing.or(Some(error)),
                 None => {
                     let reported = error_of(&message);
-                    let dropped = self.delivery.corrupted() - before;
+                    let dropped = self.delivery.corrupted() - corrupted_before;
                     if reported.is_none() && 0 < dropped {
                         return Err(all_corrupted(dropped).into());
                     }
