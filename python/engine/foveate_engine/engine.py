@@ -33,6 +33,7 @@ FEATURES = np.dtype(
         ("coarse_squared", "<u4"),
         ("strokes", "<u4", 2),
         ("histogram", "<u4", 16),
+        ("color", "<u4", 3),
     ]
 )
 

@@ -276,6 +276,7 @@ class Laws(unittest.TestCase):
         self.assertEqual(of_tile["luma_squared"], (tile**2).sum())
         self.assertEqual(of_tile["gradient"][0], np.abs(np.diff(tile, axis=1)).sum())
         np.testing.assert_array_equal(of_tile["histogram"], np.bincount(tile.ravel() // 16, minlength=16))
+        np.testing.assert_array_equal(of_tile["color"], [tile.sum()] * 3)
 
     def test_channels_see_what_moves_and_relevance_follows_them(self) -> None:
         still = np.full((320, 480, 3), 60, np.uint8)

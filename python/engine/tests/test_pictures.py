@@ -191,8 +191,11 @@ with foveate_engine.Engine("cpu").folder({str(self.folder)!r}, budget=8, patch=8
     def test_ctrl_c_ends_the_wait_for_a_picture(self) -> None:
         for index in range(40):
             self.sparse(f"p{index:02}.ppm", 11_000, 11_000)
+        # A shell that runs the tests in the background has SIGINT ignored.
         code = f"""
+import signal
 import foveate_engine
+signal.signal(signal.SIGINT, signal.default_int_handler)
 folder = foveate_engine.Engine("cpu").folder({str(self.folder)!r}, budget=8, patch=8)
 next(folder)
 print("begun", flush=True)
