@@ -523,7 +523,7 @@ fn one_users_pages_keep_no_other_user_out() {
     let mut own = greeted(&web, 2);
     assert_eq!(closed(&mut others[0]).0, 4001);
     assert_eq!(closed(&mut others[1]).0, 4001);
-    // Whoever has most gives way, not whoever was first.
+    // The owner of the most pages gives way, not the first one.
     let mut later = users::as_user(65_001, || greeted(&web, 3));
     for page in &mut others[2..5] {
         assert_eq!(closed(page).0, 4001);
@@ -548,7 +548,10 @@ fn only_pages_with_the_token_are_let_in() {
         assert_eq!(code, 4003, "{wrong}");
         assert!(reason.contains("open the address that foveate web printed"), "{reason}");
     }
-    assert!(web.get("/", "localhost").starts_with("HTTP/1.1 200 "), "the page itself is no secret");
+    assert!(
+        web.get("/", "localhost").starts_with("HTTP/1.1 200 "),
+        "the page itself needs no token"
+    );
     let output = foveate(Path::new("/nowhere/foveate.sock"), &["web", "--token", "--open"]);
     assert_eq!(output.status.code(), Some(2), "other users see the command line of a browser");
 }

@@ -160,7 +160,8 @@ class Engine(_OnBackend):
         :raises ValueError: if the pictures differ in size or format, or an argument is wrong.
         :raises BackendError: if the device refuses.
         """
-        checked, tokens = spec(layout_keys(**layout)), []
+        checked = spec(layout_keys(**layout))
+        tokens: list[Tokens] = []
         for read in pictures(images, format, color_of(background)):
             first, start, stop = read[0], len(tokens), len(tokens) + len(read)
             colors = Colorimetry.of(first.format, first.extent[1], matrix, range)
