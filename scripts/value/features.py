@@ -36,7 +36,6 @@ ROWS = (
 #: The model: DINOv2's ViT-S/14, fine-tuned for saliency. Its table of positions has 37 rows and columns.
 PATCH, GRID, WIDTH = 14, (37, 37), 384
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-BOX = ("x0", "y0", "x1", "y1")
 #: Names in its file.
 PLACED, FEATURES = "/backbone/embeddings/Add_output_0", "/backbone/layernorm/Add_1_output_0"
 KERNEL = "backbone.embeddings.patch_embeddings.projection"
@@ -135,14 +134,6 @@ def frame_of(source: Scene, tokens: Any, pixels: Any, layout: str) -> Any:
     return SimpleNamespace(tokens=tokens, pixels=pixels, info=info)
 
 
-def records(tokens: Any) -> Any:
-    """Tokens of `foveate extract` as the Python reader has them."""
-    found = np.zeros(len(tokens), TOKEN)
-    for field in TOKEN.names or ():
-        found[field] = np.stack([tokens[side] for side in BOX], axis=1) if field == "box" else tokens[field]
-    return found
-
-
 def every_patch(source: Scene, index: int) -> Any:
     """The whole picture, patch by patch, as a model takes it; its last row or column is repeated up to a whole patch."""
     width, height = source.size
@@ -179,14 +170,19 @@ def agreement(source: Scene, index: int, places: list[tuple[float, float]]) -> d
     """
     views: dict[str, dict[str, Any]] = {}
     for budget in BUDGETS:
-        views[f"uniform-{budget}"] = {"layout": "uniform", "patch": PATCH, "budget": budget}
+        views[f"uniform-{budget}"] = {
+            "layout": "uniform",
+            "patch": PATCH,
+            "budget": budget,
+            "gaze": {"policy": "fixed"},
+        }
         for number, (x, y) in enumerate(places):
             gaze = {"policy": "fixed", "x": x / source.size[0], "y": y / source.size[1]}
-            views[f"foveal-{budget}-{number}"] = {"patch": PATCH, "budget": budget, "gaze": gaze}
+            views[f"foveal-{budget}-{number}"] = {"layout": "foveal", "patch": PATCH, "budget": budget, "gaze": gaze}
     frames = {}
     for name, folder in extract(source, views).items():
         tokens, pixels = Extracted(folder).frame(index)
-        frames[name] = frame_of(source, records(tokens), pixels, name.split("-")[0])
+        frames[name] = frame_of(source, tokens, pixels, name.split("-")[0])
     dense = every_patch(source, index)
     dense_features = features(dense)
     mean = dense_features.mean(axis=0)

@@ -26,7 +26,7 @@ def main() -> None:
         ["format", "bytes of a frame of 273 tokens", "largest error, in steps of 8 bits", "texels off after rounding"]
     )
     source = scene("camera")
-    folders = extract(source, {name: {"dtype": name} for name in FORMATS})
+    folders = extract(source, {name: {"layout": "foveal", "dtype": name, "gaze": {"policy": "fixed"}} for name in FORMATS})
     exact = values(Extracted(folders["u8"]).frame(source.measured[0])[1], "u8")
     for name in FORMATS:
         pixels = Extracted(folders[name]).frame(source.measured[0])[1]

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, NamedTuple
 
 import foveate
 import numpy as np
@@ -42,15 +44,22 @@ def steered(
 
 
 def _play(source: Scene, views: dict[str, dict[str, Any]], steer: Callable[[str, int], Any]) -> dict[str, Any]:
+    with running(source.pipeline(is_live=True), views) as socket:
+        return _follow(source, list(views), steer, socket)
+
+
+@contextmanager
+def running(pipeline: str, views: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """The control socket of a daemon with these views of a stream `scene`."""
     folder = Path(tempfile.mkdtemp(prefix="foveate-value-"))
     socket = folder / "foveate.sock"
-    text = configuration(source.pipeline(is_live=True), views)
+    text = configuration(pipeline, views)
     (folder / "live.toml").write_text(f'[daemon]\nsocket = "{socket}"\n' + text)
     daemon = subprocess.Popen(
         [str(TOOL.with_name("foveated")), "--config", str(folder / "live.toml")], stderr=subprocess.DEVNULL
     )
     try:
-        return _follow(source, list(views), steer, str(socket))
+        yield str(socket)
     finally:
         daemon.terminate()
         daemon.wait(10)
@@ -89,3 +98,44 @@ def _opened(view: str, socket: str) -> Any:
             if time.monotonic() > until:
                 raise
             time.sleep(0.02)
+
+
+class Look(NamedTuple):
+    """What a consumer asks a view for: to look at a point, at a box around it, or at the peaks of a map."""
+
+    point: tuple[float, float] | None = None
+    box: tuple[float, float, float, float] | None = None
+    weights: Any = None
+
+    def send(self, view: Any, frame: Any) -> None:
+        """Asks for it."""
+        if self.weights is not None:
+            view.attend(self.weights, frame=frame)
+        elif self.box is not None:
+            view.look_at([self.point], box=self.box, for_ms=60_000)
+        else:
+            view.look_at([self.point], for_ms=60_000)
+
+
+#: Frames after a request until its tokens are taken: a map waits for the next decision.
+SETTLED = 3
+
+
+def looked(source: Scene, keys: dict[str, Any], looks: list[Look]) -> list[tuple[Any, Any]]:
+    """Records and texels [N, 3, P, P] of a still scene once a consumer has asked for each of `looks`, one after another."""
+    asked = [[look.point, look.box, None if look.weights is None else look.weights.tolist()] for look in looks]
+    text = json.dumps([source.name, keys, asked, TOOL.with_name("foveated").stat().st_mtime_ns], sort_keys=True)
+    path = CACHE / "looked" / (hashlib.sha256(text.encode()).hexdigest()[:16] + ".npz")
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with running(source.still_pipeline(), {"view": keys}) as socket:
+            view, arrays = _opened("scene/view", socket), {}
+            for number, look in enumerate(looks):
+                look.send(view, view.read(timeout=20))
+                for _ in range(SETTLED):
+                    frame = view.read(timeout=20)
+                arrays[f"{number}:tokens"], arrays[f"{number}:pixels"] = frame.tokens, frame.pixels
+        np.savez_compressed(path.with_suffix(".part.npz"), **arrays)
+        path.with_suffix(".part.npz").rename(path)
+    with np.load(path) as kept:
+        return [(kept[f"{number}:tokens"], kept[f"{number}:pixels"]) for number in range(len(looks))]

@@ -1,29 +1,133 @@
-"""People found, of those who are there: by policy, layout and budget, against the full picture and a shrunk one."""
+"""People found, of those who are there: in crowds, by one camera, in low light, by a camera that pans."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-from common import ROOT, Extracted, Scene, cached, extract, matched, people_in, reference_people, scene, shrunk
-from foveate.picture import replicated, smoothed
+from common import (
+    LENGTH,
+    ROOT,
+    Extracted,
+    Scene,
+    cached,
+    cropped,
+    extract,
+    made_scene,
+    matched,
+    people_in,
+    rebuilt,
+    reference_people,
+    scene,
+    shrunk,
+)
 from live import steered
 from table import Table
 
 #: Scenes: the first is the one that rules were tuned on, the others were kept apart.
-SCENES = ("walkers", "apart")
+SCENES = ("walkers", "apart", "camera", "dark", "panning")
 BUDGETS = (96, 160, 273, 512, 1024)
-#: Layouts under saliency; further ones are more rows here.
-LAYOUTS: dict[str, dict[str, Any]] = {"foveal": {}, "foveal, e0 = 48": {"e0": 48.0}, "uniform": {"layout": "uniform"}}
+PEOPLE = str(ROOT / "configs" / "scorers" / "people.safetensors")
+#: Keys of the views, 273 tokens.
+VIEWS: dict[str, dict[str, Any]] = {
+    "default settings": {},
+    "default layout, policy `saliency`": {"gaze": {"policy": "saliency"}},
+    "default layout, policy `relevance`, people's scorer": {"gaze": {"policy": "relevance", "scorer": PEOPLE}},
+    "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
+    "`foveal`, policy `relevance`": {"layout": "foveal", "gaze": {"policy": "relevance"}},
+    "`foveal`, policy `relevance`, people's scorer": {
+        "layout": "foveal",
+        "gaze": {"policy": "relevance", "scorer": PEOPLE},
+    },
+    "`foveal`, policy `fixed` at the centre": {"layout": "foveal", "gaze": {"policy": "fixed"}},
+}
+#: `dark` is `apart` with so much of its light, and Gaussian noise of this deviation in levels.
+LIGHT, NOISE = 0.25, 6.0
+#: `panning` shows so much of `apart`, and moves right and down by these pixels a frame.
+PANNED, PAN = (1152, 864), (4, 3)
 
 
-def score(source: Scene, pictures: Iterable[Any], every: int = 1) -> tuple[float, float]:
-    """Recall, and the share of what is found that is a person, over every so-many-th measured frame."""
-    found = [people_in(picture) for picture in pictures]
-    reference = reference_people(source)[::every]
-    hits = sum(matched(boxes, truth) for boxes, truth in zip(found, reference))
-    return hits / sum(map(len, reference)), hits / max(1, sum(map(len, found)))
+def _dark() -> Iterator[Any]:
+    source, chance = scene("apart"), np.random.default_rng(3)
+    for index in range(LENGTH):
+        picture = source.picture(index).astype(np.float32) * LIGHT
+        noise = chance.standard_normal(picture.shape, np.float32) * NOISE
+        yield np.clip(np.round(picture + noise), 0, 255).astype(np.uint8)
+
+
+def _panning() -> Iterator[Any]:
+    source = scene("apart")
+    for index in range(LENGTH):
+        x, y = PAN[0] * index, PAN[1] * index
+        yield source.picture(index)[y : y + PANNED[1], x : x + PANNED[0]]
+
+
+def people_scene(name: str) -> Scene:
+    """One of `SCENES`."""
+    clean = scene("apart")
+    if name == "dark":
+        return made_scene(name, _dark, clean.size, clean.measured)
+    if name == "panning":
+        return made_scene(name, _panning, PANNED, clean.measured)
+    return scene(name)
+
+
+def people_there(name: str) -> list[Any]:
+    """Boxes of the people in each measured frame; of `dark` and `panning` those that are found in the clean, still picture."""
+    if name not in ("dark", "panning"):
+        return reference_people(scene(name))
+    boxes = reference_people(scene("apart"))
+    if name == "dark":
+        return boxes
+    shifted = []
+    for index, there in zip(scene("apart").measured, boxes):
+        moved = there - np.tile(np.multiply(PAN, index), 2)
+        is_inside = (moved[:, :2] >= 0).all(axis=1) & (moved[:, 2:] <= PANNED).all(axis=1)
+        shifted.append(moved[is_inside])
+    return shifted
+
+
+class Found:
+    """Of each measured frame: who is found of those who are there, and the boxes that are none of them."""
+
+    def __init__(self, pictures: Iterable[Any], there: list[Any]) -> None:
+        found = [people_in(picture) for picture in pictures]
+        self.hits = np.array([matched(boxes, truth) for boxes, truth in zip(found, there)])
+        self.there = np.array([len(truth) for truth in there])
+        self.boxes = sum(map(len, found))
+
+    @property
+    def recall(self) -> float:
+        """Over all frames."""
+        return float(self.hits.sum() / self.there.sum())
+
+    @property
+    def precision(self) -> float:
+        """Share of what is found that is there."""
+        return float(self.hits.sum() / max(1, self.boxes))
+
+    def error_of_difference(self, other: Found) -> float:
+        """Standard error of the difference of the recalls, frame by frame."""
+        difference = (self.hits - other.hits) / self.there.mean()
+        return float(difference.std(ddof=1) / len(difference) ** 0.5)
+
+
+def rolled(source: Scene, index: int, budget: int, patch: int = 16) -> Any:
+    """The picture where each frame has brought the next `budget` patches of full resolution, row by row."""
+    width, height = source.size
+    columns, rows = -(-width // patch), -(-height // patch)
+    picture = np.zeros((height, width, 3), np.uint8)
+    number = np.arange(columns * rows)
+    #: Of each patch the last frame that had it.
+    last = np.full(columns * rows, -1)
+    for frame in range(index + 1):
+        last[(number - frame * budget) % (columns * rows) < budget] = frame
+    every = last.reshape(rows, columns).repeat(patch, 0).repeat(patch, 1)[:height, :width]
+    for frame in range(max(0, index - columns * rows // budget - 1), index + 1):
+        picture[every == frame] = source.picture(frame)[every == frame]
+    return picture
 
 
 def seen_before(source: Scene) -> dict[int, Any]:
@@ -44,23 +148,21 @@ def box_map(boxes: Any, size: tuple[int, int], longer: int = 128) -> Any:
     return weights
 
 
-def drawn(source: Scene, tokens_of: Any, smooth: bool = True) -> Iterable[Any]:
+def drawn(source: Scene, tokens_of: Any) -> Iterable[Any]:
     """The pictures of the measured frames."""
     for index in source.measured:
-        tokens, pixels = tokens_of(index)
-        yield (smoothed if smooth else replicated)(tokens, np.moveaxis(pixels, 1, 3), source.size)
+        yield rebuilt(*tokens_of(index), source.size)
 
 
-def saliency(source: Scene, **keys: Any) -> Any:
-    """Nobody points."""
-    gaze = {"policy": "saliency", **keys.pop("gaze", {})}
-    folder = extract(source, {"view": {"gaze": gaze, **keys}})["view"]
-    return Extracted(folder).frame
+def view_of(source: Scene, **keys: Any) -> Any:
+    """The frames of a view with these keys, which nobody steers."""
+    return Extracted(extract(source, {"view": keys})["view"]).frame
 
 
 def consumer(source: Scene, **keys: Any) -> Any:
     """A consumer sends the boxes of the frame before."""
     gaze = {"policy": "feedback", "saccade_hz": 50.0, "dwell_min_ms": 0, **keys.pop("gaze", {})}
+    keys = {"layout": "foveal", **keys}
     before = seen_before(source)
 
     def attend(_name: str, index: int) -> Any:
@@ -71,29 +173,53 @@ def consumer(source: Scene, **keys: Any) -> Any:
     return frames.__getitem__
 
 
+def by_view(name: str) -> dict[str, Found]:
+    """Who is found with each way to see, 273 tokens."""
+    source, there = people_scene(name), people_there(name)
+    full = [source.picture(index) for index in source.measured]
+    middle = source.size[0] / 2, source.size[1] / 2
+    folders = extract(source, {f"v{number}": keys for number, keys in enumerate(VIEWS.values())})
+    rows: dict[str, Callable[[], Iterable[Any]]] = {
+        "the full picture": lambda: full,
+        "shrunk to 273 patches": lambda: (shrunk(picture, 273) for picture in full),
+        "a crop of 273 patches, at the centre": lambda: (cropped(picture, middle, 273) for picture in full),
+        "rolling tiles, 273 a frame": lambda: (rolled(source, index, 273) for index in source.measured),
+    }
+    for label, folder in zip(VIEWS, folders.values()):
+        rows[label] = partial(drawn, source, Extracted(folder).frame)
+    return {label: Found(pictures(), there) for label, pictures in rows.items()}
+
+
 def main() -> None:
-    for name in SCENES:
-        source = scene(name)
-        full = [source.picture(index) for index in source.measured]
-        table = Table([f"`{name}`, 273 tokens", "recall", "precision"])
-        table.row("the full picture", score(source, full))
-        table.row("shrunk to 273 patches", score(source, (shrunk(picture, 273) for picture in full)))
-        for layout, keys in LAYOUTS.items():
-            tokens = saliency(source, **keys)
-            table.row(f"{layout}, saliency", score(source, drawn(source, tokens)))
-        table.row("foveal, saliency, each texel a block", score(source, drawn(source, saliency(source), False)))
-        table.row("foveal, a consumer's map", score(source, drawn(source, consumer(source))))
-        print(table, end="\n\n")
+    columns = {name: by_view(name) for name in SCENES}
+    people = [f"`{name}`, {found['the full picture'].there.sum()} people" for name, found in columns.items()]
+    table = Table(["recall (standard error of the difference from shrunk)", *people])
+    for label in columns[SCENES[0]]:
+        cells = []
+        for found in columns.values():
+            error = found[label].error_of_difference(found["shrunk to 273 patches"])
+            cells.append(f"{found[label].recall:.3f} ({error:.3f})")
+        table.row(label, cells)
+    print(table, end="\n\n")
+    by_budget()
+
+
+def by_budget() -> None:
+    """The figure of recall against tokens."""
     source = scene(SCENES[0])
-    half = source._replace(measured=source.measured[::3])
+    third = source._replace(measured=source.measured[::3])
+    there = reference_people(third)
     table = Table(["recall by tokens", *map(str, BUDGETS)])
     rows: dict[str, Any] = {
-        "foveal, saliency": lambda budget: drawn(half, saliency(source, budget=budget)),
-        "foveal, a consumer's map": lambda budget: drawn(half, consumer(source, budget=budget)),
-        "shrunk": lambda budget: (shrunk(source.picture(index), budget) for index in half.measured),
+        "default settings": lambda budget: drawn(third, view_of(source, budget=budget)),
+        "foveal, saliency": lambda budget: drawn(
+            third, view_of(source, layout="foveal", gaze={"policy": "saliency"}, budget=budget)
+        ),
+        "foveal, a consumer's map": lambda budget: drawn(third, consumer(source, budget=budget)),
+        "shrunk": lambda budget: (shrunk(source.picture(index), budget) for index in third.measured),
     }
     for label, pictures in rows.items():
-        table.row(label, [score(source, pictures(budget), 3)[0] for budget in BUDGETS])
+        table.row(label, [Found(pictures(budget), there).recall for budget in BUDGETS])
     print(table)
     table.plot(ROOT / "docs" / "images" / "value-people.svg", "recall")
 

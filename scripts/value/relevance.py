@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 from common import (
     CACHE,
@@ -27,6 +26,7 @@ from common import (
     scene,
     shrunk,
 )
+from small_print import sharpest
 from table import Table
 
 FRAMES, FRAMES_A_SECOND, HZ = 40, 10, 4
@@ -48,19 +48,8 @@ def raster(source: Scene) -> Path:
 
 
 def finest(view: Extracted, size: tuple[int, int]) -> Any:
-    """Of each place the finest token that there was, coarse ones interpolated."""
-    width, height = size
-    picture, steps = np.zeros((height, width, 3), np.uint8), np.full((height, width), 1 << 15)
-    for index in range(FRAMES):
-        for record, texels in zip(*view.frame(index)):
-            step, (x, y), side = int(record["sx"]), (int(record["x"]), int(record["y"])), texels.shape[-1]
-            place = slice(y, min(height, y + side * step)), slice(x, min(width, x + side * step))
-            is_finer = steps[place] > step
-            if is_finer.any():
-                wide = cv2.resize(texels.transpose(1, 2, 0), None, fx=step, fy=step, interpolation=cv2.INTER_CUBIC)
-                picture[place][is_finer] = wide[: is_finer.shape[0], : is_finer.shape[1]][is_finer]
-                steps[place][is_finer] = step
-    return picture
+    """Of each place the finest token that there was."""
+    return sharpest(view, size, [FRAMES - 1])[FRAMES - 1]
 
 
 def lines(source: Scene) -> tuple[Any, list[str]]:
@@ -135,8 +124,13 @@ def looked_at(name: str, view: Extracted) -> tuple[int, int]:
 
 def looks() -> Table:
     """Which signs are looked at while the camera pans."""
-    views: dict[str, dict[str, Any]] = {name: {"gaze": {"policy": name}} for name in ("saliency", "relevance")}
-    views["text"] = {"gaze": {"policy": "relevance", "scorer": str(ROOT / "configs" / "scorers" / "text.safetensors")}}
+    views: dict[str, dict[str, Any]] = {
+        name: {"layout": "foveal", "gaze": {"policy": name}} for name in ("saliency", "relevance")
+    }
+    views["text"] = {
+        "layout": "foveal",
+        "gaze": {"policy": "relevance", "scorer": str(ROOT / "configs" / "scorers" / "text.safetensors")},
+    }
     table = Table(["signs fixated within two seconds, camera panning", "over one photograph", "", "over a sheet of six", ""])
     for view, label in zip(views, ("saliency", "relevance", "relevance, `scorer = \"text.safetensors\"`")):
         cells: list[Any] = []
@@ -195,9 +189,10 @@ def main() -> None:
     for name in SHEETS:
         source = scene(name)
         views: dict[str, dict[str, Any]] = {
-            "saliency": {"gaze": {"policy": "saliency"}},
-            "raster": {"gaze": {"policy": "replay", "log": str(raster(source))}},
-            "relevance": {"gaze": {"policy": "relevance"}},
+            "saliency": {"layout": "foveal", "gaze": {"policy": "saliency"}},
+            "raster": {"layout": "foveal", "gaze": {"policy": "replay", "log": str(raster(source))}},
+            "relevance": {"layout": "foveal", "gaze": {"policy": "relevance"}},
+            "default": {},
             "levels": {"layout": "relevance", "gaze": {"policy": "relevance"}},
         }
         folders = extract(source, views)
@@ -205,6 +200,7 @@ def main() -> None:
             ("saliency", "saliency"),
             ("raster", "a raster scan, 16 fixations"),
             ("relevance", "relevance"),
+            ("default", "default settings"),
             ("levels", "relevance, and the layout `relevance`"),
         ):
             rows.setdefault(label, []).append(share(source, finest(Extracted(folders[view]), source.size)))

@@ -15,7 +15,7 @@ BUDGETS = (96, 160, 273, 512, 1024)
 #: Where boxes of unlike sides might pay.
 FEW = (96, 128, 160, 273)
 #: Layouts that look at each sign in turn; further ones are more rows here.
-AT_A_FIXATION: dict[str, dict[str, Any]] = {"foveal": {}}
+AT_A_FIXATION: dict[str, dict[str, Any]] = {"foveal": {"layout": "foveal"}}
 #: Sides of the photographs, which lie three in a row.
 CELL = (640, 480)
 
@@ -88,7 +88,7 @@ def steered_share(source: Scene, targets: list[tuple[Any, list[int]]], budget: i
     """
     rows = lines(source)
     gaze = {"policy": "feedback", "saccade_hz": 50.0, "dwell_min_ms": 0}
-    views = {f"v{number}": {"budget": budget, "gaze": gaze, **keys} for number in range(len(targets))}
+    views = {f"v{number}": {"layout": "foveal", "budget": budget, "gaze": gaze, **keys} for number in range(len(targets))}
     frames = steered(source, views, lambda name, _: targets[int(name[1:])][0], key)
     right = of = 0
     for (_, numbers), view in zip(targets, frames.values()):
@@ -135,7 +135,7 @@ def main() -> None:
     table.row("three foveae, a map along their lines", [three_signs(source, budget, True) for budget in BUDGETS])
     table.row("foveal, a map along all lines at once", [all_lines(source, budget) for budget in BUDGETS])
     uniform = [
-        Extracted(extract(source, {"view": {"layout": "uniform", "budget": budget}})["view"]) for budget in BUDGETS
+        Extracted(extract(source, {"view": {"layout": "uniform", "budget": budget, "gaze": {"policy": "fixed"}}})["view"]) for budget in BUDGETS
     ]
     table.row("uniform", [share(source, drawn(source, *view.frame(source.measured[0]))) for view in uniform])
     table.row("the picture shrunk to as many patches", [share(source, shrunk(full, budget)) for budget in BUDGETS])

