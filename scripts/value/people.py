@@ -33,16 +33,12 @@ PEOPLE = str(ROOT / "configs" / "scorers" / "people.safetensors")
 #: Keys of the views, 273 tokens.
 VIEWS: dict[str, dict[str, Any]] = {
     "default settings": {},
-    "default layout, policy `saliency`": {"gaze": {"policy": "saliency"}},
     "default layout, policy `relevance`, people's scorer": {"gaze": {"policy": "relevance", "scorer": PEOPLE}},
     "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
     "`foveal`, policy `relevance`": {"layout": "foveal", "gaze": {"policy": "relevance"}},
-    "`foveal`, policy `relevance`, people's scorer": {
-        "layout": "foveal",
-        "gaze": {"policy": "relevance", "scorer": PEOPLE},
-    },
-    "`foveal`, policy `fixed` at the centre": {"layout": "foveal", "gaze": {"policy": "fixed"}},
 }
+#: Of the measured frames of a scene every second one counts.
+EVERY = 2
 #: `dark` is `apart` with so much of its light, and Gaussian noise of this deviation in levels.
 LIGHT, NOISE = 0.25, 6.0
 #: `panning` shows so much of `apart`, and moves right and down by these pixels a frame.
@@ -66,23 +62,22 @@ def _panning() -> Iterator[Any]:
 
 def people_scene(name: str) -> Scene:
     """One of `SCENES`."""
-    clean = scene("apart")
+    clean = scene(name if name not in ("dark", "panning") else "apart")
+    measured = clean.measured[::EVERY]
     if name == "dark":
-        return made_scene(name, _dark, clean.size, clean.measured)
+        return made_scene(name, _dark, clean.size, measured)
     if name == "panning":
-        return made_scene(name, _panning, PANNED, clean.measured)
-    return scene(name)
+        return made_scene(name, _panning, PANNED, measured)
+    return clean._replace(measured=measured)
 
 
 def people_there(name: str) -> list[Any]:
     """Boxes of the people in each measured frame; of `dark` and `panning` those that are found in the clean, still picture."""
-    if name not in ("dark", "panning"):
-        return reference_people(scene(name))
-    boxes = reference_people(scene("apart"))
-    if name == "dark":
+    boxes = reference_people(people_scene("apart" if name in ("dark", "panning") else name))
+    if name != "panning":
         return boxes
     shifted = []
-    for index, there in zip(scene("apart").measured, boxes):
+    for index, there in zip(people_scene(name).measured, boxes):
         moved = there - np.tile(np.multiply(PAN, index), 2)
         is_inside = (moved[:, :2] >= 0).all(axis=1) & (moved[:, 2:] <= PANNED).all(axis=1)
         shifted.append(moved[is_inside])
