@@ -139,6 +139,8 @@ pub fn token_frame(header: &Header<'_>, segment: &SegmentInfo, frame: &TokenFram
         sequence(writer, &of.clone().map(|token| token.y).collect::<Vec<_>>(), Writer::write_i32);
         sequence(writer, &of.clone().map(|token| token.sx).collect::<Vec<_>>(), Writer::write_u16);
         sequence(writer, &of.clone().map(|token| token.sy).collect::<Vec<_>>(), Writer::write_u16);
+        writer.write_bytes(&of.clone().map(|token| token.extra_width).collect::<Vec<_>>());
+        writer.write_bytes(&of.clone().map(|token| token.extra_height).collect::<Vec<_>>());
         let changed: Vec<_> = of.clone().map(|token| token.changed_frame).collect();
         sequence(writer, &changed, Writer::write_u64);
         sequence(writer, &of.map(|token| token.relevance).collect::<Vec<_>>(), Writer::write_f32);
