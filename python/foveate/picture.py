@@ -84,7 +84,8 @@ class _Cells(NamedTuple):
     starts: NDArray[np.int64]
 
 
-@lru_cache(maxsize=64)
+# Few, because those of large tokens have megabytes.
+@lru_cache(maxsize=8)
 def _cells(step: int, parts: int, side: int) -> _Cells:
     """The cells of ``side`` texels of ``step`` / ``parts`` pixels, and of the margins."""
     edges = step * np.arange(-_MARGIN, side + _MARGIN + 1)

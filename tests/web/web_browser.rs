@@ -60,6 +60,7 @@ const IN_PACKETS: &str = "Promise.all([import('/wire.js'), new Promise((done) =>
 const READ_RECORDS: &str = ".then(({ wire, data }) => { const frame = new wire.Frame(); frame.read(data); \
     return { fixations: frame.fixations.map(({ id, x, y }) => `${id} ${x} ${y}`), \
     records: Array.from({ length: frame.count }, (_, at) => [frame.x[at], frame.y[at], frame.sx[at], frame.sy[at], \
+    frame.extraWidth[at], frame.extraHeight[at], \
     frame.firstColumn[at], frame.columns[at], frame.firstRow[at], frame.rows[at], frame.group[at], \
     frame.box(at, [0, 0, 0, 0])]) }; })";
 
@@ -826,9 +827,11 @@ fn assert_draws(shown: &Shown, browser: &mut Browser) {
 /// What [`READ_RECORDS`] should find.
 fn records_as_read(shown: &Shown) -> Value {
     let record = |record: &TokenRecord| {
-        let TokenRecord { x, y, sx, sy, first_column, columns, first_row, rows, .. } = *record;
+        let TokenRecord { x, y, sx, sy, extra_width, extra_height, .. } = *record;
+        let TokenRecord { first_column, columns, first_row, rows, group, .. } = *record;
         let box_ = [record.x0, record.y0, record.x1, record.y1];
-        json!([x, y, sx, sy, first_column, columns, first_row, rows, record.group, box_])
+        let (across, down) = (extra_width, extra_height);
+        json!([x, y, sx, sy, across, down, first_column, columns, first_row, rows, group, box_])
     };
     let fixation = |Fixation { id, x, y, .. }: &Fixation| format!("{id} {x} {y}");
     json!({

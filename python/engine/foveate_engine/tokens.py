@@ -29,7 +29,8 @@ TOKEN = np.dtype(
         ("first_row", "<u2"),
         ("rows", "<u2"),
         ("fovea", "<u2"),
-        ("reserved", "<u2"),
+        ("extra_width", "u1"),
+        ("extra_height", "u1"),
         ("relevance", "<f4"),
     ]
 )

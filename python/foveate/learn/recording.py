@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..frame import sizes_of
 from .errors import Unlearnable
 
 #: Where ``extract`` puts the arrays of the view below.
