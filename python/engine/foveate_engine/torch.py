@@ -54,9 +54,10 @@ def sample(
     """Tokens of images, at the places where an :class:`foveate_engine.Engine` has them, differentiable with respect to
     the images.
 
-    Texel (u, v) of a token is the mean of the real pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v
-    ``sy``, ``y`` + (v + 1) ``sy``), neither rounded nor, unless ``normalisation`` is given, normalised: whatever the
-    images hold, their tokens hold means of. A texel without a real pixel is the nearest one of its token's grid that
+    Texel (u, v) of a token is the mean of the real pixels under its P-th of the token's width and of its height
+    (``docs/abi.md``), neither rounded nor, unless ``normalisation`` is given, normalised: whatever the images hold,
+    their tokens hold means of. With real steps of 4 and more these are means of means, of the pixels under the texels
+    of a pyramid level, as the engine computes them. A texel without a real pixel is the nearest one of its token's grid that
     has some (``outside="edge"``), or 0 (``outside="mean"``). Means of float16 and bfloat16 are made in float32 and
     rounded once; so are their gradients.
 
@@ -120,10 +121,10 @@ class _Scale(NamedTuple):
     neighbours.
 
     :ivar token: Which they are in [B N].
-    :ivar pixel: Index of the pixels under each texel in [B, 3, H, W]: image, channel, row and column, [n, 3, r, sy, c,
-        sx] together.
-    :ivar row_share: Share of each row in its texel's mean, [n, 1, r, sy, 1].
-    :ivar column_share: Share of each column, [n, 1, 1, 1, c, sx].
+    :ivar pixel: Index of the pixels under each texel in [B, 3, H, W]: image, channel, row and column, [n, 3, r, h, c,
+        w] together, h rows and w columns under each texel.
+    :ivar row_share: Share of each row in its texel's mean, [n, 1, r, h, 1].
+    :ivar column_share: Share of each column, [n, 1, 1, 1, c, w].
     :ivar texel: Index in the means, [n, 3, r, c], of each of the tokens' texels: token, channel, row and column, [n,
         3, P, P] together.
     """
@@ -186,17 +187,18 @@ def _scales(
     owner, place = np.nonzero(mask)
     records = tokens[owner, place]
     found = []
-    steps, step_of = np.unique(records[["sx", "sy"]], return_inverse=True)
-    for index, (sx, sy) in enumerate(steps.tolist()):
-        which = np.flatnonzero(step_of == index)
-        row, row_share, texel_row = _under(records["y"][which], sy, patch, height)
-        column, column_share, texel_column = _under(records["x"][which], sx, patch, width)
+    sizes, size_of = np.unique(_sizes(records, patch), axis=0, return_inverse=True)
+    for index, (across, down) in enumerate(sizes.tolist()):
+        which = np.flatnonzero(size_of.reshape(-1) == index)
+        cell = _cell_side((across, down), patch, extent)
+        row, row_share, texel_row = _under(records["y"][which], down, patch, height, cell)
+        column, column_share, texel_column = _under(records["x"][which], across, patch, width, cell)
         count = len(which)
 
         def on_device(array: NDArray[Any], *shape: int) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(like.device).view(shape)
 
-        rows, columns = row.shape[1], column.shape[1]
+        (rows, under_row), (columns, under_column) = row.shape[1:], column.shape[1:]
         channel = np.arange(3)
         found.append(
             _Scale(
@@ -204,11 +206,11 @@ def _scales(
                 (
                     on_device(owner[which], count, 1, 1, 1, 1, 1),
                     on_device(channel, 1, 3, 1, 1, 1, 1),
-                    on_device(row, count, 1, rows, sy, 1, 1),
-                    on_device(column, count, 1, 1, 1, columns, sx),
+                    on_device(row, count, 1, rows, under_row, 1, 1),
+                    on_device(column, count, 1, 1, 1, columns, under_column),
                 ),
-                on_device(row_share, count, 1, rows, sy, 1).to(_SUM_DTYPES[like.dtype]),
-                on_device(column_share, count, 1, 1, 1, columns, sx).to(_SUM_DTYPES[like.dtype]),
+                on_device(row_share, count, 1, rows, under_row, 1).to(_SUM_DTYPES[like.dtype]),
+                on_device(column_share, count, 1, 1, 1, columns, under_column).to(_SUM_DTYPES[like.dtype]),
                 (
                     on_device(np.arange(count), count, 1, 1, 1),
                     on_device(channel, 1, 3, 1, 1),
@@ -220,27 +222,57 @@ def _scales(
     return found
 
 
+def _sizes(records: NDArray[Any], patch: int) -> NDArray[np.int64]:
+    """Width and height of tokens in pixels, [n, 2]."""
+    sides = [records[step].astype(np.int64) * patch + records[extra] for step, extra in _SIDES]
+    return np.stack(sides, axis=1)
+
+
+#: The fields of a record that a token's width and height consist of.
+_SIDES = (("sx", "extra_width"), ("sy", "extra_height"))
+
+#: The last level of a pyramid is the first that is no longer than this on both sides.
+_LAST_LEVEL_SIDE = 8
+
+
+def _cell_side(size: tuple[int, int], patch: int, extent: tuple[int, int]) -> int:
+    """Side of the squares of pixels whose means a token of ``size`` is made of: 1, or 2^L for real steps from 2^(L + 1)
+    on."""
+    if all(side % patch == 0 for side in size):
+        return 1
+    last = (-(-max(extent) // _LAST_LEVEL_SIDE) - 1).bit_length()
+    level = (min(size) // patch).bit_length() - 2
+    return 1 << min(max(level, 0), last)
+
+
 def _under(
-    origins: NDArray[np.int32], step: int, patch: int, length: int
+    origins: NDArray[np.int32], size: int, patch: int, length: int, cell: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Which pixels lie under the texels of tokens along one axis of ``length`` pixels, and their shares in the texels'
-    means.
+    """Which pixels lie under the texels of tokens of ``size`` pixels along one axis of ``length`` pixels, and their
+    shares in the texels' means. The pixels of a ``cell`` count alike.
 
     Only a range of texels is computed that has all those with a real pixel, of any of the tokens; of a token that lies
     outside, the pixels nearest to it stand under the first or last.
 
-    :returns: places from 0 to ``length`` - 1, [n, r, step]; shares, of which those of a texel add up to 1 and those of
-        repeated places are 0, [n, r, step]; and which of the r each of the P texels is, or repeats, [n, P].
+    :returns: places from 0 to ``length`` - 1, [n, r, most under a texel]; shares, of which those of a texel add up to 1
+        and those of repeated places are 0, of the same shape; and which of the r each of the P texels is, or repeats,
+        [n, P].
     """
-    origin = origins.astype(np.int64)[:, None]
-    first, last = -origin // step, (length - 1 - origin) // step
+    # In parts of a pixel, of which there are P.
+    origin, end = origins.astype(np.int64)[:, None] * patch, length * patch
+    first, last = -origin // size, (end - 1 - origin) // size
     least, greatest = np.clip(first, 0, patch - 1), np.clip(last, 0, patch - 1)
     computed = np.arange(least.min(), greatest.max() + 1)
-    start = origin + np.clip(computed, first, last) * step
-    low, high = np.clip(start, 0, length)[..., None], np.clip(start + step, 0, length)[..., None]
-    place = low + np.arange(step)
-    share = (place < high) / (high - low)
-    return np.minimum(place, high - 1), share, np.clip(np.arange(patch), least, greatest) - computed[0]
+    start = origin + np.clip(computed, first, last) * size
+    low, high = np.clip(start, 0, end)[..., None], np.clip(start + size, 0, end)[..., None]
+    first_pixel = low // (patch * cell) * cell
+    end_pixel = np.minimum(-(-high // (patch * cell)) * cell, length)
+    place = first_pixel + np.arange((end_pixel - first_pixel).max())
+    place_cell = place // cell * cell
+    cell_end = np.minimum(place_cell + cell, length)
+    overlap = np.minimum(high, cell_end * patch) - np.maximum(low, place_cell * patch)
+    share = np.where(place < end_pixel, overlap / ((cell_end - place_cell) * (high - low)), 0)
+    return np.minimum(place, end_pixel - 1), share, np.clip(np.arange(patch), least, greatest) - computed[0]
 
 
 def _is_real(tokens: NDArray[Any], first: str, count: str, patch: int) -> NDArray[np.bool_]:
