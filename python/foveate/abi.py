@@ -243,7 +243,8 @@ TOKEN = np.dtype(
     ]
 )
 
-#: The fields of a record that say what its texels show. In a segment tokens of the same place and ``changed_frame`` have the same bytes.
+#: The fields of a record that say where its texels lie. In a segment tokens of the same place and ``changed_frame`` have
+#: the same bytes.
 PLACE = ("x", "y", "sx", "sy", "extra_width", "extra_height")
 
 

@@ -19,8 +19,9 @@ class TokenCache:
     """Patch embeddings of tokens, of NumPy arrays or of tensors, for one model.
 
     A token of the same epoch, view, layout, place (``x``, ``y``, ``sx``, ``sy``, ``extra_width``, ``extra_height``) and
-    ``changed_frame`` has the same bytes, so its patch embedding is still exact. Each place has one entry, with its newest content; the least recently
-    used are evicted, so that places of past fixations are still cached when the gaze returns to them.
+    ``changed_frame`` has the same bytes, so its patch embedding is still exact. Each place has one entry, with its newest
+    content; the least recently used are evicted, so that places of past fixations are still cached when the gaze returns
+    to them.
 
     Only cache what depends on the token alone: the patch embedding, but not the position embedding or anything after
     attention. Gradients are not kept. For one thread at a time.

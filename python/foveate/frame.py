@@ -114,10 +114,11 @@ class Frame:
     :ivar motion_frame: ``frame_seq`` of that frame, an earlier one than this; 0 without :attr:`motion`.
     :ivar tokens: One record per token, [N] of :data:`foveate.TOKEN`. A token covers P ``sx`` + ``extra_width`` by P ``sy``
         + ``extra_height`` source pixels from (``x``, ``y``), :attr:`sizes`, and each of its P x P texels is the mean of
-        the pixels under its share of them, :attr:`steps`; ``size`` is P. Real pixels have the texels [``first_column``, ``first_column`` + ``columns``) of the rows [``first_row``,
-        ``first_row`` + ``rows``); the others are as ``info.outside`` says. ``box`` is what the token covers (x0, y0,
-        x1, y1, half-open, in source pixels); ``group`` its pyramid level, ring, window or block; ``fovea`` the index of its
-        fixation; and ``changed_frame`` and ``relevance`` are as ``docs/abi.md`` says.
+        the pixels under its share of them, :attr:`steps`; ``size`` is P. Real pixels have the texels [``first_column``,
+        ``first_column`` + ``columns``) of the rows [``first_row``, ``first_row`` + ``rows``); the others are as
+        ``info.outside`` says. ``box`` is what the token covers (x0, y0, x1, y1, half-open, in source pixels); ``group``
+        its pyramid level, ring, window or block; ``fovea`` the index of its fixation; and ``changed_frame`` and
+        ``relevance`` are as ``docs/abi.md`` says.
     :ivar missed: Frames between this one and the one read before: skipped as older or too old, or overwritten by
         the writer.
     """

@@ -43,7 +43,7 @@ _FIELDS = (*abi.PLACE, "first_column", "columns", "first_row", "rows")
 
 
 class _Axis(NamedTuple):
-    """The texels of a token along one axis: texel u is the mean of the pixels from ``origin`` + u ``step`` / ``parts`` to the next."""
+    """The texels of a token along one axis: texel u covers the pixels from ``origin`` + u ``step`` / ``parts`` to the next."""
 
     origin: int
     #: Width of a texel in parts of a pixel. The fraction is in lowest terms.

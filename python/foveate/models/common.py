@@ -204,8 +204,8 @@ class Grid(NamedTuple):
 
 
 def grids(frame: Any, model: str) -> list[Grid]:
-    """The pictures that a frame consists of: one of a ``uniform`` view, each window of a ``windows`` view, base and blocks of
-    an ``inset`` view; without the base where the blocks cover all of it.
+    """The pictures that a frame consists of: one of a ``uniform`` view, each window of a ``windows`` view, base and
+    blocks of an ``inset`` view; without the base where the blocks cover all of it.
 
     :raises Unsuitable: if the frame has another layout, does not fill its grid, or has no tokens.
     """
@@ -215,7 +215,8 @@ def grids(frame: Any, model: str) -> list[Grid]:
         return [_grid(frame, np.array([index]), (1, 1)) for index in range(len(tokens))]
     if info.layout == "inset":
         groups = [np.flatnonzero(tokens["group"] == group) for group in np.unique(tokens["group"])]
-        return [_base(frame, group) if tokens["group"][group[0]] == 0 else _block(frame, group, model) for group in groups]
+        is_base = [tokens["group"][group[0]] == 0 for group in groups]
+        return [_base(frame, group) if base else _block(frame, group, model) for group, base in zip(groups, is_base)]
     if info.grid is None:
         raise Unsuitable(
             model,
@@ -325,7 +326,8 @@ def _block(frame: Any, indices: NDArray[np.int64], model: str) -> Grid:
     columns, rows = (len(np.unique(tokens[axis])) for axis in ("x", "y"))
     if columns * rows != len(indices):
         block = int(tokens["group"][0]) - 1
-        raise Unsuitable(model, "tokens", len(indices), f"block {block} has {columns} x {rows} places, which they do not fill")
+        remedy = f"block {block} has {columns} x {rows} places, which they do not fill"
+        raise Unsuitable(model, "tokens", len(indices), remedy)
     return _grid(frame, indices, (columns, rows))
 
 
@@ -363,7 +365,7 @@ def _fill(frame: Any, where: Sequence[Grid], drawn: Sequence[NDArray[Any]]) -> N
 
 
 def _overlaps(edges: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How much of each interval between two edges lies between each two of the others, [len(edges) - 1, len(others) - 1]."""
+    """How much of each interval between two edges lies between each two of the others, [edges - 1, others - 1]."""
     shared = np.minimum(edges[1:, None], others[1:]) - np.maximum(edges[:-1, None], others[:-1])
     return np.maximum(shared, 0)
 

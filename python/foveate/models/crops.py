@@ -52,7 +52,8 @@ class Crop:
 
 
 def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
-    """The windows of a ``windows`` view, finest first; base and blocks of an ``inset`` view; the one picture of a ``uniform`` view.
+    """The windows of a ``windows`` view, finest first; base and blocks of an ``inset`` view; the one picture of a
+    ``uniform`` view.
 
     :param encoding: ``"jpeg"``, or ``"png"`` for exact pixels. Pillow encodes either.
     :param quality: of JPEG: 1 to 95.

@@ -3,8 +3,8 @@
 The vision towers cut a picture into patches, and merge 2 x 2 of them into one token of the language model. There are two
 ways to them:
 
-- :meth:`Qwen.rows`: pictures, from a ``uniform``, an ``inset`` or a ``windows`` view: what Hugging Face's image processor makes
-  of the same pixels.
+- :meth:`Qwen.rows`: pictures, from a ``uniform``, an ``inset`` or a ``windows`` view: what Hugging Face's image processor
+  makes of the same pixels.
 - :meth:`Qwen.tokens`: tokens of unlike size, from any layout with P = 28 or 32: a token is 2 x 2 patches, so it becomes
   one token of the language model. Their places are given explicitly, to the tower and to the language model.
 """
@@ -78,8 +78,8 @@ class Tokens:
     :ivar mrope: [3, N] int64: time (0), row and column of each token for M-RoPE, which knows whole numbers: those of the
         cell at its centre, so tokens that do not overlap have different ones.
     :ivar mrope_side: what the counter of positions advances by after these tokens.
-    :ivar scales: [N, 5] int64: width and height in source pixels; column and row among the tokens of this size, which begin at
-        the source's corner or, in a block, at the block's; and ``group`` of the record.
+    :ivar scales: [N, 5] int64: width and height in source pixels; column and row among the tokens of this size, which
+        begin at the source's corner or, in a block, at the block's; and ``group`` of the record.
     :ivar id: a name of the content, for a cache.
     """
 
