@@ -35,7 +35,7 @@ pub const POINT_STAMPED: Type = Type {
 /// `foveate_msgs/msg/TokenFrame`, in `bridges/ros2/foveate_msgs`.
 pub const TOKEN_FRAME: Type = Type {
     name: "foveate_msgs::msg::dds_::TokenFrame_",
-    hash: "RIHS01_c02ea36a48da2a2b06d436f7c4c15205e9236e700d597f670d2083344a497ed4",
+    hash: "RIHS01_b4cc62f4afcdf373bbbab8e1342ac8acba16424e1fe6214cf423a5f4c7a625f8",
 };
 
 /// CDR, little-endian, without options.
