@@ -268,11 +268,12 @@ def _under(
     first_pixel = low // (patch * cell) * cell
     end_pixel = np.minimum(-(-high // (patch * cell)) * cell, length)
     place = first_pixel + np.arange((end_pixel - first_pixel).max())
+    is_under, place = place < end_pixel, np.minimum(place, end_pixel - 1)
     place_cell = place // cell * cell
     cell_end = np.minimum(place_cell + cell, length)
     overlap = np.minimum(high, cell_end * patch) - np.maximum(low, place_cell * patch)
-    share = np.where(place < end_pixel, overlap / ((cell_end - place_cell) * (high - low)), 0)
-    return np.minimum(place, end_pixel - 1), share, np.clip(np.arange(patch), least, greatest) - computed[0]
+    share = is_under * (overlap / ((cell_end - place_cell) * (high - low)))
+    return place, share, np.clip(np.arange(patch), least, greatest) - computed[0]
 
 
 def _is_real(tokens: NDArray[Any], first: str, count: str, patch: int) -> NDArray[np.bool_]:
