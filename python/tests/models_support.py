@@ -77,21 +77,22 @@ def squares(x: int, y: int, side: int, columns: int, rows: int, group: int) -> l
 
 
 def inset(picture: Any, patch: int, side: int, blocks: Sequence[tuple[int, int, int, int, int]], **keys: Any) -> Any:
-    """A base of squares of ``side`` pixels without those under a block, and blocks: x, y, side, columns and rows."""
+    """A base of squares of ``side`` pixels, and blocks: x, y, side, columns and rows. Squares of the base under a block are left
+    out, and those of a block under one before it."""
     height, width = picture.shape[:2]
 
-    def is_covered(spec: Spec) -> bool:
-        x, y = spec[:2]
-        right, bottom = min(x + side, width), min(y + side, height)
+    def is_covered(spec: Spec, above: Sequence[tuple[int, int, int, int, int]]) -> bool:
+        x, y, square = spec[:3]
+        right, bottom = min(x + square, width), min(y + square, height)
         return any(
             left <= x and top <= y and right <= left + columns * own and bottom <= top + rows * own
-            for left, top, own, columns, rows in blocks
+            for left, top, own, columns, rows in above
         )
 
     base = squares(0, 0, side, -(-width // side), -(-height // side), 0)
-    specs = [spec for spec in base if not is_covered(spec)]
+    specs = [spec for spec in base if not is_covered(spec, blocks)]
     for index, block in enumerate(blocks):
-        specs += squares(*block, index + 1)
+        specs += [spec for spec in squares(*block, index + 1) if not is_covered(spec, blocks[:index])]
     return frame(picture, specs, patch, layout="inset", **keys)
 
 

@@ -116,6 +116,19 @@ class PicturesOfInsets(unittest.TestCase):
         np.testing.assert_array_equal(base[:, exact], expected[:, exact])
         self.assertLess(np.abs(base[:, texels].astype(int) - expected[:, texels]).mean(), 12)
 
+    def test_a_block_shows_the_one_before_it_where_that_took_its_tokens(self) -> None:
+        picture = scene(200, 160)
+        blocks = [(32, 32, 16, 4, 4), (64, 48, 16, 4, 4)]
+        view = inset(picture, 16, 40, blocks)
+        self.assertEqual((view.tokens["group"] == 2).sum(), 16 - 6)
+        base, *found = common.pictures(view, view.pixels, "")
+        for drawn, (x, y, *_) in zip(found, blocks):
+            np.testing.assert_array_equal(drawn, picture[y : y + 64, x : x + 64].transpose(2, 0, 1))
+        whole = uniform(picture, 16, step=2.5)
+        expected = common.pictures(whole, whole.pixels, "")[0]
+        # Both blocks have exact pixels.
+        np.testing.assert_array_equal(base, expected)
+
     def test_a_base_that_blocks_cover_wholly_is_left_out(self) -> None:
         view = inset(scene(64, 48), 16, 24, [(0, 0, 16, 4, 3)])
         self.assertEqual([grid.place.box for grid in common.grids(view, "")], [(0, 0, 64, 48)])
@@ -363,13 +376,6 @@ class UnsuitableViews(unittest.TestCase):
         picture = scene(448, 448)
         cases = [
             (qwen2_5_vl.rows, foveal(picture, 28, 9, 9), "layout", "foveal", '"uniform", "inset" or "windows"'),
-            (
-                qwen2_5_vl.rows,
-                frame(picture, [(0, 0, 28, 28, 1), (28, 28, 28, 28, 1)], 28, "inset"),
-                "tokens",
-                2,
-                "block 0 has 2 x 2 places",
-            ),
             (qwen2_5_vl.rows, uniform(scene(320, 320), 32), "patch", 32, "patch = 28"),
             (qwen3_vl.rows, windows(picture, 230, 1, 9, 9), "patch", 230, "patch = 32"),
             # An odd count of patches cannot be merged.
@@ -402,6 +408,13 @@ class UnsuitableViews(unittest.TestCase):
                 self.assertEqual((error.key, error.value), (key, value))
                 for part in (key, str(value), remedy):
                     self.assertIn(part, str(error))
+
+    def test_a_base_with_a_hole_that_no_block_covers_is_refused(self) -> None:
+        view = inset(scene(64, 64), 32, 33, [])
+        view.tokens, view.pixels = view.tokens[:3], view.pixels[:3]
+        with self.assertRaises(Unsuitable) as caught:
+            qwen3_vl.rows(view)
+        self.assertEqual((caught.exception.key, caught.exception.value), ("tokens", 3))
 
     def test_a_grid_that_is_not_full_is_refused(self) -> None:
         view = uniform(scene(64, 64), 32)

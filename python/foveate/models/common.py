@@ -215,8 +215,7 @@ def grids(frame: Any, model: str) -> list[Grid]:
         return [_grid(frame, np.array([index]), (1, 1)) for index in range(len(tokens))]
     if info.layout == "inset":
         groups = [np.flatnonzero(tokens["group"] == group) for group in np.unique(tokens["group"])]
-        is_base = [tokens["group"][group[0]] == 0 for group in groups]
-        return [_base(frame, group) if base else _block(frame, group, model) for group, base in zip(groups, is_base)]
+        return [_base(frame, group) if tokens["group"][group[0]] == 0 else _block(frame, group) for group in groups]
     if info.grid is None:
         raise Unsuitable(
             model,
@@ -233,12 +232,19 @@ def grids(frame: Any, model: str) -> list[Grid]:
 def pictures(frame: Any, texels: NDArray[Any], model: str) -> list[NDArray[Any]]:
     """``texels``, [N, 3, P, P], as the pictures of :func:`grids`, each [3, height, width].
 
-    Where a block took the place of tokens of the base, the base shows the mean of the block's texels.
+    Where a block took the place of tokens of the base, or of a later block, these show the mean of the block's texels.
     """
     where = grids(frame, model)
     drawn = [_joined(frame, grid, texels) for grid in where]
-    if not where[0].is_whole:
-        _fill(frame, where, drawn)
+    first_block = int(frame.info.layout == "inset" and frame.tokens["group"][where[0].indices[0]] == 0)
+    # Blocks lie under those before them, and the base under all.
+    for index in [*range(first_block, len(where)), *range(first_block)]:
+        if where[index].is_whole:
+            continue
+        above = slice(first_block, index if first_block <= index else len(where))
+        if not where[above]:
+            raise Unsuitable(model, "tokens", len(frame.tokens), "some are missing, and no block lies over their places")
+        _fill(frame, where[index], drawn[index], list(zip(where[above], drawn[above])))
     return drawn
 
 
@@ -321,14 +327,15 @@ def _base(frame: Any, indices: NDArray[np.int64]) -> Grid:
     return grid._replace(x=0, y=0, columns=columns, rows=rows, is_whole=len(indices) == columns * rows)
 
 
-def _block(frame: Any, indices: NDArray[np.int64], model: str) -> Grid:
+def _block(frame: Any, indices: NDArray[np.int64]) -> Grid:
+    """A block of an ``inset`` view; some of its tokens may have made room for blocks before it."""
+    grid = _grid(frame, indices, (1, 1))
     tokens = frame.tokens[indices]
-    columns, rows = (len(np.unique(tokens[axis])) for axis in ("x", "y"))
-    if columns * rows != len(indices):
-        block = int(tokens["group"][0]) - 1
-        remedy = f"block {block} has {columns} x {rows} places, which they do not fill"
-        raise Unsuitable(model, "tokens", len(indices), remedy)
-    return _grid(frame, indices, (columns, rows))
+    least, most = ([int(end(tokens[axis])) for axis in ("x", "y")] for end in (np.min, np.max))
+    columns, rows = ((last - first) // size + 1 for first, last, size in zip(least, most, grid.token_size))
+    return grid._replace(
+        x=least[0], y=least[1], columns=columns, rows=rows, is_whole=len(indices) == columns * rows
+    )
 
 
 def _joined(frame: Any, grid: Grid, texels: NDArray[Any]) -> NDArray[Any]:
@@ -341,27 +348,34 @@ def _joined(frame: Any, grid: Grid, texels: NDArray[Any]) -> NDArray[Any]:
     return joined.reshape(3, grid.rows * grid.side, grid.columns * grid.side)
 
 
-def _fill(frame: Any, where: Sequence[Grid], drawn: Sequence[NDArray[Any]]) -> None:
-    """Draws what the blocks show where the base has no token."""
-    base, picture = where[0], drawn[0]
-    sums, areas = np.zeros(picture.shape), np.zeros(picture.shape[1:])
-    extent, edges = frame.info.extent, base.edges()
-    for grid, block in zip(where[1:], drawn[1:]):
-        down, across = (
-            _overlaps(np.minimum(own, most), other) for own, other, most in zip(edges, grid.edges(), extent[::-1])
-        )
-        sums += down @ block.astype(np.float64) @ across.T
-        areas += np.outer(down.sum(1), across.sum(1))
-    missing = np.ones((base.rows, base.columns), bool)
-    tokens, (width, height) = frame.tokens[base.indices], base.token_size
-    missing[tokens["y"] // height, tokens["x"] // width] = False
-    missing = missing.repeat(base.side, 0).repeat(base.side, 1)
-    means = sums / np.maximum(areas, np.finfo(np.float64).tiny)
-    if picture.dtype == np.uint8:
-        means = np.floor(means + 0.5)
-    # Beyond the picture the last texel goes on.
-    rows, columns = (np.minimum(np.arange(side), real.stop - 1) for side, real in zip(missing.shape, base.real(extent)))
-    picture[:, missing] = means[:, rows][:, :, columns][:, missing].astype(picture.dtype)
+def _fill(
+    frame: Any, grid: Grid, picture: NDArray[Any], above: Sequence[tuple[Grid, NDArray[Any]]]
+) -> None:
+    """Draws what grids above it show where a grid has no token."""
+    missing = np.ones((grid.rows, grid.columns), bool)
+    tokens, (width, height) = frame.tokens[grid.indices], grid.token_size
+    missing[(tokens["y"] - grid.y) // height, (tokens["x"] - grid.x) // width] = False
+    for row, column in np.argwhere(missing).tolist():
+        place = tuple(slice(index * grid.side, (index + 1) * grid.side) for index in (row, column))
+        edges = [edge[part.start : part.stop + 1] for edge, part in zip(grid.edges(), place)]
+        picture[(slice(None), *place)] = _means(frame, edges, above, picture.dtype)
+
+
+def _means(
+    frame: Any, edges: Sequence[NDArray[np.float64]], above: Sequence[tuple[Grid, NDArray[Any]]], dtype: Any
+) -> NDArray[Any]:
+    """The means of a grid's texels under those between ``edges``, down and across, [3, P, P]: of the one that covers most,
+    and all, unless the writer is broken."""
+    extent = frame.info.extent[::-1]
+    clipped = [np.minimum(edge, most) for edge, most in zip(edges, extent)]
+    shares = [[_overlaps(edge, other) for edge, other in zip(clipped, grid.edges())] for grid, _ in above]
+    best = max(range(len(above)), key=lambda index: shares[index][0].sum() * shares[index][1].sum())
+    # Texels beyond the picture are as the last one inside.
+    down, across = (share[np.minimum(np.arange(len(share)), share.any(1).sum() - 1)] for share in shares[best])
+    sums = down @ above[best][1].astype(np.float64) @ across.T
+    means = sums / np.maximum(np.outer(down.sum(1), across.sum(1)), np.finfo(np.float64).tiny)
+    means = np.floor(means + 0.5) if dtype == np.uint8 else means
+    return means.astype(dtype)
 
 
 def _overlaps(edges: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
