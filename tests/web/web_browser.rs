@@ -168,6 +168,7 @@ fn the_page_reads_and_draws_every_layout() {
         let names = match shown.view.layout.name() {
             "rings" => "Ring 0: ",
             "windows" => "Window 0: ",
+            "inset" => "Block 0: ",
             _ => "L0: ",
         };
         // They are known once the daemon has listed the view.
@@ -805,12 +806,12 @@ fn assert_draws(shown: &Shown, browser: &mut Browser) {
         let record = shown.records[token];
         let (columns, rows) =
             (record.token().columns(PICTURE, side), record.token().rows(PICTURE, side));
-        let near = |at: u32, real: Range<u32>, step: u16| {
-            let reach = u32::from(1 < step);
+        let near = |at: u32, real: Range<u32>, length: u32| {
+            let reach = u32::from(side < length);
             at.saturating_sub(reach).max(real.start)..(at + reach + 1).min(real.end)
         };
-        let rows = near(row, rows.real(), record.sy);
-        let around: Vec<_> = near(column, columns.real(), record.sx)
+        let rows = near(row, rows.real(), record.token().height(side));
+        let around: Vec<_> = near(column, columns.real(), record.token().width(side))
             .flat_map(|column| rows.clone().map(move |row| (column, row)))
             .map(|(column, row)| shown.texel(token, column, row))
             .collect();
