@@ -208,12 +208,7 @@ impl Stage {
                 ..FrameStamp::numbered(self.frame_seq)
             },
             fixations: &[Fixation {
-                id: 1,
-                x: 0.0,
-                y: 0.0,
-                since_frame: 1,
-                reason: FixationReason::Policy,
-                weight: 1.0,
+                ..Fixation::default()
             }],
             relevance_frame: 0,
             asked_ns: 0,
