@@ -57,8 +57,9 @@ fn hold_for_request(datagram: &[u8]) {
             Ok(config) => {
                 let plan = ServedView::try_from(&config).expect("it names no file");
                 let ViewSpec { layout, budget, format, .. } = &plan.spec;
-                let tokens =
-                    layout.plan(&plan_request(format.patch_side, *budget, &[Focus::at(8.0, 64.9)])).tokens;
+                let tokens = layout
+                    .plan(&plan_request(format.patch_side, *budget, &[Focus::at(8.0, 64.9)]))
+                    .tokens;
                 assert!((1..=*budget).contains(&tokens.len()));
             }
             Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::BadRequest]),

@@ -225,8 +225,14 @@ impl Played {
     fn show(&mut self, frame_seq: u64) {
         while self.channel.next_feedback().is_some() {}
         let reason = FixationReason::Policy;
-        let fixation =
-            Fixation { id: frame_seq, x: 9.0, y: 9.0, since_frame: frame_seq, reason, ..Fixation::default() };
+        let fixation = Fixation {
+            id: frame_seq,
+            x: 9.0,
+            y: 9.0,
+            since_frame: frame_seq,
+            reason,
+            ..Fixation::default()
+        };
         let shape = PyramidShape::new(EXTENT);
         self.channel.update(&ViewUpdate {
             frame_seq,

@@ -12,6 +12,7 @@ use foveate_core::change::Threshold;
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
+use foveate_core::layout::inset::Inset;
 use foveate_core::layout::rings::{Preset, Rings};
 use foveate_core::mask::MASKS_MAX;
 use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SIDES};
@@ -287,6 +288,13 @@ impl ViewConfig {
                 );
                 table.refuse("foveae", message);
             }
+            Layout::Inset(Inset { blocks, .. }) if self.budget < *blocks => {
+                let message = format!(
+                    "{blocks} is more than there are tokens; expected at most the budget, {}",
+                    self.budget
+                );
+                table.refuse("blocks", message);
+            }
             Layout::Rings(rings) => {
                 let rings = rings.clone();
                 self.settle_rings(&rings, table);
@@ -356,7 +364,7 @@ fn check_several(policies: &[FoveaPolicy], foveae: usize) -> Result<(), String> 
     if count != foveae {
         let noun = if foveae == 1 { "fovea" } else { "foveae" };
         return Err(format!(
-            "{count} policies for {foveae} {noun}; expected one for each, as many as `foveae`, with the layout \"foveal\" or \"relevance\""
+            "{count} policies for {foveae} {noun}; expected one for each, as many as `foveae` with the layout \"foveal\" or \"relevance\", or as `blocks` with \"inset\""
         ));
     }
     let runs: Vec<_> = policies.chunk_by(|one, next| one == next).map(|same| same[0]).collect();

@@ -265,13 +265,7 @@ fn weighted_texel(
 
 /// The texels of a level that `parts` lie over, of `count` along an axis of `length` pixels of `unit` parts each, and how much of their
 /// real pixels.
-fn overlaps(
-    count: u32,
-    level: u32,
-    length: u32,
-    unit: u32,
-    parts: &Range<i64>,
-) -> Vec<(u32, u64)> {
+fn overlaps(count: u32, level: u32, length: u32, unit: u32, parts: &Range<i64>) -> Vec<(u32, u64)> {
     let overlap = |index: u32| {
         let start = i64::from(unit) * i64::from(index << level);
         let end = i64::from(unit) * i64::from(((index + 1) << level).min(length));

@@ -194,7 +194,7 @@ fn several_fixations_share_the_blocks() {
     let points = vec![(200.0, 200.0), (1700.0, 900.0), (960.0, 300.0)];
     let plan = full_hd(points).plan(&Layout::Inset(Inset { blocks: 3, ..Inset::default() }));
     let (_, blocks) = parts(&plan);
-    for block in &blocks {
+    for block in &blocks[..3] {
         assert!((16..=25).contains(&block.len()), "{}", block.len());
         assert_eq!(block[0].width(16), 16);
     }
@@ -202,7 +202,8 @@ fn several_fixations_share_the_blocks() {
 
 /// Tokens of the base, and of each block.
 fn parts(plan: &TokenPlan) -> (Vec<Token>, Vec<Vec<Token>>) {
-    let of = |group: u16| plan.tokens.iter().filter(|token| token.group == group).copied().collect();
+    let of =
+        |group: u16| plan.tokens.iter().filter(|token| token.group == group).copied().collect();
     (of(0), (1..=8).map(of).collect())
 }
 

@@ -495,7 +495,10 @@ fn e0_follows_the_spread_of_a_map_that_leads() {
     let e0_px = |reason, relevance| {
         // In the middle of cell 10.
         let (id, x, y, since_frame, weight) = (1, 315.0, 540.0, 1, 1.0);
-        let gaze = Gaze::at(Fixation { id, x, y, since_frame, reason, weight, ..Fixation::default() }, relevance);
+        let gaze = Gaze::at(
+            Fixation { id, x, y, since_frame, reason, weight, ..Fixation::default() },
+            relevance,
+        );
         match *FOVEAL.guided(&gaze, extent, 16) {
             Layout::Foveal { e0_px, .. } => e0_px,
             _ => unreachable!("a foveal layout stays one"),
@@ -515,7 +518,11 @@ fn e0_follows_the_spread_of_a_map_that_leads() {
 /// Whether layouts may have squares of `side` pixels: a level's, or with real steps.
 pub(crate) fn may_be_square(side: u32, patch_side: u32) -> bool {
     let is_whole = side.is_multiple_of(patch_side);
-    if is_whole { (side / patch_side).is_power_of_two() } else { patch_side < side && side <= 4_096 }
+    if is_whole {
+        (side / patch_side).is_power_of_two()
+    } else {
+        patch_side < side && side <= 4_096
+    }
 }
 
 /// One call of a layout.
@@ -525,9 +532,9 @@ pub(crate) struct Case {
     pub(crate) patch_side: u32,
     pub(crate) budget: usize,
     pub(crate) fixations: Vec<(f64, f64)>,
-    relevance: Option<RelevanceMap>,
+    pub(crate) relevance: Option<RelevanceMap>,
     /// Where the foveal plan before looked.
-    looked_at: Option<(f64, f64)>,
+    pub(crate) looked_at: Option<(f64, f64)>,
 }
 
 impl Case {

@@ -106,11 +106,12 @@ impl Token {
     /// Whether its steps are ones that a token of `patch_side` texels a side may have.
     pub fn is_within_limits(self, patch_side: u32) -> bool {
         let are_steps = [self.sx, self.sy].iter().all(|step| (1..=STEP_MAX).contains(step));
-        let are_extras =
-            [self.extra_width, self.extra_height].iter().all(|extra| u32::from(*extra) < patch_side);
+        let are_extras = [self.extra_width, self.extra_height]
+            .iter()
+            .all(|extra| u32::from(*extra) < patch_side);
         let sides = [self.width(patch_side), self.height(patch_side)];
-        let are_sides = PATCH_SIDES.contains(&patch_side)
-            && sides.iter().all(|side| *side <= REAL_SIDE_MAX);
+        let are_sides =
+            PATCH_SIDES.contains(&patch_side) && sides.iter().all(|side| *side <= REAL_SIDE_MAX);
         are_steps && are_extras && (are_sides || !self.has_real_steps())
     }
 

@@ -47,14 +47,7 @@ impl Node {
             |axis: usize| (self.place[axis] * (patch_side << self.levels[axis])).cast_signed();
         #[expect(clippy::cast_possible_truncation, reason = "the sum of two levels")]
         let group = (self.levels[0] + self.levels[1]) as u16;
-        Token {
-            x: start(0),
-            y: start(1),
-            sx: step(0),
-            sy: step(1),
-            group,
-            ..Token::default()
-        }
+        Token { x: start(0), y: start(1), sx: step(0), sy: step(1), group, ..Token::default() }
     }
 }
 

@@ -47,6 +47,15 @@ impl Default for Inset {
     }
 }
 
+impl Inset {
+    /// The shortest side of a block's squares, in pixels.
+    fn least_side(&self, patch_side: u32) -> u32 {
+        let least = (f64::from(patch_side) * self.min_step).ceil();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 64 P")]
+        next_side(least as u32, patch_side)
+    }
+}
+
 /// The tokens, at most the budget: those of the base row by row, then those of each block row by row.
 pub fn tokens(inset: &Inset, request: &PlanRequest<'_>) -> Vec<Token> {
     let Division { base, mut quotas } = Division::of(inset, request);
@@ -93,7 +102,8 @@ impl Grid {
     /// The squares, row by row.
     fn tokens(self, patch_side: u32) -> impl Iterator<Item = Token> {
         let place = move |start: u32, index: u32| (start + index * self.side).cast_signed();
-        let squares = (0..self.rows).flat_map(move |row| (0..self.columns).map(move |at| (at, row)));
+        let squares =
+            (0..self.rows).flat_map(move |row| (0..self.columns).map(move |at| (at, row)));
         squares.map(move |(column, row)| {
             Token::square(place(self.x, column), place(self.y, row), self.side, patch_side)
         })
@@ -101,9 +111,8 @@ impl Grid {
 
     /// Its real pixels.
     fn pixel_box(self, extent: Extent) -> PixelBox {
-        let along = |start: u32, count: u32, length: u32| {
-            start..(start + count * self.side).min(length)
-        };
+        let along =
+            |start: u32, count: u32, length: u32| start..(start + count * self.side).min(length);
         PixelBox::of(
             along(self.x, self.columns, extent.width),
             along(self.y, self.rows, extent.height),
@@ -126,12 +135,17 @@ impl Division {
         let mut left = budget - 1;
         let quota = |focus: &Focus| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
-            let wanted = (focus.share.unwrap_or(even).clamp(0.0, 1.0) * budget as f64).round() as usize;
+            let wanted =
+                (focus.share.unwrap_or(even).clamp(0.0, 1.0) * budget as f64).round() as usize;
             let quota = wanted.min(left);
             left -= quota;
             quota
         };
         let mut quotas: Vec<_> = fixations.iter().map(quota).collect();
+        // A picture that the budget shows at the step of blocks has no use for them.
+        if base(extent, patch_side, budget).side <= inset.least_side(patch_side) {
+            quotas.fill(0);
+        }
         loop {
             let base = base(extent, patch_side, budget - quotas.iter().sum::<usize>());
             let is_coarse = |(focus, quota): (&Focus, &usize)| {
@@ -154,12 +168,7 @@ fn base(extent: Extent, patch_side: u32, budget: usize) -> Grid {
 }
 
 /// The plan with blocks of these quotas.
-fn assembled(
-    inset: &Inset,
-    request: &PlanRequest<'_>,
-    base: Grid,
-    quotas: &[usize],
-) -> Vec<Token> {
+fn assembled(inset: &Inset, request: &PlanRequest<'_>, base: Grid, quotas: &[usize]) -> Vec<Token> {
     let PlanRequest { patch_side, fixations, .. } = *request;
     let extent = request.shape.extent();
     let blocks = fixations.iter().zip(quotas).zip(0..);
@@ -191,9 +200,8 @@ fn contains(outer: PixelBox, inner: PixelBox) -> bool {
 fn nearest(token: &Token, request: &PlanRequest<'_>) -> u16 {
     let extent = request.shape.extent();
     let lies = token.pixel_box(extent, request.patch_side);
-    let off = |at: f64, start: u32, end: u32| {
-        (f64::from(start) - at).max(at - f64::from(end)).max(0.0)
-    };
+    let off =
+        |at: f64, start: u32, end: u32| (f64::from(start) - at).max(at - f64::from(end)).max(0.0);
     let distance = |focus: &Focus| {
         let (x, y) = fixation::snapped(extent, focus.x, focus.y);
         let (dx, dy) = (off(x, lies.x0, lies.x1), off(y, lies.y0, lies.y1));
@@ -208,8 +216,7 @@ fn block(inset: &Inset, request: &PlanRequest<'_>, focus: &Focus, quota: usize) 
     let PlanRequest { patch_side, .. } = *request;
     let extent = request.shape.extent();
     let quota = u32::try_from(quota).ok().filter(|quota| 0 < *quota)?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 64 * P")]
-    let finest = next_side((f64::from(patch_side) * inset.min_step).ceil() as u32, patch_side);
+    let finest = inset.least_side(patch_side);
     let region = focus.region.and_then(|region| pixels_of(region, extent));
     let (size, lies) = match region {
         Some(region) => fitted(region, finest, patch_side, quota, extent),

@@ -21,7 +21,9 @@ pub fn base_side(extent: Extent, patch_side: u32, budget: usize) -> u32 {
 /// The shortest side from `side` on that [a token may have](is_side).
 pub(super) fn next_side(side: u32, patch_side: u32) -> u32 {
     let of_level = patch_side * side.div_ceil(patch_side).next_power_of_two();
-    (side..of_level.min(REAL_SIDE_MAX + 1)).find(|side| is_side(*side, patch_side)).unwrap_or(of_level)
+    (side..of_level.min(REAL_SIDE_MAX + 1))
+        .find(|side| is_side(*side, patch_side))
+        .unwrap_or(of_level)
 }
 
 /// Columns and rows of the tokens. The last column and the last row may hang over the picture.

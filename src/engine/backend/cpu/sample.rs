@@ -543,8 +543,11 @@ impl Overlap {
         #[expect(clippy::cast_possible_truncation, reason = "a texel of a token")]
         let Range { start, end } = texels.parts(index as u32);
         let (first, last) = (start / side, (end - 1) / side);
-        let shared =
-            if first == last { [end - start, 0] } else { [(first + 1) * side - start, end - last * side] };
+        let shared = if first == last {
+            [end - start, 0]
+        } else {
+            [(first + 1) * side - start, end - last * side]
+        };
         Self { first: first as usize, last: last as usize, shared }
     }
 

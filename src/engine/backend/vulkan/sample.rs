@@ -228,19 +228,10 @@ fn token_record(
         None => (Kind::Boxes, 0, [sx, sy].map(u32::from)),
     };
     // Exact, as the token is aligned.
-    let [x, y] = [x, y].map(|place| if matches!(kind, Kind::Level) { place >> level } else { place });
+    let [x, y] =
+        [x, y].map(|place| if matches!(kind, Kind::Level) { place >> level } else { place });
     let tail_offset = tail_offsets[level as usize];
-    TokenRecord {
-        kind: kind as u32,
-        x,
-        y,
-        width,
-        height,
-        level,
-        tail_offset,
-        layer: 0,
-        item: 0,
-    }
+    TokenRecord { kind: kind as u32, x, y, width, height, level, tail_offset, layer: 0, item: 0 }
 }
 
 /// Words of a channel of a token; each has an invocation.
