@@ -92,10 +92,10 @@ class Tokens:
 
     :ivar pixels: The texels, [N, 3, P, P]: token, channel (R, G, B), row, column; uint8, float16 or float32 by ``info.dtype``, and
         bfloat16 as its bits in uint16 (see :meth:`torch`). Normalised: (value / 255 - ``info.mean``) / ``info.std``, except uint8.
-    :ivar tokens: One record per token, [N] of :data:`TOKEN`. A token covers P ``sx`` + ``extra_width`` by P ``sy`` + ``extra_height``
-        pixels from (``x``, ``y``), and each of its P x P texels is the mean of the real ones under its share of them, rounded once;
-        ``box`` is what the token covers (x0, y0, x1, y1, half-open, in source pixels), ``group`` its pyramid level, ring, window or
-        block, ``fovea`` the index of its fixation,
+    :ivar tokens: One record per token, [N] of :data:`TOKEN`. Texel (u, v) is the mean of the source pixels in [``x`` + u ``sx``,
+        ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``), rounded once. If ``extra_width`` or ``extra_height``, pixels
+        beyond P ``sx`` and P ``sy``, is not 0, steps are a P-th of the token's sides, and texels end inside pixels. ``box`` is what the
+        token covers (x0, y0, x1, y1, half-open, in source pixels), ``group`` its pyramid level, ring, window or block, ``fovea`` the index of its fixation,
         ``relevance`` its weight in the layout, and ``changed_frame`` the number of the picture in which something under it last changed.
     :ivar fixations: Where was looked, in source pixels: x and y of each.
     :ivar frame_seq: Number of the picture, from 1.
@@ -205,6 +205,10 @@ def layout_keys(
     normalisation: str | Mapping[str, Sequence[float]] | None = None,
     outside: str | None = None,
     rounding: str | None = None,
+    share: float | None = None,
+    blocks: int | None = None,
+    min_step: float | None = None,
+    aspect: float | None = None,
     e0: float | None = None,
     foveae: int | None = None,
     coarsest: int | None = None,
@@ -212,10 +216,6 @@ def layout_keys(
     preset: str | None = None,
     strides: Sequence[int] | None = None,
     grids: Sequence[int] | None = None,
-    share: float | None = None,
-    blocks: int | None = None,
-    min_step: float | None = None,
-    aspect: float | None = None,
 ) -> dict[str, Any]:
     """Where tokens lie, and what they look like in memory; the keys are those of a view of the daemon, and mean the same.
 
@@ -227,6 +227,10 @@ def layout_keys(
         by default ``"imagenet"``, and ``"none"`` for uint8.
     :param outside: what a texel without a real pixel is: ``"edge"`` or ``"mean"``.
     :param rounding: ``"half-up"`` or ``"floor"``.
+    :param share: share of the budget that goes to blocks, 0 to 0.99 (inset).
+    :param blocks: most fixations, each with a block, 1 to 8 (inset).
+    :param min_step: fewest source pixels per texel of a block, 1 to 64 (inset).
+    :param aspect: columns of a block for each of its rows, 0.05 to 20 (inset).
     :param e0: eccentricity in pixels at which magnification has halved (foveal, directional).
     :param foveae: most fixations, 1 to 8 (foveal, relevance).
     :param coarsest: no token is above this level, as far as the budget allows (foveal).
@@ -234,10 +238,6 @@ def layout_keys(
     :param preset: name of a trained model's rings (rings).
     :param strides: source pixels per texel of each ring (rings).
     :param grids: patches along a side of each ring (rings).
-    :param share: share of the budget for blocks (inset).
-    :param blocks: most blocks, and fixations, 1 to 8 (inset).
-    :param min_step: least step of a block in pixels, at least 1 (inset).
-    :param aspect: columns over rows of a block around a point (inset).
     """
     return dict(locals())
 

@@ -54,10 +54,10 @@ def sample(
     """Tokens of images, at the places where an :class:`foveate_engine.Engine` has them, differentiable with respect to
     the images.
 
-    Texel (u, v) of a token is the mean of the real pixels under its P-th of the token's width and of its height
-    (``docs/abi.md``), neither rounded nor, unless ``normalisation`` is given, normalised: whatever the images hold,
-    their tokens hold means of. With real steps of 4 and more these are means of means, of the pixels under the texels
-    of a pyramid level, as the engine computes them. A texel without a real pixel is the nearest one of its token's grid that
+    Texel (u, v) of a token is the mean of the real pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v
+    ``sy``, ``y`` + (v + 1) ``sy``), neither rounded nor, unless ``normalisation`` is given, normalised: whatever the
+    images hold, their tokens hold means of. Of tokens with real steps it is the mean by the same weights as the engine's, of
+    the means of pixels that are not rounded either. A texel without a real pixel is the nearest one of its token's grid that
     has some (``outside="edge"``), or 0 (``outside="mean"``). Means of float16 and bfloat16 are made in float32 and
     rounded once; so are their gradients.
 
@@ -121,8 +121,8 @@ class _Scale(NamedTuple):
     neighbours.
 
     :ivar token: Which they are in [B N].
-    :ivar pixel: Index of the pixels under each texel in [B, 3, H, W]: image, channel, row and column, [n, 3, r, h, c,
-        w] together, h rows and w columns under each texel.
+    :ivar pixel: Index of the pixels under each texel in [B, 3, H, W]: image, channel, row and column, [n, 3, r, h, c, w]
+        together, for h rows and w columns of pixels.
     :ivar row_share: Share of each row in its texel's mean, [n, 1, r, h, 1].
     :ivar column_share: Share of each column, [n, 1, 1, 1, c, w].
     :ivar texel: Index in the means, [n, 3, r, c], of each of the tokens' texels: token, channel, row and column, [n,
@@ -187,18 +187,19 @@ def _scales(
     owner, place = np.nonzero(mask)
     records = tokens[owner, place]
     found = []
-    sizes, size_of = np.unique(_sizes(records, patch), axis=0, return_inverse=True)
-    for index, (across, down) in enumerate(sizes.tolist()):
-        which = np.flatnonzero(size_of.reshape(-1) == index)
-        cell = _cell_side((across, down), patch, extent)
-        row, row_share, texel_row = _under(records["y"][which], down, patch, height, cell)
-        column, column_share, texel_column = _under(records["x"][which], across, patch, width, cell)
+    steps, step_of = np.unique(records[["sx", "sy", "extra_width", "extra_height"]], return_inverse=True)
+    for index, (sx, sy, extra_width, extra_height) in enumerate(steps.tolist()):
+        which = np.flatnonzero(step_of == index)
+        sides = (sx * patch + extra_width, sy * patch + extra_height)
+        level = _level(sides, patch, extent) if extra_width or extra_height else None
+        row, row_share, texel_row = _under(records["y"][which], sides[1], patch, height, level)
+        column, column_share, texel_column = _under(records["x"][which], sides[0], patch, width, level)
         count = len(which)
 
         def on_device(array: NDArray[Any], *shape: int) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(like.device).view(shape)
 
-        (rows, under_row), (columns, under_column) = row.shape[1:], column.shape[1:]
+        (rows, tall), (columns, wide) = row.shape[1:], column.shape[1:]
         channel = np.arange(3)
         found.append(
             _Scale(
@@ -206,11 +207,11 @@ def _scales(
                 (
                     on_device(owner[which], count, 1, 1, 1, 1, 1),
                     on_device(channel, 1, 3, 1, 1, 1, 1),
-                    on_device(row, count, 1, rows, under_row, 1, 1),
-                    on_device(column, count, 1, 1, 1, columns, under_column),
+                    on_device(row, count, 1, rows, tall, 1, 1),
+                    on_device(column, count, 1, 1, 1, columns, wide),
                 ),
-                on_device(row_share, count, 1, rows, under_row, 1).to(_SUM_DTYPES[like.dtype]),
-                on_device(column_share, count, 1, 1, 1, columns, under_column).to(_SUM_DTYPES[like.dtype]),
+                on_device(row_share, count, 1, rows, tall, 1).to(_SUM_DTYPES[like.dtype]),
+                on_device(column_share, count, 1, 1, 1, columns, wide).to(_SUM_DTYPES[like.dtype]),
                 (
                     on_device(np.arange(count), count, 1, 1, 1),
                     on_device(channel, 1, 3, 1, 1),
@@ -222,58 +223,43 @@ def _scales(
     return found
 
 
-def _sizes(records: NDArray[Any], patch: int) -> NDArray[np.int64]:
-    """Width and height of tokens in pixels, [n, 2]."""
-    sides = [records[step].astype(np.int64) * patch + records[extra] for step, extra in _SIDES]
-    return np.stack(sides, axis=1)
-
-
-#: The fields of a record that a token's width and height consist of.
-_SIDES = (("sx", "extra_width"), ("sy", "extra_height"))
-
-#: The last level of a pyramid is the first that is no longer than this on both sides.
-_LAST_LEVEL_SIDE = 8
-
-
-def _cell_side(size: tuple[int, int], patch: int, extent: tuple[int, int]) -> int:
-    """Side of the squares of pixels whose means a token of ``size`` is made of: 1, or 2^L for real steps from 2^(L + 1)
-    on."""
-    if all(side % patch == 0 for side in size):
-        return 1
-    last = (-(-max(extent) // _LAST_LEVEL_SIDE) - 1).bit_length()
-    level = (min(size) // patch).bit_length() - 2
-    return 1 << min(max(level, 0), last)
+def _level(sides: tuple[int, int], patch: int, extent: tuple[int, int]) -> int:
+    """The pyramid level that a token with real steps is averaged from."""
+    last = (-(-max(extent) // 8) - 1).bit_length()
+    return min(max((min(sides) // patch).bit_length() - 2, 0), last)
 
 
 def _under(
-    origins: NDArray[np.int32], size: int, patch: int, length: int, cell: int
+    origins: NDArray[np.int32], side: int, patch: int, length: int, level: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Which pixels lie under the texels of tokens of ``size`` pixels along one axis of ``length`` pixels, and their
-    shares in the texels' means. The pixels of a ``cell`` count alike.
+    """Which pixels lie under the texels of tokens along one axis of ``length`` pixels, and their shares in the texels'
+    means.
 
-    Only a range of texels is computed that has all those with a real pixel, of any of the tokens; of a token that lies
-    outside, the pixels nearest to it stand under the first or last.
+    The tokens are ``side`` pixels long. Those with real steps are averaged from the texels of ``level``; it is None for
+    others. Only a range of texels is computed that has all those with a real pixel, of any of the tokens; of a token that
+    lies outside, the pixels nearest to it stand under the first or last.
 
-    :returns: places from 0 to ``length`` - 1, [n, r, most under a texel]; shares, of which those of a texel add up to 1
-        and those of repeated places are 0, of the same shape; and which of the r each of the P texels is, or repeats,
-        [n, P].
+    :returns: places from 0 to ``length`` - 1, [n, r, k]; shares, of which those of a texel add up to 1 and those of
+        repeated places are 0, [n, r, k]; and which of the r each of the P texels is, or repeats, [n, P].
     """
-    # In parts of a pixel, of which there are P.
-    origin, end = origins.astype(np.int64)[:, None] * patch, length * patch
-    first, last = -origin // size, (end - 1 - origin) // size
+    # In parts of a pixel, of which real steps have whole numbers.
+    unit, step = (1, side // patch) if level is None else (patch, side)
+    origin, end = origins.astype(np.int64)[:, None] * unit, length * unit
+    first, last = -origin // step, (end - 1 - origin) // step
     least, greatest = np.clip(first, 0, patch - 1), np.clip(last, 0, patch - 1)
     computed = np.arange(least.min(), greatest.max() + 1)
-    start = origin + np.clip(computed, first, last) * size
-    low, high = np.clip(start, 0, end)[..., None], np.clip(start + size, 0, end)[..., None]
-    first_pixel = low // (patch * cell) * cell
-    end_pixel = np.minimum(-(-high // (patch * cell)) * cell, length)
-    place = first_pixel + np.arange((end_pixel - first_pixel).max())
-    is_under, place = place < end_pixel, np.minimum(place, end_pixel - 1)
-    place_cell = place // cell * cell
-    cell_end = np.minimum(place_cell + cell, length)
-    overlap = np.minimum(high, cell_end * patch) - np.maximum(low, place_cell * patch)
-    share = is_under * (overlap / ((cell_end - place_cell) * (high - low)))
-    return place, share, np.clip(np.arange(patch), least, greatest) - computed[0]
+    start = origin + np.clip(computed, first, last) * step
+    low, high = np.clip(start, 0, end)[..., None], np.clip(start + step, 0, end)[..., None]
+    # Cells are texels of the level, or pixels.
+    pixels = 1 << (level or 0)
+    cell = unit * pixels
+    nearest, furthest = low // cell * pixels, np.minimum(((high - 1) // cell + 1) * pixels, length) - 1
+    place = nearest + np.arange((furthest - nearest).max() + 1)
+    own = place // pixels
+    shared = np.minimum(high, (own + 1) * cell) - np.maximum(low, own * cell)
+    count = np.minimum((own + 1) * pixels, length) - own * pixels
+    share = np.where(place <= furthest, shared / np.maximum(count, 1) / (high - low), 0.0)
+    return np.minimum(place, furthest), share, np.clip(np.arange(patch), least, greatest) - computed[0]
 
 
 def _is_real(tokens: NDArray[Any], first: str, count: str, patch: int) -> NDArray[np.bool_]:
