@@ -112,7 +112,7 @@ fn camera(camera: &CameraFacts) -> Value {
 }
 
 fn fixation(fixation: &Fixation) -> Value {
-    let Fixation { id, x, y, since_frame, reason, weight } = *fixation;
+    let Fixation { id, x, y, since_frame, reason, weight, .. } = *fixation;
     json!([id, x.to_bits(), y.to_bits(), since_frame, f64::from(weight).to_bits(), reason.code()])
 }
 
@@ -134,7 +134,8 @@ fn token(record: &TokenRecord) -> Value {
         first_row,
         rows,
         fovea,
-        reserved: _,
+        extra_width,
+        extra_height,
         relevance,
     } = *record;
     let relevance = f64::from(relevance).to_bits();
@@ -155,6 +156,8 @@ fn token(record: &TokenRecord) -> Value {
         first_row,
         rows,
         fovea,
+        extra_width,
+        extra_height,
         relevance
     ])
 }
