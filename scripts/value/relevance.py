@@ -17,6 +17,7 @@ from common import (
     Scene,
     alike,
     cached,
+    cropped,
     extract,
     lines_in,
     pan_corner,
@@ -204,6 +205,9 @@ def main() -> None:
             ("levels", "relevance, and the layout `relevance`"),
         ):
             rows.setdefault(label, []).append(share(source, finest(Extracted(folders[view]), source.size)))
+        middle = source.size[0] / 2, source.size[1] / 2
+        crop = cropped(source.picture(0), middle, 273)
+        rows.setdefault("a crop of 273 patches, at the centre", []).append(share(source, crop))
         rows.setdefault("the picture shrunk to 273 patches", []).append(share(source, shrunk(source.picture(0), 273)))
     for label, cells in rows.items():
         table.row(label, cells)

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from common import ROOT, Extracted, Scene, alike, cached, extract, lines_in, read, scene, shrunk
+from common import ROOT, Extracted, Scene, alike, cached, cropped, extract, lines_in, read, scene, shrunk
 from foveate.picture import replicated, smoothed
 from live import steered
 from table import Table
@@ -15,7 +15,7 @@ BUDGETS = (96, 160, 273, 512, 1024)
 #: Where boxes of unlike sides might pay.
 FEW = (96, 128, 160, 273)
 #: Layouts that look at each sign in turn; further ones are more rows here.
-AT_A_FIXATION: dict[str, dict[str, Any]] = {"foveal": {"layout": "foveal"}}
+AT_A_FIXATION: dict[str, dict[str, Any]] = {"default layout": {}, "foveal": {"layout": "foveal"}}
 #: Sides of the photographs, which lie three in a row.
 CELL = (640, 480)
 
@@ -70,6 +70,13 @@ def at_fixations(source: Scene, keys: dict[str, Any], budget: int, smooth: bool 
     for sign in signs:
         pictures[sign] = drawn(source, *Extracted(folders[f"sign{sign}"]).frame(source.measured[0]), smooth)
     return weighted(source, pictures)
+
+
+def crops(source: Scene, budget: int) -> float:
+    """A crop of full resolution around the text of each sign in turn."""
+    full = source.picture(source.measured[0])
+    signs = sorted({sign for sign, _, _ in lines(source)})
+    return weighted(source, {sign: cropped(full, centre(source, sign), budget) for sign in signs})
 
 
 def line_map(boxes: Any) -> Any:
@@ -130,6 +137,7 @@ def main() -> None:
         table.row(
             f"{name}, the same, each texel a block", [at_fixations(source, keys, budget, False) for budget in BUDGETS]
         )
+    table.row("a crop at each sign", [crops(source, budget) for budget in BUDGETS])
     table.row("foveal, a map along one line", [one_line(source, budget) for budget in BUDGETS])
     table.row("three foveae at three signs", [three_signs(source, budget) for budget in BUDGETS])
     table.row("three foveae, a map along their lines", [three_signs(source, budget, True) for budget in BUDGETS])
