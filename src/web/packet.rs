@@ -62,8 +62,7 @@ pub(super) fn packet(
 fn to_send(held: &DecodedFrame, frame: &DecodedFrame) -> Vec<bool> {
     let places: HashMap<_, _> =
         held.records.iter().map(|record| (place(record), record.changed_frame)).collect();
-    let is_new =
-        |record: &TokenRecord| places.get(&place(record)) != Some(&record.changed_frame);
+    let is_new = |record: &TokenRecord| places.get(&place(record)) != Some(&record.changed_frame);
     let mut sent: Vec<bool> = frame.records.iter().map(is_new).collect();
     let area = |record: &TokenRecord| {
         u64::from(record.x1.saturating_sub(record.x0))
