@@ -179,6 +179,7 @@ fn steps(token: TokenRecord) -> [f64; 2] {
 }
 
 /// The pixels between two places, each with the share of it that lies there.
+#[expect(clippy::cast_possible_truncation, reason = "places in and beside a small picture")]
 fn shares(start: f64, end: f64) -> impl Iterator<Item = (i32, f64)> + Clone {
     let pixels = start.floor() as i32..end.ceil() as i32;
     pixels.map(move |pixel| (pixel, end.min(f64::from(pixel) + 1.0) - start.max(f64::from(pixel))))
