@@ -106,9 +106,8 @@ fn are_overlapping(one: &TokenRecord, other: &TokenRecord) -> bool {
 
 /// Source pixels under a token of P = `side`, those outside the source included.
 fn token_area(record: &TokenRecord, side: u32) -> u64 {
-    let width = side * u32::from(record.sx) + u32::from(record.extra_width);
-    let height = side * u32::from(record.sy) + u32::from(record.extra_height);
-    u64::from(width) * u64::from(height)
+    let token = record.token();
+    u64::from(token.width(side)) * u64::from(token.height(side))
 }
 
 fn place(record: &TokenRecord) -> (i32, i32, u16, u16, u8, u8) {
