@@ -62,8 +62,7 @@ pub(super) fn packet(
 fn to_send(held: &DecodedFrame, frame: &DecodedFrame) -> Vec<bool> {
     let places: HashMap<_, _> =
         held.records.iter().map(|record| (place(record), record.changed_frame)).collect();
-    let is_new =
-        |record: &TokenRecord| places.get(&place(record)) != Some(&record.changed_frame);
+    let is_new = |record: &TokenRecord| places.get(&place(record)) != Some(&record.changed_frame);
     let mut sent: Vec<bool> = frame.records.iter().map(is_new).collect();
     let area = |record: &TokenRecord| {
         u64::from(record.x1.saturating_sub(record.x0))
@@ -107,9 +106,8 @@ fn are_overlapping(one: &TokenRecord, other: &TokenRecord) -> bool {
 
 /// Source pixels under a token of P = `side`, those outside the source included.
 fn token_area(record: &TokenRecord, side: u32) -> u64 {
-    let width = side * u32::from(record.sx) + u32::from(record.extra_width);
-    let height = side * u32::from(record.sy) + u32::from(record.extra_height);
-    u64::from(width) * u64::from(height)
+    let token = record.token();
+    u64::from(token.width(side)) * u64::from(token.height(side))
 }
 
 fn place(record: &TokenRecord) -> (i32, i32, u16, u16, u8, u8) {

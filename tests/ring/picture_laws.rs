@@ -179,11 +179,10 @@ fn steps(token: TokenRecord) -> [f64; 2] {
 }
 
 /// The pixels between two places, each with the share of it that lies there.
+#[expect(clippy::cast_possible_truncation, reason = "places in and beside a small picture")]
 fn shares(start: f64, end: f64) -> impl Iterator<Item = (i32, f64)> + Clone {
     let pixels = start.floor() as i32..end.ceil() as i32;
-    pixels.map(move |pixel| {
-        (pixel, end.min(f64::from(pixel) + 1.0) - start.max(f64::from(pixel)))
-    })
+    pixels.map(move |pixel| (pixel, end.min(f64::from(pixel) + 1.0) - start.max(f64::from(pixel))))
 }
 
 fn cell(
@@ -206,8 +205,8 @@ fn cell(
     let left = f64::from(token.x) + f64::from(column) * width;
     let top = f64::from(token.y) + f64::from(row) * height;
     let columns = shares(left, left + width);
-    let pixels =
-        shares(top, top + height).flat_map(|down| columns.clone().map(move |across| (across, down)));
+    let pixels = shares(top, top + height)
+        .flat_map(|down| columns.clone().map(move |across| (across, down)));
     let value = |((x, across), (y, down)): ((i32, f64), (i32, f64))| {
         let texel = blocks[at(inside(x, EXTENT.width), inside(y, EXTENT.height))];
         across * down * f64::from(texel[channel])

@@ -421,7 +421,8 @@ fn a_picture_of_every_layout_is_that_of_its_finest_tokens() {
             let record = &shown.records[token];
             let texel = shown.texel(token, column, row);
             // Smooth, but exact at full resolution.
-            let is_full = (record.sx, record.sy, record.extra_width, record.extra_height) == (1, 1, 0, 0);
+            let is_full =
+                (record.sx, record.sy, record.extra_width, record.extra_height) == (1, 1, 0, 0);
             assert!(rebuilt[at] == texel || !is_full, "{what}");
             // A picture without its lines has each texel as a block, a third darker.
             let is_dimmed = boxes[at] == texel.map(|value| value - value / 3);
