@@ -29,10 +29,10 @@ PAN = 3
 VIEWS: dict[str, dict[str, Any]] = {
     "default settings": {},
     "default settings, 10 decisions a second": {"gaze": {"saccade_hz": 10.0, "dwell_min_ms": 0}},
+    "`blocks = 4`, `min_step = 1.5`": {"layout": "inset", "blocks": 4, "min_step": 1.5},
     "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
     "`foveal`, policy `relevance`": {"layout": "foveal", "gaze": {"policy": "relevance"}},
     "`relevance`, policy `relevance`": {"layout": "relevance", "gaze": {"policy": "relevance"}},
-    "`foveal`, policy `fixed` at the centre": {"layout": "foveal", "gaze": {"policy": "fixed"}},
 }
 
 
