@@ -109,7 +109,8 @@ pub struct SampleToken<'a> {
 pub struct Room {
     values: [[u8; ROOM_TEXELS]; 3],
     encoded: [[u8; MOST_BYTES]; ROOM_TEXELS],
-    strip: Strip,
+    /// Of tokens with real steps; most have none.
+    strip: Option<Strip>,
 }
 
 /// At least a row of the largest token, and all of one of the usual sides.
@@ -120,7 +121,7 @@ impl Default for Room {
         Self {
             values: [[0; ROOM_TEXELS]; 3],
             encoded: [[0; MOST_BYTES]; ROOM_TEXELS],
-            strip: Strip::default(),
+            strip: None,
         }
     }
 }
@@ -189,7 +190,7 @@ impl Kernel for SampleWeighted<'_, '_> {
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample, level) = self;
         let rows = WeightedRows::new(vectors, sample, level);
-        sample.room.strip.converted = None;
+        sample.room.strip.get_or_insert_default().converted = None;
         sample.sample(vectors, &rows);
     }
 }
@@ -200,11 +201,18 @@ const USUAL_SIDE: usize = BLOCK;
 /// Where the rows of a token come from.
 trait Rows {
     /// R, G and B of row `row` of the token, in its columns.
-    fn gather(&self, row: usize, target: [&mut [u8]; 3], strip: &mut Strip);
+    fn gather(&self, row: usize, target: [&mut [u8]; 3]);
 
     /// The same of the `count` rows of `side` texels from row `first`, if they can be had at once. Returns whether they were.
     #[inline(always)]
-    fn gather_at_once(&self, _: usize, _: usize, _: usize, _: [&mut [u8]; 3]) -> bool {
+    fn gather_at_once(
+        &self,
+        _first: usize,
+        _count: usize,
+        _side: usize,
+        _target: [&mut [u8]; 3],
+        _strip: &mut Option<Strip>,
+    ) -> bool {
         false
     }
 }
@@ -224,13 +232,12 @@ impl SampleToken<'_> {
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
             let [red, green, blue] = &mut *values;
-            if !rows.gather_at_once(first, count, side, [red, green, blue]) {
+            if !rows.gather_at_once(first, count, side, [red, green, blue], strip) {
                 for row in 0..count {
                     let place = row * side..(row + 1) * side;
                     rows.gather(
                         first + row,
                         [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
-                        strip,
                     );
                 }
             }
@@ -329,7 +336,7 @@ impl<'a, V: Vectors> LevelRows<'a, V> {
 
 impl<V: Vectors> Rows for LevelRows<'_, V> {
     #[inline(always)]
-    fn gather(&self, row: usize, target: [&mut [u8]; 3], _: &mut Strip) {
+    fn gather(&self, row: usize, target: [&mut [u8]; 3]) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         let y = (self.top + row as i64).clamp(0, self.last_row) as usize;
         let (start, count) = (self.distinct.start, self.distinct.len());
@@ -370,6 +377,7 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
         count: usize,
         side: usize,
         target: [&mut [u8]; 3],
+        _strip: &mut Option<Strip>,
     ) -> bool {
         let (top, bottom) = (self.top + first as i64, self.top + (first + count) as i64);
         let is_inside = 0 <= top && bottom <= self.last_row + 1 && self.distinct.len() == side;
@@ -489,7 +497,7 @@ impl<'a, V: Vectors> BoxRows<'a, V> {
 
 impl<V: Vectors> Rows for BoxRows<'_, V> {
     #[inline(always)]
-    fn gather(&self, row: usize, mut target: [&mut [u8]; 3], _: &mut Strip) {
+    fn gather(&self, row: usize, mut target: [&mut [u8]; 3]) {
         #[expect(clippy::cast_possible_truncation, reason = "a row of a token")]
         self.average(self.rows.pixels(row as u32), &mut target);
         for target in target {
@@ -505,11 +513,16 @@ const STRIP: usize = 17 * SIDE;
 /// Pieces of a row that are added at once: of a level's block, and half of those that are converted.
 const STRIP_BLOCKS: usize = STRIP / BLOCK;
 
-/// Working memory for a row of texels with real steps.
+/// Rows of a token with real steps that are computed at once, so that each has a lane of a vector.
+const LANES: usize = 4;
+
+/// Working memory for a few rows of texels with real steps.
 #[derive(Debug)]
 struct Strip {
-    /// R, G and B of the columns, summed over the rows under a texel by their weights.
-    sums: [[[u32; BLOCK]; STRIP_BLOCKS]; 3],
+    /// R, G and B of the columns, summed over the pixels or texels under each row by their weights.
+    sums: [[[[u32; BLOCK]; STRIP_BLOCKS]; LANES]; 3],
+    /// One channel of that, column by column.
+    columns: [[u32; LANES]; STRIP],
     /// R, G and B of a row of pixels.
     rgb: [[[u8; SIDE]; STRIP / SIDE]; 3],
     /// Which row that is, and its first column.
@@ -519,7 +532,8 @@ struct Strip {
 impl Default for Strip {
     fn default() -> Self {
         Self {
-            sums: [[[0; BLOCK]; STRIP_BLOCKS]; 3],
+            sums: [[[[0; BLOCK]; STRIP_BLOCKS]; LANES]; 3],
+            columns: [[0; LANES]; STRIP],
             rgb: [[[0; SIDE]; STRIP / SIDE]; 3],
             converted: None,
         }
@@ -564,6 +578,33 @@ impl Overlap {
         }
     }
 
+    /// The sums of the columns that it lies over, by their weights. The first of `columns` is number `start`.
+    #[inline(always)]
+    fn weighted(
+        &self,
+        side: u32,
+        columns: &[[u32; LANES]; STRIP],
+        start: usize,
+    ) -> [u32; LANES] {
+        let (first, last) = (self.first - start, self.last - start);
+        let mut between = [0; LANES];
+        for column in &columns[(first + 1).min(last)..last] {
+            for (sum, column) in between.iter_mut().zip(column) {
+                *sum = u32::wrapping_add(*sum, *column);
+            }
+        }
+        let [on_first, on_last] = self.shared;
+        let mut sums = [0; LANES];
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            // Of lanes that are not in use, whatever was there.
+            *sum = on_first
+                .wrapping_mul(columns[first][lane])
+                .wrapping_add(side.wrapping_mul(between[lane]))
+                .wrapping_add(on_last.wrapping_mul(columns[last][lane]));
+        }
+        sums
+    }
+
     /// What it shares with all of them.
     #[inline(always)]
     fn total(&self, side: u32) -> u32 {
@@ -576,22 +617,39 @@ impl Overlap {
 
 /// Division by a number of at most 2^24, as a multiplication.
 #[derive(Clone, Copy, Debug)]
-struct Reciprocal(u64);
+struct Reciprocal {
+    divisor: u32,
+    /// 2^shift / divisor, rounded up; 32 bits, so that vectors multiply it.
+    factor: u32,
+    shift: u32,
+    /// Whether the product is the quotient.
+    ///
+    /// The factor is too great by at most 1, so a quotient by at most dividend / 2^shift. If that is less than 1 / divisor, it never
+    /// reaches the next whole number. Dividends are less than 256 times the divisor, and 2^shift at least 2^30 times.
+    is_exact: bool,
+}
 
 impl Reciprocal {
-    /// The factor is too great by at most 1, so a quotient by at most dividend / 2^56, which is less than 1 / divisor: it never reaches
-    /// the next whole number.
-    const BITS: u32 = 56;
-
     fn of(divisor: u32) -> Self {
-        Self((1 << Self::BITS) / u64::from(divisor) + 1)
+        let shift = 31 + divisor.ilog2();
+        #[expect(clippy::cast_possible_truncation, reason = "at most 2^31 + 1")]
+        let factor = ((1u64 << shift) / u64::from(divisor) + 1) as u32;
+        Self { divisor, factor, shift, is_exact: divisor < 1 << 22 }
     }
 
-    /// The quotient, rounded down, of at most 255.5 times the divisor: more would not fit in 64 bits.
+    /// The quotients, rounded down, all below 256.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a quotient is below 256")]
-    fn quotient(self, dividend: u32) -> u8 {
-        (u64::from(dividend) * self.0 >> Self::BITS) as u8
+    fn quotients(self, dividends: [u32; LANES]) -> [u8; LANES] {
+        let mut quotients = [0; LANES];
+        for (quotient, dividend) in quotients.iter_mut().zip(dividends) {
+            *quotient = if self.is_exact {
+                (u64::from(dividend) * u64::from(self.factor) >> self.shift) as u8
+            } else {
+                (dividend / self.divisor) as u8
+            };
+        }
+        quotients
     }
 }
 
@@ -611,7 +669,7 @@ struct WeightedRows<'a, V: Vectors> {
     overlaps: [Overlap; REAL_COLUMNS],
     /// Parts of a pixel under a row and under a column that are not cut.
     whole: [u32; 2],
-    /// By the product of those.
+    /// Of the product of those.
     reciprocal: Reciprocal,
     /// Whether half the divisor is added to a sum.
     rounds_half_up: bool,
@@ -649,60 +707,77 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
         }
     }
 
-    /// The texels of `columns`, whose columns of the level fit in a strip.
+    /// The texels of `columns`, whose columns of the level fit in a strip, in some rows. `target` has those rows, `side` texels each.
     #[inline(always)]
     fn average(
         &self,
-        rows: &Overlap,
+        rows: &[Overlap],
         columns: Range<usize>,
+        side: usize,
         target: &mut [&mut [u8]; 3],
         strip: &mut Strip,
     ) {
         let overlaps = &self.overlaps[columns.clone()];
         let start = overlaps[0].first / SIDE * SIDE;
         let end = overlaps[overlaps.len() - 1].last + 1;
-        self.sum(rows, start..end, strip);
-        let [row_whole, column_whole] = self.whole;
-        let row_total = rows.total(self.side);
-        for (sums, target) in strip.sums.iter().zip(target) {
-            let sums = sums.as_flattened();
-            for (overlap, target) in overlaps.iter().zip(&mut target[columns.clone()]) {
-                let (first, last) = (overlap.first - start, overlap.last - start);
-                let between: u32 = sums[(first + 1).min(last)..last].iter().sum();
-                let [on_first, on_last] = overlap.shared;
-                let sum = on_first * sums[first] + self.side * between + on_last * sums[last];
+        for (lane, rows) in rows.iter().enumerate() {
+            self.sum(rows, lane, start..end, strip);
+        }
+        let mut row_totals = [0; LANES];
+        for (total, rows) in row_totals.iter_mut().zip(rows) {
+            *total = rows.total(self.side);
+        }
+        let are_whole = row_totals[..rows.len()].iter().all(|total| *total == self.whole[0]);
+        for (channel, target) in target.iter_mut().enumerate() {
+            interleave(&strip.sums[channel], end - start, &mut strip.columns);
+            for (column, overlap) in columns.clone().zip(overlaps) {
+                let sums = overlap.weighted(self.side, &strip.columns, start);
                 let column_total = overlap.total(self.side);
-                let count = row_total * column_total;
-                let sum = if self.rounds_half_up { sum + count / 2 } else { sum };
-                *target = if (row_total, column_total) == (row_whole, column_whole) {
-                    self.reciprocal.quotient(sum)
+                let means = if are_whole && column_total == self.whole[1] {
+                    self.reciprocal.quotients(self.dividends(sums, [self.reciprocal.divisor; LANES]))
                 } else {
-                    #[expect(clippy::cast_possible_truncation, reason = "a mean of bytes")]
-                    let mean = (sum / count) as u8;
-                    mean
+                    let mut counts = [1; LANES];
+                    for (count, row_total) in counts[..rows.len()].iter_mut().zip(row_totals) {
+                        *count = row_total * column_total;
+                    }
+                    divided(self.dividends(sums, counts), counts)
                 };
+                for (row, mean) in means[..rows.len()].iter().enumerate() {
+                    target[row * side + column] = *mean;
+                }
             }
         }
     }
 
-    /// The weighted sums down the `columns` of the level, which begin a piece that is converted at once.
+    /// What to divide by the counts for the means.
     #[inline(always)]
-    fn sum(&self, rows: &Overlap, columns: Range<usize>, strip: &mut Strip) {
+    fn dividends(&self, mut sums: [u32; LANES], counts: [u32; LANES]) -> [u32; LANES] {
+        if self.rounds_half_up {
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum = sum.wrapping_add(count / 2);
+            }
+        }
+        sums
+    }
+
+    /// The weighted sums of a row down the `columns` of the level, which begin a piece that is converted at once.
+    #[inline(always)]
+    fn sum(&self, rows: &Overlap, lane: usize, columns: Range<usize>, strip: &mut Strip) {
         let blocks = columns.len().div_ceil(BLOCK);
         for sums in &mut strip.sums {
-            sums[..blocks].fill([0; BLOCK]);
+            sums[lane][..blocks].fill([0; BLOCK]);
         }
         for y in rows.first..=rows.last {
             let weight = rows.weight(y, self.side);
             if let Some(level) = self.level {
                 for (channel, sums) in strip.sums.iter_mut().enumerate() {
-                    level.add_row(channel, columns.start, y, weight, &mut sums[..blocks]);
+                    level.add_row(channel, columns.start, y, weight, &mut sums[lane][..blocks]);
                 }
             } else {
                 self.convert(y, columns.clone(), strip);
                 for (sums, rgb) in strip.sums.iter_mut().zip(&strip.rgb) {
                     let rgb = rgb.as_flattened().as_chunks().0;
-                    for (sums, rgb) in sums[..blocks].iter_mut().zip(rgb) {
+                    for (sums, rgb) in sums[lane][..blocks].iter_mut().zip(rgb) {
                         add_weighted(sums, rgb, weight);
                     }
                 }
@@ -736,19 +811,67 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
 }
 
 impl<V: Vectors> Rows for WeightedRows<'_, V> {
+    fn gather(&self, _: usize, _: [&mut [u8]; 3]) {
+        unreachable!("rows are gathered at once");
+    }
+
     #[inline(always)]
-    fn gather(&self, row: usize, mut target: [&mut [u8]; 3], strip: &mut Strip) {
-        let rows = Overlap::of(self.rows, row, self.side);
-        let mut first = self.distinct.start;
-        while first < self.distinct.end {
-            let count = self.in_strip(first);
-            self.average(&rows, first..first + count, &mut target, strip);
-            first += count;
+    fn gather_at_once(
+        &self,
+        first: usize,
+        count: usize,
+        side: usize,
+        mut target: [&mut [u8]; 3],
+        strip: &mut Option<Strip>,
+    ) -> bool {
+        let strip = strip.get_or_insert_default();
+        for row in (0..count).step_by(LANES) {
+            let lanes = LANES.min(count - row);
+            let mut rows = [Overlap::default(); LANES];
+            for (lane, overlap) in rows[..lanes].iter_mut().enumerate() {
+                *overlap = Overlap::of(self.rows, first + row + lane, self.side);
+            }
+            let mut target = target.each_mut().map(|target| &mut target[row * side..]);
+            let mut column = self.distinct.start;
+            while column < self.distinct.end {
+                let columns = column..column + self.in_strip(column);
+                self.average(&rows[..lanes], columns.clone(), side, &mut target, strip);
+                column = columns.end;
+            }
         }
         for target in target {
-            repeat_ends(self.distinct.clone(), target);
+            for row in target[..count * side].chunks_exact_mut(side) {
+                repeat_ends(self.distinct.clone(), row);
+            }
         }
+        true
     }
+}
+
+/// The sums of each of the first `count` columns together.
+#[inline(always)]
+fn interleave(
+    sums: &[[[u32; BLOCK]; STRIP_BLOCKS]; LANES],
+    count: usize,
+    columns: &mut [[u32; LANES]; STRIP],
+) {
+    let [a, b, c, d] = sums;
+    let [a, b, c, d] =
+        [a.as_flattened(), b.as_flattened(), c.as_flattened(), d.as_flattened()];
+    let sums = a.iter().zip(b).zip(c.iter().zip(d));
+    for (column, ((a, b), (c, d))) in columns[..count].iter_mut().zip(sums) {
+        *column = [*a, *b, *c, *d];
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "means of bytes")]
+fn divided(dividends: [u32; LANES], counts: [u32; LANES]) -> [u8; LANES] {
+    let mut quotients = [0; LANES];
+    for ((quotient, dividend), count) in quotients.iter_mut().zip(dividends).zip(counts) {
+        *quotient = (dividend / count) as u8;
+    }
+    quotients
 }
 
 /// Adds values to sums by a weight.
