@@ -117,9 +117,11 @@ impl TokenFrameBuf {
         };
         let placed = self.records.iter().zip(values).filter(is_drawable);
         let mut patches: Vec<_> = placed.map(patch).collect();
-        patches.sort_by_key(|patch| {
-            Reverse(patch.token.width(patch.side) * patch.token.height(patch.side))
-        });
+        let area = |patch: &Patch<'_>| {
+            let Patch { token, side, .. } = *patch;
+            u64::from(token.width(side)) * u64::from(token.height(side))
+        };
+        patches.sort_by_key(|patch| Reverse(area(patch)));
         patches
     }
 }

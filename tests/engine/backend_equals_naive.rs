@@ -31,6 +31,7 @@ laws! {
     more_tokens_than_one_row_of_a_dispatch_holds_are_sampled
     tokens_of_every_format_are_exact_at_odd_extents
     windows_are_exact
+    real_steps_are_exact_over_the_longest_sources
 }
 
 #[test]
@@ -245,6 +246,35 @@ fn windows_are_exact(make: Make<'_>) {
         player.update(&frame.view(), &TileSet::all(extent), &mut samples);
         let expected = naive::tokens(&picture, samples[0].plan(), format);
         assert!(samples[0].pixels() == expected, "windows of {patch_side}");
+    }
+}
+
+/// Rows and columns of one pixel, and tokens as long as they may be, so that one side is of a fine level and the other is long.
+fn real_steps_are_exact_over_the_longest_sources(make: Make<'_>) {
+    let mut random = Random(11);
+    for (width, height, patch_side) in
+        [(16_384, 1, 8), (1, 16_384, 16), (4_500, 3, 64), (3, 4_500, 10)]
+    {
+        let extent = Extent::new(width, height);
+        let color = naive::transforms(PixelFormat::Gray8)[0];
+        let frame = OwnedFrame::random(PixelFormat::Gray8, extent, color, &mut random);
+        let format = TokenFormat::new(patch_side, DType::U8, Normalisation::NONE);
+        let long = u16::try_from(4_096 / patch_side - 1).unwrap();
+        let mut token = |sx, sy| {
+            let mut extra = || u8::try_from(1 + random.below(patch_side - 1)).unwrap();
+            let (extra_width, extra_height) = (extra(), extra());
+            let x = random.below(width).cast_signed() - 5;
+            let y = random.below(height).cast_signed() - 5;
+            Token { x, y, sx, sy, extra_width, extra_height, ..Token::default() }
+        };
+        let tokens = [(long, long), (long, 1), (1, long), (long, 9), (5, 5), (1, 1)];
+        let tokens = tokens.map(|(sx, sy)| token(sx, sy)).to_vec();
+        let mut player = make(frame.kind());
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 6 })];
+        samples[0].set_plan(TokenPlan { patch_side, tokens }, extent);
+        player.update(&frame.view(), &TileSet::all(extent), &mut samples);
+        let expected = naive::tokens(&naive::picture(&frame), samples[0].plan(), format);
+        assert!(samples[0].pixels() == expected, "{extent}, tokens of {patch_side}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! The pyramid's layout in memory, and how threads share it.
 
+use std::ops::RangeInclusive;
 use std::slice::ChunksMut;
 
-use super::sample::add_weighted;
 use crate::aligned::AlignedBytes;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
@@ -74,20 +74,36 @@ impl Level {
         }
     }
 
-    /// Adds R, G or B of row `y` to `sums` by `weight`: from column `x` on, which begins a block. Sums beyond the level are undefined.
+    /// Sums R, G or B down columns: from column `x` on, which begins a block, the first and the last of `rows` by the weights of
+    /// `ends`, and those between by `weight`. If there is only one row, its weight is the first. Sums beyond the level are undefined.
     #[inline(always)]
-    pub fn add_row(
+    pub fn sum_rows(
         &self,
         channel: usize,
         x: usize,
-        y: usize,
+        rows: RangeInclusive<usize>,
         weight: u32,
+        ends: [u32; 2],
         sums: &mut [[u32; BLOCK]],
     ) {
-        let place = self.place(x, y) + channel * self.raster_bytes();
+        let (first, last) = (*rows.start(), *rows.end());
+        let start = channel * self.raster_bytes();
         for (index, sums) in sums.iter_mut().enumerate() {
-            let texels = row_from(&self.texels, place + index * block_bytes(self.rows));
-            add_weighted(sums, &texels, weight);
+            let x = x + index * BLOCK;
+            let row = |y: usize| row_from(&self.texels, start + self.place(x, y));
+            // At most 514 rows of bytes lie between.
+            let mut between = [0u32; BLOCK];
+            for y in (first + 1).min(last)..last {
+                for (sum, value) in between.iter_mut().zip(row(y)) {
+                    *sum += u32::from(value);
+                }
+            }
+            let (top, bottom) = (row(first), row(last));
+            for (index, sum) in sums.iter_mut().enumerate() {
+                *sum = ends[0] * u32::from(top[index])
+                    + weight * between[index]
+                    + ends[1] * u32::from(bottom[index]);
+            }
         }
     }
 

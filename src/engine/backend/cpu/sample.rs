@@ -118,11 +118,7 @@ const ROOM_TEXELS: usize = *WINDOW_SIDES.end() as usize;
 
 impl Default for Room {
     fn default() -> Self {
-        Self {
-            values: [[0; ROOM_TEXELS]; 3],
-            encoded: [[0; MOST_BYTES]; ROOM_TEXELS],
-            strip: None,
-        }
+        Self { values: [[0; ROOM_TEXELS]; 3], encoded: [[0; MOST_BYTES]; ROOM_TEXELS], strip: None }
     }
 }
 
@@ -580,12 +576,7 @@ impl Overlap {
 
     /// The sums of the columns that it lies over, by their weights. The first of `columns` is number `start`.
     #[inline(always)]
-    fn weighted(
-        &self,
-        side: u32,
-        columns: &[[u32; LANES]; STRIP],
-        start: usize,
-    ) -> [u32; LANES] {
+    fn weighted(&self, side: u32, columns: &[[u32; LANES]; STRIP], start: usize) -> [u32; LANES] {
         let (first, last) = (self.first - start, self.last - start);
         let mut between = [0; LANES];
         for column in &columns[(first + 1).min(last)..last] {
@@ -641,15 +632,15 @@ impl Reciprocal {
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a quotient is below 256")]
     fn quotients(self, dividends: [u32; LANES]) -> [u8; LANES] {
-        let mut quotients = [0; LANES];
-        for (quotient, dividend) in quotients.iter_mut().zip(dividends) {
-            *quotient = if self.is_exact {
-                (u64::from(dividend) * u64::from(self.factor) >> self.shift) as u8
-            } else {
-                (dividend / self.divisor) as u8
-            };
+        if !self.is_exact {
+            return divided(dividends, [self.divisor; LANES]);
         }
-        quotients
+        let mut quotients = [0u64; LANES];
+        for (quotient, dividend) in quotients.iter_mut().zip(dividends) {
+            *quotient = u64::from(dividend) * u64::from(self.factor) >> self.shift;
+        }
+        let [a, b, c, d] = quotients;
+        [a as u8, b as u8, c as u8, d as u8]
     }
 }
 
@@ -718,8 +709,8 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
         strip: &mut Strip,
     ) {
         let overlaps = &self.overlaps[columns.clone()];
-        let start = overlaps[0].first / SIDE * SIDE;
-        let end = overlaps[overlaps.len() - 1].last + 1;
+        let (first, end) = (overlaps[0].first, overlaps[overlaps.len() - 1].last + 1);
+        let start = first / SIDE * SIDE;
         for (lane, rows) in rows.iter().enumerate() {
             self.sum(rows, lane, start..end, strip);
         }
@@ -729,12 +720,13 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
         }
         let are_whole = row_totals[..rows.len()].iter().all(|total| *total == self.whole[0]);
         for (channel, target) in target.iter_mut().enumerate() {
-            interleave(&strip.sums[channel], end - start, &mut strip.columns);
+            interleave(&strip.sums[channel], first - start..end - start, &mut strip.columns);
             for (column, overlap) in columns.clone().zip(overlaps) {
                 let sums = overlap.weighted(self.side, &strip.columns, start);
                 let column_total = overlap.total(self.side);
                 let means = if are_whole && column_total == self.whole[1] {
-                    self.reciprocal.quotients(self.dividends(sums, [self.reciprocal.divisor; LANES]))
+                    self.reciprocal
+                        .quotients(self.dividends(sums, [self.reciprocal.divisor; LANES]))
                 } else {
                     let mut counts = [1; LANES];
                     for (count, row_total) in counts[..rows.len()].iter_mut().zip(row_totals) {
@@ -764,22 +756,30 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
     #[inline(always)]
     fn sum(&self, rows: &Overlap, lane: usize, columns: Range<usize>, strip: &mut Strip) {
         let blocks = columns.len().div_ceil(BLOCK);
+        if let Some(level) = self.level {
+            for (channel, sums) in strip.sums.iter_mut().enumerate() {
+                let sums = &mut sums[lane][..blocks];
+                level.sum_rows(
+                    channel,
+                    columns.start,
+                    rows.first..=rows.last,
+                    self.side,
+                    rows.shared,
+                    sums,
+                );
+            }
+            return;
+        }
         for sums in &mut strip.sums {
             sums[lane][..blocks].fill([0; BLOCK]);
         }
         for y in rows.first..=rows.last {
             let weight = rows.weight(y, self.side);
-            if let Some(level) = self.level {
-                for (channel, sums) in strip.sums.iter_mut().enumerate() {
-                    level.add_row(channel, columns.start, y, weight, &mut sums[lane][..blocks]);
-                }
-            } else {
-                self.convert(y, columns.clone(), strip);
-                for (sums, rgb) in strip.sums.iter_mut().zip(&strip.rgb) {
-                    let rgb = rgb.as_flattened().as_chunks().0;
-                    for (sums, rgb) in sums[lane][..blocks].iter_mut().zip(rgb) {
-                        add_weighted(sums, rgb, weight);
-                    }
+            self.convert(y, columns.clone(), strip);
+            for (sums, rgb) in strip.sums.iter_mut().zip(&strip.rgb) {
+                let rgb = rgb.as_flattened().as_chunks().0;
+                for (sums, rgb) in sums[lane][..blocks].iter_mut().zip(rgb) {
+                    add_weighted(sums, rgb, weight);
                 }
             }
         }
@@ -848,19 +848,25 @@ impl<V: Vectors> Rows for WeightedRows<'_, V> {
     }
 }
 
-/// The sums of each of the first `count` columns together.
+/// The sums of each column of `range` together, and those of some more.
 #[inline(always)]
 fn interleave(
     sums: &[[[u32; BLOCK]; STRIP_BLOCKS]; LANES],
-    count: usize,
+    range: Range<usize>,
     columns: &mut [[u32; LANES]; STRIP],
 ) {
     let [a, b, c, d] = sums;
-    let [a, b, c, d] =
-        [a.as_flattened(), b.as_flattened(), c.as_flattened(), d.as_flattened()];
-    let sums = a.iter().zip(b).zip(c.iter().zip(d));
-    for (column, ((a, b), (c, d))) in columns[..count].iter_mut().zip(sums) {
-        *column = [*a, *b, *c, *d];
+    let [a, b, c, d] = [a, b, c, d].map(|sums| sums.as_flattened().as_chunks::<LANES>().0);
+    let pieces = range.start / LANES..range.end.div_ceil(LANES);
+    let columns = &mut columns.as_chunks_mut::<LANES>().0[pieces.clone()];
+    for (index, columns) in pieces.zip(columns) {
+        let (a, b, c, d) = (a[index], b[index], c[index], d[index]);
+        *columns = [
+            [a[0], b[0], c[0], d[0]],
+            [a[1], b[1], c[1], d[1]],
+            [a[2], b[2], c[2], d[2]],
+            [a[3], b[3], c[3], d[3]],
+        ];
     }
 }
 
@@ -876,7 +882,7 @@ fn divided(dividends: [u32; LANES], counts: [u32; LANES]) -> [u8; LANES] {
 
 /// Adds values to sums by a weight.
 #[inline(always)]
-pub(super) fn add_weighted(sums: &mut [u32; BLOCK], values: &[u8; BLOCK], weight: u32) {
+fn add_weighted(sums: &mut [u32; BLOCK], values: &[u8; BLOCK], weight: u32) {
     for (sum, value) in sums.iter_mut().zip(values) {
         *sum += weight * u32::from(*value);
     }
