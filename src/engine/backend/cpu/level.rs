@@ -87,24 +87,39 @@ impl Level {
         sums: &mut [[u32; BLOCK]],
     ) {
         let (first, last) = (*rows.start(), *rows.end());
-        let start = channel * self.raster_bytes();
+        let start = self.place(x, 0) + channel * self.raster_bytes();
         for (index, sums) in sums.iter_mut().enumerate() {
-            let x = x + index * BLOCK;
-            let row = |y: usize| row_from(&self.texels, start + self.place(x, y));
-            // At most 514 rows of bytes lie between.
+            let texels = &self.texels[start + index * block_bytes(self.rows)..];
             let mut between = [0u32; BLOCK];
-            for y in (first + 1).min(last)..last {
-                for (sum, value) in between.iter_mut().zip(row(y)) {
-                    *sum += u32::from(value);
+            let mut y = (first + 1).min(last);
+            while y < last {
+                // As many as 16 bits can sum.
+                let end = last.min(y + usize::from(u8::MAX));
+                let mut narrow = [0u16; BLOCK];
+                for y in y..end {
+                    for (sum, value) in narrow.iter_mut().zip(row_from(texels, self.row(y))) {
+                        *sum += u16::from(value);
+                    }
                 }
+                for (sum, narrow) in between.iter_mut().zip(narrow) {
+                    *sum += u32::from(narrow);
+                }
+                y = end;
             }
-            let (top, bottom) = (row(first), row(last));
+            let top = row_from(texels, self.row(first));
+            let bottom = row_from(texels, self.row(last));
             for (index, sum) in sums.iter_mut().enumerate() {
                 *sum = ends[0] * u32::from(top[index])
                     + weight * between[index]
                     + ends[1] * u32::from(bottom[index]);
             }
         }
+    }
+
+    /// Where row `y` of a block in the same column begins, from the block at the top.
+    #[inline(always)]
+    fn row(&self, y: usize) -> usize {
+        (y >> self.rows.trailing_zeros()) * self.pitch + (y & (self.rows - 1)) * BLOCK
     }
 
     /// Fills the targets with R, G and B of the square of [`BLOCK`] by [`BLOCK`] texels from texel (`x`, `y`) on, which is in the level,

@@ -519,6 +519,9 @@ struct Strip {
     sums: [[[[u32; BLOCK]; STRIP_BLOCKS]; LANES]; 3],
     /// One channel of that, column by column.
     columns: [[u32; LANES]; STRIP],
+    /// The weighted sums of texels, column by column, and row by row.
+    texels: [[u32; LANES]; REAL_COLUMNS],
+    rows: [[u32; REAL_COLUMNS]; LANES],
     /// R, G and B of a row of pixels.
     rgb: [[[u8; SIDE]; STRIP / SIDE]; 3],
     /// Which row that is, and its first column.
@@ -530,6 +533,8 @@ impl Default for Strip {
         Self {
             sums: [[[[0; BLOCK]; STRIP_BLOCKS]; LANES]; 3],
             columns: [[0; LANES]; STRIP],
+            texels: [[0; LANES]; REAL_COLUMNS],
+            rows: [[0; REAL_COLUMNS]; LANES],
             rgb: [[[0; SIDE]; STRIP / SIDE]; 3],
             converted: None,
         }
@@ -628,19 +633,21 @@ impl Reciprocal {
         Self { divisor, factor, shift, is_exact: divisor < 1 << 22 }
     }
 
-    /// The quotients, rounded down, all below 256.
+    /// The quotients, rounded down, of `dividends` and what is `added` to each; all are below 256.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a quotient is below 256")]
-    fn quotients(self, dividends: [u32; LANES]) -> [u8; LANES] {
-        if !self.is_exact {
-            return divided(dividends, [self.divisor; LANES]);
+    fn divide(self, dividends: &[u32], added: u32, quotients: &mut [u8]) {
+        let Self { divisor, factor, shift, is_exact } = self;
+        if is_exact {
+            for (quotient, dividend) in quotients.iter_mut().zip(dividends) {
+                let product = u64::from(*dividend + added) * u64::from(factor);
+                *quotient = (product >> shift) as u8;
+            }
+        } else {
+            for (quotient, dividend) in quotients.iter_mut().zip(dividends) {
+                *quotient = ((*dividend + added) / divisor) as u8;
+            }
         }
-        let mut quotients = [0u64; LANES];
-        for (quotient, dividend) in quotients.iter_mut().zip(dividends) {
-            *quotient = u64::from(dividend) * u64::from(self.factor) >> self.shift;
-        }
-        let [a, b, c, d] = quotients;
-        [a as u8, b as u8, c as u8, d as u8]
     }
 }
 
@@ -714,42 +721,37 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
         for (lane, rows) in rows.iter().enumerate() {
             self.sum(rows, lane, start..end, strip);
         }
-        let mut row_totals = [0; LANES];
-        for (total, rows) in row_totals.iter_mut().zip(rows) {
-            *total = rows.total(self.side);
-        }
-        let are_whole = row_totals[..rows.len()].iter().all(|total| *total == self.whole[0]);
         for (channel, target) in target.iter_mut().enumerate() {
             interleave(&strip.sums[channel], first - start..end - start, &mut strip.columns);
-            for (column, overlap) in columns.clone().zip(overlaps) {
-                let sums = overlap.weighted(self.side, &strip.columns, start);
-                let column_total = overlap.total(self.side);
-                let means = if are_whole && column_total == self.whole[1] {
-                    self.reciprocal
-                        .quotients(self.dividends(sums, [self.reciprocal.divisor; LANES]))
-                } else {
-                    let mut counts = [1; LANES];
-                    for (count, row_total) in counts[..rows.len()].iter_mut().zip(row_totals) {
-                        *count = row_total * column_total;
-                    }
-                    divided(self.dividends(sums, counts), counts)
-                };
-                for (row, mean) in means[..rows.len()].iter().enumerate() {
-                    target[row * side + column] = *mean;
-                }
+            for (sums, overlap) in strip.texels.iter_mut().zip(overlaps) {
+                *sums = overlap.weighted(self.side, &strip.columns, start);
+            }
+            turn(&strip.texels, overlaps.len(), &mut strip.rows);
+            for (index, (rows, sums)) in rows.iter().zip(&strip.rows).enumerate() {
+                let target = &mut target[index * side..][columns.clone()];
+                self.divide(rows.total(self.side), overlaps, sums, target);
             }
         }
     }
 
-    /// What to divide by the counts for the means.
+    /// The means of a row of texels from their weighted sums.
     #[inline(always)]
-    fn dividends(&self, mut sums: [u32; LANES], counts: [u32; LANES]) -> [u32; LANES] {
-        if self.rounds_half_up {
-            for (sum, count) in sums.iter_mut().zip(counts) {
-                *sum = sum.wrapping_add(count / 2);
+    fn divide(&self, row_total: u32, overlaps: &[Overlap], sums: &[u32], means: &mut [u8]) {
+        let half = |divisor: u32| if self.rounds_half_up { divisor / 2 } else { 0 };
+        let [row_whole, column_whole] = self.whole;
+        let is_whole = row_total == row_whole;
+        if is_whole {
+            self.reciprocal.divide(sums, half(self.reciprocal.divisor), means);
+        }
+        for ((overlap, sum), mean) in overlaps.iter().zip(sums).zip(means) {
+            let column_total = overlap.total(self.side);
+            if !is_whole || column_total != column_whole {
+                let count = row_total * column_total;
+                #[expect(clippy::cast_possible_truncation, reason = "a mean of bytes")]
+                let exact = ((*sum + half(count)) / count) as u8;
+                *mean = exact;
             }
         }
-        sums
     }
 
     /// The weighted sums of a row down the `columns` of the level, which begin a piece that is converted at once.
@@ -870,14 +872,22 @@ fn interleave(
     }
 }
 
+/// The sums of the first `count` texels, row by row, and those of some more.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "means of bytes")]
-fn divided(dividends: [u32; LANES], counts: [u32; LANES]) -> [u8; LANES] {
-    let mut quotients = [0; LANES];
-    for ((quotient, dividend), count) in quotients.iter_mut().zip(dividends).zip(counts) {
-        *quotient = (dividend / count) as u8;
+fn turn(
+    texels: &[[u32; LANES]; REAL_COLUMNS],
+    count: usize,
+    rows: &mut [[u32; REAL_COLUMNS]; LANES],
+) {
+    let [first, second, third, fourth] = rows;
+    let pieces = texels.as_chunks::<LANES>().0.iter().take(count.div_ceil(LANES));
+    for (index, [a, b, c, d]) in pieces.enumerate() {
+        let at = index * LANES;
+        first[at..at + LANES].copy_from_slice(&[a[0], b[0], c[0], d[0]]);
+        second[at..at + LANES].copy_from_slice(&[a[1], b[1], c[1], d[1]]);
+        third[at..at + LANES].copy_from_slice(&[a[2], b[2], c[2], d[2]]);
+        fourth[at..at + LANES].copy_from_slice(&[a[3], b[3], c[3], d[3]]);
     }
-    quotients
 }
 
 /// Adds values to sums by a weight.
