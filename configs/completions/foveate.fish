@@ -151,6 +151,7 @@ all\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l device -d 'Part of the name of the Vulkan device, such as llvmpipe' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l instructions -d 'Vector instructions of the stages on the CPU, of those that this processor has [default: the widest]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l layout -d 'Arrangement of the tokens over the image' -r -f -a "foveal\t''
+inset\t''
 uniform\t''
 directional\t''
 stt172\t''
