@@ -283,6 +283,7 @@ impl Extracted {
         let field = |name: &str| self.tokens.number(index, token, name);
         let word = |name: &str| u32::try_from(field(name)).unwrap();
         let short = |name: &str| u16::try_from(field(name)).unwrap();
+        let byte = |name: &str| u8::try_from(field(name)).unwrap();
         TokenRecord {
             changed_frame: field("changed_frame"),
             x0: word("x0"),
@@ -300,7 +301,8 @@ impl Extracted {
             first_row: short("first_row"),
             rows: short("rows"),
             fovea: short("fovea"),
-            reserved: short("reserved"),
+            extra_width: byte("extra_width"),
+            extra_height: byte("extra_height"),
             relevance: f32::from_bits(word("relevance")),
         }
     }

@@ -134,7 +134,8 @@ fn token(record: &TokenRecord) -> Value {
         first_row,
         rows,
         fovea,
-        reserved: _,
+        extra_width: _,
+        extra_height: _,
         relevance,
     } = *record;
     let relevance = f64::from(relevance).to_bits();

@@ -190,18 +190,28 @@ fn assert_places(record: &TokenRecord, token: Token, side: u32, source: Extent) 
     let axes = [
         (
             token.x,
-            token.sx,
+            token.width(side),
             source.width,
             record.x0,
             record.x1,
             record.first_column,
             record.columns,
         ),
-        (token.y, token.sy, source.height, record.y0, record.y1, record.first_row, record.rows),
+        (
+            token.y,
+            token.height(side),
+            source.height,
+            record.y0,
+            record.y1,
+            record.first_row,
+            record.rows,
+        ),
     ];
     for (origin, step, length, start, end, first, count) in axes {
-        let (step, length) = (i64::from(step), i64::from(length));
-        let place = |texel: u32| i64::from(origin) + i64::from(texel) * step;
+        // In parts of a pixel, P of them.
+        let unit = i64::from(side);
+        let (step, length) = (i64::from(step), i64::from(length) * unit);
+        let place = |texel: u32| i64::from(origin) * unit + i64::from(texel) * step;
         let is_real = |texel: &u32| 0 < place(*texel) + step && place(*texel) < length;
         let real: Vec<_> = (0..side).filter(is_real).collect();
         assert_eq!(u32::from(count) as usize, real.len(), "{record:?}");
@@ -210,11 +220,11 @@ fn assert_places(record: &TokenRecord, token: Token, side: u32, source: Extent) 
             continue;
         };
         assert_eq!(u32::from(first), *low, "{record:?}");
-        assert_eq!(i64::from(start), place(*low).max(0), "{record:?}");
-        assert_eq!(i64::from(end), (place(*high) + step).min(length), "{record:?}");
+        assert_eq!(i64::from(start) * unit, place(*low).max(0), "{record:?}");
+        assert_eq!(i64::from(end) * unit, (place(*high) + step).min(length), "{record:?}");
     }
     assert_eq!(u32::from(record.size), side);
-    assert_eq!((record.relevance, record.reserved), (1.0, 0));
+    assert_eq!(record.relevance.to_bits(), 1.0_f32.to_bits());
 }
 
 /// Which tiles differ in any pixel; all of them in frames of another size or kind.
