@@ -237,7 +237,8 @@ fn record(bits: &mut Bits) -> TokenRecord {
         first_row: bits.next_u16(),
         rows: bits.next_u16(),
         fovea: bits.next_u16(),
-        reserved: 0,
+        extra_width: 0,
+        extra_height: 0,
         relevance: f32::from(bits.next_u16()),
     }
 }
