@@ -117,11 +117,10 @@ impl TokenFrameBuf {
         };
         let placed = self.records.iter().zip(values).filter(is_drawable);
         let mut patches: Vec<_> = placed.map(patch).collect();
-        let area = |patch: &Patch<'_>| {
-            let Patch { token, side, .. } = *patch;
-            u64::from(token.width(side)) * u64::from(token.height(side))
-        };
-        patches.sort_by_key(|patch| Reverse(area(patch)));
+        patches.sort_by_key(|patch| {
+            let (width, height) = (patch.token.width(patch.side), patch.token.height(patch.side));
+            Reverse(u64::from(width) * u64::from(height))
+        });
         patches
     }
 }
