@@ -118,7 +118,11 @@ impl Followed {
     fn new(kind: FrameKind, make: Make<'_>) -> Self {
         let plan = plan(PyramidShape::new(kind.extent));
         let player = make(kind);
-        let mut planes = player.planes(SamplerSpec { format: FORMAT, capacity: plan.tokens.len() });
+        let mut planes = player.planes(SamplerSpec {
+            format: FORMAT,
+            capacity: plan.tokens.len(),
+            keeps: false,
+        });
         planes.set_plan(plan, kind.extent);
         Self { player, views: [planes] }
     }

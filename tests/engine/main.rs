@@ -34,5 +34,6 @@ mod coarse_level;
 mod depth_laws;
 mod noise_laws;
 mod pool_laws;
+mod reuse_laws;
 mod tile_features;
 mod view_planes;
