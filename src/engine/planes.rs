@@ -71,7 +71,7 @@ impl fmt::Debug for Sampler {
 }
 
 /// The tokens of one view, kept from frame to frame: a token over tiles that were not ingested stays as it is, and so does one whose
-/// own texels have [hardly moved](crate::reuse).
+/// own texels have hardly moved.
 #[derive(Debug)]
 pub struct Planes {
     spec: SamplerSpec,
