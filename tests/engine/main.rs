@@ -21,6 +21,8 @@ mod history;
 mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
+#[path = "../common/published.rs"]
+mod published;
 #[path = "../support/threads.rs"]
 mod threads;
 #[path = "../support/wait.rs"]

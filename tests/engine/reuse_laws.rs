@@ -4,7 +4,6 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
-use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -15,18 +14,17 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_core::geometry::region::{PixelBox, Region};
+use foveate_core::geometry::region::Region;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_engine::change::refresh::Refresh;
-use foveate_engine::{Engine, Memory, View};
+use foveate_engine::{Engine, Memory};
 
 use crate::each_backend::Make;
-use crate::follow::Follower;
 use crate::history::move_on;
-use crate::naive::{self, OwnedFrame, Picture, Random};
+use crate::naive::{self, OwnedFrame, Random};
+use crate::published::{Definition, texels};
 
 laws! {
     tokens_keep_their_texels_exactly_while_none_moves_beyond_the_threshold
@@ -74,7 +72,7 @@ fn play(
     let mut frame = OwnedFrame::random(format, extent, color, random);
     let mut engine = Engine::new(make(frame.kind()).backend, change, 1);
     let mut view = engine.view(spec, Memory::default()).unwrap();
-    let mut definition = Definition::new(&frame, change);
+    let mut definition = Definition::new(&frame.view(), change);
     let habit = random.below(6);
     for frame_seq in 1..=30 {
         let stamp =
@@ -89,7 +87,7 @@ fn play(
         }
         view.set_resting(random.below(6) == 0);
         engine.step(&frame.view(), &stamp, std::slice::from_mut(&mut view)).unwrap();
-        definition.step(&frame, frame_seq, &view);
+        definition.step(&frame.view(), frame_seq, &view);
     }
     definition.kept
 }
@@ -154,7 +152,7 @@ fn a_falling_threshold_publishes_what_moved_beyond_it(make: Make<'_>) {
     let change = ChangeConfig { threshold: Threshold::Auto { limit: 16 }, refresh_frames: None };
     let mut engine = Engine::new(make(still.kind()).backend, change, 1);
     let mut view = engine.view(spec(16, 60), Memory::default()).unwrap();
-    let mut definition = Definition::new(&still, change);
+    let mut definition = Definition::new(&still.view(), change);
     let mut bounds = Vec::new();
     for frame_seq in 1..=90 {
         let mut frame = still.clone();
@@ -165,98 +163,11 @@ fn a_falling_threshold_publishes_what_moved_beyond_it(make: Make<'_>) {
         frame.adjust(x, y, 1, |sample| sample + 30);
         let stamp = FrameStamp::numbered(frame_seq);
         engine.step(&frame.view(), &stamp, std::slice::from_mut(&mut view)).unwrap();
-        definition.step(&frame, frame_seq, &view);
+        definition.step(&frame.view(), frame_seq, &view);
         bounds.push(view.sink.frame().head.sample_bound);
     }
     assert!(4 < bounds[38] && bounds[89] < bounds[38], "{bounds:?}");
     assert!(0 < definition.kept);
-}
-
-/// What is published by definition.
-struct Definition {
-    follower: Follower,
-    threshold: Threshold,
-    refresh: Option<Refresh>,
-    /// For each place of the frame published last, the texels and the frame.
-    published: HashMap<(i32, i32, u16, u16), (Vec<u8>, u64)>,
-    missed_refresh: bool,
-    /// Tokens that kept texels that had moved.
-    kept: usize,
-}
-
-impl Definition {
-    fn new(frame: &OwnedFrame, change: ChangeConfig) -> Self {
-        let tiles = TileSet::none(frame.extent).grid().area();
-        Self {
-            follower: Follower::new(&frame.view(), change),
-            threshold: change.threshold,
-            refresh: change.refresh_frames.map(|frames| Refresh::new(tiles, frames)),
-            published: HashMap::new(),
-            missed_refresh: false,
-            kept: 0,
-        }
-    }
-
-    /// Follows a frame that `view` has taken, or has left out.
-    fn step(&mut self, frame: &OwnedFrame, frame_seq: u64, view: &View<Memory>) {
-        self.follower.detect(&frame.view(), frame_seq);
-        let refreshed = self.refresh.as_mut().map_or(0..0, Refresh::advance);
-        if view.planes().is_resting() {
-            self.missed_refresh |= !refreshed.is_empty();
-            return;
-        }
-        let misses = std::mem::take(&mut self.missed_refresh);
-        let format = view.spec().format;
-        let side = format.patch_side;
-        let resident = OwnedFrame::copied(&self.follower.resident());
-        let sampled = texels(&naive::picture(&resident), view);
-        let (tracker, grid) = (self.follower.tracker(), self.follower.ingested().grid());
-        let published = view.sink.frame();
-        let token_bytes = format.token_bytes();
-        let mut expected = HashMap::new();
-        let mut reusable = 0;
-        let tokens = published.records.iter().zip(sampled.chunks_exact(token_bytes));
-        for (index, (record, sampled)) in tokens.enumerate() {
-            let context = format!("token {index} of frame {frame_seq} of {:?}", frame.format);
-            let place = (record.x, record.y, record.sx, record.sy);
-            let region = record.token().read_box(frame.extent, side);
-            let is_refreshed = misses || tiles_under(region, grid).any(|t| refreshed.contains(&t));
-            let tolerance = if is_refreshed { 0 } else { tracker.sample_bound() };
-            let before = self.published.get(&place);
-            let kept = before.filter(|(before, _)| {
-                self.threshold != Threshold::Fixed(0) && largest(before, sampled) <= tolerance
-            });
-            self.kept += usize::from(kept.is_some_and(|(before, _)| before != sampled));
-            let (texels, changed_frame) =
-                kept.cloned().unwrap_or_else(|| (sampled.to_vec(), tracker.changed_frame(region)));
-            assert_eq!(record.changed_frame, changed_frame, "{context}");
-            let shown = &published.pixels[index * token_bytes..][..token_bytes];
-            assert!(shown == texels, "{context}");
-            reusable += usize::from(before.is_some_and(|(_, frame)| *frame == changed_frame));
-            expected.insert(place, (texels, changed_frame));
-        }
-        assert_eq!(view.planes().reusable(), reusable, "frame {frame_seq}");
-        self.published = expected;
-        let (bound, exact) = (published.head.rgb_bound, texels(&naive::picture(frame), view));
-        let furthest = largest(&published.pixels, &exact);
-        assert!(u32::from(furthest) <= bound, "{furthest} of {bound} in frame {frame_seq}");
-    }
-}
-
-/// The texels of the tokens of a view whose number format is that of texels.
-fn texels(picture: &Picture, view: &View<Memory>) -> Vec<u8> {
-    naive::tokens(picture, view.planes().plan(), view.spec().format)
-}
-
-fn largest(a: &[u8], b: &[u8]) -> u8 {
-    a.iter().zip(b).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)
-}
-
-fn tiles_under(region: PixelBox, grid: Extent) -> impl Iterator<Item = usize> {
-    let PixelBox { x0, y0, x1, y1 } = region;
-    (y0 / 32..=(y1 - 1) / 32).flat_map(move |row| {
-        (x0 / 32..=(x1 - 1) / 32).map(move |column| (row * grid.width + column) as usize)
-    })
 }
 
 fn spec(patch_side: u32, budget: usize) -> ViewSpec {

@@ -13,9 +13,9 @@ use foveate_core::relevance::features::TileFeatures;
 use foveate_engine::backend::vulkan::detect::{DetectPush, PlanePlace};
 use foveate_engine::backend::vulkan::features::FeaturesPush;
 use foveate_engine::backend::vulkan::ingest::IngestPush;
+use foveate_engine::backend::vulkan::keep::{ComparePush, ComparisonRecord, SettlePush};
 use foveate_engine::backend::vulkan::reduce::ReducePush;
 use foveate_engine::backend::vulkan::sample::{SamplePush, TokenRecord};
-use foveate_engine::backend::vulkan::keep::{ComparePush, ComparisonRecord, SettlePush};
 use foveate_engine::backend::vulkan::shaders::{
     COMPARE, DETECT, FEATURES, INGEST, REDUCE, SAMPLE, SETTLE, STALE,
 };
