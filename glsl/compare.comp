@@ -4,7 +4,6 @@
 #include "shared/linear.glsl"
 #include "shared/mean.glsl"
 #include "shared/tokens.glsl"
-#include "shared/texels.glsl"
 #include "shared/sent.glsl"
 
 // Samples the tokens of one view into texels, and finds by how much each token has moved since it was last published.
@@ -41,6 +40,8 @@ layout(push_constant) uniform ComparePush {
     uvec2 extent; // Of the source, in pixels.
 } push;
 
+#include "shared/texels.glsl"
+
 void main() {
     uint index = linear_workgroup() * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
     if (index >= stale.count * CHANNEL_WORDS) {
@@ -51,7 +52,7 @@ void main() {
     uint most = 0u;
     for (uint i = 0; i < TEXELS_PER_WORD; i++) {
         uint place = index % CHANNEL_WORDS * TEXELS_PER_WORD + i;
-        Texel texel = fetch(token, push.extent, place);
+        Texel texel = fetch_texel(token, ivec2(place % PATCH_SIDE, place / PATCH_SIDE));
         uvec3 value = texel.value;
         found.texels[token.item * PATCH_SIDE * PATCH_SIDE + place] =
             value.r | value.g << 8 | value.b << 16 | (texel.is_real ? REAL_BIT : 0u);

@@ -4,10 +4,9 @@
 #include "shared/linear.glsl"
 #include "shared/mean.glsl"
 #include "shared/tokens.glsl"
-#include "shared/texels.glsl"
 
-// Samples the tokens of one view from the pyramid, or from boxes of its level 0, and converts their texels to the view's number
-// format.
+// Samples the tokens of one view from the pyramid, from boxes of its level 0, or from weighted texels of a level, and converts their
+// texels to the view's number format.
 //
 // One invocation per word of a token's channel: it fetches the one, two or four texels that share the word and writes R, G and B,
 // so that each texel is fetched once. Texels without a real pixel repeat the nearest one that has some, or are 0.
@@ -37,6 +36,8 @@ layout(push_constant) uniform SamplePush {
     uint first_word; // Of the first item.
 } push;
 
+#include "shared/texels.glsl"
+
 void main() {
     uint index = linear_workgroup() * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
     if (index >= stale.count * CHANNEL_WORDS) {
@@ -48,7 +49,8 @@ void main() {
     uvec3 words = uvec3(0);
     for (uint i = 0; i < TEXELS_PER_WORD; i++) {
         uint place = word * TEXELS_PER_WORD + i;
-        Texel texel = fetch(token, push.extent, place);
+        ivec2 offset = ivec2(place % PATCH_SIDE, place / PATCH_SIDE);
+        Texel texel = fetch_texel(token, offset);
         uvec3 number = uvec3(table.numbers[texel.value.r], table.numbers[256u + texel.value.g],
                              table.numbers[512u + texel.value.b]);
         if (OUTSIDE_IS_0 && !texel.is_real) {

@@ -23,7 +23,7 @@ pub struct Definition {
     threshold: Threshold,
     refresh: Option<Refresh>,
     /// For each place of the frame published last, the texels and the frame.
-    published: HashMap<(i32, i32, u16, u16), (Vec<u8>, u64)>,
+    published: HashMap<(i32, i32, [u16; 2], [u8; 2]), (Vec<u8>, u64)>,
     missed_refresh: bool,
     /// Tokens that kept texels that had moved.
     pub kept: usize,
@@ -63,7 +63,8 @@ impl Definition {
         let tokens = published.records.iter().zip(sampled.chunks_exact(token_bytes));
         for (index, (record, sampled)) in tokens.enumerate() {
             let context = format!("token {index} of frame {frame_seq} of {:?}", frame.format());
-            let place = (record.x, record.y, record.sx, record.sy);
+            let extra = [record.extra_width, record.extra_height];
+            let place = (record.x, record.y, [record.sx, record.sy], extra);
             let region = record.token().read_box(frame.extent(), side);
             let is_refreshed = misses || tiles_under(region, grid).any(|t| refreshed.contains(&t));
             let tolerance = if is_refreshed { 0 } else { tracker.sample_bound() };
