@@ -400,8 +400,8 @@ struct foveate_slot_header {
     uint64_t publish_ns;      // when the tokens were published
     uint32_t flags;           // FOVEATE_FLAG_PTS
     uint32_t capture_clock;   // foveate_capture_clock
-    uint32_t sample_bound;    // largest possible difference between a camera sample and the one that a token was made from
-    uint32_t rgb_bound;       // the same for a channel of an 8-bit RGB pixel
+    uint32_t sample_bound;    // largest possible difference between a camera sample and the one in the pyramid
+    uint32_t rgb_bound;       // largest possible difference between a channel of a texel and the one made of the newest frame
     uint32_t token_count;     // tokens of this frame
     uint32_t dirty_tiles;     // tiles (32 x 32 pixels) that were ingested for this frame
     uint32_t tile_count;      // tiles of the source
@@ -452,7 +452,7 @@ FOVEATE__BYTES(foveate_slot_header, 512);
 // P-th of each side, foveate_texel_box(). Tokens with the same x, y, sx, sy, extra_width, extra_height, changed_frame and epoch have
 // the same bytes.
 struct foveate_token {
-    uint64_t changed_frame; // newest frame_seq that changed a pixel of a tile of 32 x 32 under the token
+    uint64_t changed_frame; // newest frame_seq that changed a tile under the token when it was last sampled anew
     uint32_t x0;            // the box in source pixels, half-open, cut at the source's edges; empty if the token lies outside
     uint32_t y0;
     uint32_t x1;

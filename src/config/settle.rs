@@ -77,8 +77,9 @@ impl StreamConfig {
         table.allow("device", !is_cpu, "backend", device_allowed);
         table.allow("restart_timeout_ms", self.restart, "restart", "where `restart` is true");
         for change in table.tables("change") {
-            let is_auto = matches!(self.change.config.threshold, Threshold::Auto { .. });
-            change.allow("threshold_limit", is_auto, "threshold", "with the threshold \"auto\"");
+            let is_fixed = matches!(self.change.config.threshold, Threshold::Fixed(_));
+            let place = "with the threshold \"auto\" or \"source\"";
+            change.allow("threshold_limit", !is_fixed, "threshold", place);
             if self.change.on == ChangeOn::Gpu && is_cpu {
                 let message = "only a Vulkan device finds changes; expected \"auto\" or \"cpu\" here, or `backend` to be \"auto\" or \"vulkan\"";
                 change.refuse("on", message);

@@ -71,6 +71,8 @@ pub struct Engine {
     shows_coarse: bool,
     /// Whether the next frame counts with every difference.
     matches_next: bool,
+    /// By which the newest frame was ingested.
+    rule: IngestRule,
     times: StageTimes,
 }
 
@@ -101,6 +103,7 @@ impl Engine {
             depth: Depth::default(),
             shows_coarse: false,
             matches_next: false,
+            rule: IngestRule { is_first: true, threshold: 0, refreshed: 0..0 },
             backend,
             generation,
             times: StageTimes::default(),
@@ -121,8 +124,8 @@ impl Engine {
 
     /// Builds views for it, on any thread.
     pub fn view_builder(&self) -> ViewBuilder {
-        let (generation, kind) = (self.generation, self.kind);
-        ViewBuilder { generation, kind, make_sampler: self.backend.samplers() }
+        let (generation, kind, keeps) = (self.generation, self.kind, self.change.keeps_tokens());
+        ViewBuilder { generation, kind, keeps, make_sampler: self.backend.samplers() }
     }
 
     /// A view of `spec`, whose tokens go to `sink`.
@@ -208,12 +211,14 @@ impl Engine {
         if std::mem::take(&mut self.matches_next) {
             rule.threshold = 0;
         }
+        views.iter_mut().for_each(|view| view.planes.follow(&rule));
         begin(views);
         let mut planes = planes_of(views);
         let differences = self.backend.compare(frame, &rule, &mut planes)?;
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
         let update = self.backend.update(self.tracker.ingested(), &mut planes)?;
         drop(planes);
+        self.rule = rule;
         self.publish(stamp, views, plan, update);
         Ok(())
     }
@@ -235,6 +240,7 @@ impl Engine {
         view: &mut View<S>,
     ) -> Result<(), BackendError> {
         assert_eq!(view.generation, self.generation, "a view that was built for this engine");
+        view.planes.follow(&self.rule);
         if view.planes.is_resting() {
             view.planes.leave_out(self.tracker.ingested());
             return Ok(());
@@ -365,13 +371,21 @@ impl Engine {
             shape: self.shape(),
             tracker,
             sample_bound: tracker.sample_bound().into(),
-            rgb_bound: self.kind.color.rgb_bound(tracker.sample_bound()),
+            rgb_bound: self.rgb_bound(),
             dirty_tiles: tracker.ingested().count() as u32,
             tile_count: tracker.ingested().grid().area() as u32,
             depth: &self.depth,
             // Of the frame before: that of this one takes its coarse level, which is read after publishing.
             motion: self.motions().and_then(Motions::newest).and_then(Motion::published),
         }
+    }
+
+    /// The most by which a texel of a token may differ from one made of the newest frame: the pyramid's differs from that by as much as
+    /// camera samples within the threshold can make of it, and a token's from the pyramid's by the threshold.
+    pub fn rgb_bound(&self) -> u32 {
+        let threshold = self.tracker.sample_bound();
+        let of_tokens = if self.change.keeps_tokens() { threshold } else { 0 };
+        self.kind.color.rgb_bound(threshold) + u32::from(of_tokens)
     }
 
     /// Has the backend make the features of tiles, those of the frame to come included, if somebody reads them. Views that join `later`

@@ -35,9 +35,9 @@ pub struct TokenFrame<'a> {
     pub relevance_frame: u64,
     /// Arrival of the message that led to the newest fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
     pub asked_ns: u64,
-    /// Bound on the difference between a camera sample and the one that a token was made from.
+    /// Bound on the difference between a camera sample and the one in the pyramid, which tokens are sampled from.
     pub sample_bound: u32,
-    /// The same for a channel of an RGB pixel.
+    /// Bound on the difference between a channel of a texel and the one made of the newest frame.
     pub rgb_bound: u32,
     /// Tiles that were ingested for this frame.
     pub dirty_tiles: u32,

@@ -137,7 +137,7 @@ fn clean_tiles_keep_their_texels(make: Make<'_>) {
 }
 
 fn tokens_of_all_views_are_exact_in_every_number_format_and_normalisation(make: Make<'_>) {
-    let views = token_formats().map(|format| SamplerSpec { format, capacity: 40 });
+    let views = token_formats().map(|format| SamplerSpec { format, capacity: 40, keeps: false });
     let views: Vec<_> = views.collect();
     let mut random = Random(6);
     for (width, height) in [(5, 9), (211, 150), (700, 431)] {
@@ -163,7 +163,7 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
         let mut frame = OwnedFrame::random(PixelFormat::I420, extent, color, &mut random);
         let format = formats[round % formats.len()];
         let mut player = make(frame.kind());
-        let mut samples = [player.planes(SamplerSpec { format, capacity: 60 })];
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 60, keeps: false })];
         let mut dirty = TileSet::all(extent);
         for step in 0..8 {
             let picture = naive::picture(&frame);
@@ -188,7 +188,7 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
 
 fn more_tokens_than_one_row_of_a_dispatch_holds_are_sampled(make: Make<'_>) {
     let format = TokenFormat::new(16, DType::F32, Normalisation::UNIT);
-    let views = [SamplerSpec { format, capacity: 500 }];
+    let views = [SamplerSpec { format, capacity: 500, keeps: false }];
     let mut random = Random(7);
     let extent = Extent::new(100, 100);
     let color = naive::transforms(PixelFormat::Rgbx)[0];
@@ -203,7 +203,8 @@ fn tokens_of_every_format_are_exact_at_odd_extents(make: Make<'_>) {
     let tokens = TokenFormat::new(16, DType::U8, Normalisation::NONE);
     let floored = TokenFormat { patch_side: 30, rounding: Rounding::Floor, ..tokens };
     let cleared = TokenFormat { patch_side: 12, outside: Outside::Mean, ..tokens };
-    let views = [tokens, floored, cleared].map(|format| SamplerSpec { format, capacity: 25 });
+    let views =
+        [tokens, floored, cleared].map(|format| SamplerSpec { format, capacity: 25, keeps: false });
     for format in PixelFormat::ALL {
         for color in naive::transforms(format).into_iter().take(2) {
             let extent = Extent::new(61 + 2 * random.below(60), 31 + 2 * random.below(40));
@@ -230,7 +231,7 @@ fn windows_are_exact(make: Make<'_>) {
         let mut player = make(frame.kind());
         let format =
             TokenFormat { outside, ..TokenFormat::new(patch_side, dtype, Normalisation::NONE) };
-        let mut samples = [player.planes(SamplerSpec { format, capacity: 8 })];
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 8, keeps: false })];
         let request = PlanRequest {
             shape: PyramidShape::new(extent),
             patch_side,

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
 use super::level::{BLOCK, Level};
+use super::sent::Sent;
 use crate::simd::{Instructions, Kernel, Lookup, Vectors};
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
@@ -102,6 +103,8 @@ pub struct SampleToken<'a> {
     pub target: Target<'a>,
     /// Working memory.
     pub room: &'a mut Room,
+    /// What it was last published with, if it is compared with that.
+    pub sent: Option<Sent<'a>>,
 }
 
 /// Working memory of one thread: some rows of a token.
@@ -217,7 +220,7 @@ impl SampleToken<'_> {
     /// Samples as many rows at a time as there is room for.
     #[inline(always)]
     fn sample<V: Vectors>(&mut self, vectors: V, rows: &impl Rows) {
-        let Self { texels, encoder, token, target, room } = self;
+        let Self { texels, encoder, token, target, room, sent } = self;
         let Room { values, encoded, strip } = &mut **room;
         let format = encoder.format;
         let side = format.patch_side as usize;
@@ -225,17 +228,35 @@ impl SampleToken<'_> {
             .then(|| Real::new(*token, texels.frame.extent(), format));
         let texel_bytes = format.dtype.bytes();
         let at_once = (ROOM_TEXELS / side).min(side);
+        if let Some(sent) = sent
+            && at_once < side
+        {
+            // None of it goes out before all of it has been compared.
+            for first in (0..side).step_by(at_once) {
+                let count = at_once.min(side - first);
+                gather(rows, first, count, side, values, strip);
+                let places = first * side..(first + count) * side;
+                sent.compare(
+                    places.clone(),
+                    values.each_ref().map(|values| &values[..places.len()]),
+                );
+            }
+        }
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
-            let [red, green, blue] = &mut *values;
-            if !rows.gather_at_once(first, count, side, [red, green, blue], strip) {
-                for row in 0..count {
-                    let place = row * side..(row + 1) * side;
-                    rows.gather(
-                        first + row,
-                        [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
+            gather(rows, first, count, side, values, strip);
+            if let Some(sent) = sent {
+                let places = first * side..(first + count) * side;
+                if at_once == side {
+                    sent.compare(
+                        places.clone(),
+                        values.each_ref().map(|values| &values[..places.len()]),
                     );
                 }
+                sent.settle(
+                    places.clone(),
+                    values.each_mut().map(|values| &mut values[..places.len()]),
+                );
             }
             for (channel, values) in values.iter().enumerate() {
                 let encoded = &mut encoded.as_flattened_mut()[..count * side * texel_bytes];
@@ -246,6 +267,29 @@ impl SampleToken<'_> {
                 target.put((channel * side + first) * side * texel_bytes, encoded);
             }
         }
+    }
+}
+
+/// Samples `count` rows of a token of `side` texels from row `first` on.
+#[inline(always)]
+fn gather(
+    rows: &impl Rows,
+    first: usize,
+    count: usize,
+    side: usize,
+    [red, green, blue]: &mut [[u8; ROOM_TEXELS]; 3],
+    strip: &mut Strip,
+) {
+    if rows.gather_at_once(first, count, side, [red, green, blue], strip) {
+        return;
+    }
+    for row in 0..count {
+        let place = row * side..(row + 1) * side;
+        rows.gather(
+            first + row,
+            [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
+            strip,
+        );
     }
 }
 
