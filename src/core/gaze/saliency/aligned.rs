@@ -72,15 +72,28 @@ impl RowPlaces {
         [&self.across[samples.clone()], &self.down[samples]]
     }
 
-    fn push(&mut self, column: usize, Bilinear { texels, parts: [across, down] }: Bilinear) {
+    fn push(&mut self, column: usize, Bilinear { texels, parts }: Bilinear) {
         let samples = 3 * column..3 * (column + 1);
-        self.across[samples.clone()].fill(across);
-        self.down[samples.clone()].fill(down);
+        self.set_parts(samples.clone(), parts);
         let near = texels.map(|texel| 3 * texel);
         match self.runs.last_mut() {
             Some(run) if run.goes_on(samples.start, near) => run.samples.end = samples.end,
             _ => self.runs.push(Run { samples, near }),
         }
+    }
+
+    /// Adds the next texel to the newest run.
+    fn extend(&mut self, column: usize, parts: [f32; 2]) {
+        let samples = 3 * column..3 * (column + 1);
+        self.set_parts(samples.clone(), parts);
+        if let Some(run) = self.runs.last_mut() {
+            run.samples.end = samples.end;
+        }
+    }
+
+    fn set_parts(&mut self, samples: Range<usize>, [across, down]: [f32; 2]) {
+        self.across[samples.clone()].fill(across);
+        self.down[samples].fill(down);
     }
 }
 
@@ -164,10 +177,40 @@ impl Aligned {
 
     fn places(&self, map: &Affine, row: usize, places: &mut RowPlaces) {
         places.runs.clear();
-        for column in 0..self.grid.width as usize {
+        let (mut column, width) = (0, self.grid.width as usize);
+        while column < width {
             if let Some(place) = self.bilinear(map, column, row) {
                 places.push(column, place);
+                column = self.go_on(map, (column, row), place, places);
+            } else {
+                column += 1;
             }
+        }
+    }
+
+    /// Adds the texels behind one whose places are each a column further, which is found out faster than where a place is. Returns the
+    /// first that is not, or that needs a closer look because it is at an edge.
+    fn go_on(
+        &self,
+        map: &Affine,
+        (mut column, row): (usize, usize),
+        place: Bilinear,
+        places: &mut RowPlaces,
+    ) -> usize {
+        let (width, height) = (self.grid.width as usize, self.grid.height as usize);
+        let (mut left, top) = (place.texels[0] % width, place.texels[0] / width);
+        let is_part = |part: f64| 0.0 <= part && part < 1.0;
+        loop {
+            (column, left) = (column + 1, left + 1);
+            if column == width || left + 1 == width || top + 1 == height {
+                return column;
+            }
+            let (x, y) = map.at((column as f64 + 0.5, row as f64 + 0.5));
+            let (across, down) = (x - 0.5 - left as f64, y - 0.5 - top as f64);
+            if !is_part(across) || !is_part(down) {
+                return column;
+            }
+            places.extend(column, [across as f32, down as f32]);
         }
     }
 
