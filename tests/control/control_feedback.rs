@@ -702,7 +702,7 @@ fn plan(tokens: &[(u16, i32, i32)]) -> TokenPlan {
         sx: 1 << level,
         sy: 1 << level,
         group: level,
-        fovea: 0,
+        ..Token::default()
     };
     let tokens = tokens.iter().map(token);
     TokenPlan { patch_side: 14, tokens: tokens.collect() }
@@ -719,7 +719,7 @@ fn both(one: Fixation, other: Fixation) -> Gaze {
 
 pub(crate) fn fixation(id: u64, x: f64) -> Fixation {
     let reason = FixationReason::Attend;
-    Fixation { id, x, y: 24.0, since_frame: id, reason, weight: 1.0 }
+    Fixation { id, x, y: 24.0, since_frame: id, reason, weight: 1.0, ..Fixation::default() }
 }
 
 fn table(value: Value) -> serde_json::Map<String, Value> {

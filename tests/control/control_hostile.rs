@@ -380,7 +380,7 @@ fn show(channel: &mut ViewChannel, extent: Extent, frame_seq: u64, x: f64) {
         y: 1.0,
         since_frame: frame_seq,
         reason: FixationReason::Look,
-        weight: 1.0,
+        ..Fixation::default()
     };
     channel.update(&ViewUpdate {
         frame_seq,

@@ -82,7 +82,7 @@ fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
                 shape: engine.shape(),
                 patch_side: 16,
                 budget: spec.budget,
-                fixations: &gaze.points(),
+                fixations: &gaze.foci(),
                 relevance: map,
                 before: planned.as_ref().filter(is_led_alike).map(|(_, plan)| plan),
             });

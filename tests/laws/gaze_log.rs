@@ -99,7 +99,15 @@ fn a_file_that_cannot_be_replayed_is_named() {
 fn any_gaze() -> Gaze {
     let map = RelevanceMap::from_codes(Extent::new(2, 1), &[0x80, 0xFF]);
     let reason = FixationReason::Saliency;
-    let fixation = Fixation { id: 2, x: 12.5, y: 7.0625, since_frame: 5, reason, weight: 0.5 };
+    let fixation = Fixation {
+        id: 2,
+        x: 12.5,
+        y: 7.0625,
+        since_frame: 5,
+        reason,
+        weight: 0.5,
+        ..Fixation::default()
+    };
     Gaze::at(fixation, Some(Arc::new(Relevance { map, frame_seq: 4 })))
 }
 
@@ -116,6 +124,7 @@ fn gaze() -> impl Strategy<Value = Gaze> {
         since_frame,
         reason,
         weight,
+        ..Fixation::default()
     });
     let fixations = prop::collection::vec(fixation, 1..=FOVEAE_MAX);
     (fixations, prop::option::of(relevance())).prop_map(|(fixations, relevance)| Gaze {

@@ -1202,7 +1202,10 @@ fn place(course: &Course) -> (f64, f64, FixationReason) {
 
 fn gaze_at(id: u64, x: f64, y: f64) -> Gaze {
     let reason = FixationReason::Look;
-    Gaze::at(Fixation { id, x, y, since_frame: 1, reason, weight: 1.0 }, None)
+    Gaze::at(
+        Fixation { id, x, y, since_frame: 1, reason, weight: 1.0, ..Fixation::default() },
+        None,
+    )
 }
 
 fn relevance() -> Policy {

@@ -180,7 +180,7 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
             y: 24.5,
             since_frame: 1,
             reason: FixationReason::Policy,
-            weight: 1.0,
+            ..Fixation::default()
         }],
         sample_bound: 1,
         rgb_bound: 2,

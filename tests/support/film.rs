@@ -10,6 +10,7 @@ use foveate_capture::{Source, SourceSpec, Taken};
 use foveate_config::{Pace, SourceChoice};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::Focus;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TILE_SIDE;
@@ -106,12 +107,12 @@ impl Film {
         assert!(head.stamp.arrival_ns <= head.publish_ns);
 
         let (shape, side) = (PyramidShape::new(source.extent), view.spec.format.patch_side);
-        let points: Vec<_> = head.fixations.iter().map(|at| (at.x, at.y)).collect();
+        let foci: Vec<_> = head.fixations.iter().map(Focus::from).collect();
         let plan = view.spec.layout.plan(&PlanRequest {
             shape,
             patch_side: side,
             budget: view.spec.budget,
-            fixations: &points,
+            fixations: &foci,
             relevance: None,
             before: None,
         });

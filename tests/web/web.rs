@@ -790,7 +790,7 @@ fn publish_planes<const COUNT: usize>(
             y: 1.0,
             since_frame: 1,
             reason: FixationReason::Policy,
-            weight: 1.0,
+            ..Fixation::default()
         }],
         sample_bound: 0,
         rgb_bound: 0,

@@ -105,7 +105,15 @@ impl FixationState {
         let (x, y) = pixel_from_share(extent, share);
         let (x, y) = snapped(extent, x, y);
         let reason = FixationReason::Policy;
-        let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason, weight: 1.0 };
+        let fixation = Fixation {
+            id: 1,
+            x,
+            y,
+            since_frame: at.frame_seq,
+            reason,
+            weight: 1.0,
+            ..Fixation::default()
+        };
         let track = Track::of((x, y), at.frame_seq);
         let foveae = Foveae::from_iter([Fovea {
             fixation,
@@ -389,10 +397,15 @@ impl FixationState {
         let scaled = |value: f64, from: u32, to: u32| value / f64::from(from) * f64::from(to);
         let before = std::mem::replace(&mut self.extent, extent);
         let mut foveae = self.foveae.clone();
-        for Fovea { fixation: Fixation { id, x, y, .. }, track, .. } in &mut foveae {
+        for Fovea { fixation: Fixation { id, x, y, region, .. }, track, .. } in &mut foveae {
             let across = scaled(*x, before.width, extent.width);
             let down = scaled(*y, before.height, extent.height);
             (*x, *y) = snapped(extent, across, down);
+            let scale = (
+                f64::from(extent.width) / f64::from(before.width),
+                f64::from(extent.height) / f64::from(before.height),
+            );
+            *region = region.map(|region| region.scaled(scale));
             *id = 0;
             *track = Track::of((*x, *y), at.frame_seq);
         }
@@ -402,7 +415,15 @@ impl FixationState {
     /// A fovea that a saccade leads to a point now.
     fn arriving(&self, x: f64, y: f64, reason: FixationReason, weight: f32) -> Fovea {
         let (x, y) = snapped(self.extent, x, y);
-        let fixation = Fixation { id: 0, x, y, since_frame: self.at.frame_seq, reason, weight };
+        let fixation = Fixation {
+            id: 0,
+            x,
+            y,
+            since_frame: self.at.frame_seq,
+            reason,
+            weight,
+            ..Fixation::default()
+        };
         let track = Track::of((x, y), self.seen_frame);
         Fovea { fixation, moved_ns: Some(self.elapsed_ns), track, decided_by: 0, is_lost: false }
     }

@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::extent::Extent;
+use super::region::Region;
 use super::relevance::{Relevance, RelevanceMap};
 
 /// Fixations are quantized to this many positions per pixel, so that a plan is a function of few bits.
@@ -50,6 +51,53 @@ pub struct Fixation {
     pub reason: FixationReason,
     /// How strongly the map asked for it when it was chosen, as a share of the map's greatest weight, above 0 to 1; 1 for a point.
     pub weight: f32,
+    /// What somebody asked to see around it; `None` if it is a point.
+    pub region: Option<Region>,
+    /// Share of the budget that its block gets, 0 to 1; `None` for what the layout says.
+    pub share: Option<f64>,
+}
+
+impl Default for Fixation {
+    /// The first, of the policy, at the top left corner.
+    fn default() -> Self {
+        Self {
+            id: 1,
+            x: 0.0,
+            y: 0.0,
+            since_frame: 1,
+            reason: FixationReason::Policy,
+            weight: 1.0,
+            region: None,
+            share: None,
+        }
+    }
+}
+
+/// A place that a plan is to show sharply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Focus {
+    /// Pixels right of the source's left edge.
+    pub x: f64,
+    /// Pixels below the source's top edge.
+    pub y: f64,
+    /// All that is to be shown, in source pixels; `None` for what lies around the point.
+    pub region: Option<Region>,
+    /// Share of the budget for it, 0 to 1; `None` for what the layout says.
+    pub share: Option<f64>,
+}
+
+impl Focus {
+    /// A point.
+    pub const fn at(x: f64, y: f64) -> Self {
+        Self { x, y, region: None, share: None }
+    }
+}
+
+impl From<&Fixation> for Focus {
+    fn from(fixation: &Fixation) -> Self {
+        let Fixation { x, y, region, share, .. } = *fixation;
+        Self { x, y, region, share }
+    }
 }
 
 /// The JSON of a fixation.
@@ -60,34 +108,47 @@ struct FixationObject {
     since_frame: u64,
     reason: FixationReason,
     weight: f32,
+    region: Option<Region>,
+    share: Option<f64>,
 }
 
 crate::object!(FixationObject {
-    "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "weight": weight,
+    "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "weight": weight;
+    "region": region, "share": share,
 });
 
 impl Serialize for Fixation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { id, x, y, since_frame, reason, weight } = *self;
-        FixationObject { id, x, y, since_frame, reason, weight }.serialize(serializer)
+        let Self { id, x, y, since_frame, reason, weight, region, share } = *self;
+        FixationObject { id, x, y, since_frame, reason, weight, region, share }
+            .serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Fixation {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = FixationObject::deserialize(deserializer)?;
-        let FixationObject { id, x, y, since_frame, reason, weight } = object;
+        let FixationObject { id, x, y, since_frame, reason, weight, region, share } = object;
         // Numbers beyond those of an f32 have become infinite, which JSON cannot say.
         if !(0.0..=1.0).contains(&weight) {
             return Err(de::Error::custom("a `weight` of 0 to 1 is expected"));
         }
-        Ok(Self { id, x, y, since_frame, reason, weight })
+        if !region.is_none_or(Region::has_area) {
+            return Err(de::Error::custom("a `region` with an area is expected"));
+        }
+        if !share.is_none_or(|share| (0.0..=1.0).contains(&share)) {
+            return Err(de::Error::custom("a `share` of 0 to 1 is expected"));
+        }
+        Ok(Self { id, x, y, since_frame, reason, weight, region, share })
     }
 }
 
 /// The fixations of a view, at least one, no two at the same place. A fovea keeps its place in the order for as long as it lasts,
 /// and until one before it ends.
 pub type Fixations = ArrayVec<Fixation, FOVEAE_MAX>;
+
+/// Fixations as a plan takes them.
+pub type Foci = ArrayVec<Focus, FOVEAE_MAX>;
 
 /// Places of fixations, in pixels.
 pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
@@ -133,6 +194,11 @@ impl Gaze {
             .as_ref()
             .filter(|_| self.fixations.iter().all(by_map))
             .map(|given| &given.map)
+    }
+
+    /// The fixations as a plan takes them, in order.
+    pub fn foci(&self) -> Foci {
+        self.fixations.iter().map(Focus::from).collect()
     }
 
     /// The points, in order.

@@ -51,6 +51,11 @@ impl Region {
         Self { x0: 0.0, y0: 0.0, x1: f64::from(extent.width), y1: f64::from(extent.height) }
     }
 
+    /// The same part of a picture that is wider and higher by the factors of `scale`.
+    pub fn scaled(self, (x, y): (f64, f64)) -> Self {
+        Self { x0: self.x0 * x, y0: self.y0 * y, x1: self.x1 * x, y1: self.y1 * y }
+    }
+
     /// Whether its width and height are finite and above 0.
     pub fn has_area(self) -> bool {
         let (width, height) = (self.x1 - self.x0, self.y1 - self.y0);

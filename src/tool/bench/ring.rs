@@ -28,7 +28,7 @@ use foveate_core::clock::monotonic_ns;
 use foveate_core::depth::DepthStamp;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::fixation::Fixation;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
@@ -207,14 +207,7 @@ impl Stage {
                 arrival_ns: started_ns,
                 ..FrameStamp::numbered(self.frame_seq)
             },
-            fixations: &[Fixation {
-                id: 1,
-                x: 0.0,
-                y: 0.0,
-                since_frame: 1,
-                reason: FixationReason::Policy,
-                weight: 1.0,
-            }],
+            fixations: &[Fixation { ..Fixation::default() }],
             relevance_frame: 0,
             asked_ns: 0,
             channels_frame: 0,

@@ -38,7 +38,15 @@ impl Replay {
         let (x, y) = (f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
         let (x, y) = snapped(extent, x, y);
         let reason = FixationReason::Policy;
-        let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason, weight: 1.0 };
+        let fixation = Fixation {
+            id: 1,
+            x,
+            y,
+            since_frame: at.frame_seq,
+            reason,
+            weight: 1.0,
+            ..Fixation::default()
+        };
         let gaze = Gaze::at(fixation, None);
         let (index, is_repeated) = (usize::MAX, false);
         let mut replay = Self { log, extent, foveae, scale, index, gaze, is_repeated };
@@ -65,6 +73,7 @@ impl Replay {
         for fixation in &mut self.gaze.fixations {
             let (x, y) = (fixation.x * self.scale.0, fixation.y * self.scale.1);
             (fixation.x, fixation.y) = snapped(self.extent, x, y);
+            fixation.region = fixation.region.map(|region| region.scaled(self.scale));
         }
     }
 }
