@@ -202,7 +202,7 @@ impl Aligned {
         let is_part = |part: f64| 0.0 <= part && part < 1.0;
         loop {
             (column, left) = (column + 1, left + 1);
-            if column == width || left + 1 == width || top + 1 == height {
+            if column == width || width <= left + 1 || top + 1 == height {
                 return column;
             }
             let (x, y) = map.at((column as f64 + 0.5, row as f64 + 0.5));
