@@ -45,6 +45,21 @@ fn a_shift_of_the_picture_is_found() {
     }
 }
 
+/// A model of the scene may lie beyond an edge by more than a texel in a corner, before it is resampled.
+#[test]
+fn a_camera_that_turns_and_zooms_leaves_change_within_bounds() {
+    let mut saliency = Saliency::new(EXTENT, 0.2);
+    let pictures = [picture(texture), scene((3.0, 2.0), (700.0, 500.0))];
+    for (index, (x, y)) in shifts(120, (1.0, 1.0)).into_iter().enumerate() {
+        let seen = &pictures[index % 2];
+        saliency.weigh(seen);
+        saliency.absorb(seen, 0.05);
+        assert!(saliency.change().iter().all(|change| (0.0..=1.0).contains(change)), "{index}");
+        let (turn, zoom) = (0.008 * x, 1.0 + 0.008 * y);
+        saliency.follow(Some(Affine([zoom, -turn, 0.7 * x, turn, zoom, 0.7 * y])));
+    }
+}
+
 #[test]
 fn motion_does_not_depend_on_threads() {
     let pictures = [scene((0.0, 0.0), (400.0, 300.0)), scene((33.0, -14.0), (420.0, 310.0))];
