@@ -219,7 +219,7 @@ _foveate() {
                     return 0
                     ;;
                 --policy)
-                    COMPREPLY=($(compgen -W "fixed saliency relevance" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --dtype)

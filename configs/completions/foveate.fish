@@ -161,9 +161,7 @@ windows\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l foveae -d 'Fixations at a time of the layout foveal, 1 to 8' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l budget -d 'Most tokens of a view, 1 to 5000' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l views -d 'Number of views, 1 to 32: the first looks at the centre, the others elsewhere' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l policy -d 'Where the views look: each at a point of its own, at salient places, or where a scorer finds relevance' -r -f -a "fixed\t''
-saliency\t''
-relevance\t''"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l policy -d 'What decides where the views look, as in a configuration [default: that of configurations, and fixed beside it]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l dtype -d 'Number format of the tokens: u8, f16, bf16 or f32' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l patch -d 'Side of a token in texels, even: 8 to 64, or 224 to 1024 of windows' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l threshold -d 'Differences of samples above this count as a change, 0 to 255' -r

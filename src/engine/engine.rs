@@ -34,6 +34,8 @@ pub struct StageTimes {
     pub update: UpdateTimes,
     /// Token records, and handing the frame to the sinks of all views.
     pub publish: Span,
+    /// After that: what the next frame's gaze is decided by. It is the coarse level, its motion, and on the CPU the features of tiles.
+    pub see: Span,
 }
 
 impl StageTimes {
@@ -196,6 +198,10 @@ impl Engine {
     ) -> Result<(), BackendError> {
         let start_ns = monotonic_ns();
         let (at, shape) = (FrameTime::of(stamp), self.shape());
+        // They wake up while the views decide.
+        if let Some(pool) = self.backend.pool().filter(|_| views.iter().any(View::wants_coarse)) {
+            pool.rouse();
+        }
         let features = self.backend.features().filter(|_| later.iter().any(View::reads_tiles));
         self.tiles_before.keep(features, self.tracker.changed_frames());
         let seen = self.seen();
@@ -259,8 +265,14 @@ impl Engine {
 
     /// The last part of a [`step`](Self::step), once all `views` have published: reads what the next frame's gaze is decided by.
     pub fn end_step<S>(&mut self, stamp: &FrameStamp, views: &[View<S>]) {
+        let start_ns = monotonic_ns();
+        let noted = self.backend.note_features(self.tracker.ingested());
+        if noted != Span::NONE {
+            self.times.update.features = noted;
+        }
         let wanted = self.shows_coarse || self.wants_motion || views.iter().any(View::wants_coarse);
         self.update_coarse(FrameTime::of(stamp), wanted);
+        self.times.see = Span::since(start_ns);
     }
 
     /// Switches to `backend` within the frame in which [`step`](Self::step) failed, and publishes that frame. The
@@ -360,7 +372,7 @@ impl Engine {
         for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
             view.publish(stamp, &changes);
         }
-        self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
+        self.times = StageTimes { plan, update, publish: Span::since(start_ns), see: Span::NONE };
     }
 
     /// What changed in the newest frame.
@@ -458,6 +470,7 @@ impl Engine {
             self.is_watched = true;
             self.backend.keep_features(true);
             self.backend.update(&TileSet::none(self.kind.extent), &mut [])?;
+            self.backend.note_features(&TileSet::none(self.kind.extent));
             self.keeps_features = true;
         }
         self.backend.read_coarse(&mut self.coarse)?;
@@ -531,7 +544,12 @@ impl Engine {
         self.coarse_of = Some(at.frame_seq);
         let shape = self.shape();
         let motions = self.motions.get_or_insert_with(|| Box::new(Motions::new(shape)));
-        motions.follow(&self.coarse, at);
+        match self.backend.pool() {
+            None => motions.follow(&self.coarse, at),
+            Some(pool) => {
+                motions.follow_shared(&self.coarse, at, &|parts, work| pool.for_each(parts, work))
+            }
+        }
     }
 
     /// What the frames have in common.
@@ -603,8 +621,11 @@ fn fill(
     views: &mut [&mut Planes],
 ) -> Result<UpdateTimes, BackendError> {
     let rule = IngestRule { is_first: true, threshold: 0, refreshed: 0..0 };
+    let all = TileSet::all(source.extent());
     backend.compare(source, &rule, views)?;
-    backend.update(&TileSet::all(source.extent()), views)
+    let times = backend.update(&all, views)?;
+    backend.note_features(&all);
+    Ok(times)
 }
 
 /// A backend that is held only to be dropped.

@@ -51,9 +51,15 @@ impl Weights<'_> {
     pub fn peak(&self, image: Extent) -> Option<Peak> {
         let window = self.window(image)?;
         let width = self.grid.width as usize;
-        let greater =
-            |best: usize, at: usize| if self.cells[best] < self.cells[at] { at } else { best };
-        let best = window.indices(width).reduce(greater)?;
+        let mut best = window.indices(width).next()?;
+        for row in window.rows.clone() {
+            let first = row * width + window.columns.start;
+            for (at, cell) in (first..).zip(&self.cells[first..][..window.columns.len()]) {
+                if self.cells[best] < *cell {
+                    best = at;
+                }
+            }
+        }
         let weight = self.cells[best];
         if weight <= 0.0 {
             return None;

@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 use self::depth::Depth;
-use super::channel::{CHANNELS, Computed, cells_of};
+use super::channel::{CELLS_MAX, CHANNELS, Computed, cells_of};
 use super::features::TileFeatures;
 use super::injection::Injection;
 use super::seen::{Seen, SeenTiles};
@@ -260,13 +262,11 @@ impl Scene {
         let middle = |cell: u32, count: u32, length: u32| {
             (f64::from(cell) + 0.5) * f64::from(length) / f64::from(count)
         };
-        let at = |(column, row)| {
-            let x = middle(column, grid.width, self.extent.width);
-            weights.at(x, middle(row, grid.height, self.extent.height))
-        };
-        let cells =
-            (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
-        let values: Vec<f32> = cells.map(at).collect();
+        let rows = (0..grid.height).map(|row| middle(row, grid.height, self.extent.height));
+        let columns: ArrayVec<f64, { CELLS_MAX as usize }> =
+            (0..grid.width).map(|column| middle(column, grid.width, self.extent.width)).collect();
+        let at = |y| columns.iter().map(move |x| weights.at(*x, y));
+        let values: Vec<f32> = rows.flat_map(at).collect();
         RelevanceMap::from_values(grid, &values, gain)
     }
 
@@ -358,13 +358,14 @@ impl Scene {
         }
         let elapsed_s = elapsed_ns as f32 * 1e-9;
         let share = elapsed_s / (elapsed_s + ATTENTION_S);
-        for index in 0..self.grid.area() {
-            let fineness = self.fineness[index].min(1.0);
-            if FULL <= fineness {
-                self.seen_ns[index] = Some(now_ns);
+        for (seen_ns, fineness) in self.seen_ns.iter_mut().zip(&self.fineness) {
+            if FULL <= *fineness {
+                *seen_ns = Some(now_ns);
             }
-            let attention = &mut self.computed[Computed::Attention as usize][index];
-            *attention += share * (fineness - *attention);
+        }
+        let attentions = &mut self.computed[Computed::Attention as usize];
+        for (attention, fineness) in attentions.iter_mut().zip(&self.fineness) {
+            *attention += share * (fineness.min(1.0) - *attention);
         }
     }
 
@@ -377,19 +378,20 @@ impl Scene {
         let columns = self.grid.width as usize;
         let contrasts = saliency.contrasts();
         for index in 0..self.grid.area() {
-            let along =
-                |cell: usize, count: u32| cell * side..((cell + 1) * side).min(count as usize);
+            let bounded = |cell: usize, count: u32| (cell * side).min(count as usize);
+            let along = |cell: usize, count: u32| bounded(cell, count)..bounded(cell + 1, count);
             let xs = along(index % columns, texel_grid.width);
             let ys = along(index / columns, texel_grid.height);
             let count = (xs.len() * ys.len()).max(1) as f32;
             let (mut sums, mut change) = ([0.0; 3], 0f32);
             for y in ys {
-                for x in xs.clone() {
-                    for (sum, contrast) in sums.iter_mut().zip(contrasts) {
-                        *sum += contrast[y * width + x];
+                let texels = y * width + xs.start..y * width + xs.end;
+                for (sum, contrast) in sums.iter_mut().zip(contrasts) {
+                    for contrast in &contrast[texels.clone()] {
+                        *sum += contrast;
                     }
-                    change = change.max(saliency.change()[y * width + x]);
                 }
+                change = saliency.change()[texels].iter().fold(change, |a, b| a.max(*b));
             }
             let channels = [Computed::Intensity, Computed::RedGreen, Computed::BlueYellow];
             for (channel, sum) in channels.into_iter().zip(sums) {

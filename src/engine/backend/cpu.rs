@@ -128,17 +128,9 @@ impl Backend for CpuBackend {
         ingested: &TileSet,
         views: &mut [&mut Planes],
     ) -> Result<UpdateTimes, BackendError> {
-        let Self { detector, pyramid, features, change, ingest } = self;
+        let Self { detector, pyramid, change, ingest, .. } = self;
         let resident = detector.resident();
         let start_ns = monotonic_ns();
-        let noted = match features {
-            Some(features) => {
-                pyramid.note_features(&resident, ingested, features);
-                Span::since(start_ns)
-            }
-            None => Span::NONE,
-        };
-        let start_ns = if noted == Span::NONE { start_ns } else { noted.end_ns };
         reduce::reduce(&mut pyramid.tail, ingested, pyramid.shape, &mut pyramid.levels);
         let reduce = Span::since(start_ns);
         for view in views {
@@ -149,7 +141,6 @@ impl Backend for CpuBackend {
         Ok(UpdateTimes {
             change: *change,
             ingest: *ingest,
-            features: noted,
             reduce,
             sample,
             ..UpdateTimes::default()
@@ -187,6 +178,19 @@ impl Backend for CpuBackend {
 
     fn keep_features(&mut self, wanted: bool) {
         self.features = wanted.then(Vec::new);
+    }
+
+    fn note_features(&mut self, ingested: &TileSet) -> Span {
+        let Self { detector, pyramid, features: Some(features), .. } = self else {
+            return Span::NONE;
+        };
+        let start_ns = monotonic_ns();
+        pyramid.note_features(&detector.resident(), ingested, features);
+        Span::since(start_ns)
+    }
+
+    fn pool(&self) -> Option<&Pool> {
+        Some(&self.pyramid.pool)
     }
 
     fn features(&self) -> Option<&[TileFeatures]> {

@@ -94,7 +94,7 @@ impl Relevant {
     /// Makes the score and relevance of what was seen; returns the relevance of each cell, 0 where nothing was seen yet.
     fn score(&mut self, seen: Option<Seen<'_>>) -> Vec<f32> {
         let now_ns = self.state.elapsed_ns();
-        self.scan.weigh(seen);
+        self.scan.weigh_saliency(seen);
         if self.scene.frame_seq() == 0 {
             return vec![0.0; self.scene.grid().area()];
         }
