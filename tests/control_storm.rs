@@ -225,8 +225,8 @@ impl Played {
     fn show(&mut self, frame_seq: u64) {
         while self.channel.next_feedback().is_some() {}
         let reason = FixationReason::Policy;
-        let fixation =
-            Fixation { id: frame_seq, x: 9.0, y: 9.0, since_frame: frame_seq, reason, weight: 1.0 };
+        let at = Fixation::at((9.0, 9.0), reason);
+        let fixation = Fixation { id: frame_seq, since_frame: frame_seq, ..at };
         let shape = PyramidShape::new(EXTENT);
         self.channel.update(&ViewUpdate {
             frame_seq,

@@ -496,7 +496,7 @@ impl TokenRecord {
 pub fn fixation_blocks(fixations: &[Fixation]) -> [FixationBlock; FOVEAE_MAX] {
     let mut blocks = [FixationBlock::zeroed(); FOVEAE_MAX];
     for (block, fixation) in blocks.iter_mut().zip(fixations) {
-        let Fixation { id, x, y, since_frame, reason, weight } = *fixation;
+        let Fixation { id, x, y, since_frame, reason, weight, .. } = *fixation;
         *block = FixationBlock { id, x, y, since_frame, weight, reason: reason.code() };
     }
     blocks

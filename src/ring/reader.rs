@@ -573,6 +573,8 @@ fn fixations(header: &SlotHeader) -> Fixations {
         // Reasons added by later minor versions are those of policies.
         reason: FixationReason::from_code(block.reason).unwrap_or(FixationReason::Policy),
         weight: block.weight,
+        region: None,
+        share: None,
     };
     let count = (header.fixation_count as usize).clamp(1, FOVEAE_MAX);
     header.fixations[..count].iter().map(fixation).collect()

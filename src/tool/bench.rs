@@ -165,6 +165,7 @@ enum Layout {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Policy {
+    Auto,
     Fixed,
     Saliency,
     Relevance,
@@ -323,6 +324,7 @@ fn setup(arguments: &Arguments) -> Result<Setup, ToolError> {
         view: view(arguments)?,
         view_count: arguments.views.into(),
         gaze: match policy(arguments) {
+            Policy::Auto => Some(gaze::controller::Policy::Auto),
             Policy::Fixed => None,
             Policy::Saliency => Some(gaze::controller::Policy::Saliency),
             Policy::Relevance => Some(gaze::controller::Policy::Relevance {
@@ -450,6 +452,7 @@ fn view_facts(arguments: &Arguments) -> ViewFacts {
         layout: layout_name(arguments.layout),
         foveae: arguments.foveae,
         policy: match policy(arguments) {
+            Policy::Auto => "auto",
             Policy::Fixed => "fixed",
             Policy::Saliency => "saliency",
             Policy::Relevance => "relevance",

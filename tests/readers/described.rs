@@ -112,7 +112,7 @@ fn camera(camera: &CameraFacts) -> Value {
 }
 
 fn fixation(fixation: &Fixation) -> Value {
-    let Fixation { id, x, y, since_frame, reason, weight } = *fixation;
+    let Fixation { id, x, y, since_frame, reason, weight, .. } = *fixation;
     json!([id, x.to_bits(), y.to_bits(), since_frame, f64::from(weight).to_bits(), reason.code()])
 }
 

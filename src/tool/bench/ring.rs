@@ -207,14 +207,7 @@ impl Stage {
                 arrival_ns: started_ns,
                 ..FrameStamp::numbered(self.frame_seq)
             },
-            fixations: &[Fixation {
-                id: 1,
-                x: 0.0,
-                y: 0.0,
-                since_frame: 1,
-                reason: FixationReason::Policy,
-                weight: 1.0,
-            }],
+            fixations: &[Fixation::at((0.0, 0.0), FixationReason::Policy)],
             relevance_frame: 0,
             asked_ns: 0,
             channels_frame: 0,

@@ -173,7 +173,7 @@ impl From<&Scene> for SceneEvent {
 
 impl From<&RingFixation> for Fixation {
     fn from(fixation: &RingFixation) -> Self {
-        let RingFixation { id, x, y, since_frame, reason, weight } = *fixation;
+        let RingFixation { id, x, y, since_frame, reason, weight, .. } = *fixation;
         Self { id, x, y, since_frame, weight, reason: reason.to_string() }
     }
 }

@@ -8,6 +8,7 @@ use crate::gaze::log::GazeLog;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
+use crate::geometry::region::Region;
 use crate::relevance::seen::Seen;
 
 /// Looks where a log says, frame by frame, whatever clients say: at the first places of it, where it has more than the view has
@@ -38,7 +39,8 @@ impl Replay {
         let (x, y) = (f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
         let (x, y) = snapped(extent, x, y);
         let reason = FixationReason::Policy;
-        let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason, weight: 1.0 };
+        let since_frame = at.frame_seq;
+        let fixation = Fixation { id: 1, since_frame, ..Fixation::at((x, y), reason) };
         let gaze = Gaze::at(fixation, None);
         let (index, is_repeated) = (usize::MAX, false);
         let mut replay = Self { log, extent, foveae, scale, index, gaze, is_repeated };
@@ -65,6 +67,12 @@ impl Replay {
         for fixation in &mut self.gaze.fixations {
             let (x, y) = (fixation.x * self.scale.0, fixation.y * self.scale.1);
             (fixation.x, fixation.y) = snapped(self.extent, x, y);
+            let scaled = |Region { x0, y0, x1, y1 }: Region| {
+                let (across, down) = self.scale;
+                let scaled = [x0 * across, y0 * down, x1 * across, y1 * down];
+                Region::from(Region::from(scaled).pixels(self.extent))
+            };
+            fixation.region = fixation.region.map(scaled);
         }
     }
 }
