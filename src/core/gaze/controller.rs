@@ -36,10 +36,13 @@ use serde::Deserialize;
 
 /// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
 /// scorer, or the path of one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
+    /// What a client asks for, and what the default scorer makes of the channels where clients are silent.
+    #[default]
+    Auto,
     /// One point, until a client moves the view to others.
     Fixed {
         /// From 0 at the left edge of the source to 1 at the right one.
@@ -51,8 +54,6 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
         #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
         y: f64,
     },
-    /// What a client asks for, and what the default scorer makes of the channels where clients are silent.
-    Auto,
     /// The attention that clients send, and saliency where they are silent.
     Feedback,
     /// What stands out or moves.
@@ -177,12 +178,6 @@ fn none<File>() -> Option<File> {
 #[cfg(feature = "serde")]
 fn one() -> u32 {
     1
-}
-
-impl<Log, File> Default for Policy<Log, File> {
-    fn default() -> Self {
-        Self::Fixed { x: middle(), y: middle() }
-    }
 }
 
 impl<Log, File> Policy<Log, File> {
