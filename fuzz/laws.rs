@@ -15,6 +15,7 @@ use foveate_core::gaze::ego::Passage;
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::Focus;
 use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
@@ -56,8 +57,9 @@ fn hold_for_request(datagram: &[u8]) {
             Ok(config) => {
                 let plan = ServedView::try_from(&config).expect("it names no file");
                 let ViewSpec { layout, budget, format, .. } = &plan.spec;
-                let tokens =
-                    layout.plan(&plan_request(format.patch_side, *budget, &[(8.0, 64.9)])).tokens;
+                let tokens = layout
+                    .plan(&plan_request(format.patch_side, *budget, &[Focus::at(8.0, 64.9)]))
+                    .tokens;
                 assert!((1..=*budget).contains(&tokens.len()));
             }
             Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::BadRequest]),
@@ -66,7 +68,7 @@ fn hold_for_request(datagram: &[u8]) {
     }
 }
 
-fn plan_request(patch_side: u32, budget: usize, fixations: &[(f64, f64)]) -> PlanRequest<'_> {
+fn plan_request(patch_side: u32, budget: usize, fixations: &[Focus]) -> PlanRequest<'_> {
     let shape = PyramidShape::new(IMAGE);
     PlanRequest { shape, patch_side, budget, fixations, relevance: None, before: None }
 }
@@ -162,7 +164,7 @@ fn hold_for_log(text: &str) {
     controller.step(FrameTime { frame_seq: 5, time_ns: 1 }, None);
     let gaze = controller.gaze();
     let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
-    let points = gaze.points();
-    let plan = Layout::default().plan(&PlanRequest { relevance, ..plan_request(16, 20, &points) });
+    let foci = gaze.foci();
+    let plan = Layout::default().plan(&PlanRequest { relevance, ..plan_request(16, 20, &foci) });
     assert!((1..=20).contains(&plan.tokens.len()));
 }

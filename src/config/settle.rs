@@ -12,6 +12,7 @@ use foveate_core::change::Threshold;
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
+use foveate_core::layout::inset::Inset;
 use foveate_core::layout::rings::{Preset, Rings};
 use foveate_core::mask::MASKS_MAX;
 use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SIDES};
@@ -259,6 +260,10 @@ impl ViewConfig {
         table.allow("foveae", is_foveal || is_relevance, "+layout", foveae_allowed);
         table.allow("coarsest", is_foveal, "+layout", "with the layout \"foveal\"");
         table.allow("thresholds", is_relevance, "+layout", "with the layout \"relevance\"");
+        let is_inset = matches!(self.layout, Layout::Inset(_));
+        for key in ["share", "blocks", "min_step", "aspect"] {
+            table.allow(key, is_inset, "+layout", "with the layout \"inset\"");
+        }
         let is_rings = matches!(self.layout, Layout::Rings(_));
         let ring_keys = ["preset", "strides", "grids"];
         for key in ring_keys {
@@ -281,6 +286,13 @@ impl ViewConfig {
                     self.budget
                 );
                 table.refuse("foveae", message);
+            }
+            Layout::Inset(Inset { blocks, .. }) if self.budget < *blocks => {
+                let message = format!(
+                    "{blocks} is more than there are tokens; expected at most the budget, {}",
+                    self.budget
+                );
+                table.refuse("blocks", message);
             }
             Layout::Rings(rings) => {
                 let rings = rings.clone();
@@ -351,7 +363,7 @@ fn check_several(policies: &[FoveaPolicy], foveae: usize) -> Result<(), String> 
     if count != foveae {
         let noun = if foveae == 1 { "fovea" } else { "foveae" };
         return Err(format!(
-            "{count} policies for {foveae} {noun}; expected one for each, as many as `foveae`, with the layout \"foveal\" or \"relevance\""
+            "{count} policies for {foveae} {noun}; expected one for each, as many as `foveae` with the layout \"foveal\" or \"relevance\", or as `blocks` with \"inset\""
         ));
     }
     let runs: Vec<_> = policies.chunk_by(|one, next| one == next).map(|same| same[0]).collect();

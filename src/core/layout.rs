@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use arrayvec::ArrayVec;
 
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Gaze, PlanRules};
+use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Focus, Gaze, PlanRules};
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
@@ -18,11 +18,13 @@ use crate::value::{Pixels, Whole, checked, optional};
 mod candidate;
 pub mod directional;
 pub mod foveal;
+pub mod inset;
 pub mod relevance;
 pub mod rings;
 pub mod uniform;
 pub mod windows;
 
+use self::inset::Inset;
 use self::rings::Rings;
 
 /// How a view spends its budget of tokens.
@@ -30,6 +32,8 @@ use self::rings::Rings;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Layout {
+    /// A uniform grid over the picture, and blocks of finer squares over what is looked at.
+    Inset(Inset),
     /// Full resolution at the fixations, coarser with eccentricity.
     Foveal {
         /// The eccentricity in pixels at which magnification has halved; `None` is
@@ -52,7 +56,7 @@ pub enum Layout {
         )]
         coarsest: Option<u32>,
     },
-    /// One level everywhere, row by row.
+    /// One step everywhere, row by row.
     Uniform,
     /// As foveal, of boxes that may be halved along one axis.
     Directional {
@@ -109,8 +113,8 @@ pub struct PlanRequest<'a> {
     pub patch_side: u32,
     /// Most tokens, at least 1.
     pub budget: usize,
-    /// Where the view looks, in pixels, at least one point.
-    pub fixations: &'a [(f64, f64)],
+    /// Where the view looks, at least one place.
+    pub fixations: &'a [Focus],
     /// How much each part of the image matters; `None` where all of it matters alike.
     pub relevance: Option<&'a RelevanceMap>,
     /// The plan of the frame before, of the same layout over the same picture; a foveal plan keeps what it can of it.
@@ -132,6 +136,7 @@ impl Layout {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Foveal { .. } => "foveal",
+            Self::Inset(_) => "inset",
             Self::Uniform => "uniform",
             Self::Directional { .. } => "directional",
             Self::Relevance { .. } => "relevance",
@@ -144,6 +149,7 @@ impl Layout {
     pub const fn foveae(&self) -> usize {
         match self {
             Self::Foveal { foveae, .. } | Self::Relevance { foveae, .. } => *foveae as usize,
+            Self::Inset(inset) => inset.blocks as usize,
             _ => 1,
         }
     }
@@ -155,6 +161,7 @@ impl Layout {
             Self::Foveal { .. }
             | Self::Directional { .. }
             | Self::Relevance { .. }
+            | Self::Inset(_)
             | Self::Uniform => budget,
             Self::Rings(rings) => rings.token_count().min(budget),
             Self::Windows => windows::steps(largest, patch_side, budget).count(),
@@ -189,7 +196,7 @@ impl Layout {
 
     /// Columns and rows of its tokens, if they form a grid over the picture, row by row.
     pub fn grid(&self, shape: PyramidShape, patch_side: u32, budget: usize) -> Option<Extent> {
-        matches!(self, Self::Uniform).then(|| uniform::grid(shape, patch_side, budget))
+        matches!(self, Self::Uniform).then(|| uniform::grid(shape.extent(), patch_side, budget))
     }
 
     /// The plan of at most as many tokens as the budget, where nobody asked for a point.
@@ -204,19 +211,23 @@ impl Guided<'_> {
     pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
         let PlanRequest { shape, patch_side, budget, fixations, relevance, before } = *request;
         assert!(0 < budget, "a plan has at least one token");
-        let first = fixations.first().copied().expect("a view looks somewhere");
+        let points: Vec<_> = fixations.iter().map(|focus| (focus.x, focus.y)).collect();
+        let first = points.first().copied().expect("a view looks somewhere");
         let grids = || PatchGrids::new(shape, patch_side);
         let or_default = |e0_px: &Option<f64>| {
             e0_px.unwrap_or_else(|| foveal::default_e0_px(shape.extent(), patch_side))
         };
-        let priority =
-            |e0_px: f64| foveal::Priority { fixations, e0_px, relevance, asked: &self.asked };
+        let priority = |e0_px: f64| {
+            let (fixations, asked) = (&points[..], &self.asked[..]);
+            foveal::Priority { fixations, e0_px, relevance, asked }
+        };
         let tokens = match &*self.layout {
             Layout::Foveal { e0_px, coarsest, .. } => {
                 let priority = priority(or_default(e0_px));
                 foveal::tokens(grids(), budget, *coarsest, &priority, before)
             }
-            Layout::Uniform => uniform::tokens(shape, patch_side, budget),
+            Layout::Inset(inset) => inset::tokens(inset, request),
+            Layout::Uniform => uniform::tokens(shape.extent(), patch_side, budget),
             Layout::Directional { e0_px } => {
                 let asked = self.asked.first().copied().flatten();
                 directional::tokens(request, or_default(e0_px), asked)

@@ -60,7 +60,7 @@ impl ViewSpec {
             shape,
             patch_side: format.patch_side,
             budget: *budget,
-            fixations: &gaze.points(),
+            fixations: &gaze.foci(),
             relevance: gaze.relevance.as_ref().map(|relevance| &relevance.map),
             before,
         })

@@ -324,6 +324,7 @@ pub(crate) fn weight_of(relevance: Option<&RelevanceMap>, extent: Extent, region
 }
 
 /// What a consumer identifies a token by, within an epoch.
-fn place(record: &TokenRecord) -> (i32, i32, u16, u16, u16) {
-    (record.x, record.y, record.sx, record.sy, record.size)
+fn place(record: &TokenRecord) -> (i32, i32, [u16; 3], [u8; 2]) {
+    let TokenRecord { x, y, sx, sy, size, extra_width, extra_height, .. } = *record;
+    (x, y, [sx, sy, size], [extra_width, extra_height])
 }

@@ -1,4 +1,4 @@
-//! Memory layout of a segment: ABI 2.2. `docs/abi.md` documents it for readers in other languages.
+//! Memory layout of a segment: ABI 2.3. `docs/abi.md` documents it for readers in other languages.
 //!
 //! ```text
 //! 0     SegmentHeader   written once, before the segment is shared
@@ -18,7 +18,7 @@ use bytemuck::{Pod, Zeroable};
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
-use foveate_core::geometry::plan::{STEP_MAX, Token};
+use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::relevance::channel::PUBLISHED_MAX;
 
@@ -53,7 +53,7 @@ pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 pub const ABI_MAJOR: u32 = 2;
 
 /// Incremented when reserved bytes or a plane gain a meaning that old readers may ignore.
-pub const ABI_MINOR: u32 = 2;
+pub const ABI_MINOR: u32 = 3;
 
 /// Offset of the first slot.
 pub const HEADER_BYTES: usize = 4096;
@@ -394,13 +394,13 @@ plain! {
         pub x: i32,
         /// Top edge in source pixels; may lie outside the source.
         pub y: i32,
-        /// Source pixels from one texel to the next along a row.
+        /// Whole source pixels from one texel to the next along a row.
         pub sx: u16,
-        /// Source pixels from one texel to the next down a column.
+        /// Whole source pixels from one texel to the next down a column.
         pub sy: u16,
         /// P: side in texels.
         pub size: u16,
-        /// Pyramid level, ring or window; see the layout.
+        /// Pyramid level, ring, window or block; see the layout.
         pub group: u16,
         /// First column with a real pixel.
         pub first_column: u16,
@@ -412,8 +412,10 @@ plain! {
         pub rows: u16,
         /// Index of the fixation that it belongs to.
         pub fovea: u16,
-        /// 0.
-        pub reserved: u16,
+        /// Source pixels that the token is wider than P * `sx`; 0 before ABI 2.3.
+        pub extra_width: u8,
+        /// Source pixels that the token is higher than P * `sy`; 0 before ABI 2.3.
+        pub extra_height: u8,
         /// Relevance used by the layout.
         pub relevance: f32,
     }
@@ -442,7 +444,7 @@ impl TokenRecord {
         let PixelBox { x0, y0, x1, y1 } = token.pixel_box(extent, patch_side);
         let columns = token.columns(extent, patch_side).real();
         let rows = token.rows(extent, patch_side).real();
-        let Token { x, y, sx, sy, group, fovea } = token;
+        let Token { x, y, sx, sy, extra_width, extra_height, group, fovea } = token;
         Self {
             changed_frame,
             x0,
@@ -460,7 +462,8 @@ impl TokenRecord {
             first_row: rows.start as u16,
             rows: rows.len() as u16,
             fovea,
-            reserved: 0,
+            extra_width,
+            extra_height,
             relevance,
         }
     }
@@ -468,10 +471,10 @@ impl TokenRecord {
     /// Whether each field has a value that a token over a source of `extent` may have. Of other records, which a broken writer may
     /// publish, nothing is drawn; check those that size memory or index it.
     pub fn is_within_limits(&self, extent: Extent, patch_side: u32) -> bool {
-        let Self { x0, y0, x1, y1, sx, sy, size, .. } = *self;
+        let Self { x0, y0, x1, y1, size, .. } = *self;
         let are_texels = |first: u16, count: u16| u32::from(first) + u32::from(count) <= patch_side;
         u32::from(size) == patch_side
-            && [sx, sy].iter().all(|step| (1..=STEP_MAX).contains(step))
+            && self.token().is_within_limits(patch_side)
             && are_texels(self.first_column, self.columns)
             && are_texels(self.first_row, self.rows)
             && x0 <= x1
@@ -487,8 +490,8 @@ impl TokenRecord {
 
     /// The token.
     pub fn token(&self) -> Token {
-        let Self { x, y, sx, sy, group, fovea, .. } = *self;
-        Token { x, y, sx, sy, group, fovea }
+        let Self { x, y, sx, sy, extra_width, extra_height, group, fovea, .. } = *self;
+        Token { x, y, sx, sy, extra_width, extra_height, group, fovea }
     }
 }
 

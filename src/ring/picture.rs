@@ -58,7 +58,7 @@ const ONE: i32 = 1 << 14;
 impl TokenFrameBuf {
     /// The picture of a frame of `segment`, row by row; black where no token lies.
     ///
-    /// Each texel fills the pixels that it is the mean of; where tokens overlap, those with smaller steps are on top. It shows what
+    /// Each texel fills the pixels whose centres it covers; where tokens overlap, those with smaller steps are on top. It shows what
     /// the tokens are.
     pub fn replicated(&self, segment: &SegmentInfo) -> Vec<Rgb> {
         let mut picture = Picture::black(segment.extent);
@@ -72,8 +72,8 @@ impl TokenFrameBuf {
     /// models and people.
     ///
     /// The texels of a token are cells of a grid that goes on beyond the token. A cell outside it has the mean of its pixels in
-    /// the [replicated](Self::replicated) picture, rounded half up; that picture goes on beyond its edges with the pixels at its
-    /// edges. A pixel is interpolated between the centres of 4 x 4 cells by Catmull-Rom splines, with weights rounded to 2^-14 along
+    /// the [replicated](Self::replicated) picture, each by what it shares with the cell, rounded half up; that picture goes on beyond its
+    /// edges with the pixels at its edges. A pixel is interpolated between the centres of 4 x 4 cells by Catmull-Rom splines, with weights rounded to 2^-14 along
     /// each axis, and rounded half up. Every reader draws the same bytes.
     pub fn smoothed(&self, segment: &SegmentInfo) -> Vec<Rgb> {
         let extent = segment.extent;
@@ -117,7 +117,9 @@ impl TokenFrameBuf {
         };
         let placed = self.records.iter().zip(values).filter(is_drawable);
         let mut patches: Vec<_> = placed.map(patch).collect();
-        patches.sort_by_key(|patch| Reverse(u32::from(patch.token.sx) * u32::from(patch.token.sy)));
+        patches.sort_by_key(|patch| {
+            Reverse(patch.token.width(patch.side) * patch.token.height(patch.side))
+        });
         patches
     }
 }
@@ -168,8 +170,8 @@ impl Picture {
         for row in patch.rows.clone() {
             for column in patch.columns.clone() {
                 let color = patch.texel(column, row);
-                for y in rows.pixels(row) {
-                    self.row(y, columns.pixels(column)).fill(color);
+                for y in rows.centres(row) {
+                    self.row(y, columns.centres(column)).fill(color);
                 }
             }
         }
@@ -177,12 +179,13 @@ impl Picture {
 
     fn interpolate(&mut self, plain: &Self, patch: &Patch<'_>) {
         let PixelBox { x0, y0, x1, y1 } = patch.pixels;
-        let Token { x, y, sx, sy, .. } = patch.token;
-        let count = patch.side as usize + 2 * MARGIN;
+        let (Token { x, y, .. }, side) = (patch.token, patch.side);
+        let (width, height) = (patch.token.width(side), patch.token.height(side));
+        let count = side as usize + 2 * MARGIN;
         let cells = plain.cells(patch);
-        let columns: Vec<_> = (x0..x1).map(|pixel| Taps::of(pixel, x, sx)).collect();
+        let columns: Vec<_> = (x0..x1).map(|pixel| Taps::of(pixel, x, width, side)).collect();
         for row in y0..y1 {
-            let taps = Taps::of(row, y, sy);
+            let taps = Taps::of(row, y, height, side);
             let along: Vec<[i32; 3]> =
                 (0..count).map(|column| taps.sum(|cell| cells[cell * count + column])).collect();
             for (texel, taps) in self.row(row, x0..x1).iter_mut().zip(&columns) {
@@ -193,7 +196,8 @@ impl Picture {
 
     /// The cells of a token and of the margin around it, row by row.
     fn cells(&self, patch: &Patch<'_>) -> Vec<[i32; 3]> {
-        let Token { x, y, sx, sy, .. } = patch.token;
+        let along_row = Cells::of(patch.token.x, patch.token.width(patch.side), patch.side);
+        let down_column = Cells::of(patch.token.y, patch.token.height(patch.side), patch.side);
         let margin = MARGIN as i64;
         let indices = || -margin..i64::from(patch.side) + margin;
         let inside = |index: i64, real: &Range<u32>| {
@@ -202,11 +206,7 @@ impl Picture {
         let cell = |row: i64, column: i64| {
             let own = inside(row, &patch.rows).zip(inside(column, &patch.columns));
             own.map_or_else(
-                || {
-                    let left = i64::from(x) + column * i64::from(sx);
-                    let top = i64::from(y) + row * i64::from(sy);
-                    self.mean(left..left + i64::from(sx), top..top + i64::from(sy))
-                },
+                || self.mean(&along_row.cell(column), &down_column.cell(row)),
                 |(row, column)| patch.texel(column, row).map(i32::from),
             )
         };
@@ -216,26 +216,73 @@ impl Picture {
             .collect()
     }
 
-    /// Mean of a box, rounded half up. Beyond its edges the picture goes on with the pixels at its edges.
+    /// Mean of a cell, rounded half up. Beyond its edges the picture goes on with the pixels at its edges.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "clamped; a mean of bytes"
     )]
-    fn mean(&self, columns: Range<i64>, rows: Range<i64>) -> [i32; 3] {
-        let count = (columns.end - columns.start) * (rows.end - rows.start);
+    fn mean(&self, columns: &Cell, rows: &Cell) -> [i32; 3] {
+        let count = columns.length() * rows.length();
         let clamped = |place: i64, side: u32| place.clamp(0, i64::from(side) - 1) as usize;
         let mut sums = [0i64; 3];
-        for y in rows {
+        for (y, height) in rows.pixels() {
             let row = &self.texels[clamped(y, self.extent.height) * self.extent.width as usize..];
-            for x in columns.clone() {
+            for (x, width) in columns.pixels() {
                 let texel = row[clamped(x, self.extent.width)];
                 for (sum, value) in sums.iter_mut().zip(texel) {
-                    *sum += i64::from(value);
+                    *sum += width * height * i64::from(value);
                 }
             }
         }
         sums.map(|sum| ((sum + count / 2) / count) as i32)
+    }
+}
+
+/// The cells of a token's grid along one axis, in parts of a pixel.
+struct Cells {
+    /// Parts of a pixel: P, or 1 where cells begin and end between pixels.
+    unit: i64,
+    /// Where cell 0 begins.
+    origin: i64,
+    /// Length of each.
+    step: i64,
+}
+
+impl Cells {
+    /// Of the P texels of a token that begins at `origin` and is `side` pixels long.
+    fn of(origin: i32, side: u32, patch_side: u32) -> Self {
+        let (unit, step) = if side.is_multiple_of(patch_side) {
+            (1, side / patch_side)
+        } else {
+            (patch_side, side)
+        };
+        Self { unit: unit.into(), origin: i64::from(origin) * i64::from(unit), step: step.into() }
+    }
+
+    fn cell(&self, index: i64) -> Cell {
+        let start = self.origin + index * self.step;
+        Cell { unit: self.unit, parts: start..start + self.step }
+    }
+}
+
+/// A cell along one axis.
+#[derive(Clone)]
+struct Cell {
+    unit: i64,
+    parts: Range<i64>,
+}
+
+impl Cell {
+    fn length(&self) -> i64 {
+        self.parts.end - self.parts.start
+    }
+
+    /// The pixels under it, each with the parts that they share.
+    fn pixels(&self) -> impl Iterator<Item = (i64, i64)> {
+        let Self { unit, parts: Range { start, end } } = self.clone();
+        let pixels = start.div_euclid(unit)..(end - 1).div_euclid(unit) + 1;
+        pixels.map(move |pixel| (pixel, end.min((pixel + 1) * unit) - start.max(pixel * unit)))
     }
 }
 
@@ -247,16 +294,17 @@ struct Taps {
 }
 
 impl Taps {
-    /// For `pixel`, of a token that begins at `origin`, with texels of `step` pixels.
+    /// For `pixel`, of a token of P texels that begins at `origin` and is `side` pixels long.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a pixel lies inside its token"
     )]
-    fn of(pixel: u32, origin: i32, step: u16) -> Self {
-        let (offset, step) = (i64::from(pixel) - i64::from(origin), i64::from(step));
-        // In half pixels from the centre of the first cell of the margin.
-        let place = 2 * offset + 1 - step + 2 * MARGIN as i64 * step;
+    fn of(pixel: u32, origin: i32, side: u32, patch_side: u32) -> Self {
+        let offset = i64::from(pixel) - i64::from(origin);
+        let (step, unit) = (i64::from(side), i64::from(patch_side));
+        // In halves of a part of a pixel, P of them, from the centre of the first cell of the margin.
+        let place = (2 * offset + 1) * unit - step + 2 * MARGIN as i64 * step;
         let cell = place / (2 * step);
         let t = (place - 2 * step * cell) as f64 / (2 * step) as f64;
         let [before, here, after] = [

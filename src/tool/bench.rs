@@ -155,6 +155,7 @@ enum ChangeSide {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Layout {
     Foveal,
+    Inset,
     Uniform,
     Directional,
     Stt172,
@@ -222,9 +223,9 @@ fn check(arguments: &Arguments) -> Result<(), ToolError> {
         );
     }
     let foveae = arguments.foveae;
-    if foveae != 1 && arguments.layout != Layout::Foveal {
+    if foveae != 1 && !matches!(arguments.layout, Layout::Foveal | Layout::Inset) {
         return Err(ToolError::Usage(format!(
-            "--foveae {foveae} is not allowed with --layout {}: remove one of them; only foveal has several fixations",
+            "--foveae {foveae} is not allowed with --layout {}: remove one of them; only foveal and inset have several fixations",
             layout_name(arguments.layout)
         )));
     }
@@ -352,6 +353,7 @@ fn view(arguments: &Arguments) -> Result<ViewConfig, ToolError> {
     let Arguments { layout, foveae, budget, patch, dtype, .. } = arguments;
     let layout = match layout {
         Layout::Foveal => format!("layout = \"foveal\"\nfoveae = {foveae}"),
+        Layout::Inset => format!("layout = \"inset\"\nblocks = {foveae}"),
         Layout::Stt172 => "layout = \"rings\"\npreset = \"stt172\"".to_owned(),
         Layout::Giava20 => "layout = \"rings\"\npreset = \"giava20\"".to_owned(),
         Layout::Uniform | Layout::Directional | Layout::Relevance | Layout::Windows => {

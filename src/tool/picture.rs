@@ -172,7 +172,7 @@ pub(super) fn channel(
 /// The records of a frame with their indices, so that finer ones come over coarser ones.
 fn coarse_to_fine(frame: &TokenFrameBuf) -> Vec<(usize, &TokenRecord)> {
     let mut records: Vec<_> = frame.records.iter().enumerate().collect();
-    records.sort_by_key(|(_, record)| Reverse(u32::from(record.sx) * u32::from(record.sy)));
+    records.sort_by_key(|(_, record)| Reverse(area(record)));
     records
 }
 
@@ -181,10 +181,17 @@ pub(super) fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
     usize::from(if segment.layout == "directional" { record.group / 2 } else { record.group })
 }
 
+/// Source pixels under a token, beyond the source too.
+fn area(record: &TokenRecord) -> u64 {
+    let (token, side) = (record.token(), record.size.into());
+    u64::from(token.width(side)) * u64::from(token.height(side))
+}
+
 /// log2 of the side of a texel in source pixels, rounded down; of the geometric mean of unlike sides. 0 for steps of 0, which only
 /// a broken writer gives.
 fn octaves(record: &TokenRecord) -> u32 {
-    (u32::from(record.sx) * u32::from(record.sy)).checked_ilog2().unwrap_or(0) / 2
+    let texels = u64::from(record.size).pow(2).max(1);
+    (area(record) / texels).checked_ilog2().unwrap_or(0) / 2
 }
 
 /// The outline of a token's box. Its far edges lie on the near ones of the next, so that neighbours share a line.

@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 #![allow(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples has 8 bits")]
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
@@ -151,11 +152,18 @@ fn features_of_tile(frame: &OwnedFrame, left: u32, top: u32) -> TileFeatures {
 /// The bytes of the tokens of a plan over a source: `[N, 3, P, P]`.
 pub fn tokens(source: &Picture, plan: &TokenPlan, format: TokenFormat) -> Vec<u8> {
     let mut bytes = Vec::new();
+    let mut levels = HashMap::new();
     for token in &plan.tokens {
         let mut texels = Vec::new();
+        let weighted = weighted_level(source, *token, format.patch_side).map(|number| {
+            (number, &*levels.entry(number).or_insert_with(|| level(source, number)))
+        });
         for row in 0..format.patch_side {
             for column in 0..format.patch_side {
-                texels.push(texel(source, *token, format, column, row));
+                texels.push(match weighted {
+                    Some(level) => weighted_texel(source, level, *token, format, column, row),
+                    None => texel(source, *token, format, column, row),
+                });
             }
         }
         for channel in 0..3 {
@@ -179,8 +187,8 @@ fn texel(
     column: u32,
     row: u32,
 ) -> Option<[u8; 3]> {
-    let columns = real_pixels(token.x, token.sx, column, source.extent.width);
-    let rows = real_pixels(token.y, token.sy, row, source.extent.height);
+    let columns = real_parts(token.x.into(), token.sx.into(), column, source.extent.width);
+    let rows = real_parts(token.y.into(), token.sy.into(), row, source.extent.height);
     if format.outside == Outside::Mean && !(columns.1 && rows.1) {
         return None;
     }
@@ -200,11 +208,77 @@ fn texel(
     }))
 }
 
-/// The real pixels under texel `index` along an axis of `length` pixels, and whether there are any; if not, those under the nearest
-/// texel that has some.
-fn real_pixels(origin: i32, step: u16, index: u32, length: u32) -> (Range<i64>, bool) {
-    let (step, length) = (i64::from(step), i64::from(length));
-    let mut start = i64::from(origin) + i64::from(index) * step;
+/// The level that a token with real steps is averaged from.
+fn weighted_level(source: &Picture, token: Token, patch_side: u32) -> Option<u32> {
+    let Token { sx, sy, extra_width, extra_height, .. } = token;
+    if (extra_width, extra_height) == (0, 0) {
+        return None;
+    }
+    let width = patch_side * u32::from(sx) + u32::from(extra_width);
+    let height = patch_side * u32::from(sy) + u32::from(extra_height);
+    let step = f64::from(width.min(height)) / f64::from(patch_side);
+    let mut level = 0;
+    while 2_f64.powi(level + 2) <= step && 8 << level < source.extent.longer_side() {
+        level += 1;
+    }
+    Some(u32::try_from(level).unwrap())
+}
+
+/// A texel of a token with real steps: the mean of the texels of a level, each weighted by the area that its real pixels share with
+/// the texel, in units of 1/P x 1/P pixel, rounded once.
+fn weighted_texel(
+    source: &Picture,
+    (number, level): (u32, &Picture),
+    token: Token,
+    format: TokenFormat,
+    column: u32,
+    row: u32,
+) -> Option<[u8; 3]> {
+    let unit = format.patch_side;
+    let Extent { width, height } = source.extent;
+    let along = |origin: i32, step: u16, extra: u8, index: u32, length: u32| {
+        let step = i64::from(unit) * i64::from(step) + i64::from(extra);
+        real_parts(i64::from(origin) * i64::from(unit), step, index, length * unit)
+    };
+    let columns = along(token.x, token.sx, token.extra_width, column, width);
+    let rows = along(token.y, token.sy, token.extra_height, row, height);
+    if format.outside == Outside::Mean && !(columns.1 && rows.1) {
+        return None;
+    }
+    let (mut sum, mut area) = ([0_u64; 3], 0_u64);
+    let over_columns = overlaps(level.extent.width, number, width, unit, &columns.0);
+    for (y, tall) in overlaps(level.extent.height, number, height, unit, &rows.0) {
+        for (x, wide) in &over_columns {
+            let weight = wide * tall;
+            let rgb = level.texels[(y * level.extent.width + x) as usize];
+            for channel in 0..3 {
+                sum[channel] += weight * u64::from(rgb[channel]);
+            }
+            area += weight;
+        }
+    }
+    Some(sum.map(|sum| match format.rounding {
+        Rounding::HalfUp => ((2 * sum + area) / (2 * area)) as u8,
+        Rounding::Floor => (sum / area) as u8,
+    }))
+}
+
+/// The texels of a level that `parts` lie over, of `count` along an axis of `length` pixels of `unit` parts each, and how much of their
+/// real pixels.
+fn overlaps(count: u32, level: u32, length: u32, unit: u32, parts: &Range<i64>) -> Vec<(u32, u64)> {
+    let overlap = |index: u32| {
+        let start = i64::from(unit) * i64::from(index << level);
+        let end = i64::from(unit) * i64::from(((index + 1) << level).min(length));
+        u64::try_from(end.min(parts.end) - start.max(parts.start)).unwrap_or(0)
+    };
+    (0..count).map(|index| (index, overlap(index))).filter(|(_, overlap)| 0 < *overlap).collect()
+}
+
+/// The part of an axis of `length` that is real under texel `index`, and whether there is any; if not, that under the nearest texel
+/// that has some.
+fn real_parts(origin: i64, step: i64, index: u32, length: u32) -> (Range<i64>, bool) {
+    let length = i64::from(length);
+    let mut start = origin + i64::from(index) * step;
     let is_real = 0 < start + step && start < length;
     while start + step <= 0 {
         start += step;
@@ -398,7 +472,8 @@ pub fn transforms(format: PixelFormat) -> Vec<ColorTransform> {
         .collect()
 }
 
-/// Tokens of every kind over a source of `extent`: texels of any level, at any place of it; boxes of any steps, anywhere.
+/// Tokens of every kind over a source of `extent`: texels of any level, at any place of it; boxes of any steps, whole and real,
+/// anywhere.
 pub fn random_plan(
     extent: Extent,
     patch_side: u32,
@@ -419,13 +494,18 @@ pub fn random_plan(
         let mut step = || steps[random.below(steps.len() as u32) as usize];
         let (sx, sy) = (step(), step());
         let sy = if random.below(3) == 0 { sx } else { sy };
+        // Half of them have real steps, if tokens of the side may.
+        let extras = if patch_side <= 64 && random.below(2) == 0 { patch_side } else { 1 };
+        let (extra_width, extra_height) = (random.below(extras), random.below(extras));
         // Inside, over every edge and corner, and beside the source.
-        let origin = |step: u16, length: u32, random: &mut Random| {
-            let side = patch_side * u32::from(step);
+        let origin = |step: u16, extra: u32, length: u32, random: &mut Random| {
+            let side = patch_side * u32::from(step) + extra;
             random.below(length + 2 * side).cast_signed() - (side + side / 2).cast_signed()
         };
-        let (x, y) = (origin(sx, extent.width, random), origin(sy, extent.height, random));
-        Token { x, y, sx, sy, group, fovea }
+        let x = origin(sx, extra_width, extent.width, random);
+        let y = origin(sy, extra_height, extent.height, random);
+        let (extra_width, extra_height) = (extra_width as u8, extra_height as u8);
+        Token { x, y, sx, sy, extra_width, extra_height, group, fovea }
     };
     TokenPlan { patch_side, tokens: (0..count).map(|_| token()).collect() }
 }

@@ -761,7 +761,7 @@ fn plan(tokens: &[(u16, i32, i32)]) -> TokenPlan {
         sx: 1 << level,
         sy: 1 << level,
         group: level,
-        fovea: 0,
+        ..Token::default()
     };
     let tokens = tokens.iter().map(token);
     TokenPlan { patch_side: 14, tokens: tokens.collect() }

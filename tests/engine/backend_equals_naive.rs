@@ -3,6 +3,7 @@
 
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::Focus;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
@@ -233,12 +234,12 @@ fn windows_are_exact(make: Make<'_>) {
             shape: PyramidShape::new(extent),
             patch_side,
             budget: 7,
-            fixations: &[(400.0, 20.0)],
+            fixations: &[Focus::at(400.0, 20.0)],
             relevance: None,
             before: None,
         };
         let TokenPlan { mut tokens, .. } = Layout::Windows.plan(&request);
-        let hanging = Token { x: -100, y: 200, sx: 3, sy: 2, group: 0, fovea: 0 };
+        let hanging = Token { x: -100, y: 200, sx: 3, sy: 2, ..Token::default() };
         tokens.push(hanging);
         samples[0].set_plan(TokenPlan { patch_side, tokens }, extent);
         player.update(&frame.view(), &TileSet::all(extent), &mut samples);

@@ -5,6 +5,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::Layout;
+use foveate_core::layout::inset::Inset;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
@@ -38,7 +39,13 @@ fn on_a_device_every_picture_has_its_own_exact_tokens() {
 
 fn every_picture_has_its_own_exact_tokens(chosen: &mut StreamBackend) {
     let mut random = Random(31);
-    let layouts = [Layout::default(), Layout::Uniform, Layout::Directional { e0_px: None }];
+    let foveal = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
+    let layouts = [
+        foveal,
+        Layout::Uniform,
+        Layout::Directional { e0_px: None },
+        Layout::Inset(Inset::default()),
+    ];
     for (index, format) in PixelFormat::ALL.into_iter().enumerate() {
         let extent = Extent::new(61 + random.below(300), 31 + random.below(300));
         let color = naive::transforms(format)[0];

@@ -134,7 +134,7 @@ fn records_in_buffers_agree_in_layout_and_stride() {
         assert_eq!(module.fields("TokenList"), list("tokens"));
         assert_eq!(
             module.fields("TokenRecord"),
-            fields!(TokenRecord { x, y, sx, sy, level, tail_offset, layer, item })
+            fields!(TokenRecord { kind, x, y, width, height, level, tail_offset, layer, item })
         );
         assert_eq!(module.array_stride("TokenRecord"), size_of::<TokenRecord>());
     }

@@ -5,6 +5,7 @@
 
 use foveate_core::geometry::attention::{ATTENTION_SIDE_MAX, AttentionError, AttentionMap};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::Focus;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
@@ -197,7 +198,7 @@ fn plan(
     budget: usize,
     at: (f64, f64),
 ) -> TokenPlan {
-    let (shape, fixations) = (PyramidShape::new(image), &[at]);
+    let (shape, fixations) = (PyramidShape::new(image), &[Focus::at(at.0, at.1)]);
     layout.plan(&PlanRequest {
         shape,
         patch_side,
@@ -210,7 +211,7 @@ fn plan(
 
 /// A patch of 16 texels of a level, at a place in pixels.
 fn patch(level: u16, x: i32, y: i32) -> Token {
-    Token { x, y, sx: 1 << level, sy: 1 << level, group: level, fovea: 0 }
+    Token { x, y, sx: 1 << level, sy: 1 << level, group: level, ..Token::default() }
 }
 
 /// Regions that touch the image.

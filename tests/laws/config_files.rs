@@ -13,6 +13,7 @@ use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};
 use foveate_core::layout::Layout;
+use foveate_core::layout::inset::Inset;
 use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::token::{DType, Normalisation};
@@ -62,6 +63,30 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     assert_eq!(
         config.streams[0].views[0].layout,
         Layout::Foveal { e0_px: Some(48.0), foveae: 1, coarsest: Some(3) }
+    );
+}
+
+/// So may those of the layout `inset`.
+#[test]
+fn the_keys_of_inset_in_the_default_file_are_accepted() {
+    let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
+    let keys = [
+        ("share", "0.2", "0.3"),
+        ("blocks", "1", "4"),
+        ("min_step", "1.0", "1.5"),
+        ("aspect", "1.0", "2"),
+    ];
+    let text = keys.iter().fold(text, |text, (key, default, other)| {
+        let commented = format!("\n# {key} = {default}\n");
+        assert!(text.contains(&commented), "{key} is not in the default file");
+        text.replace(&commented, &format!("\n{key} = {other}\n"))
+    });
+    let text = text.replace("\nlayout = \"foveal\"", "\nlayout = \"inset\"");
+    let text = text.replace("\nfoveae = 1\n", "\n");
+    let inset = Inset { share: 0.3, blocks: 4, min_step: 1.5, aspect: 2.0 };
+    assert_eq!(
+        parse(&text, "configs/default.toml").streams[0].views[0].layout,
+        Layout::Inset(inset)
     );
 }
 

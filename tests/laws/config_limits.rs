@@ -148,6 +148,7 @@ fn checks() -> BTreeMap<&'static str, Check> {
         ("STROKE_MAX", NoKey(inner)),
         ("OCTAVES_MAX", NoKey(inner)),
         ("BANDS_MAX", NoKey(inner)),
+        ("REAL_SIDE_MAX", NoKey(inner)),
     ])
 }
 

@@ -93,6 +93,17 @@ fn values_out_of_range_are_refused_with_the_range() {
         refused(&format!("{VIEW}{line}\n"), 6, &key, &[allowed]);
     }
     for (line, allowed) in [
+        ("share = 1.0", "from 0.0 to 0.99"),
+        ("blocks = 0", "from 1 to 8"),
+        ("blocks = 9", "from 1 to 8"),
+        ("min_step = 0.9", "from 1.0 to 64.0"),
+        ("aspect = 0.0", "from 0.05 to 20.0"),
+        ("aspect = nan", "from 0.05 to 20.0"),
+    ] {
+        let key = format!("stream.view.{}", line.split(' ').next().unwrap());
+        refused(&format!("{VIEW}layout = \"inset\"\n{line}\n"), 7, &key, &[allowed]);
+    }
+    for (line, allowed) in [
         ("caps_timeout_ms = 99", "from 100 to 600000"),
         ("max_fps = 0", "from 0.01 to 1000"),
         ("stall_timeout_ms = 99", "from 100 to 600000"),
@@ -295,6 +306,10 @@ fn what_excludes_each_other_is_refused() {
     refused(&flat, 7, "stream.view.e0", &["\"foveal\""]);
     let flat = format!("{VIEW}layout = \"uniform\"\ncoarsest = 3\n");
     refused(&flat, 7, "stream.view.coarsest", &["\"foveal\""]);
+    for key in ["share", "blocks", "min_step", "aspect"] {
+        let flat = format!("{VIEW}layout = \"uniform\"\n{key} = 1\n");
+        refused(&flat, 7, &format!("stream.view.{key}"), &["\"inset\""]);
+    }
     refused(
         "[daemon]\nsocket = \"s\"\n[[stream]]\nname=\"a\"\nsource=\"test\"",
         2,

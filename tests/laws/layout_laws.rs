@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Focus, Gaze};
 use foveate_core::geometry::patch::{Patch, PatchGrids};
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
@@ -18,6 +18,8 @@ use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::Rounding;
 use foveate_core::view::ViewSpec;
 use proptest::prelude::*;
+
+use crate::inset_laws::inset;
 
 const FOVEAL: Layout = Layout::Foveal { e0_px: None, foveae: 8, coarsest: None };
 const DIRECTIONAL: Layout = Layout::Directional { e0_px: None };
@@ -155,20 +157,22 @@ proptest! {
     }
 
     #[test]
-    fn a_uniform_layout_is_one_level_row_by_row(case in case(16_384)) {
-        let plan = case.plan(&Layout::Uniform);
-        let grid = Layout::Uniform.grid(case.shape, case.patch_side, case.budget).expect("it has one");
+    fn a_uniform_layout_is_of_the_smallest_squares_that_fit(case in case(16_384)) {
+        let (plan, side) = (case.plan(&Layout::Uniform), case.patch_side);
+        let grid = Layout::Uniform.grid(case.shape, side, case.budget).expect("it has one");
         prop_assert_eq!(plan.tokens.len(), grid.area());
-        let step = i32::from(plan.tokens[0].sx);
-        let side = step * i32::try_from(case.patch_side).unwrap();
+        let width = plan.tokens[0].width(side);
         for (index, token) in (0..).zip(&plan.tokens) {
             let (column, row) = (index % grid.width, index / grid.width);
-            prop_assert_eq!((token.x, token.y), (column.cast_signed() * side, row.cast_signed() * side));
-            prop_assert_eq!((i32::from(token.sx), i32::from(token.sy)), (step, step));
+            prop_assert_eq!((token.x, token.y), ((column * width).cast_signed(), (row * width).cast_signed()));
+            prop_assert_eq!((token.width(side), token.height(side)), (width, width));
+            prop_assert_eq!(u32::from(token.group), (width / side).ilog2());
         }
-        // The next finer level would not fit.
-        let finer = case.grids().level(u32::from(plan.tokens[0].group).saturating_sub(1));
-        prop_assert!(step == 1 || case.budget < finer.area());
+        // Shorter ones that a token may have would not.
+        let shorter = (side..width).rev().find(|shorter| may_be_square(*shorter, side));
+        let needed = |side: u32| case.shape.extent().in_cells(side).area();
+        prop_assert!(may_be_square(width, side));
+        prop_assert!(shorter.is_none_or(|shorter| case.budget < needed(shorter)));
     }
 
     #[test]
@@ -280,6 +284,40 @@ proptest! {
         let greatest = too_coarse.map(|leaf| case.relevance_share(*leaf)).reduce(f64::max);
         for split in split_patches(&leaves, root_level(grids, case.budget, None)) {
             prop_assert!(greatest.is_none_or(|greatest| greatest <= case.relevance_share(split)));
+        }
+    }
+
+    /// The law of an axis with real steps, by counting parts of pixels.
+    #[test]
+    fn real_steps_divide_a_token_into_equal_parts(
+        origin in -300..300i32,
+        step in 1..9u16,
+        side in (4..=32u32).prop_map(|half| 2 * half),
+        extra in 1..8u8,
+        length in 1..200u32,
+    ) {
+        let token = Token { x: origin, sx: step, sy: 1, extra_width: extra, ..Token::default() };
+        let texels = token.columns(Extent::new(length, 1), side);
+        let width = token.width(side);
+        prop_assert_eq!((texels.unit(), width), (side, side * u32::from(step) + u32::from(extra)));
+        let start = |texel: u32| i64::from(origin) * i64::from(side) + i64::from(texel * width);
+        let parts = |texel: u32| -> Vec<u32> {
+            let inside = |at: i64| u32::try_from(at).ok().filter(|at| *at < length * side);
+            (start(texel)..start(texel + 1)).filter_map(inside).collect()
+        };
+        let real: Vec<_> = (0..side).filter(|texel| !parts(*texel).is_empty()).collect();
+        prop_assert_eq!(texels.real().collect::<Vec<_>>(), real.clone());
+        let centres: Vec<_> = real.iter().flat_map(|texel| texels.centres(*texel)).collect();
+        prop_assert_eq!(centres, texels.covered().collect::<Vec<_>>());
+        for texel in real {
+            let parts = parts(texel);
+            prop_assert_eq!(texels.parts(texel).collect::<Vec<_>>(), parts.clone());
+            let mut pixels: Vec<_> = parts.iter().map(|part| part / side).collect();
+            pixels.dedup();
+            prop_assert_eq!(texels.pixels(texel).collect::<Vec<_>>(), pixels);
+            // The part right of a centre decides.
+            let middles = parts.iter().filter(|part| **part % side == side / 2).map(|part| part / side);
+            prop_assert_eq!(texels.centres(texel).collect::<Vec<_>>(), middles.collect::<Vec<_>>());
         }
     }
 
@@ -555,20 +593,30 @@ fn step_over(plan: &TokenPlan, extent: Extent, (x, y): (u32, u32)) -> (u16, u16)
     (token.sx, token.sy)
 }
 
+/// Whether layouts may have squares of `side` pixels: a level's, or with real steps.
+pub(crate) fn may_be_square(side: u32, patch_side: u32) -> bool {
+    let is_whole = side.is_multiple_of(patch_side);
+    if is_whole {
+        (side / patch_side).is_power_of_two()
+    } else {
+        patch_side < side && side <= 4_096
+    }
+}
+
 /// One call of a layout.
 #[derive(Clone, Debug)]
-struct Case {
-    shape: PyramidShape,
-    patch_side: u32,
-    budget: usize,
-    fixations: Vec<(f64, f64)>,
-    relevance: Option<RelevanceMap>,
+pub(crate) struct Case {
+    pub(crate) shape: PyramidShape,
+    pub(crate) patch_side: u32,
+    pub(crate) budget: usize,
+    pub(crate) fixations: Vec<(f64, f64)>,
+    pub(crate) relevance: Option<RelevanceMap>,
     /// Where the foveal plan before looked.
-    looked_at: Option<(f64, f64)>,
+    pub(crate) looked_at: Option<(f64, f64)>,
 }
 
 impl Case {
-    fn plan(&self, layout: &Layout) -> TokenPlan {
+    pub(crate) fn plan(&self, layout: &Layout) -> TokenPlan {
         let before = self.looked_at.map(|point| {
             let fixations = vec![point];
             Self { fixations, looked_at: None, ..self.clone() }.plan(&FOVEAL)
@@ -577,11 +625,12 @@ impl Case {
     }
 
     fn plan_after(&self, layout: &Layout, before: Option<&TokenPlan>) -> TokenPlan {
+        let foci: Vec<_> = self.fixations.iter().map(|&(x, y)| Focus::at(x, y)).collect();
         layout.plan(&PlanRequest {
             shape: self.shape,
             patch_side: self.patch_side,
             budget: self.budget,
-            fixations: &self.fixations,
+            fixations: &foci,
             relevance: self.relevance.as_ref(),
             before,
         })
@@ -630,7 +679,7 @@ impl Case {
     }
 }
 
-fn full_hd(fixations: Vec<(f64, f64)>) -> Case {
+pub(crate) fn full_hd(fixations: Vec<(f64, f64)>) -> Case {
     let shape = PyramidShape::new(Extent::new(1920, 1080));
     Case { shape, patch_side: 16, budget: 273, fixations, relevance: None, looked_at: None }
 }
@@ -643,7 +692,7 @@ fn area(region: PixelBox) -> u64 {
     u64::from(region.x1 - region.x0) * u64::from(region.y1 - region.y0)
 }
 
-fn case(longest_side: u32) -> impl Strategy<Value = Case> {
+pub(crate) fn case(longest_side: u32) -> impl Strategy<Value = Case> {
     let relevance = (1..12u32, 1..12u32).prop_flat_map(|(width, height)| {
         let cells = (width * height) as usize;
         prop::collection::vec(0.0..20.0f64, cells)
@@ -688,7 +737,7 @@ fn any_layout() -> impl Strategy<Value = Layout> {
     let rings = rings().prop_map(|(strides, grids)| {
         Layout::Rings(Rings::new(&strides, &grids).expect("made to nest"))
     });
-    prop_oneof![tree_or_grid(), Just(Layout::Windows), rings]
+    prop_oneof![tree_or_grid(), inset().prop_map(Layout::Inset), Just(Layout::Windows), rings]
 }
 
 /// Strides and grids that nest, of blocks of at most 40 x 40 patches of the innermost ring.
@@ -741,6 +790,6 @@ fn key(token: Token, patch_side: u32) -> (u32, u64) {
 }
 
 /// Cases of each law: more with `FOVEATE_LONG=1`.
-fn cases() -> u32 {
+pub(crate) fn cases() -> u32 {
     if std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1") { 4_000 } else { 200 }
 }

@@ -19,6 +19,7 @@ mod frame_laws;
 mod gaze_log;
 mod gaze_policies;
 mod gaze_saliency;
+mod inset_laws;
 mod layout_laws;
 mod mask_laws;
 mod motion_laws;

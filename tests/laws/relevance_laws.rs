@@ -113,7 +113,7 @@ fn a_cell_that_does_not_change_keeps_its_channels_and_grows_old() {
 fn what_was_sampled_at_full_resolution_is_unseen_again_after_a_while() {
     let mut scene = Scene::new(EXTENT);
     let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
-    let token = |x, y, step| Token { x, y, sx: step, sy: step, group: 0, fovea: 0 };
+    let token = |x, y, step| Token { x, y, sx: step, sy: step, ..Token::default() };
     let tokens = vec![token(0, 0, 1), token(32, 0, 2), token(96, 0, 1)];
     let plan = TokenPlan { patch_side: 32, tokens };
     for (frame_seq, now_ns) in [(1, 0), (2, SECOND_NS)] {

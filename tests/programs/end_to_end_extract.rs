@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use foveate_config::{SourceChoice, ViewConfig};
-use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations};
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations, Focus};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::PlanRequest;
 use foveate_core::token::DType;
@@ -181,7 +181,7 @@ fn view_records(film: &Film, view: &ServedView) -> usize {
         shape: PyramidShape::new(extent),
         patch_side: view.spec.format.patch_side,
         budget: view.spec.budget,
-        fixations: &[(f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0)],
+        fixations: &[Focus::at(f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0)],
         relevance: None,
         before: None,
     };

@@ -1,6 +1,7 @@
 //! The smooth picture of a frame is what its definition says, written down pixel by pixel in real numbers.
 
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::Focus;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::{Layout, PlanRequest};
@@ -99,13 +100,13 @@ fn frame(value: impl Fn(usize) -> u8) -> TokenFrameBuf {
             shape: PyramidShape::new(EXTENT),
             patch_side: SIDE,
             budget: 40,
-            fixations: &[(30.0, 30.0)],
+            fixations: &[Focus::at(30.0, 30.0)],
             relevance: None,
             before: None,
         })
         .tokens;
     assert!(tokens.iter().any(|token| token.sx == 1) && tokens.iter().any(|token| 2 < token.sx));
-    tokens.push(Token { x: -5, y: -3, sx: 3, sy: 2, group: 0, fovea: 0 });
+    tokens.push(Token { x: -5, y: -3, sx: 3, sy: 2, ..Token::default() });
     let records =
         tokens.iter().map(|token| TokenRecord::new(*token, EXTENT, SIDE, 1, 1.0)).collect();
     let pixels = (0..tokens.len() * 3 * (SIDE * SIDE) as usize).map(value).collect();

@@ -566,7 +566,7 @@ fn a_record_tells_where_its_token_is() {
 }
 
 fn token(x: i32, y: i32, sx: u16, sy: u16) -> Token {
-    Token { x, y, sx, sy, group: 5, fovea: 7 }
+    Token { x, y, sx, sy, group: 5, fovea: 7, ..Token::default() }
 }
 
 /// Planes behind the pixels: as many as there may be, of all formats and shapes, with items for tokens or a number of their own.

@@ -9,7 +9,7 @@ use foveate_core::backend::BackendKind;
 use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Focus};
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::PlanRequest;
@@ -62,11 +62,12 @@ pub fn pixels() -> impl Iterator<Item = (u32, u32)> {
 impl Shown {
     fn new(view: ViewConfig, points: &[(f64, f64)]) -> Self {
         let patch_side = view.format.patch_side;
+        let foci: Vec<_> = points.iter().map(|&(x, y)| Focus::at(x, y)).collect();
         let request = PlanRequest {
             shape: PyramidShape::new(PICTURE),
             patch_side,
             budget: view.budget as usize,
-            fixations: points,
+            fixations: &foci,
             relevance: None,
             before: None,
         };

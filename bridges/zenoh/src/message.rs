@@ -194,6 +194,7 @@ impl Encoder {
 }
 
 /// Tokens of one place, `changed_frame` and epoch have the same texels.
-fn place(record: &TokenRecord) -> (i32, i32, u16, u16) {
-    (record.x, record.y, record.sx, record.sy)
+fn place(record: &TokenRecord) -> (i32, i32, [u16; 2], [u8; 2]) {
+    let TokenRecord { x, y, sx, sy, extra_width, extra_height, .. } = *record;
+    (x, y, [sx, sy], [extra_width, extra_height])
 }

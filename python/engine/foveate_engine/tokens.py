@@ -29,7 +29,8 @@ TOKEN = np.dtype(
         ("first_row", "<u2"),
         ("rows", "<u2"),
         ("fovea", "<u2"),
-        ("reserved", "<u2"),
+        ("extra_width", "u1"),
+        ("extra_height", "u1"),
         ("relevance", "<f4"),
     ]
 )
@@ -92,8 +93,9 @@ class Tokens:
     :ivar pixels: The texels, [N, 3, P, P]: token, channel (R, G, B), row, column; uint8, float16 or float32 by ``info.dtype``, and
         bfloat16 as its bits in uint16 (see :meth:`torch`). Normalised: (value / 255 - ``info.mean``) / ``info.std``, except uint8.
     :ivar tokens: One record per token, [N] of :data:`TOKEN`. Texel (u, v) is the mean of the source pixels in [``x`` + u ``sx``,
-        ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``), rounded once; ``box`` is what the token covers (x0, y0,
-        x1, y1, half-open, in source pixels), ``group`` its pyramid level, ring or window, ``fovea`` the index of its fixation,
+        ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``), rounded once. If ``extra_width`` or ``extra_height``, pixels
+        beyond P ``sx`` and P ``sy``, is not 0, steps are a P-th of the token's sides, and texels end inside pixels. ``box`` is what the
+        token covers (x0, y0, x1, y1, half-open, in source pixels), ``group`` its pyramid level, ring, window or block, ``fovea`` the index of its fixation,
         ``relevance`` its weight in the layout, and ``changed_frame`` the number of the picture in which something under it last changed.
     :ivar fixations: Where was looked, in source pixels: x and y of each.
     :ivar frame_seq: Number of the picture, from 1.
@@ -203,6 +205,10 @@ def layout_keys(
     normalisation: str | Mapping[str, Sequence[float]] | None = None,
     outside: str | None = None,
     rounding: str | None = None,
+    share: float | None = None,
+    blocks: int | None = None,
+    min_step: float | None = None,
+    aspect: float | None = None,
     e0: float | None = None,
     foveae: int | None = None,
     coarsest: int | None = None,
@@ -213,7 +219,7 @@ def layout_keys(
 ) -> dict[str, Any]:
     """Where tokens lie, and what they look like in memory; the keys are those of a view of the daemon, and mean the same.
 
-    :param layout: ``"foveal"``, ``"uniform"``, ``"directional"``, ``"relevance"``, ``"rings"`` or ``"windows"``.
+    :param layout: ``"inset"``, ``"foveal"``, ``"uniform"``, ``"directional"``, ``"relevance"``, ``"rings"`` or ``"windows"``.
     :param budget: most tokens.
     :param patch: P: side of a token in texels, even, 8 to 64; of windows 224 to 1024.
     :param dtype: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
@@ -221,6 +227,10 @@ def layout_keys(
         by default ``"imagenet"``, and ``"none"`` for uint8.
     :param outside: what a texel without a real pixel is: ``"edge"`` or ``"mean"``.
     :param rounding: ``"half-up"`` or ``"floor"``.
+    :param share: share of the budget that goes to blocks, 0 to 0.99 (inset).
+    :param blocks: most fixations, each with a block, 1 to 8 (inset).
+    :param min_step: fewest source pixels per texel of a block, 1 to 64 (inset).
+    :param aspect: columns of a block for each of its rows, 0.05 to 20 (inset).
     :param e0: eccentricity in pixels at which magnification has halved (foveal, directional).
     :param foveae: most fixations, 1 to 8 (foveal, relevance).
     :param coarsest: no token is above this level, as far as the budget allows (foveal).

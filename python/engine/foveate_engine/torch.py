@@ -56,7 +56,8 @@ def sample(
 
     Texel (u, v) of a token is the mean of the real pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v
     ``sy``, ``y`` + (v + 1) ``sy``), neither rounded nor, unless ``normalisation`` is given, normalised: whatever the
-    images hold, their tokens hold means of. A texel without a real pixel is the nearest one of its token's grid that
+    images hold, their tokens hold means of. Of tokens with real steps it is the mean by the same weights as the engine's, of
+    the means of pixels that are not rounded either. A texel without a real pixel is the nearest one of its token's grid that
     has some (``outside="edge"``), or 0 (``outside="mean"``). Means of float16 and bfloat16 are made in float32 and
     rounded once; so are their gradients.
 
@@ -120,10 +121,10 @@ class _Scale(NamedTuple):
     neighbours.
 
     :ivar token: Which they are in [B N].
-    :ivar pixel: Index of the pixels under each texel in [B, 3, H, W]: image, channel, row and column, [n, 3, r, sy, c,
-        sx] together.
-    :ivar row_share: Share of each row in its texel's mean, [n, 1, r, sy, 1].
-    :ivar column_share: Share of each column, [n, 1, 1, 1, c, sx].
+    :ivar pixel: Index of the pixels under each texel in [B, 3, H, W]: image, channel, row and column, [n, 3, r, h, c, w]
+        together, for h rows and w columns of pixels.
+    :ivar row_share: Share of each row in its texel's mean, [n, 1, r, h, 1].
+    :ivar column_share: Share of each column, [n, 1, 1, 1, c, w].
     :ivar texel: Index in the means, [n, 3, r, c], of each of the tokens' texels: token, channel, row and column, [n,
         3, P, P] together.
     """
@@ -186,17 +187,19 @@ def _scales(
     owner, place = np.nonzero(mask)
     records = tokens[owner, place]
     found = []
-    steps, step_of = np.unique(records[["sx", "sy"]], return_inverse=True)
-    for index, (sx, sy) in enumerate(steps.tolist()):
+    steps, step_of = np.unique(records[["sx", "sy", "extra_width", "extra_height"]], return_inverse=True)
+    for index, (sx, sy, extra_width, extra_height) in enumerate(steps.tolist()):
         which = np.flatnonzero(step_of == index)
-        row, row_share, texel_row = _under(records["y"][which], sy, patch, height)
-        column, column_share, texel_column = _under(records["x"][which], sx, patch, width)
+        sides = (sx * patch + extra_width, sy * patch + extra_height)
+        level = _level(sides, patch, extent) if extra_width or extra_height else None
+        row, row_share, texel_row = _under(records["y"][which], sides[1], patch, height, level)
+        column, column_share, texel_column = _under(records["x"][which], sides[0], patch, width, level)
         count = len(which)
 
         def on_device(array: NDArray[Any], *shape: int) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(like.device).view(shape)
 
-        rows, columns = row.shape[1], column.shape[1]
+        (rows, tall), (columns, wide) = row.shape[1:], column.shape[1:]
         channel = np.arange(3)
         found.append(
             _Scale(
@@ -204,11 +207,11 @@ def _scales(
                 (
                     on_device(owner[which], count, 1, 1, 1, 1, 1),
                     on_device(channel, 1, 3, 1, 1, 1, 1),
-                    on_device(row, count, 1, rows, sy, 1, 1),
-                    on_device(column, count, 1, 1, 1, columns, sx),
+                    on_device(row, count, 1, rows, tall, 1, 1),
+                    on_device(column, count, 1, 1, 1, columns, wide),
                 ),
-                on_device(row_share, count, 1, rows, sy, 1).to(_SUM_DTYPES[like.dtype]),
-                on_device(column_share, count, 1, 1, 1, columns, sx).to(_SUM_DTYPES[like.dtype]),
+                on_device(row_share, count, 1, rows, tall, 1).to(_SUM_DTYPES[like.dtype]),
+                on_device(column_share, count, 1, 1, 1, columns, wide).to(_SUM_DTYPES[like.dtype]),
                 (
                     on_device(np.arange(count), count, 1, 1, 1),
                     on_device(channel, 1, 3, 1, 1),
@@ -220,27 +223,43 @@ def _scales(
     return found
 
 
+def _level(sides: tuple[int, int], patch: int, extent: tuple[int, int]) -> int:
+    """The pyramid level that a token with real steps is averaged from."""
+    last = (-(-max(extent) // 8) - 1).bit_length()
+    return min(max((min(sides) // patch).bit_length() - 2, 0), last)
+
+
 def _under(
-    origins: NDArray[np.int32], step: int, patch: int, length: int
+    origins: NDArray[np.int32], side: int, patch: int, length: int, level: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
     """Which pixels lie under the texels of tokens along one axis of ``length`` pixels, and their shares in the texels'
     means.
 
-    Only a range of texels is computed that has all those with a real pixel, of any of the tokens; of a token that lies
-    outside, the pixels nearest to it stand under the first or last.
+    The tokens are ``side`` pixels long. Those with real steps are averaged from the texels of ``level``; it is None for
+    others. Only a range of texels is computed that has all those with a real pixel, of any of the tokens; of a token that
+    lies outside, the pixels nearest to it stand under the first or last.
 
-    :returns: places from 0 to ``length`` - 1, [n, r, step]; shares, of which those of a texel add up to 1 and those of
-        repeated places are 0, [n, r, step]; and which of the r each of the P texels is, or repeats, [n, P].
+    :returns: places from 0 to ``length`` - 1, [n, r, k]; shares, of which those of a texel add up to 1 and those of
+        repeated places are 0, [n, r, k]; and which of the r each of the P texels is, or repeats, [n, P].
     """
-    origin = origins.astype(np.int64)[:, None]
-    first, last = -origin // step, (length - 1 - origin) // step
+    # In parts of a pixel, of which real steps have whole numbers.
+    unit, step = (1, side // patch) if level is None else (patch, side)
+    origin, end = origins.astype(np.int64)[:, None] * unit, length * unit
+    first, last = -origin // step, (end - 1 - origin) // step
     least, greatest = np.clip(first, 0, patch - 1), np.clip(last, 0, patch - 1)
     computed = np.arange(least.min(), greatest.max() + 1)
     start = origin + np.clip(computed, first, last) * step
-    low, high = np.clip(start, 0, length)[..., None], np.clip(start + step, 0, length)[..., None]
-    place = low + np.arange(step)
-    share = (place < high) / (high - low)
-    return np.minimum(place, high - 1), share, np.clip(np.arange(patch), least, greatest) - computed[0]
+    low, high = np.clip(start, 0, end)[..., None], np.clip(start + step, 0, end)[..., None]
+    # Cells are texels of the level, or pixels.
+    pixels = 1 << (level or 0)
+    cell = unit * pixels
+    nearest, furthest = low // cell * pixels, np.minimum(((high - 1) // cell + 1) * pixels, length) - 1
+    place = nearest + np.arange((furthest - nearest).max() + 1)
+    own = place // pixels
+    shared = np.minimum(high, (own + 1) * cell) - np.maximum(low, own * cell)
+    count = np.minimum((own + 1) * pixels, length) - own * pixels
+    share = np.where(place <= furthest, shared / np.maximum(count, 1) / (high - low), 0.0)
+    return np.minimum(place, furthest), share, np.clip(np.arange(patch), least, greatest) - computed[0]
 
 
 def _is_real(tokens: NDArray[Any], first: str, count: str, patch: int) -> NDArray[np.bool_]:

@@ -439,17 +439,16 @@ impl FixationState {
         self.advance(at);
         let scaled = |value: f64, from: u32, to: u32| value / f64::from(from) * f64::from(to);
         let before = std::mem::replace(&mut self.extent, extent);
+        let scale = (
+            f64::from(extent.width) / f64::from(before.width),
+            f64::from(extent.height) / f64::from(before.height),
+        );
         let mut foveae = self.foveae.clone();
         for Fovea { fixation: Fixation { id, x, y, .. }, track, around, .. } in &mut foveae {
-            let across = |x: f64| scaled(x, before.width, extent.width);
-            let down = |y: f64| scaled(y, before.height, extent.height);
-            (*x, *y) = snapped(extent, across(*x), down(*y));
-            *around = around.map(|Region { x0, y0, x1, y1 }| Region {
-                x0: across(x0),
-                y0: down(y0),
-                x1: across(x1),
-                y1: down(y1),
-            });
+            let across = scaled(*x, before.width, extent.width);
+            let down = scaled(*y, before.height, extent.height);
+            (*x, *y) = snapped(extent, across, down);
+            *around = around.map(|around| around.scaled(scale));
             *id = 0;
             *track = Track::of((*x, *y), at.frame_seq);
         }

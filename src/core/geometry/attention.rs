@@ -133,15 +133,16 @@ impl AttentionMap {
             return Err(AttentionError::Count { given: scores.len(), wanted });
         };
         check_numbers(scores)?;
-        let finest = plan.tokens.iter().map(|token| token.sx.min(token.sy)).min().unwrap_or(1);
-        let mut cell = plan.patch_side * u32::from(finest);
+        let side = plan.patch_side;
+        let sides = plan.tokens.iter().map(|token| token.width(side).min(token.height(side)));
+        let mut cell = sides.min().unwrap_or(side);
         while PAINTED_SIDE_MAX < image.in_cells(cell).longer_side() {
             cell *= 2;
         }
         let grid = image.in_cells(cell);
         let mut weights = vec![0.0; grid.area()];
         for (token, score) in plan.tokens.iter().zip(scores) {
-            let lies = token.pixel_box(image, plan.patch_side);
+            let lies = token.pixel_box(image, side);
             for row in lies.y0 / cell..lies.y1.div_ceil(cell) {
                 for column in lies.x0 / cell..lies.x1.div_ceil(cell) {
                     let at = row as usize * grid.width as usize + column as usize;
@@ -149,8 +150,8 @@ impl AttentionMap {
                 }
             }
         }
-        let side = |cells: u32| f64::from(cells) * f64::from(cell);
-        let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
+        let length = |cells: u32| f64::from(cells) * f64::from(cell);
+        let region = Region { x0: 0.0, y0: 0.0, x1: length(grid.width), y1: length(grid.height) };
         Self::over(image, grid, region, weights)
     }
 

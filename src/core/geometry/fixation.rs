@@ -93,6 +93,33 @@ impl Default for Fixation {
     }
 }
 
+/// A place that a plan is to show sharply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Focus {
+    /// Pixels right of the source's left edge.
+    pub x: f64,
+    /// Pixels below the source's top edge.
+    pub y: f64,
+    /// All that is to be shown, in source pixels; `None` for what lies around the point.
+    pub region: Option<Region>,
+    /// Share of the budget for it, 0 to 1; `None` for what the layout says.
+    pub share: Option<f64>,
+}
+
+impl Focus {
+    /// A point.
+    pub const fn at(x: f64, y: f64) -> Self {
+        Self { x, y, region: None, share: None }
+    }
+}
+
+impl From<&Fixation> for Focus {
+    fn from(fixation: &Fixation) -> Self {
+        let Fixation { x, y, region, share, .. } = *fixation;
+        Self { x, y, region, share }
+    }
+}
+
 /// The JSON of a fixation.
 struct FixationObject {
     id: u64,
@@ -144,6 +171,9 @@ pub fn is_share(share: f64) -> bool {
 /// The fixations of a view, at least one, no two at the same place. A fovea keeps its place in the order for as long as it lasts,
 /// and until one before it ends.
 pub type Fixations = ArrayVec<Fixation, FOVEAE_MAX>;
+
+/// Fixations as a plan takes them.
+pub type Foci = ArrayVec<Focus, FOVEAE_MAX>;
 
 /// Places of fixations, in pixels.
 pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
@@ -218,6 +248,11 @@ impl Gaze {
     pub fn keeping_reason(&self) -> Option<FixationReason> {
         let reason = self.leading_map().map(|_| self.first().reason);
         reason.filter(|reason| *reason != FixationReason::Relevance)
+    }
+
+    /// The fixations as a plan takes them, in order.
+    pub fn foci(&self) -> Foci {
+        self.fixations.iter().map(Focus::from).collect()
     }
 
     /// The points, in order.

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::candidate::Candidate;
 use super::{PlanRequest, foveal};
-use crate::geometry::fixation;
+use crate::geometry::fixation::{self, Focus};
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::Token;
 use crate::geometry::region::{PixelBox, Region};
@@ -47,7 +47,7 @@ impl Node {
             |axis: usize| (self.place[axis] * (patch_side << self.levels[axis])).cast_signed();
         #[expect(clippy::cast_possible_truncation, reason = "the sum of two levels")]
         let group = (self.levels[0] + self.levels[1]) as u16;
-        Token { x: start(0), y: start(1), sx: step(0), sy: step(1), group, fovea: 0 }
+        Token { x: start(0), y: start(1), sx: step(0), sy: step(1), group, ..Token::default() }
     }
 }
 
@@ -93,7 +93,7 @@ pub fn tokens(request: &PlanRequest<'_>, e0_px: f64, asked: Option<Region>) -> V
 /// The geometric mean of its sides in pixels * magnification * relevance, at the distance from the fixation.
 fn priority(node: Node, request: &PlanRequest<'_>, e0_px: f64, asked: Option<Region>) -> f64 {
     let (extent, patch_side) = (request.shape.extent(), request.patch_side);
-    let (x, y) = request.fixations[0];
+    let Focus { x, y, .. } = request.fixations[0];
     let (x, y) = fixation::snapped(extent, x, y);
     let side = |axis: usize| f64::from(patch_side << node.levels[axis]);
     let edges = [0, 1].map(|axis| {

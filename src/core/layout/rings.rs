@@ -143,7 +143,7 @@ impl Rings {
                 sx: ring.stride,
                 sy: ring.stride,
                 group,
-                fovea: 0,
+                ..Token::default()
             };
             let grid = i32::from(ring.grid);
             let hole = (inner / u32::from(ring.stride)).cast_signed();

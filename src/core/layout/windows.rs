@@ -24,7 +24,7 @@ pub fn tokens(extent: Extent, patch_side: u32, budget: usize, fixation: (f64, f6
         sx: step,
         sy: step,
         group,
-        fovea: 0,
+        ..Token::default()
     };
     (0..).zip(steps(extent, patch_side, budget)).map(window).collect()
 }

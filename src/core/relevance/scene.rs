@@ -385,7 +385,9 @@ impl Scene {
             let cell = self.cell_px();
             for token in &plan.tokens {
                 let lies = token.pixel_box(self.extent, plan.patch_side);
-                let fineness = 1.0 / f32::from(token.sx.max(token.sy));
+                let patch_side = plan.patch_side;
+                let longer = token.width(patch_side).max(token.height(patch_side));
+                let fineness = patch_side as f32 / longer as f32;
                 for row in lies.y0 / cell..lies.y1.div_ceil(cell) {
                     for column in lies.x0 / cell..lies.x1.div_ceil(cell) {
                         let index = (row * self.grid.width + column) as usize;

@@ -3,6 +3,7 @@
 use foveate_core::camera::rays::RayBounds;
 use foveate_core::depth::{DepthDetail, DepthStamp};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::Texels;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::token::DType;
 use foveate_core::token::numbers::encoded;
@@ -162,17 +163,12 @@ fn box_of(record: &TokenRecord) -> PixelBox {
 
 /// The source pixels of the texel in column `index` and row `index`; empty outside the source.
 fn texel_box(record: &TokenRecord, index: u16, extent: Extent) -> PixelBox {
-    let along = |start: i32, step: u16, end: u32| {
-        let at = |index: i64| {
-            let at = (i64::from(start) + i64::from(step) * index).clamp(0, end.into());
-            u32::try_from(at).expect("a place inside the source")
-        };
-        at(index.into())..at(i64::from(index) + 1)
+    let along = |texels: Texels| {
+        let index = u32::from(index);
+        if texels.real().contains(&index) { texels.pixels(index) } else { 0..0 }
     };
-    PixelBox::of(
-        along(record.x, record.sx, extent.width),
-        along(record.y, record.sy, extent.height),
-    )
+    let (token, side) = (record.token(), record.size.into());
+    PixelBox::of(along(token.columns(extent, side)), along(token.rows(extent, side)))
 }
 
 /// Nearest and mean known depth in metres, NaN if none is known, and the share of the depth pixels `area` whose depth is known.

@@ -85,7 +85,7 @@ const FRAME_DTYPE: &str = "[('frame_seq', '<u8'), ('pts_ns', '<u8'), ('capture_n
 const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u4'), ('x1', '<u4'), ('y1', '<u4'), \
     ('x', '<i4'), ('y', '<i4'), ('sx', '<u2'), ('sy', '<u2'), ('size', '<u2'), ('group', '<u2'), \
     ('first_column', '<u2'), ('columns', '<u2'), ('first_row', '<u2'), ('rows', '<u2'), ('fovea', '<u2'), \
-    ('reserved', '<u2'), ('relevance', '<f4')]";
+    ('extra_width', '|u1'), ('extra_height', '|u1'), ('relevance', '<f4')]";
 
 impl Extraction {
     /// An extraction to `folder`, from which arrays of an earlier one are deleted.

@@ -67,11 +67,7 @@ impl Replay {
         for fixation in &mut self.gaze.fixations {
             let (x, y) = (fixation.x * self.scale.0, fixation.y * self.scale.1);
             (fixation.x, fixation.y) = snapped(self.extent, x, y);
-            let scaled = |Region { x0, y0, x1, y1 }: Region| {
-                let (across, down) = self.scale;
-                let scaled = [x0 * across, y0 * down, x1 * across, y1 * down];
-                Region::from(Region::from(scaled).pixels(self.extent))
-            };
+            let scaled = |region: Region| region.scaled(self.scale).pixels(self.extent).into();
             fixation.region = fixation.region.map(scaled);
         }
     }

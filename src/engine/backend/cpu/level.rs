@@ -2,6 +2,7 @@
 
 use std::slice::ChunksMut;
 
+use super::sample::add_weighted;
 use crate::aligned::AlignedBytes;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
@@ -70,6 +71,23 @@ impl Level {
             target = target.get_mut(count..).unwrap_or_default();
             place += count + block_bytes(self.rows) - BLOCK;
             count = BLOCK;
+        }
+    }
+
+    /// Adds R, G or B of row `y` to `sums` by `weight`: from column `x` on, which begins a block. Sums beyond the level are undefined.
+    #[inline(always)]
+    pub fn add_row(
+        &self,
+        channel: usize,
+        x: usize,
+        y: usize,
+        weight: u32,
+        sums: &mut [[u32; BLOCK]],
+    ) {
+        let place = self.place(x, y) + channel * self.raster_bytes();
+        for (index, sums) in sums.iter_mut().enumerate() {
+            let texels = row_from(&self.texels, place + index * block_bytes(self.rows));
+            add_weighted(sums, &texels, weight);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Tokens: texels of the pyramid, or means of boxes of pixels, through the normalisation table into bytes.
+//! Tokens: texels of the pyramid, means of boxes of pixels, or weighted means of texels of a level, through the normalisation table
+//! into bytes.
 //!
 //! Twin of `glsl/sample.comp`. Texels of level 0 are converted from the camera's samples here.
 
@@ -11,7 +12,7 @@ use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{self, Token};
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::token::{DType, Outside, Rounding, TokenFormat, WINDOW_SIDES};
+use foveate_core::token::{DType, Outside, PATCH_SIDES, Rounding, TokenFormat, WINDOW_SIDES};
 use foveate_ring::Item;
 
 /// Encodes texels in the number format of one view.
@@ -80,9 +81,13 @@ pub struct Texels<'a> {
 #[derive(Debug)]
 struct SampleLevel<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
-/// Samples one token of any boxes.
+/// Samples one token of any boxes of whole pixels.
 #[derive(Debug)]
 struct SampleBoxes<'a, 'b>(&'a mut SampleToken<'b>);
+
+/// Samples one token with real steps from a level.
+#[derive(Debug)]
+struct SampleWeighted<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
 /// A token to sample.
 #[derive(Debug)]
@@ -104,6 +109,7 @@ pub struct SampleToken<'a> {
 pub struct Room {
     values: [[u8; ROOM_TEXELS]; 3],
     encoded: [[u8; MOST_BYTES]; ROOM_TEXELS],
+    strip: Strip,
 }
 
 /// At least a row of the largest token, and all of one of the usual sides.
@@ -111,7 +117,11 @@ const ROOM_TEXELS: usize = *WINDOW_SIDES.end() as usize;
 
 impl Default for Room {
     fn default() -> Self {
-        Self { values: [[0; ROOM_TEXELS]; 3], encoded: [[0; MOST_BYTES]; ROOM_TEXELS] }
+        Self {
+            values: [[0; ROOM_TEXELS]; 3],
+            encoded: [[0; MOST_BYTES]; ROOM_TEXELS],
+            strip: Strip::default(),
+        }
     }
 }
 
@@ -134,14 +144,18 @@ impl Target<'_> {
     }
 }
 
-// Two kernels: what the rarer one needs would slow down the other.
+// A kernel each: what the rarer ones need would slow down the others.
 
 impl SampleToken<'_> {
     /// Samples it with the kernel that fits.
     pub fn run(mut self, instructions: Instructions) {
-        match self.token.level(self.texels.shape, self.encoder.format.rounding) {
-            Some(level) => instructions.run(SampleLevel(&mut self, level)),
-            None => instructions.run(SampleBoxes(&mut self)),
+        let (shape, format) = (self.texels.shape, self.encoder.format);
+        if let Some(level) = self.token.level(shape, format.rounding) {
+            instructions.run(SampleLevel(&mut self, level));
+        } else if let Some(level) = self.token.weighted_level(shape, format.patch_side) {
+            instructions.run(SampleWeighted(&mut self, level));
+        } else {
+            instructions.run(SampleBoxes(&mut self));
         }
     }
 }
@@ -168,13 +182,25 @@ impl Kernel for SampleBoxes<'_, '_> {
     }
 }
 
+impl Kernel for SampleWeighted<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) {
+        let Self(sample, level) = self;
+        let rows = WeightedRows::new(vectors, sample, level);
+        sample.room.strip.converted = None;
+        sample.sample(vectors, &rows);
+    }
+}
+
 /// The usual side of a token, which is that of the squares that levels are copied in.
 const USUAL_SIDE: usize = BLOCK;
 
 /// Where the rows of a token come from.
 trait Rows {
     /// R, G and B of row `row` of the token, in its columns.
-    fn gather(&self, row: usize, target: [&mut [u8]; 3]);
+    fn gather(&self, row: usize, target: [&mut [u8]; 3], strip: &mut Strip);
 
     /// The same of the `count` rows of `side` texels from row `first`, if they can be had at once. Returns whether they were.
     #[inline(always)]
@@ -188,7 +214,7 @@ impl SampleToken<'_> {
     #[inline(always)]
     fn sample<V: Vectors>(&mut self, vectors: V, rows: &impl Rows) {
         let Self { texels, encoder, token, target, room } = self;
-        let Room { values, encoded } = &mut **room;
+        let Room { values, encoded, strip } = &mut **room;
         let format = encoder.format;
         let side = format.patch_side as usize;
         let real = (format.outside == Outside::Mean)
@@ -204,6 +230,7 @@ impl SampleToken<'_> {
                     rows.gather(
                         first + row,
                         [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
+                        strip,
                     );
                 }
             }
@@ -302,7 +329,7 @@ impl<'a, V: Vectors> LevelRows<'a, V> {
 
 impl<V: Vectors> Rows for LevelRows<'_, V> {
     #[inline(always)]
-    fn gather(&self, row: usize, target: [&mut [u8]; 3]) {
+    fn gather(&self, row: usize, target: [&mut [u8]; 3], _: &mut Strip) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         let y = (self.top + row as i64).clamp(0, self.last_row) as usize;
         let (start, count) = (self.distinct.start, self.distinct.len());
@@ -462,12 +489,273 @@ impl<'a, V: Vectors> BoxRows<'a, V> {
 
 impl<V: Vectors> Rows for BoxRows<'_, V> {
     #[inline(always)]
-    fn gather(&self, row: usize, mut target: [&mut [u8]; 3]) {
+    fn gather(&self, row: usize, mut target: [&mut [u8]; 3], _: &mut Strip) {
         #[expect(clippy::cast_possible_truncation, reason = "a row of a token")]
         self.average(self.rows.pixels(row as u32), &mut target);
         for target in target {
             repeat_ends(self.distinct.clone(), target);
         }
+    }
+}
+
+/// Columns of pixels, or of a level, that are summed at once: as many as a texel of a token is wide at most, 4096 / 8, one more where
+/// it ends inside one, and those before it in a piece that is converted at once.
+const STRIP: usize = 17 * SIDE;
+
+/// Pieces of a row that are added at once: of a level's block, and half of those that are converted.
+const STRIP_BLOCKS: usize = STRIP / BLOCK;
+
+/// Working memory for a row of texels with real steps.
+#[derive(Debug)]
+struct Strip {
+    /// R, G and B of the columns, summed over the rows under a texel by their weights.
+    sums: [[[u32; BLOCK]; STRIP_BLOCKS]; 3],
+    /// R, G and B of a row of pixels.
+    rgb: [[[u8; SIDE]; STRIP / SIDE]; 3],
+    /// Which row that is, and its first column.
+    converted: Option<(usize, usize)>,
+}
+
+impl Default for Strip {
+    fn default() -> Self {
+        Self {
+            sums: [[[0; BLOCK]; STRIP_BLOCKS]; 3],
+            rgb: [[[0; SIDE]; STRIP / SIDE]; 3],
+            converted: None,
+        }
+    }
+}
+
+/// What a texel of a token shares with the texels of a level under it along one axis, in parts of a pixel.
+#[derive(Clone, Copy, Debug, Default)]
+struct Overlap {
+    /// The first texel of the level, and the last.
+    first: usize,
+    last: usize,
+    /// What is shared with the first and with the last; 0 with the last if there is only one. Those between are covered.
+    shared: [u32; 2],
+}
+
+impl Overlap {
+    /// Of texel `index`, where texels of the level are `side` long.
+    #[inline(always)]
+    fn of(texels: plan::Texels, index: usize, side: u32) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "a texel of a token")]
+        let Range { start, end } = texels.parts(index as u32);
+        let (first, last) = (start / side, (end - 1) / side);
+        let shared = if first == last {
+            [end - start, 0]
+        } else {
+            [(first + 1) * side - start, end - last * side]
+        };
+        Self { first: first as usize, last: last as usize, shared }
+    }
+
+    /// The weight of texel `index` of the level, where texels are `side` long.
+    #[inline(always)]
+    fn weight(&self, index: usize, side: u32) -> u32 {
+        let [first, last] = self.shared;
+        if index == self.first {
+            first
+        } else if index == self.last {
+            last
+        } else {
+            side
+        }
+    }
+
+    /// What it shares with all of them.
+    #[inline(always)]
+    fn total(&self, side: u32) -> u32 {
+        let between = (self.last - self.first).saturating_sub(1);
+        #[expect(clippy::cast_possible_truncation, reason = "at most 4096 pixels")]
+        let between = between as u32 * side;
+        self.shared[0] + between + self.shared[1]
+    }
+}
+
+/// Division by a number of at most 2^24, as a multiplication.
+#[derive(Clone, Copy, Debug)]
+struct Reciprocal(u64);
+
+impl Reciprocal {
+    /// The factor is too great by at most 1, so a quotient by at most dividend / 2^56, which is less than 1 / divisor: it never reaches
+    /// the next whole number.
+    const BITS: u32 = 56;
+
+    fn of(divisor: u32) -> Self {
+        Self((1 << Self::BITS) / u64::from(divisor) + 1)
+    }
+
+    /// The quotient, rounded down, of at most 255.5 times the divisor: more would not fit in 64 bits.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a quotient is below 256")]
+    fn quotient(self, dividend: u32) -> u8 {
+        (u64::from(dividend) * self.0 >> Self::BITS) as u8
+    }
+}
+
+/// Rows of means of the texels of a level, weighted by what they share with the texels of a token.
+struct WeightedRows<'a, V: Vectors> {
+    converter: Converter<V>,
+    frame: &'a FrameView<'a>,
+    /// `None` for level 0.
+    level: Option<&'a Level>,
+    rows: plan::Texels,
+    /// Length of a texel of the level, in parts of a pixel.
+    side: u32,
+    /// Columns of the level.
+    width: usize,
+    /// The columns that are computed; the others repeat the first or the last of them.
+    distinct: Range<usize>,
+    overlaps: [Overlap; REAL_COLUMNS],
+    /// Parts of a pixel under a row and under a column that are not cut.
+    whole: [u32; 2],
+    /// By the product of those.
+    reciprocal: Reciprocal,
+    /// Whether half the divisor is added to a sum.
+    rounds_half_up: bool,
+}
+
+/// Columns of the largest token with real steps.
+const REAL_COLUMNS: usize = *PATCH_SIDES.end() as usize;
+
+impl<'a, V: Vectors> WeightedRows<'a, V> {
+    #[inline(always)]
+    fn new(vectors: V, sample: &SampleToken<'a>, level: u32) -> Self {
+        let SampleToken { texels, encoder: Encoder { format, .. }, token, .. } = sample;
+        let (extent, patch_side) = (texels.frame.extent(), format.patch_side);
+        let columns = token.columns(extent, patch_side);
+        let distinct = columns.distinct();
+        let distinct = distinct.start as usize..distinct.end as usize;
+        let side = columns.unit() << level;
+        let mut overlaps = [Overlap::default(); REAL_COLUMNS];
+        for index in distinct.clone() {
+            overlaps[index] = Overlap::of(columns, index, side);
+        }
+        let whole = [token.height(patch_side), token.width(patch_side)];
+        Self {
+            converter: Converter::new(vectors, texels.frame.color()),
+            frame: texels.frame,
+            level: (level as usize).checked_sub(1).map(|index| &texels.levels[index]),
+            rows: token.rows(extent, patch_side),
+            side,
+            width: texels.shape.level_extent(level).width as usize,
+            distinct,
+            overlaps,
+            whole,
+            reciprocal: Reciprocal::of(whole[0] * whole[1]),
+            rounds_half_up: format.rounding == Rounding::HalfUp,
+        }
+    }
+
+    /// The texels of `columns`, whose columns of the level fit in a strip.
+    #[inline(always)]
+    fn average(
+        &self,
+        rows: &Overlap,
+        columns: Range<usize>,
+        target: &mut [&mut [u8]; 3],
+        strip: &mut Strip,
+    ) {
+        let overlaps = &self.overlaps[columns.clone()];
+        let start = overlaps[0].first / SIDE * SIDE;
+        let end = overlaps[overlaps.len() - 1].last + 1;
+        self.sum(rows, start..end, strip);
+        let [row_whole, column_whole] = self.whole;
+        let row_total = rows.total(self.side);
+        for (sums, target) in strip.sums.iter().zip(target) {
+            let sums = sums.as_flattened();
+            for (overlap, target) in overlaps.iter().zip(&mut target[columns.clone()]) {
+                let (first, last) = (overlap.first - start, overlap.last - start);
+                let between: u32 = sums[(first + 1).min(last)..last].iter().sum();
+                let [on_first, on_last] = overlap.shared;
+                let sum = on_first * sums[first] + self.side * between + on_last * sums[last];
+                let column_total = overlap.total(self.side);
+                let count = row_total * column_total;
+                let sum = if self.rounds_half_up { sum + count / 2 } else { sum };
+                *target = if (row_total, column_total) == (row_whole, column_whole) {
+                    self.reciprocal.quotient(sum)
+                } else {
+                    #[expect(clippy::cast_possible_truncation, reason = "a mean of bytes")]
+                    let mean = (sum / count) as u8;
+                    mean
+                };
+            }
+        }
+    }
+
+    /// The weighted sums down the `columns` of the level, which begin a piece that is converted at once.
+    #[inline(always)]
+    fn sum(&self, rows: &Overlap, columns: Range<usize>, strip: &mut Strip) {
+        let blocks = columns.len().div_ceil(BLOCK);
+        for sums in &mut strip.sums {
+            sums[..blocks].fill([0; BLOCK]);
+        }
+        for y in rows.first..=rows.last {
+            let weight = rows.weight(y, self.side);
+            if let Some(level) = self.level {
+                for (channel, sums) in strip.sums.iter_mut().enumerate() {
+                    level.add_row(channel, columns.start, y, weight, &mut sums[..blocks]);
+                }
+            } else {
+                self.convert(y, columns.clone(), strip);
+                for (sums, rgb) in strip.sums.iter_mut().zip(&strip.rgb) {
+                    let rgb = rgb.as_flattened().as_chunks().0;
+                    for (sums, rgb) in sums[..blocks].iter_mut().zip(rgb) {
+                        add_weighted(sums, rgb, weight);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Converts a row of pixels, unless that was just done.
+    #[inline(always)]
+    fn convert(&self, y: usize, columns: Range<usize>, strip: &mut Strip) {
+        if strip.converted == Some((y, columns.start)) {
+            return;
+        }
+        strip.converted = Some((y, columns.start));
+        for (index, x) in columns.clone().step_by(SIDE).enumerate() {
+            let count = SIDE.min(self.width - x);
+            let rgb = rgb_row(&self.converter, self.frame, x, y, count);
+            for (target, rgb) in strip.rgb.iter_mut().zip(rgb) {
+                target[index] = rgb;
+            }
+        }
+    }
+
+    /// How many texels from `first` on have their columns of the level in one strip.
+    #[inline(always)]
+    fn in_strip(&self, first: usize) -> usize {
+        let start = self.overlaps[first].first / SIDE * SIDE;
+        let fits = |overlap: &&Overlap| overlap.last < start + STRIP;
+        self.overlaps[first..self.distinct.end].iter().take_while(fits).count()
+    }
+}
+
+impl<V: Vectors> Rows for WeightedRows<'_, V> {
+    #[inline(always)]
+    fn gather(&self, row: usize, mut target: [&mut [u8]; 3], strip: &mut Strip) {
+        let rows = Overlap::of(self.rows, row, self.side);
+        let mut first = self.distinct.start;
+        while first < self.distinct.end {
+            let count = self.in_strip(first);
+            self.average(&rows, first..first + count, &mut target, strip);
+            first += count;
+        }
+        for target in target {
+            repeat_ends(self.distinct.clone(), target);
+        }
+    }
+}
+
+/// Adds values to sums by a weight.
+#[inline(always)]
+pub(super) fn add_weighted(sums: &mut [u32; BLOCK], values: &[u8; BLOCK], weight: u32) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += weight * u32::from(*value);
     }
 }
 

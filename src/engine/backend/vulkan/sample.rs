@@ -26,22 +26,32 @@ pub(super) const GROUP_INVOCATIONS: u32 = 64;
 /// Bytes of the words that the shader writes.
 pub(super) const WORD_BYTES: usize = 4;
 
-/// The level of a token whose texels are no level's.
-const BOXES: u32 = u32::MAX;
+/// What the texels of a token are: a level's; means of boxes of pixels; or means of the texels of a level, by what they share with a
+/// box.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+enum Kind {
+    Level = 0,
+    Boxes = 1,
+    Weights = 2,
+}
 
 /// Location of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct TokenRecord {
-    /// Leftmost column, in texels of the level, or in source pixels.
+    /// 0 if its texels are those of the level, 1 if they are means of boxes of pixels, 2 if they are means of weighted texels of the
+    /// level.
+    pub kind: u32,
+    /// Leftmost column, in texels of the level if its texels are those, otherwise in source pixels.
     pub x: i32,
     /// Topmost row, in the same unit.
     pub y: i32,
-    /// Source pixels per texel along a row.
-    pub sx: u32,
-    /// Source pixels per texel down a column.
-    pub sy: u32,
-    /// Pyramid level; the largest number if the texels are no level's.
+    /// Source pixels per texel along a row; of weighted texels, per P texels.
+    pub width: u32,
+    /// The same down a column.
+    pub height: u32,
+    /// Pyramid level that is read.
     pub level: u32,
     /// Where the level starts in the tail, in texels; 0 for the levels of the image.
     pub tail_offset: u32,
@@ -210,16 +220,18 @@ fn token_record(
     tail_offsets: &[u32; MAX_LEVEL_COUNT as usize],
 ) -> TokenRecord {
     let Token { x, y, sx, sy, .. } = token;
-    let (sx, sy) = (u32::from(sx), u32::from(sy));
-    match token.level(shape, format.rounding) {
-        // Exact, as the token is aligned.
-        Some(level) => {
-            let tail_offset = tail_offsets[level as usize];
-            let (x, y) = (x >> level, y >> level);
-            TokenRecord { x, y, sx, sy, level, tail_offset, layer: 0, item: 0 }
-        }
-        None => TokenRecord { x, y, sx, sy, level: BOXES, tail_offset: 0, layer: 0, item: 0 },
-    }
+    let patch_side = format.patch_side;
+    let level = token.level(shape, format.rounding);
+    let (kind, level, [width, height]) = match token.weighted_level(shape, patch_side) {
+        Some(level) => (Kind::Weights, level, [token.width(patch_side), token.height(patch_side)]),
+        None if level.is_some() => (Kind::Level, level.unwrap_or(0), [sx, sy].map(u32::from)),
+        None => (Kind::Boxes, 0, [sx, sy].map(u32::from)),
+    };
+    // Exact, as the token is aligned.
+    let [x, y] =
+        [x, y].map(|place| if matches!(kind, Kind::Level) { place >> level } else { place });
+    let tail_offset = tail_offsets[level as usize];
+    TokenRecord { kind: kind as u32, x, y, width, height, level, tail_offset, layer: 0, item: 0 }
 }
 
 /// Words of a channel of a token; each has an invocation.
