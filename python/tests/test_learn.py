@@ -142,6 +142,26 @@ class Overlap(unittest.TestCase):
         self.assertEqual(cells.best(covered), 23 / 40)
         np.testing.assert_array_equal(cells.greatest(np.zeros((2, 3)), 2), [0, 1])
 
+    def test_of_positions(self) -> None:
+        # Of 41 x 34 pixels: three columns and two rows of positions; the centres of a third row would be outside.
+        positions = overlap.Positions((41, 34))
+        inside = positions.inside(overlap.mask(np.array([[0, 0, 17, 24], [24, 25, 41, 34]], float), (41, 34)))
+        np.testing.assert_array_equal(inside, [[1, 0, 0], [0, 0, 0]])
+        inside = positions.inside(overlap.mask(np.array([[8, 8, 41, 25]], float), (41, 34)))
+        np.testing.assert_array_equal(inside, [[1, 1, 1], [1, 1, 1]])
+
+    def test_share_of_positions_in_the_best_cells(self) -> None:
+        positions = overlap.Positions((256, 256))
+        inside = np.zeros((16, 16), bool)
+        inside[:4, :8] = True
+        self.assertEqual(positions.best(inside), 32 / 64)
+        score = np.zeros((8, 8), np.float32)
+        score[1:5, 0:4] = 1
+        # Rows 2 to 9 of columns 0 to 7 are chosen, of which two rows lie in the box.
+        self.assertEqual(positions.by_score(inside, score, 32), 16 / 64)
+        inside[:] = True
+        self.assertEqual(positions.best(inside), 1.0)
+
     def test_of_tokens(self) -> None:
         kind = np.dtype([(name, "<u4") for name in ("x0", "y0", "x1", "y1", "sx", "sy")])
         tokens = np.zeros((2, 3), kind)
@@ -176,6 +196,19 @@ class ScorerFile(unittest.TestCase):
         score = scorer.Scorer(("change",), tensors).score(np.array([[[1, 3, 5]]], np.float32))
         # (value - 1) / 2 of the cell to the right, twice, and 5; nothing beyond the edge.
         np.testing.assert_array_equal(score, [[7, 9, 5]])
+
+    def test_weights_add_channels_to_the_score(self) -> None:
+        chance = np.random.default_rng(2)
+        tensors = {
+            "mean": np.array([0.5, -1.0]), "std": np.array([2.0, 0.25]), "conv1.weight": chance.normal(size=(4, 2, 3, 3)),
+            "conv1.bias": chance.normal(size=4), "conv2.weight": chance.normal(size=(1, 4, 1, 1)), "conv2.bias": np.ones(1),
+        }  # fmt: skip
+        learned = scorer.Scorer(("a", "b"), {name: tensor.astype(np.float32) for name, tensor in tensors.items()})
+        channels = chance.normal(size=(3, 5, 6)).astype(np.float32)
+        found = learned.with_weights({"b": -2.0, "c": 3.0})
+        self.assertEqual(found.channels, ("a", "b", "c"))
+        expected = learned.score(channels[:2]) - 2 * channels[1] + 3 * channels[2]
+        np.testing.assert_allclose(found.score(channels), expected, atol=1e-4)
 
     def test_the_default_scorer_adds_up_channels(self) -> None:
         names = ["change", *(name for name in scorer.UNTRAINED if name != "change"), "x"]
@@ -291,6 +324,25 @@ class TheDefaultScorer(unittest.TestCase):
         self.assertEqual(found, scorer.UNTRAINED)
 
 
+class TheShippedScorers(unittest.TestCase):
+    def read(self, name: str) -> scorer.Scorer:
+        names, tensors = parsed(PACKAGE_ROOT.parent / "configs" / "scorers" / f"{name}.safetensors")
+        return scorer.Scorer(tuple(names.split(",")), tensors)
+
+    def test_read_channels_that_are_computed(self) -> None:
+        rows = (PACKAGE_ROOT.parent / "docs" / "relevance.md").read_text().split("\n")
+        computed = {row.split("`")[1] for row in rows if re.match(r"\| `\w+` \| -?\d to \d \|", row)}
+        for name in ("people", "text"):
+            self.assertLessEqual(set(self.read(name).channels), computed, name)
+
+    def test_text_adds_three_octaves_of_what_is_unseen(self) -> None:
+        text = self.read("text")
+        seen = np.random.default_rng(3).random((len(text.channels), 4, 5)).astype(np.float32)
+        unseen = seen.copy()
+        seen[text.channels.index("unseen")], unseen[text.channels.index("unseen")] = 0.0, 1.0
+        np.testing.assert_allclose(text.score(unseen) - text.score(seen), 3.0, atol=1e-4)
+
+
 class Learning(unittest.TestCase):
     def setUp(self) -> None:
         torch_or_skip()
@@ -308,7 +360,7 @@ class Learning(unittest.TestCase):
     def test_finds_what_one_channel_tells_in_frames_that_were_held_out(self) -> None:
         code, said, warned = self.learn("one.safetensors", "--train", "1:16", "--hidden", "8")
         self.assertEqual(code, 0, warned)
-        figures = [float(cell) for cell in said.splitlines()[-1].strip("| ").split("|")[1:]]
+        figures = [float(cell) for cell in said.splitlines()[-2].strip("| ").split("|")[1:]]
         _, learned, best_of_as_many, best = figures
         self.assertEqual((best_of_as_many, best), (1.0, 1.0))
         self.assertGreater(learned, 0.95, said)
@@ -360,7 +412,8 @@ class Learning(unittest.TestCase):
         code, _, warned = self.learn("one.safetensors", "--pictures", str(self.folder / "drawn"), "--epochs", "1")
         self.assertEqual(code, 0, warned)
         figures = json.loads((self.folder / "one.json").read_text())
-        self.assertEqual(sorted(figures["overlap"]["cells"]), ["best", "best of as many", "learned", "random"])
+        for measured in (figures["overlap"]["cells"], figures["positions"]):
+            self.assertEqual(sorted(measured), ["best", "best of as many", "learned", "random"])
         self.assertEqual(len(list((self.folder / "drawn").glob("*-cells.png"))), 6)
 
     def test_refusals(self) -> None:
@@ -369,6 +422,9 @@ class Learning(unittest.TestCase):
             (("--train", "5:2"), "a part of the clip's frames, 1:24"),
             (("--train", "all"), "such as 1:100"),
             (("--channels", "query"), "'query' is not recorded"),
+            (("--weights", "query=3"), "--weights query: the channel is not recorded"),
+            (("--weights", "change=3", "--hidden", "0"), "--weights needs two convolutions"),
+            (("--weights", "change=3", "--hidden", "64"), "66 outputs of the first convolution"),
             (("--channels", "change,normal_x"), "the same in all cells"),
             (("--boxes", str(self.folder / "none")), "cannot be read"),
             (("--clip", "clip.avi", "--foveate", str(self.folder / "none")), "--foveate"),
@@ -386,6 +442,10 @@ class Learning(unittest.TestCase):
             main(["--boxes", "gt.txt", "--out", "one", "--hidden", "7"])
         self.assertEqual(ended.exception.code, 2)
         self.assertIn("an even number from 0 to 64", warned.getvalue())
+        for text in ("unseen", "unseen=3,unseen=4", "unseen=high"):
+            with contextlib.redirect_stderr(io.StringIO()) as warned, self.assertRaises(SystemExit):
+                main(["--boxes", "gt.txt", "--out", "one", "--weights", text])
+            self.assertIn("such as unseen=3", warned.getvalue())
 
 
 class NothingToLearnFrom(unittest.TestCase):

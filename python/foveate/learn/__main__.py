@@ -21,6 +21,8 @@ from .errors import Unlearnable
 from .recording import Recording, Watched
 from .scorer import Scorer
 
+#: Most outputs of a scorer's first convolution.
+HIDDEN_MAX = 64
 #: Frames that are drawn.
 PICTURES = 6
 
@@ -49,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     say("--channels", default="all", help="names with commas between (default: all but those of the gaze and of the place)")
     say("--train", metavar="FIRST:LAST", help="frames to learn from; the others are held out (default: the first half)")
     hidden = "outputs of the first convolution, an even number up to 64; 0 for a single one (default: %(default)s)"
-    say("--hidden", type=_even(64), default=8, help=hidden)
+    say("--hidden", type=_even(HIDDEN_MAX), default=8, help=hidden)
+    weights = "what channels add to the learned score, in octaves for each of their units, such as unseen=3"
+    say("--weights", type=_weights, default={}, metavar="NAME=WEIGHT,...", help=weights)
     say("--kernel", type=int, choices=(1, 3), default=3, help="side of convolutions (default: %(default)s)")
     say("--epochs", type=_between(1, 10000), default=30, help="how often each frame is shown (default: %(default)s)")
     say("--seed", type=_between(0, 2**63 - 1), default=0, help="another gives other weights (default: %(default)s)")
@@ -77,9 +81,28 @@ def _even(most: int) -> Any:
     return number
 
 
+def _weights(text: str) -> dict[str, float]:
+    """Weights by the names of channels."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\w+)\s*=\s*([+-]?\d+(?:\.\d+)?)\s*", part)
+        if match is None or match[1] in found:
+            raise argparse.ArgumentTypeError(f"{part!r}: expected a channel and its weight, each channel once, such as unseen=3")
+        found[match[1]] = float(match[2])
+    return found
+
+
 def _learn(given: argparse.Namespace, folder: Path) -> None:
     if given.clip is None and given.recorded is None:
         raise Unlearnable("nothing to learn from: give --clip, or --recorded, or both")
+    if given.weights and given.hidden == 0:
+        raise Unlearnable("--weights needs two convolutions: give --hidden a number above 0")
+    outputs = given.hidden + 2 * len(given.weights)
+    if outputs > HIDDEN_MAX:
+        raise Unlearnable(
+            f"--hidden {given.hidden} with {len(given.weights)} weights: {outputs} outputs of the first convolution "
+            f"(expected at most {HIDDEN_MAX}, two for each weight): lower --hidden"
+        )
     # What is missing is said before anything takes long.
     library("torch", "torch", "learning a scorer")
     if given.pictures is not None:
@@ -91,12 +114,18 @@ def _learn(given: argparse.Namespace, folder: Path) -> None:
         _say(f"playing {given.clip}")
         recorded = recording.record(given.foveate, given.clip, folder / "recorded", given.budget)
     clip = recording.load(recorded)
+    for name in given.weights:
+        if name not in clip.names:
+            raise Unlearnable(f"--weights {name}: the channel is not recorded: there are {', '.join(clip.names)}")
     truth = boxes.read(given.boxes, clip.frame_count, clip.size)
     learn_rows, held_rows = _parts(given.train, clip, truth)
     learned = _trained(given, clip, truth, learn_rows)
-    _written(learned, given.out)
+    _written(learned.with_weights(given.weights) if given.weights else learned, given.out)
     with_boxes = [(frame, row) for frame, row in held_rows if frame in truth.boxes]
-    figures = {"cells": report.by_cells(clip, truth, with_boxes, learned)}
+    figures = {
+        "cells": report.by_cells(clip, truth, with_boxes, learned),
+        "positions": report.by_positions(clip, truth, with_boxes, learned),
+    }
     watched: dict[str, Watched] = {}
     if given.clip is not None:
         for name, scorer in (("untrained", None), ("learned", given.out)):
@@ -109,7 +138,8 @@ def _learn(given: argparse.Namespace, folder: Path) -> None:
     if given.pictures is not None:
         _drawn(given.pictures, clip, truth, with_boxes, learned, watched)
         summary = {
-            "frames": len(with_boxes), "channels": list(learned.channels), "budget": given.budget, "overlap": figures
+            "frames": len(with_boxes), "channels": list(learned.channels), "budget": given.budget,
+            "overlap": {name: figures[name] for name in figures if name != "positions"}, "positions": figures["positions"],
         }
         given.out.with_suffix(".json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 

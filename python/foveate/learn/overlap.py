@@ -1,7 +1,8 @@
-"""How well chosen cells and tokens cover the boxes of objects, in pixels.
+"""How well chosen cells, tokens and positions cover the boxes of objects.
 
-*Overlap* is the intersection of what was chosen with the boxes, over the union of both. Several boxes count as their
-union, and a pixel belongs to a box if its centre does.
+*Overlap* is the intersection of what was chosen with the boxes, over the union of both, in pixels. Several boxes count as
+their union, and a pixel belongs to a box if its centre does. *Positions* are squares of a picture's finest patches, and one
+lies in a box if its centre does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: Positions that are chosen in a frame, and their side in pixels.
+POSITIONS, POSITION_SIDE = 64, 16
 
 
 def mask(boxes: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.bool_]:
@@ -82,3 +86,29 @@ class Cells:
         order = self.greatest(covered / self.area, covered.size)
         both, area = np.cumsum(covered.flat[order]), np.cumsum(self.area.flat[order])
         return float((both / (covered.sum() + area - both)).max())
+
+
+class Positions:
+    """Squares of :data:`POSITION_SIDE` pixels from the top left corner on, those whose centre is in the picture."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        """Of a picture of ``size``, width and height."""
+        half = POSITION_SIDE // 2
+        self.columns, self.rows = (np.arange(half, length, POSITION_SIDE) for length in size)
+
+    def inside(self, picture: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """[rows, columns], which positions lie in the boxes of a [height, width] mask."""
+        return picture[np.ix_(self.rows, self.columns)]
+
+    def best(self, inside: NDArray[np.bool_]) -> float:
+        """The most that :meth:`by_score` could be."""
+        return min(1.0, np.count_nonzero(inside) / POSITIONS)
+
+    def by_score(self, inside: NDArray[np.bool_], score: NDArray[np.floating], side: int) -> float:
+        """Share of :data:`POSITIONS` positions that lie in boxes: those in the cells of the greatest score.
+
+        :param score: [rows, columns] of cells of ``side`` pixels. Of equal scores the first counts, row by row.
+        """
+        of_each = score[np.ix_(self.rows // side, self.columns // side)]
+        chosen = np.argsort(-of_each.ravel(), kind="stable")[:POSITIONS]
+        return np.count_nonzero(inside.ravel()[chosen]) / POSITIONS

@@ -13,6 +13,12 @@ from .boxes import Truth
 from .recording import Recording, Watched
 from .scorer import Scorer
 
+#: What a table calls its measures.
+LABELS = {
+    "cells": "overlap of cells",
+    "positions": f"{overlap.POSITIONS} positions, share in boxes",
+    "tokens": "overlap of tokens",
+}
 #: Choices at random that a figure is the mean of, in each frame.
 DRAWS = 10
 
@@ -31,22 +37,57 @@ def by_cells(recording: Recording, truth: Truth, rows: Sequence[tuple[int, int]]
         and ``best``, what no scorer can exceed with as many cells as the boxes would fill, and with any number.
     """
     cells, chance = overlap.Cells(recording.size, recording.cell), np.random.default_rng(0)
-    index = [recording.names.index(name) for name in learned.channels]
     found: dict[str, list[float]] = {}
     for frame, row in rows:
-        channels = np.asarray(recording.channels[row], np.float32)
         covered = cells.sums(overlap.mask(truth.of(frame), recording.size))
         count = cells.count(covered)
         draws = [cells.overlap(covered, chance.permutation(covered.size)[:count]) for _ in range(DRAWS)]
         values = {"random": float(np.mean(draws))}
-        untrained = scorer.untrained(recording.names, channels)
-        if untrained is not None:
-            values["untrained"] = cells.by_score(covered, untrained)
-        values["learned"] = cells.by_score(covered, learned.score(channels[index]))
+        for name, score in _scores(recording, row, learned).items():
+            values[name] = cells.by_score(covered, score)
         values["best of as many"] = cells.best_of_as_many(covered)
         values["best"] = cells.best(covered)
-        for name, value in values.items():
-            found.setdefault(name, []).append(value)
+        _collect(found, values)
+    return _means(found)
+
+
+def by_positions(
+    recording: Recording, truth: Truth, rows: Sequence[tuple[int, int]], learned: Scorer
+) -> dict[str, float]:
+    """Mean share of chosen positions that lie in boxes.
+
+    :param rows: frames with boxes, and where in the recording their channels are.
+    :returns: as :func:`by_cells`; ``best of as many`` is of the cells that have most of the boxes, ``best`` of positions.
+    """
+    cells, positions = overlap.Cells(recording.size, recording.cell), overlap.Positions(recording.size)
+    found: dict[str, list[float]] = {}
+    for frame, row in rows:
+        mask = overlap.mask(truth.of(frame), recording.size)
+        inside = positions.inside(mask)
+        values = {"random": float(inside.mean())}
+        for name, score in _scores(recording, row, learned).items():
+            values[name] = positions.by_score(inside, score, recording.cell)
+        values["best of as many"] = positions.by_score(inside, cells.sums(mask) / cells.area, recording.cell)
+        values["best"] = positions.best(inside)
+        _collect(found, values)
+    return _means(found)
+
+
+def _scores(recording: Recording, row: int, learned: Scorer) -> dict[str, NDArray[np.float32]]:
+    """The score of each cell by who scored; the default scorer's only if its channels are recorded."""
+    channels = np.asarray(recording.channels[row], np.float32)
+    untrained = scorer.untrained(recording.names, channels)
+    scores = {} if untrained is None else {"untrained": untrained}
+    scores["learned"] = learned.score(channels[[recording.names.index(name) for name in learned.channels]])
+    return scores
+
+
+def _collect(found: dict[str, list[float]], values: dict[str, float]) -> None:
+    for name, value in values.items():
+        found.setdefault(name, []).append(value)
+
+
+def _means(found: dict[str, list[float]]) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
@@ -81,7 +122,7 @@ def by_tokens(
 def table(figures: dict[str, dict[str, float]]) -> str:
     """Figures by measure and scorer, as Markdown."""
     names = list(dict.fromkeys(name for values in figures.values() for name in values))
-    lines = [["overlap", *names], ["---", *("---:" for _ in names)]]
+    lines = [["held-out frames", *names], ["---", *("---:" for _ in names)]]
     for measure, values in figures.items():
-        lines.append([measure, *(f"{values[name]:.3f}" if name in values else "" for name in names)])
+        lines.append([LABELS[measure], *(f"{values[name]:.3f}" if name in values else "" for name in names)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -48,6 +48,28 @@ class Scorer(NamedTuple):
             planes = _convolved(planes.clip(0), self.tensors["conv2.weight"], self.tensors["conv2.bias"])
         return planes[0]
 
+    def with_weights(self, weights: Mapping[str, float]) -> Scorer:
+        """A scorer of two layers that adds channels to this one's score, each by its weight in octaves.
+
+        Two more outputs of the first layer have each channel, above 0 and below 0, so the second can add it up.
+        """
+        channels = self.channels + tuple(name for name in weights if name not in self.channels)
+        count, new = len(weights), len(channels) - len(self.channels)
+        mean = np.append(self.tensors["mean"], np.zeros(new, np.float32))
+        std = np.append(self.tensors["std"], np.ones(new, np.float32))
+        side = self.tensors["conv1.weight"].shape[2]
+        first = np.pad(self.tensors["conv1.weight"], ((0, 2 * count), (0, new), (0, 0), (0, 0)))
+        bias = np.pad(self.tensors["conv1.bias"], (0, 2 * count))
+        last = np.pad(self.tensors["conv2.weight"], ((0, 0), (0, 2 * count), (0, 0), (0, 0)))
+        for number, (name, weight) in enumerate(weights.items()):
+            index = channels.index(name)
+            for output, sign in ((-2 * count + 2 * number, 1), (-2 * count + 2 * number + 1, -1)):
+                first[output, index, side // 2, side // 2] = sign * std[index]
+                bias[output] = sign * mean[index]
+                last[0, output, last.shape[2] // 2, last.shape[3] // 2] = sign * weight
+        tensors = {"mean": mean, "std": std, "conv1.weight": first, "conv1.bias": bias}
+        return Scorer(channels, tensors | {"conv2.weight": last, "conv2.bias": self.tensors["conv2.bias"]})
+
     def write(self, path: Path) -> None:
         """Writes the file: all of it, or nothing."""
         arrays = {name: np.ascontiguousarray(tensor, "<f4") for name, tensor in self.tensors.items()}
