@@ -75,7 +75,7 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 
 // The ABI version that this header reads. Other major versions are refused; newer minor versions only add to it.
 #define FOVEATE_ABI_MAJOR 2
-#define FOVEATE_ABI_MINOR 2
+#define FOVEATE_ABI_MINOR 3
 
 #define FOVEATE_HEADER_BYTES 4096        // offset of slot 0
 #define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
@@ -90,6 +90,7 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 #define FOVEATE_TOKEN_CAPACITY_MAX (UINT32_C(1) << 24)
 #define FOVEATE_PATCH_SIDE_MAX 1024 // texels
 #define FOVEATE_STEP_MAX 2048       // source pixels of a texel along an axis
+#define FOVEATE_REAL_SIDE_MAX 4096  // source pixels of a side of a token whose texels are no whole pixels wide or high
 #define FOVEATE_REASON_BYTES 128      // of the text of a state, its NUL included
 
 // foveate_slot_header.flags: `pts_ns` is valid.
@@ -446,9 +447,10 @@ FOVEATE__AT(foveate_slot_header, depth_frame, 496);
 FOVEATE__AT(foveate_slot_header, reserved, 504);
 FOVEATE__BYTES(foveate_slot_header, 512);
 
-// One token of P x P texels, its box, and the frame in which its content last changed. Texel (u, v) is the mean of the source pixels in
-// [x + u * sx, x + (u + 1) * sx) x [y + v * sy, y + (v + 1) * sy). Tokens with the same x, y, sx, sy, changed_frame and epoch have the
-// same bytes.
+// One token of P x P texels, its box, and the frame in which its content last changed. It is P * sx + extra_width pixels wide and
+// P * sy + extra_height high: foveate_token_width(), foveate_token_height(). Texel (u, v) is the mean of the source pixels under its
+// P-th of each side, foveate_texel_box(). Tokens with the same x, y, sx, sy, extra_width, extra_height, changed_frame and epoch have
+// the same bytes.
 struct foveate_token {
     uint64_t changed_frame; // newest frame_seq that changed a pixel of a tile of 32 x 32 under the token
     uint32_t x0;            // the box in source pixels, half-open, cut at the source's edges; empty if the token lies outside
@@ -457,8 +459,8 @@ struct foveate_token {
     uint32_t y1;
     int32_t x;             // left edge in source pixels; may lie outside the source
     int32_t y;             // top edge in source pixels; may lie outside the source
-    uint16_t sx;           // width of a texel in source pixels
-    uint16_t sy;           // height of a texel in source pixels
+    uint16_t sx;           // width of a texel in whole source pixels, rounded down
+    uint16_t sy;           // height of a texel in whole source pixels, rounded down
     uint16_t size;         // P: side in texels
     uint16_t group;        // pyramid level, ring or window: docs/abi.md
     uint16_t first_column; // with a real pixel; foveate_segment_header.outside says what the others are
@@ -466,7 +468,8 @@ struct foveate_token {
     uint16_t first_row;    // with a real pixel
     uint16_t rows;         // with a real pixel
     uint16_t fovea;        // index in foveate_slot_header.fixations of the one that it belongs to
-    uint16_t reserved;
+    uint8_t extra_width;   // source pixels that the token is wider than P * sx; 0 up to ABI 2.2
+    uint8_t extra_height;  // source pixels that it is higher than P * sy; 0 up to ABI 2.2
     float relevance; // weight of the place in the layout, 1/16 to 16
 };
 FOVEATE__AT(foveate_token, changed_frame, 0);
@@ -485,7 +488,8 @@ FOVEATE__AT(foveate_token, columns, 42);
 FOVEATE__AT(foveate_token, first_row, 44);
 FOVEATE__AT(foveate_token, rows, 46);
 FOVEATE__AT(foveate_token, fovea, 48);
-FOVEATE__AT(foveate_token, reserved, 50);
+FOVEATE__AT(foveate_token, extra_width, 50);
+FOVEATE__AT(foveate_token, extra_height, 51);
 FOVEATE__AT(foveate_token, relevance, 52);
 FOVEATE__BYTES(foveate_token, 56);
 
@@ -670,14 +674,25 @@ FOVEATE_API uint64_t foveate_age_ns(const struct foveate_slot_header *head);
 // a normalised value for the others.
 FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *items, size_t index);
 
+// Width and height of a token in source pixels, whole numbers, with what lies outside the picture.
+FOVEATE_API uint32_t foveate_token_width(const struct foveate_token *token);
+FOVEATE_API uint32_t foveate_token_height(const struct foveate_token *token);
+
+// Writes the texel of a token under a point, in source pixels: 0 to P - 1 for a point inside the token.
+FOVEATE_API void foveate_texel_at(const struct foveate_token *token, double x, double y, int64_t *column, int64_t *row);
+
+// Writes the source pixels that a texel is the mean of, x0, y0, x1, y1, before they are cut to the picture: a pixel counts by the
+// share of it that lies in the box.
+FOVEATE_API void foveate_texel_box(const struct foveate_token *token, int64_t column, int64_t row, double box[4]);
+
 // Draws a frame of `segment` as R, G, B, row by row, 3 * source_width * source_height bytes; black where no token lies.
 //
-// In `blocks` each texel fills the pixels that it is the mean of; where tokens overlap, those with smaller steps are on top. It
-// shows what the tokens are.
+// In `blocks` each texel fills the pixels whose centres lie in it; where tokens overlap, those of the smaller area, width by
+// height, are on top. It shows what the tokens are.
 //
 // `smooth` is for models and people: it has no edges of texels and tokens, and is exact where the steps are 1. The texels of a
-// token are cells of a grid that goes on beyond the token; a cell outside it has the mean of its pixels in `blocks`, rounded half
-// up, which goes on beyond its edges with the pixels at its edges. A pixel is interpolated between the centres of 4 x 4 cells by
+// token are cells of a grid that goes on beyond the token; a cell outside it has the mean of its pixels in `blocks`, by the share of
+// each that lies in it, rounded half up, which goes on beyond its edges with the pixels at its edges. A pixel is interpolated between the centres of 4 x 4 cells by
 // Catmull-Rom splines, with weights rounded to 2^-14 along each axis, and rounded half up. Every reader draws the same bytes. NULL
 // leaves it out.
 FOVEATE_API void foveate_rebuild(const struct foveate_segment *segment, const struct foveate_frame *frame, uint8_t *blocks,
@@ -719,8 +734,8 @@ FOVEATE_API bool foveate_still_valid(const struct foveate_reader *reader, const 
 FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, struct foveate_borrowed *borrowed);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Reusing results. Tokens with the same epoch, place (x, y, sx, sy) and changed_frame have the same bytes. So what a model
-// computed from the bytes alone, such as a patch embedding before position embeddings and attention, is still exact. A
+// Reusing results. Tokens with the same epoch, place (x, y, sx, sy, extra_width, extra_height) and changed_frame have the same
+// bytes. So what a model computed from the bytes alone, such as a patch embedding before position embeddings and attention, is still exact. A
 // cache gives each token a row of a table that the caller keeps, and says which rows to compute.
 
 // Which place each row of a table is for. For one thread at a time.
@@ -2735,6 +2750,33 @@ FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *items, si
     return single;
 }
 
+FOVEATE_API uint32_t foveate_token_width(const struct foveate_token *token) {
+    return (uint32_t)token->size * token->sx + token->extra_width;
+}
+
+FOVEATE_API uint32_t foveate_token_height(const struct foveate_token *token) {
+    return (uint32_t)token->size * token->sy + token->extra_height;
+}
+
+// The greatest whole number that is at most `number`, which is in the range of int64_t.
+static int64_t foveate__floor(double number) {
+    int64_t whole = (int64_t)number;
+    return whole - (number < (double)whole);
+}
+
+FOVEATE_API void foveate_texel_at(const struct foveate_token *token, double x, double y, int64_t *column, int64_t *row) {
+    *column = foveate__floor((x - token->x) * token->size / foveate_token_width(token));
+    *row = foveate__floor((y - token->y) * token->size / foveate_token_height(token));
+}
+
+FOVEATE_API void foveate_texel_box(const struct foveate_token *token, int64_t column, int64_t row, double box[4]) {
+    double width = foveate_token_width(token), height = foveate_token_height(token), side = token->size;
+    box[0] = token->x + (double)column * width / side;
+    box[1] = token->y + (double)row * height / side;
+    box[2] = token->x + (double)(column + 1) * width / side;
+    box[3] = token->y + (double)(row + 1) * height / side;
+}
+
 // Cells beyond each edge of a token that its pixels are interpolated from, and the largest count of cells along an axis.
 #define FOVEATE__MARGIN 2
 #define FOVEATE__CELLS_MAX (FOVEATE_PATCH_SIDE_MAX + 2 * FOVEATE__MARGIN)
@@ -2752,9 +2794,12 @@ struct foveate__drawing {
 // Whether a record fits its segment: nothing outside the picture and the token's texels is touched.
 static bool foveate__is_drawable(const struct foveate_segment *segment, const struct foveate_token *token) {
     const struct foveate_segment_header *header = &segment->header;
-    int64_t width = (int64_t)token->size * token->sx, height = (int64_t)token->size * token->sy;
+    const int64_t width = foveate_token_width(token), height = foveate_token_height(token);
+    bool is_real = token->extra_width != 0 || token->extra_height != 0;
+    if (is_real && (FOVEATE_REAL_SIDE_MAX < width || FOVEATE_REAL_SIDE_MAX < height)) return false;
     return token->size == header->patch_side && 1 <= token->sx && token->sx <= FOVEATE_STEP_MAX && 1 <= token->sy
-           && token->sy <= FOVEATE_STEP_MAX && token->x1 <= header->source_width && token->y1 <= header->source_height
+           && token->sy <= FOVEATE_STEP_MAX && token->extra_width < token->size && token->extra_height < token->size
+           && token->x1 <= header->source_width && token->y1 <= header->source_height
            && token->x <= (int64_t)token->x0 && token->x1 <= token->x + width
            && token->y <= (int64_t)token->y0 && token->y1 <= token->y + height
            && token->first_column + token->columns <= token->size && token->first_row + token->rows <= token->size;
@@ -2770,6 +2815,11 @@ static uint8_t foveate__texel(const struct foveate__drawing *drawing, int64_t ch
     return !(0.0 < value) ? 0 : 255.0 < value ? 255 : (uint8_t)value;
 }
 
+// Rounded down; the divisor is positive.
+static int64_t foveate__quotient(int64_t dividend, int64_t divisor) {
+    return dividend / divisor - (dividend % divisor < 0);
+}
+
 static int64_t foveate__clamped(int64_t value, int64_t least, int64_t greatest) {
     return value < least ? least : greatest < value ? greatest : value;
 }
@@ -2779,16 +2829,44 @@ static bool foveate__is_real(const struct foveate_token *token, int64_t row, int
            && column < token->first_column + token->columns;
 }
 
+// Part of an axis, in parts of a pixel, of which a pixel has P.
+struct foveate__stretch {
+    int64_t start, end;
+    int64_t pixel_parts;
+};
+
+// Cell `index` of a token that begins at pixel `origin`, and whose texels are as many parts wide as it has pixels.
+static struct foveate__stretch foveate__cell_stretch(int64_t origin, int64_t length, int64_t index, int64_t side) {
+    struct foveate__stretch stretch = {origin * side + index * length, origin * side + (index + 1) * length, side};
+    return stretch;
+}
+
+static int64_t foveate__first_pixel(struct foveate__stretch stretch) {
+    return foveate__quotient(stretch.start, stretch.pixel_parts);
+}
+
+// How many parts of a pixel lie in the stretch; 0 past its end.
+static int64_t foveate__overlap(struct foveate__stretch stretch, int64_t pixel) {
+    int64_t start = pixel * stretch.pixel_parts, end = start + stretch.pixel_parts;
+    if (start < stretch.start) start = stretch.start;
+    if (stretch.end < end) end = stretch.end;
+    return start < end ? end - start : 0;
+}
+
 // Of cell (row, column) of the token's grid.
 static int32_t foveate__cell(const struct foveate__drawing *drawing, int channel, int64_t row, int64_t column) {
     const struct foveate_token *token = drawing->token;
     if (foveate__is_real(token, row, column)) return foveate__texel(drawing, channel, row, column);
-    int64_t width = drawing->segment->header.source_width, height = drawing->segment->header.source_height;
-    int64_t left = token->x + column * token->sx, top = token->y + row * token->sy, count = (int64_t)token->sx * token->sy;
-    int64_t sum = count / 2;
-    for (int64_t y = top; y < top + token->sy; y++) {
+    const int64_t token_width = foveate_token_width(token), token_height = foveate_token_height(token);
+    const int64_t width = drawing->segment->header.source_width, height = drawing->segment->header.source_height;
+    struct foveate__stretch down = foveate__cell_stretch(token->y, token_height, row, token->size);
+    struct foveate__stretch across = foveate__cell_stretch(token->x, token_width, column, token->size);
+    int64_t count = token_width * token_height, sum = count / 2, share, part;
+    for (int64_t y = foveate__first_pixel(down); 0 < (share = foveate__overlap(down, y)); y++) {
         const uint8_t *line = drawing->blocks + 3 * width * foveate__clamped(y, 0, height - 1);
-        for (int64_t x = left; x < left + token->sx; x++) sum += line[3 * foveate__clamped(x, 0, width - 1) + channel];
+        for (int64_t x = foveate__first_pixel(across); 0 < (part = foveate__overlap(across, x)); x++) {
+            sum += share * part * line[3 * foveate__clamped(x, 0, width - 1) + channel];
+        }
     }
     return (int32_t)(sum / count);
 }
@@ -2805,10 +2883,11 @@ static int32_t foveate__weight(double weight) {
     return whole - (scaled < whole);
 }
 
-static struct foveate__taps foveate__taps_of(int64_t offset, int64_t step) {
-    // In half pixels from the centre of the first cell of the margin.
-    int64_t place = 2 * offset + 1 - step + 2 * FOVEATE__MARGIN * step, cell = place / (2 * step);
-    double t = (double)(place - 2 * step * cell) / (double)(2 * step);
+// Of the pixel at `offset` in a token of `length` pixels and `side` texels.
+static struct foveate__taps foveate__taps_of(int64_t offset, int64_t length, int64_t side) {
+    // From the centre of the first cell of the margin, where a cell is 2 * length wide.
+    int64_t place = (2 * offset + 1) * side - length + 2 * FOVEATE__MARGIN * length, cell = place / (2 * length);
+    double t = (double)(place - 2 * length * cell) / (double)(2 * length);
     struct foveate__taps taps = FOVEATE_ZEROS;
     taps.first = cell - 1;
     taps.weights[0] = foveate__weight(((2.0 - t) * t - 1.0) * t / 2.0);
@@ -2818,13 +2897,20 @@ static struct foveate__taps foveate__taps_of(int64_t offset, int64_t step) {
     return taps;
 }
 
+// The texel under the centre of the pixel at `offset`.
+static int64_t foveate__texel_of_pixel(int64_t offset, int64_t length, int64_t side) {
+    return (2 * offset + 1) * side / (2 * length);
+}
+
 static void foveate__fill(const struct foveate__drawing *drawing, uint8_t *blocks) {
     const struct foveate_token *token = drawing->token;
+    const int64_t token_width = foveate_token_width(token), token_height = foveate_token_height(token);
     int64_t width = drawing->segment->header.source_width;
     for (int64_t y = token->y0; y < token->y1; y++) {
+        int64_t row = foveate__texel_of_pixel(y - token->y, token_height, token->size);
         for (int64_t x = token->x0; x < token->x1; x++) {
+            int64_t column = foveate__texel_of_pixel(x - token->x, token_width, token->size);
             for (int channel = 0; channel < 3; channel++) {
-                int64_t row = (y - token->y) / token->sy, column = (x - token->x) / token->sx;
                 blocks[3 * (y * width + x) + channel] = foveate__texel(drawing, channel, row, column);
             }
         }
@@ -2833,6 +2919,7 @@ static void foveate__fill(const struct foveate__drawing *drawing, uint8_t *block
 
 static void foveate__smooth(const struct foveate__drawing *drawing, uint8_t *smooth) {
     const struct foveate_token *token = drawing->token;
+    const int64_t token_width = foveate_token_width(token), token_height = foveate_token_height(token);
     const int64_t width = drawing->segment->header.source_width, count = token->size + 2 * FOVEATE__MARGIN;
     const int64_t one = (int64_t)FOVEATE__ONE * FOVEATE__ONE;
     // Row r of cells is in r % 4: pixels need four at a time, and these move on.
@@ -2840,7 +2927,7 @@ static void foveate__smooth(const struct foveate__drawing *drawing, uint8_t *smo
     for (int channel = 0; channel < 3; channel++) {
         int64_t made = 0; // rows of cells so far
         for (int64_t y = token->y0; y < token->y1; y++) {
-            struct foveate__taps rows = foveate__taps_of(y - token->y, token->sy);
+            struct foveate__taps rows = foveate__taps_of(y - token->y, token_height, token->size);
             for (made = made < rows.first ? rows.first : made; made < rows.first + 4; made++) {
                 for (int64_t cell = 0; cell < count; cell++) {
                     cells[made % 4][cell] = foveate__cell(drawing, channel, made - FOVEATE__MARGIN, cell - FOVEATE__MARGIN);
@@ -2851,13 +2938,18 @@ static void foveate__smooth(const struct foveate__drawing *drawing, uint8_t *smo
                 for (int tap = 0; tap < 4; tap++) along[cell] += rows.weights[tap] * cells[(rows.first + tap) % 4][cell];
             }
             for (int64_t x = token->x0; x < token->x1; x++) {
-                struct foveate__taps columns = foveate__taps_of(x - token->x, token->sx);
+                struct foveate__taps columns = foveate__taps_of(x - token->x, token_width, token->size);
                 int64_t sum = one / 2;
                 for (int tap = 0; tap < 4; tap++) sum += (int64_t)columns.weights[tap] * along[columns.first + tap];
                 smooth[3 * (y * width + x) + channel] = (uint8_t)foveate__clamped(sum / one, 0, 255);
             }
         }
     }
+}
+
+// Pixels under all texels, those outside the picture included.
+static uint64_t foveate__area(const struct foveate_token *token) {
+    return (uint64_t)foveate_token_width(token) * foveate_token_height(token);
 }
 
 // Draws every token, those with larger texels first.
@@ -2867,12 +2959,12 @@ static void foveate__draw(const struct foveate_segment *segment, const struct fo
     for (uint64_t above = UINT64_MAX, area = 1; 0 < area; above = area) {
         area = 0;
         for (size_t index = 0; index < frame->token_count; index++) {
-            uint64_t own = (uint64_t)frame->tokens[index].sx * frame->tokens[index].sy;
+            uint64_t own = foveate__area(&frame->tokens[index]);
             if (area < own && own < above) area = own;
         }
         for (size_t index = 0; index < frame->token_count; index++) {
             const struct foveate_token *token = &frame->tokens[index];
-            if ((uint64_t)token->sx * token->sy != area || !foveate__is_drawable(segment, token)) continue;
+            if (foveate__area(token) != area || !foveate__is_drawable(segment, token)) continue;
             const unsigned char *texels = (const unsigned char *)frame->pixels + index * segment->token_bytes;
             struct foveate__drawing drawing = {segment, token, texels, blocks};
             if (smooth != NULL) {
@@ -2921,12 +3013,28 @@ FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, s
 
 #define FOVEATE__NO_ROW UINT32_MAX
 
+// What the bytes of a token depend on, beside its epoch and changed_frame.
+struct foveate__token_place {
+    int32_t x, y;
+    uint16_t sx, sy;
+    uint8_t extra_width, extra_height;
+};
+
+static struct foveate__token_place foveate__place_of(const struct foveate_token *token) {
+    struct foveate__token_place place = {token->x, token->y, token->sx, token->sy, token->extra_width, token->extra_height};
+    return place;
+}
+
+static bool foveate__is_same_place(const struct foveate__token_place *one, const struct foveate__token_place *other) {
+    return one->x == other->x && one->y == other->y && one->sx == other->sx && one->sy == other->sy
+           && one->extra_width == other->extra_width && one->extra_height == other->extra_height;
+}
+
 // A row of the table: the content that it is for, and its neighbours in the order of use.
 struct foveate__row {
     uint64_t epoch;
     uint64_t changed_frame;
-    int32_t x, y;
-    uint16_t sx, sy;
+    struct foveate__token_place place;
     uint32_t next; // row of the same bucket
     uint32_t newer, older;
 };
@@ -2973,21 +3081,21 @@ FOVEATE_API void foveate_token_cache_clear(struct foveate_token_cache *cache) {
 }
 
 // The bucket of a place.
-static uint32_t *foveate__bucket(struct foveate_token_cache *cache, uint64_t epoch, int32_t x, int32_t y, uint16_t sx,
-                                 uint16_t sy) {
-    uint64_t hash = epoch ^ ((uint64_t)(uint32_t)x << 32 | (uint32_t)y);
-    hash = (hash ^ hash >> 29) * 0x9E3779B97F4A7C15u ^ ((uint64_t)sx << 16 | sy);
+static uint32_t *foveate__bucket(struct foveate_token_cache *cache, uint64_t epoch, const struct foveate__token_place *place) {
+    uint64_t step = (uint64_t)place->sx << 16 | place->sy, extra = (uint64_t)place->extra_width << 8 | place->extra_height;
+    uint64_t hash = epoch ^ ((uint64_t)(uint32_t)place->x << 32 | (uint32_t)place->y);
+    hash = (hash ^ hash >> 29) * 0x9E3779B97F4A7C15u ^ extra << 32 ^ step;
     hash *= 0xBF58476D1CE4E5B9u;
     return &cache->buckets[(uint32_t)(hash >> 32) & cache->bucket_mask];
 }
 
 // The row of a token's place, or FOVEATE__NO_ROW.
 static uint32_t foveate__find_row(struct foveate_token_cache *cache, uint64_t epoch, const struct foveate_token *token) {
-    uint32_t row = *foveate__bucket(cache, epoch, token->x, token->y, token->sx, token->sy);
+    struct foveate__token_place place = foveate__place_of(token);
+    uint32_t row = *foveate__bucket(cache, epoch, &place);
     for (; row != FOVEATE__NO_ROW; row = cache->rows[row].next) {
         const struct foveate__row *kept = &cache->rows[row];
-        bool is_place = kept->x == token->x && kept->y == token->y && kept->sx == token->sx && kept->sy == token->sy;
-        if (is_place && kept->epoch == epoch) break;
+        if (kept->epoch == epoch && foveate__is_same_place(&kept->place, &place)) break;
     }
     return row;
 }
@@ -3012,7 +3120,7 @@ static uint32_t foveate__take_row(struct foveate_token_cache *cache) {
     if (cache->count < cache->capacity) return cache->count++;
     uint32_t row = cache->oldest;
     const struct foveate__row *kept = &cache->rows[row];
-    uint32_t *link = foveate__bucket(cache, kept->epoch, kept->x, kept->y, kept->sx, kept->sy);
+    uint32_t *link = foveate__bucket(cache, kept->epoch, &kept->place);
     while (*link != row) link = &cache->rows[*link].next;
     *link = kept->next;
     foveate__unlink_row(cache, row);
@@ -3027,12 +3135,9 @@ static uint32_t foveate__store_token(struct foveate_token_cache *cache, uint64_t
     } else {
         row = foveate__take_row(cache);
         struct foveate__row *kept = &cache->rows[row];
-        uint32_t *bucket = foveate__bucket(cache, epoch, token->x, token->y, token->sx, token->sy);
         kept->epoch = epoch;
-        kept->x = token->x;
-        kept->y = token->y;
-        kept->sx = token->sx;
-        kept->sy = token->sy;
+        kept->place = foveate__place_of(token);
+        uint32_t *bucket = foveate__bucket(cache, epoch, &kept->place);
         kept->next = *bucket;
         *bucket = row;
     }

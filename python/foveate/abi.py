@@ -1,4 +1,4 @@
-"""The memory of a segment, byte by byte: ABI 2.2, as specified in ``docs/abi.md``.
+"""The memory of a segment, byte by byte: ABI 2.3, as specified in ``docs/abi.md``.
 
 Everything is little-endian. NumPy's structured types are the structs of the document, with the same names and offsets;
 a test compares the two.
@@ -12,7 +12,7 @@ import numpy as np
 
 MAGIC = b"FOVEATE\0"
 ABI_MAJOR = 2
-ABI_MINOR = 2
+ABI_MINOR = 3
 
 #: Offset of slot 0, in bytes.
 HEADER_BYTES = 4096
@@ -28,6 +28,8 @@ CAPACITY_MAX = 1 << 24
 PATCH_MAX = 1024
 #: Most source pixels of a texel along an axis.
 STEP_MAX = 2048
+#: The longest side of a token of a real step, in source pixels.
+REAL_SIDE_MAX = 4096
 #: Bytes of a shared word.
 WORD_BYTES = 8
 #: Bytes of a notice on the subscription socket.
@@ -235,10 +237,15 @@ TOKEN = np.dtype(
         ("first_row", "<u2"),
         ("rows", "<u2"),
         ("fovea", "<u2"),
-        ("reserved", "<u2"),
+        ("extra_width", "u1"),
+        ("extra_height", "u1"),
         ("relevance", "<f4"),
     ]
 )
+
+#: The fields of a record that say where its texels lie. In a segment tokens of the same place and ``changed_frame`` have
+#: the same bytes.
+PLACE = ("x", "y", "sx", "sy", "extra_width", "extra_height")
 
 
 def offset_of(struct: Any, field: str) -> int:

@@ -8,18 +8,20 @@ from typing import Any, Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from . import abi
 from .frame import Frame
 
-#: Epoch, view, layout, x, y, sx, sy: the place of a token's content.
-_Place = tuple[int, str, str, int, int, int, int]
+#: Epoch, view and layout, and the fields of :data:`foveate.abi.PLACE`: the place of a token's content.
+_Place = tuple[Any, ...]
 
 
 class TokenCache:
     """Patch embeddings of tokens, of NumPy arrays or of tensors, for one model.
 
-    A token of the same epoch, view, layout, place (``x``, ``y``, ``sx``, ``sy``) and ``changed_frame`` has the same
-    bytes, so its patch embedding is still exact. Each place has one entry, with its newest content; the least recently
-    used are evicted, so that places of past fixations are still cached when the gaze returns to them.
+    A token of the same epoch, view, layout, place (``x``, ``y``, ``sx``, ``sy``, ``extra_width``, ``extra_height``) and
+    ``changed_frame`` has the same bytes, so its patch embedding is still exact. Each place has one entry, with its newest
+    content; the least recently used are evicted, so that places of past fixations are still cached when the gaze returns
+    to them.
 
     Only cache what depends on the token alone: the patch embedding, but not the position embedding or anything after
     attention. Gradients are not kept. For one thread at a time.
@@ -110,7 +112,7 @@ class TokenCache:
             raise ValueError(f"a cache of {self.capacity} tokens has no room for the {len(frame)} of a frame")
         source = (frame.epoch, frame.view, frame.layout)
         tokens = frame.tokens
-        places = zip(*(tokens[name].tolist() for name in ("x", "y", "sx", "sy")))
+        places = zip(*(tokens[name].tolist() for name in abi.PLACE))
         return [source + place for place in places], tokens["changed_frame"].tolist()
 
     def _row(self, place: _Place, changed_frame: int) -> int | None:

@@ -112,12 +112,13 @@ class Frame:
     :ivar motion: How the picture moved up to frame :attr:`motion_frame`, [2, 3] float32: from (x, y, 1) in source pixels
         of the frame that the stream took before that one to source pixels of it. ``None`` if it is not known.
     :ivar motion_frame: ``frame_seq`` of that frame, an earlier one than this; 0 without :attr:`motion`.
-    :ivar tokens: One record per token, [N] of :data:`foveate.TOKEN`. Texel (u, v) of a token is the mean of the source
-        pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``); ``size`` is
-        P. Real pixels have the texels [``first_column``, ``first_column`` + ``columns``) of the rows [``first_row``,
-        ``first_row`` + ``rows``); the others are as ``info.outside`` says. ``box`` is what the token covers (x0, y0,
-        x1, y1, half-open, in source pixels); ``group`` its pyramid level, ring or window; ``fovea`` the index of its
-        fixation; and ``changed_frame`` and ``relevance`` are as ``docs/abi.md`` says.
+    :ivar tokens: One record per token, [N] of :data:`foveate.TOKEN`. A token covers P ``sx`` + ``extra_width`` by P ``sy``
+        + ``extra_height`` source pixels from (``x``, ``y``), :attr:`sizes`, and each of its P x P texels is the mean of
+        the pixels under its share of them, :attr:`steps`; ``size`` is P. Real pixels have the texels [``first_column``,
+        ``first_column`` + ``columns``) of the rows [``first_row``, ``first_row`` + ``rows``); the others are as
+        ``info.outside`` says. ``box`` is what the token covers (x0, y0, x1, y1, half-open, in source pixels); ``group``
+        its pyramid level, ring, window or block; ``fovea`` the index of its fixation; and ``changed_frame`` and
+        ``relevance`` are as ``docs/abi.md`` says.
     :ivar missed: Frames between this one and the one read before: skipped as older or too old, or overwritten by
         the writer.
     """
@@ -219,9 +220,14 @@ class Frame:
         return np.stack([self.tokens["x"], self.tokens["y"]], axis=1)
 
     @property
-    def steps(self) -> NDArray[np.int32]:
-        """Width and height of the tokens' texels, [N, 2] int32, in source pixels."""
-        return np.stack([self.tokens["sx"], self.tokens["sy"]], axis=1).astype(np.int32)
+    def sizes(self) -> NDArray[np.int32]:
+        """Width and height of the tokens, [N, 2] int32, in source pixels, with what lies outside the picture."""
+        return sizes_of(self.tokens, self.info.patch)
+
+    @property
+    def steps(self) -> NDArray[np.float64]:
+        """Width and height of the tokens' texels, [N, 2] float64, in source pixels: :attr:`sizes` / P."""
+        return self.sizes / self.info.patch
 
     @property
     def age_ns(self) -> int:
@@ -298,7 +304,7 @@ class Frame:
 
         :param smooth: without the edges of texels and tokens, for models and people: Catmull-Rom splines between texels,
             exact where a texel is a pixel; :func:`foveate.picture.smoothed` is the definition. Otherwise each texel fills
-            the source pixels that it is the mean of, and the finest token is on top, which shows what the tokens are.
+            the source pixels whose centres lie in it, and the finest token is on top, which shows what the tokens are.
         :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
         """
         draw = picture.smoothed if smooth else picture.replicated
@@ -338,6 +344,16 @@ class Frame:
     def _end(self) -> None:
         """Removes the planes."""
         self._planes = None
+
+
+def sizes_of(tokens: NDArray[np.void], patch: int) -> NDArray[np.int32]:
+    """:attr:`Frame.sizes` of records whose P is ``patch``."""
+    sides = [tokens[step].astype(np.int32) * patch + tokens[extra] for step, extra in _SIDES]
+    return np.stack(sides, axis=1)
+
+
+#: The fields of a record that a token's width and height consist of.
+_SIDES = (("sx", "extra_width"), ("sy", "extra_height"))
 
 
 def _tensor(array: NDArray[Any], device: Any) -> Tensor:

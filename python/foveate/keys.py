@@ -47,7 +47,7 @@ class ViewKeys(TypedDict, total=False):
     """What is sampled of a stream: the keys of a ``[[stream.view]]``."""
 
     name: str
-    layout: Literal["foveal", "uniform", "windows", "rings", "directional", "relevance"]
+    layout: Literal["inset", "foveal", "uniform", "windows", "rings", "directional", "relevance"]
     budget: int
     patch: int
     dtype: Literal["u8", "f16", "bf16", "f32"]
@@ -61,6 +61,10 @@ class ViewKeys(TypedDict, total=False):
     preset: Literal["stt172", "giava20"]
     strides: Sequence[int]
     grids: Sequence[int]
+    share: float
+    blocks: int
+    min_step: float
+    aspect: float
     slots: int
     max_fps: float
     publish: Literal["always", "when-read"]

@@ -27,7 +27,7 @@ _ROUNDING_CODES = {name: code for code, name in abi.ROUNDINGS.items()}
 _MATRIX_CODES = {name: code for code, name in abi.COLOR_MATRICES.items()}
 _RANGE_CODES = {name: code for code, name in abi.COLOR_RANGES.items()}
 _TRANSFER_CODES = {name: code for code, name in abi.COLOR_TRANSFERS.items()}
-_TOKEN_FIELDS = "x y sx sy size group first_column columns first_row rows fovea".split()
+_TOKEN_FIELDS = "x y sx sy size group first_column columns first_row rows fovea extra_width extra_height".split()
 
 
 def fnv1a_64(content: bytes) -> str:

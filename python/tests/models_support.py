@@ -38,11 +38,13 @@ TOKEN = np.dtype(
         ("first_row", "<u2"),
         ("rows", "<u2"),
         ("fovea", "<u2"),
+        ("extra_width", "u1"),
+        ("extra_height", "u1"),
         ("relevance", "<f4"),
     ]
 )
 
-#: x, y, sx, sy, group
+#: x, y, width, height and group, in source pixels.
 Spec = tuple
 
 
@@ -61,12 +63,37 @@ def smooth(width: int, height: int) -> Any:
     return np.stack([x * 200 // width, y * 200 // height, (x + y) * 100 // (width + height)], axis=-1).astype(np.uint8)
 
 
-def uniform(picture: Any, patch: int, step: int = 1, **keys: Any) -> Any:
+def uniform(picture: Any, patch: int, step: float = 1, **keys: Any) -> Any:
     height, width = picture.shape[:2]
-    columns, rows = -(-width // (patch * step)), -(-height // (patch * step))
-    side = patch * step
-    specs = [(column * side, row * side, step, step, 0) for row in range(rows) for column in range(columns)]
+    side = round(patch * step)
+    columns, rows = -(-width // side), -(-height // side)
+    specs = squares(0, 0, side, columns, rows, 0)
     return frame(picture, specs, patch, layout="uniform", grid=(columns, rows), **keys)
+
+
+def squares(x: int, y: int, side: int, columns: int, rows: int, group: int) -> list[Spec]:
+    """Row by row."""
+    return [(x + column * side, y + row * side, side, side, group) for row in range(rows) for column in range(columns)]
+
+
+def inset(picture: Any, patch: int, side: int, blocks: Sequence[tuple[int, int, int, int, int]], **keys: Any) -> Any:
+    """A base of squares of ``side`` pixels, and blocks: x, y, side, columns and rows. Squares of the base under a block are left
+    out, and those of a block under one before it."""
+    height, width = picture.shape[:2]
+
+    def is_covered(spec: Spec, above: Sequence[tuple[int, int, int, int, int]]) -> bool:
+        x, y, square = spec[:3]
+        right, bottom = min(x + square, width), min(y + square, height)
+        return any(
+            left <= x and top <= y and right <= left + columns * own and bottom <= top + rows * own
+            for left, top, own, columns, rows in above
+        )
+
+    base = squares(0, 0, side, -(-width // side), -(-height // side), 0)
+    specs = [spec for spec in base if not is_covered(spec, blocks)]
+    for index, block in enumerate(blocks):
+        specs += [spec for spec in squares(*block, index + 1) if not is_covered(spec, blocks[:index])]
+    return frame(picture, specs, patch, layout="inset", **keys)
 
 
 def windows(picture: Any, patch: int, count: int, x: int, y: int, **keys: Any) -> Any:
@@ -77,7 +104,7 @@ def windows(picture: Any, patch: int, count: int, x: int, y: int, **keys: Any) -
         return 0 if extent <= side else min(max(centre - side // 2, 0), extent - side)
 
     specs = [
-        (start(x, width, patch << window), start(y, height, patch << window), 1 << window, 1 << window, window)
+        (start(x, width, patch << window), start(y, height, patch << window), patch << window, patch << window, window)
         for window in range(count)
     ]
     return frame(picture, specs, patch, layout="windows", **keys)
@@ -94,7 +121,7 @@ def foveal(picture: Any, patch: int, x: int, y: int, coarsest: int = 3, **keys: 
             return
         away = max(left - x, x - left - side, top - y, y - top - side)
         if level == 0 or away >= side:
-            specs.append((left, top, 1 << level, 1 << level, level))
+            specs.append((left, top, side, side, level))
             return
         for row in (0, 1):
             for column in (0, 1):
@@ -122,20 +149,19 @@ def frame(
 ) -> Any:
     """What a reader gives for these tokens of ``picture``, with ``outside = "edge"`` and ``rounding = "half-up"``."""
     height, width = picture.shape[:2]
-    # Sums of everything above and to the left.
-    sums = np.zeros((height + 1, width + 1, 3), np.int64)
-    sums[1:, 1:] = picture.astype(np.int64).cumsum(0).cumsum(1)
     tokens = np.zeros(len(specs), TOKEN)
     values = np.zeros((len(specs), 3, patch, patch), np.uint8)
-    for token, texels, (x, y, sx, sy, group) in zip(tokens, values, specs):
-        first_column, columns = _real(x, sx, patch, width)
-        first_row, rows = _real(y, sy, patch, height)
-        box = [max(x, 0), max(y, 0), min(x + sx * patch, width), min(y + sy * patch, height)]
-        fields = dict(x=x, y=y, sx=sx, sy=sy, group=group, size=patch, box=box)
+    for token, texels, (x, y, token_width, token_height, group) in zip(tokens, values, specs):
+        first_column, columns = _real(x, token_width, patch, width)
+        first_row, rows = _real(y, token_height, patch, height)
+        box = [max(x, 0), max(y, 0), min(x + token_width, width), min(y + token_height, height)]
+        fields = dict(x=x, y=y, group=group, size=patch, box=box)
+        fields["sx"], fields["extra_width"] = divmod(token_width, patch)
+        fields["sy"], fields["extra_height"] = divmod(token_height, patch)
         fields.update(first_column=first_column, columns=columns, first_row=first_row, rows=rows)
         for field, value in fields.items():
             token[field] = value
-        texels[:] = _means(sums, x, y, sx, sy, patch)
+        texels[:] = _means(picture, x, y, token_width, token_height, patch)
     tokens["relevance"], tokens["changed_frame"] = relevance, changed_frame
     info = SimpleNamespace(
         patch=patch,
@@ -153,24 +179,38 @@ def frame(
     return SimpleNamespace(info=info, tokens=tokens, pixels=_numbers(values, dtype, mean, std))
 
 
-def _real(origin: int, step: int, patch: int, extent: int) -> tuple[int, int]:
+def _real(origin: int, size: int, patch: int, extent: int) -> tuple[int, int]:
     """The first texel with a real pixel along an axis, and how many have one."""
-    real = [texel for texel in range(patch) if origin + (texel + 1) * step > 0 and origin + texel * step < extent]
+    real = [
+        texel
+        for texel in range(patch)
+        if patch * origin + (texel + 1) * size > 0 and patch * origin + texel * size < patch * extent
+    ]
     return (real[0], len(real)) if real else (0, 0)
 
 
-def _means(sums: Any, x: int, y: int, sx: int, sy: int, patch: int) -> Any:
+def _shares(origin: int, size: int, patch: int, extent: int) -> tuple[Any, int]:
+    """[P, pixels]: how much of each pixel under the token lies in each texel, in parts of a pixel, of which there are P; and
+    the first of these pixels. Texels without a real pixel have the shares of the nearest one that has some."""
+    first, count = _real(origin, size, patch, extent)
+    texels = np.clip(np.arange(patch), first, first + count - 1)[:, None]
+    start, end = ((patch * origin + (texels + more) * size).clip(0, patch * extent) for more in (0, 1))
+    pixels = np.arange(start.min() // patch, -(-end.max() // patch))
+    shares = np.minimum(end, (pixels + 1) * patch) - np.maximum(start, pixels * patch)
+    return np.maximum(shares, 0), pixels[0]
+
+
+def _means(picture: Any, x: int, y: int, token_width: int, token_height: int, patch: int) -> Any:
     """[3, P, P]: the mean of the real pixels under each texel, rounded half up; without any, of the nearest texel."""
-    height, width = sums.shape[0] - 1, sums.shape[1] - 1
-    first_column, columns = _real(x, sx, patch, width)
-    first_row, rows = _real(y, sy, patch, height)
-    across = np.clip(np.arange(patch), first_column, first_column + columns - 1)
-    down = np.clip(np.arange(patch), first_row, first_row + rows - 1)
-    x0, x1 = (np.clip(x + (across + more) * sx, 0, width) for more in (0, 1))
-    y0, y1 = (np.clip(y + (down + more) * sy, 0, height)[:, None] for more in (0, 1))
-    total = sums[y1, x1] - sums[y0, x1] - sums[y1, x0] + sums[y0, x0]
-    count = ((y1 - y0) * (x1 - x0))[..., None]
-    return ((2 * total + count) // (2 * count)).transpose(2, 0, 1)
+    height, width = picture.shape[:2]
+    if x + token_width <= 0 or width <= x or y + token_height <= 0 or height <= y:
+        return 0
+    across, left = _shares(x, token_width, patch, width)
+    down, top = _shares(y, token_height, patch, height)
+    part = picture[top : top + down.shape[1], left : left + across.shape[1]].astype(np.int64)
+    total = np.einsum("vy,yxc,ux->cvu", down, part, across, optimize=True)
+    count = np.outer(down.sum(1), across.sum(1))
+    return (2 * total + count) // (2 * count)
 
 
 def _numbers(values: Any, dtype: str, mean: Any, std: Any) -> Any:

@@ -87,11 +87,14 @@ class CacheIsExact(unittest.TestCase):
 
     def test_tokens_of_unlike_steps_or_origins_share_nothing(self) -> None:
         ring, cache = FakeRing(), foveate.TokenCache(100)
-        tokens = token_records(5, x=[-4, 4, -4, -4, -4], y=[0, 0, 0, 0, -4], sx=[2, 2, 4, 2, 2], sy=[2, 2, 2, 4, 2])
+        tokens = token_records(
+            7, x=[-4, 4, -4, -4, -4, -4, -4], y=[0, 0, 0, 0, -4, 0, 0], sx=[2, 2, 4, 2, 2, 2, 2], sy=[2, 2, 2, 4, 2, 2, 2],
+            extra_width=[0, 0, 0, 0, 0, 1, 0], extra_height=[0, 0, 0, 0, 0, 0, 1],
+        )  # fmt: skip
         ring.publish(tokens)
         frame = ring.read()
-        embeddings = np.arange(5)
-        cache.store(frame, [0, 1, 2, 3, 4], embeddings)
+        embeddings = np.arange(7)
+        cache.store(frame, embeddings, embeddings)
         np.testing.assert_array_equal(cache.gather(frame), embeddings)
         ring.publish(tokens[::-1])
         np.testing.assert_array_equal(cache.gather(ring.read()), embeddings[::-1])

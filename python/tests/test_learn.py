@@ -163,9 +163,9 @@ class Overlap(unittest.TestCase):
         self.assertEqual(positions.best(inside), 1.0)
 
     def test_of_tokens(self) -> None:
-        kind = np.dtype([(name, "<u4") for name in ("x0", "y0", "x1", "y1", "sx", "sy")])
+        kind = np.dtype([(name, "<u4") for name in ("x0", "y0", "x1", "y1", "sx", "sy", "extra_width", "extra_height")])
         tokens = np.zeros((2, 3), kind)
-        tokens[1] = [(0, 0, 4, 4, 1, 1), (4, 0, 12, 8, 2, 2), (4, 0, 8, 4, 1, 1)]
+        tokens[1] = [(0, 0, 4, 4, 1, 1, 0, 0), (4, 0, 12, 8, 2, 2, 0, 0), (4, 0, 8, 4, 1, 1, 0, 0)]
         watched = recording.Watched(np.array([3, 4]), np.array([0, 3]), tokens, np.zeros((2, 3, 3, 4, 4), np.uint8))
         np.testing.assert_array_equal(watched.finest(4), [[0, 0, 4, 4], [4, 0, 8, 4]])
         truth = boxes.Truth({4: np.array([[2.0, 0.0, 8.0, 8.0]])}, None, 0)

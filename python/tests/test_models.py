@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from models_support import CLIP, NONE, SIGLIP, foveal, frame, scene, uniform, windows
+from models_support import CLIP, NONE, SIGLIP, foveal, frame, inset, scene, uniform, windows
 from support import PACKAGE_ROOT, foveate
 
 from foveate import models
@@ -72,6 +72,107 @@ class RowsOfQwen(unittest.TestCase):
             np.testing.assert_allclose(found, want, rtol=0, atol=rounding)
 
 
+    def test_of_a_real_step_are_those_of_the_smaller_picture(self) -> None:
+        view = uniform(scene(28 * 9, 28 * 6), 28, step=1.5)
+        self.assertEqual(view.tokens["extra_width"].tolist(), [14] * 24)
+        small = common.pictures(view, view.pixels, "")[0].transpose(1, 2, 0)
+        found = qwen2_5_vl.rows(view)
+        np.testing.assert_array_equal(found.pixel_values, qwen2_5_vl.rows(uniform(small, 28)).pixel_values)
+        self.assertEqual(found.places[0], (0, 0, 1.5, 1.5, 168, 112))
+        self.assertEqual(found.places[0].box, (0, 0, 252, 168))
+
+    def test_of_an_inset_are_its_base_and_its_blocks(self) -> None:
+        picture = scene(300, 210)
+        view = inset(picture, 28, 42, [(90, 60, 28, 3, 2), (200, 120, 35, 2, 2)])
+        found = qwen2_5_vl.rows(view)
+        self.assertEqual(found.image_grid_thw.tolist(), [[1, 10, 16], [1, 4, 6], [1, 4, 4]])
+        self.assertEqual(found.token_counts, (40, 6, 4))
+        self.assertEqual([place.box for place in found.places], [(0, 0, 336, 210), (90, 60, 174, 116), (200, 120, 270, 190)])
+        own = qwen2_5_vl.rows(uniform(picture[60:116, 90:174], 28))
+        np.testing.assert_array_equal(found.pixel_values[160:184], own.pixel_values)
+        self.assertEqual(len(set(found.ids)), 3)
+
+
+class PicturesOfInsets(unittest.TestCase):
+    def test_a_base_shows_the_block_where_the_block_took_its_tokens(self) -> None:
+        picture = scene(301, 203)
+        blocks = [(80, 60, 16, 5, 4), (285, 187, 20, 1, 1), (0, 190, 24, 4, 1)]
+        view = inset(picture, 16, 24, blocks)
+        self.assertLess(len(view.tokens), 13 * 9 + 20 + 1 + 4)
+        base, first, *_ = common.pictures(view, view.pixels, "")
+        expected = common.pictures(uniform(picture, 16, step=1.5), uniform(picture, 16, step=1.5).pixels, "")[0]
+        np.testing.assert_array_equal(first, picture[60:124, 80:160].transpose(2, 0, 1))
+        missing = np.ones((9, 13), bool)
+        is_base = view.tokens["group"] == 0
+        missing[view.tokens["y"][is_base] // 24, view.tokens["x"][is_base] // 24] = False
+        # Those under two of the blocks; the one in the corner hangs over, and only its real part lies under a block.
+        self.assertTrue(missing.any() and missing[8, 12] and not missing[0].any())
+        texels = missing.repeat(16, 0).repeat(16, 1)
+        np.testing.assert_array_equal(base[:, ~texels], expected[:, ~texels])
+        # Texels of step 1 give the exact mean of their pixels; a mean of means is off by their rounding.
+        exact = np.zeros_like(texels)
+        exact[48:80, 64:96] = True
+        self.assertTrue(texels[exact].all())
+        np.testing.assert_array_equal(base[:, exact], expected[:, exact])
+        self.assertLess(np.abs(base[:, texels].astype(int) - expected[:, texels]).mean(), 12)
+
+    def test_a_block_shows_the_one_before_it_where_that_took_its_tokens(self) -> None:
+        picture = scene(200, 160)
+        blocks = [(32, 32, 16, 4, 4), (64, 48, 16, 4, 4)]
+        view = inset(picture, 16, 40, blocks)
+        self.assertEqual((view.tokens["group"] == 2).sum(), 16 - 6)
+        base, *found = common.pictures(view, view.pixels, "")
+        for drawn, (x, y, *_) in zip(found, blocks):
+            np.testing.assert_array_equal(drawn, picture[y : y + 64, x : x + 64].transpose(2, 0, 1))
+        whole = uniform(picture, 16, step=2.5)
+        expected = common.pictures(whole, whole.pixels, "")[0]
+        # Both blocks have exact pixels.
+        np.testing.assert_array_equal(base, expected)
+
+    def test_a_base_that_blocks_cover_wholly_is_left_out(self) -> None:
+        view = inset(scene(64, 48), 16, 24, [(0, 0, 16, 4, 3)])
+        self.assertEqual([grid.place.box for grid in common.grids(view, "")], [(0, 0, 64, 48)])
+
+    def test_the_windows_of_a_block_begin_at_its_corner(self) -> None:
+        view = inset(scene(500, 400), 28, 80, [(99, 75, 28, 4, 4), (220, 200, 28, 4, 4)])
+        order, edges = qwen.windows(qwen2_5_vl.tokens(view), 4)
+        groups = [view.tokens["group"][order[first:end]].tolist() for first, end in zip(edges // 4, edges[1:] // 4)]
+        for block in (1, 2):
+            self.assertEqual([group for group in groups if block in group], [[block] * 16])
+
+    def test_positions_are_the_centres_of_what_tokens_cover(self) -> None:
+        view = inset(scene(501, 403), 28, 45, [(99, 75, 30, 3, 2)])
+        tokens = qwen2_5_vl.tokens(view)
+        for index, token in enumerate(view.tokens):
+            side = 30 if token["group"] else 45
+            if token["x"] + side > 501 or token["y"] + side > 403:
+                continue
+            # In patches of 14 pixels, the centre of the first at 0.
+            x, y = ((int(token[axis]) + side / 4) / 14 - 0.5 for axis in ("x", "y"))
+            step = side / 2 / 14
+            expected = [[y, x], [y, x + step], [y + step, x], [y + step, x + step]]
+            np.testing.assert_allclose(tokens.positions[4 * index : 4 * index + 4], expected, rtol=1e-6)
+        self.assertTrue((tokens.positions <= (tokens.grid.rows - 1, tokens.grid.columns - 1)).all())
+
+    def test_mrope_ids_of_every_real_step_are_unique(self) -> None:
+        for side, width, height in ((29, 30 * 29 + 1, 97), (41, 611, 83), (57, 500, 333)):
+            base = inset(scene(width, height), 28, side, [])
+            ids = qwen2_5_vl.tokens(base).mrope.T.tolist()
+            self.assertEqual(len(ids), len({tuple(one) for one in ids}))
+
+    def test_every_cell_is_painted_by_the_finest_token_over_its_centre(self) -> None:
+        view = inset(scene(300, 210), 16, 38, [(90, 60, 16, 3, 2)])
+        owners = vit.owners(view)
+        sides = np.where(view.tokens["group"] == 0, 38, 16)
+        for row, column in np.ndindex(*owners.shape):
+            x, y = column * 16 + 8, row * 16 + 8
+            over = (view.tokens["x"] <= x) & (x < view.tokens["x"] + sides)
+            over &= (view.tokens["y"] <= y) & (y < view.tokens["y"] + sides)
+            self.assertEqual(owners[row, column], np.flatnonzero(over)[np.argmin(sides[over])])
+        areas = np.exp(vit.log_area(view))
+        np.testing.assert_allclose(areas[0], (38 / 16) ** 2, rtol=1e-6)
+
+
 class TokensOfQwen(unittest.TestCase):
     def test_at_full_resolution_places_are_those_of_the_model(self) -> None:
         # Edges hang over.
@@ -92,7 +193,7 @@ class TokensOfQwen(unittest.TestCase):
             np.testing.assert_array_equal(tokens.pixel_values[4 * index : 4 * index + 4], alone)
 
     def test_a_large_token_lies_in_the_middle_of_the_cells_that_it_covers(self) -> None:
-        specs = [(56, 112, 2, 2, 1), (0, 28, 1, 1, 0), (112, 0, 4, 4, 2)]
+        specs = [(56, 112, 56, 56, 1), (0, 28, 28, 28, 0), (112, 0, 112, 112, 2)]
         view = frame(scene(28 * 8, 28 * 8), specs, 28, "foveal")
         tokens = qwen2_5_vl.tokens(view)
         # Its patches are 2 x 2 patches of the grid each: columns 4 5 | 6 7, rows 8 9 | 10 11.
@@ -182,7 +283,7 @@ class TokensOfVisionTransformers(unittest.TestCase):
         np.testing.assert_array_equal(weights, np.eye(20, dtype=np.float32))
 
     def test_areas_count_cells(self) -> None:
-        view = frame(scene(64, 40), [(0, 0, 1, 1, 0), (32, 0, 2, 2, 1), (0, 32, 1, 1, 0), (64, 0, 1, 1, 0)], 16, "rings")
+        view = frame(scene(64, 40), [(0, 0, 16, 16, 0), (32, 0, 32, 32, 1), (0, 32, 16, 16, 0), (64, 0, 16, 16, 0)], 16, "rings")
         areas = np.exp(vit.log_area(view)).tolist()
         # Half of the third lies below the picture, and all of the fourth beyond it.
         np.testing.assert_allclose(areas, [1, 4, 0.5, 0], rtol=1e-6)
@@ -200,7 +301,7 @@ class TokensOfVisionTransformers(unittest.TestCase):
         np.testing.assert_array_equal(dense, view.tokens["sx"][owners])
 
     def test_the_finest_token_paints_and_gaps_stay_empty(self) -> None:
-        view = frame(scene(64, 64), [(0, 0, 2, 2, 1), (16, 16, 1, 1, 0)], 16, "rings")
+        view = frame(scene(64, 64), [(0, 0, 32, 32, 1), (16, 16, 16, 16, 0)], 16, "rings")
         dense = vit.paint(view, np.array([[2.0], [1.0]]))[..., 0]
         want = np.full((4, 4), np.nan)
         want[:2, :2] = 2
@@ -253,6 +354,10 @@ class NamesOfContents(unittest.TestCase):
         self.assertEqual(before, view(relevance=2.0))
         for other in (view(changed_frame=8), view(epoch=1), view(x=200)):
             self.assertNotEqual(before, other)
+        for extra in ("extra_width", "extra_height"):
+            larger = foveal(picture, 16, 90, 50)
+            larger.tokens[extra][3] += 1
+            self.assertNotEqual(before, models.content_id(larger))
         one = foveal(picture, 16, 90, 50)
         one.tokens["changed_frame"][3] = 5
         self.assertNotEqual(before, models.content_id(one))
@@ -270,7 +375,7 @@ class UnsuitableViews(unittest.TestCase):
     def test_are_refused_with_the_key_the_value_and_what_would_do(self) -> None:
         picture = scene(448, 448)
         cases = [
-            (qwen2_5_vl.rows, foveal(picture, 28, 9, 9), "layout", "foveal", '"uniform" or "windows"'),
+            (qwen2_5_vl.rows, foveal(picture, 28, 9, 9), "layout", "foveal", '"uniform", "inset" or "windows"'),
             (qwen2_5_vl.rows, uniform(scene(320, 320), 32), "patch", 32, "patch = 28"),
             (qwen3_vl.rows, windows(picture, 230, 1, 9, 9), "patch", 230, "patch = 32"),
             # An odd count of patches cannot be merged.
@@ -303,6 +408,13 @@ class UnsuitableViews(unittest.TestCase):
                 self.assertEqual((error.key, error.value), (key, value))
                 for part in (key, str(value), remedy):
                     self.assertIn(part, str(error))
+
+    def test_a_base_with_a_hole_that_no_block_covers_is_refused(self) -> None:
+        view = inset(scene(64, 64), 32, 33, [])
+        view.tokens, view.pixels = view.tokens[:3], view.pixels[:3]
+        with self.assertRaises(Unsuitable) as caught:
+            qwen3_vl.rows(view)
+        self.assertEqual((caught.exception.key, caught.exception.value), ("tokens", 3))
 
     def test_a_grid_that_is_not_full_is_refused(self) -> None:
         view = uniform(scene(64, 64), 32)

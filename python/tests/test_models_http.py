@@ -6,7 +6,7 @@ import unittest
 from typing import Any
 
 import numpy as np
-from models_support import CLIP, ChatServer, foveal, frame, scene, smooth, uniform, windows
+from models_support import CLIP, ChatServer, foveal, frame, inset, scene, smooth, uniform, windows
 
 from foveate.models import Unsuitable
 from foveate.models.crops import crops
@@ -49,7 +49,7 @@ class CropsOverHttp(unittest.TestCase):
 
     def test_what_lies_beyond_the_picture_is_cut_off_on_every_side(self) -> None:
         picture = scene(300, 200)
-        view = frame(picture, [(-20, -10, 2, 2, 0), (-7, -7, 1, 1, 1)], 224, "windows")
+        view = frame(picture, [(-20, -10, 448, 448, 0), (-7, -7, 224, 224, 1)], 224, "windows")
         coarse, fine = crops(view, "png")
         self.assertEqual(coarse.place, (0, 0, 2, 2, 150, 100))
         self.assertEqual(fine.place, (0, 0, 1, 1, 217, 200))
@@ -65,6 +65,27 @@ class CropsOverHttp(unittest.TestCase):
             error = np.abs(arrived.astype(int) - picture).max()
             self.assertLessEqual(error, 1 if dtype == "bf16" else 0)
             self.assertEqual(found[0].sentence, "The picture shows all of the camera's 300 x 200 pixels, at full resolution.")
+
+    def test_an_inset_is_its_base_and_its_blocks(self) -> None:
+        picture = scene(300, 210)
+        picture[64:80, 96:112] = 255
+        found, answer = self.sent(inset(picture, 16, 21, [(90, 60, 16, 3, 2)]), encoding="png")
+        self.assertEqual(
+            self.server.texts,
+            [
+                "Picture 1 of 2 shows all of the camera's 300 x 210 pixels, at 1/1.31 of the resolution.",
+                "Picture 2 of 2 shows columns 90 to 138 and rows 60 to 92 of the camera's 300 x 210 pixels, at full "
+                "resolution.",
+            ],
+        )
+        # The last texel of the base hangs over.
+        self.assertEqual(self.server.pictures[0].shape, (160, 229, 3))
+        np.testing.assert_array_equal(self.server.pictures[1], picture[60:92, 90:138])
+        for crop, point in zip(found, answer):
+            x, y = crop.place.source_from_image(point)
+            self.assertTrue(96 <= x < 112 and 64 <= y < 80)
+        moved = crops(inset(picture, 16, 21, [(91, 60, 16, 3, 2)]), encoding="png")
+        self.assertEqual([one.id == other.id for one, other in zip(found, moved)], [False, False])
 
     def test_sentences_say_where_each_lies(self) -> None:
         self.sent(windows(scene(880, 700), 224, 3, 400, 300))

@@ -49,8 +49,8 @@ class Sender:
             return self._head(1, 0, (count, count, count, 3)) + body
         origins, new_records, new_texels = [], b"", b""
         for record, items in zip(records, texels):
-            place = [record[name] for name in ("x", "y", "sx", "sy")]
-            at = [[held[name] for name in ("x", "y", "sx", "sy")] for held in before[0]]
+            place = [record[name] for name in abi.PLACE]
+            at = [[held[name] for name in abi.PLACE] for held in before[0]]
             index = at.index(place) if place in at else None
             is_same = index is not None and before[0][index]["changed_frame"] == record["changed_frame"]
             origin = index if is_same else 0x7FFFFFFF
@@ -273,7 +273,7 @@ class Messages(unittest.TestCase):
         chance = random.Random(8)
         for field, value in (
             ("sx", 0), ("sx", 2049), ("sy", 65535), ("size", 3), ("columns", 3), ("first_row", 65535), ("fovea", 1),
-            ("box", (0, 0, 65, 1)), ("box", (0, 2, 1, 1)),
+            ("extra_width", 2), ("extra_height", 255), ("box", (0, 0, 65, 1)), ("box", (0, 2, 1, 1)),
         ):  # fmt: skip
             for is_whole in (True, False):
                 ring = FakeRing()
@@ -304,8 +304,9 @@ class Rebuilding(unittest.TestCase):
         self.assertLess(tracemalloc.get_traced_memory()[1], 128 << 20)
 
     def test_records_beyond_their_limits_are_left_out(self) -> None:
-        tokens = token_records(4, sx=[1, 0, 2049, 1], size=[2, 2, 2, 3])
-        drawn = picture.replicated(tokens, np.full((4, 2, 2, 3), 9, np.uint8), (64, 64))
+        # The last is wider than a token of a real step may be.
+        tokens = token_records(6, sx=[1, 0, 2049, 1, 1, 2048], size=[2, 2, 2, 3, 2, 2], extra_width=[0, 0, 0, 0, 2, 1])
+        drawn = picture.replicated(tokens, np.full((6, 2, 2, 3), 9, np.uint8), (64, 64))
         self.assertEqual(int((drawn != 0).sum()), 2 * 2 * 3)
 
 

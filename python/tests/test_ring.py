@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 from support import FakeRing, abi, descriptors, foveate, mappings, token_records, torch_or_skip, within
 
+from foveate import picture
 from foveate import ring as ring_module
 
 
@@ -323,7 +324,7 @@ class FrameSaysEverything(unittest.TestCase):
         tokens = token_records(
             3, x=[-7, 0, 90], y=[0, -2147483648, 5], sx=[1, 3, 2048], sy=[4, 3, 1], group=[0, 1, 2], changed_frame=[7, 8, 9],
             relevance=[1, 0.5, 16], first_column=[1, 0, 0], columns=[1, 2, 0], first_row=[0, 1, 0], rows=[2, 1, 2],
-            fovea=[0, 7, 1], box=[(0, 0, 1, 8), (0, 0, 6, 3), (64, 5, 64, 7)],
+            fovea=[0, 7, 1], extra_width=[0, 1, 0], extra_height=[1, 0, 0], box=[(0, 0, 1, 8), (0, 0, 6, 3), (64, 5, 64, 7)],
         )  # fmt: skip
         ring.publish(tokens)
         frame = ring.read()
@@ -331,12 +332,14 @@ class FrameSaysEverything(unittest.TestCase):
         self.assertEqual(
             frame.tokens.dtype.names,
             tuple(
-                "changed_frame box x y sx sy size group first_column columns first_row rows fovea reserved relevance".split()
+                "changed_frame box x y sx sy size group first_column columns first_row rows fovea extra_width extra_height "
+                "relevance".split()
             ),
         )
         self.assertEqual(frame.origins.tolist(), [[-7, 0], [0, -2147483648], [90, 5]])
-        self.assertEqual(frame.steps.tolist(), [[1, 4], [3, 3], [2048, 1]])
-        self.assertEqual((frame.origins.dtype, frame.steps.dtype), (np.int32, np.int32))
+        self.assertEqual(frame.sizes.tolist(), [[2, 9], [7, 6], [4096, 2]])
+        self.assertEqual(frame.steps.tolist(), [[1, 4.5], [3.5, 3], [2048, 1]])
+        self.assertEqual((frame.origins.dtype, frame.sizes.dtype, frame.steps.dtype), (np.int32, np.int32, np.float64))
         self.assertEqual(frame.centres().tolist(), [[0.5, 4], [3, 1.5], [64, 6]])
 
     def test_the_segment_says_how_its_texels_were_made(self) -> None:
@@ -394,7 +397,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
         ring.publish()
         frame = ring.read()
         self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
-        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.2"):
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.3"):
             frame.plane("relevance")
 
     def test_channels_are_had_by_their_names(self) -> None:
@@ -491,6 +494,34 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
                             expected[row, column] = index * 10 + 1 + 2 * v + u
                 np.testing.assert_array_equal(ring.read().rebuild(smooth=False)[:, :, 1], expected)
 
+    def test_rebuilding_fills_the_pixels_whose_centres_lie_in_a_texel(self) -> None:
+        # 7 pixels over 2 texels; the right one has pixels from 3.5 on, and that is the centre of pixel 3.
+        ring = FakeRing(extent=(7, 5))
+        ring.publish(sized(0, 0, 7, 5, 2, (7, 5)), np.arange(12).reshape(1, 3, 2, 2))
+        red = [[0, 0, 0, 1, 1, 1, 1]] * 2 + [[2, 2, 2, 3, 3, 3, 3]] * 3
+        self.assertEqual(ring.read().rebuild(smooth=False)[:, :, 0].tolist(), red)
+
+    def test_the_smaller_token_is_on_top_whatever_its_step(self) -> None:
+        # Both have steps of 1 and more, rounded down.
+        ring = FakeRing(extent=(4, 4))
+        ring.publish(np.concatenate([sized(0, 0, 2, 2, 2, (4, 4)), sized(0, 0, 3, 2, 2, (4, 4))]), np.array([[1], [2]]).repeat(12, 1))
+        self.assertEqual(ring.read().rebuild(smooth=False)[0, :, 0].tolist(), [1, 1, 2, 0])
+
+    def test_smooth_pictures_of_real_steps_are_interpolated_between_cells(self) -> None:
+        extent, side = (61, 47), 8
+        places = [(0, 0, 33, 33), (33, 0, 33, 33), (0, 33, 33, 33), (33, 33, 33, 33), (-5, 3, 27, 19), (20, 10, 8, 13)]
+        tokens = np.concatenate([sized(*place, side, extent) for place in places])
+        rgb = np.random.default_rng(5).integers(0, 256, (len(places), side, side, 3), dtype=np.uint8)
+        blocks, smooth = (draw(tokens, rgb, extent).astype(float) for draw in (picture.replicated, picture.smoothed))
+        for y, x in np.ndindex(*blocks.shape[:2]):
+            over = [
+                index for index, (left, top, width, height) in enumerate(places)
+                if left <= x < left + width and top <= y < top + height
+            ]  # fmt: skip
+            index = min(reversed(over), key=lambda index: places[index][2] * places[index][3])
+            expected = interpolated(tokens[index], places[index], rgb[index], blocks, (x, y)).clip(0, 255)
+            np.testing.assert_allclose(smooth[y, x], expected, rtol=0, atol=0.52)
+
     def test_the_tokens_of_a_uniform_layout_are_a_grid(self) -> None:
         ring = FakeRing(grid_columns=3, grid_rows=2)
         pixels = np.arange(6 * 12).reshape(6, 3, 2, 2)
@@ -586,6 +617,59 @@ def placed(x: int, y: int, sx: int, sy: int, extent: tuple[int, int]) -> Any:
         1, x=x, y=y, sx=sx, sy=sy, first_column=first_column, columns=columns, first_row=first_row, rows=rows,
         box=(x0, y0, x1, y1),
     )  # fmt: skip
+
+
+def sized(x: int, y: int, width: int, height: int, side: int, extent: tuple[int, int]) -> Any:
+    """The record of a token of ``side`` texels a side over ``width`` x ``height`` pixels."""
+    fields: dict[str, Any] = dict(x=x, y=y, size=side)
+    fields["sx"], fields["extra_width"] = divmod(width, side)
+    fields["sy"], fields["extra_height"] = divmod(height, side)
+    for name, origin, size, length in (("column", x, width, extent[0]), ("row", y, height, extent[1])):
+        real = [
+            texel
+            for texel in range(side)
+            if 0 < side * origin + (texel + 1) * size and side * origin + texel * size < side * length
+        ]
+        fields[f"first_{name}"], fields[f"{name}s"] = real[0], len(real)
+    box = max(x, 0), max(y, 0), min(x + width, extent[0]), min(y + height, extent[1])
+    return token_records(1, box=box, **fields)
+
+
+def interpolated(token: Any, place: tuple[int, int, int, int], texels: Any, blocks: Any, pixel: tuple[int, int]) -> Any:
+    """By the definition, in real numbers."""
+    side = len(texels)
+    (left, top), steps = place[:2], [size / side for size in place[2:]]
+    u, v = ((at + 0.5 - origin) / step - 0.5 for at, origin, step in zip(pixel, (left, top), steps))
+    total = np.zeros(3)
+    for row, column in itertools.product(range(-3, side + 3), repeat=2):
+        weight = catmull_rom(u - column) * catmull_rom(v - row)
+        if weight != 0:
+            total += weight * cell(token, place, texels, blocks, row, column)
+    return total
+
+
+def cell(token: Any, place: tuple[int, int, int, int], texels: Any, blocks: Any, row: int, column: int) -> Any:
+    """A texel, or the mean of the blocks under a cell beyond them, rounded half up."""
+    is_real = 0 <= column - token["first_column"] < token["columns"] and 0 <= row - token["first_row"] < token["rows"]
+    if is_real:
+        return texels[row, column].astype(float)
+    (left, top), (step_x, step_y) = place[:2], (size / len(texels) for size in place[2:])
+    shares = []
+    for start, step, length in ((top + row * step_y, step_y, blocks.shape[0]), (left + column * step_x, step_x, blocks.shape[1])):
+        pixels = np.arange(np.floor(start), np.ceil(start + step))
+        share = np.minimum(pixels + 1, start + step) - np.maximum(pixels, start)
+        shares.append((pixels.clip(0, length - 1).astype(int), share))
+    (rows, down), (columns, across) = shares
+    mean = np.einsum("y,yxc,x->c", down, blocks[np.ix_(rows, columns)], across) / (step_x * step_y)
+    return np.floor(mean + 0.5 + 1e-9)
+
+
+def catmull_rom(distance: float) -> float:
+    """The cubic convolution kernel with a = -1/2."""
+    d = abs(distance)
+    if d < 1:
+        return 1.5 * d**3 - 2.5 * d**2 + 1
+    return -0.5 * d**3 + 2.5 * d**2 - 4 * d + 2 if d < 2 else 0.0
 
 
 def normalised(values: np.ndarray, ring: FakeRing) -> np.ndarray:

@@ -10,7 +10,7 @@ from table import Table
 
 THRESHOLDS: tuple[Any, ...] = (4, 8, 16, "auto")
 GAZES: dict[str, dict[str, Any]] = {"fixed": {"policy": "fixed"}, "saliency": {"policy": "saliency"}}
-PLACE = ["x", "y", "sx", "sy"]
+PLACE = ["x", "y", "sx", "sy", "extra_width", "extra_height"]
 
 
 def shared(view: Extracted, fields: list[str]) -> tuple[Any, Any]:

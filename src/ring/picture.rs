@@ -118,7 +118,8 @@ impl TokenFrameBuf {
         let placed = self.records.iter().zip(values).filter(is_drawable);
         let mut patches: Vec<_> = placed.map(patch).collect();
         patches.sort_by_key(|patch| {
-            Reverse(patch.token.width(patch.side) * patch.token.height(patch.side))
+            let (width, height) = (patch.token.width(patch.side), patch.token.height(patch.side));
+            Reverse(u64::from(width) * u64::from(height))
         });
         patches
     }

@@ -2,8 +2,8 @@
 //!
 //! `docs/web.md` specifies the format; `assets/wire.js` parses it.
 
-use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{HashMap, HashSet};
 
 use super::decoder::{DecodedChannel, DecodedFrame};
 use foveate_core::clock::monotonic_ns;
@@ -11,12 +11,12 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::TokenRecord;
 
-const MAGIC: [u8; 4] = *b"FVW2";
+const MAGIC: [u8; 4] = *b"FVW3";
 
 /// Without the fixations.
 const HEADER_BYTES: usize = 80;
 const FIXATION_BYTES: usize = 20;
-const RECORD_BYTES: usize = 34;
+const RECORD_BYTES: usize = 36;
 
 /// Texel index of a token that the page already holds.
 const HELD: u32 = u32::MAX;
@@ -32,14 +32,7 @@ pub(super) fn packet(
     channel: Option<&DecodedChannel>,
 ) -> Vec<u8> {
     let held = held.filter(|held| held.epoch == frame.epoch);
-    let shown = held.filter(|held| is_still_shown(held, frame));
-    let places: HashMap<_, _> = shown
-        .map(|held| held.records.iter().map(|record| (place(record), record.changed_frame)))
-        .into_iter()
-        .flatten()
-        .collect();
-    let is_held = |record: &TokenRecord| places.get(&place(record)) == Some(&record.changed_frame);
-    let sent: Vec<bool> = frame.records.iter().map(|record| !is_held(record)).collect();
+    let sent = held.map_or_else(|| vec![true; frame.records.len()], |held| to_send(held, frame));
     let sent_count = sent.iter().filter(|sent| **sent).count();
 
     let token_bytes = frame.token_bytes();
@@ -64,30 +57,62 @@ pub(super) fn packet(
     bytes
 }
 
-/// Whether the tokens of `held` that are in `frame`, too, are still to be seen once the others have been drawn.
-fn is_still_shown(held: &DecodedFrame, frame: &DecodedFrame) -> bool {
-    let are_alike = |is_alike: fn(&TokenRecord, &TokenRecord) -> bool| {
-        held.records.len() == frame.records.len()
-            && held.records.iter().zip(&frame.records).all(|(one, other)| is_alike(one, other))
-    };
+/// Which tokens of `frame` a page that shows `held` needs: those that it does not hold, and those that it no longer shows once these
+/// are drawn.
+fn to_send(held: &DecodedFrame, frame: &DecodedFrame) -> Vec<bool> {
+    let places: HashMap<_, _> =
+        held.records.iter().map(|record| (place(record), record.changed_frame)).collect();
+    let is_new = |record: &TokenRecord| places.get(&place(record)) != Some(&record.changed_frame);
+    let mut sent: Vec<bool> = frame.records.iter().map(is_new).collect();
     let area = |record: &TokenRecord| {
         u64::from(record.x1.saturating_sub(record.x0))
             * u64::from(record.y1.saturating_sub(record.y0))
     };
     let covered: u64 = frame.records.iter().map(area).sum();
     match covered.cmp(&(frame.extent.area() as u64)) {
-        Ordering::Equal => true,
+        Ordering::Equal => {}
         // Where rings were and are no longer, there is nothing.
-        Ordering::Less => are_alike(|one, other| place(one) == place(other)),
-        // Windows lie over each other: drawing one hides the finer ones, and one that moves leaves a hole.
-        Ordering::Greater => are_alike(|one, other| {
-            place(one) == place(other) && one.changed_frame == other.changed_frame
-        }),
+        Ordering::Less if !are_in_place(held, frame) => sent.fill(true),
+        Ordering::Less => {}
+        Ordering::Greater => send_overlapping(&mut sent, held, frame),
+    }
+    sent
+}
+
+fn are_in_place(held: &DecodedFrame, frame: &DecodedFrame) -> bool {
+    held.records.iter().map(place).eq(frame.records.iter().map(place))
+}
+
+/// Adds the tokens over which a token of `held` lay that is gone, and those over which one is drawn that is sent.
+fn send_overlapping(sent: &mut [bool], held: &DecodedFrame, frame: &DecodedFrame) {
+    let places: HashSet<_> = frame.records.iter().map(place).collect();
+    let gone = held.records.iter().filter(|record| !places.contains(&place(record)));
+    let mut drawn: Vec<_> = gone.collect();
+    let mut order: Vec<_> = (0..frame.records.len()).collect();
+    // As the page draws them.
+    order.sort_by_key(|index| Reverse(token_area(&frame.records[*index], frame.patch_side)));
+    for index in order {
+        let record = &frame.records[index];
+        sent[index] |= drawn.iter().any(|other| are_overlapping(record, other));
+        if sent[index] {
+            drawn.push(record);
+        }
     }
 }
 
-fn place(record: &TokenRecord) -> (i32, i32, u16, u16) {
-    (record.x, record.y, record.sx, record.sy)
+fn are_overlapping(one: &TokenRecord, other: &TokenRecord) -> bool {
+    one.x0 < other.x1 && other.x0 < one.x1 && one.y0 < other.y1 && other.y0 < one.y1
+}
+
+/// Source pixels under a token of P = `side`, those outside the source included.
+fn token_area(record: &TokenRecord, side: u32) -> u64 {
+    let token = record.token();
+    u64::from(token.width(side)) * u64::from(token.height(side))
+}
+
+fn place(record: &TokenRecord) -> (i32, i32, u16, u16, u8, u8) {
+    let TokenRecord { x, y, sx, sy, extra_width, extra_height, .. } = *record;
+    (x, y, sx, sy, extra_width, extra_height)
 }
 
 fn put_header(
@@ -146,6 +171,7 @@ fn put_record(bytes: &mut Vec<u8>, record: &TokenRecord, frame: &DecodedFrame, t
     for number in [sx, sy, first_column, columns, first_row, rows, group] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
+    bytes.extend_from_slice(&[record.extra_width, record.extra_height]);
     bytes.extend_from_slice(&record.relevance.to_le_bytes());
     bytes.extend_from_slice(&narrowed(unchanged).to_le_bytes());
     bytes.extend_from_slice(&texels.to_le_bytes());

@@ -175,7 +175,8 @@ static void print_token_record(void) {
     FIELD("TokenRecord", foveate_token, first_row);
     FIELD("TokenRecord", foveate_token, rows);
     FIELD("TokenRecord", foveate_token, fovea);
-    FIELD("TokenRecord", foveate_token, reserved);
+    FIELD("TokenRecord", foveate_token, extra_width);
+    FIELD("TokenRecord", foveate_token, extra_height);
     FIELD("TokenRecord", foveate_token, relevance);
 }
 

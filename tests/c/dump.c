@@ -114,7 +114,7 @@ static void print_token(const struct foveate_token *token) {
            token->y1);
     printf("%" PRId32 ",%" PRId32 ",%u,%u,%u,%u,", token->x, token->y, token->sx, token->sy, token->size, token->group);
     printf("%u,%u,%u,%u,", token->first_column, token->columns, token->first_row, token->rows);
-    printf("%u,%" PRIu64 "]", token->fovea, bits_of((double)token->relevance));
+    printf("%u,%u,%u,%" PRIu64 "]", token->fovea, token->extra_width, token->extra_height, bits_of((double)token->relevance));
 }
 
 static void print_tokens(const struct foveate_frame *frame) {

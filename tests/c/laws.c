@@ -1778,7 +1778,7 @@ struct spoilt_field {
 
 static const struct spoilt_field spoilt_fields[] = {
     {HEADER(magic), 'f', 1, FOVEATE_NOT_A_SEGMENT, "not a Foveate segment"},
-    {HEADER(abi_major), 0x700000001, 8, FOVEATE_VERSION, "follows ABI 1.7, but this reader supports 2.2: compile"},
+    {HEADER(abi_major), 0x700000001, 8, FOVEATE_VERSION, "follows ABI 1.7, but this reader supports 2.3: compile"},
     {HEADER(total_bytes), 1ull << 40, 8, FOVEATE_MALFORMED, "total_bytes is 1099511627776"},
     {HEADER(header_bytes), 64, 4, FOVEATE_MALFORMED, "header_bytes"},
     {HEADER(slot_count), 1, 4, FOVEATE_MALFORMED, "slot_count"},
@@ -1862,14 +1862,17 @@ static void fill_frame(struct foveate_frame *frame, uint64_t frame_seq, uint64_t
         struct foveate_token *token = &frame->tokens[index];
         if (random_number() % 4 == 0) changed[place] = frame_seq;
         memset(token, 0, sizeof *token);
-        token->x = (int32_t)(place % 4) - 2;
-        token->y = (int32_t)(place / 4 % 4) - 2;
-        token->sx = (uint16_t)(place / 16 % 2 + 1);
-        token->sy = (uint16_t)(place / 32 + 1);
+        token->x = (int32_t)(place % 2) - 1;
+        token->y = (int32_t)(place / 2 % 2) - 1;
+        token->sx = (uint16_t)(place / 4 % 2 + 1);
+        token->sy = (uint16_t)(place / 8 % 2 + 1);
+        token->extra_width = (uint8_t)(place / 16 % 2);
+        token->extra_height = (uint8_t)(place / 32);
     }
     for (size_t index = 0; index < frame->token_count; index++) {
         const struct foveate_token *token = &frame->tokens[index];
-        int place = token->x + 2 + 4 * (token->y + 2) + 16 * (token->sx - 1) + 32 * (token->sy - 1);
+        int place = token->x + 1 + 2 * (token->y + 1) + 4 * (token->sx - 1) + 8 * (token->sy - 1);
+        place += 16 * token->extra_width + 32 * token->extra_height;
         frame->tokens[index].changed_frame = changed[place];
     }
 }
@@ -1879,7 +1882,8 @@ static uint64_t result_of(const struct foveate_segment *segment, const struct fo
     uint64_t result = segment->header.epoch * 1000003 + token->changed_frame;
     result = result * 1000003 + (uint32_t)token->x;
     result = result * 1000003 + (uint32_t)token->y;
-    return (result * 1000003 + token->sx) * 1000003 + token->sy;
+    result = (result * 1000003 + token->sx) * 1000003 + token->sy;
+    return (result * 1000003 + token->extra_width) * 1000003 + token->extra_height;
 }
 
 static void a_token_cache_gives_what_would_be_computed_anew(void) {
@@ -2010,7 +2014,7 @@ static int drawn_bytes(struct foveate_token token) {
 }
 
 static void records_beyond_their_limits_draw_nothing(void) {
-    struct foveate_token token, broken[8];
+    struct foveate_token token, broken[11];
     memset(&token, 0, sizeof token);
     token.sx = token.sy = 1;
     token.size = token.columns = token.rows = 2;
@@ -2025,7 +2029,69 @@ static void records_beyond_their_limits_draw_nothing(void) {
     broken[5].first_row = UINT16_MAX;
     broken[6].x1 = 5;
     broken[7].y0 = 3;
+    broken[8].extra_width = 2;
+    broken[9].extra_height = UINT8_MAX;
+    // Twice 2048 pixels are too many for texels that are no whole pixels high.
+    broken[10].extra_height = 1;
+    broken[10].sx = FOVEATE_STEP_MAX;
+    EXPECT(drawn_bytes(broken[10]) == 3 * 2 * 2);
+    broken[10].extra_width = 1;
     for (size_t index = 0; index < sizeof broken / sizeof *broken; index++) EXPECT(drawn_bytes(broken[index]) == 0);
+}
+
+static void a_texel_of_a_real_step_covers_its_share_of_the_token(void) {
+    struct foveate_token token = FOVEATE_ZEROS;
+    token.x = -3;
+    token.y = 5;
+    token.sx = 1;
+    token.sy = 2;
+    token.size = 4;
+    token.extra_width = 3;
+    EXPECT(foveate_token_width(&token) == 7 && foveate_token_height(&token) == 8);
+    double box[4], expected[4] = {-3 + 7.0 / 4, 9, -3 + 14.0 / 4, 11};
+    foveate_texel_box(&token, 1, 2, box);
+    for (size_t index = 0; index < 4; index++) EXPECT(box[index] == expected[index]);
+    for (int64_t index = -1; index < 5; index++) {
+        int64_t column, row;
+        foveate_texel_box(&token, index, index, box);
+        foveate_texel_at(&token, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, &column, &row);
+        EXPECT(column == index && row == index);
+    }
+}
+
+// Two tokens side by side over a line of 7 pixels, 3 and 4 pixels wide, of 2 x 2 texels.
+static void a_real_step_is_drawn_by_the_centres_of_pixels(void) {
+    // Of the first, one texel covers 1 1/2 pixels.
+    const uint8_t expected_blocks[7] = {0, 30, 30, 60, 60, 90, 90}, expected_smooth[7] = {0, 13, 35, 53, 68, 85, 92};
+    static struct foveate_segment segment;
+    struct foveate_frame frame;
+    struct foveate_token tokens[2];
+    uint8_t texels[2][3][2][2], blocks[7][3], smooth[7][3];
+    segment.header.source_width = 7;
+    segment.header.source_height = 1;
+    segment.header.patch_side = 2;
+    segment.dtype = FOVEATE_DTYPE_U8;
+    segment.token_bytes = sizeof texels[0];
+    memset(&frame, 0, sizeof frame);
+    memset(tokens, 0, sizeof tokens);
+    memset(texels, 0, sizeof texels);
+    for (uint32_t index = 0; index < 2; index++) {
+        struct foveate_token *token = &tokens[index];
+        token->sx = (uint16_t)(1 + index);
+        token->extra_width = (uint8_t)(1 - index);
+        token->sy = token->rows = 1;
+        token->size = token->columns = 2;
+        token->x0 = 3 * index;
+        token->x = (int32_t)token->x0;
+        token->x1 = 3 + 4 * index;
+        token->y1 = 1;
+        for (uint32_t column = 0; column < 2; column++) texels[index][0][0][column] = (uint8_t)(60 * index + 30 * column);
+    }
+    frame.tokens = tokens;
+    frame.token_count = 2;
+    frame.pixels = texels;
+    foveate_rebuild(&segment, &frame, &blocks[0][0], &smooth[0][0]);
+    for (size_t x = 0; x < 7; x++) EXPECT(blocks[x][0] == expected_blocks[x] && smooth[x][0] == expected_smooth[x]);
 }
 
 static void a_plane_that_the_segment_does_not_have_is_not_found(void) {
@@ -2357,6 +2423,8 @@ static const struct law laws[] = {
     LAW(each_field_that_contradicts_the_document_is_named),
     LAW(a_count_of_fixations_out_of_bounds_is_clamped),
     LAW(records_beyond_their_limits_draw_nothing),
+    LAW(a_texel_of_a_real_step_covers_its_share_of_the_token),
+    LAW(a_real_step_is_drawn_by_the_centres_of_pixels),
     LAW(a_plane_that_the_segment_does_not_have_is_not_found),
     LAW(texts_are_utf8_with_an_end),
     LAW(memory_that_could_change_its_size_is_refused),

@@ -261,7 +261,7 @@ fn the_examples_of_the_page_compile_and_run() {
             "20 tokens",
             "at the fixation",
             "the finest token weighs ",
-            "finest texels: ",
+            "finest token: ",
             "), weight 1.00",
             "looks at (0.0, 0.0)",
             "stamp ",

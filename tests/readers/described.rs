@@ -134,7 +134,8 @@ fn token(record: &TokenRecord) -> Value {
         first_row,
         rows,
         fovea,
-        reserved: _,
+        extra_width,
+        extra_height,
         relevance,
     } = *record;
     let relevance = f64::from(relevance).to_bits();
@@ -155,6 +156,8 @@ fn token(record: &TokenRecord) -> Value {
         first_row,
         rows,
         fovea,
+        extra_width,
+        extra_height,
         relevance
     ])
 }

@@ -41,6 +41,7 @@ fn every_reader_reads_every_frame_alike() {
         "dtype = 'bf16'\nlayout = 'uniform'",
         "dtype = 'f32'\nlayout = 'rings'\nstrides = [1, 3]\ngrids = [3, 5]",
         "dtype = 'u8'\nlayout = 'windows'\npatch = 224",
+        "dtype = 'f16'\nlayout = 'inset'\npatch = 8\nblocks = 2\nshare = 0.4",
     ] {
         let place = Place::new();
         let film = random_film(PixelFormat::Nv12, Extent::new(160, 120), bt601(), 12);
@@ -250,7 +251,7 @@ fn a_segment_of_another_major_version_is_refused_with_both_versions() {
         for start in [c_reader, |place: &Place, _| python_reader(place, Some(1))] {
             let outcome = shown(&sealed_copy(&bytes), start);
             assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:#?}");
-            let both = format!("follows ABI {version}, but this reader supports 2.2: ");
+            let both = format!("follows ABI {version}, but this reader supports 2.3: ");
             assert!(outcome.stderr.contains(&both), "{outcome:#?}");
         }
     }

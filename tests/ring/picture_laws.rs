@@ -41,7 +41,7 @@ fn a_smooth_picture_is_exact_where_a_texel_is_a_pixel() {
     let mut exact = 0;
     for (x, y) in (0..EXTENT.width).flat_map(|x| (0..EXTENT.height).map(move |y| (x, y))) {
         let (_, token) = on_top(&frame, x, y);
-        if token.sx == 1 && token.sy == 1 {
+        if (token.sx, token.sy, token.extra_width, token.extra_height) == (1, 1, 0, 0) {
             assert_eq!(smooth[at(x, y)], blocks[at(x, y)]);
             exact += 1;
         }
@@ -63,7 +63,7 @@ fn records_beyond_their_limits_draw_nothing() {
     frame.records.truncate(1);
     frame.pixels.truncate(3 * (SIDE * SIDE) as usize);
     assert!(frame.replicated(&segment).contains(&[77; 3]));
-    let beyond: [fn(&mut TokenRecord); 8] = [
+    let beyond: [fn(&mut TokenRecord); 12] = [
         |record| record.sx = 0,
         |record| record.sx = 2049,
         |record| record.sy = u16::MAX,
@@ -72,6 +72,11 @@ fn records_beyond_their_limits_draw_nothing() {
         |record| record.first_row = u16::MAX,
         |record| record.x1 = EXTENT.width + 1,
         |record| record.y0 = record.y1 + 1,
+        |record| record.extra_width = 8,
+        |record| record.extra_height = u8::MAX,
+        // Wider or higher than a token of a real step may be.
+        |record| (record.sx, record.extra_height) = (513, 1),
+        |record| (record.sy, record.extra_height) = (512, 1),
     ];
     for (index, change) in beyond.into_iter().enumerate() {
         frame.records[0] = whole;
@@ -92,7 +97,7 @@ fn segment() -> SegmentInfo {
     SegmentInfo::of(&SegmentSpec { format, extent: EXTENT, ..spec(64) }).unwrap()
 }
 
-/// A foveal plan, and over it a token of unlike steps that hangs over a corner; byte i of its texels is `value(i)`.
+/// A foveal plan, and over it tokens of unlike and of real steps, some of which hang over a corner; byte i of its texels is `value(i)`.
 fn frame(value: impl Fn(usize) -> u8) -> TokenFrameBuf {
     let layout = Layout::default();
     let mut tokens = layout
@@ -107,6 +112,9 @@ fn frame(value: impl Fn(usize) -> u8) -> TokenFrameBuf {
         .tokens;
     assert!(tokens.iter().any(|token| token.sx == 1) && tokens.iter().any(|token| 2 < token.sx));
     tokens.push(Token { x: -5, y: -3, sx: 3, sy: 2, ..Token::default() });
+    for (x, y, extra_width, extra_height) in [(40, 35, 3, 5), (81, 58, 1, 0), (-9, 50, 0, 7)] {
+        tokens.push(Token { x, y, sx: 2, sy: 1, extra_width, extra_height, ..Token::default() });
+    }
     let records =
         tokens.iter().map(|token| TokenRecord::new(*token, EXTENT, SIDE, 1, 1.0)).collect();
     let pixels = (0..tokens.len() * 3 * (SIDE * SIDE) as usize).map(value).collect();
@@ -117,13 +125,14 @@ fn at(x: u32, y: u32) -> usize {
     (y * EXTENT.width + x) as usize
 }
 
-/// The token that is seen at a pixel: of those over it, the last with the smallest texels.
+/// The token that is seen at a pixel: of those over it, the last of the smallest.
 fn on_top(frame: &TokenFrameBuf, x: u32, y: u32) -> (usize, TokenRecord) {
     let covers = |record: &TokenRecord| {
         (record.x0..record.x1).contains(&x) && (record.y0..record.y1).contains(&y)
     };
     let over = frame.records.iter().copied().enumerate().filter(|(_, record)| covers(record));
-    over.rev().min_by_key(|(_, record)| record.sx * record.sy).expect("the plan covers the picture")
+    let area = |record: &TokenRecord| record.token().width(SIDE) * record.token().height(SIDE);
+    over.rev().min_by_key(|(_, record)| area(record)).expect("the plan covers the picture")
 }
 
 fn interpolated(
@@ -134,10 +143,11 @@ fn interpolated(
     channel: usize,
     (x, y): (u32, u32),
 ) -> f64 {
-    let place = |pixel: u32, origin: i32, step: u16| {
-        (f64::from(pixel) + 0.5 - f64::from(origin)) / f64::from(step) - 0.5
+    let place = |pixel: u32, origin: i32, step: f64| {
+        (f64::from(pixel) + 0.5 - f64::from(origin)) / step - 0.5
     };
-    let (u, v) = (place(x, token.x, token.sx), place(y, token.y, token.sy));
+    let [across, down] = steps(token);
+    let (u, v) = (place(x, token.x, across), place(y, token.y, down));
     let near = -3..SIDE as i32 + 3;
     let cells = near.clone().flat_map(|row| near.clone().map(move |column| (row, column)));
     let term = |(row, column): (i32, i32)| {
@@ -162,6 +172,19 @@ fn catmull_rom(distance: f64) -> f64 {
     }
 }
 
+/// Width and height of a texel in pixels.
+fn steps(token: TokenRecord) -> [f64; 2] {
+    let token = token.token();
+    [token.width(SIDE), token.height(SIDE)].map(|side| f64::from(side) / f64::from(SIDE))
+}
+
+/// The pixels between two places, each with the share of it that lies there.
+#[expect(clippy::cast_possible_truncation, reason = "places in and beside a small picture")]
+fn shares(start: f64, end: f64) -> impl Iterator<Item = (i32, f64)> + Clone {
+    let pixels = start.floor() as i32..end.ceil() as i32;
+    pixels.map(move |pixel| (pixel, end.min(f64::from(pixel) + 1.0) - start.max(f64::from(pixel))))
+}
+
 fn cell(
     frame: &TokenFrameBuf,
     index: usize,
@@ -178,12 +201,17 @@ fn cell(
         return f64::from(frame.pixels[((index * 3 + channel) * side + row) * side + column]);
     }
     let inside = |place: i32, side: u32| place.clamp(0, side as i32 - 1) as u32;
-    let (left, top) = (token.x + column * i32::from(token.sx), token.y + row * i32::from(token.sy));
-    let rows = top..top + i32::from(token.sy);
-    let columns = left..left + i32::from(token.sx);
-    let pixels = rows.flat_map(|y| columns.clone().map(move |x| (x, y)));
-    let value =
-        |(x, y)| f64::from(blocks[at(inside(x, EXTENT.width), inside(y, EXTENT.height))][channel]);
+    let [width, height] = steps(token);
+    let left = f64::from(token.x) + f64::from(column) * width;
+    let top = f64::from(token.y) + f64::from(row) * height;
+    let columns = shares(left, left + width);
+    let pixels = shares(top, top + height)
+        .flat_map(|down| columns.clone().map(move |across| (across, down)));
+    let value = |((x, across), (y, down)): ((i32, f64), (i32, f64))| {
+        let texel = blocks[at(inside(x, EXTENT.width), inside(y, EXTENT.height))];
+        across * down * f64::from(texel[channel])
+    };
+    // Eighths of pixels, and their products, are exact.
     let sum: f64 = pixels.map(value).sum();
-    (sum / f64::from(u32::from(token.sx) * u32::from(token.sy)) + 0.5).floor()
+    (sum / (width * height) + 0.5).floor()
 }

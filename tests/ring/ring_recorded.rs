@@ -44,6 +44,9 @@ fn every_recorded_segment_of_this_major_version_is_read_as_it_was_written() {
             let stamp = &mut expected.head.stamp;
             (stamp.capture_error_ns, stamp.clock_steps) = (0, 0);
         }
+        for record in expected.records.iter_mut().filter(|_| minor < 3) {
+            (record.extra_width, record.extra_height) = (0, 0);
+        }
         assert_eq!(read, expected, "{}", path.display());
         assert_eq!(reader.state(), (State::Stalled, "no frame for 2 s".to_owned()));
     }

@@ -28,10 +28,12 @@ const MOTION: PictureMotion =
     PictureMotion { frame_seq: 7, now_from_before: [1.0, 0.5, -3.25, -0.5, 1.0, 40.0] };
 
 /// Keys of a view, and where it looks.
-const LAYOUTS: [(&str, &[(f64, f64)]); 8] = [
+const LAYOUTS: [(&str, &[(f64, f64)]); 10] = [
     ("layout = 'foveal'\nbudget = 80", &[(40.0, 200.0)]),
     ("layout = 'foveal'\nbudget = 80\nfoveae = 3", &[(280.0, 30.0), (20.0, 20.0), (150.5, 200.0)]),
     ("layout = 'uniform'\nbudget = 100\npatch = 10", &[(0.0, 0.0)]),
+    ("layout = 'inset'\nbudget = 90\nblocks = 2\nmin_step = 1.3", &[(70.0, 160.0), (300.0, 60.0)]),
+    ("layout = 'inset'\nbudget = 60\nshare = 0.3\npatch = 8", &[(150.0, 90.0)]),
     ("layout = 'directional'\nbudget = 60", &[(200.0, 100.0)]),
     ("layout = 'rings'\npreset = 'stt172'", &[(10.0, 230.0)]),
     ("layout = 'rings'\npreset = 'giava20'", &[(280.0, 40.5)]),
@@ -153,19 +155,25 @@ impl Shown {
         });
     }
 
-    /// The token that a picture shows at a pixel, the one with the smallest texels, and the column and row of its texel there; `None`
+    /// The token that a picture shows at a pixel, the smallest one, and the column and row of its texel under the pixel's centre; `None`
     /// where no token lies.
     pub fn at(&self, x: u32, y: u32) -> Option<(usize, u32, u32)> {
         let is_over = |record: &TokenRecord| {
             (record.x0..record.x1).contains(&x) && (record.y0..record.y1).contains(&y)
         };
         let tokens = self.records.iter().enumerate().filter(|(_, record)| is_over(record));
-        let (index, record) =
-            tokens.min_by_key(|(_, record)| u32::from(record.sx) * u32::from(record.sy))?;
-        let texel =
-            |at: u32, origin: i32, step: u16| (i64::from(at) - i64::from(origin)) / i64::from(step);
-        let column = texel(x, record.x, record.sx).try_into().unwrap();
-        Some((index, column, texel(y, record.y, record.sy).try_into().unwrap()))
+        let side = self.view.format.patch_side;
+        let size = |record: &TokenRecord| {
+            let token = record.token();
+            (token.width(side), token.height(side))
+        };
+        let (index, record) = tokens.min_by_key(|(_, record)| size(record).0 * size(record).1)?;
+        let texel = |at: u32, origin: i32, length: u32| {
+            let centre = 2 * (i64::from(at) - i64::from(origin)) + 1;
+            u32::try_from(centre * i64::from(side) / (2 * i64::from(length))).unwrap()
+        };
+        let (width, height) = size(record);
+        Some((index, texel(x, record.x, width), texel(y, record.y, height)))
     }
 
     /// R, G and B of a texel of a token.

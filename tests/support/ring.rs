@@ -136,7 +136,7 @@ pub(crate) fn frame_with(
             now_from_before: [1.0, 0.25, number as f32, -0.25, 1.0, -3.5],
         }),
     };
-    let records = (0..token_count).map(|_| record(&mut bits)).collect();
+    let records = (0..token_count).map(|_| record(&mut bits, &mut later)).collect();
     let mut bytes = |count: usize| (0..count).map(|_| bits.next().to_le_bytes()[0]).collect();
     let pixels = bytes(token_count * format.token_bytes());
     let items = |plane: &PlaneSpec| plane.count.map_or(token_count, |count| count as usize);
@@ -219,7 +219,7 @@ pub(crate) fn unsealed_copy(bytes: &[u8]) -> OwnedFd {
     file.into()
 }
 
-fn record(bits: &mut Bits) -> TokenRecord {
+fn record(bits: &mut Bits, later: &mut Bits) -> TokenRecord {
     TokenRecord {
         changed_frame: bits.next(),
         x0: bits.next_u32(),
@@ -237,7 +237,8 @@ fn record(bits: &mut Bits) -> TokenRecord {
         first_row: bits.next_u16(),
         rows: bits.next_u16(),
         fovea: bits.next_u16(),
-        reserved: 0,
+        extra_width: later.next().to_le_bytes()[0],
+        extra_height: later.next().to_le_bytes()[0],
         relevance: f32::from(bits.next_u16()),
     }
 }

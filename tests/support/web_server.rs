@@ -131,7 +131,7 @@ pub struct Page {
 /// What a page holds of one picture: the texels of each token of its newest frame, by its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    tokens: BTreeMap<(i32, i32, u16, u16), Vec<u8>>,
+    tokens: BTreeMap<(i32, i32, [u16; 2], [u8; 2]), Vec<u8>>,
 }
 
 /// What the server sent.
@@ -276,21 +276,22 @@ pub struct Record {
     pub first_row: u16,
     pub rows: u16,
     pub group: u16,
+    pub extra: [u8; 2],
     pub relevance: f32,
     pub unchanged: u32,
     pub texels: u32,
 }
 
 impl Record {
-    pub fn place(&self) -> (i32, i32, u16, u16) {
-        (self.x, self.y, self.sx, self.sy)
+    pub fn place(&self) -> (i32, i32, [u16; 2], [u8; 2]) {
+        (self.x, self.y, [self.sx, self.sy], self.extra)
     }
 }
 
 impl Packet {
     fn read(mut bytes: &[u8]) -> Self {
         let bytes = &mut bytes;
-        assert_eq!(take::<4>(bytes), *b"FVW2");
+        assert_eq!(take::<4>(bytes), *b"FVW3");
         let [pane, is_whole] = take::<2>(bytes);
         let patch_side = u16::from_le_bytes(take(bytes));
         let serial = word(bytes);
@@ -340,6 +341,7 @@ impl Record {
             first_row: short(bytes),
             rows: short(bytes),
             group: short(bytes),
+            extra: take(bytes),
             relevance: f32::from_le_bytes(take(bytes)),
             unchanged: word(bytes),
             texels: word(bytes),

@@ -269,9 +269,9 @@ fn a_page_is_told_everything_that_the_ring_says_of_a_frame() {
     assert_eq!(packet.epoch, writer.epoch());
     assert!((3_000_000_000..23_000_000_000).contains(&packet.age_ns), "{}", packet.age_ns);
     let [first, second] = packet.records[..] else { panic!("{:?}", packet.records) };
-    assert_eq!((first.place(), first.columns, first.rows), ((14, 0, 1, 1), 14, 14));
+    assert_eq!((first.place(), first.columns, first.rows), ((14, 0, [1, 1], [0, 0]), 14, 14));
     // The level is 32 x 24 texels.
-    assert_eq!((second.place(), second.columns, second.rows), ((0, 28, 2, 2), 14, 10));
+    assert_eq!((second.place(), second.columns, second.rows), ((0, 28, [2, 2], [0, 0]), 14, 10));
     assert_eq!((first.texels, first.unchanged, first.relevance), (0, 0, 1.0));
     assert_eq!(second.texels, 1);
     assert_eq!(packet.texels, vec![9; 2 * 3 * 14 * 14]);
@@ -320,8 +320,9 @@ fn a_frame_of_every_layout_arrives_as_it_is() {
         assert_eq!(packet.fixations, fixations.collect::<Vec<_>>());
         assert_eq!(packet.records.len(), shown.records.len());
         for (found, record) in packet.records.iter().zip(&shown.records) {
-            let TokenRecord { x, y, sx, sy, first_column, columns, first_row, rows, .. } = *record;
-            assert_eq!(found.place(), (x, y, sx, sy));
+            let TokenRecord { x, y, sx, sy, extra_width, extra_height, .. } = *record;
+            let TokenRecord { first_column, columns, first_row, rows, .. } = *record;
+            assert_eq!(found.place(), (x, y, [sx, sy], [extra_width, extra_height]));
             assert_eq!((found.first_column, found.columns), (first_column, columns));
             assert_eq!((found.first_row, found.rows, found.group), (first_row, rows, record.group));
         }
@@ -349,7 +350,18 @@ fn what_a_picture_would_lose_is_sent_again() {
         // One is where another was, and nothing is left where that one was.
         (&[(ring, 1), (next, 1)], 2),
     ];
-    for frames in [windows, rings] {
+    let (left, right) = (Token { sy: 4, ..place(0, 0, 2) }, Token { sy: 4, ..place(28, 0, 3) });
+    let (block, shifted) = (place(4, 4, 1), place(30, 4, 1));
+    let insets: &[(&[(Token, u64)], u32)] = &[
+        (&[(left, 1), (right, 1), (block, 1)], 3),
+        // What no block lies over is sent alone.
+        (&[(left, 1), (right, 2), (block, 1)], 1),
+        (&[(left, 3), (right, 2), (block, 1)], 2),
+        // What was under the block is seen again.
+        (&[(left, 3), (right, 2), (shifted, 4)], 2),
+        (&[(left, 3), (right, 2), (shifted, 4)], 0),
+    ];
+    for frames in [windows, rings, insets] {
         let stage = Stage::open();
         let (_port, mut writer) = stage.live_stream("camera", &["main"]);
         let web = Web::start(&stage.path, &[]);

@@ -60,6 +60,7 @@ const IN_PACKETS: &str = "Promise.all([import('/wire.js'), new Promise((done) =>
 const READ_RECORDS: &str = ".then(({ wire, data }) => { const frame = new wire.Frame(); frame.read(data); \
     return { fixations: frame.fixations.map(({ id, x, y }) => `${id} ${x} ${y}`), \
     records: Array.from({ length: frame.count }, (_, at) => [frame.x[at], frame.y[at], frame.sx[at], frame.sy[at], \
+    frame.extraWidth[at], frame.extraHeight[at], \
     frame.firstColumn[at], frame.columns[at], frame.firstRow[at], frame.rows[at], frame.group[at], \
     frame.box(at, [0, 0, 0, 0])]) }; })";
 
@@ -127,7 +128,8 @@ fn where_tokens_are_finest_the_screen_has_the_pixels_of_the_camera() {
     let mut compared = 0;
     let pixels = follower.frame.pixels.chunks_exact(3 * side * side);
     for (record, texels) in follower.frame.records.iter().zip(pixels) {
-        if record.sx != 1 || usize::from(record.columns) != side {
+        let is_full = (record.sx, record.extra_width) == (1, 0);
+        if !is_full || usize::from(record.columns) != side {
             continue;
         }
         let shown = browser.value(&format!(
@@ -167,6 +169,7 @@ fn the_page_reads_and_draws_every_layout() {
         let names = match shown.view.layout.name() {
             "rings" => "Ring 0: ",
             "windows" => "Window 0: ",
+            "inset" => "Block 0: ",
             _ => "L0: ",
         };
         // They are known once the daemon has listed the view.
@@ -804,12 +807,12 @@ fn assert_draws(shown: &Shown, browser: &mut Browser) {
         let record = shown.records[token];
         let (columns, rows) =
             (record.token().columns(PICTURE, side), record.token().rows(PICTURE, side));
-        let near = |at: u32, real: Range<u32>, step: u16| {
-            let reach = u32::from(1 < step);
+        let near = |at: u32, real: Range<u32>, length: u32| {
+            let reach = u32::from(side < length);
             at.saturating_sub(reach).max(real.start)..(at + reach + 1).min(real.end)
         };
-        let rows = near(row, rows.real(), record.sy);
-        let around: Vec<_> = near(column, columns.real(), record.sx)
+        let rows = near(row, rows.real(), record.token().height(side));
+        let around: Vec<_> = near(column, columns.real(), record.token().width(side))
             .flat_map(|column| rows.clone().map(move |row| (column, row)))
             .map(|(column, row)| shown.texel(token, column, row))
             .collect();
@@ -826,9 +829,11 @@ fn assert_draws(shown: &Shown, browser: &mut Browser) {
 /// What [`READ_RECORDS`] should find.
 fn records_as_read(shown: &Shown) -> Value {
     let record = |record: &TokenRecord| {
-        let TokenRecord { x, y, sx, sy, first_column, columns, first_row, rows, .. } = *record;
+        let TokenRecord { x, y, sx, sy, extra_width, extra_height, .. } = *record;
+        let TokenRecord { first_column, columns, first_row, rows, group, .. } = *record;
         let box_ = [record.x0, record.y0, record.x1, record.y1];
-        json!([x, y, sx, sy, first_column, columns, first_row, rows, record.group, box_])
+        let (across, down) = (extra_width, extra_height);
+        json!([x, y, sx, sy, across, down, first_column, columns, first_row, rows, group, box_])
     };
     let fixation = |Fixation { id, x, y, .. }: &Fixation| format!("{id} {x} {y}");
     json!({

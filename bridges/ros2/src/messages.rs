@@ -35,7 +35,7 @@ pub const POINT_STAMPED: Type = Type {
 /// `foveate_msgs/msg/TokenFrame`, in `bridges/ros2/foveate_msgs`.
 pub const TOKEN_FRAME: Type = Type {
     name: "foveate_msgs::msg::dds_::TokenFrame_",
-    hash: "RIHS01_c02ea36a48da2a2b06d436f7c4c15205e9236e700d597f670d2083344a497ed4",
+    hash: "RIHS01_b4cc62f4afcdf373bbbab8e1342ac8acba16424e1fe6214cf423a5f4c7a625f8",
 };
 
 /// CDR, little-endian, without options.
@@ -139,6 +139,8 @@ pub fn token_frame(header: &Header<'_>, segment: &SegmentInfo, frame: &TokenFram
         sequence(writer, &of.clone().map(|token| token.y).collect::<Vec<_>>(), Writer::write_i32);
         sequence(writer, &of.clone().map(|token| token.sx).collect::<Vec<_>>(), Writer::write_u16);
         sequence(writer, &of.clone().map(|token| token.sy).collect::<Vec<_>>(), Writer::write_u16);
+        writer.write_bytes(&of.clone().map(|token| token.extra_width).collect::<Vec<_>>());
+        writer.write_bytes(&of.clone().map(|token| token.extra_height).collect::<Vec<_>>());
         let changed: Vec<_> = of.clone().map(|token| token.changed_frame).collect();
         sequence(writer, &changed, Writer::write_u64);
         sequence(writer, &of.map(|token| token.relevance).collect::<Vec<_>>(), Writer::write_f32);

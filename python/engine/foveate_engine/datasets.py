@@ -35,7 +35,7 @@ from .tokens import TOKEN, Tokens, layout_keys, spec
 #: Fields of ``tokens``, each as in :data:`foveate_engine.TOKEN`; ``box`` is x0, y0, x1 and y1. ``relevance`` is
 #: float32, all others are int32.
 TOKEN_FIELDS = (
-    *("x", "y", "sx", "sy", "x0", "y0", "x1", "y1", "group", "fovea"),
+    *("x", "y", "sx", "sy", "extra_width", "extra_height", "x0", "y0", "x1", "y1", "group", "fovea"),
     *("first_column", "columns", "first_row", "rows", "relevance"),
 )
 

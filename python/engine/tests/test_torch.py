@@ -105,6 +105,22 @@ class TexelsAreTheEngines(unittest.TestCase):
                     expected = real.mean((1, 2)) if real.size else np.zeros(3)
                     np.testing.assert_allclose(token[:, v, u], expected, rtol=1e-12)
 
+    def test_pixels_count_by_their_share_in_a_texel_of_a_real_step(self) -> None:
+        images = torch.rand(1, 3, 50, 70, dtype=torch.float64)
+        found = sample(images, layout="uniform", budget=12, patch=8)
+        self.assertNotEqual(int(found.tokens["extra_width"][0, 0]), 0)
+        picture = images[0].numpy()
+        for record, token in zip(found.tokens[0], found.pixels[0].numpy()):
+            side = (8 * int(record["sx"]) + int(record["extra_width"])) / 8
+            for v, u in np.ndindex(int(record["rows"]), int(record["columns"])):
+                shares = []
+                for start, length in ((record["y"] + v * side, 50), (record["x"] + u * side, 70)):
+                    pixels = np.arange(length)
+                    shares.append(np.clip(np.minimum(pixels + 1, start + side) - np.maximum(pixels, start), 0, None))
+                down, across = shares
+                expected = np.einsum("y,cyx,x->c", down, picture, across) / (down.sum() * across.sum())
+                np.testing.assert_allclose(token[:, v, u], expected, rtol=1e-9)
+
     def test_the_counts_of_a_batch_may_differ(self) -> None:
         found = sample(torch.ones(2, 3, 251, 333), [(0, 0), (333, 0)], budget=60, patch=8)
         counts = found.mask.sum(1).tolist()

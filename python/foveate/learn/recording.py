@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..frame import sizes_of
 from .errors import Unlearnable
 
 #: Where ``extract`` puts the arrays of the view below.
@@ -153,6 +154,6 @@ class Watched(NamedTuple):
 
     def finest(self, frame: int) -> NDArray[np.float64]:
         """Boxes of the tokens of a frame at full resolution, [N, 4]: x0, y0, x1, y1."""
-        tokens, _ = self.of(frame)
-        fine = tokens[(tokens["sx"] == 1) & (tokens["sy"] == 1)]
+        tokens, texels = self.of(frame)
+        fine = tokens[(sizes_of(tokens, texels.shape[-1]) == texels.shape[-1]).all(axis=1)]
         return np.stack([fine[edge].astype(np.float64) for edge in ("x0", "y0", "x1", "y1")], axis=-1)

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..abi import PLACE
 from ..errors import FoveateError
+from ..frame import sizes_of
 from ..texels import floats
 
 
@@ -40,6 +42,8 @@ class MissingLibrary(FoveateError, ImportError):
 class Place(NamedTuple):
     """Where a picture made from tokens lies in the source.
 
+    These are whole numbers where the steps are.
+
     :ivar x: Left edge in source pixels.
     :ivar y: Top edge in source pixels.
     :ivar sx: Source pixels per pixel of the picture, to the right.
@@ -48,15 +52,15 @@ class Place(NamedTuple):
     :ivar height: Its height.
     """
 
-    x: int
-    y: int
-    sx: int
-    sy: int
+    x: float
+    y: float
+    sx: float
+    sy: float
     width: int
     height: int
 
     @property
-    def box(self) -> tuple[int, int, int, int]:
+    def box(self) -> tuple[float, float, float, float]:
         """x0, y0, x1, y1 in source pixels, half-open."""
         return self.x, self.y, self.x + self.width * self.sx, self.y + self.height * self.sy
 
@@ -155,34 +159,99 @@ def check_tokens(frame: Any, model: str) -> None:
         raise Unsuitable(model, "tokens", 0, "it needs at least one")
 
 
-def places(frame: Any, model: str) -> list[Place]:
-    """The pictures that a frame consists of: one of a ``uniform`` view, each window of a ``windows`` view.
+class Grid(NamedTuple):
+    """Tokens of one size, side by side: the picture that they are.
+
+    :ivar x: Left edge in source pixels.
+    :ivar y: Top edge in source pixels.
+    :ivar token_size: Width and height of a token in source pixels.
+    :ivar columns: Columns of tokens.
+    :ivar rows: Rows of tokens.
+    :ivar side: P.
+    :ivar indices: [M], the tokens of the frame.
+    :ivar is_whole: Whether there is a token in each place.
+    """
+
+    x: int
+    y: int
+    token_size: tuple[int, int]
+    columns: int
+    rows: int
+    side: int
+    indices: NDArray[np.int64]
+    is_whole: bool
+
+    @property
+    def place(self) -> Place:
+        """Where the picture lies."""
+        sx, sy = (_quotient(size, self.side) for size in self.token_size)
+        return Place(self.x, self.y, sx, sy, self.columns * self.side, self.rows * self.side)
+
+    def real(self, extent: tuple[int, int]) -> tuple[slice, slice]:
+        """Rows and columns of the picture with a pixel that the camera saw."""
+        axes = zip((self.y, self.x), self.token_size[::-1], (self.rows, self.columns), extent[::-1])
+        down, across = (
+            slice(max(0, -origin * self.side // size), min(count * self.side, -(-(length - origin) * self.side // size)))
+            for origin, size, count, length in axes
+        )
+        return down, across
+
+    def edges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where the rows and the columns of the picture begin, and the last ends, in source pixels."""
+        width, height = self.token_size
+        down = self.y + np.arange(self.rows * self.side + 1) * (height / self.side)
+        return down, self.x + np.arange(self.columns * self.side + 1) * (width / self.side)
+
+
+def grids(frame: Any, model: str) -> list[Grid]:
+    """The pictures that a frame consists of: one of a ``uniform`` view, each window of a ``windows`` view, base and
+    blocks of an ``inset`` view; without the base where the blocks cover all of it.
 
     :raises Unsuitable: if the frame has another layout, does not fill its grid, or has no tokens.
     """
     info, tokens = frame.info, frame.tokens
     check_tokens(frame, model)
     if info.layout == "windows":
-        return [_place(token, info.patch, info.patch) for token in tokens]
+        return [_grid(frame, np.array([index]), (1, 1)) for index in range(len(tokens))]
+    if info.layout == "inset":
+        groups = [np.flatnonzero(tokens["group"] == group) for group in np.unique(tokens["group"])]
+        return [_base(frame, group) if tokens["group"][group[0]] == 0 else _block(frame, group) for group in groups]
     if info.grid is None:
         raise Unsuitable(
-            model, "layout", info.layout, 'it takes whole pictures: open the view with layout = "uniform" or "windows"'
+            model,
+            "layout",
+            info.layout,
+            'it takes whole pictures: open the view with layout = "uniform", "inset" or "windows"',
         )
     columns, rows = info.grid
     if columns * rows != len(tokens):
         raise Unsuitable(model, "grid", tuple(info.grid), f"the frame has {len(tokens)} tokens, which do not fill it")
-    return [_place(tokens[0], columns * info.patch, rows * info.patch)]
+    return [_grid(frame, np.arange(len(tokens)), (columns, rows))]
 
 
 def pictures(frame: Any, texels: NDArray[Any], model: str) -> list[NDArray[Any]]:
-    """``texels``, [N, 3, P, P], as the pictures of :func:`places`, each [3, height, width]."""
-    where = places(frame, model)
-    if frame.info.layout == "windows":
-        return list(texels)
-    columns, rows = frame.info.grid
-    side = frame.info.patch
-    grid = texels.reshape(rows, columns, 3, side, side).transpose(2, 0, 3, 1, 4)
-    return [grid.reshape(3, where[0].height, where[0].width)]
+    """``texels``, [N, 3, P, P], as the pictures of :func:`grids`, each [3, height, width].
+
+    Where a block took the place of tokens of the base, or of a later block, these show the mean of the block's texels.
+    """
+    where = grids(frame, model)
+    drawn = [_joined(frame, grid, texels) for grid in where]
+    first_block = int(frame.info.layout == "inset" and frame.tokens["group"][where[0].indices[0]] == 0)
+    # Blocks lie under those before them, and the base under all.
+    for index in [*range(first_block, len(where)), *range(first_block)]:
+        if where[index].is_whole:
+            continue
+        above = slice(first_block, index if first_block <= index else len(where))
+        if not where[above]:
+            raise Unsuitable(model, "tokens", len(frame.tokens), "some are missing, and no block lies over their places")
+        _fill(frame, where[index], drawn[index], list(zip(where[above], drawn[above])))
+    return drawn
+
+
+def sources(frame: Any, model: str) -> list[NDArray[np.int64]]:
+    """The tokens that each picture of :func:`grids` is made of."""
+    every = np.arange(len(frame.tokens))
+    return [grid.indices if grid.is_whole else every for grid in grids(frame, model)]
 
 
 def cells(frame: Any, parts: int = 1) -> Cells:
@@ -192,10 +261,9 @@ def cells(frame: Any, parts: int = 1) -> Cells:
     """
     info, tokens = frame.info, frame.tokens
     is_uniform = info.layout == "uniform" and len(tokens)
-    sx, sy = (int(tokens["sx"][0]), int(tokens["sy"][0])) if is_uniform else (1, 1)
-    width, height = info.extent
-    columns, rows = (parts * -(-extent // (info.patch * step)) for extent, step in ((width, sx), (height, sy)))
-    return Cells(rows, columns, info.patch * sx / parts, info.patch * sy / parts)
+    width, height = sizes_of(tokens[:1], info.patch)[0].tolist() if is_uniform else (info.patch, info.patch)
+    columns, rows = (parts * -(-extent // size) for extent, size in zip(info.extent, (width, height)))
+    return Cells(rows, columns, width / parts, height / parts)
 
 
 def positions(frame: Any, parts: int = 1) -> NDArray[np.float64]:
@@ -208,19 +276,19 @@ def positions(frame: Any, parts: int = 1) -> NDArray[np.float64]:
     :returns: [N * parts * parts, 2]: row and column.
     """
     grid = cells(frame, parts)
-    tokens = frame.tokens
+    tokens, sizes = frame.tokens, sizes_of(frame.tokens, frame.info.patch)
     part = np.arange(parts, dtype=np.float64)
 
-    def along(origin: str, step: str, side: float, count: int) -> NDArray[np.float64]:
+    def along(origin: str, size: NDArray[np.int32], side: float, count: int) -> NDArray[np.float64]:
         """[N, parts]"""
-        width = tokens[step].astype(np.float64)[:, None] * (frame.info.patch / parts)
+        width = size[:, None] / parts
         start = tokens[origin].astype(np.float64)[:, None] + part * width
         first = np.clip(start / side, 0, count - 1)
         end = np.clip((start + width) / side, 1, count)
         return (first + end) / 2 - 0.5
 
-    rows = along("y", "sy", grid.height, grid.rows)[:, :, None]
-    columns = along("x", "sx", grid.width, grid.columns)[:, None, :]
+    rows = along("y", sizes[:, 1], grid.height, grid.rows)[:, :, None]
+    columns = along("x", sizes[:, 0], grid.width, grid.columns)[:, None, :]
     return np.stack(np.broadcast_arrays(rows, columns), axis=-1).reshape(-1, 2)
 
 
@@ -234,15 +302,86 @@ def content_id(frame: Any, indices: Any = slice(None), what: str = "tokens") -> 
     :param what: what was made from them, such as ``"jpeg-90"``; whatever else changes the bytes belongs in it.
     """
     tokens = frame.tokens[indices]
-    keys = np.stack([tokens[name].astype(np.int64) for name in ("x", "y", "sx", "sy", "changed_frame")])
+    keys = np.stack([tokens[name].astype(np.int64) for name in (*PLACE, "changed_frame")])
     digest = hashlib.sha256(keys.tobytes()).hexdigest()[:16]
     newest = int(tokens["changed_frame"].max()) if len(tokens) else 0
     return f"foveate-{frame.info.epoch:016x}-{newest}-{digest}-{what}"
 
 
-def _place(first: Any, width: int, height: int) -> Place:
-    """Of a picture that begins with the token ``first``."""
-    return Place(int(first["x"]), int(first["y"]), int(first["sx"]), int(first["sy"]), width, height)
+def _quotient(dividend: int, divisor: int) -> float:
+    """A whole number where it is one."""
+    return dividend / divisor if dividend % divisor else dividend // divisor
+
+
+def _grid(frame: Any, indices: NDArray[np.int64], counts: tuple[int, int]) -> Grid:
+    """Of tokens that lie row by row; ``counts`` are columns and rows."""
+    first, side = frame.tokens[indices[:1]], frame.info.patch
+    width, height = sizes_of(first, side)[0].tolist()
+    return Grid(int(first["x"][0]), int(first["y"][0]), (width, height), *counts, side, indices, True)
+
+
+def _base(frame: Any, indices: NDArray[np.int64]) -> Grid:
+    """The base of an ``inset`` view, which covers the source; some of its tokens may have made room for blocks."""
+    grid = _grid(frame, indices, (1, 1))
+    columns, rows = (-(-extent // size) for extent, size in zip(frame.info.extent, grid.token_size))
+    return grid._replace(x=0, y=0, columns=columns, rows=rows, is_whole=len(indices) == columns * rows)
+
+
+def _block(frame: Any, indices: NDArray[np.int64]) -> Grid:
+    """A block of an ``inset`` view; some of its tokens may have made room for blocks before it."""
+    grid = _grid(frame, indices, (1, 1))
+    tokens = frame.tokens[indices]
+    least, most = ([int(end(tokens[axis])) for axis in ("x", "y")] for end in (np.min, np.max))
+    columns, rows = ((last - first) // size + 1 for first, last, size in zip(least, most, grid.token_size))
+    return grid._replace(
+        x=least[0], y=least[1], columns=columns, rows=rows, is_whole=len(indices) == columns * rows
+    )
+
+
+def _joined(frame: Any, grid: Grid, texels: NDArray[Any]) -> NDArray[Any]:
+    """The picture of a grid, [3, height, width]; 0 where it has no token."""
+    width, height = grid.token_size
+    tokens = frame.tokens[grid.indices]
+    joined = np.zeros((3, grid.rows, grid.side, grid.columns, grid.side), texels.dtype)
+    rows, columns = (tokens["y"] - grid.y) // height, (tokens["x"] - grid.x) // width
+    joined[:, rows, :, columns] = texels[grid.indices]
+    return joined.reshape(3, grid.rows * grid.side, grid.columns * grid.side)
+
+
+def _fill(
+    frame: Any, grid: Grid, picture: NDArray[Any], above: Sequence[tuple[Grid, NDArray[Any]]]
+) -> None:
+    """Draws what grids above it show where a grid has no token."""
+    missing = np.ones((grid.rows, grid.columns), bool)
+    tokens, (width, height) = frame.tokens[grid.indices], grid.token_size
+    missing[(tokens["y"] - grid.y) // height, (tokens["x"] - grid.x) // width] = False
+    for row, column in np.argwhere(missing).tolist():
+        place = tuple(slice(index * grid.side, (index + 1) * grid.side) for index in (row, column))
+        edges = [edge[part.start : part.stop + 1] for edge, part in zip(grid.edges(), place)]
+        picture[(slice(None), *place)] = _means(frame, edges, above, picture.dtype)
+
+
+def _means(
+    frame: Any, edges: Sequence[NDArray[np.float64]], above: Sequence[tuple[Grid, NDArray[Any]]], dtype: Any
+) -> NDArray[Any]:
+    """The means of a grid's texels under those between ``edges``, down and across, [3, P, P]: of the one that covers most,
+    and all, unless the writer is broken."""
+    extent = frame.info.extent[::-1]
+    clipped = [np.minimum(edge, most) for edge, most in zip(edges, extent)]
+    shares = [[_overlaps(edge, other) for edge, other in zip(clipped, grid.edges())] for grid, _ in above]
+    best = max(range(len(above)), key=lambda index: shares[index][0].sum() * shares[index][1].sum())
+    # Texels beyond the picture are as the last one inside.
+    down, across = (share[np.minimum(np.arange(len(share)), share.any(1).sum() - 1)] for share in shares[best])
+    sums = down @ above[best][1].astype(np.float64) @ across.T
+    means = sums / np.maximum(np.outer(down.sum(1), across.sum(1)), np.finfo(np.float64).tiny)
+    means = np.floor(means + 0.5) if dtype == np.uint8 else means
+    return means.astype(dtype)
+
+
+def _overlaps(edges: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much of each interval between two edges lies between each two of the others, [edges - 1, others - 1]."""
+    shared = np.minimum(edges[1:, None], others[1:]) - np.maximum(edges[:-1, None], others[:-1])
+    return np.maximum(shared, 0)
 
 
 def _points(points: ArrayLike) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..texels import rgb
-from .common import Place, Unsuitable, content_id, library, pictures, places
+from .common import Grid, Place, Unsuitable, content_id, grids, library, pictures, sources
 
 _NAME = "models.crops"
 #: By encoding: what Pillow calls it.
@@ -52,7 +52,8 @@ class Crop:
 
 
 def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
-    """The windows of a ``windows`` view, finest first, or the one picture of a ``uniform`` view.
+    """The windows of a ``windows`` view, finest first; base and blocks of an ``inset`` view; the one picture of a
+    ``uniform`` view.
 
     :param encoding: ``"jpeg"``, or ``"png"`` for exact pixels. Pillow encodes either.
     :param quality: of JPEG: 1 to 95.
@@ -63,9 +64,8 @@ def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
         raise Unsuitable(_NAME, "encoding", encoding, 'use "jpeg" or "png"')
     if not 1 <= quality <= 95:
         raise Unsuitable(_NAME, "quality", quality, "use 1 to 95, as Pillow does")
-    whole = zip(places(frame, _NAME), pictures(frame, rgb(frame.pixels, frame.info), _NAME))
-    real = [_real_part(frame, index, place, picture) for index, (place, picture) in enumerate(whole)]
-    is_window = frame.info.layout == "windows"
+    whole = zip(grids(frame, _NAME), pictures(frame, rgb(frame.pixels, frame.info), _NAME))
+    real = [_real_part(grid, picture, frame.info.extent) for grid, picture in whole]
     what = f"jpeg-{quality}" if encoding == "jpeg" else encoding
     return [
         Crop(
@@ -73,24 +73,24 @@ def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
             place=place,
             sentence=_sentence(place, index, len(real), frame.info.extent),
             url=f"data:image/{encoding};base64,{_encoded(pixels, encoding, quality)}",
-            id=content_id(frame, slice(index, index + 1) if is_window else slice(None), what),
+            id=content_id(frame, tokens, what),
         )
-        for index, (place, pixels) in enumerate(real)
+        for index, ((place, pixels), tokens) in enumerate(zip(real, sources(frame, _NAME)))
     ]
 
 
-def _real_part(frame: Any, index: int, place: Place, picture: NDArray[np.uint8]) -> tuple[Place, NDArray[np.uint8]]:
+def _real_part(
+    grid: Grid, picture: NDArray[np.uint8], extent: tuple[int, int]
+) -> tuple[Place, NDArray[np.uint8]]:
     """The part of a picture that the camera saw, as [height, width, 3]."""
-    is_window = frame.info.layout == "windows"
-    first, last = (frame.tokens[index], frame.tokens[index]) if is_window else (frame.tokens[0], frame.tokens[-1])
-    side = frame.info.patch
-    left, top = int(first["first_column"]), int(first["first_row"])
-    right = place.width - side + int(last["first_column"]) + int(last["columns"])
-    bottom = place.height - side + int(last["first_row"]) + int(last["rows"])
+    place, (rows, columns) = grid.place, grid.real(extent)
     cut = place._replace(
-        x=place.x + left * place.sx, y=place.y + top * place.sy, width=right - left, height=bottom - top
+        x=place.x + columns.start * place.sx,
+        y=place.y + rows.start * place.sy,
+        width=columns.stop - columns.start,
+        height=rows.stop - rows.start,
     )
-    return cut, np.ascontiguousarray(picture[:, top:bottom, left:right].transpose(1, 2, 0))
+    return cut, np.ascontiguousarray(picture[:, rows, columns].transpose(1, 2, 0))
 
 
 def _sentence(place: Place, index: int, count: int, extent: tuple[int, int]) -> str:
@@ -99,8 +99,10 @@ def _sentence(place: Place, index: int, count: int, extent: tuple[int, int]) -> 
     x0, y0, x1, y1 = place.box
     x0, y0, x1, y1 = max(0, x0), max(0, y0), min(width, x1), min(height, y1)
     which = f"Picture {index + 1} of {count}" if count > 1 else "The picture"
-    what = "all" if (x0, y0, x1, y1) == (0, 0, width, height) else f"columns {x0} to {x1} and rows {y0} to {y1}"
-    scale = "at full resolution" if place.sx == place.sy == 1 else f"at 1/{place.sx} of the resolution"
+    part = f"columns {round(x0)} to {round(x1)} and rows {round(y0)} to {round(y1)}"
+    what = "all" if (x0, y0, x1, y1) == (0, 0, width, height) else part
+    step = f"{place.sx:.2f}".rstrip("0").rstrip(".")
+    scale = "at full resolution" if place.sx == place.sy == 1 else f"at 1/{step} of the resolution"
     return f"{which} shows {what} of the camera's {width} x {height} pixels, {scale}."
 
 

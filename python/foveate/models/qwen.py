@@ -3,8 +3,8 @@
 The vision towers cut a picture into patches, and merge 2 x 2 of them into one token of the language model. There are two
 ways to them:
 
-- :meth:`Qwen.rows`: pictures, from a ``uniform`` or a ``windows`` view: what Hugging Face's image processor makes of
-  the same pixels.
+- :meth:`Qwen.rows`: pictures, from a ``uniform``, an ``inset`` or a ``windows`` view: what Hugging Face's image processor
+  makes of the same pixels.
 - :meth:`Qwen.tokens`: tokens of unlike size, from any layout with P = 28 or 32: a token is 2 x 2 patches, so it becomes
   one token of the language model. Their places are given explicitly, to the tower and to the language model.
 """
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..frame import sizes_of
 from .common import (
     Cells,
     MissingLibrary,
@@ -29,11 +30,12 @@ from .common import (
     check_patch,
     check_tokens,
     content_id,
+    grids,
     library,
     normalised,
     pictures,
-    places,
     positions,
+    sources,
 )
 
 #: Patches a side that are merged into one token of the language model.
@@ -76,7 +78,8 @@ class Tokens:
     :ivar mrope: [3, N] int64: time (0), row and column of each token for M-RoPE, which knows whole numbers: those of the
         cell at its centre, so tokens that do not overlap have different ones.
     :ivar mrope_side: what the counter of positions advances by after these tokens.
-    :ivar scales: [N, 4] int64: step in x and y, and x and y of the origin in tokens of these steps.
+    :ivar scales: [N, 5] int64: width and height in source pixels; column and row among the tokens of this size, which
+        begin at the source's corner or, in a block, at the block's; and ``group`` of the record.
     :ivar id: a name of the content, for a cache.
     """
 
@@ -118,12 +121,12 @@ class Qwen:
         return self.patch * _MERGE
 
     def rows(self, frame: Any) -> Rows:
-        """The pictures of a ``uniform`` or ``windows`` view.
+        """The picture of a ``uniform`` view, base and blocks of an ``inset`` view, or the windows of a ``windows`` view.
 
         :raises Unsuitable: if the view has another layout or normalisation, or a picture's sides are no multiples of
             28 (Qwen3-VL: 32).
         """
-        where = places(frame, self.name)
+        where = [grid.place for grid in grids(frame, self.name)]
         texels = normalised(frame, self.name, self.mean, self.std, self.normalisation)
         for place in where:
             if place.width % self.side or place.height % self.side:
@@ -135,13 +138,12 @@ class Qwen:
                     f"{self.side}: open the view with patch = {self.side}, or a multiple of it",
                 )
         rows = [self._rows(picture) for picture in pictures(frame, texels, self.name)]
-        grids = [(1, place.height // self.patch, place.width // self.patch) for place in where]
-        each = [slice(index, index + 1) for index in range(len(where))] if len(where) > 1 else [slice(None)]
+        sides = [(1, place.height // self.patch, place.width // self.patch) for place in where]
         return Rows(
             pixel_values=rows[0] if len(rows) == 1 else np.concatenate(rows),
-            image_grid_thw=np.array(grids, np.int64),
+            image_grid_thw=np.array(sides, np.int64),
             places=tuple(where),
-            ids=tuple(content_id(frame, indices, self.name) for indices in each),
+            ids=tuple(content_id(frame, indices, self.name) for indices in sources(frame, self.name)),
         )
 
     def tokens(self, frame: Any) -> Tokens:
@@ -153,7 +155,6 @@ class Qwen:
         check_patch(frame, self.name, self.side)
         texels = normalised(frame, self.name, self.mean, self.std, self.normalisation)
         count = len(frame.tokens)
-        fields = {name: frame.tokens[name].astype(np.int64) for name in ("x", "y", "sx", "sy")}
         merged = cells(frame)
         whole = np.floor(positions(frame)).astype(np.int64)
         return Tokens(
@@ -164,15 +165,7 @@ class Qwen:
             grid=cells(frame, _MERGE),
             mrope=np.stack([np.zeros(count, np.int64), whole[:, 0], whole[:, 1]]),
             mrope_side=max(merged.rows, merged.columns),
-            scales=np.stack(
-                [
-                    fields["sx"],
-                    fields["sy"],
-                    fields["x"] // (fields["sx"] * self.side),
-                    fields["y"] // (fields["sy"] * self.side),
-                ],
-                axis=1,
-            ),
+            scales=_scales(frame),
             id=content_id(frame, what=self.name),
         )
 
@@ -309,13 +302,24 @@ def windows(tokens: Tokens, side: int) -> tuple[NDArray[np.int64], NDArray[np.in
 
     :returns: the order of the tokens, [N], and where each window begins in it, and the end, in patches.
     """
-    step_x, step_y, column, row = tokens.scales.T
+    width, height, column, row, group = tokens.scales.T
     # The last key is the first to sort by; equal ones stay in their order.
-    keys = np.stack([column // side, row // side, step_x, step_y])
+    keys = np.stack([column // side, row // side, group, width, height])
     order = np.lexsort(keys)
     is_new = (np.diff(keys[:, order], axis=1) != 0).any(axis=0)
     starts = np.flatnonzero(np.concatenate([[True], is_new, [True]]))
     return order.astype(np.int64), (starts * _MERGE**2).astype(np.int32)
+
+
+def _scales(frame: Any) -> NDArray[np.int64]:
+    """:attr:`Tokens.scales`."""
+    tokens = frame.tokens
+    places = np.stack([tokens["x"], tokens["y"]], axis=1).astype(np.int64)
+    sizes, groups = sizes_of(tokens, frame.info.patch).astype(np.int64), tokens["group"].astype(np.int64)
+    if frame.info.layout == "inset":
+        for group in np.unique(groups[0 < groups]):
+            places[groups == group] -= places[groups == group].min(axis=0)
+    return np.concatenate([sizes, places // sizes, groups[:, None]], axis=1)
 
 
 def _all_windows(images: Sequence[Tokens], side: int) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int32]]]:
@@ -421,7 +425,8 @@ def check_has_grid(user: str, rows: Any) -> None:
             user,
             "rows",
             type(rows).__name__,
-            'the server places tokens by a grid: give rows() of a view with layout = "uniform" or "windows"; tokens of '
+            'the server places tokens by a grid: give rows() of a view with layout = "uniform", "inset" or '
+            '"windows"; tokens of '
             "unlike size run in transformers",
         )
 

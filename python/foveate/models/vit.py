@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..frame import sizes_of
 from .common import MissingLibrary, Unsuitable, cells, check_patch, check_tokens, library, normalised, positions
 
 _NAME = "models.vit"
@@ -88,16 +89,16 @@ def owners(frame: Any) -> NDArray[np.int64]:
     none is."""
     grid, tokens = cells(frame), frame.tokens
     found = np.full((grid.rows, grid.columns), -1, np.int64)
-    side = frame.info.patch
+    sizes = sizes_of(tokens, frame.info.patch)
 
-    def range_of(origin: str, step: str, width: float) -> NDArray[np.int64]:
+    def range_of(origin: str, size: NDArray[np.int32], width: float) -> NDArray[np.int64]:
         """The first cell whose centre lies in a token, and the first one after, [N, 2]."""
         start = tokens[origin].astype(np.float64)
-        edges = np.stack([start, start + tokens[step].astype(np.float64) * side], axis=1)
+        edges = np.stack([start, start + size], axis=1)
         return np.maximum(np.ceil(edges / width - 0.5), 0).astype(np.int64)
 
-    down, across = range_of("y", "sy", grid.height), range_of("x", "sx", grid.width)
-    areas = tokens["sx"].astype(np.int64) * tokens["sy"]
+    down, across = range_of("y", sizes[:, 1], grid.height), range_of("x", sizes[:, 0], grid.width)
+    areas = sizes.astype(np.int64).prod(axis=1)
     for index in np.argsort(-areas, kind="stable").tolist():
         found[slice(*down[index].tolist()), slice(*across[index].tolist())] = index
     return found

@@ -110,8 +110,7 @@ impl Token {
             .iter()
             .all(|extra| u32::from(*extra) < patch_side);
         let sides = [self.width(patch_side), self.height(patch_side)];
-        let are_sides =
-            PATCH_SIDES.contains(&patch_side) && sides.iter().all(|side| *side <= REAL_SIDE_MAX);
+        let are_sides = sides.iter().all(|side| *side <= REAL_SIDE_MAX);
         are_steps && are_extras && (are_sides || !self.has_real_steps())
     }
 

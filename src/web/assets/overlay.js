@@ -7,7 +7,7 @@ const COLORS = ['#ff5252', '#ffab40', '#ffee58', '#66d978', '#40c4ff', '#646eff'
 const RANKS = 16;
 
 /** What the groups of a layout are; those of other layouts are levels. */
-const GROUP_NAMES = { rings: 'Ring ', windows: 'Window ' };
+const GROUP_NAMES = { rings: 'Ring ', windows: 'Window ', inset: 'Block ' };
 
 /** Frames in which a change fades. */
 const FADE_FRAMES = 15;
@@ -22,13 +22,24 @@ export function rankColor(rank) {
   return COLORS[Math.min(rank, COLORS.length - 1)];
 }
 
-export function rankName(rank, layout) {
+export function rankName(rank, layout, frame) {
+  if (layout === 'inset' && rank === frame.greatestGroup) {
+    return 'Base';
+  }
   return `${GROUP_NAMES[layout] ?? 'L'}${rank}`;
 }
 
-/** The place of a token in the legend: its group; of `directional`, whose groups are half levels, the level. */
+/**
+ * The place of a token in the legend: its group; of `directional`, whose groups are half levels, the level; of `inset`, whose group 0
+ * is the base, that of the block, and the base after them.
+ */
 export function rankOf(frame, index, layout) {
-  const group = layout === 'directional' ? frame.group[index] >> 1 : frame.group[index];
+  let group = frame.group[index];
+  if (layout === 'directional') {
+    group >>= 1;
+  } else if (layout === 'inset') {
+    group = group === 0 ? frame.greatestGroup : group - 1;
+  }
   return Math.min(group, RANKS - 1);
 }
 

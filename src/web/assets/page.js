@@ -166,7 +166,7 @@ function addNumbers() {
 
 const groupItems = [];
 
-/** The token count of each level, ring or window, as the legend of the boxes' colours. */
+/** The token count of each level, ring, window or block, as the legend of the boxes' colours. */
 function countGroups({ frame, layout }) {
   const counts = [];
   for (let index = 0; index < frame.count; index += 1) {
@@ -180,7 +180,7 @@ function countGroups({ frame, layout }) {
     byId('groups').append(item);
   }
   for (const [rank, item] of groupItems.entries()) {
-    const text = `${rankName(rank, layout)}: ${counts[rank] ?? 0}`;
+    const text = `${rankName(rank, layout, frame)}: ${counts[rank] ?? 0}`;
     if (item.textContent !== text) {
       item.textContent = text;
     }
@@ -268,6 +268,11 @@ function showMasks(masks) {
   }
 }
 
+/** Pixels, with two digits after the point where they are needed. */
+function pixelText(pixels) {
+  return String(Math.round(100 * pixels) / 100);
+}
+
 function caption(index) {
   const { frame, layout } = panes[index];
   if (frame.count === 0) {
@@ -275,9 +280,10 @@ function caption(index) {
   }
   const name = layout || 'view';
   const finest = frame.finest();
-  const words = `${name[0].toUpperCase()}${name.slice(1)}, ${frame.count} tokens, finest texel ${frame.sx[finest]} × ${frame.sy[finest]}`;
+  const [across, down] = [frame.tokenWidth(finest), frame.tokenHeight(finest)].map((side) => pixelText(side / frame.patchSide));
+  const words = `${name[0].toUpperCase()}${name.slice(1)}, ${frame.count} tokens, finest texel ${across} × ${down}`;
   const { budget } = chosenView() ?? {};
-  // The next finer grid has about four times as many. Windows have no budget.
+  // Windows have no budget.
   const hasFewer = index === 1 && frame.count < panes[0].frame.count && panes[0].layout !== 'windows';
   return hasFewer && budget !== undefined ? `${words}: no finer grid fits the budget of ${budget}` : words;
 }

@@ -43,10 +43,10 @@ export class Picture {
       }
       const at = frame.texelsAt[index];
       const [column, row] = [frame.firstColumn[index], frame.firstRow[index]];
-      const [sx, sy] = [frame.sx[index], frame.sy[index]];
-      const [left, top] = [frame.x[index] + column * sx, frame.y[index] + row * sy];
+      const [width, height] = [frame.tokenWidth(index), frame.tokenHeight(index)].map((side) => side / frame.patchSide);
+      const [left, top] = [frame.x[index] + column * width, frame.y[index] + row * height];
       // Whole pixels, so that neighbours neither overlap nor leave gaps.
-      const [x0, y0, x1, y1] = [left, top, left + columns * sx, top + rows * sy].map((edge) => Math.round(edge * scale));
+      const [x0, y0, x1, y1] = [left, top, left + columns * width, top + rows * height].map((edge) => Math.round(edge * scale));
       context.drawImage(
         this.#strip,
         (at % perRow) * cell + 1 + column, Math.floor(at / perRow) * cell + 1 + row, columns, rows,

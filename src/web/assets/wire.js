@@ -1,9 +1,9 @@
 // The connection to `foveate web`: JSON in both directions, binary frames from the server. See docs/web.md.
 
-const MAGIC = 0x32575646; // "FVW2"
+const MAGIC = 0x33575646; // "FVW3"
 const HEADER_BYTES = 80; // and the fixations
 const FIXATION_BYTES = 20;
-const RECORD_BYTES = 34;
+const RECORD_BYTES = 36;
 
 const FIXATIONS_MOST = 8;
 const PATCH_SIDE_MOST = 1024;
@@ -67,6 +67,8 @@ const COLUMNS = {
   y: Int32Array,
   sx: Uint16Array,
   sy: Uint16Array,
+  extraWidth: Uint8Array,
+  extraHeight: Uint8Array,
   firstColumn: Uint16Array,
   columns: Uint16Array,
   firstRow: Uint16Array,
@@ -87,6 +89,8 @@ export class Frame {
   height = 0;
   patchSide = 16;
   sentCount = 0;
+  /** Of all tokens. */
+  greatestGroup = 0;
   /** Where the view looks, the most important first. */
   fixations = [];
   frameSeq = 0;
@@ -113,16 +117,24 @@ export class Frame {
 
   /** The box of token `index` in source pixels: left, top, right, bottom. Empty if it lies outside. */
   box(index, out) {
-    const left = this.x[index] + this.firstColumn[index] * this.sx[index];
-    const top = this.y[index] + this.firstRow[index] * this.sy[index];
-    out[0] = inside(left, this.width);
-    out[1] = inside(top, this.height);
-    out[2] = inside(left + this.columns[index] * this.sx[index], this.width);
-    out[3] = inside(top + this.rows[index] * this.sy[index], this.height);
+    out[0] = inside(this.x[index], this.width);
+    out[1] = inside(this.y[index], this.height);
+    out[2] = inside(this.x[index] + this.tokenWidth(index), this.width);
+    out[3] = inside(this.y[index] + this.tokenHeight(index), this.height);
     return out;
   }
 
-  /** The token with the smallest texels. */
+  /** Source pixels under token `index` along a row, those outside the source included. */
+  tokenWidth(index) {
+    return this.patchSide * this.sx[index] + this.extraWidth[index];
+  }
+
+  /** The same down a column. */
+  tokenHeight(index) {
+    return this.patchSide * this.sy[index] + this.extraHeight[index];
+  }
+
+  /** The smallest token. */
   finest() {
     let finest = 0;
     for (let index = 1; index < this.count; index += 1) {
@@ -137,9 +149,9 @@ export class Frame {
     return indices.sort((one, other) => this.#area(other) - this.#area(one));
   }
 
-  /** Source pixels under a texel. */
+  /** Source pixels under a token. */
   #area(index) {
-    return this.sx[index] * this.sy[index];
+    return this.tokenWidth(index) * this.tokenHeight(index);
   }
 
   /** Parses a packet; `paneOf` gives its picture. */
@@ -169,6 +181,7 @@ export class Frame {
     for (let index = 0; index < this.count; index += 1) {
       this.#readToken(view, first + index * RECORD_BYTES, index);
     }
+    this.greatestGroup = this.group.subarray(0, this.count).reduce((most, group) => Math.max(most, group), 0);
     const cellCount = this.cellColumns * this.cellRows;
     this.texels = new Uint8Array(buffer, first + this.count * RECORD_BYTES, this.sentCount * 3 * this.patchSide ** 2);
     this.cells = new Uint8Array(buffer, buffer.byteLength - cellCount, cellCount);
@@ -184,9 +197,11 @@ export class Frame {
     this.firstRow[index] = view.getUint16(at + 16, true);
     this.rows[index] = view.getUint16(at + 18, true);
     this.group[index] = view.getUint16(at + 20, true);
-    this.relevance[index] = view.getFloat32(at + 22, true);
-    this.unchanged[index] = view.getUint32(at + 26, true);
-    this.texelsAt[index] = view.getUint32(at + 30, true);
+    this.extraWidth[index] = view.getUint8(at + 22);
+    this.extraHeight[index] = view.getUint8(at + 23);
+    this.relevance[index] = view.getFloat32(at + 24, true);
+    this.unchanged[index] = view.getUint32(at + 28, true);
+    this.texelsAt[index] = view.getUint32(at + 32, true);
   }
 
   #reserve(count) {
