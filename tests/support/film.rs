@@ -220,7 +220,7 @@ fn assert_places(record: &TokenRecord, token: Token, side: u32, source: Extent) 
         assert_eq!(i64::from(end), (place(*high) + step).min(length), "{record:?}");
     }
     assert_eq!(u32::from(record.size), side);
-    assert_eq!((record.relevance, record.reserved), (1.0, 0));
+    assert_eq!(record.relevance.to_bits(), 1.0_f32.to_bits());
 }
 
 /// Which tiles differ in any pixel; all of them in frames of another size or kind.
