@@ -480,12 +480,20 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__look)
-            opts="$(foveate ls --names 2>/dev/null | grep /) -h --normalised --for --frame --homography --rotation --wait --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --box --share --normalised --for --frame --homography --rotation --wait --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --box)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --share)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --for)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

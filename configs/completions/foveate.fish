@@ -67,12 +67,14 @@ complete -c foveate -n "__fish_foveate_using_subcommand health" -l max-age -d 'L
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l json -d 'Print one JSON object, with every stream'
 complete -c foveate -n "__fish_foveate_using_subcommand health" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l box -d 'Look at a box instead: sharp all over it, as far as the budget goes' -r
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l share -d 'Share of the budget that is spent on it, above 0 to 1 [default: as the layout says]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l for -d 'Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its silence_ms]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l frame -d 'Number of the frame that the points are in; what moved since moves them along [default: the frame to come]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l homography -d 'How the camera moved since --frame, instead of what was measured: 9 numbers, row by row, from pixels of then to pixels of now' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l rotation -d 'The same of a calibrated camera: a quaternion from its optical frame of then to that of now' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'X and Y are shares of the picture\'s width and height, 0 to 1'
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'Points and boxes are in shares of the picture\'s width and height, 0 to 1'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l wait -d 'Wait for a frame with the new fixations, and print them'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r

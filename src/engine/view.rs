@@ -243,7 +243,7 @@ impl<S> View<S> {
     fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
         // What is kept of the plan before is against noise: of a map that leads, and did before.
         let is_led_alike = |planned: &&Planned| {
-            let reason = |gaze: &Gaze| gaze.leading_map().map(|_| gaze.first().reason);
+            let reason = |gaze: &Gaze| gaze.keeping_reason();
             reason(&gaze).is_some() && reason(&planned.gaze) == reason(&gaze)
         };
         let before = self.planned.as_ref().filter(is_led_alike).map(|_| self.planes.plan());

@@ -98,8 +98,7 @@ fn the_keys_of_relevance_in_the_default_file_are_accepted() {
             text.replace(&commented, &format!("\n{key} = "))
         });
     let text = text.replace("\nlayout = \"foveal\"", "\nlayout = \"relevance\"");
-    let text = text.replace("\npolicy = \"fixed\"", "\npolicy = \"relevance\"");
-    let text = text.replace("\nx = 0.5\ny = 0.5\n", "\n");
+    let text = text.replace("\npolicy = \"auto\"", "\npolicy = \"relevance\"");
     let config = parse(&text, "/etc/foveate/default.toml");
     let view = &config.streams[0].views[0];
     assert_eq!(view.channels, ["strokes", "change"]);

@@ -68,7 +68,8 @@ fn wrong_types_are_refused_with_the_right_values() {
         &["a string"],
     );
     refused(&format!("{VIEW}e0 = nan\n"), 6, "stream.view.e0", &["above 0"]);
-    refused(&format!("{VIEW}gaze.x = inf\n"), 6, "stream.view.gaze.x", &["0.0", "1.0"]);
+    let fixed = format!("{VIEW}gaze.policy = \"fixed\"\n");
+    refused(&format!("{fixed}gaze.x = inf\n"), 7, "stream.view.gaze.x", &["0.0", "1.0"]);
     refused("stream = 5\n", 1, "stream", &["5"]);
 }
 
@@ -375,7 +376,7 @@ fn all_mistakes_of_a_file_are_told_at_once_in_its_order() {
         (20, "stream.view.gaze.saccade_hz", "from 0.01 to 1000"),
         (22, "stream.view.name", "another view"),
         (23, "stream.view.normalisation", "every std above 0"),
-        (24, "stream.view.gaze.x", "from 0.0 to 1.0"),
+        (24, "stream.view.gaze.x", "\"fixed\""),
         (25, "stream.view.gaze.log", "\"replay\""),
         (27, "stream.name", "another stream `b`"),
         (29, "stream.camera.rotation", "of length 1"),

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use self::depth::Depth;
+use self::onset::Onsets;
 use super::channel::{CELLS_MAX, CHANNELS, Computed, cells_of};
 use super::features::TileFeatures;
 use super::injection::Injection;
+use super::scorer::OCTAVES_MAX;
 use super::seen::{Seen, SeenTiles};
 use crate::gaze::saliency::Saliency;
 use crate::geometry::coarse::CoarseLevel;
@@ -31,6 +33,7 @@ mod depth;
 mod distance;
 mod local;
 mod motion;
+mod onset;
 
 /// The injected channel that normals and occlusion are derived from.
 pub const DEPTH: &str = "depth";
@@ -42,6 +45,10 @@ const ATTENTION_S: f32 = 1.0;
 
 /// Root mean squared difference of pixels, as a share of the luma range, from which on a cell has strong edges.
 const STRONG_EDGES: f32 = 0.1;
+
+/// What a cell that was sampled at full resolution just now counts in a layout. Above the highest threshold of the layout `relevance`,
+/// so that it stays sharp where the budget allows it.
+const SEEN: f64 = 0.806;
 
 /// Change from which on a cell counts as changing.
 const CHANGING: f32 = 0.1;
@@ -62,6 +69,8 @@ pub struct Scene {
     changed_ns: Vec<u64>,
     /// Time at which each cell was last sampled at full resolution; `None` for never.
     seen_ns: Vec<Option<u64>>,
+    /// What appeared.
+    onsets: Onsets,
     /// How finely each cell is sampled by the plan of the frame before.
     fineness: Vec<f32>,
     /// The plan that `fineness` is of.
@@ -100,6 +109,7 @@ impl Scene {
             injected: BTreeMap::new(),
             changed_ns: vec![0; grid.area()],
             seen_ns: vec![None; grid.area()],
+            onsets: Onsets::new(grid),
             fineness: zeros,
             plan: None,
             absorbed: (0, 0),
@@ -168,6 +178,7 @@ impl Scene {
             local::fill(&mut self.computed, index, &TileFeatures::default(), 0);
         }
         self.of_mut(Computed::Relevance).fill(0.0);
+        self.onsets.hide(&self.hidden);
         for injected in self.injected.values_mut() {
             if injected.given.frame_seq() < frame_seq {
                 clear(&mut injected.cells, &self.hidden);
@@ -186,6 +197,8 @@ impl Scene {
         if let Some(tiles) = &seen.tiles {
             self.absorb_tiles(tiles, seen.frame_seq, now_ns);
             self.tiles_of = seen.frame_seq;
+        } else {
+            self.onsets.restart(now_ns);
         }
         if let Some(plan) = seen.plan {
             self.attend_to(plan, now_ns, now_ns.saturating_sub(last_ns));
@@ -195,6 +208,22 @@ impl Scene {
         let cell_px = self.cell_px();
         motion::fill(&mut self.computed, self.grid, cell_px, motion);
         self.absorbed = (seen.frame_seq, now_ns);
+    }
+
+    /// Whether something appeared in a frame that was taken in at `now_ns`.
+    pub fn has_onset(&self, now_ns: u64) -> bool {
+        self.onsets.newest_ns() == Some(now_ns)
+    }
+
+    /// Puts what appeared, and was not sampled at full resolution since, an octave above all else in a score in octaves.
+    pub fn raise_onsets(&self, score: &mut [f32], now_ns: u64) {
+        if !self.onsets.holds(now_ns) {
+            return;
+        }
+        for (index, octaves) in score.iter_mut().enumerate() {
+            let is_onset = self.onsets.is_at(index, self.seen_ns[index], now_ns);
+            *octaves = if is_onset { OCTAVES_MAX } else { octaves.min(OCTAVES_MAX - 1.0) };
+        }
     }
 
     /// `frame_seq` of the newest frame that was taken in; 0 before any.
@@ -255,10 +284,15 @@ impl Scene {
         Weights { grid, region, cells }
     }
 
-    /// The weights at the middle of each of as many cells that divide the image evenly, to the power of `gain`; `None` where they are
-    /// uniform.
-    pub fn map(&self, weights: &Weights<'_>, gain: f64) -> Option<RelevanceMap> {
-        let grid = weights.grid;
+    /// The weight of each cell for a layout, to the power of `gain`: at the middle of each of as many cells that divide the image
+    /// evenly; `None` where they are uniform. What was sampled at full resolution just now counts as [`SEEN`] of its weight, so that of
+    /// what is equally relevant that comes first which was not seen for longest.
+    pub fn map(&self, cells: &[f32], gain: f64) -> Option<RelevanceMap> {
+        let kept = SEEN.powf(1.0 / gain) as f32;
+        let unseen = self.of(Computed::Unseen);
+        let fresh = |(weight, unseen): (&f32, &f32)| weight * (kept + (1.0 - kept) * unseen);
+        let cells: Vec<f32> = cells.iter().zip(unseen).map(fresh).collect();
+        let (grid, weights) = (self.grid, self.weights(&cells));
         let middle = |cell: u32, count: u32, length: u32| {
             (f64::from(cell) + 0.5) * f64::from(length) / f64::from(count)
         };
@@ -273,7 +307,7 @@ impl Scene {
     /// Sets the channel of the score before.
     pub fn set_score(&mut self, octaves: &[f32]) {
         for (cell, octaves) in self.of_mut(Computed::Relevance).iter_mut().zip(octaves) {
-            *cell = octaves / super::scorer::OCTAVES_MAX;
+            *cell = octaves / OCTAVES_MAX;
         }
     }
 
@@ -305,6 +339,9 @@ impl Scene {
     fn absorb_tiles(&mut self, tiles: &SeenTiles<'_>, frame_seq: u64, now_ns: u64) {
         let last = self.tiles_of;
         let tile_grid = self.extent.in_cells(TILE_SIDE);
+        if last == 0 {
+            self.onsets.restart(now_ns);
+        }
         for row in 0..self.grid.height {
             for column in 0..self.grid.width {
                 let along =
@@ -324,10 +361,21 @@ impl Scene {
                 }
                 let mut features = TileFeatures::default();
                 under.for_each(|tile| features += tiles.features[tile]);
+                let before = self.look_of(index);
                 local::fill(&mut self.computed, index, &features, tiles.black);
                 self.changed_ns[index] = now_ns;
+                if last != 0 && !was_hidden {
+                    self.onsets.change(index, onset::difference(before, self.look_of(index)));
+                }
             }
         }
+        self.onsets.settle(now_ns);
+    }
+
+    /// What a cell looks like: the means of its colours, and its edges.
+    fn look_of(&self, index: usize) -> [f32; 4] {
+        let look = [Computed::Red, Computed::Green, Computed::Blue, Computed::Edges];
+        look.map(|channel| self.of(channel)[index])
     }
 
     /// Notes how finely `plan` samples each cell, from `elapsed_ns` before `now_ns` on.
