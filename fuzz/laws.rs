@@ -120,7 +120,7 @@ fn hold_for_injection(inject: &Inject, payload: &[u8]) {
 }
 
 fn hold_for_scores(attend: &AttendTokens, payload: &[u8]) {
-    let plan = Layout::default().plan(&plan_request(14, 9, &[(50.0, 20.0)]));
+    let plan = Layout::default().plan(&plan_request(14, 9, &[Focus::at(50.0, 20.0)]));
     match numbers(attend.dtype, payload) {
         Ok(scores) => {
             if let Ok(map) = AttentionMap::painted(&plan, IMAGE, &scores) {

@@ -400,8 +400,8 @@ struct foveate_slot_header {
     uint64_t publish_ns;      // when the tokens were published
     uint32_t flags;           // FOVEATE_FLAG_PTS
     uint32_t capture_clock;   // foveate_capture_clock
-    uint32_t sample_bound;    // largest possible difference between a camera sample and the one that a token was made from
-    uint32_t rgb_bound;       // the same for a channel of an 8-bit RGB pixel
+    uint32_t sample_bound;    // largest possible difference between a camera sample and the one in the pyramid
+    uint32_t rgb_bound;       // largest possible difference between a channel of a texel and the one made of the newest frame
     uint32_t token_count;     // tokens of this frame
     uint32_t dirty_tiles;     // tiles (32 x 32 pixels) that were ingested for this frame
     uint32_t tile_count;      // tiles of the source
@@ -452,7 +452,7 @@ FOVEATE__BYTES(foveate_slot_header, 512);
 // P-th of each side, foveate_texel_box(). Tokens with the same x, y, sx, sy, extra_width, extra_height, changed_frame and epoch have
 // the same bytes.
 struct foveate_token {
-    uint64_t changed_frame; // newest frame_seq that changed a pixel of a tile of 32 x 32 under the token
+    uint64_t changed_frame; // newest frame_seq that changed a tile under the token when it was last sampled anew
     uint32_t x0;            // the box in source pixels, half-open, cut at the source's edges; empty if the token lies outside
     uint32_t y0;
     uint32_t x1;
@@ -819,15 +819,18 @@ struct foveate_ego_motion {
     const double *rotation;
 };
 
-// A point to look at. FOVEATE_ZEROS are the defaults.
+// A point or a box to look at. FOVEATE_ZEROS are the defaults.
 struct foveate_point {
-    double x; // source pixels, or shares of the sides
+    double x; // source pixels, or shares of the sides; without meaning with a box
     double y;
-    bool normalised; // x and y are shares of the sides, 0 to 1
+    bool normalised; // x and y, or the box, are shares of the sides, 0 to 1
     uint32_t for_ms; // how long, in stream time; 0: until the next message, or as the view's policy says
     uint64_t frame;  // frame_seq of the frame that the point refers to; 0: the newest
     bool wait;       // answer after the decision
     struct foveate_ego_motion ego; // since `frame`
+    bool has_box;  // look at a box instead: sharp all over it, as far as the budget goes
+    double box[4]; // x0, y0, x1, y1
+    double share;  // of the budget, above 0 to 1, with the layout "inset"; 0: as the layout says
 };
 
 // An attention map, and the area that it covers. Zeros are the defaults of all but `rows` and `columns`.
@@ -857,12 +860,12 @@ struct foveate_weight {
     double weight;       // octaves of relevance for each unit of it, at most 64 from 0; 0 takes a weight back
 };
 
-// Makes the view look at a point from the very next frame on. `looking` may be NULL.
+// Makes the view look at a point, or at a box, from the very next frame on. `looking` may be NULL.
 FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
                                              struct foveate_looking *looking);
 
 // The same with several points at a time, 1 to 8 and at most as many as the view has foveae: it looks at these and at
-// nothing else. Only the place of each counts; all else is as the first one has it.
+// nothing else. Only the place of each counts; all else is as the first one has it. A box is looked at alone.
 FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, const struct foveate_point *points,
                                                 size_t count, int timeout_ms, struct foveate_looking *looking);
 
@@ -3299,6 +3302,42 @@ static size_t foveate__format_bytes(enum foveate_number_format format) {
     return format == FOVEATE_NUMBER_F32 ? 4 : format == FOVEATE_NUMBER_F16 ? 2 : 1;
 }
 
+static enum foveate_result foveate__append_box(struct foveate_reader *reader, struct foveate__request *request,
+                                               const double box[4]) {
+    for (int side = 0; side < 4; side++) {
+        if (!foveate__is_finite(box[side])) {
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "the sides of the box must be finite numbers");
+        }
+        foveate__append(request, side == 0 ? ",\"box\":[" : ",");
+        foveate__append_number(request, box[side]);
+    }
+    foveate__append(request, "]");
+    return FOVEATE_OK;
+}
+
+// Appends the box of a look, if it has one, and its share.
+static enum foveate_result foveate__append_area(struct foveate_reader *reader, struct foveate__request *request,
+                                                const struct foveate_point *points, size_t count) {
+    for (size_t index = 0; index < count; index++) {
+        if (1 < count && points[index].has_box) {
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "a box is looked at alone, not with %zu places", count);
+        }
+    }
+    if (points->share != 0.0) {
+        if (!(0.0 < points->share && points->share <= 1.0)) {
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "a share of the budget is above 0 to 1");
+        }
+        foveate__append(request, ",\"share\":");
+        foveate__append_number(request, points->share);
+    }
+    for (int edge = 0; edge < 4 && points->has_box && points->normalised; edge++) {
+        if (!(0.0 <= points->box[edge] && points->box[edge] <= 1.0)) {
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "a normalised box is in shares of the sides, 0 to 1");
+        }
+    }
+    return points->has_box ? foveate__append_box(reader, request, points->box) : FOVEATE_OK;
+}
+
 FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
                                              struct foveate_looking *looking) {
     return foveate_look_at(reader, point, 1, timeout_ms, looking);
@@ -3312,7 +3351,9 @@ FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, c
     }
     struct foveate__request request;
     foveate__begin(&request, "look", reader->view);
-    for (size_t index = 0; index < count; index++) {
+    enum foveate_result result = foveate__append_area(reader, &request, points, count);
+    if (result != FOVEATE_OK) return result;
+    for (size_t index = 0; index < count && !points->has_box; index++) {
         double x = points[index].x, y = points[index].y;
         if (!foveate__is_finite(x) || !foveate__is_finite(y)) {
             return foveate__fail(&reader->error, FOVEATE_INVALID, "x and y must be finite numbers");
@@ -3327,27 +3368,14 @@ FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, c
         foveate__append_number(&request, y);
         foveate__append(&request, count == 1 ? "" : "]");
     }
-    foveate__append(&request, count == 1 ? "" : "]");
+    foveate__append(&request, count == 1 || points->has_box ? "" : "]");
     if (points->normalised) foveate__append(&request, ",\"normalised\":true");
     if (points->for_ms != 0) foveate__append(&request, ",\"for_ms\":%u", points->for_ms);
-    enum foveate_result result = foveate__append_ego_motion(reader, &request, &points->ego, points->frame);
+    result = foveate__append_ego_motion(reader, &request, &points->ego, points->frame);
     if (result != FOVEATE_OK) return result;
     foveate__append_frame_and_wait(&request, points->frame, points->wait);
     foveate__append(&request, "}");
     return foveate__ask(reader, &request, NULL, 0, timeout_ms, looking);
-}
-
-static enum foveate_result foveate__append_box(struct foveate_reader *reader, struct foveate__request *request,
-                                               const double box[4]) {
-    for (int side = 0; side < 4; side++) {
-        if (!foveate__is_finite(box[side])) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "the sides of the box must be finite numbers");
-        }
-        foveate__append(request, side == 0 ? ",\"box\":[" : ",");
-        foveate__append_number(request, box[side]);
-    }
-    foveate__append(request, "]");
-    return FOVEATE_OK;
 }
 
 // Appends the description of a map.

@@ -28,7 +28,7 @@ use foveate::messages::{Look, RefusalReason};
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::{ClientExt as _, ServerListing};
 use foveate_core::gaze::controller::Policy;
-use foveate_core::geometry::fixation::{Fixation, FixationReason, Focus, Gaze};
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::{Layout, PlanRequest};
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
@@ -225,14 +225,8 @@ impl Played {
     fn show(&mut self, frame_seq: u64) {
         while self.channel.next_feedback().is_some() {}
         let reason = FixationReason::Policy;
-        let fixation = Fixation {
-            id: frame_seq,
-            x: 9.0,
-            y: 9.0,
-            since_frame: frame_seq,
-            reason,
-            ..Fixation::default()
-        };
+        let at = Fixation::at((9.0, 9.0), reason);
+        let fixation = Fixation { id: frame_seq, since_frame: frame_seq, ..at };
         let shape = PyramidShape::new(EXTENT);
         self.channel.update(&ViewUpdate {
             frame_seq,
@@ -242,7 +236,7 @@ impl Played {
                 shape,
                 patch_side: 14,
                 budget: 9,
-                fixations: &[Focus::at(9.0, 9.0)],
+                fixations: &[(9.0, 9.0)],
                 relevance: None,
                 before: None,
             }),

@@ -203,7 +203,7 @@ _foveate() {
                     return 0
                     ;;
                 --layout)
-                    COMPREPLY=($(compgen -W "foveal uniform directional stt172 giava20 relevance windows" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "foveal inset uniform directional stt172 giava20 relevance windows" -- "${cur}"))
                     return 0
                     ;;
                 --foveae)
@@ -219,7 +219,7 @@ _foveate() {
                     return 0
                     ;;
                 --policy)
-                    COMPREPLY=($(compgen -W "fixed saliency relevance" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --dtype)
@@ -480,12 +480,20 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__look)
-            opts="$(foveate ls --names 2>/dev/null | grep /) -h --normalised --for --frame --homography --rotation --wait --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --box --share --normalised --for --frame --homography --rotation --wait --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --box)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --share)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --for)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

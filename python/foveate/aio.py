@@ -229,9 +229,11 @@ class View(ViewCore):
 
     async def look(
         self,
-        x: float,
-        y: float,
+        x: float | None = None,
+        y: float | None = None,
         *,
+        box: Sequence[float] | None = None,
+        share: float | None = None,
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
@@ -241,13 +243,25 @@ class View(ViewCore):
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """See :meth:`foveate.View.look`."""
-        message = feedback.look_at([(x, y)], normalised, for_ms, frame, homography, rotation, wait)
+        message = feedback.look(
+            x,
+            y,
+            box,
+            share,
+            normalised=normalised,
+            for_ms=for_ms,
+            frame=frame,
+            homography=homography,
+            rotation=rotation,
+            wait=wait,
+        )
         return looking(await self._ask(message, timeout))
 
     async def look_at(
         self,
         points: Sequence[Sequence[float]],
         *,
+        share: float | None = None,
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
@@ -257,7 +271,7 @@ class View(ViewCore):
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """See :meth:`foveate.View.look_at`."""
-        message = feedback.look_at(points, normalised, for_ms, frame, homography, rotation, wait)
+        message = feedback.look_at(points, share, normalised, for_ms, frame, homography, rotation, wait)
         return looking(await self._ask(message, timeout))
 
     async def attend(

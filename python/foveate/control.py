@@ -66,7 +66,7 @@ class ListedView(NamedTuple):
     :ivar budget: Most tokens of a frame.
     :ivar patch: P: side of a token in texels.
     :ivar dtype: Number format of a texel: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
-    :ivar policy: Gaze policy: ``"fixed"``, ``"feedback"``, ``"saliency"``, ``"relevance"`` or ``"replay"``.
+    :ivar policy: Gaze policy: ``"auto"``, ``"fixed"``, ``"feedback"``, ``"saliency"``, ``"relevance"`` or ``"replay"``.
     """
 
     name: str

@@ -31,8 +31,31 @@ class Feedback(NamedTuple):
     fields: dict[str, Any]
 
 
+def look(
+    x: float | None,
+    y: float | None,
+    box: Sequence[float] | None,
+    share: float | None,
+    **others: Any,
+) -> Feedback:
+    """See :meth:`foveate.View.look`."""
+    if box is None:
+        if x is None or y is None:
+            raise ValueError("`x` and `y` are looked at, or else a `box`")
+        return look_at([(x, y)], share, **others)
+    if x is not None or y is not None:
+        raise ValueError("`x` and `y`, and a `box`, are two places: look at one")
+    edges = [float(edge) for edge in box]
+    if len(edges) != 4 or not all(map(math.isfinite, edges)) or edges[2] <= edges[0] or edges[3] <= edges[1]:
+        raise ValueError(f"a box is (x0, y0, x1, y1), finite, with x0 < x1 and y0 < y1, not {edges}")
+    if others["normalised"] and not (0 <= min(edges) and max(edges) <= 1):
+        raise ValueError(f"with `normalised`, a box is in shares of the sides, 0 to 1, not {edges}")
+    return Feedback("look", None, {"box": edges, **_look_fields(share, **others)})
+
+
 def look_at(
     points: Sequence[Sequence[float]],
+    share: float | None,
     normalised: bool,
     for_ms: int | None,
     frame: Frame | int | None,
@@ -47,16 +70,32 @@ def look_at(
     for x, y in places:
         if normalised and not (0 <= x <= 1 and 0 <= y <= 1):
             raise ValueError(f"with `normalised`, x and y are shares of the sides, 0 to 1, not {x} and {y}")
-    fields = _given(
+    fields = _look_fields(share, normalised, for_ms, frame, homography, rotation, wait)
+    if len(places) == 1:
+        [(x, y)] = places
+        return Feedback("look", None, {"x": x, "y": y, **fields})
+    return Feedback("look", None, {"points": places, **fields})
+
+
+def _look_fields(
+    share: float | None,
+    normalised: bool,
+    for_ms: int | None,
+    frame: Frame | int | None,
+    homography: Any,
+    rotation: Any,
+    wait: bool,
+) -> dict[str, Any]:
+    """All that a look says beside where."""
+    if share is not None and not 0 < share <= 1:
+        raise ValueError(f"a share of the budget is above 0 to 1, not {share}")
+    return _given(
+        share=None if share is None else float(share),
         normalised=normalised,
         for_ms=None if for_ms is None else int(for_ms),
         **_since(frame, homography, rotation),
         wait=wait,
     )
-    if len(places) == 1:
-        [(x, y)] = places
-        return Feedback("look", None, {"x": x, "y": y, **fields})
-    return Feedback("look", None, {"points": places, **fields})
 
 
 def attend(

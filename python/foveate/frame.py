@@ -45,9 +45,9 @@ class Fixation(NamedTuple):
 class Bounds(NamedTuple):
     """Largest possible errors of a frame's tokens.
 
-    :ivar sample: Largest possible difference between a camera sample and the one that a token was made from, 0 to
-        255.
-    :ivar rgb: The same for a channel of an 8-bit RGB pixel.
+    :ivar sample: Largest possible difference between a camera sample and the one in the pyramid, 0 to 255.
+    :ivar rgb: Largest possible difference between a channel of a texel, before it is normalised, and the one made of the newest
+        frame.
     """
 
     sample: int

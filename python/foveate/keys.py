@@ -17,7 +17,7 @@ _Normalisation = Union[Literal["none", "unit", "imagenet", "clip", "siglip"], No
 _Channels = Union[Sequence[str], Literal["all"]]
 
 
-_FoveaPolicy = Literal["fixed", "feedback", "saliency", "relevance"]
+_FoveaPolicy = Literal["auto", "fixed", "feedback", "saliency", "relevance"]
 
 
 class GazeKeys(TypedDict, total=False):

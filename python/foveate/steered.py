@@ -19,9 +19,11 @@ class Steered:
 
     def look(
         self,
-        x: float,
-        y: float,
+        x: float | None = None,
+        y: float | None = None,
         *,
+        box: Sequence[float] | None = None,
+        share: float | None = None,
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
@@ -30,27 +32,34 @@ class Steered:
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
-        """Makes the view look at a point, from the very next frame on. The other parameters, and the errors, are those of
-        :meth:`look_at`, which this is with one point.
+        """Makes the view look at a point or at a box, from the very next frame on. The other parameters, and the errors, are
+        those of :meth:`look_at`, which this is with one point.
 
         :param x: pixels right of the source's left edge; with ``normalised`` a share of its width, 0 to 1.
         :param y: pixels below the source's top edge; with ``normalised`` a share of its height.
+        :param box: instead of a point, (x0, y0, x1, y1) in the same units: sharp all over it, as far as the budget goes. A
+            ``homography`` or a ``rotation`` moves it as its middle.
+        :raises Refused: also if the box is not over the image (``bad-box``).
         """
-        return self.look_at(
-            [(x, y)],
+        message = feedback.look(
+            x,
+            y,
+            box,
+            share,
             normalised=normalised,
             for_ms=for_ms,
             frame=frame,
             homography=homography,
             rotation=rotation,
             wait=wait,
-            timeout=timeout,
         )
+        return looking(self._ask(message, timeout))
 
     def look_at(
         self,
         points: Sequence[Sequence[float]],
         *,
+        share: float | None = None,
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
@@ -63,6 +72,8 @@ class Steered:
 
         :param points: x and y of each, 1 to 8 and at most as many as the view has foveae: pixels right of the source's
             left edge and below its top edge; with ``normalised`` shares of its width and height, 0 to 1.
+        :param share: the share of the budget that is spent on them, above 0 to 1, with the layout ``inset``; None leaves it to
+            the layout.
         :param for_ms: how long, in ms of the stream's time; None until the next message.
         :param frame: the frame that the points refer to, or its ``frame_seq``; None for the newest.
         :param homography: how the camera moved since ``frame``, as odometry has it, instead of the motion that the
@@ -81,7 +92,7 @@ class Steered:
             frame: read on, and steer again.
         :raises Ended: without ``reconnect``, if the daemon is gone or stops.
         """
-        message = feedback.look_at(points, normalised, for_ms, frame, homography, rotation, wait)
+        message = feedback.look_at(points, share, normalised, for_ms, frame, homography, rotation, wait)
         return looking(self._ask(message, timeout))
 
     def attend(
@@ -107,7 +118,7 @@ class Steered:
         :param wait: whether to wait for the decision: then the answer has the fixation.
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
-        :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"feedback"``.
+        :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"auto"`` or ``"feedback"``.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         return looking(self._ask(feedback.attend(weights, box, frame, homography, rotation, wait), timeout))
@@ -158,7 +169,7 @@ class Steered:
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: ``held``, if another client has the name; ``policy``, if the view's policy is not
-            ``"relevance"``; ``too-many-channels``, if there are 32 already; or for another reason.
+            ``"auto"`` or ``"relevance"``; ``too-many-channels``, if there are 32 already; or for another reason.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         self._ask(feedback.inject(name, values, frame, box, ttl), timeout)
@@ -178,7 +189,8 @@ class Steered:
             channel, at most 64 from 0; 0 takes a weight back. A channel need not be there yet.
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
-        :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"relevance"``.
+        :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"auto"`` or
+            ``"relevance"``.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         self._ask(feedback.weigh({**(weights or {}), **named}), timeout)

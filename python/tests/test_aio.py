@@ -284,6 +284,7 @@ class ViewSteers(WithDaemon):
         map_ = np.arange(6, dtype=np.float16).reshape(2, 3)
         calls: list[Callable[[Any], Any]] = [
             lambda view: view.look(1, 2, for_ms=5, frame=7, wait=True),
+            lambda view: view.look(box=(0.1, 0.2, 0.3, 0.4), share=0.5, normalised=True),
             lambda view: view.look_at([(0.1, 0.2), (0.3, 0.4)], normalised=True, wait=True),
             lambda view: view.attend(map_, box=(0, 1, 2, 3), frame=7, wait=True),
             lambda view: view.attend_tokens(7, [1, 2, 3], wait=True),
@@ -552,6 +553,7 @@ gaze = { policy = "feedback", lease_ms = 60000 }
 name = "bytes"
 dtype = "u8"
 slots = 64
+gaze = { policy = "fixed" }
 """
 
 

@@ -31,6 +31,7 @@ gaze = { policy = "relevance" }
 name = "bytes"
 dtype = "u8"
 slots = 64
+gaze = { policy = "fixed" }
 [[stream.view]]
 name = "halves"
 dtype = "f16"
@@ -150,6 +151,8 @@ class DaemonIsRead(unittest.TestCase):
         self.assertEqual((frame.fixation, frame.frame_seq), (looking.fixation, looking.fixation.since_frame))
         self.assertGreater(frame.asked_ns, 0)
         view.look(0.25, 0.5, normalised=True, frame=frame, for_ms=100)
+        boxed = view.look(box=(100, 40, 140, 60), share=0.5, wait=True)
+        self.assertEqual((boxed.fixation.x, boxed.fixation.y, boxed.fixation.reason), (120, 50, "look"))
         view.release()
 
     def test_attention_leads_the_eye_to_its_peak(self) -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 import unittest
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -565,6 +565,28 @@ class ViewSteers(WithDaemon):
         view.look(0.5, np.float32(0.25), normalised=True, for_ms=500, frame=7, wait=True)
         expected = {"normalised": True, "for_ms": 500, "frame": 7, "wait": True, "x": 0.5, "y": 0.25}
         self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, **expected})
+
+    def test_a_box_is_sent_instead_of_a_point(self) -> None:
+        view = self.open()
+        view.look(box=(1, 2, np.float32(30), 40.5), share=0.5, frame=7)
+        expected = {"box": [1.0, 2.0, 30.0, 40.5], "share": 0.5, "frame": 7}
+        self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, **expected})
+        view.look_at([(1, 2)], share=1)
+        self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, "x": 1.0, "y": 2.0, "share": 1.0})
+        calls: list[Callable[[], Any]] = [
+            lambda: view.look(),
+            lambda: view.look(1),
+            lambda: view.look(1, 2, box=(1, 2, 3, 4)),
+            lambda: view.look(box=(1, 2, 3)),
+            lambda: view.look(box=(3, 2, 3, 4)),
+            lambda: view.look(box=(1, 2, float("inf"), 4)),
+            lambda: view.look(box=(0, 0, 2, 1), normalised=True),
+            lambda: view.look(1, 2, share=0),
+        ]
+        asked = len(self.daemon.requests)
+        for call in calls:
+            self.assertRaises(ValueError, call)
+        self.assertEqual(len(self.daemon.requests), asked)
 
     def test_the_fixation_that_was_waited_for_arrives(self) -> None:
         fixation = {"id": 4, "x": 1.0, "y": 2.0, "since_frame": 9, "reason": "look", "weight": 0.5, "news": 1}

@@ -50,17 +50,20 @@ class LoadError(Exception):
 
 @dataclass
 class Case:
-    """The streams' source: a name, the pipeline before the appsink, and keys of the `[[stream]]`."""
+    """The streams' source: a name, the pipeline before the appsink, keys of `[stream.change]`, and the policy of the view if not the
+    default one."""
 
     name: str
     source: str
     change: str = ""
+    policy: str = ""
 
     def text(self, count):
         """The configuration for `count` streams."""
         pipeline = f"pipeline = '{self.source} ! appsink name=frames'"
         change = f"[stream.change]\n{self.change}\n" if self.change else ""
-        streams = [f"[[stream]]\nname = 'camera-{n}'\nbackend = 'cpu'\n{pipeline}\n{change}" for n in range(count)]
+        view = f"[[stream.view]]\nname = 'main'\n[stream.view.gaze]\npolicy = '{self.policy}'\n" if self.policy else ""
+        streams = [f"[[stream]]\nname = 'camera-{n}'\nbackend = 'cpu'\n{pipeline}\n{change}{view}" for n in range(count)]
         return "\n".join(streams)
 
 
@@ -135,6 +138,7 @@ class Material:
         still = f"multifilesrc location={self._still} loop=true ! {self._as_video()} ! clocksync"
         return [
             Case("raw frames, a moving scene", raw),
+            Case("raw frames, a moving scene, `policy = \"fixed\"`", raw, policy="fixed"),
             Case("raw frames, a moving scene, `threshold = \"auto\"`", raw, 'threshold = "auto"'),
             Case("raw frames, nothing moves", still),
             Case("H.264, decoded, a moving scene", f"{packets} ! {self._decoded()}"),

@@ -12,12 +12,18 @@ class FoveateError(Exception):
 
 
 def report(program, *arguments):
-    """The JSON object of the single measured backend."""
+    """The JSON object of the single measured backend; with the default policy, unless the arguments have another."""
     command = [program, "bench", "--json", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise FoveateError(done.stderr.strip())
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[0])
+
+
+def policies(program):
+    """The default policy, and `fixed` if that is another one."""
+    default = report(program, "--backend", "cpu", "--size", "64x64", "--frames", 1)["views"]["policy"]
+    return list(dict.fromkeys([default, "fixed"]))
 
 
 def vulkan_device(program, asked):

@@ -85,7 +85,7 @@ def cases(arguments):
 
 def dump(program, case, folder):
     """Makes Foveate write the frames and the plan; returns the plan and the frames, one array each."""
-    command = [program, "bench", *map(str, case.dump), "--dump", folder]
+    command = [program, "bench", *map(str, case.dump), "--policy", "fixed", "--dump", folder]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise measuring.FoveateError(done.stderr.strip())
@@ -130,17 +130,27 @@ def foveate_contestants(arguments, case, plan, folder, device):
     backends = [("Foveate CPU", ["--backend", "cpu"], case.count)]
     if device is not None:
         backends.append((arguments.vulkan_name, ["--backend", "vulkan", *device], vulkan_count(arguments, case)))
+    default, *others = policies(arguments.foveate)
     for name, backend, count in backends:
+        measured = [*played, *backend, "--frames", count]
         for kind, refresh in [("incremental", []), ("full", ["--refresh", 1])]:
-            yield foveate_contestant(arguments.foveate, name, kind, [*played, *backend, *refresh, "--frames", count])
+            yield foveate_contestant(arguments.foveate, name, kind, [*measured, *refresh, "--policy", default])
+        for policy in others:
+            yield foveate_contestant(arguments.foveate, f"{name}, {policy} gaze", "incremental", [*measured, "--policy", policy])
         if backend == ["--backend", "cpu"] and not case.cold:
             for instructions in narrower(arguments.foveate):
-                limited = [*played, *backend, "--instructions", instructions, "--frames", count]
+                limited = [*measured, "--instructions", instructions, "--policy", default]
                 yield foveate_contestant(arguments.foveate, f"{name}, {instructions}", "incremental", limited)
         # Where everything changes anyway.
         if case.dump[-1] == 1 and not case.cold:
             batch = ["--batch", BATCH, "--frames", 2 * BATCH]
             yield foveate_contestant(arguments.foveate, name, f"batch of {BATCH}", [*played, *backend, *batch])
+
+
+@functools.cache
+def policies(program):
+    """The default policy, and others to measure beside it."""
+    return measuring.policies(program)
 
 
 @functools.cache
@@ -345,18 +355,18 @@ def opencv_ratio(case, name):
 
 def stages(document):
     """Where the time of an incremental update goes, and the bytes that its stages move beside what a copy does."""
-    names = ("change", "ingest", "reduce", "sample", "publish", "rest", "total")
+    names = ("change", "ingest", "reduce", "sample", "publish", "rest", "total", "see")
     moving = ("change", "ingest", "sample")
     lines = [
         row(["", *names, *[f"{stage}, MB" for stage in moving], "change, GB/s", "memcpy, GB/s"]),
-        row(["---", *["---:"] * 12]),
+        row(["---", *["---:"] * (len(names) + len(moving) + 2)]),
     ]
     for report in document["stages"]:
         times, moved = report["stages"], moved_bytes(report)
         named = [times[stage]["p50_us"] for stage in names] + [moved[stage] / 1e6 for stage in moving]
         rates = [report["bandwidth"][rate] for rate in ("change_gb_s", "memcpy_gb_s")]
         frames = report["frames"]
-        what = f"{frames['width']}x{frames['height']}, {frames['changed']:.0%} changed, {report['instructions']}"
+        what = f"{frames['width']}x{frames['height']}, {frames['changed']:.0%} changed, {report['instructions']}, {report['views']['policy']}"
         if report["views"]["count"] != 1:
             what += f", {report['views']['count']} views"
         lines.append(row([what, *[f"{number:.3g}" for number in [*named, *rates]]]))
@@ -375,6 +385,8 @@ def moved_bytes(report):
 def measured_stages(arguments):
     """The quickest runs, in turns, for each size, share and set of instructions, and for more views of one stream."""
     limits = [[], *[["--instructions", name] for name in narrower(arguments.foveate)]]
+    default, *others = policies(arguments.foveate)
+    limits = [["--policy", default, *limit] for limit in limits] + [["--policy", policy] for policy in others]
     cases = [[size, share, *limit] for size in SIZES[1:] for share in [0, 0.1, 1] for limit in limits]
     cases += [["1920x1080", share, "--views", views] for share in [0, 0.1, 1] for views in [2, 4]]
     runs = [

@@ -45,6 +45,8 @@ pub(super) struct Delivery {
     has_corrupted: AtomicBool,
     /// Whether the pipeline is live.
     pub(super) is_live: Arc<AtomicBool>,
+    /// Whether its samples are exact.
+    pub(super) is_exact: Arc<AtomicBool>,
 }
 
 struct Inlet {
@@ -94,6 +96,7 @@ impl Delivery {
             corrupted: spec.corrupted,
             has_corrupted: AtomicBool::new(false),
             is_live: Arc::default(),
+            is_exact: Arc::default(),
         }
     }
 

@@ -143,6 +143,7 @@ impl Pipeline {
         let extent = demands.extent.filter(|_| is_scaled);
         configure(&sink, &content.readable(extent, is_scaled), delivery, &reports);
         probe(&pad, &offered, &reports, &flow, demands, delivery);
+        note_exactness(&pad, expansion.is_picture(), delivery);
         choose_tracks(&pipeline, demands.track, &reports);
         forward_messages(&pipeline, reports, &page)?;
         pipeline.use_clock(Some(&monotonic_clock()));
@@ -413,6 +414,59 @@ fn probe(
         },
         _ => gst::PadProbeReturn::Ok,
     });
+}
+
+/// What decoders without loss read. PNG and FFV1 are the common ones.
+const LOSSLESS: [&str; 12] = [
+    "image/png",
+    "image/bmp",
+    "image/x-portable-pixmap",
+    "image/x-portable-graymap",
+    "image/tiff",
+    "image/gif",
+    "video/x-ffv",
+    "video/x-huffyuv",
+    "video/x-rle",
+    "video/x-zmbv",
+    "video/x-gst-av-ffvhuff",
+    "video/x-gst-av-utvideo",
+];
+
+/// Has `delivery` say, before the first frame of each format arrives at `pad`, whether its samples are exact: those of a picture, of
+/// the test pattern, and of files that no lossy codec has been through.
+fn note_exactness(pad: &gst::Pad, is_picture: bool, delivery: &Arc<Delivery>) {
+    let [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
+    pad.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |pad, info| {
+        if info.event().is_some_and(|event| event.type_() == gst::EventType::Caps) {
+            let found = is_picture || is_lossless(pad, is_live.load(Ordering::Relaxed));
+            is_exact.store(found, Ordering::Relaxed);
+        }
+        gst::PadProbeReturn::Ok
+    });
+}
+
+/// Whether every decoder of the pipeline of `pad` is lossless, or there is none and no camera.
+fn is_lossless(pad: &gst::Pad, is_live: bool) -> bool {
+    let mut top = pad.parent();
+    while let Some(parent) = top.as_ref().and_then(gst::Object::parent) {
+        top = Some(parent);
+    }
+    let Some(pipeline) = top.and_then(|top| top.downcast::<gst::Bin>().ok()) else { return false };
+    let (mut decoders, mut is_test) = (0, false);
+    for element in pipeline.iterate_recurse().into_iter().flatten() {
+        let Some(factory) = element.factory() else { continue };
+        is_test |= factory.name() == "videotestsrc";
+        let class = factory.metadata("klass").unwrap_or_default();
+        if class.starts_with("Codec/Decoder/Video") || class.starts_with("Codec/Decoder/Image") {
+            decoders += 1;
+            let caps = element.sink_pads().first().and_then(|pad| pad.current_caps());
+            let media = caps.and_then(|caps| Some(caps.structure(0)?.name().to_string()));
+            if !media.is_some_and(|media| LOSSLESS.contains(&media.as_str())) {
+                return false;
+            }
+        }
+    }
+    is_test || 0 < decoders || !is_live
 }
 
 /// Whether a frame with these flags is kept from the appsink. Those with `GAP` or `DISCONT` pass: `videorate` marks repeated frames as

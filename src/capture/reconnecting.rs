@@ -86,6 +86,8 @@ pub struct ReconnectingSource {
     pause: Duration,
     has_delivered: bool,
     is_live: bool,
+    /// The same of the samples.
+    is_exact: bool,
     phase: Phase,
     stopping: Vec<StoppingSource>,
 }
@@ -129,6 +131,7 @@ impl ReconnectingSource {
             pause: Duration::ZERO,
             has_delivered: false,
             is_live: false,
+            is_exact: false,
             phase: Phase::Pausing(Instant::now(), None),
             stopping: Vec::new(),
         }
@@ -137,6 +140,11 @@ impl ReconnectingSource {
     /// Whether the pipeline of the newest frame is live.
     pub fn is_live(&self) -> bool {
         self.is_live
+    }
+
+    /// Whether the samples of its frames are [exact](Source::is_exact), as of the newest.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     /// Whether the next frame is waiting already, and a further one would replace it.
@@ -174,6 +182,7 @@ impl ReconnectingSource {
             playing.last_frame = Some(now);
             playing.corrupted = self.counters.frames_corrupted.get();
             self.is_live = playing.source.is_live();
+            self.is_exact = playing.source.is_exact();
             let first = *playing.first_frame.get_or_insert(now);
             if self.pause.max(SUCCESS_MIN) <= now.duration_since(first) {
                 self.backoff.succeeded();

@@ -75,6 +75,7 @@ pub struct Source {
     counters: Arc<StreamCounters>,
     activity: Arc<CaptureActivity>,
     is_live: Arc<AtomicBool>,
+    is_exact: Arc<AtomicBool>,
     /// Dropped to stop the thread.
     stop: Option<Sender<()>>,
     /// `None` once [detached](Source::detach).
@@ -162,7 +163,7 @@ impl Source {
         let ender = producer.ender();
         let activity = counters.stages.next_pipeline();
         let delivery = Delivery::new(producer, Arc::clone(counters), Arc::clone(&activity), spec);
-        let is_live = Arc::clone(&delivery.is_live);
+        let [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
         let session = Session {
@@ -184,6 +185,7 @@ impl Source {
             counters: Arc::clone(counters),
             activity,
             is_live,
+            is_exact,
             stop: Some(stop),
             thread: Some(CaptureThread::spawn(&spec.stream, run)?),
         })
@@ -272,6 +274,11 @@ impl Source {
     /// Whether its pipeline has reported that it is live.
     pub fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Relaxed)
+    }
+
+    /// Whether the samples of its frames are exact: pictures, and what no lossy codec and no camera made. Known with the first frame.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact.load(Ordering::Relaxed)
     }
 
     /// Stops it without waiting.

@@ -21,7 +21,7 @@ use toml::de::DeTable;
 use self::environment::{Environment, Substituted};
 use self::reader::{Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
-use foveate_core::change::ChangeConfig;
+use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::depth::DepthDetail;
 use foveate_core::file;
 use foveate_core::gaze::GazeParameters;
@@ -244,7 +244,7 @@ fn parameters<'de, D: Deserializer<'de>>(
 }
 
 /// `[stream.change]`: what counts as a change of the picture, and where changes are found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChangeTable {
     /// What counts.
@@ -252,6 +252,14 @@ pub struct ChangeTable {
     pub config: ChangeConfig,
     /// Where frames are compared; never [`ChangeOn::Gpu`] with [`BackendChoice::Cpu`].
     pub on: ChangeOn,
+}
+
+impl Default for ChangeTable {
+    /// The threshold is the source's.
+    fn default() -> Self {
+        let threshold = Threshold::BySource { limit: Threshold::LIMIT_DEFAULT };
+        Self { config: ChangeConfig { threshold, refresh_frames: None }, on: ChangeOn::default() }
+    }
 }
 
 /// `[[stream.view]]`: what is sampled of a stream for one kind of consumer.

@@ -77,8 +77,9 @@ impl StreamConfig {
         table.allow("device", !is_cpu, "backend", device_allowed);
         table.allow("restart_timeout_ms", self.restart, "restart", "where `restart` is true");
         for change in table.tables("change") {
-            let is_auto = matches!(self.change.config.threshold, Threshold::Auto { .. });
-            change.allow("threshold_limit", is_auto, "threshold", "with the threshold \"auto\"");
+            let is_fixed = matches!(self.change.config.threshold, Threshold::Fixed(_));
+            let place = "with the threshold \"auto\" or \"source\"";
+            change.allow("threshold_limit", !is_fixed, "threshold", place);
             if self.change.on == ChangeOn::Gpu && is_cpu {
                 let message = "only a Vulkan device finds changes; expected \"auto\" or \"cpu\" here, or `backend` to be \"auto\" or \"vulkan\"";
                 change.refuse("on", message);
@@ -232,8 +233,7 @@ impl ViewConfig {
             }
         }
         if !self.channels.is_empty() && !self.gaze.policy.is_relevance() {
-            let message =
-                "only the policy \"relevance\" has channels; expected it in [stream.view.gaze]";
+            let message = "only the policies \"auto\" and \"relevance\" have channels; expected one of them in [stream.view.gaze]";
             table.refuse("channels", message);
         }
         // Absolute, so that it stays the same file when the view is changed from another directory.
@@ -372,6 +372,11 @@ fn check_several(policies: &[FoveaPolicy], foveae: usize) -> Result<(), String> 
     if let Some(again) = again {
         let name = runs[again].name();
         return Err(format!("\"{name}\" is in two places; expected equal policies side by side"));
+    }
+    if policies.contains(&FoveaPolicy::Auto) && policies.contains(&FoveaPolicy::Feedback) {
+        let message =
+            "both \"auto\" and \"feedback\" follow what a client asks for; expected one of them";
+        return Err(message.to_owned());
     }
     let fixed = policies.iter().filter(|policy| **policy == FoveaPolicy::Fixed).count();
     if 1 < fixed {

@@ -221,6 +221,12 @@ pub struct ViewListing {
     /// Frames that a view opened by a client skipped because the next frame was waiting already.
     #[serde(default)]
     pub frames_shed: u64,
+    /// Tokens that it has published.
+    #[serde(default)]
+    pub tokens_published: u64,
+    /// Those of them that were in the frame before too, at the same place and with the same bytes.
+    #[serde(default)]
+    pub tokens_reusable: u64,
 }
 
 /// Who steers a view, and counts of feedback.

@@ -56,7 +56,7 @@ pub type StreamStats = StreamSnapshot<StreamPace, ViewStats>;
 pub struct StreamPace {
     /// The most by which a camera sample differs from the newest frame's, in steps of 8 bits; absent before the first frame.
     pub sample_bound: Option<u64>,
-    /// The same for an RGB value of a level.
+    /// The most by which a channel of a texel differs from the one made of the newest frame; absent before the first.
     pub rgb_bound: Option<u64>,
     /// Thousandths of pixels a second that the middle of the picture moves by; absent if that is not known.
     #[serde(default)]

@@ -19,15 +19,39 @@ pub struct ChangeConfig {
     pub refresh_frames: Option<NonZeroU32>,
 }
 
-/// The difference that a sample may have. As text it is the number, or `"auto"`.
+impl ChangeConfig {
+    /// Whether a token keeps its texels while none of them moves by more than the threshold. Where that is always 0, each token over a
+    /// tile that changes is published anew.
+    pub fn keeps_tokens(&self) -> bool {
+        self.threshold != Threshold::Fixed(0)
+    }
+
+    /// It for a source whose samples are exact, or are not.
+    #[must_use]
+    pub fn for_source(self, is_exact: bool) -> Self {
+        let threshold = match self.threshold {
+            Threshold::BySource { .. } if is_exact => Threshold::Fixed(0),
+            Threshold::BySource { limit } => Threshold::Auto { limit },
+            given => given,
+        };
+        Self { threshold, ..self }
+    }
+}
+
+/// The difference that a sample may have. As text it is the number, `"auto"`, or `"source"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Given", into = "Given"))]
 pub enum Threshold {
     /// So many steps of 8 bits.
     Fixed(u8),
-    /// As many as the noise of the camera needs.
+    /// As many as the noise of the camera, and lamps that flicker, need.
     Auto {
+        /// The most steps.
+        limit: u8,
+    },
+    /// None for a source whose samples are exact: pictures, and what no lossy codec made. For others, as [`Auto`](Self::Auto).
+    BySource {
         /// The most steps.
         limit: u8,
     },

@@ -1,6 +1,7 @@
 //! Gaze control: pure code, without device or clock.
 
 pub mod compensation;
+mod consumer;
 pub mod controller;
 pub mod ego;
 mod fixation_state;

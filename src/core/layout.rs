@@ -3,11 +3,14 @@
 
 use std::borrow::Cow;
 
+use arrayvec::ArrayVec;
+
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{Focus, Gaze};
+use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Focus, Gaze, PlanRules};
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::region::Region;
 use crate::geometry::relevance::RelevanceMap;
 #[cfg(feature = "serde")]
 use crate::value::{Pixels, Whole, checked, optional};
@@ -118,6 +121,16 @@ pub struct PlanRequest<'a> {
     pub before: Option<&'a TokenPlan>,
 }
 
+/// A layout as a gaze guides it.
+#[derive(Clone, Debug)]
+pub struct Guided<'a> {
+    /// With the e0 that the gaze asks for.
+    pub layout: Cow<'a, Layout>,
+    /// Of each fixation, in order, the box or the point that somebody asked for; none if nobody asked for any.
+    asked: ArrayVec<Option<Region>, FOVEAE_MAX>,
+    rules: PlanRules,
+}
+
 impl Layout {
     /// Its name in configurations and rings.
     pub const fn name(&self) -> &'static str {
@@ -155,8 +168,21 @@ impl Layout {
         }
     }
 
-    /// The layout for a gaze: where a map chose the fixations, and no e0 is given, [`foveal::led_e0_px`] is.
-    pub fn guided(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Cow<'_, Self> {
+    /// The layout for a gaze: sharp at what somebody asked for. Where a map chose the fixations, and no e0 is given,
+    /// [`foveal::led_e0_px`] is.
+    pub fn guided(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Guided<'_> {
+        let rules = gaze.rules;
+        let is_asked = |fixation: &Fixation| rules == PlanRules::Current && fixation.is_asked();
+        let target = |fixation: &Fixation| is_asked(fixation).then(|| fixation.target());
+        let asked = if gaze.fixations.iter().any(is_asked) {
+            gaze.fixations.iter().map(target).collect()
+        } else {
+            ArrayVec::new()
+        };
+        Guided { layout: self.widened(gaze, extent, patch_side), asked, rules }
+    }
+
+    fn widened(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Cow<'_, Self> {
         let Some(map) = gaze.leading_map() else { return Cow::Borrowed(self) };
         let e0_px = || Some(foveal::led_e0_px(extent, patch_side, map, &gaze.points()));
         match *self {
@@ -173,38 +199,45 @@ impl Layout {
         matches!(self, Self::Uniform).then(|| uniform::grid(shape.extent(), patch_side, budget))
     }
 
+    /// The plan of at most as many tokens as the budget, where nobody asked for a point.
+    pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
+        let (layout, rules) = (Cow::Borrowed(self), PlanRules::Current);
+        Guided { layout, asked: ArrayVec::new(), rules }.plan(request)
+    }
+}
+
+impl Guided<'_> {
     /// The plan of at most as many tokens as the budget.
     pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
         let PlanRequest { shape, patch_side, budget, fixations, relevance, before } = *request;
         assert!(0 < budget, "a plan has at least one token");
         let points: Vec<_> = fixations.iter().map(|focus| (focus.x, focus.y)).collect();
         let first = points.first().copied().expect("a view looks somewhere");
+        let grids = || PatchGrids::new(shape, patch_side);
         let or_default = |e0_px: &Option<f64>| {
             e0_px.unwrap_or_else(|| foveal::default_e0_px(shape.extent(), patch_side))
         };
-        let tokens = match self {
-            Self::Foveal { e0_px, coarsest, .. } => {
-                let e0_px = or_default(e0_px);
-                let priority = foveal::Priority { fixations: &points, e0_px, relevance };
-                foveal::tokens(
-                    PatchGrids::new(shape, patch_side),
-                    budget,
-                    *coarsest,
-                    &priority,
-                    before,
-                )
+        let priority = |e0_px: f64| {
+            let (fixations, asked) = (&points[..], &self.asked[..]);
+            foveal::Priority { fixations, e0_px, relevance, asked }
+        };
+        let tokens = match &*self.layout {
+            Layout::Foveal { e0_px, coarsest, .. } => {
+                let priority = priority(or_default(e0_px));
+                foveal::tokens(grids(), budget, *coarsest, &priority, before)
             }
-            Self::Inset(inset) => inset::tokens(inset, request),
-            Self::Uniform => uniform::tokens(shape.extent(), patch_side, budget),
-            Self::Directional { e0_px } => directional::tokens(request, or_default(e0_px)),
-            Self::Relevance { thresholds, .. } => {
-                let e0_px = or_default(&None);
-                let priority = foveal::Priority { fixations: &points, e0_px, relevance };
-                let grids = PatchGrids::new(shape, patch_side);
-                relevance::tokens(grids, budget, thresholds, &priority, before)
+            Layout::Inset(inset) => inset::tokens(inset, request),
+            Layout::Uniform => uniform::tokens(shape.extent(), patch_side, budget),
+            Layout::Directional { e0_px } => {
+                let asked = self.asked.first().copied().flatten();
+                directional::tokens(request, or_default(e0_px), asked)
             }
-            Self::Rings(rings) => rings.tokens(shape.extent(), patch_side, budget, first),
-            Self::Windows => windows::tokens(shape.extent(), patch_side, budget, first),
+            Layout::Relevance { thresholds, .. } => {
+                let priority = priority(or_default(&None));
+                relevance::tokens(grids(), budget, thresholds, &priority, (before, self.rules))
+            }
+            Layout::Rings(rings) => rings.tokens(shape.extent(), patch_side, budget, first),
+            Layout::Windows => windows::tokens(shape.extent(), patch_side, budget, first),
         };
         TokenPlan { patch_side, tokens }
     }

@@ -15,7 +15,7 @@ use arrayvec::ArrayVec;
 
 use self::brightness::{BLOCK, Brightness};
 pub use self::global::Unknown;
-use self::global::{Fit, Vote, fit, shift_of};
+use self::global::{Distances, Fit, Vote, fit, shift_of};
 use self::matching::{Match, NOISE, matched, picture_shift, unmoved};
 use crate::frame::{FrameTime, PictureMotion, TIMES_KEPT};
 use crate::geometry::affine::Affine;
@@ -51,6 +51,26 @@ const MODE_ROUNDS: usize = 3;
 
 /// Most blocks of a coarse level.
 const BLOCKS_MAX: usize = (COARSE_SIDE_MAX as usize / BLOCK) * (COARSE_SIDE_MAX as usize / BLOCK);
+
+/// Blocks that are matched together, and from how many on it is worth sharing them among threads.
+const PART: usize = 8;
+const WORTH_SHARING: usize = 8 * PART;
+
+/// Most parts.
+const PARTS_MAX: usize = BLOCKS_MAX / PART;
+
+/// A block to be matched, and where it came from.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangedBlock {
+    index: usize,
+    found: Match,
+}
+
+/// Calls a function once for each part of the changed blocks, on any threads, and returns when all calls have.
+pub type Share<'s> = &'s dyn for<'b> Fn(
+    &mut [&'b mut [ChangedBlock]],
+    &(dyn Fn(&mut &'b mut [ChangedBlock]) + Sync),
+);
 
 /// How a block moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -101,7 +121,9 @@ pub struct Motions {
     /// Of the blocks of `now`, row by row.
     matches: Vec<Match>,
     votes: Vec<Vote>,
-    distances: Vec<f64>,
+    distances: Distances,
+    /// Those of the newest picture that differ.
+    changed: Vec<ChangedBlock>,
     /// The frame of the picture in `now`; `None` before the first.
     seen: Option<FrameTime>,
     /// The newest last; the first of them are not valid until as many were followed.
@@ -288,7 +310,8 @@ impl Motions {
             now,
             matches: vec![Match::default(); grid.area()],
             votes: Vec::with_capacity(grid.area()),
-            distances: Vec::with_capacity(grid.area()),
+            distances: Distances::with_capacity(grid.area()),
+            changed: Vec::with_capacity(grid.area()),
             seen: None,
             kept: vec![none; TIMES_KEPT],
             valid: 0,
@@ -297,6 +320,11 @@ impl Motions {
 
     /// Takes the next picture, once, and finds what moved since the one before.
     pub fn follow(&mut self, coarse: &CoarseLevel, at: FrameTime) {
+        self.follow_shared(coarse, at, &|parts, work| parts.iter_mut().for_each(work));
+    }
+
+    /// The same, with the help of others where much has changed.
+    pub fn follow_shared(&mut self, coarse: &CoarseLevel, at: FrameTime, share: Share<'_>) {
         let is_seen = self.seen.is_some_and(|seen| seen.frame_seq == at.frame_seq);
         if coarse.extent() != self.now.extent || is_seen {
             return;
@@ -311,13 +339,13 @@ impl Motions {
         let Some(newest) = self.kept.last_mut() else { return };
         (newest.before_seq, newest.frame_seq) = (before.frame_seq, at.frame_seq);
         newest.elapsed_ns = at.time_ns.saturating_sub(before.time_ns);
-        self.measure();
+        self.measure(share);
     }
 
     /// Finds what moved between the newest two pictures.
-    fn measure(&mut self) {
+    fn measure(&mut self, share: Share<'_>) {
         let is_changed = self.now.levels() != self.before.levels();
-        let fitted = if is_changed { self.compare() } else { Ok([0.0; 6]) };
+        let fitted = if is_changed { self.compare(share) } else { Ok([0.0; 6]) };
         let Some(newest) = self.kept.last_mut() else { return };
         newest.before_from_now =
             fitted.map(|fitted| affine(&fitted, self.now.extent, newest.texel_px));
@@ -338,7 +366,7 @@ impl Motions {
         self.before.hide(texels);
         self.begin();
         if 0 < self.valid {
-            self.measure();
+            self.measure(&|parts, work| parts.iter_mut().for_each(work));
         }
     }
 
@@ -392,25 +420,11 @@ impl Motions {
     }
 
     /// Matches all blocks, and fits the motion of the picture to theirs.
-    fn compare(&mut self) -> Result<Fit, Unknown> {
-        let Self { now, before, matches, votes, distances, .. } = self;
-        let grid = now.blocks();
-        let columns = grid.width as usize;
-        let differs = |(now, before): (&f32, &f32)| NOISE < (now - before) * (now - before);
-        let changed = now.means().iter().zip(before.means()).filter(|pair| differs(*pair)).count();
-        let guess = if CHANGED_MIN * grid.area() as f32 <= changed as f32 {
-            picture_shift(now, before)
-        } else {
-            (0.0, 0.0)
-        };
-        for (index, found) in matches.iter_mut().enumerate() {
-            let at = (index % columns, index / columns);
-            *found = if now.is_same_at(before, at.0, at.1) {
-                Match { tensor: found.tensor, ..Match::default() }
-            } else {
-                matched(now, before, at, guess)
-            };
-        }
+    fn compare(&mut self, share: Share<'_>) -> Result<Fit, Unknown> {
+        let guess = self.guess();
+        self.match_blocks(guess, share);
+        let Self { now, matches, votes, distances, .. } = self;
+        let columns = now.blocks().width as usize;
         votes.clear();
         let places = places(now.extent);
         votes.extend(matches.iter().enumerate().map(|(index, found)| {
@@ -428,6 +442,46 @@ impl Motions {
         let corners =
             [corner(0.0, 0.0), corner(right, 0.0), corner(0.0, bottom), corner(right, bottom)];
         Ok(if corners.into_iter().all(|moves| moves < STILL) { [0.0; 6] } else { fitted })
+    }
+
+    /// The shift of the picture, if so much has changed that it may have one.
+    fn guess(&self) -> (f32, f32) {
+        let Self { now, before, .. } = self;
+        let differs = |(now, before): (&f32, &f32)| NOISE < (now - before) * (now - before);
+        let changed = now.means().iter().zip(before.means()).filter(|pair| differs(*pair)).count();
+        if CHANGED_MIN * now.blocks().area() as f32 <= changed as f32 {
+            picture_shift(now, before)
+        } else {
+            (0.0, 0.0)
+        }
+    }
+
+    /// Finds where each block came from.
+    fn match_blocks(&mut self, guess: (f32, f32), share: Share<'_>) {
+        let Self { now, before, matches, changed, .. } = self;
+        let columns = now.blocks().width as usize;
+        changed.clear();
+        for (index, found) in matches.iter_mut().enumerate() {
+            if now.is_same_at(before, index % columns, index / columns) {
+                *found = Match { tensor: found.tensor, ..Match::default() };
+            } else {
+                changed.push(ChangedBlock { index, found: *found });
+            }
+        }
+        let work = |blocks: &mut &mut [ChangedBlock]| {
+            for ChangedBlock { index, found } in blocks.iter_mut() {
+                *found = matched(now, before, (*index % columns, *index / columns), guess);
+            }
+        };
+        if changed.len() < WORTH_SHARING {
+            work(&mut changed.as_mut_slice());
+        } else {
+            let mut parts: ArrayVec<_, PARTS_MAX> = changed.chunks_mut(PART).collect();
+            share(&mut parts, &work);
+        }
+        for ChangedBlock { index, found } in changed {
+            matches[*index] = *found;
+        }
     }
 }
 

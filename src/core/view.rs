@@ -100,7 +100,7 @@ impl ViewSpec {
 }
 
 impl Default for ViewSpec {
-    /// Foveal, around the middle of the image: [`DEFAULT_BUDGET`] tokens of the default format.
+    /// Of the default layout and policy: [`DEFAULT_BUDGET`] tokens of the default format.
     fn default() -> Self {
         Self {
             layout: Layout::default(),

@@ -190,6 +190,7 @@ impl FrameLoop {
             self.stream.masks_changed(frame.masks().texels.as_deref(), stamp.frame_seq);
         }
         self.stream.set_live(self.source.is_live());
+        self.stream.set_exact(self.source.is_exact());
         self.stream.set_picture(frame.facts());
         let picture = self
             .depth

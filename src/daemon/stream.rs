@@ -165,6 +165,8 @@ pub struct Stream {
     name: String,
     chosen: StreamBackend,
     change: ChangeConfig,
+    /// Whether the source's samples are exact, for a threshold that depends on it.
+    is_exact: bool,
     counters: Arc<StreamCounters>,
     /// Views before the first frame.
     waiting: Vec<(ServedView, ViewContext)>,
@@ -214,6 +216,7 @@ impl Stream {
             name: name.to_owned(),
             chosen,
             change,
+            is_exact: false,
             counters,
             waiting,
             views: Vec::new(),
@@ -245,6 +248,12 @@ impl Stream {
         if let Some(watch) = &mut self.watch {
             watch.is_live = is_live;
         }
+    }
+
+    /// Says whether the source's samples are exact: pictures, and what no lossy codec made. A threshold that depends on it takes that
+    /// from the next engine on.
+    pub fn set_exact(&mut self, is_exact: bool) {
+        self.is_exact = is_exact;
     }
 
     /// What was told at the newest frame, but for what a single view was told.
@@ -603,7 +612,8 @@ impl Stream {
             self.recovery.begin(&mut self.chosen, None, stamp.arrival_ns);
         }
         let rays = self.builder.rays(backend.kind().extent);
-        let mut engine = Engine::new(backend, self.change, self.generation).with_rays(rays);
+        let change = self.change.for_source(self.is_exact);
+        let mut engine = Engine::new(backend, change, self.generation).with_rays(rays);
         engine.show_coarse(self.watch.is_some());
         engine.keep_motion(self.wants_motion);
         self.builder.set_target(engine.view_builder(), self.chosen.info(), self.picture);
@@ -747,8 +757,7 @@ fn count_times(times: &StageTimes, opened: Span, durations: &StreamDurations, ca
 fn gauge_change(engine: &Engine, gauges: &ChangeGauges) {
     let tracker = engine.tracker();
     let (threshold, ingested) = (tracker.threshold(), tracker.ingested());
-    let rgb_bound = engine.kind().color.rgb_bound(tracker.sample_bound());
-    gauges.rgb_bound.set(Some(rgb_bound.into()));
+    gauges.rgb_bound.set(Some(engine.rgb_bound().into()));
     gauges.threshold.set(Some(threshold.current().into()));
     gauges.threshold_limit.set(threshold.limit().map(u64::from));
     gauges.noise_thousandths.set(threshold.sigma().map(thousandths));

@@ -15,6 +15,7 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_core::relevance::features::TileFeatures;
 
 use crate::planes::{Planes, Sampler, SamplerSpec};
+use crate::pool::Pool;
 
 pub mod choice;
 pub mod cpu;
@@ -118,7 +119,18 @@ pub trait Backend: Send {
     /// all tiles.
     fn keep_features(&mut self, wanted: bool);
 
-    /// The features of each tile of the newest update, row by row; `None` while they are not kept.
+    /// Brings the features of the tiles that the newest update `ingested` up to date, if they are wanted and it did not, as a device
+    /// does. Nobody needs them before the frame is published. Returns when it did so.
+    fn note_features(&mut self, _ingested: &TileSet) -> Span {
+        Span::NONE
+    }
+
+    /// The threads that help with what is done on the CPU, if there are any.
+    fn pool(&self) -> Option<&Pool> {
+        None
+    }
+
+    /// The features of each tile as of the newest update, row by row; `None` while they are not kept.
     fn features(&self) -> Option<&[TileFeatures]>;
 
     /// Copies one level of the pyramid out: R, G, B interleaved, row by row. For pictures and tests; slow.

@@ -2,6 +2,7 @@
 
 pub mod detect;
 pub mod difference;
+pub mod light;
 pub mod noise;
 pub mod refresh;
 pub mod resident;

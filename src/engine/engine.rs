@@ -34,6 +34,8 @@ pub struct StageTimes {
     pub update: UpdateTimes,
     /// Token records, and handing the frame to the sinks of all views.
     pub publish: Span,
+    /// After that: what the next frame's gaze is decided by. It is the coarse level, its motion, and on the CPU the features of tiles.
+    pub see: Span,
 }
 
 impl StageTimes {
@@ -71,6 +73,8 @@ pub struct Engine {
     shows_coarse: bool,
     /// Whether the next frame counts with every difference.
     matches_next: bool,
+    /// By which the newest frame was ingested.
+    rule: IngestRule,
     times: StageTimes,
 }
 
@@ -101,6 +105,7 @@ impl Engine {
             depth: Depth::default(),
             shows_coarse: false,
             matches_next: false,
+            rule: IngestRule { is_first: true, threshold: 0, refreshed: 0..0 },
             backend,
             generation,
             times: StageTimes::default(),
@@ -121,8 +126,8 @@ impl Engine {
 
     /// Builds views for it, on any thread.
     pub fn view_builder(&self) -> ViewBuilder {
-        let (generation, kind) = (self.generation, self.kind);
-        ViewBuilder { generation, kind, make_sampler: self.backend.samplers() }
+        let (generation, kind, keeps) = (self.generation, self.kind, self.change.keeps_tokens());
+        ViewBuilder { generation, kind, keeps, make_sampler: self.backend.samplers() }
     }
 
     /// A view of `spec`, whose tokens go to `sink`.
@@ -193,6 +198,10 @@ impl Engine {
     ) -> Result<(), BackendError> {
         let start_ns = monotonic_ns();
         let (at, shape) = (FrameTime::of(stamp), self.shape());
+        // They wake up while the views decide.
+        if let Some(pool) = self.backend.pool().filter(|_| views.iter().any(View::wants_coarse)) {
+            pool.rouse();
+        }
         let features = self.backend.features().filter(|_| later.iter().any(View::reads_tiles));
         self.tiles_before.keep(features, self.tracker.changed_frames());
         let seen = self.seen();
@@ -208,12 +217,14 @@ impl Engine {
         if std::mem::take(&mut self.matches_next) {
             rule.threshold = 0;
         }
+        views.iter_mut().for_each(|view| view.planes.follow(&rule));
         begin(views);
         let mut planes = planes_of(views);
         let differences = self.backend.compare(frame, &rule, &mut planes)?;
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
         let update = self.backend.update(self.tracker.ingested(), &mut planes)?;
         drop(planes);
+        self.rule = rule;
         self.publish(stamp, views, plan, update);
         Ok(())
     }
@@ -235,6 +246,7 @@ impl Engine {
         view: &mut View<S>,
     ) -> Result<(), BackendError> {
         assert_eq!(view.generation, self.generation, "a view that was built for this engine");
+        view.planes.follow(&self.rule);
         if view.planes.is_resting() {
             view.planes.leave_out(self.tracker.ingested());
             return Ok(());
@@ -253,8 +265,14 @@ impl Engine {
 
     /// The last part of a [`step`](Self::step), once all `views` have published: reads what the next frame's gaze is decided by.
     pub fn end_step<S>(&mut self, stamp: &FrameStamp, views: &[View<S>]) {
+        let start_ns = monotonic_ns();
+        let noted = self.backend.note_features(self.tracker.ingested());
+        if noted != Span::NONE {
+            self.times.update.features = noted;
+        }
         let wanted = self.shows_coarse || self.wants_motion || views.iter().any(View::wants_coarse);
         self.update_coarse(FrameTime::of(stamp), wanted);
+        self.times.see = Span::since(start_ns);
     }
 
     /// Switches to `backend` within the frame in which [`step`](Self::step) failed, and publishes that frame. The
@@ -354,7 +372,7 @@ impl Engine {
         for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
             view.publish(stamp, &changes);
         }
-        self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
+        self.times = StageTimes { plan, update, publish: Span::since(start_ns), see: Span::NONE };
     }
 
     /// What changed in the newest frame.
@@ -365,13 +383,21 @@ impl Engine {
             shape: self.shape(),
             tracker,
             sample_bound: tracker.sample_bound().into(),
-            rgb_bound: self.kind.color.rgb_bound(tracker.sample_bound()),
+            rgb_bound: self.rgb_bound(),
             dirty_tiles: tracker.ingested().count() as u32,
             tile_count: tracker.ingested().grid().area() as u32,
             depth: &self.depth,
             // Of the frame before: that of this one takes its coarse level, which is read after publishing.
             motion: self.motions().and_then(Motions::newest).and_then(Motion::published),
         }
+    }
+
+    /// The most by which a texel of a token may differ from one made of the newest frame: the pyramid's differs from that by as much as
+    /// camera samples within the threshold can make of it, and a token's from the pyramid's by the threshold.
+    pub fn rgb_bound(&self) -> u32 {
+        let threshold = self.tracker.sample_bound();
+        let of_tokens = if self.change.keeps_tokens() { threshold } else { 0 };
+        self.kind.color.rgb_bound(threshold) + u32::from(of_tokens)
     }
 
     /// Has the backend make the features of tiles, those of the frame to come included, if somebody reads them. Views that join `later`
@@ -444,6 +470,7 @@ impl Engine {
             self.is_watched = true;
             self.backend.keep_features(true);
             self.backend.update(&TileSet::none(self.kind.extent), &mut [])?;
+            self.backend.note_features(&TileSet::none(self.kind.extent));
             self.keeps_features = true;
         }
         self.backend.read_coarse(&mut self.coarse)?;
@@ -517,7 +544,12 @@ impl Engine {
         self.coarse_of = Some(at.frame_seq);
         let shape = self.shape();
         let motions = self.motions.get_or_insert_with(|| Box::new(Motions::new(shape)));
-        motions.follow(&self.coarse, at);
+        match self.backend.pool() {
+            None => motions.follow(&self.coarse, at),
+            Some(pool) => {
+                motions.follow_shared(&self.coarse, at, &|parts, work| pool.for_each(parts, work))
+            }
+        }
     }
 
     /// What the frames have in common.
@@ -589,8 +621,11 @@ fn fill(
     views: &mut [&mut Planes],
 ) -> Result<UpdateTimes, BackendError> {
     let rule = IngestRule { is_first: true, threshold: 0, refreshed: 0..0 };
+    let all = TileSet::all(source.extent());
     backend.compare(source, &rule, views)?;
-    backend.update(&TileSet::all(source.extent()), views)
+    let times = backend.update(&all, views)?;
+    backend.note_features(&all);
+    Ok(times)
 }
 
 /// A backend that is held only to be dropped.

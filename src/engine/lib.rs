@@ -48,6 +48,7 @@ pub mod depth;
 mod engine;
 pub mod planes;
 pub mod pool;
+mod reuse;
 pub mod simd;
 pub mod sink;
 mod view;

@@ -8,12 +8,14 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::RelevanceMap;
+use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::TokenFormat;
 use foveate_core::view::ViewSpec;
 use foveate_ring::{Items, TokenRecord};
 
 use crate::change::tracker::ChangeTracker;
+use crate::reuse::Reuse;
 
 /// Relevance without a relevance map.
 const EVEN_RELEVANCE: f32 = 1.0;
@@ -25,12 +27,15 @@ pub struct SamplerSpec {
     pub format: TokenFormat,
     /// Most tokens of a plan.
     pub capacity: usize,
+    /// Whether tokens keep the texels that they were last published with while none moves by more than the threshold of change
+    /// detection. With a threshold that is always 0 they do not.
+    pub keeps: bool,
 }
 
 impl SamplerSpec {
-    /// The size of a view of `spec`.
+    /// The size of a view of `spec`, whose tokens are compared with nothing.
     pub fn of(spec: &ViewSpec) -> Self {
-        Self { format: spec.format, capacity: spec.capacity() }
+        Self { format: spec.format, capacity: spec.capacity(), keeps: false }
     }
 }
 
@@ -54,7 +59,6 @@ impl Sampler {
     }
 
     /// As [`get`](Self::get).
-    #[cfg(feature = "vulkan")]
     pub(crate) fn get_mut<T: 'static>(&mut self) -> &mut T {
         self.0.downcast_mut().expect("a sampler of this backend")
     }
@@ -66,20 +70,21 @@ impl fmt::Debug for Sampler {
     }
 }
 
-/// The tokens of one view, kept from frame to frame: a token over tiles that were not ingested stays as it is.
+/// The tokens of one view, kept from frame to frame: a token over tiles that were not ingested stays as it is, and so does one whose
+/// own texels have hardly moved.
 #[derive(Debug)]
 pub struct Planes {
     spec: SamplerSpec,
     pub(crate) sampler: Sampler,
     pub(crate) plan: TokenPlan,
     /// The source pixels that each token is read from.
-    boxes: Vec<PixelBox>,
+    pub(crate) boxes: Vec<PixelBox>,
     /// Where the next update samples to: a slot of a ring, or memory of its own.
     pub(crate) items: Items,
     relevance: Vec<f32>,
     records: Vec<TokenRecord>,
-    /// The records of the frame before the plan, ordered by [`place`]; none once a frame of the plan has been recorded.
-    records_before: Vec<TokenRecord>,
+    /// The records of the frame before the plan with their rows, ordered by [`place`]; none once a frame of the plan has been recorded.
+    records_before: Vec<(TokenRecord, Option<u32>)>,
     /// Tokens of the newest recorded frame that the one before had too.
     reusable: usize,
     /// The same, whether or not with the same bytes.
@@ -90,13 +95,14 @@ pub struct Planes {
     versions: Vec<u64>,
     /// Indices of the tokens that this update samples, ascending.
     pub(crate) stale: Vec<u32>,
+    pub(crate) reuse: Reuse,
     pub(crate) is_resting: bool,
 }
 
 impl Planes {
     /// Room for the tokens of `spec`, for which `sampler` was made; the plan is empty.
     pub fn new(spec: SamplerSpec, sampler: Sampler) -> Self {
-        let SamplerSpec { format, capacity } = spec;
+        let SamplerSpec { format, capacity, .. } = spec;
         Self {
             spec,
             sampler,
@@ -111,14 +117,15 @@ impl Planes {
             update: 0,
             versions: Vec::with_capacity(capacity),
             stale: Vec::with_capacity(capacity),
+            reuse: Reuse::new(spec),
             is_resting: false,
         }
     }
 
-    /// The same room for another engine, for which `sampler` was made. Versions continue, since sinks may hold items of
+    /// Room for another engine, for whose `spec` `sampler` was made. Versions continue, since sinks may hold items of
     /// them.
-    pub(crate) fn renewed(&self, sampler: Sampler) -> Self {
-        Self { update: self.update, ..Self::new(self.spec, sampler) }
+    pub(crate) fn renewed(&self, spec: SamplerSpec, sampler: Sampler) -> Self {
+        Self { update: self.update, ..Self::new(spec, sampler) }
     }
 
     /// The plane `pixels`, the records, and the sampler.
@@ -137,9 +144,19 @@ impl Planes {
         std::mem::replace(&mut self.sampler, sampler)
     }
 
-    /// Makes the next update sample every token.
+    /// Makes the next update sample every token, and publish it with what it finds.
     pub(crate) fn forget_samples(&mut self) {
         self.versions.fill(0);
+        self.records_before.iter_mut().for_each(|(_, row)| *row = None);
+        self.reuse.forget();
+    }
+
+    /// Takes the rule by which the tiles of the next frame are ingested.
+    pub fn follow(&mut self, rule: &IngestRule) {
+        if self.reuse.is_on() && self.reuse.follow(rule) {
+            // The threshold has fallen, which is rare.
+            self.versions.fill(0);
+        }
     }
 
     /// Samples `plan` over a source of `extent` from the next update on.
@@ -157,16 +174,27 @@ impl Planes {
         self.boxes.clear();
         self.boxes.extend(tokens.iter().map(|token| token.read_box(extent, *patch_side)));
         self.relevance.resize(tokens.len(), EVEN_RELEVANCE);
-        if self.records_before.is_empty() {
+        let is_next = self.records_before.is_empty();
+        if is_next {
             // Records of frames; those of a plan that no frame was recorded by are zeros.
-            self.records_before.append(&mut self.records);
-            self.records_before.retain(|record| 0 < record.size);
-            self.records_before.sort_unstable_by_key(place);
+            let rows = (0..).map(|index| self.reuse.published_row(index));
+            self.records_before.extend(self.records.drain(..).zip(rows));
+            self.records_before.retain(|(record, _)| 0 < record.size);
+            self.records_before.sort_unstable_by_key(|(record, _)| place(record));
         }
         self.records.clear();
         self.records.resize(tokens.len(), TokenRecord::zeroed());
         self.versions.clear();
         self.versions.resize(tokens.len(), 0);
+        let Self { reuse, records_before, .. } = self;
+        reuse.set_plan(
+            extent,
+            is_next,
+            tokens.iter().map(|token| {
+                let record = TokenRecord::new(*token, extent, *patch_side, 0, EVEN_RELEVANCE);
+                find(records_before, &record).and_then(|(_, row)| *row)
+            }),
+        );
         self.plan = plan;
     }
 
@@ -246,6 +274,7 @@ impl Planes {
         if self.begin_update(ingests) {
             return;
         }
+        self.reuse.prepare(&self.boxes);
         for ((index, region), version) in (0..).zip(&self.boxes).zip(&mut self.versions) {
             if *version == 0 || ingests && ingested.reaches(*region) {
                 *version = self.update;
@@ -278,6 +307,7 @@ impl Planes {
         // Mark all: cheaper than finding out which.
         if self.is_resting && ingests {
             self.versions.fill(0);
+            self.reuse.rest();
         }
         self.is_resting
     }
@@ -295,21 +325,25 @@ impl Planes {
             let region = self.boxes[index];
             let weight = weight_of(relevance, extent, region);
             self.relevance[index] = weight;
-            let changed_frame = tracker.changed_frame(region);
             let record = match self.records[index] {
                 TokenRecord { size: 0, .. } => {
-                    TokenRecord::new(tokens[index], extent, *patch_side, changed_frame, weight)
+                    TokenRecord::new(tokens[index], extent, *patch_side, 0, weight)
                 }
-                of_plan => TokenRecord { changed_frame, relevance: weight, ..of_plan },
+                of_plan => TokenRecord { relevance: weight, ..of_plan },
             };
-            let before = match self.records_before.binary_search_by_key(&place(&record), place) {
-                Ok(at) => &self.records_before[at],
-                Err(_) => &self.records[index],
+            let before = match find(&self.records_before, &record) {
+                Some((before, _)) => before,
+                None => &self.records[index],
+            };
+            let changed_frame = if self.reuse.settle(index) {
+                before.changed_frame
+            } else {
+                tracker.changed_frame(region)
             };
             let is_kept = place(before) == place(&record);
             moved += usize::from(!is_kept);
             changed += usize::from(!is_kept || before.changed_frame != changed_frame);
-            self.records[index] = record;
+            self.records[index] = TokenRecord { changed_frame, ..record };
         }
         self.reusable = tokens.len() - changed;
         self.kept = tokens.len() - moved;
@@ -321,6 +355,15 @@ impl Planes {
 #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
 pub(crate) fn weight_of(relevance: Option<&RelevanceMap>, extent: Extent, region: PixelBox) -> f32 {
     relevance.map_or(EVEN_RELEVANCE, |relevance| relevance.greatest(extent, region) as f32)
+}
+
+/// The record among those of a frame before, ordered by [`place`], that a consumer takes for the token of `record`.
+fn find<'a>(
+    before: &'a [(TokenRecord, Option<u32>)],
+    record: &TokenRecord,
+) -> Option<&'a (TokenRecord, Option<u32>)> {
+    let at = before.binary_search_by_key(&place(record), |(record, _)| place(record));
+    at.ok().map(|at| &before[at])
 }
 
 /// What a consumer identifies a token by, within an epoch.

@@ -30,9 +30,9 @@ pub struct SampledFrame<'a> {
     pub plan_since: u64,
     /// The pyramid that was sampled.
     pub shape: PyramidShape,
-    /// Most by which a camera sample may differ from the one that a token was made from.
+    /// Most by which a camera sample may differ from the one in the pyramid, which tokens are sampled from.
     pub sample_bound: u32,
-    /// The same for a channel of an RGB pixel.
+    /// Most by which a channel of a texel may differ from the one made of this frame.
     pub rgb_bound: u32,
     /// Tiles that were ingested for this frame.
     pub dirty_tiles: u32,

@@ -52,6 +52,8 @@ struct Planned {
 pub struct ViewBuilder {
     pub(crate) generation: u64,
     pub(crate) kind: FrameKind,
+    /// Whether tokens may [keep](SamplerSpec::keeps) their texels.
+    pub(crate) keeps: bool,
     pub(crate) make_sampler: SamplerMaker,
 }
 
@@ -68,7 +70,7 @@ impl ViewBuilder {
     /// If the backend refuses it.
     pub fn build<S>(&self, spec: ViewSpec, sink: S) -> Result<View<S>, BackendError> {
         let (generation, extent) = (self.generation, self.kind.extent);
-        let sampler = SamplerSpec::of(&spec);
+        let sampler = SamplerSpec { keeps: self.keeps, ..SamplerSpec::of(&spec) };
         let planes = Planes::new(sampler, (self.make_sampler)(sampler)?);
         Ok(View {
             channels: ChannelPlane::new(&spec, extent),
@@ -91,7 +93,8 @@ impl ViewBuilder {
     ///
     /// If the backend refuses it. The view is then unchanged.
     pub fn rebuild<S>(&self, view: &mut View<S>, at: FrameTime) -> Result<(), BackendError> {
-        view.planes = view.planes.renewed((self.make_sampler)(view.planes.spec())?);
+        let spec = SamplerSpec { keeps: self.keeps, ..view.planes.spec() };
+        view.planes = view.planes.renewed(spec, (self.make_sampler)(spec)?);
         (view.generation, view.extent) = (self.generation, self.kind.extent);
         view.channels = view.channels.renewed(&view.spec, view.extent);
         view.depth = DepthPlanes::new(&view.spec);
@@ -143,6 +146,8 @@ impl<S> View<S> {
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
     pub(crate) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
         self.channels.hide();
+        // What tokens were published with may have been of what is hidden now.
+        self.planes.forget_samples();
         if let Some(gaze) = &mut self.gaze {
             gaze.hide(texels, frame_seq);
         }
@@ -238,7 +243,7 @@ impl<S> View<S> {
     fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
         // What is kept of the plan before is against noise: of a map that leads, and did before.
         let is_led_alike = |planned: &&Planned| {
-            let reason = |gaze: &Gaze| gaze.leading_map().map(|_| gaze.first().reason);
+            let reason = |gaze: &Gaze| gaze.keeping_reason();
             reason(&gaze).is_some() && reason(&planned.gaze) == reason(&gaze)
         };
         let before = self.planned.as_ref().filter(is_led_alike).map(|_| self.planes.plan());

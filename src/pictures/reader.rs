@@ -51,10 +51,7 @@ pub fn look_at((x, y): (f64, f64)) -> Look {
     Box::new(move |extent| {
         let (x, y) = snapped(extent, x * f64::from(extent.width), y * f64::from(extent.height));
         let reason = FixationReason::Policy;
-        Gaze::at(
-            Fixation { id: 1, x, y, since_frame: 1, reason, weight: 1.0, ..Fixation::default() },
-            None,
-        )
+        Gaze::at(Fixation::at((x, y), reason), None)
     })
 }
 

@@ -193,7 +193,8 @@ impl Player {
         generation: u64,
         stamp: &FrameStamp,
     ) -> Result<Engine, BackendError> {
-        let engine = Engine::new(backend, self.config.change.config, generation);
+        let change = self.config.change.config.for_source(self.source.is_exact());
+        let engine = Engine::new(backend, change, generation);
         let builder = engine.view_builder();
         if self.views.is_empty() {
             let view = |spec: &ViewSpec| builder.build(spec.clone(), Memory::default());

@@ -318,9 +318,9 @@ plain! {
         pub flags: u32,
         /// [`CaptureClock::code`](foveate_core::frame::CaptureClock::code).
         pub capture_clock: u32,
-        /// Bound on the difference between a camera sample and the one that a token was made from.
+        /// Bound on the difference between a camera sample and the one in the pyramid, which tokens are sampled from.
         pub sample_bound: u32,
-        /// The same for a channel of an RGB pixel.
+        /// Bound on the difference between a channel of a texel and the one made of the newest frame.
         pub rgb_bound: u32,
         /// Tokens of this frame, at most the capacity.
         pub token_count: u32,
@@ -380,7 +380,7 @@ plain! {
     /// Place of a token, and the frame in which its content last changed.
     #[derive(PartialEq)]
     pub struct TokenRecord {
-        /// Newest `frame_seq` that changed a pixel of a tile of 32 x 32 that the token touches.
+        /// Newest `frame_seq` that changed a pixel of a tile of 32 x 32 that the token touches, when it was last sampled anew.
         pub changed_frame: u64,
         /// First column of the box in source pixels. The box is half-open and clipped to the source; empty if the token lies outside.
         pub x0: u32,

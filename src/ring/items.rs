@@ -2,10 +2,11 @@
 //! process alone.
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::mapping::{WORD_BYTES, load_part, store_part};
+use super::mapping::{WORD_BYTES, copy_words, load_part, store_part};
 use super::protocol::join_writing;
 use super::segment::Segment;
 
@@ -157,15 +158,19 @@ impl Item<'_> {
     }
 }
 
-/// Copies item `index` of a plane, `item_bytes` long, to its place in another frame.
-pub(super) fn copy_item(
+/// Copies items of a plane, `item_bytes` long each, to their places in another frame.
+pub(super) fn copy_items(
     target: &[AtomicU64],
     source: &[AtomicU64],
-    index: usize,
+    items: Range<usize>,
     item_bytes: usize,
 ) {
+    let (start, end) = (items.start * item_bytes, items.end * item_bytes);
+    if start.is_multiple_of(WORD_BYTES) && end.is_multiple_of(WORD_BYTES) {
+        let words = start / WORD_BYTES..end / WORD_BYTES;
+        return copy_words(&target[words.clone()], &source[words]);
+    }
     let mut piece = [0; 4096];
-    let (start, end) = (index * item_bytes, (index + 1) * item_bytes);
     for at in (start..end).step_by(piece.len()) {
         let piece = &mut piece[..(end - at).min(4096)];
         load_part(piece, source, at);

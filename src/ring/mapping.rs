@@ -186,6 +186,17 @@ fn load_words(target: &mut [Word], source: &[AtomicU64]) {
     }
 }
 
+/// Copies `source` to `target`, which is as long, word by word, relaxed.
+pub(super) fn copy_words(target: &[AtomicU64], source: &[AtomicU64]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if string::WORDS_MIN <= target.len() {
+        return string::copy_words(target, source);
+    }
+    for (word, other) in target.iter().zip(source) {
+        word.store(other.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
 /// The loops above as one instruction, which takes half the time: compilers do not merge atomic accesses, and the instruction
 /// need not fetch the cache lines that it overwrites.
 ///
@@ -211,6 +222,12 @@ mod string {
         assert_eq!(target.len(), source.len(), "words to be loaded");
         // SAFETY: both have this many words, and the borrow of the target is exclusive.
         unsafe { copy(source.as_ptr().cast(), target.as_mut_ptr().cast(), source.len()) }
+    }
+
+    pub(super) fn copy_words(target: &[AtomicU64], source: &[AtomicU64]) {
+        assert_eq!(target.len(), source.len(), "words to be copied");
+        // SAFETY: both have this many words, of two places of a segment, and atomics may be changed through a shared borrow.
+        unsafe { copy(source.as_ptr().cast(), target.as_ptr().cast_mut().cast(), source.len()) }
     }
 
     /// Copies `count` words: to Rust, relaxed loads or stores of aligned words of the ring, in any order among themselves. The

@@ -42,9 +42,9 @@ pub struct FrameHead {
     pub publish_ns: u64,
     /// Where the view looked, each in the place that it keeps; at least one.
     pub fixations: Fixations,
-    /// Bound on the difference between a camera sample and the one that a token was made from.
+    /// Bound on the difference between a camera sample and the one in the pyramid, which tokens are sampled from.
     pub sample_bound: u32,
-    /// The same for a channel of an RGB pixel.
+    /// Bound on the difference between a channel of a texel and the one made of the newest frame.
     pub rgb_bound: u32,
     /// Tiles that were ingested for this frame.
     pub dirty_tiles: u32,

@@ -1,5 +1,6 @@
 //! The single writer of a segment. It never waits for readers: it overwrites the oldest frame even while it is being read.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,7 +14,7 @@ use super::abi::{
 };
 use super::error::{RingError, SystemResultExt, whole_text};
 use super::header::{HeaderPage, header_from_spec, page_of, whole_from_page};
-use super::items::{Items, copy_item};
+use super::items::{Items, copy_items};
 use super::mapping::{Mapping, WORD_BYTES, store_bytes, store_part};
 use super::memory::{reopened, reserved_memory, seal};
 use super::reader::FrameHead;
@@ -35,9 +36,9 @@ pub struct TokenFrame<'a> {
     pub relevance_frame: u64,
     /// Arrival of the message that led to the newest fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
     pub asked_ns: u64,
-    /// Bound on the difference between a camera sample and the one that a token was made from.
+    /// Bound on the difference between a camera sample and the one in the pyramid, which tokens are sampled from.
     pub sample_bound: u32,
-    /// The same for a channel of an RGB pixel.
+    /// Bound on the difference between a channel of a texel and the one made of the newest frame.
     pub rgb_bound: u32,
     /// Tiles that were ingested for this frame.
     pub dirty_tiles: u32,
@@ -273,11 +274,23 @@ fn carry_over(segment: &Segment, held: &[Vec<u64>], versions: &[u64], sequence: 
     let [target, source] =
         [sequence, sequence - 1].map(|sequence| segment.slot(sequence).plane(0, versions.len()));
     let item_bytes = segment.layout.planes()[0].item_bytes;
-    for (index, version) in versions.iter().enumerate() {
-        if *version != 0 && before[index] == *version && held[index] != *version {
-            copy_item(target, source, index, item_bytes);
-        }
+    let is_carried = |token: &usize| {
+        let version = versions[*token];
+        version != 0 && before[*token] == version && held[*token] != version
+    };
+    for tokens in runs_of(versions.len(), is_carried) {
+        copy_items(target, source, tokens, item_bytes);
     }
+}
+
+/// The runs of tokens, of `count`, that are as asked.
+fn runs_of(count: usize, is_asked: impl Fn(&usize) -> bool) -> impl Iterator<Item = Range<usize>> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let first = (start..count).find(&is_asked)?;
+        start = (first..count).find(|token| !is_asked(token)).unwrap_or(count);
+        Some(first..start)
+    })
 }
 
 /// Writes zeros where the records and the items of tokens after the first `token_count` are.
@@ -304,10 +317,8 @@ fn store_changed(
     token_bytes: usize,
 ) {
     let is_changed = |token: &usize| versions[*token] == 0 || held[*token] != versions[*token];
-    let mut start = 0;
-    while let Some(first) = (start..versions.len()).find(is_changed) {
-        start = (first..versions.len()).find(|token| !is_changed(token)).unwrap_or(versions.len());
-        let bytes = first * token_bytes..start * token_bytes;
+    for tokens in runs_of(versions.len(), is_changed) {
+        let bytes = tokens.start * token_bytes..tokens.end * token_bytes;
         // Items need not be whole words: the words at both ends are stored whole.
         let words = bytes.start / WORD_BYTES..bytes.end.div_ceil(WORD_BYTES);
         let end = (words.end * WORD_BYTES).min(items.len());

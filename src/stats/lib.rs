@@ -115,7 +115,7 @@ pub struct ChangeGauges {
     /// Standard deviation of a sample's noise, in thousandths of a step of 8 bits; known only if the threshold follows
     /// it, after enough frames.
     pub noise_thousandths: Gauge,
-    /// The most by which an RGB value of a level differs from the newest frame's, in steps of 8 bits.
+    /// The most by which a channel of a texel differs from the one made of the newest frame, in steps of 8 bits.
     pub rgb_bound: Gauge,
     /// Tiles ingested for the newest frame.
     pub tiles_dirty: Gauge,

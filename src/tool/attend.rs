@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 8 * NUMBERS_MAX + (1 << 20);
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The view; its policy must be "feedback"
+    /// The view; its policy must be "auto" or "feedback"
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
     /// The map: a .npy array of rows and columns, or the brightness of a .png; at most 128 a side. A .npy array of one axis

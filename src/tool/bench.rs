@@ -82,9 +82,9 @@ pub struct Arguments {
     /// Number of views, 1 to 32: the first looks at the centre, the others elsewhere
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=VIEWS_MAX as i64), default_value_t = 1)]
     views: u8,
-    /// Where the views look: each at a point of its own, at salient places, or where a scorer finds relevance
-    #[arg(long, value_enum, default_value = "fixed")]
-    policy: Policy,
+    /// What decides where the views look, as in a configuration [default: that of configurations, and fixed beside it]
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    policy: Option<Policy>,
     /// Make the features of tiles; the same as `--policy relevance`
     #[arg(long, conflicts_with = "policy")]
     features: bool,
@@ -164,12 +164,8 @@ enum Layout {
     Windows,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Policy {
-    Fixed,
-    Saliency,
-    Relevance,
-}
+/// The policy of a configuration.
+type Policy = gaze::controller::Policy<PathBuf, PathBuf>;
 
 /// Measures, and writes a report to `out`.
 pub(super) fn run(
@@ -199,7 +195,7 @@ fn bench_frames(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolEr
         return batch::run(arguments, &frames, size as usize, out);
     }
     if let Some(folder) = &arguments.dump {
-        let mut session = cpu_session(arguments, &frames)?;
+        let mut session = cpu_session(arguments, &frames, &policies(arguments)[0])?;
         return dump::write(folder, &frames, &mut session, view(arguments)?.format, out);
     }
     let mut benches = benches(arguments, &frames)?;
@@ -255,21 +251,40 @@ fn changed_share(arguments: &Arguments) -> f64 {
     arguments.changed.unwrap_or(0.1)
 }
 
-/// One backend, ready to be measured.
+/// One backend with one policy, ready to be measured.
 struct Bench<'a> {
     session: Session<'a>,
+    policy: &'static str,
     driver: Option<String>,
+}
+
+/// The policies to measure: the one that was asked for, or the default, and fixed beside it.
+fn policies(arguments: &Arguments) -> Vec<Policy> {
+    if arguments.features {
+        return vec![Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 }];
+    }
+    if let Some(policy) = &arguments.policy {
+        return vec![policy.clone()];
+    }
+    let mut policies = vec![Policy::default(), Policy::Fixed { x: 0.5, y: 0.5 }];
+    policies.dedup();
+    policies
 }
 
 /// The requested backends.
 fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a>>, ToolError> {
     let mut benches = Vec::new();
+    let policies = policies(arguments);
     if arguments.backend != Backend::Vulkan {
-        benches.push(Bench { session: cpu_session(arguments, frames)?, driver: None });
+        for policy in &policies {
+            let session = cpu_session(arguments, frames, policy)?;
+            benches.push(Bench { session, policy: policy.name(), driver: None });
+        }
     }
     if arguments.backend != Backend::Cpu {
-        match vulkan_bench(arguments, frames) {
-            Ok(bench) => benches.push(bench),
+        let of_policy = |policy| vulkan_bench(arguments, frames, policy);
+        match policies.iter().map(of_policy).collect::<Result<Vec<_>, _>>() {
+            Ok(found) => benches.extend(found),
             Err(error @ (ToolError::Backend(_) | ToolError::FellBack(_)))
                 if arguments.backend == Backend::All =>
             {
@@ -282,9 +297,13 @@ fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a
     Ok(benches)
 }
 
-fn cpu_session<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Session<'a>, ToolError> {
+fn cpu_session<'a>(
+    arguments: &Arguments,
+    frames: &'a Frames,
+    policy: &Policy,
+) -> Result<Session<'a>, ToolError> {
     let chosen = StreamBackend::cpu("it is measured".to_owned(), &pool(arguments));
-    Session::open(frames, &setup(arguments)?, chosen)
+    Session::open(frames, &setup(arguments, policy)?, chosen)
 }
 
 /// A pool of all threads, with the instructions that were asked for.
@@ -292,7 +311,11 @@ fn pool(arguments: &Arguments) -> Arc<Pool> {
     Arc::new(Pool::of_threads(None).limited_to(arguments.instructions))
 }
 
-fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'a>, ToolError> {
+fn vulkan_bench<'a>(
+    arguments: &Arguments,
+    frames: &'a Frames,
+    policy: &Policy,
+) -> Result<Bench<'a>, ToolError> {
     let device = arguments.device.as_deref();
     let change_on = match arguments.change_on {
         ChangeSide::Auto => ChangeOn::Auto,
@@ -302,7 +325,8 @@ fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'
     let backend = Backends::new(pool(arguments)).choose(BackendChoice::Vulkan, device)?;
     let backend = backend.with_change_on(change_on)?;
     let driver = driver_of(device);
-    Ok(Bench { session: Session::open(frames, &setup(arguments)?, backend)?, driver })
+    let session = Session::open(frames, &setup(arguments, policy)?, backend)?;
+    Ok(Bench { session, policy: policy.name(), driver })
 }
 
 /// Name and version of the driver of the device that was chosen.
@@ -319,20 +343,12 @@ fn driver_of(_device: Option<&str>) -> Option<String> {
     None
 }
 
-fn setup(arguments: &Arguments) -> Result<Setup, ToolError> {
+fn setup(arguments: &Arguments, policy: &Policy) -> Result<Setup, ToolError> {
+    let gaze = || GazeConfig { policy: policy.clone(), ..GazeConfig::default() };
     Ok(Setup {
         view: view(arguments)?,
         view_count: arguments.views.into(),
-        gaze: match policy(arguments) {
-            Policy::Fixed => None,
-            Policy::Saliency => Some(gaze::controller::Policy::Saliency),
-            Policy::Relevance => Some(gaze::controller::Policy::Relevance {
-                scorer: None,
-                weights: BTreeMap::new(),
-                passes: 1,
-            }),
-        }
-        .map(|policy| GazeConfig { policy, ..GazeConfig::default() }),
+        gaze: (!matches!(policy, Policy::Fixed { .. })).then(gaze),
         change: ChangeConfig {
             threshold: Threshold::Fixed(arguments.threshold),
             refresh_frames: arguments.refresh,
@@ -340,10 +356,6 @@ fn setup(arguments: &Arguments) -> Result<Setup, ToolError> {
         cold: arguments.cold,
         sink: arguments.sink,
     })
-}
-
-fn policy(arguments: &Arguments) -> Policy {
-    if arguments.features { Policy::Relevance } else { arguments.policy }
 }
 
 /// The view to measure, checked like one of a configuration.
@@ -386,7 +398,7 @@ fn measure(
 }
 
 fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report {
-    let Bench { session, driver } = bench;
+    let Bench { session, policy, driver } = bench;
     let backend = session.backend();
     let stages = Stages::of(backend, samples);
     let frames = frame_facts(arguments, session, samples);
@@ -403,7 +415,7 @@ fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
         instructions: arguments.instructions.name(),
         frames,
-        views: view_facts(arguments),
+        views: view_facts(arguments, policy),
         threshold: arguments.threshold,
         change_on: backend.change_on,
         refresh_frames: arguments.refresh.map(NonZeroU32::get),
@@ -446,16 +458,12 @@ fn frame_facts(arguments: &Arguments, session: &Session<'_>, samples: &Samples) 
     }
 }
 
-fn view_facts(arguments: &Arguments) -> ViewFacts {
+fn view_facts(arguments: &Arguments, policy: &'static str) -> ViewFacts {
     ViewFacts {
         count: arguments.views.into(),
         layout: layout_name(arguments.layout),
         foveae: arguments.foveae,
-        policy: match policy(arguments) {
-            Policy::Fixed => "fixed",
-            Policy::Saliency => "saliency",
-            Policy::Relevance => "relevance",
-        },
+        policy,
         budget: arguments.budget,
         patch_side: arguments.patch,
         dtype: arguments.dtype,
@@ -500,6 +508,12 @@ fn instructions(text: &str) -> Result<Instructions, String> {
     let found = available.iter().find(|known| known.name() == text).copied();
     let names = || available.iter().map(|known| known.name()).collect::<Vec<_>>().join(", ");
     found.ok_or_else(|| format!("this processor has {}", names()))
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    let view = format!("name = \"main\"\ngaze.policy = {text:?}");
+    let view = ViewConfig::parse(&view).map_err(|error| error.reason().to_string())?;
+    Ok(view.gaze.policy)
 }
 
 fn patch_side(text: &str) -> Result<u32, String> {

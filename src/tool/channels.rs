@@ -12,7 +12,7 @@ use foveate_core::geometry::region::Region;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct InjectArguments {
-    /// The view; its policy must be "relevance"
+    /// The view; its policy must be "auto" or "relevance"
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
     /// Name of the channel: 1 to 31 of a-z, 0-9, `_` and `-`
@@ -34,7 +34,7 @@ pub(super) struct InjectArguments {
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct WeighArguments {
-    /// The view; its policy must be "relevance"
+    /// The view; its policy must be "auto" or "relevance"
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
     /// Octaves of relevance for each unit of a channel, at most 64 from 0; 0 takes a weight back

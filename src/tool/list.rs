@@ -93,7 +93,7 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     }
     if let (Some(change), Some(backend)) = (&stream.change, &stream.backend) {
         write_change(out, change, backend.change_on)?;
-        write_reuse(out, change, &stream.counts)?;
+        write_reuse(out, stream, change)?;
     }
     write_masks(out, &stream.detail.masks)?;
     write_counters(out, stream)?;
@@ -131,18 +131,27 @@ fn write_change(out: &mut dyn Write, change: &ChangeListing, site: ChangeSite) -
     writeln!(out, ", {tiles_dirty} of {tile_count} tiles in the newest frame")
 }
 
-/// What keeps consumers from reusing tokens, if anything does.
+/// The share of the tokens that consumers may reuse, and what keeps them from more, if anything does.
 fn write_reuse(
     out: &mut dyn Write,
+    stream: &StreamListing,
     change: &ChangeListing,
-    counts: &StreamCounts,
 ) -> io::Result<()> {
-    let Some((share, remedy)) = change.reuse_remedy(counts) else { return Ok(()) };
-    let percent = 100.0 * share;
-    writeln!(
+    let published: u64 = stream.views.iter().map(|view| view.tokens_published).sum();
+    let reusable: u64 = stream.views.iter().map(|view| view.tokens_reusable).sum();
+    if published == 0 {
+        return Ok(());
+    }
+    // A frame may be counted between one number and the other.
+    let share = 100.0 * (reusable as f64 / published as f64).min(1.0);
+    write!(
         out,
-        "  reuse    hardly any: {percent:.0} % of the tiles change in each frame; {remedy}"
-    )
+        "  reuse    {share:.0} % of the tokens were in the frame before with the same bytes"
+    )?;
+    if let Some((dirty, remedy)) = change.reuse_remedy(&stream.counts) {
+        write!(out, "; {:.0} % of the tiles change in each frame: {remedy}", 100.0 * dirty)?;
+    }
+    writeln!(out)
 }
 
 /// The parts of the picture that nothing sees, if any.

@@ -4,8 +4,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::ToolError;
+use super::attend::region;
 use foveate::client::Client;
 use foveate::messages::{Look, Looking, ViewName};
+use foveate_core::geometry::region::Region;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -14,9 +16,16 @@ pub(super) struct Arguments {
     view: ViewName,
     /// Pixels right of the picture's left edge and below its top edge; up to 8 points, where the view has as many foveae
     #[arg(value_name = "X Y", value_parser = finite, allow_negative_numbers = true)]
-    #[arg(required = true, num_args = 2..=16)]
+    #[arg(required_unless_present = "region", num_args = 2..=16)]
     points: Vec<f64>,
-    /// X and Y are shares of the picture's width and height, 0 to 1
+    /// Look at a box instead: sharp all over it, as far as the budget goes
+    #[arg(long = "box", value_name = "X0,Y0,X1,Y1", value_parser = region, allow_hyphen_values = true)]
+    #[arg(conflicts_with = "points")]
+    region: Option<Region>,
+    /// Share of the budget that is spent on it, above 0 to 1 [default: as the layout says]
+    #[arg(long, value_name = "F", value_parser = finite)]
+    share: Option<f64>,
+    /// Points and boxes are in shares of the picture's width and height, 0 to 1
     #[arg(long)]
     normalised: bool,
     /// Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its
@@ -58,7 +67,7 @@ pub(super) fn run(
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    let Arguments { view, points, normalised, for_ms, frame, ego, wait } = arguments;
+    let Arguments { view, points, region, share, normalised, for_ms, frame, ego, wait } = arguments;
     let (points, rest) = points.as_chunks::<2>();
     if let [x] = rest {
         let error = format!("a point is X Y, and the last one, {x}, has no Y");
@@ -66,6 +75,8 @@ pub(super) fn run(
     }
     let points: Vec<(f64, f64)> = points.iter().map(|[x, y]| (*x, *y)).collect();
     let look = Look {
+        region: *region,
+        share: *share,
         normalised: *normalised,
         for_ms: *for_ms,
         frame: *frame,
@@ -76,7 +87,7 @@ pub(super) fn run(
     };
     let has_moved = ego.homography.is_some() || ego.rotation.is_some();
     let looking = Client::connect(socket)?.look(look)?;
-    if has_moved {
+    if has_moved || region.is_some() {
         return write_moved(out, &looking, *wait).map_err(ToolError::Output);
     }
     let obeyed = obeyed(&looking);

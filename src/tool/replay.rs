@@ -285,7 +285,7 @@ impl Stage {
 
     fn publish(&mut self, frame: &TokenFrameBuf) {
         let head = &frame.head;
-        let gaze = Gaze { fixations: head.fixations.clone(), relevance: None };
+        let gaze = Gaze::new(head.fixations.clone(), None);
         self.channel.update(&ViewUpdate {
             frame_seq: head.stamp.frame_seq,
             shape: self.shape,

@@ -1,4 +1,4 @@
-// Says where a view looks in every way there is, and prints where it looks then: once a point, once the peak of a map, once the
+// Says where a view looks in every way there is, and prints where it looks then: once a point, once a box, once the peak of a map, once the
 // token with the highest score, and then no more. The view's policy must be `feedback`.
 //
 //     cc -std=c11 -O2 -I include tests/c/steer.c -o steer && ./steer camera/main
@@ -30,6 +30,22 @@ static bool look(struct foveate_reader *reader) {
     point.y = 0.75;
     point.normalised = point.wait = true;
     return print_answer(reader, "point", foveate_look(reader, &point, ANSWER_MS, &looking), &looking);
+}
+
+// The half in the middle of the upper half. What is no box is not sent.
+static bool look_at_box(struct foveate_reader *reader) {
+    struct foveate_point point = FOVEATE_ZEROS;
+    struct foveate_looking looking;
+    point.has_box = point.normalised = point.wait = true;
+    point.box[0] = 0.25;
+    point.box[2] = 0.75;
+    point.box[3] = 1.5;
+    if (foveate_look(reader, &point, ANSWER_MS, NULL) != FOVEATE_INVALID) return false;
+    point.box[3] = 0.5;
+    point.share = 2.0;
+    if (foveate_look(reader, &point, ANSWER_MS, NULL) != FOVEATE_INVALID) return false;
+    point.share = 0.5;
+    return print_answer(reader, "box", foveate_look(reader, &point, ANSWER_MS, &looking), &looking);
 }
 
 // The middle of the last of 4 x 6 cells.
@@ -90,7 +106,8 @@ int main(int argc, char **argv) {
     struct foveate_frame frame = FOVEATE_ZEROS;
     // A view that has not published yet cannot be steered.
     bool is_seeing = read_one(reader, &frame);
-    bool is_done = is_seeing && look(reader) && attend(reader) && attend_tokens(reader, &frame) && let_go(reader);
+    bool is_done = is_seeing && look(reader) && look_at_box(reader);
+    is_done = is_done && attend(reader) && attend_tokens(reader, &frame) && let_go(reader);
     foveate_frame_free(&frame);
     foveate_close(reader);
     return is_done ? 0 : 1;

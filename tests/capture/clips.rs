@@ -7,14 +7,17 @@ use std::sync::Arc;
 
 use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
 use foveate_core::change::{ChangeConfig, Threshold};
-use foveate_core::frame::{FrameKind, FrameView};
+use foveate_core::frame::{FrameKind, FrameStamp, FrameView};
+use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::ViewSpec;
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
+use foveate_engine::{Engine, Memory, View};
 
 use crate::backends::{self, Player, on_cpu};
 #[cfg(feature = "vulkan")]
@@ -22,6 +25,7 @@ use crate::device;
 use crate::follow::Follower;
 use crate::footage::clip;
 use crate::naive::OwnedFrame;
+use crate::published::Definition;
 use crate::wait::HANG;
 
 /// The clips, and how many frames they have: people before a fixed camera; a hand that turns a box.
@@ -31,6 +35,9 @@ const FORMAT: TokenFormat = TokenFormat::new(16, DType::U8, Normalisation::NONE)
 
 /// The levels that all tokens of are sampled.
 const TOKEN_LEVELS: [u32; 2] = [1, 3];
+
+/// Frames of each clip that views look at.
+const FRAMES_OF_VIEWS: u64 = 50;
 
 /// Frames of a round of refreshing.
 const ROUND: u32 = 30;
@@ -72,6 +79,49 @@ laws! {
         threshold: Threshold::Auto { limit: 16 },
         refresh_frames: NonZeroU32::new(ROUND),
     };
+}
+
+mod reuse {
+    use super::*;
+
+    #[test]
+    fn tokens_of_clips_are_kept_by_definition_on_the_cpu() {
+        play_views(&on_cpu);
+    }
+
+    #[cfg(feature = "vulkan")]
+    #[test]
+    fn tokens_of_clips_are_kept_by_definition_on_a_device() {
+        device::with_gpu(|gpu| play_views(&|kind| backends::device_diff_on(gpu, kind)));
+    }
+}
+
+/// Plays the beginning of all clips to a view whose gaze moves.
+fn play_views(make: Make<'_>) {
+    for (name, _) in CLIPS {
+        let Some(path) = clip(name) else { return };
+        let change = ChangeConfig { threshold: Threshold::Fixed(8), refresh_frames: None };
+        let mut sides: Option<(Engine, View<Memory>, Definition)> = None;
+        let mut frame_seq = 0;
+        for_each_frame(&path, |frame| {
+            frame_seq += 1;
+            if FRAMES_OF_VIEWS < frame_seq {
+                return;
+            }
+            let (engine, view, definition) = sides.get_or_insert_with(|| {
+                let engine = Engine::new(make(frame.kind()).backend, change, 1);
+                let (policy, format) = (Policy::Saliency, FORMAT);
+                let spec = ViewSpec { policy, format, budget: 120, ..ViewSpec::default() };
+                let view = engine.view(spec, Memory::default()).unwrap();
+                (engine, view, Definition::new(frame, change))
+            });
+            let capture_ns = frame_seq * 100_000_000;
+            let stamp = FrameStamp { capture_ns, ..FrameStamp::numbered(frame_seq) };
+            engine.step(frame, &stamp, std::slice::from_mut(view)).unwrap();
+            definition.step(frame, frame_seq, view);
+        });
+        assert!(0 < sides.unwrap().2.kept, "tokens of {name} that kept what had moved");
+    }
 }
 
 /// Plays all clips, and checks their frames.
@@ -118,7 +168,11 @@ impl Followed {
     fn new(kind: FrameKind, make: Make<'_>) -> Self {
         let plan = plan(PyramidShape::new(kind.extent));
         let player = make(kind);
-        let mut planes = player.planes(SamplerSpec { format: FORMAT, capacity: plan.tokens.len() });
+        let mut planes = player.planes(SamplerSpec {
+            format: FORMAT,
+            capacity: plan.tokens.len(),
+            keeps: false,
+        });
         planes.set_plan(plan, kind.extent);
         Self { player, views: [planes] }
     }

@@ -322,7 +322,8 @@ fn what_a_client_asks_to_look_at_is_reached_once() {
     for (index, frame) in scene.iter().enumerate() {
         if index == 10 {
             let points = Points::from_iter([(300.0, 200.0)]);
-            let look = Feedback::Look { points, hold_ns: None, frame_seq: None };
+            let look =
+                Feedback::Look { points, hold_ns: None, frame_seq: None, area: Default::default() };
             watched.client.send_feedback(look, EXTENT, 1).unwrap();
         }
         watched.take(&frame.view(), FRAME_MS);

@@ -538,6 +538,40 @@ fn a_query_keeps_a_red_ball_in_sight() {
     assert!(3 * not_asked.0 < 2 * asked.0, "{}", percent(not_asked));
 }
 
+/// Signs come and go at any place among the walkers, each for two seconds.
+#[test]
+fn a_new_sign_is_sharp_within_5_frames() {
+    let Some(path) = clip(CLIP) else { return };
+    let mut run = Run::new(vec![view(Policy::Auto, 1)], 0);
+    let (mut signs, mut waits) = (0, Vec::new());
+    let mut is_awaited = false;
+    for_each_frame(&path, |index, frame| {
+        let mut picture = Picture::copied(frame);
+        let (turn, age) = (index / 30, index % 30);
+        let sign = sign_of(turn);
+        if age < 20 {
+            picture.paint_sign(sign);
+        }
+        run.step(index, &picture.view(frame));
+        // What is there from the beginning on is not new.
+        if age == 0 && 0 < turn {
+            (signs, is_awaited) = (signs + 1, true);
+        }
+        if age < 20 && is_awaited && run.coarsest_under(0, sign) == 0 {
+            waits.push(age);
+            is_awaited = false;
+        }
+    });
+    let soon = waits.iter().filter(|wait| **wait <= 5).count();
+    waits.sort_unstable();
+    let median = waits.get(signs / 2);
+    say(&format!(
+        "auto: new signs wholly sharp within 5 frames: {}, in the median after {median:?}",
+        percent((soon, signs))
+    ));
+    assert!(9 * signs <= 10 * soon, "{waits:?} of {signs}");
+}
+
 #[test]
 fn a_flickering_screen_does_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
@@ -646,6 +680,14 @@ fn visited(walkers: &[Walker], fixations: &[Points]) -> usize {
 fn ball_at(index: usize) -> (f64, f64) {
     let time = index as f64 * 0.1;
     (384.0 + 250.0 * (0.1 * time).sin(), 330.0 + 150.0 * (0.07 * time).cos())
+}
+
+/// Where a sign of 84 x 44 pixels is, on even pixels.
+fn sign_of(turn: usize) -> PixelBox {
+    let place = (turn as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let at = |bits: u64, room: u64| (2 * ((place >> bits) % (room / 2))) as f64;
+    let (x0, y0) = (at(40, 768 - 84), at(20, 576 - 44));
+    PixelBox { x0, y0, x1: x0 + 84.0, y1: y0 + 44.0 }
 }
 
 /// Leaves of about 10 pixels, light and dark, each of which swings to and fro by 5 pixels at its own pace.
@@ -803,6 +845,18 @@ impl Picture {
             for x in left..left + PAINTED_SIDE {
                 let sample = &mut self.planes[0][y * width + x];
                 *sample = value(x, y, *sample);
+            }
+        }
+    }
+
+    /// Paints a light sign with dark strokes.
+    fn paint_sign(&mut self, PixelBox { x0, y0, x1, y1 }: PixelBox) {
+        let [x0, y0, x1, y1] = [x0, y0, x1, y1].map(|side| side as usize);
+        let width = EXTENT.width as usize;
+        for y in y0..y1 {
+            for x in x0..x1 {
+                let is_stroke = (x - x0) % 7 < 2 && 8 < y - y0 && y + 8 < y1;
+                self.planes[0][y * width + x] = if is_stroke { 40 } else { 210 };
             }
         }
     }

@@ -16,6 +16,8 @@ mod footage;
 mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
+#[path = "../common/published.rs"]
+mod published;
 #[path = "../support/wait.rs"]
 mod wait;
 #[path = "../support/walkers.rs"]

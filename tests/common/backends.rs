@@ -105,7 +105,9 @@ impl Player {
             }
         }
         assert!(self.ingested.iter().all(|(column, row)| is_first || dirty.contains(column, row)));
-        self.backend.update(&self.ingested, &mut views)
+        let times = self.backend.update(&self.ingested, &mut views)?;
+        self.backend.note_features(&self.ingested);
+        Ok(times)
     }
 
     pub fn read_coarse(&mut self, target: &mut CoarseLevel) {

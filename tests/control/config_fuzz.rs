@@ -99,6 +99,7 @@ fn a_view_with_other_keys_is_what_a_file_would_have_said() {
     ];
     let words = [
         "foveal",
+        "inset",
         "uniform",
         "u8",
         "f32",

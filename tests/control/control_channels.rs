@@ -128,7 +128,12 @@ fn each_thing_that_is_no_channel_is_refused_for_its_own_reason_and_counted() {
 fn channels_are_refused_where_no_policy_would_look_at_them() {
     let stage = Stage::open();
     let log = "gaze.log".into();
-    let policies = [Policy::default(), Policy::Feedback, Policy::Saliency, Policy::Replay { log }];
+    let policies = [
+        Policy::Fixed { x: 0.5, y: 0.5 },
+        Policy::Feedback,
+        Policy::Saliency,
+        Policy::Replay { log },
+    ];
     let views = policies.map(|policy| ViewConfig {
         name: policy.name().to_owned(),
         gaze: GazeConfig { policy, ..GazeConfig::default() },

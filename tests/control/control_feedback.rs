@@ -12,7 +12,7 @@ use foveate_control::ClientExt as _;
 use foveate_core::camera::{Calibration, Camera, Edit};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
-use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::feedback::{Feedback, LookArea};
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations, Gaze, Points};
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
@@ -54,8 +54,12 @@ fn a_look_at_several_points_is_answered_with_all_of_them_and_with_all_fixations(
         heard = scene.heard();
         heard.is_some()
     });
-    let expected =
-        Feedback::Look { points: Points::from_iter(places), hold_ns: None, frame_seq: None };
+    let expected = Feedback::Look {
+        points: Points::from_iter(places),
+        hold_ns: None,
+        frame_seq: None,
+        area: LookArea::default(),
+    };
     assert_eq!(heard, Some(expected), "moved into the picture");
     scene.show_gaze(6, None, &both(fixation(2, 9.0), fixation(3, 0.0)), true);
     let looking: Value = serde_json::from_slice(&client.receive()).unwrap();
@@ -72,6 +76,61 @@ fn a_look_at_several_points_is_answered_with_all_of_them_and_with_all_fixations(
     scene.show_gaze(7, None, &both(fixation(4, 5.0), fixation(3, 0.0)), true);
     let listed = scene.client().list().unwrap()[0].views[0].clone();
     assert_eq!((ids(&listed.fixations), ids(&listed.scanpath)), (vec![4, 3], vec![1, 2, 3, 4]));
+}
+
+#[test]
+fn a_look_at_a_box_is_answered_with_its_middle() {
+    let mut scene = Scene::open();
+    let mut client = scene.client();
+    let look = Look::over(&main_view(), Region::from([8.0, 4.0, 40.0, 20.0]));
+    let looking = client.look(Look { share: Some(0.5), ..look.clone() }).unwrap();
+    assert_eq!((looking.x, looking.y), (24.0, 12.0));
+    let over = |point, size, share| Feedback::Look {
+        points: Points::from_iter([point]),
+        hold_ns: None,
+        frame_seq: None,
+        area: LookArea { size: Some(size), share },
+    };
+    assert_eq!(scene.heard(), Some(over((24.0, 12.0), (32.0, 16.0), Some(0.5))));
+
+    // Cut to the picture of 64 x 48. The client in Rust would refuse it.
+    let cut = json!({ "op": "look", "view": main_view(), "box": [0.5, 0.5, 1.5, 0.75], "normalised": true });
+    let looking: Looking = client.request(&cut, &[]).unwrap();
+    assert_eq!((looking.x, looking.y), (48.0, 30.0));
+    assert_eq!(scene.heard(), Some(over((48.0, 30.0), (32.0, 12.0), None)));
+
+    // By an ego motion it moves as its middle.
+    let homography = Some([1.0, 0.0, 10.0, 0.0, 1.0, -4.0, 0.0, 0.0, 1.0]);
+    client.look(Look { frame: Some(5), homography, ..look }).unwrap();
+    assert_eq!(scene.heard(), Some(over((34.0, 8.0), (32.0, 16.0), None)));
+}
+
+#[test]
+fn what_is_no_box_and_no_share_is_refused() {
+    let mut scene = Scene::open();
+    let mut client = scene.client();
+    for (fields, expected, part) in [
+        (json!({ "box": [9, 4, 9, 20] }), RefusalReason::BadBox, "[9, 4, 9, 20]"),
+        (json!({ "box": [9, 20, 40, 4] }), RefusalReason::BadBox, "x0 < x1 and y0 < y1"),
+        (json!({ "box": [64, 4, 80, 20] }), RefusalReason::BadBox, "outside the image of 64x48"),
+        (json!({ "box": [1, 2, 3] }), RefusalReason::BadRequest, "length 3"),
+        (
+            json!({ "box": [1, 2, 3, 4], "x": 1, "y": 2 }),
+            RefusalReason::BadRequest,
+            "or else `box`",
+        ),
+        (json!({ "x": 1, "y": 2, "share": 0 }), RefusalReason::BadRequest, "`share`: 0"),
+        (json!({ "box": [1, 2, 3, 4], "share": 1.25 }), RefusalReason::BadRequest, "`share`: 1.25"),
+    ] {
+        let mut look = json!({ "op": "look", "view": main_view() });
+        look.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let refused = refusal(client.request::<Looking>(&look, &[]));
+        assert_eq!(refused.reason, expected, "{refused}");
+        assert!(refused.error.contains(part), "{part} is missing in: {refused}");
+    }
+    let infinite = Look::over(&main_view(), Region::from([0.0, 0.0, f64::INFINITY, 9.0]));
+    assert_eq!(reason(client.look(infinite)), RefusalReason::BadRequest);
+    assert_eq!(scene.heard(), None);
 }
 
 #[test]
@@ -218,7 +277,7 @@ fn each_thing_that_is_no_attention_is_refused_for_its_own_reason_and_counted() {
 fn maps_are_refused_where_the_policy_would_not_look_at_them() {
     let stage = Stage::open();
     let log = "gaze.log".into();
-    let policies = [Policy::default(), Policy::Saliency, Policy::Replay { log }];
+    let policies = [Policy::Fixed { x: 0.5, y: 0.5 }, Policy::Saliency, Policy::Replay { log }];
     let views = policies.map(|policy| ViewConfig {
         name: policy.name().to_owned(),
         gaze: GazeConfig { policy, ..GazeConfig::default() },
@@ -714,12 +773,12 @@ fn with_foveae(foveae: u32) -> Layout {
 
 /// A gaze at two places.
 fn both(one: Fixation, other: Fixation) -> Gaze {
-    Gaze { fixations: Fixations::from_iter([one, other]), relevance: None }
+    Gaze::new(Fixations::from_iter([one, other]), None)
 }
 
 pub(crate) fn fixation(id: u64, x: f64) -> Fixation {
     let reason = FixationReason::Attend;
-    Fixation { id, x, y: 24.0, since_frame: id, reason, weight: 1.0, ..Fixation::default() }
+    Fixation { id, since_frame: id, ..Fixation::at((x, 24.0), reason) }
 }
 
 fn table(value: Value) -> serde_json::Map<String, Value> {

@@ -374,14 +374,8 @@ fn views(stage: &Stage) -> Vec<String> {
 
 /// The frame loop of the view looks at (`x`, 1) of a picture of `extent` from frame `frame_seq` on.
 fn show(channel: &mut ViewChannel, extent: Extent, frame_seq: u64, x: f64) {
-    let fixation = Fixation {
-        id: frame_seq,
-        x,
-        y: 1.0,
-        since_frame: frame_seq,
-        reason: FixationReason::Look,
-        ..Fixation::default()
-    };
+    let at = Fixation::at((x, 1.0), FixationReason::Look);
+    let fixation = Fixation { id: frame_seq, since_frame: frame_seq, ..at };
     channel.update(&ViewUpdate {
         frame_seq,
         shape: PyramidShape::new(extent),

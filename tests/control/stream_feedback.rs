@@ -68,7 +68,7 @@ fn a_map_whose_time_is_over_when_a_frame_takes_it_is_dropped_and_counted() {
 #[test]
 fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
     let (large, small) = (Extent::new(192, 100), Extent::new(64, 48));
-    for policy in [Policy::default(), Policy::Feedback, Policy::Saliency] {
+    for policy in [Policy::Fixed { x: 0.5, y: 0.5 }, Policy::Feedback, Policy::Saliency] {
         let gaze = GazeConfig { policy, ..GazeConfig::default() };
         let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
         let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), true);
@@ -104,7 +104,8 @@ fn what_a_client_has_moved_is_carried_on_from_the_frame_that_was_to_come() {
     const EXTENT: Extent = Extent::new(256, 192);
     const PLACE: (f64, f64) = (100.0, 90.0);
     for (motion, compensation) in [(true, true), (false, true), (true, false)] {
-        let mut gaze = GazeConfig::default();
+        let policy = Policy::Fixed { x: 0.5, y: 0.5 };
+        let mut gaze = GazeConfig { policy, ..GazeConfig::default() };
         gaze.parameters.compensation = compensation;
         let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
         let pace = ViewPace { interval: Some(Duration::from_millis(70)), when_read: false };

@@ -247,7 +247,7 @@ fn opened_view_publishes_what_a_configured_one_would() {
     let relevance = || Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
     on_every_backend(|backend| {
         let mut random = Random(21);
-        for policy in [Policy::default(), Policy::Saliency, relevance()] {
+        for policy in [Policy::Fixed { x: 0.5, y: 0.5 }, Policy::Saliency, relevance()] {
             let mut shown = Shown::new(backend(), [ViewPace::default(); 2]);
             let mut frame = first_frame(&mut random);
             shown.step(&frame, 1);

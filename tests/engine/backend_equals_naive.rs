@@ -31,6 +31,7 @@ laws! {
     more_tokens_than_one_row_of_a_dispatch_holds_are_sampled
     tokens_of_every_format_are_exact_at_odd_extents
     windows_are_exact
+    real_steps_are_exact_over_the_longest_sources
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn clean_tiles_keep_their_texels(make: Make<'_>) {
 }
 
 fn tokens_of_all_views_are_exact_in_every_number_format_and_normalisation(make: Make<'_>) {
-    let views = token_formats().map(|format| SamplerSpec { format, capacity: 40 });
+    let views = token_formats().map(|format| SamplerSpec { format, capacity: 40, keeps: false });
     let views: Vec<_> = views.collect();
     let mut random = Random(6);
     for (width, height) in [(5, 9), (211, 150), (700, 431)] {
@@ -162,7 +163,7 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
         let mut frame = OwnedFrame::random(PixelFormat::I420, extent, color, &mut random);
         let format = formats[round % formats.len()];
         let mut player = make(frame.kind());
-        let mut samples = [player.planes(SamplerSpec { format, capacity: 60 })];
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 60, keeps: false })];
         let mut dirty = TileSet::all(extent);
         for step in 0..8 {
             let picture = naive::picture(&frame);
@@ -187,7 +188,7 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
 
 fn more_tokens_than_one_row_of_a_dispatch_holds_are_sampled(make: Make<'_>) {
     let format = TokenFormat::new(16, DType::F32, Normalisation::UNIT);
-    let views = [SamplerSpec { format, capacity: 500 }];
+    let views = [SamplerSpec { format, capacity: 500, keeps: false }];
     let mut random = Random(7);
     let extent = Extent::new(100, 100);
     let color = naive::transforms(PixelFormat::Rgbx)[0];
@@ -202,7 +203,8 @@ fn tokens_of_every_format_are_exact_at_odd_extents(make: Make<'_>) {
     let tokens = TokenFormat::new(16, DType::U8, Normalisation::NONE);
     let floored = TokenFormat { patch_side: 30, rounding: Rounding::Floor, ..tokens };
     let cleared = TokenFormat { patch_side: 12, outside: Outside::Mean, ..tokens };
-    let views = [tokens, floored, cleared].map(|format| SamplerSpec { format, capacity: 25 });
+    let views =
+        [tokens, floored, cleared].map(|format| SamplerSpec { format, capacity: 25, keeps: false });
     for format in PixelFormat::ALL {
         for color in naive::transforms(format).into_iter().take(2) {
             let extent = Extent::new(61 + 2 * random.below(60), 31 + 2 * random.below(40));
@@ -229,7 +231,7 @@ fn windows_are_exact(make: Make<'_>) {
         let mut player = make(frame.kind());
         let format =
             TokenFormat { outside, ..TokenFormat::new(patch_side, dtype, Normalisation::NONE) };
-        let mut samples = [player.planes(SamplerSpec { format, capacity: 8 })];
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 8, keeps: false })];
         let request = PlanRequest {
             shape: PyramidShape::new(extent),
             patch_side,
@@ -245,6 +247,35 @@ fn windows_are_exact(make: Make<'_>) {
         player.update(&frame.view(), &TileSet::all(extent), &mut samples);
         let expected = naive::tokens(&picture, samples[0].plan(), format);
         assert!(samples[0].pixels() == expected, "windows of {patch_side}");
+    }
+}
+
+/// Rows and columns of one pixel, and tokens as long as they may be, so that one side is of a fine level and the other is long.
+fn real_steps_are_exact_over_the_longest_sources(make: Make<'_>) {
+    let mut random = Random(11);
+    for (width, height, patch_side) in
+        [(16_384, 1, 8), (1, 16_384, 16), (4_500, 3, 64), (3, 4_500, 10)]
+    {
+        let extent = Extent::new(width, height);
+        let color = naive::transforms(PixelFormat::Gray8)[0];
+        let frame = OwnedFrame::random(PixelFormat::Gray8, extent, color, &mut random);
+        let format = TokenFormat::new(patch_side, DType::U8, Normalisation::NONE);
+        let long = u16::try_from(4_096 / patch_side - 1).unwrap();
+        let mut token = |sx, sy| {
+            let mut extra = || u8::try_from(1 + random.below(patch_side - 1)).unwrap();
+            let (extra_width, extra_height) = (extra(), extra());
+            let x = random.below(width).cast_signed() - 5;
+            let y = random.below(height).cast_signed() - 5;
+            Token { x, y, sx, sy, extra_width, extra_height, ..Token::default() }
+        };
+        let tokens = [(long, long), (long, 1), (1, long), (long, 9), (5, 5), (1, 1)];
+        let tokens = tokens.map(|(sx, sy)| token(sx, sy)).to_vec();
+        let mut player = make(frame.kind());
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 6 })];
+        samples[0].set_plan(TokenPlan { patch_side, tokens }, extent);
+        player.update(&frame.view(), &TileSet::all(extent), &mut samples);
+        let expected = naive::tokens(&naive::picture(&frame), samples[0].plan(), format);
+        assert!(samples[0].pixels() == expected, "{extent}, tokens of {patch_side}");
     }
 }
 

@@ -321,6 +321,7 @@ fn specs() -> Vec<SamplerSpec> {
     let spec = |patch_side, dtype, normalisation, capacity| SamplerSpec {
         format: TokenFormat::new(patch_side, dtype, normalisation),
         capacity,
+        keeps: false,
     };
     vec![
         spec(16, DType::F16, Normalisation::IMAGENET, 30),

@@ -93,8 +93,5 @@ fn every_picture_has_its_own_exact_tokens(chosen: &mut StreamBackend) {
 fn gaze(extent: Extent, random: &mut Random) -> Gaze {
     let [x, y] = [extent.width, extent.height].map(|side| f64::from(random.below(side)));
     let reason = FixationReason::Policy;
-    Gaze::at(
-        Fixation { id: 1, x, y, since_frame: 1, reason, weight: 1.0, ..Fixation::default() },
-        None,
-    )
+    Gaze::at(Fixation::at((x, y), reason), None)
 }

@@ -272,15 +272,16 @@ fn texels_are(
     for (item, record) in plane.chunks_exact(3 * texels * number_bytes).zip(&frame.records) {
         // A part of the texels suffices, and among them those of the edges.
         for (u, v) in [(0, 0), (side - 1, 0), (0, side - 1), (side - 1, side - 1), (3, 5)] {
-            let along = |start: i32, step: u16, index: u32, end: u32| {
-                let at = |index: u32| {
-                    (start + i32::from(step) * index as i32).clamp(0, end as i32) as u32
-                };
-                at(index)..at(index + 1)
+            // Of texels that end inside pixels, all that they touch.
+            let along = |start: i32, token_side: u32, index: u32, end: u32| {
+                let inside = |at: f64| (f64::from(start) + at).clamp(0.0, end.into()) as u32;
+                let at = |index: u32| f64::from(token_side) * f64::from(index) / f64::from(side);
+                inside(at(index).floor())..inside(at(index + 1).ceil())
             };
+            let token = record.token();
             let pixels = PixelBox::of(
-                along(record.x, record.sx, u, source.width),
-                along(record.y, record.sy, v, source.height),
+                along(record.x, token.width(side), u, source.width),
+                along(record.y, token.height(side), v, source.height),
             );
             let expected = expected(pixels).map(rounded);
             let found: [u32; 3] = std::array::from_fn(|channel| {

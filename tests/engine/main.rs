@@ -21,6 +21,8 @@ mod history;
 mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
+#[path = "../common/published.rs"]
+mod published;
 #[path = "../support/threads.rs"]
 mod threads;
 #[path = "../support/wait.rs"]
@@ -34,5 +36,6 @@ mod coarse_level;
 mod depth_laws;
 mod noise_laws;
 mod pool_laws;
+mod reuse_laws;
 mod tile_features;
 mod view_planes;

@@ -7,6 +7,7 @@ use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
+use foveate_engine::change::light::{self, LightSwing};
 use foveate_engine::change::noise::{LAG, NOISE_OF_VARIANCE, NoiseEstimator, WINDOW};
 use foveate_engine::change::threshold::{ThresholdSource, threshold_for};
 
@@ -277,6 +278,49 @@ fn the_same_frames_give_the_same_thresholds_wherever_their_rows_lie() {
     assert_eq!(thresholds(0), thresholds(37));
 }
 
+/// Lamps on mains of 50 and 60 Hz before cameras of 24 to 30 frames a second, of the whole picture, and in bands of a rolling shutter.
+#[test]
+fn under_lamps_that_flicker_still_tiles_stay_clean() {
+    for format in [PixelFormat::Nv12, PixelFormat::Rgbx, PixelFormat::Gray8] {
+        for (sigma, period, swing, bands) in [
+            (0.6, 3.0, 6.0, 0.0),
+            (0.6, 2.0, 3.0, 0.0),
+            (0.4, 5.0, 4.0, 1.0),
+            (1.0, 7.0, 5.0, 2.5),
+            (0.5, 12.5, 8.0, 0.0),
+            (0.5, 25.0, 6.0, 0.5),
+        ] {
+            let mut scene = Scene::moving(format, sigma, Motion::Lamp { period, swing, bands });
+            let (clean, threshold) = scene.clean_under_light();
+            let what = format!("{format:?}, noise {sigma}, {swing} every {period} frames");
+            assert!(0.98 < clean, "{what}: {clean} of the tiles are clean at {threshold}");
+            let needed = f64::from(threshold_for(sigma, format)) + swing;
+            assert!(f64::from(threshold) < needed + 4.0, "{what}: a threshold of {threshold}");
+        }
+    }
+}
+
+#[test]
+fn light_that_does_not_return_raises_no_threshold() {
+    for motion in [
+        Motion::Rests,
+        Motion::Slides,
+        Motion::Scatters,
+        Motion::Boils,
+        Motion::Cuts,
+        Motion::Brightens,
+    ] {
+        for sigma in [0.4, 3.0] {
+            let mut scene = Scene::moving(PixelFormat::I420, sigma, motion);
+            let mut light = LightSwing::new(scene.kind());
+            for frame in 0..4 * light::WINDOW {
+                light.observe(&scene.next(), sigma);
+                assert_eq!(light.steps(), 0.0, "{motion:?} in frame {frame}");
+            }
+        }
+    }
+}
+
 /// The table against its definition, with a sum over the normal distribution.
 #[test]
 fn the_table_of_variances_is_that_of_rounded_gaussian_noise() {
@@ -341,6 +385,8 @@ enum Motion {
     Flickers,
     /// It gets brighter by a fifth of a step a frame.
     Brightens,
+    /// A lamp brightens and darkens the picture by `swing`, every `period` frames, in so many `bands` from top to bottom.
+    Lamp { period: f64, swing: f64, bands: f64 },
 }
 
 /// What noise there is.
@@ -451,6 +497,22 @@ impl Scene {
         1.0 - dirty as f64 / tiles as f64
     }
 
+    /// What share of all tiles stays clean once the threshold has settled, and the threshold.
+    fn clean_under_light(&mut self) -> (f64, u8) {
+        let threshold = Threshold::Auto { limit: 255 };
+        let config = ChangeConfig { threshold, refresh_frames: None };
+        let mut detector = Follower::new(&self.next(), config);
+        let (mut dirty, mut tiles) = (0, 0);
+        for frame_seq in 1..=3 * light::WINDOW as u64 {
+            detector.detect(&self.next(), frame_seq);
+            if 2 * light::WINDOW as u64 <= frame_seq {
+                dirty += detector.ingested().count();
+                tiles += detector.ingested().grid().area();
+            }
+        }
+        (1.0 - dirty as f64 / tiles as f64, detector.tracker().sample_bound())
+    }
+
     /// The next frame.
     fn next(&mut self) -> FrameView<'_> {
         self.frame += 1;
@@ -515,6 +577,10 @@ impl Scene {
                 rest + 9.0 * is_bright(2) + 5.0 * is_bright(3)
             }
             Motion::Brightens => rest + 0.2 * time,
+            Motion::Lamp { period, swing, bands } => {
+                let turns = time / period + bands * at.1 / f64::from(self.extent.height);
+                rest + swing / 2.0 * (std::f64::consts::TAU * turns).sin()
+            }
             _ => rest,
         }
     }

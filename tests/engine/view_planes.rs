@@ -15,7 +15,7 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::region::Region;
-use foveate_core::layout::{Layout, PlanRequest};
+use foveate_core::layout::Layout;
 use foveate_core::plane::{CHANNELS, RELEVANCE};
 use foveate_core::relevance::injection::Injection;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
@@ -78,14 +78,8 @@ fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
         if planned.as_ref().is_none_or(|(planned, _)| planned != gaze) {
             let is_led_alike =
                 |(before, _): &&(Gaze, TokenPlan)| led(gaze).is_some() && led(before) == led(gaze);
-            let plan = spec.layout.plan(&PlanRequest {
-                shape: engine.shape(),
-                patch_side: 16,
-                budget: spec.budget,
-                fixations: &gaze.foci(),
-                relevance: map,
-                before: planned.as_ref().filter(is_led_alike).map(|(_, plan)| plan),
-            });
+            let before = planned.as_ref().filter(is_led_alike).map(|(_, plan)| plan);
+            let plan = spec.plan(gaze, engine.shape(), before);
             planned = Some((gaze.clone(), plan));
         }
         let tokens: Vec<_> = read.records.iter().map(TokenRecord::token).collect();
@@ -285,9 +279,10 @@ impl Sink for Both {
     }
 }
 
-/// By what kind of map the fixation was chosen, if it was.
+/// By what kind of map the fixation was chosen, if it was by one of which a plan keeps something.
 fn led(gaze: &Gaze) -> Option<FixationReason> {
-    gaze.leading_map().map(|_| gaze.first().reason)
+    let reason = gaze.leading_map().map(|_| gaze.first().reason);
+    reason.filter(|reason| *reason != FixationReason::Relevance)
 }
 
 fn engine(picture: &OwnedFrame, generation: u64) -> Engine {

@@ -13,9 +13,12 @@ use foveate_core::relevance::features::TileFeatures;
 use foveate_engine::backend::vulkan::detect::{DetectPush, PlanePlace};
 use foveate_engine::backend::vulkan::features::FeaturesPush;
 use foveate_engine::backend::vulkan::ingest::IngestPush;
+use foveate_engine::backend::vulkan::keep::{ComparePush, ComparisonRecord, SettlePush};
 use foveate_engine::backend::vulkan::reduce::ReducePush;
 use foveate_engine::backend::vulkan::sample::{SamplePush, TokenRecord};
-use foveate_engine::backend::vulkan::shaders::{DETECT, FEATURES, INGEST, REDUCE, SAMPLE, STALE};
+use foveate_engine::backend::vulkan::shaders::{
+    COMPARE, DETECT, FEATURES, INGEST, REDUCE, SAMPLE, SETTLE, STALE,
+};
 use foveate_engine::backend::vulkan::stale::{StalePush, TokenEntry};
 use foveate_engine::backend::vulkan::tiles::TileRecord;
 use foveate_engine::backend::vulkan::work::WorkListHead;
@@ -44,6 +47,10 @@ fn push_constants_agree() {
     );
     let sample = Module::parse(SAMPLE);
     assert_eq!(sample.fields("SamplePush"), fields!(SamplePush { extent, first_word }));
+    let compare = Module::parse(COMPARE);
+    assert_eq!(compare.fields("ComparePush"), fields!(ComparePush { extent }));
+    let settle = Module::parse(SETTLE);
+    assert_eq!(settle.fields("SettlePush"), fields!(SettlePush { first_word, first_row }));
     let detect = Module::parse(DETECT);
     let expected = fields!(DetectPush { planes, grid, refreshed, threshold });
     assert_eq!(detect.fields("DetectPush"), expected);
@@ -129,7 +136,7 @@ fn records_in_buffers_agree_in_layout_and_stride() {
     });
     assert_eq!(features.fields("TileFeatures"), expected);
     assert_eq!(features.array_stride("TileFeatures"), size_of::<TileFeatures>());
-    for spirv in [SAMPLE, STALE] {
+    for spirv in [SAMPLE, STALE, COMPARE, SETTLE] {
         let module = Module::parse(spirv);
         assert_eq!(module.fields("TokenList"), list("tokens"));
         assert_eq!(
@@ -137,6 +144,12 @@ fn records_in_buffers_agree_in_layout_and_stride() {
             fields!(TokenRecord { kind, x, y, width, height, level, tail_offset, layer, item })
         );
         assert_eq!(module.array_stride("TokenRecord"), size_of::<TokenRecord>());
+    }
+    for spirv in [COMPARE, SETTLE] {
+        let module = Module::parse(spirv);
+        let expected = fields!(ComparisonRecord { row, tolerance });
+        assert_eq!(module.fields("ComparisonRecord"), expected);
+        assert_eq!(module.array_stride("ComparisonRecord"), size_of::<ComparisonRecord>());
     }
     let stale = Module::parse(STALE);
     assert_eq!(stale.fields("TokenEntry"), fields!(TokenEntry { token, first_tile, end_tile }));
@@ -151,6 +164,8 @@ fn every_shader_keeps_to_what_all_devices_allow() {
         ("ingest", INGEST),
         ("reduce", REDUCE),
         ("sample", SAMPLE),
+        ("compare", COMPARE),
+        ("settle", SETTLE),
         ("stale", STALE),
         ("blend", attention::BLEND),
         ("means", attention::MEANS),

@@ -41,9 +41,6 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         "e0",
         "coarsest",
     ];
-    // The limit belongs to another threshold than stands there.
-    assert!(text.contains("\nthreshold = 0\n"));
-    let text = text.replace("\nthreshold = 0\n", "\nthreshold = \"auto\"\n");
     let uncommented = optional.iter().fold(text, |text, key| {
         let commented = format!("# {key} = ");
         assert!(text.contains(&commented), "{key} is not in the default file");
@@ -56,7 +53,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     assert_eq!(config.streams[0].max_fps, Some(10.0));
     assert_eq!(config.streams[0].device.as_deref(), Some("llvmpipe"));
     let change = ChangeConfig {
-        threshold: Threshold::Auto { limit: Threshold::LIMIT_DEFAULT },
+        threshold: Threshold::BySource { limit: Threshold::LIMIT_DEFAULT },
         refresh_frames: NonZeroU32::new(300),
     };
     assert_eq!(config.streams[0].change.config, change);
@@ -101,8 +98,7 @@ fn the_keys_of_relevance_in_the_default_file_are_accepted() {
             text.replace(&commented, &format!("\n{key} = "))
         });
     let text = text.replace("\nlayout = \"foveal\"", "\nlayout = \"relevance\"");
-    let text = text.replace("\npolicy = \"fixed\"", "\npolicy = \"relevance\"");
-    let text = text.replace("\nx = 0.5\ny = 0.5\n", "\n");
+    let text = text.replace("\npolicy = \"auto\"", "\npolicy = \"relevance\"");
     let config = parse(&text, "/etc/foveate/default.toml");
     let view = &config.streams[0].views[0];
     assert_eq!(view.channels, ["strokes", "change"]);
@@ -307,6 +303,22 @@ fn a_path_below_dev_is_a_camera_or_a_file() {
         ("/dev/fd/987", File),
     ] {
         assert_eq!(ShorthandKind::of(path), Some(kind), "{path}");
+    }
+}
+
+#[test]
+fn the_threshold_is_by_default_the_one_of_the_source() {
+    for (change, limit) in [
+        ("", Threshold::LIMIT_DEFAULT),
+        ("change = { refresh_frames = 9 }", Threshold::LIMIT_DEFAULT),
+        ("change = { threshold = \"source\" }", Threshold::LIMIT_DEFAULT),
+        ("change = { threshold_limit = 4 }", 4),
+    ] {
+        let text = format!("[[stream]]\nname = \"a\"\nsource = \"test\"\n{change}\n");
+        let config = parse(&text, "c.toml").streams[0].change.config;
+        assert_eq!(config.threshold, Threshold::BySource { limit }, "{change}");
+        assert_eq!(config.for_source(true).threshold, Threshold::Fixed(0));
+        assert_eq!(config.for_source(false).threshold, Threshold::Auto { limit });
     }
 }
 

@@ -4,11 +4,21 @@ use std::error::Error;
 use std::fs;
 use std::sync::Arc;
 
+use foveate_core::frame::FrameTime;
+use foveate_core::gaze::GazeParameters;
+use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::log::{GazeLog, GazeLogError, GazeLogParseError, entry_line, header_line};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze};
+use foveate_core::geometry::fixation::{
+    FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze, PlanRules,
+};
 use foveate_core::geometry::gaze_entry::GazeEntry;
+use foveate_core::geometry::plan::TokenPlan;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::{PixelBox, Region};
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
+use foveate_core::layout::Layout;
+use foveate_core::view::ViewSpec;
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent::new(1920, 1080);
@@ -47,7 +57,9 @@ fn a_broken_log_says_what_is_wrong_and_where() {
     let heavy = entry(7).replace("\"weight\":0.5", "\"weight\":1.5");
     let short = entry(7).replace("\"codes\":\"80", "\"codes\":\"8");
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
-    let other = header.replace(":2,", ":1,");
+    let other = header.replace(":3,", ":1,");
+    let empty = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"box\":[3,4,3,9]");
+    let whole = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"share\":1.5");
     let [none, many] = [0, FOVEAE_MAX + 1].map(|count| {
         let entry = GazeEntry::new(&any_gaze(), 7);
         let fixations = vec![entry.fixations[0]; count];
@@ -57,7 +69,9 @@ fn a_broken_log_says_what_is_wrong_and_where() {
         (String::new(), "it is not a gaze log"),
         ("x,y\n1,2".to_owned(), "it is not a gaze log"),
         (entry(1), "it is not a gaze log"),
-        (other, "it is a gaze log of version 1, and this program reads version 2"),
+        (other, "it is a gaze log of version 1, and this program reads versions 2 and 3"),
+        (format!("{header}\n{empty}"), "line 2 is broken: a `box` [x0, y0, x1, y1] with an area"),
+        (format!("{header}\n{whole}"), "line 2 is broken: a `share` above 0 to 1"),
         (header.clone(), "it has no entries"),
         (header.replace("1920", "0"), "line 1 is broken"),
         (format!("{header}\n{}\n{broken}", entry(3)), "line 3 is broken: missing field `x`"),
@@ -96,18 +110,63 @@ fn a_file_that_cannot_be_replayed_is_named() {
     assert_eq!(GazeLog::load(&path).unwrap().entries, [(3, Arc::new(any_gaze()))]);
 }
 
+/// The digests are of plans that `foveate extract` made of such a log before version 3.
+#[test]
+fn a_log_of_version_2_leads_to_the_plans_of_its_time() {
+    let codes = concat!(
+        "db7df997ecf9e2c343b37be24964589bb47b9dc756ce7b3ff773a4836a9f64ff4e5fdadaad5c5d3c",
+        "3d71736666868c6ec6e9dc706aec6e9e884198a666617f4c9089d6d23cd4e9f1924c8b968ab7ee8c",
+    );
+    let entry = |frame: u64, reason: &str, (x, y): (f64, f64)| {
+        format!(
+            r#"{{"frame":{frame},"fixations":[{{"id":{frame},"x":{x},"y":{y},"since_frame":{frame},"reason":"{reason}","weight":1.0}}],"relevance":{{"frame":{frame},"grid":[10,8],"codes":"{codes}"}}}}"#
+        )
+    };
+    let text = [
+        r#"{"foveate_gaze_log":2,"view":"camera/main","extent":[640,480]}"#.to_owned(),
+        entry(1, "look", (101.5, 333.0625)),
+        entry(2, "attend", (500.0, 77.25)),
+        entry(3, "relevance", (320.0, 240.0)),
+        entry(4, "saliency", (12.5, 470.0)),
+    ];
+    let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
+    let digests = |layout: Layout| {
+        let spec = ViewSpec { layout, budget: 160, ..ViewSpec::default() };
+        let extent = Extent::new(640, 480);
+        let at = |frame_seq: u64| FrameTime { frame_seq, time_ns: frame_seq * 100_000_000 };
+        let policy = Policy::Replay { log: Arc::clone(&log) };
+        let mut controller = Controller::new(policy, GazeParameters::default(), extent, 1, at(1));
+        [1, 2, 3, 4].map(|frame_seq| {
+            controller.step(at(frame_seq), None);
+            digest(&spec.plan(controller.gaze(), PyramidShape::new(extent), None))
+        })
+    };
+    let foveal = digests(Layout::Foveal { e0_px: None, foveae: 1, coarsest: None });
+    assert_eq!(foveal[..2], [0xb410_a4e3_3fba_a6dd, 0x9e0c_d2ca_5a05_bc1d]);
+    assert_eq!(foveal[2..], [0xdf6b_77ba_7479_d295, 0x5640_28ec_d153_c895]);
+    let directional = digests(Layout::Directional { e0_px: None });
+    assert_eq!(directional[..2], [0xda56_fbfb_8b06_286e, 0x6950_ab2b_add4_7c9e]);
+    assert_eq!(directional[2..], [0xfc98_5325_5bac_d6a8, 0x0350_ed73_ce3c_133c]);
+    let relevance = digests(Layout::Relevance { thresholds: vec![0.8, 0.5, 0.2], foveae: 1 });
+    assert_eq!(relevance[..2], [0x1656_72cc_63b7_8a75, 0x081f_55a1_6410_8375]);
+    assert_eq!(relevance[2..], [0xe963_b640_d0e4_27e5, 0xe30a_27b9_7042_525d]);
+}
+
+/// FNV-1a of the places and the steps of tokens, a number at a time.
+fn digest(plan: &TokenPlan) -> u64 {
+    let numbers = plan.tokens.iter().flat_map(|token| {
+        [token.x.cast_unsigned(), token.y.cast_unsigned(), token.sx.into(), token.sy.into()]
+    });
+    numbers.fold(0xcbf2_9ce4_8422_2325, |digest, number| {
+        (digest ^ u64::from(number)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 fn any_gaze() -> Gaze {
     let map = RelevanceMap::from_codes(Extent::new(2, 1), &[0x80, 0xFF]);
     let reason = FixationReason::Saliency;
-    let fixation = Fixation {
-        id: 2,
-        x: 12.5,
-        y: 7.0625,
-        since_frame: 5,
-        reason,
-        weight: 0.5,
-        ..Fixation::default()
-    };
+    let fixation =
+        Fixation { id: 2, since_frame: 5, weight: 0.5, ..Fixation::at((12.5, 7.0625), reason) };
     Gaze::at(fixation, Some(Arc::new(Relevance { map, frame_seq: 4 })))
 }
 
@@ -116,21 +175,34 @@ fn gaze() -> impl Strategy<Value = Gaze> {
     // Fixations lie on a grid of 1/16 pixel, which few decimals tell exactly.
     let side = |pixels: u32| (0..=16 * pixels).prop_map(|steps| f64::from(steps) / 16.0);
     let place = (side(1920), side(1080), 0.0..=1.0f32);
-    let fixation = (any::<u64>(), place, any::<u64>(), reason);
-    let fixation = fixation.prop_map(|(id, (x, y, weight), since_frame, reason)| Fixation {
-        id,
-        x,
-        y,
-        since_frame,
-        reason,
-        weight,
-        ..Fixation::default()
-    });
+    let asked = (
+        prop::option::of(region()),
+        prop::option::of((1..=64u32).prop_map(|parts| f64::from(parts) / 64.0)),
+    );
+    let fixation = (any::<u64>(), place, any::<u64>(), reason, asked);
+    let fixation =
+        fixation.prop_map(|(id, (x, y, weight), since_frame, reason, (region, share))| Fixation {
+            id,
+            x,
+            y,
+            since_frame,
+            reason,
+            weight,
+            region,
+            share,
+        });
     let fixations = prop::collection::vec(fixation, 1..=FOVEAE_MAX);
-    (fixations, prop::option::of(relevance())).prop_map(|(fixations, relevance)| Gaze {
-        fixations: Fixations::from_iter(fixations),
-        relevance,
+    let rules = prop_oneof![Just(PlanRules::First), Just(PlanRules::Current)];
+    let gaze = (fixations, prop::option::of(relevance()), rules);
+    gaze.prop_map(|(fixations, relevance, rules)| Gaze {
+        rules,
+        ..Gaze::new(Fixations::from_iter(fixations), relevance)
     })
+}
+
+fn region() -> impl Strategy<Value = Region> {
+    let span = |side: u32| (0..side, 1..=side).prop_map(|(from, length)| from..from + length);
+    (span(1920), span(1080)).prop_map(|(columns, rows)| Region::from(PixelBox::of(columns, rows)))
 }
 
 fn relevance() -> impl Strategy<Value = Arc<Relevance>> {

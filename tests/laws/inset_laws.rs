@@ -1,5 +1,7 @@
 //! The layout `inset`: its base covers the picture and stays, its blocks are fine and lie where they should, and the budget is used.
 
+#![allow(clippy::cast_possible_truncation, reason = "places in pictures")]
+
 use std::collections::HashSet;
 
 use foveate_core::geometry::extent::Extent;

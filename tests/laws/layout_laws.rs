@@ -10,12 +10,13 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason, Focus, Gaze};
 use foveate_core::geometry::patch::{Patch, PatchGrids};
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::geometry::region::PixelBox;
+use foveate_core::geometry::region::{PixelBox, Region};
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use foveate_core::layout::foveal::{KEEPING, Priority, default_e0_px, root_level};
 use foveate_core::layout::rings::{Preset, Rings};
 use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::Rounding;
+use foveate_core::view::ViewSpec;
 use proptest::prelude::*;
 
 use crate::inset_laws::inset;
@@ -494,17 +495,13 @@ fn e0_follows_the_spread_of_a_map_that_leads() {
     };
     let e0_px = |reason, relevance| {
         // In the middle of cell 10.
-        let (id, x, y, since_frame, weight) = (1, 315.0, 540.0, 1, 1.0);
-        let gaze = Gaze::at(
-            Fixation { id, x, y, since_frame, reason, weight, ..Fixation::default() },
-            relevance,
-        );
-        match *FOVEAL.guided(&gaze, extent, 16) {
+        let gaze = Gaze::at(Fixation::at((315.0, 540.0), reason), relevance);
+        match *FOVEAL.guided(&gaze, extent, 16).layout {
             Layout::Foveal { e0_px, .. } => e0_px,
             _ => unreachable!("a foveal layout stays one"),
         }
     };
-    for reason in [FixationReason::Attend, FixationReason::Saliency] {
+    for reason in [FixationReason::Attend, FixationReason::Saliency, FixationReason::Relevance] {
         assert_eq!(e0_px(reason, peaks_at(&[10])), Some(48.0), "all that matters is looked at");
         // Half of it lies 20 cells of 30 pixels away: twice the mean distance of 300.
         assert_eq!(e0_px(reason, peaks_at(&[10, 30])), Some(600.0));
@@ -513,6 +510,87 @@ fn e0_follows_the_spread_of_a_map_that_leads() {
     for reason in [FixationReason::Look, FixationReason::Policy] {
         assert_eq!(e0_px(reason, peaks_at(&[10, 30])), None, "a point was asked for");
     }
+}
+
+/// Whatever the map says: what was asked for is sharp, and more is spent on it than on anything else.
+#[test]
+fn a_point_that_was_asked_for_is_sharp() {
+    let extent = Extent::new(1920, 1080);
+    let asked = |relevance| Gaze::at(Fixation::at((603.0, 211.5), FixationReason::Look), relevance);
+    for layout in trees() {
+        for budget in [96, 160, 273] {
+            let spec = ViewSpec { layout: layout.clone(), budget, ..ViewSpec::default() };
+            let plan = |gaze: &Gaze| spec.plan(gaze, PyramidShape::new(extent), None);
+            let plan_with_map = plan(&asked(far_map()));
+            let is_sharp = |token: &&Token| (token.sx, token.sy) == (1, 1);
+            let sharp = plan_with_map.tokens.iter().filter(is_sharp).count();
+            assert!(3 * budget < 10 * sharp, "{sharp} of {budget} with {layout:?}");
+            for place in [(603, 211), (625, 211), (581, 211), (603, 233), (603, 190)] {
+                assert_eq!(step_over(&plan_with_map, extent, place), (1, 1), "{layout:?}");
+            }
+            assert_eq!(plan_with_map, plan(&asked(None)), "no map weighs on it");
+        }
+    }
+}
+
+/// A box of 24 x 4 patches, such as around a line of text, with two and a half times as many tokens.
+#[test]
+fn a_box_that_was_asked_for_is_sharp_all_over() {
+    let extent = Extent::new(1920, 1080);
+    let region = Region { x0: 512.0, y0: 640.0, x1: 896.0, y1: 704.0 };
+    for layout in trees() {
+        let spec = ViewSpec { layout: layout.clone(), budget: 240, ..ViewSpec::default() };
+        for reason in [FixationReason::Look, FixationReason::Attend] {
+            let fixation =
+                Fixation { region: Some(region), ..Fixation::at(region.middle(), reason) };
+            let plan = spec.plan(&Gaze::at(fixation, far_map()), PyramidShape::new(extent), None);
+            let places = (512..896).step_by(16).flat_map(|x| [640, 656, 672, 703].map(|y| (x, y)));
+            for place in places {
+                assert_eq!(step_over(&plan, extent, place), (1, 1), "{layout:?} at {place:?}");
+            }
+        }
+    }
+}
+
+/// As a scorer does whose weights have all reached their ceiling.
+#[test]
+fn what_is_looked_at_is_sharp_among_what_is_as_relevant() {
+    let extent = Extent::new(1920, 1080);
+    let ceiling = || {
+        let map = RelevanceMap::new(Extent::new(60, 34), (0..60 * 34).map(|_| 16.0));
+        Some(Arc::new(Relevance { map, frame_seq: 1 }))
+    };
+    let layout = Layout::Relevance { thresholds: vec![0.8, 0.5, 0.2], foveae: 1 };
+    let spec = ViewSpec { layout, budget: 160, ..ViewSpec::default() };
+    for place in [(1900, 1070), (960, 540), (10, 1000), (1500, 30)] {
+        let point = (f64::from(place.0) + 0.5, f64::from(place.1) + 0.5);
+        let gaze = Gaze::at(Fixation::at(point, FixationReason::Relevance), ceiling());
+        let plan = spec.plan(&gaze, PyramidShape::new(extent), None);
+        assert_eq!(step_over(&plan, extent, place), (1, 1), "{place:?}");
+    }
+}
+
+/// The layouts that are trees.
+fn trees() -> [Layout; 3] {
+    let thresholds = vec![0.8, 0.5, 0.2];
+    [FOVEAL, DIRECTIONAL, Layout::Relevance { thresholds, foveae: 1 }]
+}
+
+/// A map with all its weight in the bottom right corner.
+fn far_map() -> Option<Arc<Relevance>> {
+    let weight = |cell: u32| if cell == 16 * 9 - 1 { 16.0 } else { 1.0 / 16.0 };
+    let map = RelevanceMap::new(Extent::new(16, 9), (0..16 * 9).map(weight));
+    Some(Arc::new(Relevance { map, frame_seq: 1 }))
+}
+
+/// The steps of the token over a pixel.
+fn step_over(plan: &TokenPlan, extent: Extent, (x, y): (u32, u32)) -> (u16, u16) {
+    let is_over = |token: &&Token| {
+        let region = token.pixel_box(extent, plan.patch_side);
+        contains(region.x0..region.x1, x) && contains(region.y0..region.y1, y)
+    };
+    let token = plan.tokens.iter().find(is_over).expect("every pixel is covered");
+    (token.sx, token.sy)
 }
 
 /// Whether layouts may have squares of `side` pixels: a level's, or with real steps.
@@ -565,18 +643,23 @@ impl Case {
     fn priority(&self, patch: Patch) -> f64 {
         let e0_px = default_e0_px(self.shape.extent(), self.patch_side);
         let relevance = self.relevance.as_ref();
-        Priority { fixations: &self.fixations, e0_px, relevance }.of(patch, self.grids())
+        Priority { fixations: &self.fixations, e0_px, relevance, asked: &[] }
+            .of(patch, self.grids())
     }
 
     /// Relevance of a patch as a share of the greatest, as the layout `relevance` has it.
     fn relevance_share(&self, patch: Patch) -> f64 {
         let grids = self.grids();
         let e0_px = default_e0_px(self.shape.extent(), self.patch_side);
-        let priority =
-            Priority { fixations: &self.fixations, e0_px, relevance: self.relevance.as_ref() };
+        let priority = Priority {
+            fixations: &self.fixations,
+            e0_px,
+            relevance: self.relevance.as_ref(),
+            asked: &[],
+        };
         let eccentricity = priority.eccentricity(patch, grids);
         match &self.relevance {
-            Some(_) if eccentricity == 0.0 => 1.0,
+            _ if eccentricity == 0.0 => f64::INFINITY,
             Some(map) => priority.relevance_of(patch, grids) / map.peak(),
             None => e0_px / (eccentricity + e0_px),
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "shades of a test")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foveate_core::frame::FrameTime;
 use foveate_core::gaze::GazeParameters;
@@ -42,6 +43,41 @@ fn a_shift_of_the_picture_is_found() {
         let corner = shift_at(newest, (768.0, 576.0));
         assert!((corner.0 - x).hypot(corner.1 - y) < 4.0 * PICTURE_PX, "{corner:?} for {x} {y}");
     }
+}
+
+/// A model of the scene may lie beyond an edge by more than a texel in a corner, before it is resampled.
+#[test]
+fn a_camera_that_turns_and_zooms_leaves_change_within_bounds() {
+    let mut saliency = Saliency::new(EXTENT, 0.2);
+    let pictures = [picture(texture), scene((3.0, 2.0), (700.0, 500.0))];
+    for (index, (x, y)) in shifts(120, (1.0, 1.0)).into_iter().enumerate() {
+        let seen = &pictures[index % 2];
+        saliency.weigh(seen);
+        saliency.absorb(seen, 0.05);
+        assert!(saliency.change().iter().all(|change| (0.0..=1.0).contains(change)), "{index}");
+        let (turn, zoom) = (0.008 * x, 1.0 + 0.008 * y);
+        saliency.follow(Some(Affine([zoom, -turn, 0.7 * x, turn, zoom, 0.7 * y])));
+    }
+}
+
+#[test]
+fn motion_does_not_depend_on_threads() {
+    let pictures = [scene((0.0, 0.0), (400.0, 300.0)), scene((33.0, -14.0), (420.0, 310.0))];
+    let alone = followed(&pictures);
+    let mut shared = Motions::new(PyramidShape::new(EXTENT));
+    let parts_of_all = AtomicUsize::new(0);
+    for (frame_seq, picture) in (1..).zip(&pictures) {
+        shared.follow_shared(picture, at(frame_seq), &|parts, work| {
+            parts_of_all.fetch_add(parts.len(), Ordering::Relaxed);
+            std::thread::scope(|scope| {
+                parts.iter_mut().for_each(|part| drop(scope.spawn(move || work(part))));
+            });
+        });
+    }
+    assert!(8 < parts_of_all.into_inner(), "nearly all blocks have changed");
+    let [alone, shared] = [&alone, &shared].map(|motions| motions.newest().unwrap());
+    assert_eq!(alone.blocks(), shared.blocks());
+    assert_eq!(alone.global(), shared.global());
 }
 
 #[test]

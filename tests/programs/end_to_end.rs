@@ -12,8 +12,9 @@ use foveate_core::backend::BackendKind;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::TokenPlan;
 use foveate_daemon::stream::ServedView;
-use foveate_ring::TokenFrameBuf;
+use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::process::Signal;
 
 use crate::daemon::{Daemon, Feed, Follower, Place};
@@ -102,7 +103,7 @@ fn each_view_of_a_stream_has_its_own_layout_format_and_fixation() {
         view("model", "patch = 14\nbudget = 400\ndtype = 'bf16'\nnormalisation = 'siglip'"),
         view(
             "corner",
-            "budget = 40\ndtype = 'f32'\nnormalisation = 'clip'\ngaze.x = 0.9\ngaze.y = 1.0",
+            "budget = 40\ndtype = 'f32'\nnormalisation = 'clip'\ngaze.policy = 'fixed'\ngaze.x = 0.9\ngaze.y = 1.0",
         ),
         view("overview", "layout = 'uniform'\nbudget = 30\ndtype = 'u8'"),
         view("sharp", "budget = 60\ne0 = 3.5\nnormalisation = 'unit'\nslots = 3"),
@@ -189,8 +190,11 @@ fn without_a_configuration_the_test_pattern_is_camera_main() {
     )));
     let segment = follower.subscription.reader().unwrap().header();
     for frame in &seen {
-        let plan = ServedView::try_from(&ViewConfig::default()).unwrap();
-        film.assert_samples(&plan, segment, frame);
+        // Where it looks, it decides by itself.
+        let view = ServedView::try_from(&ViewConfig::default()).unwrap();
+        let tokens = frame.records.iter().map(TokenRecord::token).collect();
+        let plan = TokenPlan { patch_side: view.spec.format.patch_side, tokens };
+        film.assert_texels(&view, segment, frame, &plan);
     }
     process.signal(Signal::TERM);
     process.finish().assert_clean_exit(0);

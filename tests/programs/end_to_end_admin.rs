@@ -110,7 +110,10 @@ fn a_reload_changes_what_the_file_changed_and_nothing_else() {
 #[test]
 fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
     let place = Place::new();
-    let daemon = operated(&place, &(stream("camera", 50) + "[[stream.view]]\nname = 'other'\n"));
+    let daemon = operated(
+        &place,
+        &(stream("camera", 50) + "[[stream.view]]\nname = 'other'\ngaze = { policy = 'fixed' }\n"),
+    );
     let [mut main, mut other] = ["camera/main", "camera/other"].map(|view| daemon.subscribe(view));
     main.next_frame();
     let before = other.next_frame().head.clone();
@@ -191,7 +194,9 @@ fn a_reload_that_changes_views_alone_keeps_the_stream_running() {
 #[test]
 fn a_reload_adds_and_removes_views_while_the_stream_and_its_other_readers_go_on() {
     let place = Place::new();
-    let view = |name: &str| format!("[[stream.view]]\nname = '{name}'\nbudget = 9\n");
+    let view = |name: &str| {
+        format!("[[stream.view]]\nname = '{name}'\nbudget = 9\ngaze = {{ policy = 'fixed' }}\n")
+    };
     let daemon = operated(&place, &(stream("camera", 50) + &view("gone") + &view("moved")));
     let [mut main, mut gone, mut moved] =
         ["main", "gone", "moved"].map(|view| daemon.subscribe(&format!("camera/{view}")));
@@ -359,7 +364,7 @@ fn stream(name: &str, budget: u32) -> String {
     format!(
         "[[stream]]\nname = '{name}'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
          video/x-raw,format=GRAY8,width=160,height=120,framerate=50/1 ! appsink name=frames'\n\
-         [[stream.view]]\nname = 'main'\nbudget = {budget}\n"
+         [[stream.view]]\nname = 'main'\nbudget = {budget}\ngaze = {{ policy = 'fixed' }}\n"
     )
 }
 

@@ -161,7 +161,7 @@ fn looped(keys: &str, depth: &str) -> String {
     format!(
         "[[stream]]\nname = 'front'\nbackend = 'cpu'\nloop = true\nsource = 'color.mkv'\n\
          [stream.depth]\nscale_m = 0.001\n{keys}\n{depth}\n\
-         [[stream.view]]\nname = 'main'\nbudget = 12\ndepth = true\n"
+         [[stream.view]]\nname = 'main'\nbudget = 12\ndepth = true\ngaze = {{ policy = 'fixed' }}\n"
     )
 }
 
@@ -242,7 +242,7 @@ fn live(depth: &str) -> String {
         "[[stream]]\nname = 'front'\nbackend = 'cpu'\nstall_timeout_ms = 500\n\
          pipeline = 'videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=64,height=48,framerate=20/1 ! appsink name=frames'\n\
          [stream.depth]\nscale_m = 0.001\npipeline = '{depth} ! appsink name=frames'\n\
-         [[stream.view]]\nname = 'main'\nbudget = 12\ndepth = 'texels'\n"
+         [[stream.view]]\nname = 'main'\nbudget = 12\ndepth = 'texels'\ngaze = {{ policy = 'fixed' }}\n"
     )
 }
 

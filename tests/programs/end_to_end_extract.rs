@@ -20,13 +20,13 @@ use crate::device;
 use crate::film::{Film, encode};
 use crate::wait::until;
 
-const VIEWS: &str = "[[stream.view]]\nname = 'bytes'\ndtype = 'u8'\nbudget = 50\n\
-     [[stream.view]]\nname = 'model'\npatch = 14\nbudget = 120\ndtype = 'bf16'\nnormalisation = 'siglip'\n\
+const VIEWS: &str = "[[stream.view]]\nname = 'bytes'\ndtype = 'u8'\nbudget = 50\ngaze = { policy = 'fixed' }\n\
+     [[stream.view]]\nname = 'model'\npatch = 14\nbudget = 120\ndtype = 'bf16'\nnormalisation = 'siglip'\ngaze = { policy = 'fixed' }\n\
      [[stream.view]]\nname = 'exact'\nlayout = 'uniform'\nbudget = 20\ndtype = 'f32'\nnormalisation = 'unit'\n\
-     [[stream.view]]\nname = 'half'\nbudget = 70\ngaze = { x = 0.2, y = 0.9 }\n\
-     [[stream.view]]\nname = 'wide'\nlayout = 'directional'\nbudget = 40\n\
-     [[stream.view]]\nname = 'rings'\nlayout = 'rings'\npreset = 'stt172'\noutside = 'mean'\ngaze = { x = 0.9, y = 0.1 }\n\
-     [[stream.view]]\nname = 'crops'\nlayout = 'windows'\nbudget = 3\npatch = 224\ndtype = 'u8'\n";
+     [[stream.view]]\nname = 'half'\nbudget = 70\ngaze = { policy = 'fixed', x = 0.2, y = 0.9 }\n\
+     [[stream.view]]\nname = 'wide'\nlayout = 'directional'\nbudget = 40\ngaze = { policy = 'fixed' }\n\
+     [[stream.view]]\nname = 'rings'\nlayout = 'rings'\npreset = 'stt172'\noutside = 'mean'\ngaze = { policy = 'fixed', x = 0.9, y = 0.1 }\n\
+     [[stream.view]]\nname = 'crops'\nlayout = 'windows'\nbudget = 3\npatch = 224\ndtype = 'u8'\ngaze = { policy = 'fixed' }\n";
 
 const NAMES: [&str; 7] = ["bytes", "model", "exact", "half", "wide", "rings", "crops"];
 
@@ -271,7 +271,8 @@ impl Extracted {
             since_frame: block.since_frame,
             reason: FixationReason::from_code(block.reason).unwrap(),
             weight: block.weight,
-            ..Fixation::default()
+            region: None,
+            share: None,
         };
         let fixations: Fixations = used.iter().map(fixation).collect();
         assert_eq!((fixations[0].id, fixations[0].since_frame), (1, 1));
@@ -283,6 +284,7 @@ impl Extracted {
         let field = |name: &str| self.tokens.number(index, token, name);
         let word = |name: &str| u32::try_from(field(name)).unwrap();
         let short = |name: &str| u16::try_from(field(name)).unwrap();
+        let byte = |name: &str| u8::try_from(field(name)).unwrap();
         TokenRecord {
             changed_frame: field("changed_frame"),
             x0: word("x0"),
@@ -300,7 +302,8 @@ impl Extracted {
             first_row: short("first_row"),
             rows: short("rows"),
             fovea: short("fovea"),
-            reserved: short("reserved"),
+            extra_width: byte("extra_width"),
+            extra_height: byte("extra_height"),
             relevance: f32::from_bits(word("relevance")),
         }
     }

@@ -454,7 +454,7 @@ fn config(place: &Place) -> String {
     let source = raw_pipeline(&place.path("camera"), PixelFormat::Gray8, EXTENT, "");
     format!(
         "[[stream]]\nname = 'camera'\npipeline = '{source}'\npace = 'every-frame'\nbackend = 'cpu'\n\
-         [[stream.view]]\nname = 'main'\nbudget = 20\n"
+         [[stream.view]]\nname = 'main'\nbudget = 20\ngaze = {{ policy = 'fixed' }}\n"
     )
 }
 

@@ -354,7 +354,10 @@ fn views(settings: &str) -> String {
         format!("slots = {SLOTS}\npatch = 16\ndtype = 'u8'\nnormalisation = 'none'\n{settings}");
     [
         view("main", &format!("layout = 'uniform'\nbudget = 60\n{common}")),
-        view("coarse", &format!("budget = 9\n{common}\ngaze = {{ x = 0.9, y = 0.1 }}")),
+        view(
+            "coarse",
+            &format!("budget = 9\n{common}\ngaze = {{ policy = 'fixed', x = 0.9, y = 0.1 }}"),
+        ),
         view("scored", &format!("budget = 30\n{common}\ngaze = {{ policy = 'relevance' }}")),
     ]
     .concat()

@@ -121,7 +121,10 @@ fn a_frame_read_in_c_is_the_frame_read_in_rust() {
     let dump = SYSTEM_C.compile(&source("dump"), &["-O2"]);
     let views = [
         view("main", "budget = 60"),
-        view("model", "patch = 14\nbudget = 40\ndtype = 'u8'\ngaze.x = 0.9\ngaze.y = 0.2"),
+        view(
+            "model",
+            "patch = 14\nbudget = 40\ndtype = 'u8'\ngaze.policy = 'fixed'\ngaze.x = 0.9\ngaze.y = 0.2",
+        ),
         view("wide", "layout = 'uniform'\nbudget = 30\ndtype = 'f32'"),
     ];
     let film = random_film(PixelFormat::I420, Extent::new(201, 151), bt601(), 6);
@@ -232,6 +235,7 @@ fn the_daemon_obeys_whatever_is_said_in_c() {
     // The test picture is 1280x720.
     for line in [
         "point (640.0000, 540.0000), decided",
+        "box (640.0000, 180.0000), decided",
         "map (1173.3333, 630.0000)",
         "inside the token",
         "released",
@@ -239,7 +243,7 @@ fn the_daemon_obeys_whatever_is_said_in_c() {
         assert!(outcome.stdout.contains(line), "{line}: {outcome:#?}");
     }
     let steering = daemon.listing("camera").views[0].steering.clone();
-    assert!(steering.refused.is_empty() && 3 <= steering.accepted, "{steering:?}");
+    assert!(steering.refused.is_empty() && 4 <= steering.accepted, "{steering:?}");
 }
 
 /// The blocks of the page are one program.

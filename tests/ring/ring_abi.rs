@@ -69,7 +69,7 @@ fn the_document_gives_every_field_its_place() {
             depth_frame, reserved),
         rows!(FixationBlock at 0 => id, x, y, since_frame, weight, reason),
         rows!(TokenRecord at 0 => changed_frame, x0, y0, x1, y1, x, y, sx, sy, size, group,
-            first_column, columns, first_row, rows, fovea, reserved, relevance),
+            first_column, columns, first_row, rows, fovea, extra_width, extra_height, relevance),
     ];
     for (name, rows, end) in structs {
         assert_eq!(documented_rows(name), rows, "{name}");

@@ -557,7 +557,8 @@ fn a_record_tells_where_its_token_is() {
             first_row,
             rows,
             fovea: token.fovea,
-            reserved: 0,
+            extra_width: 0,
+            extra_height: 0,
             relevance: 1.5,
         };
         assert_eq!(record, expected);

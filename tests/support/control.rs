@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foveate::messages::ViewName;
-use foveate_config::ViewConfig;
+use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
 use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{CaptureClock, FrameStamp, PixelFormat};
+use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
@@ -108,7 +109,9 @@ impl Stage {
 }
 
 pub fn view_config(name: &str) -> ViewConfig {
-    ViewConfig { name: name.to_owned(), budget: 4, format: FORMAT, ..ViewConfig::default() }
+    let policy = Policy::Fixed { x: 0.5, y: 0.5 };
+    let gaze = GazeConfig { policy, ..GazeConfig::default() };
+    ViewConfig { name: name.to_owned(), budget: 4, format: FORMAT, gaze, ..ViewConfig::default() }
 }
 
 /// Reports the first frame of a stream: it is live, and its first view has a segment.
@@ -174,14 +177,7 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
             clock_steps: 0,
             arrival_ns: now,
         },
-        fixations: &[Fixation {
-            id: 3,
-            x: 32.0,
-            y: 24.5,
-            since_frame: 1,
-            reason: FixationReason::Policy,
-            ..Fixation::default()
-        }],
+        fixations: &[Fixation { id: 3, ..Fixation::at((32.0, 24.5), FixationReason::Policy) }],
         sample_bound: 1,
         rgb_bound: 2,
         dirty_tiles: 1,

@@ -10,11 +10,10 @@ use foveate_capture::{Source, SourceSpec, Taken};
 use foveate_config::{Pace, SourceChoice};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::Focus;
-use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::fixation::Gaze;
+use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TILE_SIDE;
-use foveate_core::layout::PlanRequest;
 use foveate_daemon::stream::ServedView;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use gstreamer as gst;
@@ -106,22 +105,29 @@ impl Film {
         assert_eq!(head.tile_count as usize, self.tiles(head.stamp.frame_seq));
         assert!(head.stamp.arrival_ns <= head.publish_ns);
 
-        let (shape, side) = (PyramidShape::new(source.extent), view.spec.format.patch_side);
-        let foci: Vec<_> = head.fixations.iter().map(Focus::from).collect();
-        let plan = view.spec.layout.plan(&PlanRequest {
-            shape,
-            patch_side: side,
-            budget: view.spec.budget,
-            fixations: &foci,
-            relevance: None,
-            before: None,
-        });
+        let shape = PyramidShape::new(source.extent);
+        let gaze = Gaze::new(head.fixations.clone(), None);
+        let plan = view.spec.plan(&gaze, shape, None);
+        self.assert_texels(view, segment, frame, &plan);
+    }
+
+    /// The texels of `frame` are those of the tokens of `plan`, which are its own.
+    pub fn assert_texels(
+        &self,
+        view: &ServedView,
+        segment: &SegmentInfo,
+        frame: &TokenFrameBuf,
+        plan: &TokenPlan,
+    ) {
+        let head = &frame.head;
+        let source = self.frame(head.stamp.frame_seq);
+        let side = view.spec.format.patch_side;
         assert_eq!(frame.records.len(), plan.tokens.len());
         let levels = self.pyramid(head.stamp.frame_seq);
         for (record, token) in frame.records.iter().zip(&plan.tokens) {
             assert_places(record, *token, side, source.extent);
         }
-        let expected = tokens(&levels[0], &plan, view.spec.format);
+        let expected = tokens(&levels[0], plan, view.spec.format);
         if let Some(at) = (0..expected.len()).find(|&at| frame.pixels.get(at) != expected.get(at)) {
             let token = at / view.spec.format.token_bytes();
             panic!(
@@ -190,18 +196,28 @@ fn assert_places(record: &TokenRecord, token: Token, side: u32, source: Extent) 
     let axes = [
         (
             token.x,
-            token.sx,
+            token.width(side),
             source.width,
             record.x0,
             record.x1,
             record.first_column,
             record.columns,
         ),
-        (token.y, token.sy, source.height, record.y0, record.y1, record.first_row, record.rows),
+        (
+            token.y,
+            token.height(side),
+            source.height,
+            record.y0,
+            record.y1,
+            record.first_row,
+            record.rows,
+        ),
     ];
     for (origin, step, length, start, end, first, count) in axes {
-        let (step, length) = (i64::from(step), i64::from(length));
-        let place = |texel: u32| i64::from(origin) + i64::from(texel) * step;
+        // In parts of a pixel, P of them.
+        let unit = i64::from(side);
+        let (step, length) = (i64::from(step), i64::from(length) * unit);
+        let place = |texel: u32| i64::from(origin) * unit + i64::from(texel) * step;
         let is_real = |texel: &u32| 0 < place(*texel) + step && place(*texel) < length;
         let real: Vec<_> = (0..side).filter(is_real).collect();
         assert_eq!(u32::from(count) as usize, real.len(), "{record:?}");
@@ -210,11 +226,11 @@ fn assert_places(record: &TokenRecord, token: Token, side: u32, source: Extent) 
             continue;
         };
         assert_eq!(u32::from(first), *low, "{record:?}");
-        assert_eq!(i64::from(start), place(*low).max(0), "{record:?}");
-        assert_eq!(i64::from(end), (place(*high) + step).min(length), "{record:?}");
+        assert_eq!(i64::from(start) * unit, place(*low).max(0), "{record:?}");
+        assert_eq!(i64::from(end) * unit, (place(*high) + step).min(length), "{record:?}");
     }
     assert_eq!(u32::from(record.size), side);
-    assert_eq!((record.relevance, record.reserved), (1.0, 0));
+    assert_eq!(record.relevance.to_bits(), 1.0_f32.to_bits());
 }
 
 /// Which tiles differ in any pixel; all of them in frames of another size or kind.

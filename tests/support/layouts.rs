@@ -77,11 +77,7 @@ impl Shown {
         let record = |token| TokenRecord::new(token, PICTURE, patch_side, 1, 1.0);
         let fixation = |(id, &(x, y)): (u64, &(f64, f64))| Fixation {
             id,
-            x,
-            y,
-            since_frame: 1,
-            reason: FixationReason::Look,
-            ..Fixation::default()
+            ..Fixation::at((x, y), FixationReason::Look)
         };
         Self {
             pixels: tokens.iter().flat_map(|token| texels(*token, patch_side as usize)).collect(),

@@ -251,7 +251,8 @@ fn fixation(bits: &mut Bits, number: u64) -> Fixation {
         since_frame: bits.next(),
         reason: FixationReason::from_code(u32::try_from(number % 4).unwrap()).unwrap(),
         weight: f32::from(bits.next_u16()) / 65536.0,
-        ..Fixation::default()
+        region: None,
+        share: None,
     }
 }
 

@@ -23,9 +23,10 @@ pub fn stream(name: &str, source: &str, settings: &str) -> String {
     format!("[[stream]]\nname = '{name}'\n{source}\npace = 'every-frame'\n{settings}\n")
 }
 
-/// A table of a view.
+/// A table of a view, which looks at the middle if `settings` say nothing else.
 pub fn view(name: &str, settings: &str) -> String {
-    format!("[[stream.view]]\nname = '{name}'\n{settings}\n")
+    let gaze = if settings.contains("gaze") { "" } else { "gaze = { policy = 'fixed' }\n" };
+    format!("[[stream.view]]\nname = '{name}'\n{gaze}{settings}\n")
 }
 
 /// The key of a stream that reads the frames of `film` from the feed at `name`.

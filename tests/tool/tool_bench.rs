@@ -18,12 +18,13 @@ use crate::left_out::is_left_out;
 /// 240 tiles of 32 x 32 pixels, of which the lowest are cut.
 const SIZE: &str = "640x360";
 
-const CPU_STAGES: [&str; 8] =
-    ["change", "features", "ingest", "publish", "reduce", "rest", "sample", "total"];
+const CPU_STAGES: [&str; 9] =
+    ["change", "features", "ingest", "publish", "reduce", "rest", "sample", "see", "total"];
 
 #[test]
 fn each_stage_has_its_quantiles_and_the_parts_make_up_the_total() {
-    let report = &reports(&["--size", SIZE, "--backend", "cpu", "--frames", "5"])[0];
+    let report =
+        &reports(&["--size", SIZE, "--backend", "cpu", "--policy", "fixed", "--frames", "5"])[0];
     assert_eq!((&report["backend"], &report["driver"]), (&"cpu".into(), &Value::Null));
     assert!(report["device"].as_str().is_some_and(|device| !device.is_empty()));
     let stages = report["stages"].as_object().unwrap();
@@ -33,8 +34,8 @@ fn each_stage_has_its_quantiles_and_the_parts_make_up_the_total() {
         assert!(0.0 <= p50 && p50 <= p99 && mean <= p99, "{name}: {quantiles}");
     }
     let mean = |name: &str| number(&stages[name]["mean_us"]);
-    let parts: f64 =
-        CPU_STAGES.iter().filter(|name| **name != "total").map(|name| mean(name)).sum();
+    let parts = CPU_STAGES.iter().filter(|name| !["see", "total"].contains(name));
+    let parts: f64 = parts.map(|name| mean(name)).sum();
     assert!((parts - mean("total")).abs() < 0.01, "{parts} of {}", mean("total"));
     assert!(number(&report["bandwidth"]["memcpy_gb_s"]) > 0.0);
 }
@@ -81,6 +82,7 @@ fn bytes_are_those_of_the_samples_and_of_the_tokens() {
 #[test]
 fn nothing_is_sampled_where_nothing_changes_and_everything_where_all_is_refreshed() {
     let arguments = ["--size", SIZE, "--backend", "cpu", "--frames", "3", "--changed", "0"];
+    let arguments = [&arguments[..], &["--policy", "fixed"]].concat();
     let still = &reports(&arguments)[0];
     assert_eq!(number(&still["tokens"]["sampled_mean"]), 0.0);
     let full = &reports(&[&arguments[..], &["--refresh", "1"]].concat())[0];
@@ -114,7 +116,7 @@ fn a_clip_plays_its_frames_forward_and_backward() {
 #[test]
 fn the_frames_that_are_written_are_those_that_are_measured() {
     let folder = tempfile::tempdir().unwrap();
-    let made = ["--size", SIZE, "--changed", "0.25", "--dtype", "u8"];
+    let made = ["--size", SIZE, "--changed", "0.25", "--dtype", "u8", "--policy", "fixed"];
     run(&[&made[..], &["--dump", path(folder.path())]].concat());
     let plan: Value =
         serde_json::from_slice(&fs::read(folder.path().join("plan.json")).unwrap()).unwrap();
@@ -130,8 +132,8 @@ fn the_frames_that_are_written_are_those_that_are_measured() {
     );
 
     let clip = folder.path().join("frames.nv12");
-    let report =
-        &reports(&["--clip", path(&clip), "--size", SIZE, "--backend", "cpu", "--frames", "4"])[0];
+    let played = ["--clip", path(&clip), "--size", SIZE, "--policy", "fixed"];
+    let report = &reports(&[&played[..], &["--backend", "cpu", "--frames", "4"]].concat())[0];
     assert_eq!(report["frames"]["buffers"], 2);
     assert_eq!(number(&report["tiles"]["dirty_mean"]), 60.0);
     assert_eq!(report["tokens"]["count"], tokens);

@@ -677,6 +677,13 @@ fn look_prints_where_it_led_to() {
     let post = port.views[0].take_channel().next_feedback().unwrap();
     assert_eq!(post.feedback, Feedback::look_at(0.0, 48.0, None));
 
+    let boxed = ["look", "camera/main", "--box", "8,4,40,20", "--share", "0.5"];
+    let output = foveate(&stage.path, &boxed);
+    assert_eq!(text(&output.stdout), "camera/main looks at 24, 12\n", "{output:?}");
+    let output = foveate(&stage.path, &["look", "camera/main", "--box", "8,4,8,20"]);
+    let error = text(&output.stderr);
+    assert!(error.contains("invalid `box` [8, 4, 8, 20]"), "{error}");
+
     let output = foveate(&stage.path, &["look", "camera/none", "1", "1"]);
     assert_eq!(output.status.code(), Some(69));
     let error = text(&output.stderr);

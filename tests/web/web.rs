@@ -796,14 +796,7 @@ fn publish_planes<const COUNT: usize>(
             clock_steps: 0,
             arrival_ns: monotonic_ns(),
         },
-        fixations: &[Fixation {
-            id: 1,
-            x: 1.0,
-            y: 1.0,
-            since_frame: 1,
-            reason: FixationReason::Policy,
-            ..Fixation::default()
-        }],
+        fixations: &[Fixation::at((1.0, 1.0), FixationReason::Policy)],
         sample_bound: 0,
         rgb_bound: 0,
         dirty_tiles: 1,

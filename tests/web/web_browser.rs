@@ -851,9 +851,10 @@ fn alphas(browser: &mut Browser) -> Vec<u64> {
 }
 
 fn config(pipeline: &str, view: &str) -> String {
+    let gaze = if view.contains("gaze") { "" } else { "gaze = { policy = 'fixed' }\n" };
     format!(
         "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = '''{pipeline}'''\n\
-         [[stream.view]]\nname = 'main'\npatch = 16\ndtype = 'u8'\n{view}\n"
+         [[stream.view]]\nname = 'main'\npatch = 16\ndtype = 'u8'\n{gaze}{view}\n"
     )
 }
 

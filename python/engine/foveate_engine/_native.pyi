@@ -115,6 +115,7 @@ class Video:
         is_pipeline: bool,
         spec: Spec,
         threshold: Optional[int],
+        by_source: bool,
         max_pixels: int,
         background: tuple[int, int, int],
     ) -> None: ...

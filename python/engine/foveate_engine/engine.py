@@ -212,7 +212,7 @@ class Engine(_OnBackend):
         gaze: Mapping[str, Any] | None = None,
         frames: int | None = None,
         start: float = 0.0,
-        threshold: int | str = 0,
+        threshold: int | str = "source",
         max_pixels: int = MAX_PIXELS,
         background: Color = BLACK,
         **layout: Any,
@@ -225,7 +225,7 @@ class Engine(_OnBackend):
             {"policy": "fixed", "x": 0.5, "y": 0.5}, {"policy": "relevance", "scorer": path} and so on; None is the middle.
         :param frames: ends after so many.
         :param start: leaves out the frames before this time of the clip, in seconds; they are decoded, and keep their numbers.
-        :param threshold: as for :meth:`pyramid`.
+        :param threshold: as for :meth:`pyramid`, or ``"source"``: 0 for pictures and what no lossy codec made, ``"auto"`` for others.
         :param max_pixels: as for :meth:`folder`, of a folder of pictures; so is ``background``, of a clip too.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :returns: an iterator of the tokens of each frame.
@@ -240,8 +240,10 @@ class Engine(_OnBackend):
         if not (math.isfinite(start) and 0 <= start < 2**32):
             raise ValueError(f"start={start}: a time in seconds from 0 on is expected")
         keys = {**layout_keys(**layout), "gaze": dict(gaze or {"policy": "fixed"})}
-        options = (pixels_of(max_pixels), color_of(background))
-        return Video(self, source, pipeline, frames, start, steps_of(threshold), spec(keys), options)
+        by_source = threshold == "source"
+        steps = None if by_source else steps_of(threshold)
+        options = (by_source, pixels_of(max_pixels), color_of(background))
+        return Video(self, source, pipeline, frames, start, steps, spec(keys), options)
 
 
 class Video(_OnBackend):
@@ -259,7 +261,7 @@ class Video(_OnBackend):
         start: float,
         steps: int | None,
         checked: _native.Spec,
-        options: tuple[int, Color],
+        options: tuple[bool, int, Color],
     ) -> None:
         if not hasattr(_native, "Video"):
             raise EngineError(

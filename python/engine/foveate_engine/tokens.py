@@ -99,7 +99,7 @@ class Tokens:
         ``relevance`` its weight in the layout, and ``changed_frame`` the number of the picture in which something under it last changed.
     :ivar fixations: Where was looked, in source pixels: x and y of each.
     :ivar frame_seq: Number of the picture, from 1.
-    :ivar bounds: Most by which a sample, and a channel of an RGB pixel, may differ from the picture: 0 unless a threshold was given.
+    :ivar bounds: Most by which a sample, and a channel of an RGB pixel, may differ from the picture: 0 unless a threshold was given, or of a lossy clip.
     :ivar info: What the tokens are made with.
     :ivar source: Where the picture comes from, such as the path of a file; None for an array.
     :ivar seconds: Time of the frame in its clip; None if it has none.

@@ -248,7 +248,7 @@ impl Pyramid {
                 let scene = &resident.perceive()?.scene;
                 let grid = scene.grid();
                 let score = scorer.score(grid, |name| scene.channel(name), &weights);
-                let map = scene.map(&scene.weights(&relevance_of(&score)), gain);
+                let map = scene.map(&relevance_of(&score), gain);
                 let even = || vec![1.0; grid.area()];
                 Ok((map.map_or_else(even, |map| map.weights().to_vec()), grid))
             })

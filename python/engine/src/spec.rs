@@ -149,18 +149,10 @@ pub(crate) fn gaze(
         }
         let (x, y) = snapped(extent, x, y);
         let reason = FixationReason::Policy;
-        places.push(Fixation {
-            id,
-            x,
-            y,
-            since_frame: frame_seq,
-            reason,
-            weight: 1.0,
-            ..Fixation::default()
-        });
+        places.push(Fixation { id, since_frame: frame_seq, ..Fixation::at((x, y), reason) });
     }
     let relevance = relevance.map(|given| map_of(given, frame_seq)).transpose()?;
-    Ok(Gaze { fixations: places, relevance })
+    Ok(Gaze::new(places, relevance))
 }
 
 /// The most cells along a side of a map.

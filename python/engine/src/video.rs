@@ -37,11 +37,16 @@ impl Video {
         is_pipeline: bool,
         spec: &Spec,
         threshold: Option<u8>,
+        by_source: bool,
         max_pixels: u32,
         background: [u8; 3],
     ) -> PyResult<Self> {
         let limit = Threshold::LIMIT_DEFAULT;
-        let threshold = threshold.map_or(Threshold::Auto { limit }, Threshold::Fixed);
+        let threshold = match threshold {
+            _ if by_source => Threshold::BySource { limit },
+            Some(steps) => Threshold::Fixed(steps),
+            None => Threshold::Auto { limit },
+        };
         let mut config = StreamConfig {
             source: if is_pipeline {
                 SourceChoice::Pipeline(source)

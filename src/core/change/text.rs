@@ -8,7 +8,7 @@ use super::{ChangeConfig, Threshold};
 use crate::value::{Given, Whole, optional};
 
 /// [`ChangeConfig`] as it is written.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ChangeKeys {
     threshold: Threshold,
@@ -18,12 +18,19 @@ pub(super) struct ChangeKeys {
     refresh_frames: Option<u32>,
 }
 
+impl Default for ChangeKeys {
+    fn default() -> Self {
+        let threshold = Threshold::BySource { limit: Threshold::LIMIT_DEFAULT };
+        Self { threshold, threshold_limit: None, refresh_frames: None }
+    }
+}
+
 impl From<ChangeKeys> for ChangeConfig {
     fn from(keys: ChangeKeys) -> Self {
-        let threshold = match (keys.threshold, keys.threshold_limit) {
-            (Threshold::Auto { .. }, Some(limit)) => {
-                Threshold::Auto { limit: u8::try_from(limit).unwrap_or(u8::MAX) }
-            }
+        let limit = keys.threshold_limit.map(|limit| u8::try_from(limit).unwrap_or(u8::MAX));
+        let threshold = match (keys.threshold, limit) {
+            (Threshold::Auto { .. }, Some(limit)) => Threshold::Auto { limit },
+            (Threshold::BySource { .. }, Some(limit)) => Threshold::BySource { limit },
             (threshold, _) => threshold,
         };
         Self { threshold, refresh_frames: keys.refresh_frames.and_then(NonZeroU32::new) }
@@ -34,7 +41,7 @@ impl From<ChangeConfig> for ChangeKeys {
     fn from(ChangeConfig { threshold, refresh_frames }: ChangeConfig) -> Self {
         let threshold_limit = match threshold {
             Threshold::Fixed(_) => None,
-            Threshold::Auto { limit } => Some(limit.into()),
+            Threshold::Auto { limit } | Threshold::BySource { limit } => Some(limit.into()),
         };
         Self { threshold, threshold_limit, refresh_frames: refresh_frames.map(NonZeroU32::get) }
     }
@@ -48,9 +55,13 @@ impl TryFrom<Given> for Threshold {
         let threshold = match &given {
             Given::Whole(steps) => fixed(*steps),
             Given::Text(word) if word == "auto" => Some(Self::Auto { limit: Self::LIMIT_DEFAULT }),
+            Given::Text(word) if word == "source" => {
+                Some(Self::BySource { limit: Self::LIMIT_DEFAULT })
+            }
             _ => None,
         };
-        threshold.ok_or_else(|| given.refused("a whole number from 0 to 255, or \"auto\""))
+        threshold
+            .ok_or_else(|| given.refused("a whole number from 0 to 255, \"auto\" or \"source\""))
     }
 }
 
@@ -59,6 +70,7 @@ impl From<Threshold> for Given {
         match threshold {
             Threshold::Fixed(steps) => Self::Whole(steps.into()),
             Threshold::Auto { .. } => Self::Text("auto".to_owned()),
+            Threshold::BySource { .. } => Self::Text("source".to_owned()),
         }
     }
 }

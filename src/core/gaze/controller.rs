@@ -9,7 +9,6 @@ use super::log::GazeLog;
 #[cfg(feature = "serde")]
 use super::log::GazeLogError;
 use super::policy::FixationPolicy;
-use super::policy::feedback::Feedbacked;
 use super::policy::fixed::Fixed;
 use super::policy::relevance::{Relevant, Scoring};
 use super::policy::replay::Replay;
@@ -37,10 +36,13 @@ use serde::Deserialize;
 
 /// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
 /// scorer, or the path of one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
+    /// What a client asks for, and what the default scorer makes of the channels where clients are silent.
+    #[default]
+    Auto,
     /// One point, until a client moves the view to others.
     Fixed {
         /// From 0 at the left edge of the source to 1 at the right one.
@@ -99,6 +101,8 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum FoveaPolicy {
+    /// What clients ask for, and relevance where they are silent.
+    Auto,
     /// One point.
     Fixed,
     /// The attention that clients send, and saliency where they are silent.
@@ -113,6 +117,7 @@ impl FoveaPolicy {
     /// Its name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::Fixed => "fixed",
             Self::Feedback => "feedback",
             Self::Saliency => "saliency",
@@ -120,8 +125,19 @@ impl FoveaPolicy {
         }
     }
 
+    /// Whether the attention of clients decides for it.
+    pub const fn is_feedback(self) -> bool {
+        matches!(self, Self::Auto | Self::Feedback)
+    }
+
+    /// Whether channels decide for it.
+    pub const fn is_relevance(self) -> bool {
+        matches!(self, Self::Auto | Self::Relevance)
+    }
+
     fn at(self, (x, y): (f64, f64)) -> Policy {
         match self {
+            Self::Auto => Policy::Auto,
             Self::Fixed => Policy::Fixed { x, y },
             Self::Feedback => Policy::Feedback,
             Self::Saliency => Policy::Saliency,
@@ -164,16 +180,11 @@ fn one() -> u32 {
     1
 }
 
-impl<Log, File> Default for Policy<Log, File> {
-    fn default() -> Self {
-        Self::Fixed { x: middle(), y: middle() }
-    }
-}
-
 impl<Log, File> Policy<Log, File> {
     /// Its name in configurations.
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::Fixed { .. } => "fixed",
             Self::Feedback => "feedback",
             Self::Saliency => "saliency",
@@ -185,12 +196,12 @@ impl<Log, File> Policy<Log, File> {
 
     /// Whether channels decide for a fovea, so that clients may inject and weigh them.
     pub fn is_relevance(&self) -> bool {
-        matches!(self, Self::Relevance { .. }) || self.is_of(FoveaPolicy::Relevance)
+        matches!(self, Self::Auto | Self::Relevance { .. }) || self.is_of(FoveaPolicy::is_relevance)
     }
 
     /// Whether the attention of clients decides for a fovea.
     pub fn is_feedback(&self) -> bool {
-        matches!(self, Self::Feedback) || self.is_of(FoveaPolicy::Feedback)
+        matches!(self, Self::Auto | Self::Feedback) || self.is_of(FoveaPolicy::is_feedback)
     }
 
     /// How many of a view's `foveae` a client's `look` moves.
@@ -198,15 +209,15 @@ impl<Log, File> Policy<Log, File> {
         match self {
             Self::Replay { .. } => 0,
             Self::Several { policy, .. } => {
-                policy.iter().filter(|policy| **policy == FoveaPolicy::Feedback).count()
+                policy.iter().filter(|policy| policy.is_feedback()).count()
             }
             _ => foveae,
         }
     }
 
-    /// Whether one of several foveae has this policy.
-    fn is_of(&self, wanted: FoveaPolicy) -> bool {
-        matches!(self, Self::Several { policy, .. } if policy.contains(&wanted))
+    /// Whether one of several foveae has such a policy.
+    fn is_of(&self, wanted: impl Fn(FoveaPolicy) -> bool) -> bool {
+        matches!(self, Self::Several { policy, .. } if policy.iter().copied().any(wanted))
     }
 }
 
@@ -258,6 +269,7 @@ impl Policy<PathBuf, PathBuf> {
     /// If a file cannot be read, or is not what it should be.
     pub fn load(&self) -> Result<Policy, PolicyFileError> {
         Ok(match self {
+            Self::Auto => Policy::Auto,
             Self::Fixed { x, y } => Policy::Fixed { x: *x, y: *y },
             Self::Feedback => Policy::Feedback,
             Self::Saliency => Policy::Saliency,
@@ -363,12 +375,13 @@ fn begun(
 ) -> Box<dyn FixationPolicy> {
     match policy {
         Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
-        Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, foveae, at)),
+        Policy::Auto => Box::new(Relevant::attending(parameters, extent, foveae, at)),
+        Policy::Feedback => Box::new(Salient::attending(parameters, extent, foveae, at)),
         Policy::Saliency => Box::new(Salient::new(parameters, extent, foveae, at)),
         Policy::Relevance { scorer, weights, passes } => {
             let (scorer, weights) = match scorer {
                 Some(scorer) => (scorer, weights),
-                None if weights.is_empty() => (Arc::new(Scorer::untrained()), weights),
+                None if weights.is_empty() => (Scoring::default().scorer, weights),
                 // They replace those of the default.
                 None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
             };

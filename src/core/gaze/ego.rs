@@ -155,7 +155,7 @@ impl Passage {
             x1: f64::NEG_INFINITY,
             y1: f64::NEG_INFINITY,
         };
-        for then in nodes(cut(region, self.image), PARTS) {
+        for then in nodes(region.within(self.image), PARTS) {
             let Some((x, y)) = self.carried(then) else { return Some(Region::of(self.image)) };
             hull = Region {
                 x0: hull.x0.min(x),
@@ -164,7 +164,7 @@ impl Passage {
                 y1: hull.y1.max(y),
             };
         }
-        Some(cut(hull, self.image)).filter(|part| part.has_area())
+        Some(hull.within(self.image)).filter(|part| part.has_area())
     }
 
     /// Where a place of then is now, in the picture or beside it; `None` behind the camera.
@@ -278,17 +278,6 @@ fn normalised(quaternion: [f64; 4]) -> Result<[f64; 4], EgoMotionError> {
 fn check_finite(numbers: &[f64]) -> Result<(), EgoMotionError> {
     let is_finite = numbers.iter().all(|number| number.is_finite());
     if is_finite { Ok(()) } else { Err(EgoMotionError::NotFinite) }
-}
-
-/// The part of a region in an image.
-fn cut(region: Region, image: Extent) -> Region {
-    let whole = Region::of(image);
-    Region {
-        x0: region.x0.max(whole.x0),
-        y0: region.y0.max(whole.y0),
-        x1: region.x1.min(whole.x1),
-        y1: region.y1.min(whole.y1),
-    }
 }
 
 fn projected(matrix: &Matrix, (x, y): (f64, f64)) -> Option<(f64, f64)> {

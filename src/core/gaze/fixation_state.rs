@@ -10,8 +10,10 @@ use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
+use crate::geometry::feedback::LookArea;
 use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Gaze, Points, snapped};
 use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::region::Region;
 use crate::geometry::relevance::Relevance;
 use crate::geometry::tile::TileSet;
 use crate::geometry::weights::{Peak, Weights};
@@ -37,6 +39,8 @@ pub(super) enum Hold {
 struct Fovea {
     /// With the id 0 before it has one.
     fixation: Fixation,
+    /// The box that somebody asked for, in pixels from the point.
+    around: Option<Region>,
     /// When a saccade led there; `None` where none did, or where it lost what it followed.
     moved_ns: Option<u64>,
     /// What it follows.
@@ -63,6 +67,12 @@ impl Fovea {
         let track = peak.map_or(self.track, |peak| self.track.found((peak.x, peak.y), frame_seq));
         Self { decided_by: number, is_lost: false, track, ..self }
     }
+
+    /// With the box of what it looks at, in pixels of the image.
+    fn over(self, region: Option<Region>) -> Self {
+        let point = (self.fixation.x, self.fixation.y);
+        Self { around: region.map(|region| region.from_origin(point)), ..self }
+    }
 }
 
 type Foveae = ArrayVec<Fovea, FOVEAE_MAX>;
@@ -88,6 +98,8 @@ pub(super) struct FixationState {
     seen_frame: u64,
     /// Interval of the last decision, counted from the start; `None` makes the next frame due.
     decided: Option<u64>,
+    /// When something that appeared last made a frame due.
+    interrupted_ns: Option<u64>,
     hold: Option<Hold>,
     /// `frame_seq` of the frame of the last `look`; 0 before any.
     looked_frame: u64,
@@ -105,18 +117,12 @@ impl FixationState {
         let (x, y) = pixel_from_share(extent, share);
         let (x, y) = snapped(extent, x, y);
         let reason = FixationReason::Policy;
-        let fixation = Fixation {
-            id: 1,
-            x,
-            y,
-            since_frame: at.frame_seq,
-            reason,
-            weight: 1.0,
-            ..Fixation::default()
-        };
+        let since_frame = at.frame_seq;
+        let fixation = Fixation { id: 1, since_frame, ..Fixation::at((x, y), reason) };
         let track = Track::of((x, y), at.frame_seq);
         let foveae = Foveae::from_iter([Fovea {
             fixation,
+            around: None,
             moved_ns: None,
             track,
             decided_by: 0,
@@ -134,6 +140,7 @@ impl FixationState {
             elapsed_ns: 0,
             seen_frame: at.frame_seq,
             decided: None,
+            interrupted_ns: None,
             hold: None,
             looked_frame: 0,
         }
@@ -243,6 +250,22 @@ impl FixationState {
         self.decided.replace(now) != Some(now)
     }
 
+    /// Something appeared: makes the frame due, and every fovea free to go that no client has placed; at most once in a dwell time.
+    pub(super) fn interrupt(&mut self) {
+        let dwell_ns = u64::from(self.parameters.dwell_min_ms) * 1_000_000;
+        let is_free = |last_ns: u64| last_ns.saturating_add(dwell_ns) <= self.elapsed_ns;
+        if !self.interrupted_ns.is_none_or(is_free) {
+            return;
+        }
+        self.interrupted_ns = Some(self.elapsed_ns);
+        self.decide_now();
+        for Fovea { fixation, moved_ns, .. } in &mut self.foveae {
+            if fixation.reason == FixationReason::Relevance {
+                *moved_ns = None;
+            }
+        }
+    }
+
     /// Makes the next frame due.
     pub(super) fn decide_now(&mut self) {
         self.decided = None;
@@ -276,9 +299,23 @@ impl FixationState {
 
     /// Moves to points in pixels at a client's request, and to nothing else; NaN is ignored. They are where what is looked at was in the
     /// newest frame that was seen, or is in a later one, `lies_in`.
-    pub(super) fn look(&mut self, points: &[(f64, f64)], hold: Hold, lies_in: Option<u64>) {
+    pub(super) fn look(
+        &mut self,
+        points: &[(f64, f64)],
+        LookArea { size, share }: LookArea,
+        hold: Hold,
+        lies_in: Option<u64>,
+    ) {
         let points = points.iter().filter(|(x, y)| !x.is_nan() && !y.is_nan());
-        let fovea = |&(x, y): &(f64, f64)| self.arriving(x, y, FixationReason::Look, 1.0);
+        let around = size.map(|(width, height)| {
+            let (x, y) = (0.5 * width, 0.5 * height);
+            Region { x0: -x, y0: -y, x1: x, y1: y }
+        });
+        let fovea = |&(x, y): &(f64, f64)| {
+            let mut fovea = self.arriving(x, y, FixationReason::Look, 1.0);
+            (fovea.around, fovea.fixation.share) = (around, share);
+            fovea
+        };
         let foveae: Foveae = points.map(fovea).take(self.foveae_max).collect();
         if !foveae.is_empty() {
             self.hold = Some(hold);
@@ -335,6 +372,8 @@ impl FixationState {
         sent: Option<SentMap>,
     ) -> Points {
         let goals = peaks.goals(&self.gaze.fixations);
+        // What is made of what is seen asks for nothing.
+        let region = peaks.region().filter(|_| sent.is_some());
         let (mut foveae, mut reached) = (Foveae::new(), Points::new());
         for (fovea, goal) in self.foveae.iter().zip(goals) {
             let Fixation { x, y, .. } = fovea.fixation;
@@ -351,17 +390,20 @@ impl FixationState {
             } else if fovea.fixation.reason == reason && (pursues || !is_beaten) {
                 let seen_at = goal.map(|goal| peaks.as_slice()[goal]);
                 let seen_at = seen_at.filter(|peak| !is_decided && peaks.are_one((x, y), peak));
-                foveae.push(fovea.decided(sent, seen_at));
+                let goes_on = fovea.decided(sent, seen_at);
+                // Where it stays with something else than the map asks for, nobody asks for a box.
+                let own = region.filter(|region| region.contains((x, y)));
+                foveae.push(if pursues { goes_on } else { goes_on.over(own) });
             } else if let Some(goal) = goal {
                 let Peak { x, y, .. } = peaks.as_slice()[goal];
-                let fovea = self.arriving(x, y, reason, peaks.share(goal));
+                let fovea = self.arriving(x, y, reason, peaks.share(goal)).over(region);
                 foveae.push(fovea.decided(sent, Some(peaks.as_slice()[goal])));
                 reached.push((x, y));
             }
         }
         for (index, Peak { x, y, .. }) in peaks.as_slice().iter().enumerate() {
             if !goals.contains(&Some(index)) {
-                let fovea = self.arriving(*x, *y, reason, peaks.share(index));
+                let fovea = self.arriving(*x, *y, reason, peaks.share(index)).over(region);
                 foveae.push(fovea.decided(sent, Some(peaks.as_slice()[index])));
                 reached.push((*x, *y));
             }
@@ -374,6 +416,7 @@ impl FixationState {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cells of a grid")]
     pub(super) fn hide(&mut self, texels: &TileSet) {
         let grid_px = self.grid_px();
+        self.interrupted_ns = None;
         for Fovea { fixation, moved_ns, .. } in &mut self.foveae {
             let is_own =
                 matches!(fixation.reason, FixationReason::Saliency | FixationReason::Relevance);
@@ -396,16 +439,16 @@ impl FixationState {
         self.advance(at);
         let scaled = |value: f64, from: u32, to: u32| value / f64::from(from) * f64::from(to);
         let before = std::mem::replace(&mut self.extent, extent);
+        let scale = (
+            f64::from(extent.width) / f64::from(before.width),
+            f64::from(extent.height) / f64::from(before.height),
+        );
         let mut foveae = self.foveae.clone();
-        for Fovea { fixation: Fixation { id, x, y, region, .. }, track, .. } in &mut foveae {
+        for Fovea { fixation: Fixation { id, x, y, .. }, track, around, .. } in &mut foveae {
             let across = scaled(*x, before.width, extent.width);
             let down = scaled(*y, before.height, extent.height);
             (*x, *y) = snapped(extent, across, down);
-            let scale = (
-                f64::from(extent.width) / f64::from(before.width),
-                f64::from(extent.height) / f64::from(before.height),
-            );
-            *region = region.map(|region| region.scaled(scale));
+            *around = around.map(|around| around.scaled(scale));
             *id = 0;
             *track = Track::of((*x, *y), at.frame_seq);
         }
@@ -415,21 +458,16 @@ impl FixationState {
     /// A fovea that a saccade leads to a point now.
     fn arriving(&self, x: f64, y: f64, reason: FixationReason, weight: f32) -> Fovea {
         let (x, y) = snapped(self.extent, x, y);
-        let fixation = Fixation {
-            id: 0,
-            x,
-            y,
-            since_frame: self.at.frame_seq,
-            reason,
-            weight,
-            ..Fixation::default()
-        };
+        let since_frame = self.at.frame_seq;
+        let fixation = Fixation { id: 0, since_frame, weight, ..Fixation::at((x, y), reason) };
         let track = Track::of((x, y), self.seen_frame);
-        Fovea { fixation, moved_ns: Some(self.elapsed_ns), track, decided_by: 0, is_lost: false }
+        let (around, moved_ns) = (None, Some(self.elapsed_ns));
+        Fovea { fixation, around, moved_ns, track, decided_by: 0, is_lost: false }
     }
 
     /// Makes these the foveae, the first of those at the same place. Those of the previous frame go on, wherever they are now. What it
-    /// fixated for the same reason stays the fixation that it was; others get the next ids, in order.
+    /// fixated for the same reason stays the fixation that it was, with the box and the share that are asked for now; others get the next
+    /// ids, in order.
     fn fixate(&mut self, foveae: &[Fovea]) {
         let place = |fovea: &Fovea| (fovea.fixation.x, fovea.fixation.y);
         let aim = |fovea: &Fovea| (place(fovea), fovea.fixation.reason);
@@ -448,11 +486,16 @@ impl FixationState {
             } else {
                 left.find(|before| aim(before) == aim(fovea)).copied()
             };
-            self.foveae.push(same.unwrap_or_else(|| {
+            let mut next = same.unwrap_or_else(|| {
                 id += 1;
                 let since_frame = self.at.frame_seq;
                 Fovea { fixation: Fixation { id, since_frame, ..fovea.fixation }, ..*fovea }
-            }));
+            });
+            next.around = fovea.around;
+            next.fixation.share = fovea.fixation.share;
+            let pixels = |around: Region| around.moved(place(fovea)).pixels(self.extent);
+            next.fixation.region = fovea.around.map(pixels).map(Region::from);
+            self.foveae.push(next);
         }
         self.gaze.fixations = self.foveae.iter().map(|fovea| fovea.fixation).collect();
     }

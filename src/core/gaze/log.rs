@@ -3,8 +3,10 @@
 //! A log is text with one JSON object a line. The first line is the header:
 //!
 //! ```json
-//! {"foveate_gaze_log":2,"view":"camera/main","extent":[768,576]}
+//! {"foveate_gaze_log":3,"view":"camera/main","extent":[768,576]}
 //! ```
+//!
+//! The number is the version. Of logs of version 2, which have no boxes, a plan follows by the [rules](PlanRules) of then.
 //!
 //! Each further line holds the gaze from frame `frame` on: 1 to 8 fixations, in the order of the foveae. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
 //! [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters alike.
@@ -22,14 +24,17 @@ use serde_core::Serialize;
 
 use crate::file;
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::Gaze;
+use crate::geometry::fixation::{Gaze, PlanRules};
 use crate::geometry::gaze_entry::GazeEntry;
 
 /// Longest file, in bytes: weeks of a gaze that moves three times a second.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Format version.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The oldest version that is read.
+const OLDEST_VERSION: u32 = 2;
 
 /// A recorded gaze.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,7 +126,7 @@ impl fmt::Display for GazeLogParseError {
             ),
             Self::OtherVersion { version } => write!(
                 f,
-                "it is a gaze log of version {version}, and this program reads version {VERSION}"
+                "it is a gaze log of version {version}, and this program reads versions {OLDEST_VERSION} and {VERSION}"
             ),
             Self::BrokenLine { line, reason } => write!(f, "line {line} is broken: {reason}"),
             Self::NotAscending { line, frame, before } => write!(
@@ -156,11 +161,13 @@ impl GazeLog {
     pub fn parse(text: &str) -> Result<Self, GazeLogParseError> {
         let mut lines = (1..).zip(text.lines());
         let Some((_, first)) = lines.next() else { return Err(GazeLogParseError::NotALog) };
-        let Header { view, extent, .. } = parse_header(first)?;
+        let Header { view, extent, foveate_gaze_log: version } = parse_header(first)?;
         let mut entries: Vec<(u64, Arc<Gaze>)> = Vec::new();
         for (line, text) in lines.filter(|(_, text)| !text.trim().is_empty()) {
             let (frame, gaze) = parse_entry(text)
                 .map_err(|reason| GazeLogParseError::BrokenLine { line, reason })?;
+            let rules = if version < VERSION { PlanRules::First } else { gaze.rules };
+            let gaze = Gaze { rules, ..gaze };
             match entries.last() {
                 Some(&(before, _)) if frame <= before => {
                     return Err(GazeLogParseError::NotAscending { line, frame, before });
@@ -199,7 +206,7 @@ fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
         serde_json::from_str(text).map_err(|_| GazeLogParseError::NotALog)?;
     let version = value.get("foveate_gaze_log").and_then(serde_json::Value::as_u64);
     let version = version.ok_or(GazeLogParseError::NotALog)?;
-    if version != u64::from(VERSION) {
+    if !(u64::from(OLDEST_VERSION)..=u64::from(VERSION)).contains(&version) {
         return Err(GazeLogParseError::OtherVersion { version });
     }
     let broken = |reason: String| GazeLogParseError::BrokenLine { line: 1, reason };

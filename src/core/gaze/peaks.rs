@@ -22,6 +22,8 @@ pub(super) struct Peaks {
     peaks: ArrayVec<Peak, FOVEAE_MAX>,
     /// Standard deviations of the inhibition along x and y, in pixels.
     radius: (f64, f64),
+    /// The box around what the map has its weight in, in pixels, if that is one place.
+    region: Option<Region>,
 }
 
 impl Peaks {
@@ -31,12 +33,13 @@ impl Peaks {
         let Region { x0, y0, x1, y1 } = map.region;
         let cell = ((x1 - x0) / f64::from(map.grid.width), (y1 - y0) / f64::from(map.grid.height));
         let radius = (radius_px.max(cell.0), radius_px.max(cell.1));
-        let mut found = Self { peaks: ArrayVec::new(), radius };
+        let mut found = Self { peaks: ArrayVec::new(), radius, region: None };
         let Some(mut newest) = map.peak(image) else { return found };
         let greatest = newest.weight;
         let is_worth_one = |peak: &Peak| LEFT_MIN * f64::from(greatest) < f64::from(peak.weight);
         found.add(image, newest);
         if count == 1 {
+            found.region = map.only_place(image);
             return found;
         }
         let mut left = map.cells.to_vec();
@@ -50,7 +53,15 @@ impl Peaks {
             let weight = map.at(peak.x, peak.y).clamp(peak.weight, greatest);
             found.add(image, Peak { weight, ..peak });
         }
+        if let [_] = found.peaks[..] {
+            found.region = map.only_place(image);
+        }
         found
+    }
+
+    /// The box around what the map has its weight in, if that is one place with one peak.
+    pub(super) fn region(&self) -> Option<Region> {
+        self.region
     }
 
     pub(super) fn as_slice(&self) -> &[Peak] {

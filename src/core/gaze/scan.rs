@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 use super::compensation::{Placed, placed};
 use super::fixation_state::FixationState;
 use super::inhibition::{Inhibition, darken};
@@ -10,7 +12,7 @@ use super::saliency::Saliency;
 use crate::gaze::GazeParameters;
 use crate::geometry::affine::Affine;
 use crate::geometry::attention::AttentionMap;
-use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::coarse::{COARSE_SIDE_MAX, CoarseLevel};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FixationReason, Points};
 use crate::geometry::pyramid::PyramidShape;
@@ -96,12 +98,17 @@ impl Scan {
         self.relevance = None;
     }
 
-    /// Updates saliency and relevance from the picture in `seen`, if there is one that fits.
-    pub(super) fn weigh(&mut self, seen: Option<Seen<'_>>) {
+    /// Updates saliency from the picture in `seen`, if there is one that fits.
+    pub(super) fn weigh_saliency(&mut self, seen: Option<Seen<'_>>) {
         let Some(seen) = self.fitting(seen) else { return };
         self.align(&seen);
-        let Seen { coarse, frame_seq, .. } = seen;
-        self.saliency.weigh(coarse);
+        self.saliency.weigh(seen.coarse);
+    }
+
+    /// The same, and relevance by it.
+    pub(super) fn weigh(&mut self, seen: Option<Seen<'_>>) {
+        let Some(Seen { frame_seq, .. }) = self.fitting(seen) else { return };
+        self.weigh_saliency(seen);
         let made = self.relevance_from(&self.weights(self.saliency.map()), frame_seq);
         settle(&mut self.relevance, made);
     }
@@ -176,21 +183,26 @@ impl Scan {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cells of a grid")]
     pub(super) fn choose_by(&mut self, weights: &Weights<'_>, state: &mut FixationState) {
         let columns = self.saliency.grid().width as usize;
-        let map = self.saliency.map();
         let cells = weights.grid;
         let side = (weights.region.x1 - weights.region.x0) / f64::from(cells.width);
-        let cell_of = |index: usize| {
-            let cell = |texel: usize| ((texel as f64 + 0.5) * self.cell_px / side) as usize;
-            cell(index / columns) * cells.width as usize + cell(index % columns)
-        };
+        // Along either axis.
+        let cell_of = |texel: u32| ((f64::from(texel) + 0.5) * self.cell_px / side) as usize;
+        let cell_of: ArrayVec<usize, { COARSE_SIDE_MAX as usize }> =
+            (0..self.saliency.grid().longer_side()).map(cell_of).collect();
         let mut greatest = vec![f32::MIN_POSITIVE; cells.area()];
-        for (index, salient) in map.iter().enumerate() {
-            let greatest = &mut greatest[cell_of(index)];
-            *greatest = greatest.max(*salient);
+        let rows = self.saliency.map().chunks_exact(columns).zip(&cell_of);
+        for (map, row) in rows.clone() {
+            let greatest = &mut greatest[row * cells.width as usize..];
+            for (salient, column) in map.iter().zip(&cell_of) {
+                greatest[*column] = greatest[*column].max(*salient);
+            }
         }
-        for (index, (weight, salient)) in self.inhibited.iter_mut().zip(map).enumerate() {
-            let cell = cell_of(index);
-            *weight = weights.cells[cell] * (1.0 + 3.0 * salient / greatest[cell]);
+        for ((map, row), inhibited) in rows.zip(self.inhibited.chunks_exact_mut(columns)) {
+            let first = row * cells.width as usize;
+            for ((weight, salient), column) in inhibited.iter_mut().zip(map).zip(&cell_of) {
+                let cell = first + column;
+                *weight = weights.cells[cell] * (1.0 + 3.0 * salient / greatest[cell]);
+            }
         }
         self.choose_inhibited(state, FixationReason::Relevance);
     }

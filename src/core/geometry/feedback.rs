@@ -17,6 +17,8 @@ pub enum Feedback {
         hold_ns: Option<u64>,
         /// `frame_seq` of the frame that they are places of; `None` for the frame to come.
         frame_seq: Option<u64>,
+        /// How much around them.
+        area: LookArea,
     },
     /// Look at the peaks of a map, from the next decision on.
     Attend {
@@ -35,6 +37,15 @@ pub enum Feedback {
     Weigh(Arc<[ChannelWeight]>),
     /// Return control to the view's policy, with the weights of its configuration.
     Release,
+}
+
+/// What a `look` asks for around its points.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LookArea {
+    /// Width and height in pixels of a box with a point in its middle; `None` for the point alone.
+    pub size: Option<(f64, f64)>,
+    /// Share of the budget that is spent on it, above 0 to 1; `None` leaves it to the layout.
+    pub share: Option<f64>,
 }
 
 /// What a channel adds to the score: octaves of relevance for each of its units.
@@ -60,6 +71,7 @@ impl Feedback {
 
     /// Look at one point in pixels.
     pub fn look_at(x: f64, y: f64, hold_ns: Option<u64>) -> Self {
-        Self::Look { points: Points::from_iter([(x, y)]), hold_ns, frame_seq: None }
+        let area = LookArea::default();
+        Self::Look { points: Points::from_iter([(x, y)]), hold_ns, frame_seq: None, area }
     }
 }

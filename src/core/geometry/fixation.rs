@@ -51,25 +51,45 @@ pub struct Fixation {
     pub reason: FixationReason,
     /// How strongly the map asked for it when it was chosen, as a share of the map's greatest weight, above 0 to 1; 1 for a point.
     pub weight: f32,
-    /// What somebody asked to see around it; `None` if it is a point.
+    /// The box that somebody asked for, which the point is in, of whole pixels; `None` if it is a point.
     pub region: Option<Region>,
-    /// Share of the budget that its block gets, 0 to 1; `None` for what the layout says.
+    /// Share of the budget that somebody asked for, above 0 to 1; `None` for what the layout says.
     pub share: Option<f64>,
+}
+
+impl Fixation {
+    /// The first fixation of a view, at a point in pixels.
+    pub fn at((x, y): (f64, f64), reason: FixationReason) -> Self {
+        Self { id: 1, x, y, since_frame: 1, reason, weight: 1.0, region: None, share: None }
+    }
+
+    /// Whether somebody asked for its point or its box: by a `look`, or by a map that has its weight in one place.
+    pub fn is_asked(&self) -> bool {
+        match self.reason {
+            FixationReason::Look => true,
+            FixationReason::Attend => self.region.is_some(),
+            _ => false,
+        }
+    }
+
+    /// What it looks at: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
+    /// what only touches the region is apart from it.
+    pub fn target(&self) -> Region {
+        let point = Region { x0: self.x, y0: self.y, x1: self.x, y1: self.y };
+        let inside = |Region { x0, y0, x1, y1 }: Region| Region {
+            x0: x0 + 0.5,
+            y0: y0 + 0.5,
+            x1: x1 - 0.5,
+            y1: y1 - 0.5,
+        };
+        self.region.map_or(point, inside)
+    }
 }
 
 impl Default for Fixation {
     /// The first, of the policy, at the top left corner.
     fn default() -> Self {
-        Self {
-            id: 1,
-            x: 0.0,
-            y: 0.0,
-            since_frame: 1,
-            reason: FixationReason::Policy,
-            weight: 1.0,
-            region: None,
-            share: None,
-        }
+        Self::at((0.0, 0.0), FixationReason::Policy)
     }
 }
 
@@ -114,7 +134,7 @@ struct FixationObject {
 
 crate::object!(FixationObject {
     "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "weight": weight;
-    "region": region, "share": share,
+    "box": region, "share": share,
 });
 
 impl Serialize for Fixation {
@@ -133,14 +153,19 @@ impl<'de> Deserialize<'de> for Fixation {
         if !(0.0..=1.0).contains(&weight) {
             return Err(de::Error::custom("a `weight` of 0 to 1 is expected"));
         }
-        if !region.is_none_or(Region::has_area) {
-            return Err(de::Error::custom("a `region` with an area is expected"));
+        if share.is_some_and(|share| !is_share(share)) {
+            return Err(de::Error::custom("a `share` above 0 to 1 is expected"));
         }
-        if !share.is_none_or(|share| (0.0..=1.0).contains(&share)) {
-            return Err(de::Error::custom("a `share` of 0 to 1 is expected"));
+        if region.is_some_and(|region| !region.has_area()) {
+            return Err(de::Error::custom("a `box` [x0, y0, x1, y1] with an area is expected"));
         }
         Ok(Self { id, x, y, since_frame, reason, weight, region, share })
     }
+}
+
+/// Whether a number is a share of a budget that somebody may ask for.
+pub fn is_share(share: f64) -> bool {
+    0.0 < share && share <= 1.0
 }
 
 /// The fixations of a view, at least one, no two at the same place. A fovea keeps its place in the order for as long as it lasts,
@@ -153,6 +178,19 @@ pub type Foci = ArrayVec<Focus, FOVEAE_MAX>;
 /// Places of fixations, in pixels.
 pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
 
+/// The rules by which a plan follows from a gaze. A recorded gaze has those of its time, so that it replays to the same bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlanRules {
+    /// Those of gaze logs up to version 2: maps weigh on points that somebody asked for, too; the fovea is narrow where a scorer chose
+    /// it; and the layout `relevance` has no order among what is as relevant as what is looked at.
+    First,
+    /// Those of now.
+    #[default]
+    Current,
+}
+
+crate::names!(PlanRules { First = "first", Current = "current" });
+
 /// Fixations and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gaze {
@@ -160,12 +198,19 @@ pub struct Gaze {
     pub fixations: Fixations,
     /// Relevance of each part of the image; `None` where all of it matters alike.
     pub relevance: Option<Arc<Relevance>>,
+    /// How a plan follows from them.
+    pub rules: PlanRules,
 }
 
 impl Gaze {
     /// A gaze at one point.
     pub fn at(fixation: Fixation, relevance: Option<Arc<Relevance>>) -> Self {
-        Self { fixations: Fixations::from_iter([fixation]), relevance }
+        Self::new(Fixations::from_iter([fixation]), relevance)
+    }
+
+    /// A gaze at several points, at least one.
+    pub fn new(fixations: Fixations, relevance: Option<Arc<Relevance>>) -> Self {
+        Self { fixations, relevance, rules: PlanRules::Current }
     }
 
     /// The first fixation: of the fovea that has been there longest.
@@ -187,13 +232,22 @@ impl Gaze {
 
     /// The relevance map, where a map chose all of the fixations, too: not a client's `look`, and not a fixed place.
     pub fn leading_map(&self) -> Option<&RelevanceMap> {
-        let by_map = |fixation: &Fixation| {
-            matches!(fixation.reason, FixationReason::Attend | FixationReason::Saliency)
+        let by_map = |fixation: &Fixation| match fixation.reason {
+            FixationReason::Attend | FixationReason::Saliency => true,
+            FixationReason::Relevance => self.rules == PlanRules::Current,
+            _ => false,
         };
         self.relevance
             .as_ref()
             .filter(|_| self.fixations.iter().all(by_map))
             .map(|given| &given.map)
+    }
+
+    /// Why its first fixation was chosen, where a plan keeps some of the one before that was made for the same reason: of maps that
+    /// flicker. One of a scorer does not, so that what was not seen for long comes first.
+    pub fn keeping_reason(&self) -> Option<FixationReason> {
+        let reason = self.leading_map().map(|_| self.first().reason);
+        reason.filter(|reason| *reason != FixationReason::Relevance)
     }
 
     /// The fixations as a plan takes them, in order.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::extent::Extent;
-use super::fixation::{FOVEAE_MAX, Fixation, Fixations, Gaze};
+use super::fixation::{FOVEAE_MAX, Fixation, Fixations, Gaze, PlanRules};
 use super::relevance::{Relevance, RelevanceMap};
 
 /// Longest side of a recorded relevance map.
@@ -18,9 +18,14 @@ pub struct GazeEntry {
     pub fixations: Vec<Fixation>,
     /// Relevance of each part of the image; `null` where all of it matters alike.
     pub relevance: Option<RelevanceEntry>,
+    /// How a plan follows from them, where that is not as the log's version says.
+    pub rules: Option<PlanRules>,
 }
 
-crate::object!(GazeEntry { "frame": frame, "fixations": fixations, "relevance": relevance }, strict);
+crate::object!(GazeEntry {
+    "frame": frame, "fixations": fixations, "relevance": relevance;
+    "rules": rules,
+}, strict);
 
 /// A relevance map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +44,8 @@ impl GazeEntry {
     /// The entry for a view that has `gaze` from `frame_seq` on.
     pub fn new(gaze: &Gaze, frame_seq: u64) -> Self {
         let relevance = gaze.relevance.as_deref().map(RelevanceEntry::from);
-        Self { frame: frame_seq, fixations: gaze.fixations.to_vec(), relevance }
+        let rules = Some(gaze.rules).filter(|rules| *rules != PlanRules::Current);
+        Self { frame: frame_seq, fixations: gaze.fixations.to_vec(), relevance, rules }
     }
 
     /// The gaze of this entry.
@@ -53,7 +59,8 @@ impl GazeEntry {
         let fixations = fixations.filter(|fixations| !fixations.is_empty());
         let fixations =
             fixations.ok_or_else(|| format!("1 to {FOVEAE_MAX} fixations are expected"))?;
-        Ok(Gaze { fixations, relevance: relevance.map(Arc::new) })
+        let rules = self.rules.unwrap_or_default();
+        Ok(Gaze { fixations, relevance: relevance.map(Arc::new), rules })
     }
 }
 

@@ -51,6 +51,48 @@ impl Region {
         Self { x0: 0.0, y0: 0.0, x1: f64::from(extent.width), y1: f64::from(extent.height) }
     }
 
+    /// The same box with its origin at a point.
+    pub fn from_origin(self, (x, y): (f64, f64)) -> Self {
+        self.moved((-x, -y))
+    }
+
+    /// The box moved by (`dx`, `dy`) pixels.
+    pub fn moved(self, (dx, dy): (f64, f64)) -> Self {
+        Self { x0: self.x0 + dx, y0: self.y0 + dy, x1: self.x1 + dx, y1: self.y1 + dy }
+    }
+
+    /// The part of it in an image; it may have no area.
+    pub fn within(self, extent: Extent) -> Self {
+        let whole = Self::of(extent);
+        Self {
+            x0: self.x0.max(whole.x0),
+            y0: self.y0.max(whole.y0),
+            x1: self.x1.min(whole.x1),
+            y1: self.y1.min(whole.y1),
+        }
+    }
+
+    /// The pixels of an image of `extent` whose edges are nearest, at least one along each axis.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    pub fn pixels(self, extent: Extent) -> PixelBox {
+        let span = |from: f64, to: f64, side: u32| {
+            let edge = |place: f64| place.round().clamp(0.0, f64::from(side)) as u32;
+            let start = edge(from).min(side - 1);
+            start..edge(to).max(start + 1)
+        };
+        PixelBox::of(span(self.x0, self.x1, extent.width), span(self.y0, self.y1, extent.height))
+    }
+
+    /// Whether a point is in it or on its edge.
+    pub fn contains(self, (x, y): (f64, f64)) -> bool {
+        (self.x0..=self.x1).contains(&x) && (self.y0..=self.y1).contains(&y)
+    }
+
+    /// Its middle.
+    pub fn middle(self) -> (f64, f64) {
+        (0.5 * (self.x0 + self.x1), 0.5 * (self.y0 + self.y1))
+    }
+
     /// The same part of a picture that is wider and higher by the factors of `scale`.
     pub fn scaled(self, (x, y): (f64, f64)) -> Self {
         Self { x0: self.x0 * x, y0: self.y0 * y, x1: self.x1 * x, y1: self.y1 * y }
@@ -60,6 +102,12 @@ impl Region {
     pub fn has_area(self) -> bool {
         let (width, height) = (self.x1 - self.x0, self.y1 - self.y0);
         width.is_finite() && height.is_finite() && 0.0 < width && 0.0 < height
+    }
+}
+
+impl From<PixelBox> for Region {
+    fn from(PixelBox { x0, y0, x1, y1 }: PixelBox) -> Self {
+        Self { x0: x0.into(), y0: y0.into(), x1: x1.into(), y1: y1.into() }
     }
 }
 

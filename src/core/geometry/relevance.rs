@@ -50,9 +50,17 @@ impl RelevanceMap {
             return None;
         }
         #[expect(clippy::cast_possible_truncation, reason = "clamped")]
-        let code = |value: &f32| {
-            let octaves = gain * (f64::from(*value) / mean).log2();
+        let code = |value: f32| {
+            let octaves = gain * (f64::from(value) / mean).log2();
             (128.0 + 32.0 * octaves).round().clamp(0.0, 255.0) as u8
+        };
+        // Logarithms take most of the time, and neighbours are often equal.
+        let (mut newest, mut newest_code) = (values[0], code(values[0]));
+        let code = |value: &f32| {
+            if *value != newest {
+                (newest, newest_code) = (*value, code(*value));
+            }
+            newest_code
         };
         let codes: Vec<u8> = values.iter().map(code).collect();
         Some(Self::from_codes(grid, &codes))

@@ -5,6 +5,9 @@ use std::ops::Range;
 use super::extent::Extent;
 use super::region::Region;
 
+/// The greatest share of an image that counts as one place of it.
+pub const PLACE_MAX: f64 = 0.25;
+
 /// Weights of the cells of a grid over a box of source pixels. Cells that do not touch the image are ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights<'a> {
@@ -51,9 +54,15 @@ impl Weights<'_> {
     pub fn peak(&self, image: Extent) -> Option<Peak> {
         let window = self.window(image)?;
         let width = self.grid.width as usize;
-        let greater =
-            |best: usize, at: usize| if self.cells[best] < self.cells[at] { at } else { best };
-        let best = window.indices(width).reduce(greater)?;
+        let mut best = window.indices(width).next()?;
+        for row in window.rows.clone() {
+            let first = row * width + window.columns.start;
+            for (at, cell) in (first..).zip(&self.cells[first..][..window.columns.len()]) {
+                if self.cells[best] < *cell {
+                    best = at;
+                }
+            }
+        }
         let weight = self.cells[best];
         if weight <= 0.0 {
             return None;
@@ -64,6 +73,33 @@ impl Weights<'_> {
         let (x, y) = self.pixel_from_cell(x, y);
         let (right, bottom) = (f64::from(image.width), f64::from(image.height));
         Some(Peak { x: x.clamp(0.0, right), y: y.clamp(0.0, bottom), weight })
+    }
+
+    /// The box in pixels of an image around the cells with at least half of the greatest weight, if these are connected and the box is no
+    /// more than [`PLACE_MAX`] of the image: what the map asks for, where it asks for one place.
+    pub fn only_place(&self, image: Extent) -> Option<Region> {
+        let window = self.window(image)?;
+        let columns = self.grid.width as usize;
+        let greatest = window.indices(columns).map(|at| self.cells[at]).fold(0.0, f32::max);
+        let is_high = |at: usize| 0.0 < greatest && 0.5 * greatest <= self.cells[at];
+        let high: Vec<usize> = window.indices(columns).filter(|at| is_high(*at)).collect();
+        let first = high.first()?;
+        let place = self.connected(&window, (first % columns, first / columns), is_high);
+        if place.len() < high.len() {
+            return None;
+        }
+        let span = |along: fn(&(usize, usize)) -> usize| {
+            let (first, last) = (place.iter().map(along).min(), place.iter().map(along).max());
+            (first.unwrap_or(0) as f64, last.unwrap_or(0) as f64 + 1.0)
+        };
+        let (left, right) = span(|(column, _)| *column);
+        let (top, bottom) = span(|(_, row)| *row);
+        let ((x0, y0), (x1, y1)) =
+            (self.pixel_from_cell(left, top), self.pixel_from_cell(right, bottom));
+        let region = Region { x0, y0, x1, y1 }.within(image);
+        let area = (region.x1 - region.x0) * (region.y1 - region.y0);
+        let is_place = area <= PLACE_MAX * f64::from(image.width) * f64::from(image.height);
+        (is_place && region.has_area()).then_some(region)
     }
 
     /// Weight of the cell that contains the point (`x`, `y`) in pixels; 0 outside the region.
@@ -129,23 +165,11 @@ impl Weights<'_> {
     /// outside them, as in a ring, the cell nearest to it.
     fn plateau(&self, window: &Window, column: usize, row: usize) -> Option<(f64, f64)> {
         let weight = self.cell(column, row);
-        let index = |(column, row): (usize, usize)| row * self.grid.width as usize + column;
-        if neighbours(window, column, row).all(|cell| self.cells[index(cell)] != weight) {
+        let is_same = |(column, row): (usize, usize)| self.cell(column, row) == weight;
+        if !neighbours(window, column, row).any(is_same) {
             return None;
         }
-        let mut is_found = vec![false; self.cells.len()];
-        is_found[index((column, row))] = true;
-        let mut found = vec![(column, row)];
-        let mut next = 0;
-        while let Some(&(column, row)) = found.get(next) {
-            next += 1;
-            for cell in neighbours(window, column, row) {
-                let is_new = !std::mem::replace(&mut is_found[index(cell)], true);
-                if is_new && self.cells[index(cell)] == weight {
-                    found.push(cell);
-                }
-            }
-        }
+        let found = self.connected(window, (column, row), |at| self.cells[at] == weight);
         let centre = |(column, row): (usize, usize)| (column as f64 + 0.5, row as f64 + 0.5);
         let count = found.len() as f64;
         let sum =
@@ -157,6 +181,30 @@ impl Weights<'_> {
         };
         let nearest = found.iter().copied().min_by(|a, b| off(a).total_cmp(&off(b)))?;
         Some(if off(&nearest) <= 0.5 { middle } else { centre(nearest) })
+    }
+
+    /// The cells that are connected with `first` by 4-neighbours for which `belongs`, which has their indices, itself before all.
+    fn connected(
+        &self,
+        window: &Window,
+        first: (usize, usize),
+        belongs: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, usize)> {
+        let index = |(column, row): (usize, usize)| row * self.grid.width as usize + column;
+        let mut is_found = vec![false; self.cells.len()];
+        is_found[index(first)] = true;
+        let mut found = vec![first];
+        let mut next = 0;
+        while let Some(&(column, row)) = found.get(next) {
+            next += 1;
+            for cell in neighbours(window, column, row) {
+                let is_new = !std::mem::replace(&mut is_found[index(cell)], true);
+                if is_new && belongs(index(cell)) {
+                    found.push(cell);
+                }
+            }
+        }
+        found
     }
 
     /// The peak in cells, by a parabola through the cell and its neighbours along each axis.

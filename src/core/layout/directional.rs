@@ -12,7 +12,7 @@ use super::{PlanRequest, foveal};
 use crate::geometry::fixation::{self, Focus};
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::Token;
-use crate::geometry::region::PixelBox;
+use crate::geometry::region::{PixelBox, Region};
 
 /// Most patches that the tree starts from.
 const ROOTS_MAX: usize = 16;
@@ -52,8 +52,10 @@ impl Node {
 }
 
 /// The tokens: the picture once, at most `budget`. Ordered by log2 of the area of a texel, then from top to bottom and left to
-/// right.
-pub fn tokens(request: &PlanRequest<'_>, e0_px: f64) -> Vec<Token> {
+/// right. Around a box that somebody `asked` for, without an area for a point, no map weighs.
+pub fn tokens(request: &PlanRequest<'_>, e0_px: f64, asked: Option<Region>) -> Vec<Token> {
+    let relevance = request.relevance.filter(|_| asked.is_none());
+    let request = &PlanRequest { relevance, ..*request };
     let PlanRequest { shape, patch_side, budget, .. } = *request;
     let grids = PatchGrids::new(shape, patch_side);
     let level = grids.finest_level_within(budget.min(ROOTS_MAX));
@@ -63,7 +65,7 @@ pub fn tokens(request: &PlanRequest<'_>, e0_px: f64) -> Vec<Token> {
     let candidate = |node: Node| {
         let Node { levels: [columns, rows], place: [column, row] } = node;
         let part = (columns + rows, columns, Reverse([row, column]), node);
-        Candidate { priority: priority(node, request, e0_px), part }
+        Candidate { priority: priority(node, request, e0_px, asked), part }
     };
     let mut queue: BinaryHeap<_> = roots.map(candidate).collect();
     let mut finest = Vec::new();
@@ -89,20 +91,24 @@ pub fn tokens(request: &PlanRequest<'_>, e0_px: f64) -> Vec<Token> {
 }
 
 /// The geometric mean of its sides in pixels * magnification * relevance, at the distance from the fixation.
-fn priority(node: Node, request: &PlanRequest<'_>, e0_px: f64) -> f64 {
-    let extent = request.shape.extent();
+fn priority(node: Node, request: &PlanRequest<'_>, e0_px: f64, asked: Option<Region>) -> f64 {
+    let (extent, patch_side) = (request.shape.extent(), request.patch_side);
     let Focus { x, y, .. } = request.fixations[0];
     let (x, y) = fixation::snapped(extent, x, y);
-    let side = |axis: usize| f64::from(request.patch_side << node.levels[axis]);
-    let distance = |position: f64, axis: usize| {
+    let side = |axis: usize| f64::from(patch_side << node.levels[axis]);
+    let edges = [0, 1].map(|axis| {
         let start = f64::from(node.place[axis]) * side(axis);
-        (start - position).max(position - (start + side(axis))).max(0.0)
-    };
-    let (dx, dy) = (distance(x, 0), distance(y, 1));
+        (start, start + side(axis))
+    });
     let relevance =
         request.relevance.map_or(1.0, |map| map.greatest(extent, pixels(node, request)));
-    let eccentricity = (dx * dx + dy * dy).sqrt();
-    let magnification = foveal::magnification(eccentricity, e0_px, extent, request.patch_side);
+    let magnification = match asked {
+        Some(asked) => foveal::asked_share(foveal::distance(edges, asked), patch_side),
+        None => {
+            let point = Region { x0: x, y0: y, x1: x, y1: y };
+            foveal::magnification(foveal::distance(edges, point), e0_px, extent, patch_side)
+        }
+    };
     (side(0) * side(1)).sqrt() * magnification * relevance
 }
 

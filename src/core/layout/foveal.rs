@@ -3,7 +3,8 @@
 //! The tokens are leaves of a quadtree over the pyramid-aligned patch grid. Starting from the finest level with at
 //! most 16 patches, the leaf with the highest priority is split until the first split that would exceed the
 //! budget. Priority is a leaf's side in pixels times cortical magnification, M(e) = M0 / (e + e0), so that at the
-//! end no leaf is large for its eccentricity; beside a fixation e0 is never wide, so that what is looked at is sharp.
+//! end no leaf is large for its eccentricity; beside a fixation e0 is never wide, so that what is looked at is sharp. Around
+//! what somebody asked for magnification falls with the square of the distance, and no map weighs on it.
 //! See Schwartz, "Spatial mapping in the primate sensory projection", Biological Cybernetics 25 (1977), and Van Essen,
 //! Newsome and Maunsell, Vision Research 24 (1984).
 
@@ -16,6 +17,7 @@ use crate::geometry::fixation;
 use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::{Token, TokenPlan};
 use crate::geometry::pyramid::MAX_LEVEL_COUNT;
+use crate::geometry::region::Region;
 use crate::geometry::relevance::RelevanceMap;
 
 /// Most patches that the quadtree starts from.
@@ -49,6 +51,21 @@ pub(super) fn magnification(eccentricity: f64, e0_px: f64, extent: Extent, patch
     1.0 / (eccentricity + e0_px)
 }
 
+/// Magnification around what somebody asked for, as a share of the greatest: (P / (e + P))^2. By trial on lines of small print; see
+/// docs/gaze.md.
+pub(super) fn asked_share(eccentricity: f64, patch_side: u32) -> f64 {
+    let share = f64::from(patch_side) / (eccentricity + f64::from(patch_side));
+    share * share
+}
+
+/// Distance from a box to another one, both axis by axis; 0 where they touch.
+pub(super) fn distance([along_x, along_y]: [(f64, f64); 2], to: Region) -> f64 {
+    let apart =
+        |(start, end): (f64, f64), from: f64, to: f64| (start - to).max(from - end).max(0.0);
+    let (dx, dy) = (apart(along_x, to.x0, to.x1), apart(along_y, to.y0, to.y1));
+    (dx * dx + dy * dy).sqrt()
+}
+
 /// What makes a leaf worth splitting.
 #[derive(Clone, Copy, Debug)]
 pub struct Priority<'a> {
@@ -58,32 +75,48 @@ pub struct Priority<'a> {
     pub e0_px: f64,
     /// Weights that multiply the priority; 1 everywhere where there are none.
     pub relevance: Option<&'a RelevanceMap>,
+    /// Of each fixation the box that somebody asked for, without an area for a point; empty if nobody asked for any.
+    pub asked: &'a [Option<Region>],
 }
 
 impl Priority<'_> {
-    /// Side in pixels * magnification * relevance, at the distance from the nearest fixation to the patch.
-    /// A patch is never above the patch that it is a child of.
+    /// Side in pixels * magnification * relevance, at the distance from the nearest fixation to the patch; without relevance for those
+    /// that somebody asked for. A patch is never above the patch that it is a child of.
     pub fn of(&self, patch: Patch, grids: PatchGrids) -> f64 {
-        let (_, eccentricity) = self.nearest(patch, grids);
         let side = f64::from(patch.side_px(grids.patch_side()));
         let extent = grids.shape().extent();
+        let greatest = 1.0 / default_e0_px(extent, grids.patch_side());
+        let asked = side * greatest * self.asked_share(patch, grids);
+        if self.is_asked() {
+            return asked;
+        }
+        let eccentricity = self.eccentricity(patch, grids);
         let magnification = magnification(eccentricity, self.e0_px, extent, grids.patch_side());
-        side * magnification * self.relevance_of(patch, grids)
+        (side * magnification * self.relevance_of(patch, grids)).max(asked)
+    }
+
+    /// Whether somebody asked for all that the view looks at.
+    pub fn is_asked(&self) -> bool {
+        !self.asked.is_empty() && self.asked.iter().all(Option::is_some)
+    }
+
+    /// The greatest [`asked_share`] of a patch; 0 if nobody asked for anything.
+    pub(super) fn asked_share(&self, patch: Patch, grids: PatchGrids) -> f64 {
+        let edges = edges(patch, grids);
+        let share = |asked: &Region| asked_share(distance(edges, *asked), grids.patch_side());
+        self.asked.iter().flatten().map(share).fold(0.0, f64::max)
     }
 
     /// The nearest fixation, the first of several, and its distance to `patch` in pixels.
     fn nearest(&self, patch: Patch, grids: PatchGrids) -> (usize, f64) {
-        let side = f64::from(patch.side_px(grids.patch_side()));
-        let distance = |position: f64, index: u32| {
-            let start = f64::from(index) * side;
-            (start - position).max(position - (start + side)).max(0.0)
-        };
-        let eccentricity = |&(x, y): &(f64, f64)| {
+        let edges = edges(patch, grids);
+        let eccentricity = |(index, &(x, y)): (usize, &(f64, f64))| {
             let (x, y) = fixation::snapped(grids.shape().extent(), x, y);
-            let (dx, dy) = (distance(x, patch.i), distance(y, patch.j));
-            (dx * dx + dy * dy).sqrt()
+            let point = Region { x0: x, y0: y, x1: x, y1: y };
+            let target = self.asked.get(index).copied().flatten().unwrap_or(point);
+            (index, distance(edges, target))
         };
-        let eccentricities = self.fixations.iter().map(eccentricity).enumerate();
+        let eccentricities = self.fixations.iter().enumerate().map(eccentricity);
         eccentricities.min_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap_or((0, f64::INFINITY))
     }
 
@@ -99,6 +132,15 @@ impl Priority<'_> {
         let region = Token::from_patch(patch, side).pixel_box(extent, side);
         self.relevance.map_or(1.0, |map| map.greatest(extent, region))
     }
+}
+
+/// Where a patch begins and ends along x and along y, in pixels.
+fn edges(patch: Patch, grids: PatchGrids) -> [(f64, f64); 2] {
+    let side = f64::from(patch.side_px(grids.patch_side()));
+    [patch.i, patch.j].map(|index| {
+        let start = f64::from(index) * side;
+        (start, start + side)
+    })
 }
 
 /// The tokens of the leaves, ordered by level, then along the Morton curve.

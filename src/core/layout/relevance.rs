@@ -1,13 +1,15 @@
 //! Level by relevance: what matters most is at full resolution, what matters less one level above, and so on.
 //!
 //! The tokens are leaves of a quadtree, as of [`foveal`], and cover the picture once. A patch is split while it is coarser than
-//! the thresholds say for its relevance; the most relevant first, as far as the budget goes.
+//! the thresholds say for its relevance; the most relevant first, as far as the budget goes. What is looked at comes before all else.
+//! Around what somebody asked for the layout is that of [`foveal`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::candidate::Candidate;
 use super::foveal::{self, KEEPING, Priority};
+use crate::geometry::fixation::PlanRules;
 use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::{Token, TokenPlan};
 #[cfg(feature = "serde")]
@@ -43,19 +45,32 @@ pub(super) fn tokens(
     budget: usize,
     thresholds: &[f64],
     priority: &Priority<'_>,
-    before: Option<&TokenPlan>,
+    (before, rules): (Option<&TokenPlan>, PlanRules),
 ) -> Vec<Token> {
+    if priority.is_asked() {
+        return foveal::tokens(grids, budget, None, priority, before);
+    }
     let greatest = priority.relevance.map_or(1.0, |map| map.peak());
     let split_before = foveal::split_patches(before);
     let candidate = |patch: Patch| {
+        let is_looked_at = priority.eccentricity(patch, grids) == 0.0;
+        // Of what is equally relevant some is sharp, rather than all of it half so: a scorer puts first what was not seen for longest.
+        let level = i64::from(patch.level);
+        let turn = if rules == PlanRules::Current { -level } else { level };
+        let part = (turn, Reverse(patch.morton()), patch);
+        if is_looked_at && rules == PlanRules::Current {
+            return Candidate { priority: f64::INFINITY, part };
+        }
         let share = match priority.relevance {
             // What is looked at matters most.
-            Some(_) if priority.eccentricity(patch, grids) == 0.0 => 1.0,
-            Some(_) => priority.relevance_of(patch, grids) / greatest,
+            Some(_) if is_looked_at => 1.0,
+            Some(_) => {
+                let share = priority.relevance_of(patch, grids) / greatest;
+                share.max(priority.asked_share(patch, grids))
+            }
             None => priority.e0_px / (priority.eccentricity(patch, grids) + priority.e0_px),
         };
         let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
-        let part = (patch.level, Reverse(patch.morton()), patch);
         Candidate { priority: kept * share, part }
     };
     let wanted = |share: f64| {

@@ -13,8 +13,14 @@ const MARGIN: usize = 1;
 /// Side of a block with its margins.
 pub(super) const SIDE: usize = BLOCK + 2 * MARGIN;
 
+/// Lanes of a row of a window: a whole vector or two. What is in the lanes after [`SIDE`] does not count.
+pub(super) const LANES: usize = 8;
+
 /// The texels of a block with its margins, row by row.
-pub(super) type Window = [[f32; SIDE]; SIDE];
+pub(super) type Window = [[f32; LANES]; SIDE];
+
+/// Texels behind the last one, so that every row of a window can be read in all lanes, and those right of them.
+const PADDING: usize = 2 * LANES;
 
 /// Brightness of each texel, in levels of 256; beyond the edges, that of the nearest one.
 #[derive(Clone, Debug)]
@@ -28,7 +34,7 @@ pub(super) struct Brightness {
 impl Brightness {
     pub(super) fn new(extent: Extent) -> Self {
         let blocks = extent.in_cells(BLOCK as u32);
-        Self { extent, levels: vec![0.0; extent.area()], means: vec![0.0; blocks.area()] }
+        Self { extent, levels: vec![0.0; extent.area() + PADDING], means: vec![0.0; blocks.area()] }
     }
 
     pub(super) fn take(&mut self, coarse: &CoarseLevel) {
@@ -50,7 +56,7 @@ impl Brightness {
         let width = self.extent.width as usize;
         self.means.fill(0.0);
         // Blocks beyond the edges have fewer texels.
-        for (y, texels) in self.levels.chunks_exact(width).enumerate() {
+        for (y, texels) in self.levels[..self.extent.area()].chunks_exact(width).enumerate() {
             let means = &mut self.means[y / BLOCK * columns..][..columns];
             for (mean, texels) in means.iter_mut().zip(texels.chunks(BLOCK)) {
                 *mean += texels.iter().sum::<f32>();
@@ -73,7 +79,7 @@ impl Brightness {
     }
 
     pub(super) fn levels(&self) -> &[f32] {
-        &self.levels
+        &self.levels[..self.extent.area()]
     }
 
     fn clamped(&self, x: isize, y: isize) -> (usize, usize) {
@@ -102,44 +108,49 @@ impl Brightness {
         })
     }
 
-    /// `N` x `N` texels, the first of them displaced from that of the window at a block by whole texels.
-    pub(super) fn patch<const N: usize>(
+    /// `N` x `N` texels, the first of them displaced from that of the window at a block by whole texels, in rows of `WIDE` of which the
+    /// others do not count.
+    #[inline(always)]
+    pub(super) fn patch<const N: usize, const WIDE: usize>(
         &self,
         (column, row): (usize, usize),
         (dx, dy): (isize, isize),
-    ) -> [[f32; N]; N] {
+    ) -> [[f32; WIDE]; N] {
         let left = (column * BLOCK) as isize - MARGIN as isize + dx;
         let top = (row * BLOCK) as isize - MARGIN as isize + dy;
         let (width, height) = (self.extent.width as usize, self.extent.height as usize);
         let is_inside =
             |first: isize, side: usize| 0 <= first && first + N as isize <= side as isize;
+        let mut patch = [[0.0; WIDE]; N];
         if is_inside(left, width) && is_inside(top, height) {
             let first = top.unsigned_abs() * width + left.unsigned_abs();
-            return std::array::from_fn(|y| {
-                let texels = &self.levels[first + y * width..][..N];
-                std::array::from_fn(|x| texels[x])
-            });
+            for (y, texels) in patch.iter_mut().enumerate() {
+                texels.copy_from_slice(&self.levels[first + y * width..][..WIDE]);
+            }
+            return patch;
         }
-        std::array::from_fn(|y| {
-            std::array::from_fn(|x| self.at(left + x as isize, top + y as isize))
-        })
+        for (y, texels) in patch.iter_mut().enumerate() {
+            for (x, texel) in texels[..N].iter_mut().enumerate() {
+                *texel = self.at(left + x as isize, top + y as isize);
+            }
+        }
+        patch
     }
 
     /// The window at a block, displaced by (`dx`, `dy`) texels; between texels, by bilinear interpolation.
     pub(super) fn window(&self, block: (usize, usize), (dx, dy): (f32, f32)) -> Window {
-        let (whole_x, whole_y) = (dx.floor(), dy.floor());
-        let (part_x, part_y) = (dx - whole_x, dy - whole_y);
-        let texels = self.patch::<{ SIDE + 1 }>(block, (whole_x as isize, whole_y as isize));
-        let mut across = [[0.0; SIDE]; SIDE + 1];
+        let ((whole_x, part_x), (whole_y, part_y)) = (split(dx), split(dy));
+        let texels = self.patch::<{ SIDE + 1 }, { LANES + 1 }>(block, (whole_x, whole_y));
+        let mut across = [[0.0; LANES]; SIDE + 1];
         for (across, texels) in across.iter_mut().zip(&texels) {
-            for x in 0..SIDE {
+            for x in 0..LANES {
                 across[x] = texels[x] + part_x * (texels[x + 1] - texels[x]);
             }
         }
-        let mut window = [[0.0; SIDE]; SIDE];
-        for (y, row) in window.iter_mut().enumerate() {
-            for (x, value) in row.iter_mut().enumerate() {
-                *value = across[y][x] + part_y * (across[y + 1][x] - across[y][x]);
+        let mut window = [[0.0; LANES]; SIDE];
+        for y in 0..SIDE {
+            for x in 0..LANES {
+                window[y][x] = across[y][x] + part_y * (across[y + 1][x] - across[y][x]);
             }
         }
         window
@@ -147,14 +158,25 @@ impl Brightness {
 
     /// The window at a block, and its gradients along x and along y, in levels a texel.
     pub(super) fn with_gradients(&self, block: (usize, usize)) -> [Window; 3] {
-        let texels = self.patch::<{ SIDE + 2 }>(block, (-1, -1));
-        let window = |value: &dyn Fn(usize, usize) -> f32| -> Window {
-            std::array::from_fn(|y| std::array::from_fn(|x| value(x + 1, y + 1)))
-        };
-        [
-            window(&|x, y| texels[y][x]),
-            window(&|x, y| 0.5 * (texels[y][x + 1] - texels[y][x - 1])),
-            window(&|x, y| 0.5 * (texels[y + 1][x] - texels[y - 1][x])),
-        ]
+        let texels = self.patch::<{ SIDE + 2 }, { LANES + 2 }>(block, (-1, -1));
+        let [mut window, mut across, mut down] = [[[0.0; LANES]; SIDE]; 3];
+        for y in 0..SIDE {
+            let [above, here, below] = [&texels[y], &texels[y + 1], &texels[y + 2]];
+            for x in 0..LANES {
+                window[y][x] = here[x + 1];
+                across[y][x] = 0.5 * (here[x + 2] - here[x]);
+                down[y][x] = 0.5 * (below[x + 1] - above[x + 1]);
+            }
+        }
+        [window, across, down]
     }
+}
+
+/// The whole number below a shift, and what is left. Not by `floor`, which older x86-64 has no instruction for.
+#[expect(clippy::cast_possible_truncation, reason = "a shift within a coarse level")]
+#[inline(always)]
+fn split(shift: f32) -> (isize, f32) {
+    let toward_0 = shift as i32;
+    let whole = toward_0 - i32::from(shift < toward_0 as f32);
+    (whole as isize, shift - whole as f32)
 }

@@ -76,8 +76,37 @@ pub(super) fn shift_of(fit: &Fit, (x, y): (f64, f64)) -> (f64, f64) {
     (fit[0] + fit[1] * x + fit[2] * y, fit[3] + fit[4] * x + fit[5] * y)
 }
 
+/// Working memory of [`fit`], with room for all votes.
+#[derive(Clone, Debug)]
+pub(super) struct Distances {
+    /// Of each vote from the newest fit.
+    all: Vec<f64>,
+    /// Of the nearer ones, in any order.
+    near: Vec<f64>,
+}
+
+impl Distances {
+    pub(super) fn with_capacity(votes: usize) -> Self {
+        Self { all: Vec::with_capacity(votes), near: Vec::with_capacity(votes) }
+    }
+
+    fn measure(&mut self, votes: &[Vote], fit: &Fit) {
+        self.all.clear();
+        self.all.extend(votes.iter().map(|vote| vote.distance(fit)));
+    }
+
+    /// The median of those below [`REACH_FIRST`], if there are any.
+    fn median(&mut self) -> Option<f64> {
+        self.near.clear();
+        self.near.extend(self.all.iter().filter(|distance| **distance < REACH_FIRST));
+        let middle = self.near.len() / 2;
+        let median = |near: &mut Vec<f64>| *near.select_nth_unstable_by(middle, f64::total_cmp).1;
+        (!self.near.is_empty()).then(|| median(&mut self.near))
+    }
+}
+
 /// Fits the votes, from the one of the `starts` that most of them are near. `possible` is what the votes would count if every block
-/// matched. `distances` is scratch.
+/// matched.
 ///
 /// # Errors
 ///
@@ -86,7 +115,7 @@ pub(super) fn fit(
     votes: &[Vote],
     possible: f64,
     starts: &[(f64, f64)],
-    distances: &mut Vec<f64>,
+    distances: &mut Distances,
 ) -> Result<Fit, Unknown> {
     if possible < VOTES_MIN {
         return Err(Unknown::NoTexture);
@@ -95,31 +124,24 @@ pub(super) fn fit(
     if total < MATCHED_MIN * possible {
         return Err(Unknown::Cut);
     }
-    let support = |fit: &Fit| -> f64 {
-        votes.iter().map(|vote| vote.size() * biweight(vote.distance(fit) / REACH_FIRST)).sum()
-    };
     let begin = |(x, y): &(f64, f64)| [*x, 0.0, 0.0, *y, 0.0, 0.0];
     let mut fit: Fit = [0.0; 6];
     let mut most = -1.0;
     for start in starts.iter().map(begin) {
-        let supported = support(&start);
+        distances.measure(votes, &start);
+        let supported = supported(votes, &distances.all);
         if most < supported {
             (fit, most) = (start, supported);
         }
     }
+    distances.measure(votes, &fit);
     let mut reach = REACH_FIRST;
     for round in 0..ROUNDS {
         let before = fit;
-        fit = round_of(votes, &fit, reach, if round == 0 { f64::INFINITY } else { PRIOR })
-            .ok_or(Unknown::Cut)?;
-        distances.clear();
-        let agreeing = votes.iter().map(|vote| vote.distance(&fit));
-        distances.extend(agreeing.filter(|distance| *distance < REACH_FIRST));
-        let middle = distances.len() / 2;
-        if distances.is_empty() {
-            return Err(Unknown::Cut);
-        }
-        let median = *distances.select_nth_unstable_by(middle, f64::total_cmp).1;
+        let prior = if round == 0 { f64::INFINITY } else { PRIOR };
+        fit = round_of(votes, &distances.all, reach, prior).ok_or(Unknown::Cut)?;
+        distances.measure(votes, &fit);
+        let median = distances.median().ok_or(Unknown::Cut)?;
         let narrower = (REACH_OF_MEDIAN * median).clamp(REACH_MIN, REACH_MAX);
         let is_near = |(now, before): (&f64, &f64)| (now - before).abs() < SETTLED;
         if 0 < round && narrower == reach && fit.iter().zip(&before).all(is_near) {
@@ -127,9 +149,16 @@ pub(super) fn fit(
         }
         reach = narrower;
     }
-    let agrees = |vote: &&Vote| vote.distance(&fit) < reach.max(0.25);
-    let share = votes.iter().filter(agrees).map(Vote::size).sum::<f64>() / total;
+    let agrees = |(_, distance): &(&Vote, &f64)| **distance < reach.max(0.25);
+    let agreeing = votes.iter().zip(&distances.all).filter(agrees);
+    let share = agreeing.map(|(vote, _)| vote.size()).sum::<f64>() / total;
     if SHARE_MIN <= share { Ok(fit) } else { Err(Unknown::Cut) }
+}
+
+/// How much the votes count that are near a fit.
+fn supported(votes: &[Vote], distances: &[f64]) -> f64 {
+    let votes = votes.iter().zip(distances);
+    votes.map(|(vote, distance)| vote.size() * biweight(distance / REACH_FIRST)).sum()
 }
 
 /// 1 at 0, falling to 0 at 1.
@@ -138,11 +167,12 @@ fn biweight(distance: f64) -> f64 {
     rest * rest
 }
 
-/// One round of weighted least squares around `fit`. With an infinite `prior`, of the shift alone.
-fn round_of(votes: &[Vote], fit: &Fit, reach: f64, prior: f64) -> Option<Fit> {
+/// One round of weighted least squares around the fit that the votes have these distances from. With an infinite `prior`, of the shift
+/// alone.
+fn round_of(votes: &[Vote], distances: &[f64], reach: f64, prior: f64) -> Option<Fit> {
     let mut rows = [[0.0; 7]; 6];
-    for vote in votes {
-        let share = biweight(vote.distance(fit) / reach);
+    for (vote, distance) in votes.iter().zip(distances) {
+        let share = biweight(distance / reach);
         if share == 0.0 {
             continue;
         }

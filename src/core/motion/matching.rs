@@ -5,7 +5,7 @@
 //! iterative image registration technique", IJCAI 1981), with the gradients of the new picture (Baker and Matthews,
 //! "Lucas-Kanade 20 years on", IJCV 56, 2004).
 
-use super::brightness::{BLOCK, Brightness, SIDE, Window};
+use super::brightness::{BLOCK, Brightness, LANES, SIDE, Window};
 
 /// Furthest shift of the whole picture that is looked for, in blocks.
 const PICTURE_REACH: isize = 8;
@@ -13,8 +13,10 @@ const PICTURE_REACH: isize = 8;
 /// Furthest shift of a block from that of the picture, or from none, in texels.
 const BLOCK_REACH: i32 = 3;
 
-/// Side of what is searched for a window.
+/// Side of what is searched for a window, and the length of its rows: every lane has a shift of its own, and one of them none.
 const SEARCHED_SIDE: usize = SIDE + 2 * BLOCK_REACH as usize;
+const SEARCHED_ROW: usize = SEARCHED_SIDE + 1;
+const _: () = assert!(LANES == 2 * BLOCK_REACH as usize + 2);
 
 /// Blocks as different as this, in levels, count as much as any worse.
 const DIFFERENCE_MAX: f32 = 24.0;
@@ -63,28 +65,29 @@ impl Match {
 /// The shift of most of the picture in texels, whole blocks first.
 pub(super) fn picture_shift(now: &Brightness, before: &Brightness) -> (f32, f32) {
     let blocks = now.blocks();
-    let (dx, dy) = best_shift((0, 0), PICTURE_REACH, |dx, dy| {
-        mean_difference(now.means(), before.means(), blocks.width as usize, (dx, dy))
+    let (dx, dy) = best_shift((0, 0), PICTURE_REACH, |shift, most| {
+        mean_difference(now.means(), before.means(), blocks.width as usize, shift, most)
     });
     let whole = (dx * BLOCK as isize, dy * BLOCK as isize);
     let width = now.extent.width as usize;
-    let (dx, dy) = best_shift(whole, BLOCK as isize / 2, |dx, dy| {
-        mean_difference(now.levels(), before.levels(), width, (dx, dy))
+    let (dx, dy) = best_shift(whole, BLOCK as isize / 2, |shift, most| {
+        mean_difference(now.levels(), before.levels(), width, shift, most)
     });
     (dx as f32, dy as f32)
 }
 
-/// The shift from `around` by at most `reach` with the least difference; of equal ones the shortest.
+/// The shift from `around` by at most `reach` with the least difference; of equal ones the shortest. A difference above the one that is
+/// passed need not be exact.
 fn best_shift(
     around: (isize, isize),
     reach: isize,
-    difference: impl Fn(isize, isize) -> f32,
+    difference: impl Fn((isize, isize), f32) -> f32,
 ) -> (isize, isize) {
     let length = |(dx, dy): (isize, isize)| dx * dx + dy * dy;
-    let (mut best, mut least) = (around, difference(around.0, around.1));
+    let (mut best, mut least) = (around, difference(around, f32::INFINITY));
     for dy in around.1 - reach..=around.1 + reach {
         for dx in around.0 - reach..=around.0 + reach {
-            let here = difference(dx, dy);
+            let here = difference((dx, dy), least);
             if here < least || (here == least && length((dx, dy)) < length(best)) {
                 (best, least) = ((dx, dy), here);
             }
@@ -93,8 +96,15 @@ fn best_shift(
     best
 }
 
-/// Mean difference of what two pictures in rows of `width` have in common at a shift; infinite if that is less than a third.
-fn mean_difference(now: &[f32], before: &[f32], width: usize, (dx, dy): (isize, isize)) -> f32 {
+/// Mean difference of what two pictures in rows of `width` have in common at a shift; infinite if that is less than a third, or the
+/// difference is above `most`.
+fn mean_difference(
+    now: &[f32],
+    before: &[f32],
+    width: usize,
+    (dx, dy): (isize, isize),
+    most: f32,
+) -> f32 {
     let height = now.len() / width;
     // The texels of `now` whose origin lies in the picture.
     let common = |shift: isize, side: usize| {
@@ -112,6 +122,10 @@ fn mean_difference(now: &[f32], before: &[f32], width: usize, (dx, dy): (isize, 
         let origins = &before[from..from + columns.len()];
         let targets = &now[y * width + columns.start..][..columns.len()];
         sum += row_difference(targets, origins);
+        // It only grows.
+        if most < sum / count as f32 {
+            return f32::INFINITY;
+        }
     }
     sum / count as f32
 }
@@ -189,16 +203,15 @@ impl Block<'_> {
     /// The whole shift from `around`, which is whole, that matches best; of equal ones the shortest.
     fn searched(&self, around: (f32, f32)) -> (f32, f32) {
         let corner = |shift: f32| -(shift as isize) - BLOCK_REACH as isize;
-        let texels =
-            self.before.patch::<SEARCHED_SIDE>(self.at, (corner(around.0), corner(around.1)));
+        let texels = self
+            .before
+            .patch::<SEARCHED_SIDE, SEARCHED_ROW>(self.at, (corner(around.0), corner(around.1)));
         let length = |(dx, dy): (f32, f32)| dx * dx + dy * dy;
         let (mut best, mut least) = (around, f32::INFINITY);
         for (top, row) in (-BLOCK_REACH..=BLOCK_REACH).rev().enumerate() {
-            for (first, column) in (-BLOCK_REACH..=BLOCK_REACH).rev().enumerate() {
+            let lefts = lefts(&self.target, &texels[top..]);
+            for (here, column) in lefts.into_iter().zip((-BLOCK_REACH..=BLOCK_REACH).rev()) {
                 let shift = (around.0 + column as f32, around.1 + row as f32);
-                let origin =
-                    std::array::from_fn(|y| std::array::from_fn(|x| texels[top + y][first + x]));
-                let here = left(&self.target, &origin);
                 if here < least || (here == least && length(shift) < length(best)) {
                     (best, least) = (shift, here);
                 }
@@ -241,38 +254,58 @@ const TEXELS: f32 = (SIDE * SIDE) as f32;
 
 /// Mean squared difference of two windows.
 fn left(target: &Window, origin: &Window) -> f32 {
-    let mut sums = [0.0; SIDE];
+    let mut sums = [0.0; LANES];
     for (target, origin) in target.iter().zip(origin) {
-        for x in 0..SIDE {
+        for x in 0..LANES {
             let difference = target[x] - origin[x];
             sums[x] += difference * difference;
         }
     }
-    sums.iter().sum::<f32>() / TEXELS
+    mean(&sums)
+}
+
+/// The same of a window and those that begin in each column of `texels`. The levels of texels are quarters, so the sums are exact, in any
+/// order, up to a mean of 29 000.
+fn lefts(target: &Window, texels: &[[f32; SEARCHED_ROW]]) -> [f32; LANES] {
+    let mut sums = [0.0; LANES];
+    for (target, texels) in target.iter().zip(texels) {
+        for x in 0..SIDE {
+            for column in 0..LANES {
+                let difference = texels[x + column] - target[x];
+                sums[column] += difference * difference;
+            }
+        }
+    }
+    sums.map(|sum| sum / TEXELS)
 }
 
 /// Mean products of gradients: xx, xy and yy.
 fn tensor(across: &Window, down: &Window) -> [f32; 3] {
-    let mut sums = [[0.0; SIDE]; 3];
+    let mut sums = [[0.0; LANES]; 3];
     for (across, down) in across.iter().zip(down) {
-        for x in 0..SIDE {
+        for x in 0..LANES {
             sums[0][x] += across[x] * across[x];
             sums[1][x] += across[x] * down[x];
             sums[2][x] += down[x] * down[x];
         }
     }
-    sums.map(|sums| sums.iter().sum::<f32>() / TEXELS)
+    sums.map(|sums| mean(&sums))
 }
 
 /// Mean products of the gradients along each axis and what `origin` exceeds `target` by.
 fn products(across: &Window, down: &Window, origin: &Window, target: &Window) -> [f32; 2] {
-    let mut sums = [[0.0; SIDE]; 2];
+    let mut sums = [[0.0; LANES]; 2];
     for (y, (across, down)) in across.iter().zip(down).enumerate() {
-        for x in 0..SIDE {
+        for x in 0..LANES {
             let excess = origin[y][x] - target[y][x];
             sums[0][x] += across[x] * excess;
             sums[1][x] += down[x] * excess;
         }
     }
-    sums.map(|sums| sums.iter().sum::<f32>() / TEXELS)
+    sums.map(|sums| mean(&sums))
+}
+
+/// The mean over a window of what was summed up in its columns.
+fn mean(sums: &[f32; LANES]) -> f32 {
+    sums[..SIDE].iter().sum::<f32>() / TEXELS
 }

@@ -7,10 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 use self::depth::Depth;
-use super::channel::{CHANNELS, Computed, cells_of};
+use self::onset::Onsets;
+use super::channel::{CELLS_MAX, CHANNELS, Computed, cells_of};
 use super::features::TileFeatures;
 use super::injection::Injection;
+use super::scorer::OCTAVES_MAX;
 use super::seen::{Seen, SeenTiles};
 use crate::gaze::saliency::Saliency;
 use crate::geometry::coarse::CoarseLevel;
@@ -29,6 +33,7 @@ mod depth;
 mod distance;
 mod local;
 mod motion;
+mod onset;
 
 /// The injected channel that normals and occlusion are derived from.
 pub const DEPTH: &str = "depth";
@@ -40,6 +45,10 @@ const ATTENTION_S: f32 = 1.0;
 
 /// Root mean squared difference of pixels, as a share of the luma range, from which on a cell has strong edges.
 const STRONG_EDGES: f32 = 0.1;
+
+/// What a cell that was sampled at full resolution just now counts in a layout. Above the highest threshold of the layout `relevance`,
+/// so that it stays sharp where the budget allows it.
+const SEEN: f64 = 0.806;
 
 /// Change from which on a cell counts as changing.
 const CHANGING: f32 = 0.1;
@@ -60,6 +69,8 @@ pub struct Scene {
     changed_ns: Vec<u64>,
     /// Time at which each cell was last sampled at full resolution; `None` for never.
     seen_ns: Vec<Option<u64>>,
+    /// What appeared.
+    onsets: Onsets,
     /// How finely each cell is sampled by the plan of the frame before.
     fineness: Vec<f32>,
     /// The plan that `fineness` is of.
@@ -98,6 +109,7 @@ impl Scene {
             injected: BTreeMap::new(),
             changed_ns: vec![0; grid.area()],
             seen_ns: vec![None; grid.area()],
+            onsets: Onsets::new(grid),
             fineness: zeros,
             plan: None,
             absorbed: (0, 0),
@@ -166,6 +178,7 @@ impl Scene {
             local::fill(&mut self.computed, index, &TileFeatures::default(), 0);
         }
         self.of_mut(Computed::Relevance).fill(0.0);
+        self.onsets.hide(&self.hidden);
         for injected in self.injected.values_mut() {
             if injected.given.frame_seq() < frame_seq {
                 clear(&mut injected.cells, &self.hidden);
@@ -184,6 +197,8 @@ impl Scene {
         if let Some(tiles) = &seen.tiles {
             self.absorb_tiles(tiles, seen.frame_seq, now_ns);
             self.tiles_of = seen.frame_seq;
+        } else {
+            self.onsets.restart(now_ns);
         }
         if let Some(plan) = seen.plan {
             self.attend_to(plan, now_ns, now_ns.saturating_sub(last_ns));
@@ -193,6 +208,22 @@ impl Scene {
         let cell_px = self.cell_px();
         motion::fill(&mut self.computed, self.grid, cell_px, motion);
         self.absorbed = (seen.frame_seq, now_ns);
+    }
+
+    /// Whether something appeared in a frame that was taken in at `now_ns`.
+    pub fn has_onset(&self, now_ns: u64) -> bool {
+        self.onsets.newest_ns() == Some(now_ns)
+    }
+
+    /// Puts what appeared, and was not sampled at full resolution since, an octave above all else in a score in octaves.
+    pub fn raise_onsets(&self, score: &mut [f32], now_ns: u64) {
+        if !self.onsets.holds(now_ns) {
+            return;
+        }
+        for (index, octaves) in score.iter_mut().enumerate() {
+            let is_onset = self.onsets.is_at(index, self.seen_ns[index], now_ns);
+            *octaves = if is_onset { OCTAVES_MAX } else { octaves.min(OCTAVES_MAX - 1.0) };
+        }
     }
 
     /// `frame_seq` of the newest frame that was taken in; 0 before any.
@@ -253,27 +284,30 @@ impl Scene {
         Weights { grid, region, cells }
     }
 
-    /// The weights at the middle of each of as many cells that divide the image evenly, to the power of `gain`; `None` where they are
-    /// uniform.
-    pub fn map(&self, weights: &Weights<'_>, gain: f64) -> Option<RelevanceMap> {
-        let grid = weights.grid;
+    /// The weight of each cell for a layout, to the power of `gain`: at the middle of each of as many cells that divide the image
+    /// evenly; `None` where they are uniform. What was sampled at full resolution just now counts as [`SEEN`] of its weight, so that of
+    /// what is equally relevant that comes first which was not seen for longest.
+    pub fn map(&self, cells: &[f32], gain: f64) -> Option<RelevanceMap> {
+        let kept = SEEN.powf(1.0 / gain) as f32;
+        let unseen = self.of(Computed::Unseen);
+        let fresh = |(weight, unseen): (&f32, &f32)| weight * (kept + (1.0 - kept) * unseen);
+        let cells: Vec<f32> = cells.iter().zip(unseen).map(fresh).collect();
+        let (grid, weights) = (self.grid, self.weights(&cells));
         let middle = |cell: u32, count: u32, length: u32| {
             (f64::from(cell) + 0.5) * f64::from(length) / f64::from(count)
         };
-        let at = |(column, row)| {
-            let x = middle(column, grid.width, self.extent.width);
-            weights.at(x, middle(row, grid.height, self.extent.height))
-        };
-        let cells =
-            (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
-        let values: Vec<f32> = cells.map(at).collect();
+        let rows = (0..grid.height).map(|row| middle(row, grid.height, self.extent.height));
+        let columns: ArrayVec<f64, { CELLS_MAX as usize }> =
+            (0..grid.width).map(|column| middle(column, grid.width, self.extent.width)).collect();
+        let at = |y| columns.iter().map(move |x| weights.at(*x, y));
+        let values: Vec<f32> = rows.flat_map(at).collect();
         RelevanceMap::from_values(grid, &values, gain)
     }
 
     /// Sets the channel of the score before.
     pub fn set_score(&mut self, octaves: &[f32]) {
         for (cell, octaves) in self.of_mut(Computed::Relevance).iter_mut().zip(octaves) {
-            *cell = octaves / super::scorer::OCTAVES_MAX;
+            *cell = octaves / OCTAVES_MAX;
         }
     }
 
@@ -305,6 +339,9 @@ impl Scene {
     fn absorb_tiles(&mut self, tiles: &SeenTiles<'_>, frame_seq: u64, now_ns: u64) {
         let last = self.tiles_of;
         let tile_grid = self.extent.in_cells(TILE_SIDE);
+        if last == 0 {
+            self.onsets.restart(now_ns);
+        }
         for row in 0..self.grid.height {
             for column in 0..self.grid.width {
                 let along =
@@ -324,10 +361,21 @@ impl Scene {
                 }
                 let mut features = TileFeatures::default();
                 under.for_each(|tile| features += tiles.features[tile]);
+                let before = self.look_of(index);
                 local::fill(&mut self.computed, index, &features, tiles.black);
                 self.changed_ns[index] = now_ns;
+                if last != 0 && !was_hidden {
+                    self.onsets.change(index, onset::difference(before, self.look_of(index)));
+                }
             }
         }
+        self.onsets.settle(now_ns);
+    }
+
+    /// What a cell looks like: the means of its colours, and its edges.
+    fn look_of(&self, index: usize) -> [f32; 4] {
+        let look = [Computed::Red, Computed::Green, Computed::Blue, Computed::Edges];
+        look.map(|channel| self.of(channel)[index])
     }
 
     /// Notes how finely `plan` samples each cell, from `elapsed_ns` before `now_ns` on.
@@ -358,13 +406,14 @@ impl Scene {
         }
         let elapsed_s = elapsed_ns as f32 * 1e-9;
         let share = elapsed_s / (elapsed_s + ATTENTION_S);
-        for index in 0..self.grid.area() {
-            let fineness = self.fineness[index].min(1.0);
-            if FULL <= fineness {
-                self.seen_ns[index] = Some(now_ns);
+        for (seen_ns, fineness) in self.seen_ns.iter_mut().zip(&self.fineness) {
+            if FULL <= *fineness {
+                *seen_ns = Some(now_ns);
             }
-            let attention = &mut self.computed[Computed::Attention as usize][index];
-            *attention += share * (fineness - *attention);
+        }
+        let attentions = &mut self.computed[Computed::Attention as usize];
+        for (attention, fineness) in attentions.iter_mut().zip(&self.fineness) {
+            *attention += share * (fineness.min(1.0) - *attention);
         }
     }
 
@@ -377,19 +426,20 @@ impl Scene {
         let columns = self.grid.width as usize;
         let contrasts = saliency.contrasts();
         for index in 0..self.grid.area() {
-            let along =
-                |cell: usize, count: u32| cell * side..((cell + 1) * side).min(count as usize);
+            let bounded = |cell: usize, count: u32| (cell * side).min(count as usize);
+            let along = |cell: usize, count: u32| bounded(cell, count)..bounded(cell + 1, count);
             let xs = along(index % columns, texel_grid.width);
             let ys = along(index / columns, texel_grid.height);
             let count = (xs.len() * ys.len()).max(1) as f32;
             let (mut sums, mut change) = ([0.0; 3], 0f32);
             for y in ys {
-                for x in xs.clone() {
-                    for (sum, contrast) in sums.iter_mut().zip(contrasts) {
-                        *sum += contrast[y * width + x];
+                let texels = y * width + xs.start..y * width + xs.end;
+                for (sum, contrast) in sums.iter_mut().zip(contrasts) {
+                    for contrast in &contrast[texels.clone()] {
+                        *sum += contrast;
                     }
-                    change = change.max(saliency.change()[y * width + x]);
                 }
+                change = saliency.change()[texels].iter().fold(change, |a, b| a.max(*b));
             }
             let channels = [Computed::Intensity, Computed::RedGreen, Computed::BlueYellow];
             for (channel, sum) in channels.into_iter().zip(sums) {

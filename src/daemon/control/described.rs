@@ -24,7 +24,7 @@ pub fn view_from_table(table: &Map<String, Value>) -> Result<ViewConfig, Refusal
     }
     let config = ViewConfig::from_table(table).map_err(|error| bad_request(error.reason()))?;
     if let Policy::Replay { .. } | Policy::Relevance { scorer: Some(_), .. } = config.gaze.policy {
-        let error = "a view that a client opens takes the policies \"fixed\", \"feedback\", \"saliency\", and \"relevance\" \
+        let error = "a view that a client opens takes the policies \"auto\", \"fixed\", \"feedback\", \"saliency\", and \"relevance\" \
                      without a scorer of its own";
         return Err(bad_request(error));
     }

@@ -18,7 +18,7 @@ use foveate_core::gaze::ego::{EgoMotion, Passage};
 use foveate_core::geometry::attention::{AttentionError, AttentionMap};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::{
-    CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedback,
+    CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedback, LookArea,
 };
 use foveate_core::geometry::fixation::{Points, snapped};
 use foveate_core::geometry::region::Region;
@@ -47,25 +47,22 @@ impl SteeringRequest<'_> {
         let image = self.open_for(look.frame)?;
         self.check_steered()?;
         self.check_count(look.points.len())?;
-        let (width, height) = if look.normalised {
-            (f64::from(image.width), f64::from(image.height))
-        } else {
-            (1.0, 1.0)
-        };
         let passage = self.passage(look.ego_motion(), image)?;
-        let points = look.points.iter().map(|(x, y)| (x * width, y * height));
-        let mut points = Points::from_iter(points);
+        let (mut points, size) = places_of(look, image)?;
         if let Some(passage) = &passage {
             points = passage.points_now(&points);
             if points.is_empty() {
-                return Err(out_of_picture("no point"));
+                let what =
+                    if size.is_some() { "not even the middle of the box" } else { "no point" };
+                return Err(out_of_picture(what));
             }
         }
         points.iter_mut().for_each(|point| *point = snapped(image, point.0, point.1));
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
         // Where they are now is in no frame yet.
         let frame_seq = look.frame.filter(|_| passage.is_none());
-        let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq };
+        let area = LookArea { size, share: look.share };
+        let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq, area };
         self.send(feedback, image, passage.is_some(), points)
     }
 
@@ -233,9 +230,11 @@ impl SteeringRequest<'_> {
             return Ok(());
         }
         let noun = if foveae == 1 { "fovea" } else { "foveae" };
-        if let Policy::Several { .. } = config.gaze.policy {
+        if let Policy::Several { policy, .. } = &config.gaze.policy {
+            let steered = policy.iter().find(|policy| policy.is_feedback());
+            let steered = steered.map_or("feedback", |policy| policy.name());
             let error = format!(
-                "view `{name}` has {foveae} {noun} of the policy \"feedback\", and {points} points were sent: send at most \
+                "view `{name}` has {foveae} {noun} of the policy \"{steered}\", and {points} points were sent: send at most \
                  {foveae}, or open a view in whose list of policies it stands {points} times"
             );
             return Err(Refusal::new(RefusalReason::WrongCount, error));
@@ -349,6 +348,30 @@ impl SteeringRequest<'_> {
         self.view.channel().counters().feedback_accepted.add(1);
         Ok(ticket)
     }
+}
+
+/// The points of a `look` in pixels, or the middle of its box with the width and height of that in the picture.
+fn places_of(look: &Look, image: Extent) -> Result<(Points, Option<(f64, f64)>), Refusal> {
+    let (width, height) = if look.normalised {
+        (f64::from(image.width), f64::from(image.height))
+    } else {
+        (1.0, 1.0)
+    };
+    let reason = match look.region {
+        Some(region) if !region.has_area() => RefusalReason::BadBox,
+        _ => RefusalReason::BadRequest,
+    };
+    look.check_area().map_err(|error| Refusal::new(reason, error))?;
+    let Some(Region { x0, y0, x1, y1 }) = look.region else {
+        return Ok((look.points.iter().map(|(x, y)| (x * width, y * height)).collect(), None));
+    };
+    let region = Region::from([x0 * width, y0 * height, x1 * width, y1 * height]).within(image);
+    if !region.has_area() {
+        let error = AttentionError::Outside { image };
+        return Err(Refusal::new(reason_of(error), error.to_string()));
+    }
+    let size = (region.x1 - region.x0, region.y1 - region.y0);
+    Ok((Points::from_iter([region.middle()]), Some(size)))
 }
 
 fn out_of_picture(what: &str) -> Refusal {

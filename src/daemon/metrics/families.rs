@@ -97,7 +97,7 @@ const STREAM: &[Metric<StreamStats>] = metrics! {
         "The most by which a camera sample of the pyramid differs from the newest frame, in steps of 8 bits",
         |stream, samples| samples.add(&[], stream.detail.sample_bound.map(|bound| bound as f64));
     Gauge "foveate_rgb_bound" []
-        "The most by which an RGB value of the pyramid differs from the newest frame, in steps of 8 bits",
+        "The most by which a channel of a texel differs from the one made of the newest frame, in steps of 8 bits",
         |stream, samples| samples.add(&[], stream.detail.rgb_bound.map(|bound| bound as f64));
     Gauge "foveate_picture_speed_pixels_per_second" [] "How fast the middle of the picture moves, if that is known",
         |stream, samples| samples.add(&[], stream.detail.picture_speed.map(|speed| speed as f64 / 1e3));

@@ -158,8 +158,8 @@ pub(super) struct MotionPath<'a> {
 /// What a client's ego motion has moved to frame `to_come`.
 fn lying_in(feedback: Feedback, to_come: u64) -> Feedback {
     match feedback {
-        Feedback::Look { points, hold_ns, .. } => {
-            Feedback::Look { points, hold_ns, frame_seq: Some(to_come) }
+        Feedback::Look { points, hold_ns, area, .. } => {
+            Feedback::Look { points, hold_ns, frame_seq: Some(to_come), area }
         }
         Feedback::Attend { map, frame_seq, .. } => {
             Feedback::Attend { map, frame_seq, lies_in: Some(to_come) }
@@ -177,12 +177,12 @@ fn placed(
     motions: Option<&Motions>,
 ) -> Feedback {
     match (feedback, motions) {
-        (Feedback::Look { points, hold_ns, frame_seq: Some(frame_seq) }, Some(motions))
+        (Feedback::Look { points, hold_ns, frame_seq: Some(frame_seq), area }, Some(motions))
             if spec.parameters.compensation =>
         {
             let radius = spec.parameters.inhibition_radius * f64::from(extent.longer_side());
             let points = carried_points(&points, frame_seq, motions, 0.5 * radius);
-            Feedback::Look { points, hold_ns, frame_seq: Some(to_come) }
+            Feedback::Look { points, hold_ns, frame_seq: Some(to_come), area }
         }
         (feedback, _) => feedback,
     }

@@ -9,6 +9,7 @@ use self::ingest::{IngestRuns, Scratch};
 use self::level::{Band, Level};
 use self::reduce::Tail;
 use self::sample::{Encoder, Room, SampleToken, Target, Texels};
+use self::sent::{SentRows, SentTexels};
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::{Detector, bands_of};
 use crate::planes::{Planes, Sampler};
@@ -29,6 +30,7 @@ pub mod ingest;
 pub mod level;
 pub mod reduce;
 pub mod sample;
+mod sent;
 
 /// Most parts that a stage is split into for the thread pool.
 const PARTS_MAX: usize = 16;
@@ -47,6 +49,13 @@ pub struct CpuBackend {
     change: Span,
     /// When its dirty tiles were ingested.
     ingest: Span,
+}
+
+/// What one view is sampled with.
+#[derive(Debug)]
+struct CpuSampler {
+    encoder: Encoder,
+    sent: SentTexels,
 }
 
 /// The levels above 0.
@@ -119,17 +128,9 @@ impl Backend for CpuBackend {
         ingested: &TileSet,
         views: &mut [&mut Planes],
     ) -> Result<UpdateTimes, BackendError> {
-        let Self { detector, pyramid, features, change, ingest } = self;
+        let Self { detector, pyramid, change, ingest, .. } = self;
         let resident = detector.resident();
         let start_ns = monotonic_ns();
-        let noted = match features {
-            Some(features) => {
-                pyramid.note_features(&resident, ingested, features);
-                Span::since(start_ns)
-            }
-            None => Span::NONE,
-        };
-        let start_ns = if noted == Span::NONE { start_ns } else { noted.end_ns };
         reduce::reduce(&mut pyramid.tail, ingested, pyramid.shape, &mut pyramid.levels);
         let reduce = Span::since(start_ns);
         for view in views {
@@ -140,7 +141,6 @@ impl Backend for CpuBackend {
         Ok(UpdateTimes {
             change: *change,
             ingest: *ingest,
-            features: noted,
             reduce,
             sample,
             ..UpdateTimes::default()
@@ -158,7 +158,10 @@ impl Backend for CpuBackend {
     }
 
     fn samplers(&self) -> SamplerMaker {
-        Arc::new(|spec| Ok(Sampler::new(Encoder::new(spec.format))))
+        Arc::new(|spec| {
+            let encoder = Encoder::new(spec.format);
+            Ok(Sampler::new(CpuSampler { encoder, sent: SentTexels::new(spec) }))
+        })
     }
 
     fn keep_coarse(&mut self, _wanted: bool) {
@@ -175,6 +178,19 @@ impl Backend for CpuBackend {
 
     fn keep_features(&mut self, wanted: bool) {
         self.features = wanted.then(Vec::new);
+    }
+
+    fn note_features(&mut self, ingested: &TileSet) -> Span {
+        let Self { detector, pyramid, features: Some(features), .. } = self else {
+            return Span::NONE;
+        };
+        let start_ns = monotonic_ns();
+        pyramid.note_features(&detector.resident(), ingested, features);
+        Span::since(start_ns)
+    }
+
+    fn pool(&self) -> Option<&Pool> {
+        Some(&self.pyramid.pool)
     }
 
     fn features(&self) -> Option<&[TileFeatures]> {
@@ -252,19 +268,27 @@ impl Pyramid {
     }
 
     /// Samples the stale tokens of one view.
-    fn sample(&self, frame: &FrameView<'_>, view: &Planes) {
+    fn sample(&self, frame: &FrameView<'_>, view: &mut Planes) {
         let texels = Texels { shape: self.shape, frame, levels: &self.levels };
-        let encoder = view.sampler.get::<Encoder>();
-        let (items, tokens, stale) = (view.items(), &view.plan().tokens, view.stale());
+        let Planes { sampler, plan, items, stale, reuse, .. } = view;
+        let CpuSampler { encoder, sent } = sampler.get_mut();
+        let (encoder, items, tokens) = (&*encoder, &*items, &plan.tokens);
         let part_count = if items.are_apart() { parts(stale.len()) } else { 1 };
         let mut stale = stale.chunks(stale.len().div_ceil(part_count).max(1));
-        let mut stale: [_; PARTS_MAX] = std::array::from_fn(|_| stale.next().unwrap_or_default());
-        self.pool.for_each(&mut stale[..part_count], &|stale| {
+        let mut sent = sent.rows(reuse);
+        let mut parts: [_; PARTS_MAX] = std::array::from_fn(|_| {
+            let stale = stale.next().unwrap_or_default();
+            // Ascending, so that parts have rows of their own.
+            let end = stale.last().map_or(0, |last| *last as usize + 1);
+            let sent = sent.as_mut().filter(|_| 0 < end).map(|rows| rows.take_before(end));
+            SamplePart { stale, sent }
+        });
+        self.pool.for_each(&mut parts[..part_count], &|SamplePart { stale, sent }| {
             let (store, mut room) = (items.store(), Room::default());
             for index in stale.iter().map(|&index| index as usize) {
                 let (token, target) = (tokens[index], Target::Item(store.item(index)));
-                let room = &mut room;
-                SampleToken { texels, encoder, token, target, room }.run(self.instructions);
+                let (room, sent) = (&mut room, sent.as_mut().map(|sent| sent.token(index)));
+                SampleToken { texels, encoder, token, target, room, sent }.run(self.instructions);
             }
         });
     }
@@ -276,6 +300,14 @@ impl Pyramid {
             Some(index) => self.levels[index as usize].copy_to(target),
         }
     }
+}
+
+/// The tokens that one thread samples.
+struct SamplePart<'a> {
+    /// Their indices, ascending.
+    stale: &'a [u32],
+    /// What they were last published with, if they are compared with that.
+    sent: Option<SentRows<'a>>,
 }
 
 /// Number of parts to split `work` tiles or tokens into.

@@ -44,6 +44,7 @@ pub mod detect;
 pub mod features;
 mod frame;
 pub mod ingest;
+pub mod keep;
 pub mod pyramid;
 pub mod reduce;
 pub mod sample;
@@ -55,8 +56,8 @@ mod target;
 pub mod tiles;
 pub mod work;
 
-/// Timed passes of a submission: detect, ingest, features, reduce, and two for each view.
-const TIMED_PASSES: usize = 4 + 2 * VIEWS_MAX;
+/// Timed passes of a submission: detect, ingest, features, reduce, and three for each view.
+const TIMED_PASSES: usize = 4 + 3 * VIEWS_MAX;
 
 /// One stream's pyramid on a GPU.
 pub struct VulkanBackend {

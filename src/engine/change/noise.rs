@@ -38,8 +38,8 @@ pub const WINDOW: usize = 24;
 /// Most blocks compared in one frame, per component: one in each cell of a grid.
 pub const BLOCKS: usize = GRID_COLUMNS * GRID_ROWS;
 
-const GRID_COLUMNS: usize = 8;
-const GRID_ROWS: usize = 6;
+pub(super) const GRID_COLUMNS: usize = 8;
+pub(super) const GRID_ROWS: usize = 6;
 
 /// Frames before the first estimate.
 const FRAMES_MIN: usize = 8;
@@ -47,7 +47,7 @@ const FRAMES_MIN: usize = 8;
 /// Samples of a block.
 const BLOCK_COLUMNS: usize = 8;
 const BLOCK_ROWS: usize = 8;
-const BLOCK_SAMPLES: usize = BLOCK_COLUMNS * BLOCK_ROWS;
+pub(super) const BLOCK_SAMPLES: usize = BLOCK_COLUMNS * BLOCK_ROWS;
 
 /// A block with more clipped samples than this is left out.
 const CLIPPED_MAX: u8 = 8;
@@ -114,12 +114,29 @@ impl NoiseEstimator {
 
 /// Location of the samples of one component in a row of its plane.
 #[derive(Clone, Copy, Debug)]
-struct Sites {
+pub(super) struct Sites {
     plane: usize,
     first_byte: usize,
     /// Bytes from one sample to the next.
     step: usize,
     is_chroma: bool,
+}
+
+impl Sites {
+    /// Whether they are of U or V.
+    pub(super) fn is_chroma(self) -> bool {
+        self.is_chroma
+    }
+
+    /// Columns and rows of them in a picture of `extent`.
+    pub(super) fn samples(self, format: PixelFormat, extent: Extent) -> Extent {
+        let Extent { width, height } = extent;
+        match (format, self.is_chroma) {
+            (_, false) => extent,
+            (PixelFormat::Yuy2, true) => Extent::new(width.div_ceil(2), height),
+            (_, true) => Extent::new(width.div_ceil(2), height.div_ceil(2)),
+        }
+    }
 }
 
 const fn luma(plane: usize, first_byte: usize, step: usize) -> Sites {
@@ -131,7 +148,7 @@ const fn chroma(plane: usize, first_byte: usize, step: usize) -> Sites {
 }
 
 /// The components of a format, without alpha.
-fn components(format: PixelFormat) -> &'static [Sites] {
+pub(super) fn components(format: PixelFormat) -> &'static [Sites] {
     const NV12: [Sites; 3] = [luma(0, 0, 1), chroma(1, 0, 2), chroma(1, 1, 2)];
     const I420: [Sites; 3] = [luma(0, 0, 1), chroma(1, 0, 1), chroma(2, 0, 1)];
     const YUY2: [Sites; 3] = [luma(0, 0, 2), chroma(0, 1, 4), chroma(0, 3, 4)];
@@ -148,7 +165,7 @@ fn components(format: PixelFormat) -> &'static [Sites] {
     }
 }
 
-type Block = [u8; BLOCK_SAMPLES];
+pub(super) type Block = [u8; BLOCK_SAMPLES];
 
 /// The noise history of one component.
 #[derive(Clone, Debug)]
@@ -165,7 +182,7 @@ struct Component {
 
 impl Component {
     fn new(sites: Sites, kind: FrameKind) -> Self {
-        let places = places(samples_of(sites, kind.format, kind.extent));
+        let places = places(sites.samples(kind.format, kind.extent));
         let before = vec![[0; BLOCK_SAMPLES]; places.len()];
         let unclipped = match (kind.color.y_offset, sites.is_chroma) {
             (0, _) => (1, 254),
@@ -264,7 +281,7 @@ fn noise_of(variance_at_rank: f64) -> f64 {
     }
 }
 
-fn read_block(frame: &FrameView<'_>, sites: Sites, place: (usize, usize)) -> Block {
+pub(super) fn read_block(frame: &FrameView<'_>, sites: Sites, place: (usize, usize)) -> Block {
     match sites.step {
         1 => read_stepped::<1>(frame, sites, place),
         2 => read_stepped::<2>(frame, sites, place),
@@ -291,21 +308,16 @@ fn read_stepped<const STEP: usize>(
     block
 }
 
-/// Columns and rows of samples of a component.
-fn samples_of(sites: Sites, format: PixelFormat, extent: Extent) -> Extent {
-    let Extent { width, height } = extent;
-    match (format, sites.is_chroma) {
-        (_, false) => extent,
-        (PixelFormat::Yuy2, true) => Extent::new(width.div_ceil(2), height),
-        (_, true) => Extent::new(width.div_ceil(2), height.div_ceil(2)),
-    }
+/// Columns and rows of the cells of the grid over so many samples.
+pub(super) fn grid_of(samples: Extent) -> (usize, usize) {
+    let (width, height) = (samples.width as usize, samples.height as usize);
+    ((width / BLOCK_COLUMNS).min(GRID_COLUMNS), (height / BLOCK_ROWS).min(GRID_ROWS))
 }
 
 /// The places of all turns: in each cell of a grid one for each turn, anywhere in the cell.
-fn places(samples: Extent) -> Vec<(usize, usize)> {
+pub(super) fn places(samples: Extent) -> Vec<(usize, usize)> {
     let (width, height) = (samples.width as usize, samples.height as usize);
-    let columns = (width / BLOCK_COLUMNS).min(GRID_COLUMNS);
-    let rows = (height / BLOCK_ROWS).min(GRID_ROWS);
+    let (columns, rows) = grid_of(samples);
     let mut places = Vec::with_capacity(LAG * columns * rows);
     for turn in 0..LAG {
         for row in 0..rows {

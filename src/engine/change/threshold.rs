@@ -1,5 +1,6 @@
 //! The threshold of change detection: fixed, or adapted to the noise.
 
+use super::light::LightSwing;
 use super::noise::NoiseEstimator;
 use foveate_core::change::Threshold;
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat};
@@ -13,10 +14,11 @@ pub struct ThresholdSource {
     follower: Option<Follower>,
 }
 
-/// Adapts the threshold to the noise.
+/// Adapts the threshold to the noise, and to light that flickers.
 #[derive(Clone, Debug)]
 struct Follower {
     noise: NoiseEstimator,
+    light: LightSwing,
     format: PixelFormat,
     limit: u8,
     /// The noise estimate so far.
@@ -28,9 +30,9 @@ impl ThresholdSource {
     pub fn new(kind: FrameKind, config: Threshold) -> Self {
         match config {
             Threshold::Fixed(threshold) => Self { current: threshold, follower: None },
-            Threshold::Auto { limit } => {
-                let noise = NoiseEstimator::new(kind);
-                let follower = Follower { noise, format: kind.format, limit, sigma: None };
+            Threshold::Auto { limit } | Threshold::BySource { limit } => {
+                let (noise, light) = (NoiseEstimator::new(kind), LightSwing::new(kind));
+                let follower = Follower { noise, light, format: kind.format, limit, sigma: None };
                 Self { current: 0, follower: Some(follower) }
             }
         }
@@ -44,11 +46,12 @@ impl ThresholdSource {
         self.current
     }
 
-    /// Updates the noise estimate from the newest frame: a few hundred of its blocks.
+    /// Updates the estimates from the newest frame: a few hundred of its blocks.
     pub fn observe(&mut self, frame: &FrameView<'_>) {
         if let Some(follower) = &mut self.follower {
             follower.noise.observe(frame);
             follower.sigma = follower.noise.sigma();
+            follower.light.observe(frame, follower.sigma.unwrap_or(0.0));
         }
     }
 
@@ -62,6 +65,11 @@ impl ThresholdSource {
         self.follower.as_ref().and_then(|follower| follower.sigma)
     }
 
+    /// By how much the light flickers, as in [`LightSwing::steps`]; `None` if the threshold is fixed.
+    pub fn light_swing(&self) -> Option<f64> {
+        self.follower.as_ref().map(|follower| follower.light.steps())
+    }
+
     /// Upper limit of the threshold; `None` if it is fixed.
     pub fn limit(&self) -> Option<u8> {
         self.follower.as_ref().map(|follower| follower.limit)
@@ -70,7 +78,10 @@ impl ThresholdSource {
 
 impl Follower {
     fn threshold(&self) -> u8 {
-        threshold_for(self.sigma.unwrap_or(0.0), self.format).min(self.limit)
+        let of_noise = threshold_for(self.sigma.unwrap_or(0.0), self.format);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+        let of_light = self.light.steps().ceil() as u8;
+        of_noise.saturating_add(of_light).min(self.limit)
     }
 }
 

@@ -119,8 +119,8 @@ impl Board {
         wake(&self.signal);
     }
 
-    /// Signals a posted stage to the helpers.
-    fn notify(&self) {
+    /// Signals a posted stage to the helpers, or one that will be.
+    pub(super) fn notify(&self) {
         let next = |signal: u32| Some((signal & !ASLEEP).wrapping_add(STAGE));
         // SYNC(notified): pairs with the load in `help`.
         let notified = self.signal.fetch_update(Ordering::Release, Ordering::Relaxed, next);

@@ -4,20 +4,25 @@ use std::collections::BTreeMap;
 
 use super::ViewName;
 use foveate_core::gaze::ego::{EgoMotion, EgoMotionError};
-use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
+use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, is_share};
 use foveate_core::geometry::region::Region;
 use foveate_core::{names, object};
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Look at points, at once. As JSON, one point is `x` and `y`, and several are `points`, a list of [x, y].
+/// Look at points, or at a box, at once. As JSON, one point is `x` and `y`, several are `points`, a list of [x, y], and a box is `box`,
+/// [x0, y0, x1, y1].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
     /// The view.
     pub view: ViewName,
     /// 1 to 8, and at most as many as the view has foveae: pixels right of the source's left edge and below its top edge, or
-    /// fractions of its width and height.
+    /// fractions of its width and height. None with a box.
     pub points: Vec<(f64, f64)>,
-    /// Whether the points are fractions, 0 to 1.
+    /// The box to look at, in the same units: sharp all over it, as far as the budget goes.
+    pub region: Option<Region>,
+    /// The share of the budget that is spent on it, above 0 to 1, with the layout `inset`; without it, as the layout says.
+    pub share: Option<f64>,
+    /// Whether the points, or the box, are fractions, 0 to 1.
     pub normalised: bool,
     /// Duration in milliseconds of stream time; without one, until newer feedback, a release, or the policy takes over after a
     /// silence.
@@ -40,6 +45,8 @@ struct LookMessage {
     x: Option<f64>,
     y: Option<f64>,
     points: Vec<(f64, f64)>,
+    region: Option<Region>,
+    share: Option<f64>,
     normalised: bool,
     for_ms: Option<u32>,
     frame: Option<u64>,
@@ -50,15 +57,25 @@ struct LookMessage {
 
 object!(LookMessage {
     "view": view;
-    "x": x, "y": y, "points": points,
+    "x": x, "y": y, "points": points, "box": region, "share": share,
     "normalised": normalised, "for_ms": for_ms, "frame": frame,
     "homography": homography, "rotation": rotation, "wait": wait,
 }, strict);
 
 impl Serialize for Look {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { view, points, normalised, for_ms, frame, homography, rotation, wait } =
-            self.clone();
+        let Self {
+            view,
+            points,
+            region,
+            share,
+            normalised,
+            for_ms,
+            frame,
+            homography,
+            rotation,
+            wait,
+        } = self.clone();
         let (x, y, points) = match points[..] {
             [(x, y)] => (Some(x), Some(y), Vec::new()),
             _ => (None, None, points),
@@ -68,6 +85,8 @@ impl Serialize for Look {
             x,
             y,
             points,
+            region,
+            share,
             normalised,
             for_ms,
             frame,
@@ -87,6 +106,8 @@ impl<'de> Deserialize<'de> for Look {
             x,
             y,
             points,
+            region,
+            share,
             normalised,
             for_ms,
             frame,
@@ -94,13 +115,25 @@ impl<'de> Deserialize<'de> for Look {
             rotation,
             wait,
         } = message;
-        let points = match (x, y) {
-            (Some(x), Some(y)) if points.is_empty() => vec![(x, y)],
-            (None, None) if (1..=FOVEAE_MAX).contains(&points.len()) => points,
-            (None, None) => return Err(de::Error::custom(points_wanted(points.len()))),
-            _ => return Err(de::Error::custom("`x` and `y` are expected, or else `points`")),
+        let points = match (x, y, region) {
+            (Some(x), Some(y), None) if points.is_empty() => vec![(x, y)],
+            (None, None, Some(_)) if points.is_empty() => points,
+            (None, None, None) if (1..=FOVEAE_MAX).contains(&points.len()) => points,
+            (None, None, None) => return Err(de::Error::custom(points_wanted(points.len()))),
+            _ => return Err(de::Error::custom(ONE_KIND_WANTED)),
         };
-        Ok(Self { view, points, normalised, for_ms, frame, homography, rotation, wait })
+        Ok(Self {
+            view,
+            points,
+            region,
+            share,
+            normalised,
+            for_ms,
+            frame,
+            homography,
+            rotation,
+            wait,
+        })
     }
 }
 
@@ -240,6 +273,8 @@ impl Look {
         Self {
             view: view.clone(),
             points: points.to_vec(),
+            region: None,
+            share: None,
             normalised: false,
             for_ms: None,
             frame: None,
@@ -249,16 +284,51 @@ impl Look {
         }
     }
 
+    /// Look at a box in pixels.
+    pub fn over(view: &ViewName, region: Region) -> Self {
+        Self { region: Some(region), ..Self::at_points(view, &[]) }
+    }
+
     /// What is wrong with it, if anything can be said without its view.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if !(1..=FOVEAE_MAX).contains(&self.points.len()) {
-            return Err(points_wanted(self.points.len()));
+        let side = |number: f64| (0.0..=1.0).contains(&number);
+        match self.region {
+            Some(_) if !self.points.is_empty() => return Err(ONE_KIND_WANTED.to_owned()),
+            Some(Region { x0, y0, x1, y1 })
+                if self.normalised && ![x0, y0, x1, y1].into_iter().all(side) =>
+            {
+                return Err("a normalised box is in shares of the sides, 0 to 1".to_owned());
+            }
+            Some(_) => {}
+            None if !(1..=FOVEAE_MAX).contains(&self.points.len()) => {
+                return Err(points_wanted(self.points.len()));
+            }
+            None => {}
         }
-        let is_share = |number: f64| (0.0..=1.0).contains(&number);
-        if self.normalised && !self.points.iter().all(|(x, y)| is_share(*x) && is_share(*y)) {
+        if self.normalised && !self.points.iter().all(|(x, y)| side(*x) && side(*y)) {
             return Err("normalised x and y are shares of the sides, 0 to 1".to_owned());
         }
+        self.check_area()?;
         self.ego_motion().map(drop)
+    }
+
+    /// Whether its box and its share can be looked at.
+    ///
+    /// # Errors
+    ///
+    /// If the box has no area or is not finite, or the share is not above 0 to 1.
+    pub fn check_area(&self) -> Result<(), String> {
+        if let Some(Region { x0, y0, x1, y1 }) = self.region.filter(|region| !region.has_area()) {
+            return Err(format!(
+                "invalid `box` [{x0}, {y0}, {x1}, {y1}] (expected finite numbers with x0 < x1 and y0 < y1)"
+            ));
+        }
+        match self.share.filter(|share| !is_share(*share)) {
+            Some(share) => {
+                Err(format!("invalid `share`: {share} (expected a number above 0 to 1)"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The ego motion since its frame, if it has any.
@@ -317,9 +387,12 @@ fn ego_motion(
     Ok(Some(motion))
 }
 
+/// What a `look` with too many places is told.
+const ONE_KIND_WANTED: &str = "expected `x` and `y`, or else `points`, or else `box`";
+
 fn points_wanted(given: usize) -> String {
     format!(
-        "1 to {FOVEAE_MAX} points are expected, not {given}, in `points`, or one as `x` and `y`"
+        "1 to {FOVEAE_MAX} points are expected, not {given}, in `points`, or one as `x` and `y`, or a `box`"
     )
 }
 

@@ -140,10 +140,7 @@ fn measure(
 fn middle(extent: Extent) -> Gaze {
     let (x, y) = snapped(extent, f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
     let reason = FixationReason::Policy;
-    Gaze::at(
-        Fixation { id: 1, x, y, since_frame: 1, reason, weight: 1.0, ..Fixation::default() },
-        None,
-    )
+    Gaze::at(Fixation::at((x, y), reason), None)
 }
 
 impl Report {

@@ -125,7 +125,7 @@ impl Serialize for Stages {
 }
 
 impl Stages {
-    /// The stages of `backend`. On Vulkan `ingest`, `features`, `reduce` and `sample` are GPU times, as is `change` if changes are detected
+    /// The stages of `backend`; `see` is not part of `total`. On Vulkan `ingest`, `features`, `reduce` and `sample` are GPU times, as is `change` if changes are detected
     /// there; `gpu` is their sum, and `rest` is planning, submission and waiting beyond the GPU's work.
     pub(super) fn of(backend: &BackendInfo, samples: &Samples) -> Self {
         let (kind, change_on) = (backend.kind, backend.change_on);
@@ -150,7 +150,8 @@ impl Stages {
         };
         let parts = STAGES.into_iter().filter(|(name, _)| is_of(name));
         let total: Stage = ("total", |times, _| times.total().ns());
-        Self(parts.chain([total]).map(|(name, stage)| (name, quantiles(stage))).collect())
+        let see: Stage = ("see", |times, _| times.see.ns());
+        Self(parts.chain([total, see]).map(|(name, stage)| (name, quantiles(stage))).collect())
     }
 
     fn get(&self, name: &str) -> Quantiles {
@@ -163,6 +164,9 @@ impl Stages {
 fn gpu_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
     let UpdateTimes { change, ingest, features, reduce, sample, .. } = times.update;
     let change = if change_on == ChangeSite::Gpu { change } else { Span::NONE };
+    // The CPU makes them once the frame is published.
+    let is_before = features.start_ns < times.publish.start_ns;
+    let features = if is_before { features } else { Span::NONE };
     [change, ingest, features, reduce, sample].map(Span::ns).iter().sum()
 }
 
@@ -246,7 +250,8 @@ impl Report {
             ),
             "gpu" => "all passes, by GPU timestamps".to_owned(),
             "rest" => "planning, submitting, waiting".to_owned(),
-            "total" => format!("{:.0} frames per second", 1e6 / p50_us.max(1e-3)),
+            "total" => "from a frame in memory to its published tokens".to_owned(),
+            "see" => "after that, for the gaze of the next frame".to_owned(),
             _ => String::new(),
         };
         [name.to_owned(), format!("{p50_us:>8.1}"), format!("{p99_us:>8.1}"), remark]

@@ -28,7 +28,7 @@ use foveate_core::clock::monotonic_ns;
 use foveate_core::depth::DepthStamp;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::Fixation;
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
@@ -207,7 +207,7 @@ impl Stage {
                 arrival_ns: started_ns,
                 ..FrameStamp::numbered(self.frame_seq)
             },
-            fixations: &[Fixation { ..Fixation::default() }],
+            fixations: &[Fixation::at((0.0, 0.0), FixationReason::Policy)],
             relevance_frame: 0,
             asked_ns: 0,
             channels_frame: 0,

@@ -91,10 +91,11 @@ pub(super) fn run(
 fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
     let place = match spec.policy {
         Policy::Fixed { x, y } => (x, y),
-        Policy::Feedback => (0.5, 0.5),
+        // Nobody asks for anything, and nothing was seen before.
+        Policy::Auto | Policy::Feedback => (0.5, 0.5),
         _ => {
-            let message = "the pictures of a folder are taken each by itself, and only the policies \"fixed\" and \"feedback\" can do \
-                           with that: set one of them in [stream.view.gaze], or play the folder with --sequence";
+            let message = "the pictures of a folder are taken each by itself, and only the policies \"auto\", \"fixed\" and \"feedback\" \
+                           can do with that: set one of them in [stream.view.gaze], or play the folder with --sequence";
             return Err(ToolError::Usage(message.to_owned()));
         }
     };

@@ -51,9 +51,9 @@ impl FixationPolicy for Fixed {
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
-            Feedback::Look { points, hold_ns, frame_seq } => {
+            Feedback::Look { points, hold_ns, frame_seq, area } => {
                 let hold = hold_ns.map_or(Hold::Forever, |hold_ns| self.state.hold_for(hold_ns));
-                self.state.look(points, hold, *frame_seq);
+                self.state.look(points, *area, hold, *frame_seq);
             }
             Feedback::Attend { .. } | Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {

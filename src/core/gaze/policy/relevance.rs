@@ -1,4 +1,4 @@
-//! What a scorer makes of the channels.
+//! What a scorer makes of the channels, or what a consumer attends to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
+use crate::gaze::consumer::Attention;
 use crate::gaze::fixation_state::{CENTRE, FixationState};
 use crate::gaze::scan::{Scan, settle};
 use crate::geometry::extent::Extent;
@@ -32,11 +33,14 @@ pub struct Scoring {
     pub passes: u32,
 }
 
-/// Looks where the score is greatest and what was looked at is not inhibited. A `look` holds for its time, or for `silence_ms`.
+/// Looks where the score is greatest and what was looked at is not inhibited, with the policy `auto` where no consumer attends to
+/// anything. A `look` holds for its time, or for `silence_ms`.
 #[derive(Debug)]
 pub struct Relevant {
     state: FixationState,
     scan: Scan,
+    /// `None` where consumers do not decide.
+    attention: Option<Attention>,
     scene: Scene,
     parameters: GazeParameters,
     scoring: Scoring,
@@ -52,6 +56,13 @@ pub struct Relevant {
     is_outdated: bool,
 }
 
+impl Default for Scoring {
+    /// That which needs no training.
+    fn default() -> Self {
+        Self { scorer: Arc::new(Scorer::untrained()), weights: BTreeMap::new(), passes: 1 }
+    }
+}
+
 impl Relevant {
     /// Looks at the middle, until something is seen.
     pub fn new(
@@ -64,6 +75,7 @@ impl Relevant {
         Self {
             state: FixationState::new(parameters, extent, foveae, CENTRE, at),
             scan: Scan::new(parameters, extent, foveae),
+            attention: None,
             scene: Scene::new(extent),
             parameters,
             weights: scoring.weights.clone(),
@@ -73,6 +85,26 @@ impl Relevant {
             relevance: None,
             frames: VecDeque::with_capacity(FRAMES_KEPT),
             is_outdated: false,
+        }
+    }
+
+    /// The same with the default scorer, for as long as no consumer sends maps.
+    pub fn attending(
+        parameters: GazeParameters,
+        extent: Extent,
+        foveae: usize,
+        at: FrameTime,
+    ) -> Self {
+        let attention = Some(Attention::new(parameters));
+        Self { attention, ..Self::new(Scoring::default(), parameters, extent, foveae, at) }
+    }
+
+    fn look_around(&mut self, seen: Option<Seen<'_>>, is_due: bool) {
+        if std::mem::take(&mut self.is_outdated) || is_due {
+            let values = self.score(seen);
+            if is_due {
+                self.scan.choose_by(&self.scene.weights(&values), &mut self.state);
+            }
         }
     }
 
@@ -94,7 +126,7 @@ impl Relevant {
     /// Makes the score and relevance of what was seen; returns the relevance of each cell, 0 where nothing was seen yet.
     fn score(&mut self, seen: Option<Seen<'_>>) -> Vec<f32> {
         let now_ns = self.state.elapsed_ns();
-        self.scan.weigh(seen);
+        self.scan.weigh_saliency(seen);
         if self.scene.frame_seq() == 0 {
             return vec![0.0; self.scene.grid().area()];
         }
@@ -105,10 +137,10 @@ impl Relevant {
             let channel = |name: &str| self.scene.channel(name);
             self.score = self.scoring.scorer.score(grid, channel, &self.weights);
         }
+        self.scene.raise_onsets(&mut self.score, now_ns);
         let values = relevance_of(&self.score);
-        let weights = self.scene.weights(&values);
         let frame_seq = seen.map_or(0, |seen| seen.frame_seq);
-        let map = self.scene.map(&weights, self.parameters.relevance_gain);
+        let map = self.scene.map(&values, self.parameters.relevance_gain);
         let made = map.map(|map| Arc::new(Relevance { map, frame_seq }));
         settle(&mut self.relevance, made);
         self.state.set_relevance(self.relevance.clone());
@@ -119,6 +151,10 @@ impl Relevant {
 impl FixationPolicy for Relevant {
     fn gaze(&self) -> &Gaze {
         self.state.gaze()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.attention.as_ref().is_none_or(Attention::is_settled)
     }
 
     fn wants_coarse(&self) -> bool {
@@ -149,11 +185,16 @@ impl FixationPolicy for Relevant {
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
-            Feedback::Look { points, hold_ns, frame_seq } => {
+            Feedback::Look { points, hold_ns, frame_seq, area } => {
                 let hold = self.state.hold_for_or_until_silence(*hold_ns);
-                self.state.look(points, hold, *frame_seq);
+                self.state.look(points, *area, hold, *frame_seq);
             }
-            Feedback::Attend { .. } => {}
+            Feedback::Attend { map, frame_seq, lies_in } => {
+                if let Some(attention) = &mut self.attention {
+                    let frames = (*frame_seq, lies_in.unwrap_or(*frame_seq));
+                    attention.attend(map, frames, &mut self.state);
+                }
+            }
             Feedback::Inject(given) => self.inject(given),
             Feedback::Weigh(weights) => {
                 for given in weights.iter() {
@@ -164,6 +205,7 @@ impl FixationPolicy for Relevant {
             }
             Feedback::Release => {
                 self.weights.clone_from(&self.scoring.weights);
+                self.attention.as_mut().map(Attention::release);
                 self.state.release();
                 self.state.decide_now();
             }
@@ -181,12 +223,20 @@ impl FixationPolicy for Relevant {
         if let Some(seen) = self.scan.fitting(seen) {
             self.scene.absorb(&seen, now_ns);
         }
+        if self.scene.has_onset(now_ns) {
+            self.state.interrupt();
+        }
         let is_due = self.state.is_due();
-        if std::mem::take(&mut self.is_outdated) || is_due {
-            let values = self.score(seen);
-            if is_due {
-                self.scan.choose_by(&self.scene.weights(&values), &mut self.state);
+        if let Some(attention) = &mut self.attention {
+            attention.listen(now_ns);
+        }
+        match &mut self.attention {
+            Some(attention) if attention.is_held() => {
+                if is_due {
+                    attention.decide(seen, &mut self.scan, &mut self.state);
+                }
             }
+            _ => self.look_around(seen, is_due),
         }
         self.state.pursue(seen);
         self.scan.absorb(seen, now_ns);
@@ -198,5 +248,8 @@ impl FixationPolicy for Relevant {
         self.scene = Scene::new(extent);
         self.score.clear();
         self.extent = extent;
+        if let Some(attention) = &mut self.attention {
+            attention.forget_map();
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::gaze::log::GazeLog;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
+use crate::geometry::region::Region;
 use crate::relevance::seen::Seen;
 
 /// Looks where a log says, frame by frame, whatever clients say: at the first places of it, where it has more than the view has
@@ -38,15 +39,8 @@ impl Replay {
         let (x, y) = (f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
         let (x, y) = snapped(extent, x, y);
         let reason = FixationReason::Policy;
-        let fixation = Fixation {
-            id: 1,
-            x,
-            y,
-            since_frame: at.frame_seq,
-            reason,
-            weight: 1.0,
-            ..Fixation::default()
-        };
+        let since_frame = at.frame_seq;
+        let fixation = Fixation { id: 1, since_frame, ..Fixation::at((x, y), reason) };
         let gaze = Gaze::at(fixation, None);
         let (index, is_repeated) = (usize::MAX, false);
         let mut replay = Self { log, extent, foveae, scale, index, gaze, is_repeated };
@@ -73,7 +67,8 @@ impl Replay {
         for fixation in &mut self.gaze.fixations {
             let (x, y) = (fixation.x * self.scale.0, fixation.y * self.scale.1);
             (fixation.x, fixation.y) = snapped(self.extent, x, y);
-            fixation.region = fixation.region.map(|region| region.scaled(self.scale));
+            let scaled = |region: Region| region.scaled(self.scale).pixels(self.extent).into();
+            fixation.region = fixation.region.map(scaled);
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What stands out or moves.
+//! What stands out or moves, or what a consumer attends to.
 
 use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
+use crate::gaze::consumer::Attention;
 use crate::gaze::fixation_state::{CENTRE, FixationState};
 use crate::gaze::scan::Scan;
 use crate::geometry::extent::Extent;
@@ -11,11 +12,14 @@ use crate::geometry::fixation::Gaze;
 use crate::geometry::tile::TileSet;
 use crate::relevance::seen::Seen;
 
-/// Looks around by itself. A `look` holds for its time, or for `silence_ms`.
+/// Looks around by itself, with the policy `feedback` where no consumer attends to anything. A `look` holds for its time, or for
+/// `silence_ms`.
 #[derive(Debug)]
 pub struct Salient {
     state: FixationState,
     scan: Scan,
+    /// `None` where consumers do not decide.
+    attention: Option<Attention>,
     /// Whether masks have changed since relevance was computed.
     is_outdated: bool,
 }
@@ -24,13 +28,39 @@ impl Salient {
     /// Looks at the middle, until something is seen.
     pub fn new(parameters: GazeParameters, extent: Extent, foveae: usize, at: FrameTime) -> Self {
         let state = FixationState::new(parameters, extent, foveae, CENTRE, at);
-        Self { state, scan: Scan::new(parameters, extent, foveae), is_outdated: false }
+        let scan = Scan::new(parameters, extent, foveae);
+        Self { state, scan, attention: None, is_outdated: false }
+    }
+
+    /// The same, for as long as no consumer sends maps.
+    pub fn attending(
+        parameters: GazeParameters,
+        extent: Extent,
+        foveae: usize,
+        at: FrameTime,
+    ) -> Self {
+        let attention = Some(Attention::new(parameters));
+        Self { attention, ..Self::new(parameters, extent, foveae, at) }
+    }
+
+    fn look_around(&mut self, seen: Option<Seen<'_>>, is_due: bool) {
+        if std::mem::take(&mut self.is_outdated) || is_due {
+            self.scan.weigh(seen);
+            self.state.set_relevance(self.scan.relevance());
+        }
+        if is_due {
+            self.scan.choose(&mut self.state);
+        }
     }
 }
 
 impl FixationPolicy for Salient {
     fn gaze(&self) -> &Gaze {
         self.state.gaze()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.attention.as_ref().is_none_or(Attention::is_settled)
     }
 
     fn wants_coarse(&self) -> bool {
@@ -50,14 +80,21 @@ impl FixationPolicy for Salient {
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
-            Feedback::Look { points, hold_ns, frame_seq } => {
+            Feedback::Look { points, hold_ns, frame_seq, area } => {
                 let hold = self.state.hold_for_or_until_silence(*hold_ns);
-                self.state.look(points, hold, *frame_seq);
+                self.state.look(points, *area, hold, *frame_seq);
             }
-            Feedback::Attend { .. } | Feedback::Inject(_) | Feedback::Weigh(_) => {}
+            Feedback::Attend { map, frame_seq, lies_in } => {
+                if let Some(attention) = &mut self.attention {
+                    let frames = (*frame_seq, lies_in.unwrap_or(*frame_seq));
+                    attention.attend(map, frames, &mut self.state);
+                }
+            }
+            Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();
-                if self.state.is_client_driven() {
+                let was_held = self.attention.as_mut().is_some_and(Attention::release);
+                if was_held || self.state.is_client_driven() {
                     self.state.decide_now();
                 }
             }
@@ -66,20 +103,28 @@ impl FixationPolicy for Salient {
 
     fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
-        let is_due = self.state.is_due();
-        if std::mem::take(&mut self.is_outdated) || is_due {
-            self.scan.weigh(seen);
-            self.state.set_relevance(self.scan.relevance());
+        let (now_ns, is_due) = (self.state.elapsed_ns(), self.state.is_due());
+        if let Some(attention) = &mut self.attention {
+            attention.listen(now_ns);
         }
-        if is_due {
-            self.scan.choose(&mut self.state);
+        match &mut self.attention {
+            Some(attention) if attention.is_held() => {
+                self.is_outdated = false;
+                if is_due {
+                    attention.decide(seen, &mut self.scan, &mut self.state);
+                }
+            }
+            _ => self.look_around(seen, is_due),
         }
         self.state.pursue(seen);
-        self.scan.absorb(seen, self.state.elapsed_ns());
+        self.scan.absorb(seen, now_ns);
     }
 
     fn resize(&mut self, extent: Extent, at: FrameTime) {
         self.state.resize(extent, at);
         self.scan.resize(extent);
+        if let Some(attention) = &mut self.attention {
+            attention.forget_map();
+        }
     }
 }

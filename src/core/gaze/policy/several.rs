@@ -139,13 +139,15 @@ impl FixationPolicy for Several {
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.advance(at);
-        let wanted = match feedback {
-            Feedback::Look { .. } | Feedback::Attend { .. } => &[FoveaPolicy::Feedback][..],
-            Feedback::Inject(_) | Feedback::Weigh(_) => &[FoveaPolicy::Relevance],
+        let wanted: fn(FoveaPolicy) -> bool = match feedback {
+            Feedback::Look { .. } | Feedback::Attend { .. } => FoveaPolicy::is_feedback,
+            Feedback::Inject(_) | Feedback::Weigh(_) => FoveaPolicy::is_relevance,
             // It takes the weights of channels back, too.
-            Feedback::Release => &[FoveaPolicy::Feedback, FoveaPolicy::Relevance],
+            Feedback::Release => {
+                |policy: FoveaPolicy| policy.is_feedback() || policy.is_relevance()
+            }
         };
-        for party in self.parties.iter_mut().filter(|party| wanted.contains(&party.name)) {
+        for party in self.parties.iter_mut().filter(|party| wanted(party.name)) {
             party.policy.take(feedback, at);
         }
         self.join();

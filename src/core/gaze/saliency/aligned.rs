@@ -5,6 +5,8 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "places in a coarse level")]
 
+use std::ops::Range;
+
 use crate::geometry::affine::Affine;
 use crate::geometry::extent::Extent;
 
@@ -28,11 +30,84 @@ pub(super) struct Aligned {
 
 /// A place between four texels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bilinear {
+struct Bilinear {
     /// Their indices.
-    pub(super) texels: [usize; 4],
-    /// How much each counts; the sum is 1.
-    pub(super) shares: [f32; 4],
+    texels: [usize; 4],
+    /// How far it is from the left ones to the right ones, and from the upper to the lower ones, 0..1.
+    parts: [f32; 2],
+}
+
+/// Where the texels of a row lie in another picture: [`Aligned`] fills it.
+#[derive(Clone, Debug)]
+pub(super) struct RowPlaces {
+    runs: Vec<Run>,
+    /// The parts of [`Bilinear`] of each sample of the row, three a texel.
+    across: Vec<f32>,
+    down: Vec<f32>,
+}
+
+/// Neighbouring texels whose places are as far apart: what lies around them is contiguous, too.
+#[derive(Clone, Debug)]
+struct Run {
+    /// Samples of the row.
+    samples: Range<usize>,
+    /// Samples around the first one's place: upper left, upper right, lower left, lower right.
+    near: [usize; 4],
+}
+
+impl RowPlaces {
+    pub(super) fn new(grid: Extent) -> Self {
+        let width = grid.width as usize;
+        let parts = vec![0.0; 3 * width];
+        Self { runs: Vec::with_capacity(width), across: parts.clone(), down: parts }
+    }
+
+    /// The runs of samples of the row that have a place, and for each where the four samples around its first place begin.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (Range<usize>, [usize; 4])> {
+        self.runs.iter().map(|Run { samples, near }| (samples.clone(), *near))
+    }
+
+    /// How far the places of samples are from the left ones to the right ones of those around them, and downwards.
+    pub(super) fn parts(&self, samples: Range<usize>) -> [&[f32]; 2] {
+        [&self.across[samples.clone()], &self.down[samples]]
+    }
+
+    fn push(&mut self, column: usize, Bilinear { texels, parts }: Bilinear) {
+        let samples = 3 * column..3 * (column + 1);
+        self.set_parts(samples.clone(), parts);
+        let near = texels.map(|texel| 3 * texel);
+        match self.runs.last_mut() {
+            Some(run) if run.goes_on(samples.start, near) => run.samples.end = samples.end,
+            _ => self.runs.push(Run { samples, near }),
+        }
+    }
+
+    /// Adds the next texel to the newest run.
+    fn extend(&mut self, column: usize, parts: [f32; 2]) {
+        let samples = 3 * column..3 * (column + 1);
+        self.set_parts(samples.clone(), parts);
+        if let Some(run) = self.runs.last_mut() {
+            run.samples.end = samples.end;
+        }
+    }
+
+    fn set_parts(&mut self, samples: Range<usize>, [across, down]: [f32; 2]) {
+        self.across[samples.clone()].fill(across);
+        self.down[samples].fill(down);
+    }
+}
+
+impl Run {
+    fn goes_on(&self, sample: usize, near: [usize; 4]) -> bool {
+        let ahead = sample - self.samples.start;
+        self.samples.end == sample && self.near.map(|near| near + ahead) == near
+    }
+}
+
+/// How much each of the four texels around a place counts; the sum is 1.
+#[inline(always)]
+pub(super) fn shares(across: f32, down: f32) -> [f32; 4] {
+    [(1.0 - across) * (1.0 - down), across * (1.0 - down), (1.0 - across) * down, across * down]
 }
 
 impl Aligned {
@@ -90,49 +165,77 @@ impl Aligned {
         self.picture_from_model = self.model_from_picture.inverse().unwrap_or(Affine::IDENTITY);
     }
 
-    /// Where texel `index` of the picture lies in the model.
-    pub(super) fn model_at(&self, index: usize) -> Option<Bilinear> {
-        self.bilinear(&self.model_from_picture, index)
+    /// Where the texels of row `row` of the picture lie in the model.
+    pub(super) fn places_in_model(&self, row: usize, places: &mut RowPlaces) {
+        self.places(&self.model_from_picture, row, places);
     }
 
-    /// Where texel `index` of the model lies in the picture.
-    pub(super) fn picture_at(&self, index: usize) -> Option<Bilinear> {
-        self.bilinear(&self.picture_from_model, index)
+    /// Where the texels of row `row` of the model lie in the picture.
+    pub(super) fn places_in_picture(&self, row: usize, places: &mut RowPlaces) {
+        self.places(&self.picture_from_model, row, places);
+    }
+
+    fn places(&self, map: &Affine, row: usize, places: &mut RowPlaces) {
+        places.runs.clear();
+        let (mut column, width) = (0, self.grid.width as usize);
+        while column < width {
+            if let Some(place) = self.bilinear(map, column, row) {
+                places.push(column, place);
+                column = self.go_on(map, (column, row), place, places);
+            } else {
+                column += 1;
+            }
+        }
+    }
+
+    /// Adds the texels behind one whose places are each a column further, which is found out faster than where a place is. Returns the
+    /// first that is not, or that needs a closer look because it is at an edge.
+    fn go_on(
+        &self,
+        map: &Affine,
+        (mut column, row): (usize, usize),
+        place: Bilinear,
+        places: &mut RowPlaces,
+    ) -> usize {
+        let (width, height) = (self.grid.width as usize, self.grid.height as usize);
+        let (mut left, top) = (place.texels[0] % width, place.texels[0] / width);
+        let is_part = |part: f64| 0.0 <= part && part < 1.0;
+        loop {
+            (column, left) = (column + 1, left + 1);
+            if column == width || width <= left + 1 || top + 1 == height {
+                return column;
+            }
+            let (x, y) = map.at((column as f64 + 0.5, row as f64 + 0.5));
+            let (across, down) = (x - 0.5 - left as f64, y - 0.5 - top as f64);
+            if !is_part(across) || !is_part(down) {
+                return column;
+            }
+            places.extend(column, [across as f32, down as f32]);
+        }
     }
 
     /// Where `map` takes the middle of a texel; `None` if that is half a texel or more beyond the middle of an outermost one.
-    fn bilinear(&self, map: &Affine, index: usize) -> Option<Bilinear> {
+    #[inline(always)]
+    fn bilinear(&self, map: &Affine, column: usize, row: usize) -> Option<Bilinear> {
         let (width, height) = (self.grid.width as usize, self.grid.height as usize);
-        let (x, y) = map.at(((index % width) as f64 + 0.5, (index / width) as f64 + 0.5));
-        let along = |place: f64, count: usize| {
-            let last = count as f64 - 1.0;
-            let inside = (-0.5..last + 0.5).contains(&(place - 0.5));
-            let place = (place - 0.5).clamp(0.0, last);
-            // Not `floor`, which older x86-64 has no instruction for: it is not negative.
-            let first = place as usize;
-            inside.then_some((first, (first + 1).min(count - 1), (place - first as f64) as f32))
-        };
-        let (left, right, part_x) = along(x, width)?;
-        let (top, bottom, part_y) = along(y, height)?;
+        let (x, y) = map.at((column as f64 + 0.5, row as f64 + 0.5));
+        let (left, right, across) = between(x, width)?;
+        let (top, bottom, down) = between(y, height)?;
         let row = |y: usize| [y * width + left, y * width + right];
         let ([a, b], [c, d]) = (row(top), row(bottom));
-        let shares = [
-            (1.0 - part_x) * (1.0 - part_y),
-            part_x * (1.0 - part_y),
-            (1.0 - part_x) * part_y,
-            part_x * part_y,
-        ];
-        Some(Bilinear { texels: [a, b, c, d], shares })
+        Some(Bilinear { texels: [a, b, c, d], parts: [across, down] })
     }
 
     fn resample(&mut self, model: &mut Vec<f32>, map: Affine) {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         for index in 0..self.grid.area() {
-            let place = self.bilinear(&map, index);
+            let width = self.grid.width as usize;
+            let place = self.bilinear(&map, index % width, index / width);
             for channel in 0..3 {
-                let mixed = |Bilinear { texels, shares }: Bilinear| -> f32 {
+                let mixed = |Bilinear { texels, parts: [across, down] }: Bilinear| -> f32 {
                     let near = texels.map(|texel| model[3 * texel + channel]);
+                    let shares = shares(across, down);
                     near.into_iter().zip(shares).map(|(near, share)| near * share).sum()
                 };
                 scratch.push(place.map_or(f32::NAN, mixed));
@@ -157,4 +260,19 @@ impl Aligned {
         }
         self.scratch = std::mem::replace(model, scratch);
     }
+}
+
+/// The texels around a place among `count` along an axis, and how far it is from the first to the second; `None` if it is half a texel
+/// or more beyond the middle of an outermost one.
+#[expect(clippy::cast_sign_loss, reason = "clamped")]
+#[inline(always)]
+fn between(place: f64, count: usize) -> Option<(usize, usize, f32)> {
+    let last = count as f64 - 1.0;
+    let inside = (-0.5..last + 0.5).contains(&(place - 0.5));
+    let place = (place - 0.5).clamp(0.0, last);
+    // Not `floor`, which older x86-64 has no instruction for: it is not negative. To 32 bits, since to 64 takes more instructions.
+    let first = place as i32;
+    let part = (place - f64::from(first)) as f32;
+    let first = first as usize;
+    inside.then_some((first, (first + 1).min(count - 1), part))
 }

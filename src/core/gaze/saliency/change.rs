@@ -1,6 +1,6 @@
 //! Change against a slowly adapting background, in excess of what is usual at each place.
 
-use super::aligned::{Aligned, Bilinear};
+use super::aligned::{Aligned, RowPlaces, shares};
 use crate::geometry::affine::Affine;
 use crate::geometry::extent::Extent;
 use crate::geometry::tile::TileSet;
@@ -33,13 +33,23 @@ pub(crate) struct Background {
     /// Usual distance of each sample from its level.
     unrest: Vec<f32>,
     is_empty: bool,
+    places: RowPlaces,
+    /// Of the samples of a row: distance from what is known, and its excess over what is usual.
+    row: [Vec<f32>; 2],
 }
 
 impl Background {
     pub(crate) fn new(grid: Extent) -> Self {
         let zeros = vec![0.0; 3 * grid.area()];
-        let aligned = Aligned::new(grid);
-        Self { aligned, level: zeros.clone(), unrest: zeros, is_empty: true }
+        let row = vec![0.0; 3 * grid.width as usize];
+        Self {
+            aligned: Aligned::new(grid),
+            level: zeros.clone(),
+            unrest: zeros,
+            is_empty: true,
+            places: RowPlaces::new(grid),
+            row: [row.clone(), row],
+        }
     }
 
     /// The next picture has moved against the one before; places are in texels. `None` if it is not known how, so that a model that was
@@ -59,19 +69,25 @@ impl Background {
         if !self.aligned.is_still() {
             return self.moved_change_into(samples, change);
         }
-        let mut difference = 0.0;
-        let levels = self.level.as_chunks::<3>().0.iter().zip(self.unrest.as_chunks::<3>().0);
-        let texels = samples.as_chunks::<3>().0.iter().zip(levels);
-        for (change, (samples, (levels, unrests))) in change.iter_mut().zip(texels) {
-            let mut excess = 0.0;
-            for ((sample, level), unrest) in samples.iter().zip(levels).zip(unrests) {
-                let off = (f32::from(*sample) - level).abs();
-                difference += off;
-                excess += (off - NOISE - USUAL_FACTOR * unrest).max(0.0);
+        let Self { level, unrest, row: [offs, excesses], .. } = self;
+        let (width, mut differences) = (offs.len(), [0.0; LANES]);
+        let models = level.chunks_exact(width).zip(unrest.chunks_exact(width));
+        let rows = samples.chunks_exact(width).zip(change.chunks_exact_mut(width / 3));
+        for ((samples, change), (levels, unrests)) in rows.zip(models) {
+            let models = levels.iter().zip(unrests);
+            let measured = offs.iter_mut().zip(excesses.iter_mut());
+            for ((sample, (level, unrest)), (off, excess)) in
+                samples.iter().zip(models).zip(measured)
+            {
+                *off = (f32::from(*sample) - level).abs();
+                *excess = excess_of(*off, *unrest);
             }
-            *change = excess / (excess + HALF_CHANGE);
+            add_in_lanes(&mut differences, offs);
+            for (change, excesses) in change.iter_mut().zip(excesses.as_chunks::<3>().0) {
+                *change = change_of(excesses);
+            }
         }
-        let is_cut = CUT * samples.len() as f32 <= difference;
+        let is_cut = CUT * samples.len() as f32 <= differences.iter().sum();
         if is_cut {
             self.begin(samples);
             change.fill(0.0);
@@ -88,11 +104,18 @@ impl Background {
             }
             return;
         }
-        for index in 0..self.level.len() / 3 {
-            let Some(near) = self.aligned.picture_at(index) else { continue };
-            if near.texels.into_iter().any(|texel| texels.contains_index(texel)) {
-                self.level[3 * index..][..3].fill(f32::NAN);
-                self.unrest[3 * index..][..3].fill(f32::NAN);
+        let Self { aligned, level, unrest, places, row: [row, _], .. } = self;
+        let width = row.len();
+        let models = level.chunks_exact_mut(width).zip(unrest.chunks_exact_mut(width));
+        for (index, (levels, unrests)) in models.enumerate() {
+            aligned.places_in_picture(index, places);
+            for (run, near) in places.runs() {
+                for at in (0..run.len()).step_by(3) {
+                    if near.into_iter().any(|near| texels.contains_index((near + at) / 3)) {
+                        levels[run.start + at..][..3].fill(f32::NAN);
+                        unrests[run.start + at..][..3].fill(f32::NAN);
+                    }
+                }
             }
         }
     }
@@ -122,34 +145,29 @@ impl Background {
     /// The same where the model does not lie texel on texel: what is between the model's texels around a place is no change.
     fn moved_change_into(&mut self, samples: &[u8], change: &mut [f32]) -> bool {
         let (mut difference, mut count) = (0.0, 0.0);
-        let Self { aligned, level, unrest, .. } = self;
-        for (index, (change, texel)) in
-            change.iter_mut().zip(samples.as_chunks::<3>().0).enumerate()
-        {
-            *change = 0.0;
-            let Some(near) = aligned.model_at(index) else { continue };
-            let mut excess = 0.0;
-            let mut off_all = 0.0;
-            for (channel, sample) in texel.iter().enumerate() {
-                let levels = near.texels.map(|texel| level[3 * texel + channel]);
-                let unrests = near.texels.map(|texel| unrest[3 * texel + channel]);
-                let (least, most) = (
-                    levels.into_iter().fold(f32::MAX, f32::min),
-                    levels.into_iter().fold(f32::MIN, f32::max),
-                );
-                let sample = f32::from(*sample);
-                let off = (sample - most).max(least - sample).max(0.0);
-                // NaN, if one of them is unknown.
-                off_all += off + 0.0 * levels.into_iter().sum::<f32>();
-                excess +=
-                    (off - NOISE - USUAL_FACTOR * unrests.into_iter().fold(0.0, f32::max)).max(0.0);
+        let Self { aligned, level, unrest, places, row: [offs, excesses], .. } = self;
+        let width = offs.len();
+        let rows = samples.chunks_exact(width).zip(change.chunks_exact_mut(width / 3));
+        for (index, (samples, change)) in rows.enumerate() {
+            offs.fill(f32::NAN);
+            aligned.places_in_model(index, places);
+            for (run, near) in places.runs() {
+                let around = |near: usize| near..near + run.len();
+                let levels = near.map(|near| &level[around(near)]);
+                let unrests = near.map(|near| &unrest[around(near)]);
+                let measured = (&mut offs[run.clone()], &mut excesses[run.clone()]);
+                measure_moved(&samples[run], levels, unrests, measured);
             }
-            if off_all.is_nan() {
-                continue;
+            let measured = offs.as_chunks::<3>().0.iter().zip(excesses.as_chunks::<3>().0);
+            for (change, (offs, excesses)) in change.iter_mut().zip(measured) {
+                *change = 0.0;
+                let off_all = offs[0] + offs[1] + offs[2];
+                if !off_all.is_nan() {
+                    difference += off_all;
+                    count += 3.0;
+                    *change = change_of(excesses);
+                }
             }
-            difference += off_all;
-            count += 3.0;
-            *change = excess / (excess + HALF_CHANGE);
         }
         let is_cut = CUT * count <= difference;
         if is_cut {
@@ -160,22 +178,16 @@ impl Background {
     }
 
     fn absorb_moved(&mut self, samples: &[u8], step: f32, share: f32) {
-        let Self { aligned, level, unrest, .. } = self;
-        let models = level.as_chunks_mut::<3>().0.iter_mut().zip(unrest.as_chunks_mut::<3>().0);
+        let Self { aligned, level, unrest, places, row: [row, _], .. } = self;
+        let width = row.len();
+        let models = level.chunks_exact_mut(width).zip(unrest.chunks_exact_mut(width));
         for (index, (levels, unrests)) in models.enumerate() {
-            let Some(Bilinear { texels, shares }) = aligned.picture_at(index) else { continue };
-            for channel in 0..3 {
-                let near = texels.map(|texel| f32::from(samples[3 * texel + channel]));
-                let sample: f32 =
-                    near.into_iter().zip(shares).map(|(near, share)| near * share).sum();
-                let (level, unrest) = (&mut levels[channel], &mut unrests[channel]);
-                let off = sample - *level;
-                if off.is_nan() {
-                    (*level, *unrest) = (sample, 0.0);
-                    continue;
-                }
-                *unrest += share * (off.abs() - *unrest);
-                *level += off.clamp(-step, step);
+            aligned.places_in_picture(index, places);
+            for (run, near) in places.runs() {
+                let near = near.map(|near| &samples[near..][..run.len()]);
+                let parts = places.parts(run.clone());
+                let models = (&mut levels[run.clone()], &mut unrests[run]);
+                absorb_between(models, near, parts, (step, share));
             }
         }
     }
@@ -188,4 +200,94 @@ impl Background {
         self.unrest.fill(0.0);
         self.is_empty = false;
     }
+}
+
+/// Lanes that a sum over a picture is made in: a single running sum would be bound by its latency.
+const LANES: usize = 8;
+
+fn add_in_lanes(sums: &mut [f32; LANES], values: &[f32]) {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            sums[lane] += chunk[lane];
+        }
+    }
+    for (sum, value) in sums.iter_mut().zip(rest) {
+        *sum += value;
+    }
+}
+
+/// By how much a distance exceeds what is usual; 0 for NaN.
+#[inline(always)]
+fn excess_of(off: f32, unrest: f32) -> f32 {
+    let excess = off - NOISE - USUAL_FACTOR * unrest;
+    if 0.0 < excess { excess } else { 0.0 }
+}
+
+/// The change of a texel by the excess of its samples, 0..=1.
+#[inline(always)]
+fn change_of(excesses: &[f32; 3]) -> f32 {
+    let excess = excesses[0] + excesses[1] + excesses[2];
+    excess / (excess + HALF_CHANGE)
+}
+
+/// How far samples are from the levels around their places, and by how much that exceeds what is usual around them. The distance is NaN
+/// where one of the levels is.
+#[inline(always)]
+fn measure_moved(
+    samples: &[u8],
+    levels: [&[f32]; 4],
+    unrests: [&[f32]; 4],
+    (offs, excesses): (&mut [f32], &mut [f32]),
+) {
+    let count = samples.len();
+    let (levels, unrests) =
+        (levels.map(|levels| &levels[..count]), unrests.map(|unrests| &unrests[..count]));
+    let (offs, excesses) = (&mut offs[..count], &mut excesses[..count]);
+    for index in 0..count {
+        let [a, b, c, d] = levels.map(|levels| levels[index]);
+        let (least, most) = (less(less(less(a, b), c), d), more(more(more(a, b), c), d));
+        let sample = f32::from(samples[index]);
+        let off = more(more(sample - most, least - sample), 0.0);
+        let [p, q, r, s] = unrests.map(|unrests| unrests[index]);
+        let unrest = more(more(more(more(p, 0.0), q), r), s);
+        offs[index] = off + 0.0 * (a + b + c + d);
+        excesses[index] = excess_of(off, unrest);
+    }
+}
+
+/// Adapts levels and what is usual at them, along with the samples between which they lie; takes the samples where nothing is known.
+#[inline(always)]
+fn absorb_between(
+    (levels, unrests): (&mut [f32], &mut [f32]),
+    near: [&[u8]; 4],
+    [across, down]: [&[f32]; 2],
+    (step, share): (f32, f32),
+) {
+    let count = levels.len();
+    let near = near.map(|near| &near[..count]);
+    let (unrests, across, down) = (&mut unrests[..count], &across[..count], &down[..count]);
+    for index in 0..count {
+        let shares = shares(across[index], down[index]);
+        let [a, b, c, d] = near.map(|near| f32::from(near[index]));
+        let sample = a * shares[0] + b * shares[1] + c * shares[2] + d * shares[3];
+        let off = sample - levels[index];
+        let is_new = off.is_nan();
+        let unrest = unrests[index] + share * (off.abs() - unrests[index]);
+        let level = levels[index] + less(more(off, -step), step);
+        unrests[index] = if is_new { 0.0 } else { unrest };
+        levels[index] = if is_new { sample } else { level };
+    }
+}
+
+/// The lesser of two numbers. A single instruction, as `f32::min` is not: if one is NaN, the second.
+#[inline(always)]
+fn less(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
+}
+
+/// The greater of two numbers, likewise.
+#[inline(always)]
+fn more(a: f32, b: f32) -> f32 {
+    if b < a { a } else { b }
 }

@@ -118,10 +118,14 @@ impl Contrast {
                 strip[index] = below[index] - above[index];
             }
         }
+        let share_of = |columns: usize| 1.0 / (columns * (bottom - top)) as f32;
+        // Of all boxes but those at the edges; dividing for each would take most of the time.
+        let inner_share = share_of(2 * radius + 1);
         for (column, mean) in self.means[target].iter_mut().enumerate() {
             let (left, right) = (column.saturating_sub(radius), (column + radius + 1).min(width));
             let (before, after) = (self.strip[left], self.strip[right]);
-            let share = 1.0 / ((right - left) * (bottom - top)) as f32;
+            let is_inner = right - left == 2 * radius + 1;
+            let share = if is_inner { inner_share } else { share_of(right - left) };
             for index in 0..4 {
                 mean[index] = (after[index] - before[index]) as f32 * share;
             }

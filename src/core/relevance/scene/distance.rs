@@ -12,33 +12,43 @@ pub(super) fn fill(cells: &mut [f32], grid: Extent, marked: &[bool]) {
     for (cell, is_marked) in cells.iter_mut().zip(marked) {
         *cell = if *is_marked { 0.0 } else { FAR };
     }
-    let diagonal = std::f32::consts::SQRT_2;
-    let mut relax = |x: usize, y: usize, dx: isize, dy: isize, step: f32| {
-        let (Some(from_x), Some(from_y)) = (x.checked_add_signed(dx), y.checked_add_signed(dy))
-        else {
-            return;
-        };
-        if from_x < width && from_y < height {
-            let through = cells[from_y * width + from_x] + step;
-            let cell = &mut cells[y * width + x];
-            *cell = cell.min(through);
-        }
-    };
     for y in 0..height {
-        for x in 0..width {
-            relax(x, y, -1, 0, 1.0);
-            relax(x, y, 0, -1, 1.0);
-            relax(x, y, -1, -1, diagonal);
-            relax(x, y, 1, -1, diagonal);
+        let (above, rest) = cells.split_at_mut(y * width);
+        let row = &mut rest[..width];
+        if 0 < y {
+            relax_from(row, &above[(y - 1) * width..]);
         }
+        relax_along(row.iter_mut());
     }
     for y in (0..height).rev() {
-        for x in (0..width).rev() {
-            relax(x, y, 1, 0, 1.0);
-            relax(x, y, 0, 1, 1.0);
-            relax(x, y, 1, 1, diagonal);
-            relax(x, y, -1, 1, diagonal);
+        let (row, below) = cells[y * width..].split_at_mut(width);
+        if !below.is_empty() {
+            relax_from(row, &below[..width]);
         }
+        relax_along(row.iter_mut().rev());
     }
     cells.iter_mut().for_each(|cell| *cell /= FAR);
+}
+
+/// Bounds the distances of a row by those of the next one.
+fn relax_from(row: &mut [f32], next: &[f32]) {
+    let diagonal = std::f32::consts::SQRT_2;
+    for (cell, straight) in row.iter_mut().zip(next) {
+        *cell = cell.min(straight + 1.0);
+    }
+    for (cell, before) in row[1..].iter_mut().zip(next) {
+        *cell = cell.min(before + diagonal);
+    }
+    for (cell, after) in row.iter_mut().zip(&next[1..]) {
+        *cell = cell.min(after + diagonal);
+    }
+}
+
+/// Bounds the distance of each cell by that of the one before.
+fn relax_along<'a>(row: impl Iterator<Item = &'a mut f32>) {
+    let mut before = f32::INFINITY;
+    for cell in row {
+        *cell = cell.min(before + 1.0);
+        before = *cell;
+    }
 }

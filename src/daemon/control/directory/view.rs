@@ -130,6 +130,8 @@ impl ViewEntry {
             channels: self.channels().listing(Instant::now()),
             notices: self.channel.notices(),
             frames_shed: counts.frames_shed,
+            tokens_published: counts.tokens_published,
+            tokens_reusable: counts.tokens_reusable,
         }
     }
 }

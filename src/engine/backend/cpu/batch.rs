@@ -71,7 +71,7 @@ impl CpuBatch {
         let mut room = Room::default();
         for (&token, pixels) in plan.tokens.iter().zip(pixels.chunks_exact_mut(token_bytes)) {
             let (target, room) = (Target::Bytes(pixels), &mut room);
-            SampleToken { texels, encoder, token, target, room }.run(*instructions);
+            SampleToken { texels, encoder, token, target, room, sent: None }.run(*instructions);
         }
         self.idle.lock().push(pyramid);
         pixels

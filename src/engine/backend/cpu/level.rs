@@ -1,8 +1,8 @@
 //! The pyramid's layout in memory, and how threads share it.
 
+use std::ops::RangeInclusive;
 use std::slice::ChunksMut;
 
-use super::sample::add_weighted;
 use crate::aligned::AlignedBytes;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
@@ -74,21 +74,52 @@ impl Level {
         }
     }
 
-    /// Adds R, G or B of row `y` to `sums` by `weight`: from column `x` on, which begins a block. Sums beyond the level are undefined.
+    /// Sums R, G or B down columns: from column `x` on, which begins a block, the first and the last of `rows` by the weights of
+    /// `ends`, and those between by `weight`. If there is only one row, its weight is the first. Sums beyond the level are undefined.
     #[inline(always)]
-    pub fn add_row(
+    pub fn sum_rows(
         &self,
         channel: usize,
         x: usize,
-        y: usize,
+        rows: RangeInclusive<usize>,
         weight: u32,
+        ends: [u32; 2],
         sums: &mut [[u32; BLOCK]],
     ) {
-        let place = self.place(x, y) + channel * self.raster_bytes();
+        let (first, last) = (*rows.start(), *rows.end());
+        let start = self.place(x, 0) + channel * self.raster_bytes();
         for (index, sums) in sums.iter_mut().enumerate() {
-            let texels = row_from(&self.texels, place + index * block_bytes(self.rows));
-            add_weighted(sums, &texels, weight);
+            let texels = &self.texels[start + index * block_bytes(self.rows)..];
+            let mut between = [0u32; BLOCK];
+            let mut y = (first + 1).min(last);
+            while y < last {
+                // As many as 16 bits can sum.
+                let end = last.min(y + usize::from(u8::MAX));
+                let mut narrow = [0u16; BLOCK];
+                for y in y..end {
+                    for (sum, value) in narrow.iter_mut().zip(row_from(texels, self.row(y))) {
+                        *sum += u16::from(value);
+                    }
+                }
+                for (sum, narrow) in between.iter_mut().zip(narrow) {
+                    *sum += u32::from(narrow);
+                }
+                y = end;
+            }
+            let top = row_from(texels, self.row(first));
+            let bottom = row_from(texels, self.row(last));
+            for (index, sum) in sums.iter_mut().enumerate() {
+                *sum = ends[0] * u32::from(top[index])
+                    + weight * between[index]
+                    + ends[1] * u32::from(bottom[index]);
+            }
         }
+    }
+
+    /// Where row `y` of a block in the same column begins, from the block at the top.
+    #[inline(always)]
+    fn row(&self, y: usize) -> usize {
+        (y >> self.rows.trailing_zeros()) * self.pitch + (y & (self.rows - 1)) * BLOCK
     }
 
     /// Fills the targets with R, G and B of the square of [`BLOCK`] by [`BLOCK`] texels from texel (`x`, `y`) on, which is in the level,

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
 use super::level::{BLOCK, Level};
+use super::sent::Sent;
 use crate::simd::{Instructions, Kernel, Lookup, Vectors};
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
@@ -102,6 +103,8 @@ pub struct SampleToken<'a> {
     pub target: Target<'a>,
     /// Working memory.
     pub room: &'a mut Room,
+    /// What it was last published with, if it is compared with that.
+    pub sent: Option<Sent<'a>>,
 }
 
 /// Working memory of one thread: some rows of a token.
@@ -109,7 +112,8 @@ pub struct SampleToken<'a> {
 pub struct Room {
     values: [[u8; ROOM_TEXELS]; 3],
     encoded: [[u8; MOST_BYTES]; ROOM_TEXELS],
-    strip: Strip,
+    /// Of tokens with real steps; most have none.
+    strip: Option<Strip>,
 }
 
 /// At least a row of the largest token, and all of one of the usual sides.
@@ -117,11 +121,7 @@ const ROOM_TEXELS: usize = *WINDOW_SIDES.end() as usize;
 
 impl Default for Room {
     fn default() -> Self {
-        Self {
-            values: [[0; ROOM_TEXELS]; 3],
-            encoded: [[0; MOST_BYTES]; ROOM_TEXELS],
-            strip: Strip::default(),
-        }
+        Self { values: [[0; ROOM_TEXELS]; 3], encoded: [[0; MOST_BYTES]; ROOM_TEXELS], strip: None }
     }
 }
 
@@ -189,7 +189,7 @@ impl Kernel for SampleWeighted<'_, '_> {
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample, level) = self;
         let rows = WeightedRows::new(vectors, sample, level);
-        sample.room.strip.converted = None;
+        sample.room.strip.get_or_insert_default().converted = None;
         sample.sample(vectors, &rows);
     }
 }
@@ -200,11 +200,18 @@ const USUAL_SIDE: usize = BLOCK;
 /// Where the rows of a token come from.
 trait Rows {
     /// R, G and B of row `row` of the token, in its columns.
-    fn gather(&self, row: usize, target: [&mut [u8]; 3], strip: &mut Strip);
+    fn gather(&self, row: usize, target: [&mut [u8]; 3]);
 
     /// The same of the `count` rows of `side` texels from row `first`, if they can be had at once. Returns whether they were.
     #[inline(always)]
-    fn gather_at_once(&self, _: usize, _: usize, _: usize, _: [&mut [u8]; 3]) -> bool {
+    fn gather_at_once(
+        &self,
+        _first: usize,
+        _count: usize,
+        _side: usize,
+        _target: [&mut [u8]; 3],
+        _strip: &mut Option<Strip>,
+    ) -> bool {
         false
     }
 }
@@ -213,7 +220,7 @@ impl SampleToken<'_> {
     /// Samples as many rows at a time as there is room for.
     #[inline(always)]
     fn sample<V: Vectors>(&mut self, vectors: V, rows: &impl Rows) {
-        let Self { texels, encoder, token, target, room } = self;
+        let Self { texels, encoder, token, target, room, sent } = self;
         let Room { values, encoded, strip } = &mut **room;
         let format = encoder.format;
         let side = format.patch_side as usize;
@@ -221,18 +228,35 @@ impl SampleToken<'_> {
             .then(|| Real::new(*token, texels.frame.extent(), format));
         let texel_bytes = format.dtype.bytes();
         let at_once = (ROOM_TEXELS / side).min(side);
+        if let Some(sent) = sent
+            && at_once < side
+        {
+            // None of it goes out before all of it has been compared.
+            for first in (0..side).step_by(at_once) {
+                let count = at_once.min(side - first);
+                gather(rows, first, count, side, values, strip);
+                let places = first * side..(first + count) * side;
+                sent.compare(
+                    places.clone(),
+                    values.each_ref().map(|values| &values[..places.len()]),
+                );
+            }
+        }
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
-            let [red, green, blue] = &mut *values;
-            if !rows.gather_at_once(first, count, side, [red, green, blue]) {
-                for row in 0..count {
-                    let place = row * side..(row + 1) * side;
-                    rows.gather(
-                        first + row,
-                        [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
-                        strip,
+            gather(rows, first, count, side, values, strip);
+            if let Some(sent) = sent {
+                let places = first * side..(first + count) * side;
+                if at_once == side {
+                    sent.compare(
+                        places.clone(),
+                        values.each_ref().map(|values| &values[..places.len()]),
                     );
                 }
+                sent.settle(
+                    places.clone(),
+                    values.each_mut().map(|values| &mut values[..places.len()]),
+                );
             }
             for (channel, values) in values.iter().enumerate() {
                 let encoded = &mut encoded.as_flattened_mut()[..count * side * texel_bytes];
@@ -243,6 +267,29 @@ impl SampleToken<'_> {
                 target.put((channel * side + first) * side * texel_bytes, encoded);
             }
         }
+    }
+}
+
+/// Samples `count` rows of a token of `side` texels from row `first` on.
+#[inline(always)]
+fn gather(
+    rows: &impl Rows,
+    first: usize,
+    count: usize,
+    side: usize,
+    [red, green, blue]: &mut [[u8; ROOM_TEXELS]; 3],
+    strip: &mut Strip,
+) {
+    if rows.gather_at_once(first, count, side, [red, green, blue], strip) {
+        return;
+    }
+    for row in 0..count {
+        let place = row * side..(row + 1) * side;
+        rows.gather(
+            first + row,
+            [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
+            strip,
+        );
     }
 }
 
@@ -329,7 +376,7 @@ impl<'a, V: Vectors> LevelRows<'a, V> {
 
 impl<V: Vectors> Rows for LevelRows<'_, V> {
     #[inline(always)]
-    fn gather(&self, row: usize, target: [&mut [u8]; 3], _: &mut Strip) {
+    fn gather(&self, row: usize, target: [&mut [u8]; 3]) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         let y = (self.top + row as i64).clamp(0, self.last_row) as usize;
         let (start, count) = (self.distinct.start, self.distinct.len());
@@ -370,6 +417,7 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
         count: usize,
         side: usize,
         target: [&mut [u8]; 3],
+        _strip: &mut Option<Strip>,
     ) -> bool {
         let (top, bottom) = (self.top + first as i64, self.top + (first + count) as i64);
         let is_inside = 0 <= top && bottom <= self.last_row + 1 && self.distinct.len() == side;
@@ -489,7 +537,7 @@ impl<'a, V: Vectors> BoxRows<'a, V> {
 
 impl<V: Vectors> Rows for BoxRows<'_, V> {
     #[inline(always)]
-    fn gather(&self, row: usize, mut target: [&mut [u8]; 3], _: &mut Strip) {
+    fn gather(&self, row: usize, mut target: [&mut [u8]; 3]) {
         #[expect(clippy::cast_possible_truncation, reason = "a row of a token")]
         self.average(self.rows.pixels(row as u32), &mut target);
         for target in target {
@@ -505,11 +553,19 @@ const STRIP: usize = 17 * SIDE;
 /// Pieces of a row that are added at once: of a level's block, and half of those that are converted.
 const STRIP_BLOCKS: usize = STRIP / BLOCK;
 
-/// Working memory for a row of texels with real steps.
+/// Rows of a token with real steps that are computed at once, so that each has a lane of a vector.
+const LANES: usize = 4;
+
+/// Working memory for a few rows of texels with real steps.
 #[derive(Debug)]
 struct Strip {
-    /// R, G and B of the columns, summed over the rows under a texel by their weights.
-    sums: [[[u32; BLOCK]; STRIP_BLOCKS]; 3],
+    /// R, G and B of the columns, summed over the pixels or texels under each row by their weights.
+    sums: [[[[u32; BLOCK]; STRIP_BLOCKS]; LANES]; 3],
+    /// One channel of that, column by column.
+    columns: [[u32; LANES]; STRIP],
+    /// The weighted sums of texels, column by column, and row by row.
+    texels: [[u32; LANES]; REAL_COLUMNS],
+    rows: [[u32; REAL_COLUMNS]; LANES],
     /// R, G and B of a row of pixels.
     rgb: [[[u8; SIDE]; STRIP / SIDE]; 3],
     /// Which row that is, and its first column.
@@ -519,7 +575,10 @@ struct Strip {
 impl Default for Strip {
     fn default() -> Self {
         Self {
-            sums: [[[0; BLOCK]; STRIP_BLOCKS]; 3],
+            sums: [[[[0; BLOCK]; STRIP_BLOCKS]; LANES]; 3],
+            columns: [[0; LANES]; STRIP],
+            texels: [[0; LANES]; REAL_COLUMNS],
+            rows: [[0; REAL_COLUMNS]; LANES],
             rgb: [[[0; SIDE]; STRIP / SIDE]; 3],
             converted: None,
         }
@@ -564,6 +623,28 @@ impl Overlap {
         }
     }
 
+    /// The sums of the columns that it lies over, by their weights. The first of `columns` is number `start`.
+    #[inline(always)]
+    fn weighted(&self, side: u32, columns: &[[u32; LANES]; STRIP], start: usize) -> [u32; LANES] {
+        let (first, last) = (self.first - start, self.last - start);
+        let mut between = [0; LANES];
+        for column in &columns[(first + 1).min(last)..last] {
+            for (sum, column) in between.iter_mut().zip(column) {
+                *sum = u32::wrapping_add(*sum, *column);
+            }
+        }
+        let [on_first, on_last] = self.shared;
+        let mut sums = [0; LANES];
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            // Of lanes that are not in use, whatever was there.
+            *sum = on_first
+                .wrapping_mul(columns[first][lane])
+                .wrapping_add(side.wrapping_mul(between[lane]))
+                .wrapping_add(on_last.wrapping_mul(columns[last][lane]));
+        }
+        sums
+    }
+
     /// What it shares with all of them.
     #[inline(always)]
     fn total(&self, side: u32) -> u32 {
@@ -576,22 +657,41 @@ impl Overlap {
 
 /// Division by a number of at most 2^24, as a multiplication.
 #[derive(Clone, Copy, Debug)]
-struct Reciprocal(u64);
+struct Reciprocal {
+    divisor: u32,
+    /// 2^shift / divisor, rounded up; 32 bits, so that vectors multiply it.
+    factor: u32,
+    shift: u32,
+    /// Whether the product is the quotient.
+    ///
+    /// The factor is too great by at most 1, so a quotient by at most dividend / 2^shift. If that is less than 1 / divisor, it never
+    /// reaches the next whole number. Dividends are less than 256 times the divisor, and 2^shift at least 2^30 times.
+    is_exact: bool,
+}
 
 impl Reciprocal {
-    /// The factor is too great by at most 1, so a quotient by at most dividend / 2^56, which is less than 1 / divisor: it never reaches
-    /// the next whole number.
-    const BITS: u32 = 56;
-
     fn of(divisor: u32) -> Self {
-        Self((1 << Self::BITS) / u64::from(divisor) + 1)
+        let shift = 31 + divisor.ilog2();
+        #[expect(clippy::cast_possible_truncation, reason = "at most 2^31 + 1")]
+        let factor = ((1u64 << shift) / u64::from(divisor) + 1) as u32;
+        Self { divisor, factor, shift, is_exact: divisor < 1 << 22 }
     }
 
-    /// The quotient, rounded down, of at most 255.5 times the divisor: more would not fit in 64 bits.
+    /// The quotients, rounded down, of `dividends` and what is `added` to each; all are below 256.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a quotient is below 256")]
-    fn quotient(self, dividend: u32) -> u8 {
-        (u64::from(dividend) * self.0 >> Self::BITS) as u8
+    fn divide(self, dividends: &[u32], added: u32, quotients: &mut [u8]) {
+        let Self { divisor, factor, shift, is_exact } = self;
+        if is_exact {
+            for (quotient, dividend) in quotients.iter_mut().zip(dividends) {
+                let product = u64::from(*dividend + added) * u64::from(factor);
+                *quotient = (product >> shift) as u8;
+            }
+        } else {
+            for (quotient, dividend) in quotients.iter_mut().zip(dividends) {
+                *quotient = ((*dividend + added) / divisor) as u8;
+            }
+        }
     }
 }
 
@@ -611,7 +711,7 @@ struct WeightedRows<'a, V: Vectors> {
     overlaps: [Overlap; REAL_COLUMNS],
     /// Parts of a pixel under a row and under a column that are not cut.
     whole: [u32; 2],
-    /// By the product of those.
+    /// Of the product of those.
     reciprocal: Reciprocal,
     /// Whether half the divisor is added to a sum.
     rounds_half_up: bool,
@@ -649,62 +749,83 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
         }
     }
 
-    /// The texels of `columns`, whose columns of the level fit in a strip.
+    /// The texels of `columns`, whose columns of the level fit in a strip, in some rows. `target` has those rows, `side` texels each.
     #[inline(always)]
     fn average(
         &self,
-        rows: &Overlap,
+        rows: &[Overlap],
         columns: Range<usize>,
+        side: usize,
         target: &mut [&mut [u8]; 3],
         strip: &mut Strip,
     ) {
         let overlaps = &self.overlaps[columns.clone()];
-        let start = overlaps[0].first / SIDE * SIDE;
-        let end = overlaps[overlaps.len() - 1].last + 1;
-        self.sum(rows, start..end, strip);
-        let [row_whole, column_whole] = self.whole;
-        let row_total = rows.total(self.side);
-        for (sums, target) in strip.sums.iter().zip(target) {
-            let sums = sums.as_flattened();
-            for (overlap, target) in overlaps.iter().zip(&mut target[columns.clone()]) {
-                let (first, last) = (overlap.first - start, overlap.last - start);
-                let between: u32 = sums[(first + 1).min(last)..last].iter().sum();
-                let [on_first, on_last] = overlap.shared;
-                let sum = on_first * sums[first] + self.side * between + on_last * sums[last];
-                let column_total = overlap.total(self.side);
-                let count = row_total * column_total;
-                let sum = if self.rounds_half_up { sum + count / 2 } else { sum };
-                *target = if (row_total, column_total) == (row_whole, column_whole) {
-                    self.reciprocal.quotient(sum)
-                } else {
-                    #[expect(clippy::cast_possible_truncation, reason = "a mean of bytes")]
-                    let mean = (sum / count) as u8;
-                    mean
-                };
+        let (first, end) = (overlaps[0].first, overlaps[overlaps.len() - 1].last + 1);
+        let start = first / SIDE * SIDE;
+        for (lane, rows) in rows.iter().enumerate() {
+            self.sum(rows, lane, start..end, strip);
+        }
+        for (channel, target) in target.iter_mut().enumerate() {
+            interleave(&strip.sums[channel], first - start..end - start, &mut strip.columns);
+            for (sums, overlap) in strip.texels.iter_mut().zip(overlaps) {
+                *sums = overlap.weighted(self.side, &strip.columns, start);
+            }
+            turn(&strip.texels, overlaps.len(), &mut strip.rows);
+            for (index, (rows, sums)) in rows.iter().zip(&strip.rows).enumerate() {
+                let target = &mut target[index * side..][columns.clone()];
+                self.divide(rows.total(self.side), overlaps, sums, target);
             }
         }
     }
 
-    /// The weighted sums down the `columns` of the level, which begin a piece that is converted at once.
+    /// The means of a row of texels from their weighted sums.
     #[inline(always)]
-    fn sum(&self, rows: &Overlap, columns: Range<usize>, strip: &mut Strip) {
+    fn divide(&self, row_total: u32, overlaps: &[Overlap], sums: &[u32], means: &mut [u8]) {
+        let half = |divisor: u32| if self.rounds_half_up { divisor / 2 } else { 0 };
+        let [row_whole, column_whole] = self.whole;
+        let is_whole = row_total == row_whole;
+        if is_whole {
+            self.reciprocal.divide(sums, half(self.reciprocal.divisor), means);
+        }
+        for ((overlap, sum), mean) in overlaps.iter().zip(sums).zip(means) {
+            let column_total = overlap.total(self.side);
+            if !is_whole || column_total != column_whole {
+                let count = row_total * column_total;
+                #[expect(clippy::cast_possible_truncation, reason = "a mean of bytes")]
+                let exact = ((*sum + half(count)) / count) as u8;
+                *mean = exact;
+            }
+        }
+    }
+
+    /// The weighted sums of a row down the `columns` of the level, which begin a piece that is converted at once.
+    #[inline(always)]
+    fn sum(&self, rows: &Overlap, lane: usize, columns: Range<usize>, strip: &mut Strip) {
         let blocks = columns.len().div_ceil(BLOCK);
+        if let Some(level) = self.level {
+            for (channel, sums) in strip.sums.iter_mut().enumerate() {
+                let sums = &mut sums[lane][..blocks];
+                level.sum_rows(
+                    channel,
+                    columns.start,
+                    rows.first..=rows.last,
+                    self.side,
+                    rows.shared,
+                    sums,
+                );
+            }
+            return;
+        }
         for sums in &mut strip.sums {
-            sums[..blocks].fill([0; BLOCK]);
+            sums[lane][..blocks].fill([0; BLOCK]);
         }
         for y in rows.first..=rows.last {
             let weight = rows.weight(y, self.side);
-            if let Some(level) = self.level {
-                for (channel, sums) in strip.sums.iter_mut().enumerate() {
-                    level.add_row(channel, columns.start, y, weight, &mut sums[..blocks]);
-                }
-            } else {
-                self.convert(y, columns.clone(), strip);
-                for (sums, rgb) in strip.sums.iter_mut().zip(&strip.rgb) {
-                    let rgb = rgb.as_flattened().as_chunks().0;
-                    for (sums, rgb) in sums[..blocks].iter_mut().zip(rgb) {
-                        add_weighted(sums, rgb, weight);
-                    }
+            self.convert(y, columns.clone(), strip);
+            for (sums, rgb) in strip.sums.iter_mut().zip(&strip.rgb) {
+                let rgb = rgb.as_flattened().as_chunks().0;
+                for (sums, rgb) in sums[lane][..blocks].iter_mut().zip(rgb) {
+                    add_weighted(sums, rgb, weight);
                 }
             }
         }
@@ -736,24 +857,86 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
 }
 
 impl<V: Vectors> Rows for WeightedRows<'_, V> {
+    fn gather(&self, _: usize, _: [&mut [u8]; 3]) {
+        unreachable!("rows are gathered at once");
+    }
+
     #[inline(always)]
-    fn gather(&self, row: usize, mut target: [&mut [u8]; 3], strip: &mut Strip) {
-        let rows = Overlap::of(self.rows, row, self.side);
-        let mut first = self.distinct.start;
-        while first < self.distinct.end {
-            let count = self.in_strip(first);
-            self.average(&rows, first..first + count, &mut target, strip);
-            first += count;
+    fn gather_at_once(
+        &self,
+        first: usize,
+        count: usize,
+        side: usize,
+        mut target: [&mut [u8]; 3],
+        strip: &mut Option<Strip>,
+    ) -> bool {
+        let strip = strip.get_or_insert_default();
+        for row in (0..count).step_by(LANES) {
+            let lanes = LANES.min(count - row);
+            let mut rows = [Overlap::default(); LANES];
+            for (lane, overlap) in rows[..lanes].iter_mut().enumerate() {
+                *overlap = Overlap::of(self.rows, first + row + lane, self.side);
+            }
+            let mut target = target.each_mut().map(|target| &mut target[row * side..]);
+            let mut column = self.distinct.start;
+            while column < self.distinct.end {
+                let columns = column..column + self.in_strip(column);
+                self.average(&rows[..lanes], columns.clone(), side, &mut target, strip);
+                column = columns.end;
+            }
         }
         for target in target {
-            repeat_ends(self.distinct.clone(), target);
+            for row in target[..count * side].chunks_exact_mut(side) {
+                repeat_ends(self.distinct.clone(), row);
+            }
         }
+        true
+    }
+}
+
+/// The sums of each column of `range` together, and those of some more.
+#[inline(always)]
+fn interleave(
+    sums: &[[[u32; BLOCK]; STRIP_BLOCKS]; LANES],
+    range: Range<usize>,
+    columns: &mut [[u32; LANES]; STRIP],
+) {
+    let [a, b, c, d] = sums;
+    let [a, b, c, d] = [a, b, c, d].map(|sums| sums.as_flattened().as_chunks::<LANES>().0);
+    let pieces = range.start / LANES..range.end.div_ceil(LANES);
+    let columns = &mut columns.as_chunks_mut::<LANES>().0[pieces.clone()];
+    for (index, columns) in pieces.zip(columns) {
+        let (a, b, c, d) = (a[index], b[index], c[index], d[index]);
+        *columns = [
+            [a[0], b[0], c[0], d[0]],
+            [a[1], b[1], c[1], d[1]],
+            [a[2], b[2], c[2], d[2]],
+            [a[3], b[3], c[3], d[3]],
+        ];
+    }
+}
+
+/// The sums of the first `count` texels, row by row, and those of some more.
+#[inline(always)]
+fn turn(
+    texels: &[[u32; LANES]; REAL_COLUMNS],
+    count: usize,
+    rows: &mut [[u32; REAL_COLUMNS]; LANES],
+) {
+    let [first, second, third, fourth] = rows;
+    let pieces = texels.as_chunks::<LANES>().0.iter().take(count.div_ceil(LANES));
+    for (index, [a, b, c, d]) in pieces.enumerate() {
+        let at = index * LANES;
+        first[at..at + LANES].copy_from_slice(&[a[0], b[0], c[0], d[0]]);
+        second[at..at + LANES].copy_from_slice(&[a[1], b[1], c[1], d[1]]);
+        third[at..at + LANES].copy_from_slice(&[a[2], b[2], c[2], d[2]]);
+        fourth[at..at + LANES].copy_from_slice(&[a[3], b[3], c[3], d[3]]);
     }
 }
 
 /// Adds values to sums by a weight.
 #[inline(always)]
-pub(super) fn add_weighted(sums: &mut [u32; BLOCK], values: &[u8; BLOCK], weight: u32) {
+fn add_weighted(sums: &mut [u32; BLOCK], values: &[u8; BLOCK], weight: u32) {
     for (sum, value) in sums.iter_mut().zip(values) {
         *sum += weight * u32::from(*value);
     }

@@ -64,8 +64,8 @@ impl VulkanBatch {
         pool: &Arc<Pool>,
     ) -> Result<Self, GpuError> {
         let shape = PyramidShape::new(kind.extent);
-        let SamplerSpec { format, capacity } = SamplerSpec::of(spec);
-        let tokens = SamplerSpec { format, capacity: capacity * layers };
+        let one = SamplerSpec::of(spec);
+        let tokens = SamplerSpec { capacity: one.capacity * layers, ..one };
         Ok(Self {
             kind,
             staging: LayerStaging::new(gpu, kind, layers)?,

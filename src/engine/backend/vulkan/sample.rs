@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::keep::{KeepPasses, KeepTarget};
 use super::pyramid::{Pyramid, layer_sums, tail_offset};
 use super::shaders;
 use super::target::TokenTarget;
 use super::work::WorkList;
 use crate::planes::SamplerSpec;
+use crate::reuse::Reuse;
 use foveate_core::clock::Span;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
@@ -74,7 +76,7 @@ pub struct SamplePush {
 /// Samples one view.
 #[derive(Debug)]
 pub struct SamplePass {
-    pass: ComputePass,
+    passes: Passes,
     /// The tokens to sample.
     stale: WorkList<TokenRecord>,
     /// The encoding of each value of each channel.
@@ -87,6 +89,15 @@ pub struct SamplePass {
     tail_offsets: [u32; MAX_LEVEL_COUNT as usize],
 }
 
+/// How it is sampled.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each view")]
+enum Passes {
+    Sample(ComputePass),
+    /// Tokens may keep the texels that they were last published with.
+    Keep(KeepPasses),
+}
+
 impl SamplePass {
     /// The pass for one view of a source.
     ///
@@ -94,7 +105,14 @@ impl SamplePass {
     ///
     /// If the view is too large for the device, or the device refuses.
     pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, spec: SamplerSpec) -> Result<Self, GpuError> {
-        let SamplerSpec { format, capacity } = spec;
+        let SamplerSpec { format, capacity, keeps } = spec;
+        let constants = [
+            format.patch_side,
+            texels_per_word(format),
+            TILE_LEVEL_COUNT,
+            u32::from(format.outside == Outside::Mean),
+            u32::from(format.rounding == Rounding::Floor),
+        ];
         let desc = ComputePassDesc {
             name: "sample",
             shader: shaders::SAMPLE,
@@ -105,13 +123,7 @@ impl SamplePass {
                 BindingKind::Buffer,
                 BindingKind::Buffer,
             ],
-            constants: &[
-                format.patch_side,
-                texels_per_word(format),
-                TILE_LEVEL_COUNT,
-                u32::from(format.outside == Outside::Mean),
-                u32::from(format.rounding == Rounding::Floor),
-            ],
+            constants: &constants,
             push_bytes: size_of::<SamplePush>(),
         };
         // Buffers must not be empty, and warming up samples one token.
@@ -122,8 +134,14 @@ impl SamplePass {
         let mut table =
             Buffer::new(gpu, "normalisation", BufferKind::HostWritten, size_of_val(&numbers))?;
         table.mapped().copy_from_slice(numbers.as_flattened());
+        let passes = if keeps {
+            let texel_count = (format.patch_side as usize).pow(2);
+            Passes::Keep(KeepPasses::new(gpu, &constants, most, texel_count)?)
+        } else {
+            Passes::Sample(ComputePass::new(gpu, &desc)?)
+        };
         Ok(Self {
-            pass: ComputePass::new(gpu, &desc)?,
+            passes,
             stale: WorkList::new(gpu, "stale tokens", most)?,
             table,
             target,
@@ -155,6 +173,20 @@ impl SamplePass {
             let tail_offset = record.tail_offset + layer * layer_sums;
             TokenRecord { layer, tail_offset, item, ..record }
         }));
+    }
+
+    /// Uploads how tokens are compared with what they were last published with, if they are.
+    pub(super) fn prepare_comparisons(&mut self, reuse: &Reuse) {
+        if let Passes::Keep(passes) = &mut self.passes {
+            passes.prepare(reuse);
+        }
+    }
+
+    /// Reads by how much the tokens `stale` have moved, if they were compared.
+    pub(super) fn collect_comparisons(&mut self, stale: &[u32], reuse: &mut Reuse) {
+        if let Passes::Keep(passes) = &mut self.passes {
+            passes.collect(stale, &mut reuse.moved);
+        }
     }
 
     /// Leaves the list to a pass of the next submission.
@@ -189,7 +221,10 @@ impl SamplePass {
 
     /// When the pass ran in the newest submission of `lane`.
     pub(super) fn span(&self, lane: &Lane) -> Span {
-        lane.span(&self.pass)
+        match &self.passes {
+            Passes::Sample(pass) => lane.span(pass),
+            Passes::Keep(passes) => passes.span(lane),
+        }
     }
 
     /// Samples the tokens of the list.
@@ -198,18 +233,28 @@ impl SamplePass {
             return;
         }
         let (tokens, first_word) = self.target.place();
-        let bindings = [
-            pyramid.levels(),
-            Binding::Read(&pyramid.tail),
-            Binding::Read(self.stale.buffer()),
-            Binding::Read(&self.table),
-            Binding::Write(tokens),
-        ];
         let source = self.shape.extent();
-        let push = SamplePush { extent: [source.width, source.height], first_word };
         let channel_words = channel_words(self.format);
-        let groups = self.stale.groups(|count| (count * channel_words).div_ceil(GROUP_INVOCATIONS));
-        recorder.dispatch(&self.pass, &bindings, &push, groups);
+        let groups =
+            || self.stale.groups(|count| (count * channel_words).div_ceil(GROUP_INVOCATIONS));
+        match &self.passes {
+            Passes::Sample(pass) => {
+                let bindings = [
+                    pyramid.levels(),
+                    Binding::Read(&pyramid.tail),
+                    Binding::Read(self.stale.buffer()),
+                    Binding::Read(&self.table),
+                    Binding::Write(tokens),
+                ];
+                let push = SamplePush { extent: [source.width, source.height], first_word };
+                recorder.dispatch(pass, &bindings, &push, groups());
+            }
+            Passes::Keep(passes) => {
+                let (stale, table) = (self.stale.buffer(), &self.table);
+                let target = KeepTarget { stale, table, items: (tokens, first_word) };
+                passes.record(recorder, pyramid, source, target, groups);
+            }
+        }
     }
 }
 

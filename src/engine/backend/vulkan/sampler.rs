@@ -53,9 +53,10 @@ impl ViewPasses {
     /// Uploads the stale tokens of `view` that the CPU found.
     pub(super) fn upload(view: &mut Planes, gpu: &Arc<Gpu>) {
         // Borrowed apart, because the sampler is a part of the view.
-        let Planes { sampler, plan, stale, items, is_resting, .. } = view;
+        let Planes { sampler, plan, stale, items, reuse, is_resting, .. } = view;
         let Self { sample, .. } = sampler.get_mut();
         sample.upload(plan, stale);
+        sample.prepare_comparisons(reuse);
         // What a view was given before it rested is a published slot.
         if !*is_resting {
             sample.target().aim(gpu, items, plan.tokens.len());
@@ -70,6 +71,8 @@ impl ViewPasses {
             stale.prepare(&view.plan, is_new, view.is_resting, sample);
         }
         if !view.is_resting {
+            view.reuse.prepare(&view.boxes);
+            sample.prepare_comparisons(&view.reuse);
             sample.target().aim(gpu, &view.items, view.plan.tokens.len());
         }
     }
@@ -87,8 +90,10 @@ impl ViewPasses {
     /// Brings the sampled tokens to their places. Returns how many bytes were copied.
     pub(super) fn collect(view: &mut Planes) -> u64 {
         // Borrowed apart, because the sampler is a part of the view.
-        let Planes { sampler, items, stale, .. } = view;
-        sampler.get_mut::<Self>().sample.target().collect(items, stale)
+        let Planes { sampler, items, stale, reuse, .. } = view;
+        let Self { sample, .. } = sampler.get_mut();
+        sample.collect_comparisons(stale, reuse);
+        sample.target().collect(items, stale)
     }
 
     /// Lists the tokens over tiles that are in `ingested`.

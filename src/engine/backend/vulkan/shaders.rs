@@ -12,6 +12,8 @@ macro_rules! shader {
     };
 }
 
+/// `glsl/compare.comp`.
+pub const COMPARE: Shader = shader!("compare");
 /// `glsl/detect.comp`.
 pub const DETECT: Shader = shader!("detect");
 /// `glsl/features.comp`.
@@ -23,5 +25,7 @@ pub const INGEST: Shader = shader!("ingest");
 pub const REDUCE: Shader = shader!("reduce");
 /// `glsl/sample.comp`.
 pub const SAMPLE: Shader = shader!("sample");
+/// `glsl/settle.comp`.
+pub const SETTLE: Shader = shader!("settle");
 /// `glsl/stale.comp`.
 pub const STALE: Shader = shader!("stale");

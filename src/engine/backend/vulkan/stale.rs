@@ -64,7 +64,7 @@ impl StalePass {
     ///
     /// If the view is too large for the device, or the device refuses.
     pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, spec: SamplerSpec) -> Result<Self, GpuError> {
-        let SamplerSpec { format, capacity } = spec;
+        let SamplerSpec { format, capacity, .. } = spec;
         let desc = ComputePassDesc {
             name: "stale",
             shader: shaders::STALE,

@@ -1,0 +1,180 @@
+//! From the pyramid to the tokens of a view that keep the texels that they were last published with while those hardly move.
+//!
+//! Device side: `glsl/compare.comp` and `glsl/settle.comp`    Twin: `src/engine/backend/cpu/sent.rs`
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::pyramid::Pyramid;
+use super::shaders;
+use crate::reuse::{Comparison, Reuse};
+use foveate_core::clock::Span;
+use foveate_core::geometry::extent::Extent;
+use foveate_gpu::{
+    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Groups,
+    Lane, Recorder,
+};
+
+/// The row of a token that nobody remembers.
+const NO_ROW: u32 = u32::MAX;
+
+/// How a token is compared. Public, like all types shared with shaders, for the tests that compare layouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ComparisonRecord {
+    /// The row of the texels that it was last published with; the largest number if nobody remembers.
+    pub row: u32,
+    /// The most by which each may differ.
+    pub tolerance: u32,
+}
+
+impl ComparisonRecord {
+    const NONE: Self = Self { row: NO_ROW, tolerance: 0 };
+}
+
+/// Push constants of the pass that compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ComparePush {
+    /// Width and height of the source in pixels.
+    pub extent: [u32; 2],
+}
+
+/// Push constants of the pass that chooses texels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct SettlePush {
+    /// Where the first item is.
+    pub first_word: u32,
+    /// The row of the plan's first token.
+    pub first_row: u32,
+}
+
+/// Samples one view, and remembers its texels.
+#[derive(Debug)]
+pub(super) struct KeepPasses {
+    compare: ComputePass,
+    settle: ComputePass,
+    /// One for each token.
+    comparisons: Buffer,
+    /// Two rows for each token: the texels that it was last published with.
+    sent: Buffer,
+    /// The texels of the tokens that are sampled.
+    found: Buffer,
+    /// For each token, the most by which one of its texels has moved.
+    moved: Buffer,
+    first_row: u32,
+}
+
+/// What both passes work on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeepTarget<'a> {
+    /// The tokens to sample.
+    pub(super) stale: &'a Buffer,
+    /// The encoding of each value of each channel.
+    pub(super) table: &'a Buffer,
+    /// Where their items go, and the word at which the first begins.
+    pub(super) items: (&'a Buffer, u32),
+}
+
+impl KeepPasses {
+    /// The passes for at most `capacity` tokens of `texel_count` texels; `constants` are those of the pass that samples without them.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        constants: &[u32],
+        capacity: usize,
+        texel_count: usize,
+    ) -> Result<Self, GpuError> {
+        let mut bindings = [BindingKind::Buffer; 7];
+        bindings[0] = BindingKind::FetchedImage;
+        let settle = ComputePassDesc {
+            name: "settle",
+            shader: shaders::SETTLE,
+            bindings: &[BindingKind::Buffer; 7],
+            constants,
+            push_bytes: size_of::<SettlePush>(),
+        };
+        let compare = ComputePassDesc {
+            name: "compare",
+            shader: shaders::COMPARE,
+            bindings: &bindings,
+            constants,
+            push_bytes: size_of::<ComparePush>(),
+        };
+        let row_bytes = texel_count * size_of::<u32>();
+        let buffer = |name, kind, size| Buffer::new(gpu, name, kind, size);
+        let comparisons = capacity * size_of::<ComparisonRecord>();
+        let mut passes = Self {
+            sent: buffer("published texels", BufferKind::DeviceOnly, 2 * capacity * row_bytes)?,
+            found: buffer("sampled texels", BufferKind::DeviceOnly, capacity * row_bytes)?,
+            comparisons: buffer("comparisons", BufferKind::HostWritten, comparisons)?,
+            moved: buffer("moved", BufferKind::Readback, capacity * size_of::<u32>())?,
+            compare: ComputePass::new(gpu, &compare)?,
+            settle: ComputePass::new(gpu, &settle)?,
+            first_row: 0,
+        };
+        passes.comparisons.mapped().fill(ComparisonRecord::NONE);
+        passes.moved.mapped::<u32>().fill(0);
+        Ok(passes)
+    }
+
+    /// Uploads how tokens are compared.
+    pub(super) fn prepare(&mut self, reuse: &Reuse) {
+        self.first_row = reuse.first_row();
+        let comparisons = reuse.comparisons();
+        for (target, comparison) in self.comparisons.mapped().iter_mut().zip(comparisons) {
+            let Comparison { row, tolerance } = *comparison;
+            *target = ComparisonRecord { row: row.unwrap_or(NO_ROW), tolerance: tolerance.into() };
+        }
+        self.moved.mapped::<u32>()[..comparisons.len()].fill(0);
+    }
+
+    /// Samples the tokens of a source of `extent`.
+    pub(super) fn record<'a>(
+        &'a self,
+        recorder: &mut Recorder<'a>,
+        pyramid: &'a Pyramid,
+        extent: Extent,
+        target: KeepTarget<'a>,
+        groups: impl Fn() -> Groups<'a>,
+    ) {
+        let KeepTarget { stale, table, items: (items, first_word) } = target;
+        let compared = [
+            pyramid.levels(),
+            Binding::Read(&pyramid.tail),
+            Binding::Read(stale),
+            Binding::Read(&self.comparisons),
+            Binding::Read(&self.sent),
+            Binding::Write(&self.found),
+            Binding::Update(&self.moved),
+        ];
+        let push = ComparePush { extent: [extent.width, extent.height] };
+        recorder.dispatch(&self.compare, &compared, &push, groups());
+        let settled = [
+            Binding::Read(stale),
+            Binding::Read(table),
+            Binding::Read(&self.comparisons),
+            Binding::Read(&self.found),
+            Binding::Read(&self.moved),
+            Binding::Update(&self.sent),
+            Binding::Write(items),
+        ];
+        let push = SettlePush { first_word, first_row: self.first_row };
+        recorder.dispatch(&self.settle, &settled, &push, groups());
+    }
+
+    /// Reads by how much the tokens `stale` have moved.
+    #[expect(clippy::cast_possible_truncation, reason = "the difference of two texels of 8 bits")]
+    pub(super) fn collect(&mut self, stale: &[u32], moved: &mut [u8]) {
+        let found = self.moved.mapped::<u32>();
+        for index in stale.iter().map(|&index| index as usize) {
+            moved[index] = found[index] as u8;
+        }
+    }
+
+    /// When the passes ran in the newest submission of `lane`.
+    pub(super) fn span(&self, lane: &Lane) -> Span {
+        lane.span(&self.compare).through(lane.span(&self.settle))
+    }
+}

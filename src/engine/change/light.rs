@@ -1,0 +1,141 @@
+//! Measures by how much lamps that flicker brighten and darken the picture.
+//!
+//! A lamp on mains of 50 or 60 Hz flickers at twice that, and beats with the rate of frames: the whole picture, or with a rolling
+//! shutter each band of rows, brightens and darkens several times a second. A copy of the picture taken at one moment of that is off by
+//! up to the whole swing at another, so a threshold of change has to bridge the swing as well as the noise.
+//!
+//! - *Of a row of blocks* it takes the change of their means since the frame before, on which at least three quarters of the blocks
+//!   agree in sign: that of a block at the far quartile. Where things move they do not agree, and the change counts as none, as one
+//!   does that noise would explain.
+//! - *Of the last [`WINDOW`] frames* it takes the swing of the sum of these changes, if the sum has gone up and down by at least twice
+//!   that much: light that comes and goes. A light that is switched, or a day that ends, does not return.
+//! - *Of the rows* it takes the lower median.
+
+use foveate_core::frame::{FrameKind, FrameView};
+
+use super::noise::{BLOCK_SAMPLES, BLOCKS, Block, GRID_COLUMNS, GRID_ROWS, Sites};
+use super::noise::{components, grid_of, places, read_block};
+
+/// Frames in the measurement: two seconds at thirty frames a second.
+pub const WINDOW: usize = 60;
+
+/// The least change of a block's mean that counts, in steps.
+const LEAST: f64 = 0.25;
+
+/// The least change that counts, as a share of the noise of a sample: twice the deviation of the difference of two means of 64.
+const LEAST_OF_NOISE: f64 = 0.36;
+
+/// Measures the swing of frames of one kind. The same frames give the same swing on any machine.
+#[derive(Clone, Debug)]
+pub struct LightSwing {
+    /// Of each component that is not chroma.
+    components: Vec<Component>,
+}
+
+#[derive(Clone, Debug)]
+struct Component {
+    sites: Sites,
+    columns: usize,
+    /// Top left samples of the blocks, row by row.
+    places: Vec<(usize, usize)>,
+    /// The sum of each block in the newest frame; empty before the first.
+    sums: Vec<i32>,
+    /// Changes of the last frames of each row of blocks, in steps of a block's sum.
+    rows: Vec<[i32; WINDOW]>,
+    /// Frames so far.
+    count: usize,
+}
+
+impl LightSwing {
+    /// Before its first frame.
+    pub fn new(kind: FrameKind) -> Self {
+        let sites = components(kind.format).iter().filter(|sites| !sites.is_chroma());
+        Self { components: sites.map(|&sites| Component::new(sites, kind)).collect() }
+    }
+
+    /// Reads some blocks of `frame`, which is of the kind that this was built for; `sigma` is the noise of a sample.
+    pub fn observe(&mut self, frame: &FrameView<'_>, sigma: f64) {
+        let least = LEAST.max(LEAST_OF_NOISE * sigma) * BLOCK_SAMPLES as f64;
+        self.components.iter_mut().for_each(|component| component.observe(frame, least));
+    }
+
+    /// By how many steps of 8 bits the light brightens and darkens the picture; 0 if it does not come and go.
+    pub fn steps(&self) -> f64 {
+        let swings = self.components.iter().map(Component::swing);
+        f64::from(swings.max().unwrap_or(0)) / BLOCK_SAMPLES as f64
+    }
+}
+
+impl Component {
+    fn new(sites: Sites, kind: FrameKind) -> Self {
+        let samples = sites.samples(kind.format, kind.extent);
+        let (columns, rows) = grid_of(samples);
+        let mut places = places(samples);
+        places.truncate(columns * rows);
+        // None of a picture smaller than a block.
+        let rows = vec![[0; WINDOW]; if columns == 0 { 0 } else { rows }];
+        let columns = columns.max(1);
+        Self { sites, columns, places, sums: Vec::with_capacity(BLOCKS), rows, count: 0 }
+    }
+
+    fn observe(&mut self, frame: &FrameView<'_>, least: f64) {
+        let Self { sites, columns, places, sums, rows, count } = self;
+        let sum = |place: &(usize, usize)| sum(&read_block(frame, *sites, *place));
+        if sums.is_empty() {
+            sums.extend(places.iter().map(sum));
+            return;
+        }
+        let blocks = places.chunks(*columns).zip(sums.chunks_mut(*columns));
+        for ((places, before), changes) in blocks.zip(rows) {
+            let mut differences = [0; GRID_COLUMNS];
+            let differences = &mut differences[..places.len()];
+            for ((difference, place), before) in differences.iter_mut().zip(places).zip(before) {
+                let now = sum(place);
+                *difference = now - std::mem::replace(before, now);
+            }
+            changes[*count % WINDOW] = agreed(differences, least);
+        }
+        *count += 1;
+    }
+
+    fn swing(&self) -> i32 {
+        let mut swings = [0; GRID_ROWS];
+        let swings = &mut swings[..self.rows.len()];
+        for (swing, changes) in swings.iter_mut().zip(&self.rows) {
+            let (before, after) = changes.split_at(self.count % WINDOW);
+            *swing = swing_of(after.iter().chain(before));
+        }
+        swings.sort_unstable();
+        swings.get(swings.len().saturating_sub(1) / 2).copied().unwrap_or(0)
+    }
+}
+
+fn sum(block: &Block) -> i32 {
+    block.iter().map(|&sample| i32::from(sample)).sum()
+}
+
+/// The change that at least three quarters of the blocks agree on; 0 for none, or one below `least`.
+fn agreed(differences: &mut [i32], least: f64) -> i32 {
+    differences.sort_unstable();
+    let last = differences.len() - 1;
+    let (lower, upper) = (differences[last / 4], differences[last - last / 4]);
+    let change = match (lower.signum(), upper.signum()) {
+        (1, 1) => upper,
+        (-1, -1) => lower,
+        _ => 0,
+    };
+    if f64::from(change.abs()) < least { 0 } else { change }
+}
+
+/// The swing of the sums of `changes`, in their order, if they come and go.
+fn swing_of<'a>(changes: impl Iterator<Item = &'a i32>) -> i32 {
+    let (mut sum, mut least, mut most, mut up, mut down) = (0, 0, 0, 0, 0);
+    for change in changes {
+        sum += change;
+        (least, most) = (sum.min(least), sum.max(most));
+        up += (*change).max(0);
+        down -= (*change).min(0);
+    }
+    let swing = most - least;
+    if 2 * swing <= up.min(down) { swing } else { 0 }
+}
