@@ -278,7 +278,7 @@ fn gather(
     count: usize,
     side: usize,
     [red, green, blue]: &mut [[u8; ROOM_TEXELS]; 3],
-    strip: &mut Strip,
+    strip: &mut Option<Strip>,
 ) {
     if rows.gather_at_once(first, count, side, [red, green, blue], strip) {
         return;
@@ -288,7 +288,6 @@ fn gather(
         rows.gather(
             first + row,
             [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
-            strip,
         );
     }
 }
