@@ -87,7 +87,7 @@ clean_up() {
 }
 
 check_scripts() {
-    shellcheck --external-sources --check-sourced .ci/run scripts/*.sh scripts/lib/{chroot,machine}.sh scripts/debian/{postinst,postrm,prerm}
+    shellcheck --external-sources --check-sourced .ci/run scripts/*.sh scripts/gpu/run.sh scripts/lib/{chroot,machine}.sh scripts/debian/{postinst,postrm,prerm}
 }
 
 # Sets the environment for tests of real clips, which are skipped only on request.

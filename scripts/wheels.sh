@@ -11,9 +11,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/setup.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/clip.sh
 . "$root/scripts/lib/clip.sh"
-
-# `zig cc` links against an old glibc on a new system; abi3audit finds symbols that are not of the stable ABI.
-readonly TOOLS='maturin[zig]==1.16.0 abi3audit==0.0.26'
+# shellcheck source-path=SCRIPTDIR source=lib/wheel.sh
+. "$root/scripts/lib/wheel.sh"
 
 target=${CARGO_TARGET_DIR:-$root/target}
 wheels=$target/wheels
@@ -44,33 +43,13 @@ read_option() {
     esac
 }
 
-# As every build, but without GStreamer.
-wheel_packages() {
-    build_packages | grep -v -e gstreamer -e pkgconf
-    cat <<'END'
-python3|python3|builds the wheels
-python3-venv||keeps the tools for that apart from the system's
-END
-}
-
-# Tools for wheels, kept between runs: ensure_tools ENVIRONMENT
-ensure_tools() {
-    [ "$(cat "$1/ready" 2>/dev/null)" = "$TOOLS" ] && return
-    python3 -m venv "$1" || return
-    # shellcheck disable=SC2086 # A list of words.
-    with_progress 'Installing what builds wheels' "$1/bin/pip" install --quiet $TOOLS || return
-    printf '%s\n' "$TOOLS" >"$1/ready"
-}
-
 # In the folder given: build_wheels TOOLS FOLDER
 build_wheels() {
     # A copy, since setuptools leaves a folder behind where it builds.
     mkdir "$2/source" "$2/wheels"
     cp -r "$root/python/foveate" "$root/python/pyproject.toml" "$root/python/README.md" "$2/source"
     with_progress 'Building the reader' "$1/bin/pip" wheel --quiet --no-deps --wheel-dir "$2/wheels" "$2/source" || return
-    PATH=$1/bin:$PATH with_progress 'Building the engine' maturin build --release --locked --zig \
-        --compatibility manylinux2014 --auditwheel repair --out "$2/wheels" \
-        --manifest-path "$root/python/engine/Cargo.toml" || return
+    build_engine_wheel "$root" "$1" "$2/wheels" --zig --compatibility manylinux2014 --auditwheel repair || return
     with_progress 'Looking for symbols that are not of the stable ABI' "$1/bin/abi3audit" --strict "$2"/wheels/foveate_engine-*.whl
 }
 
@@ -99,7 +78,7 @@ main() {
     tools=$(clip_cache)/wheels
     ensure_rust "$root"
     ensure_packages wheel_packages
-    ensure_tools "$tools" || fail 'the tools cannot be installed; see above'
+    ensure_wheel_tools "$tools" || fail 'the tools cannot be installed; see above'
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     build_wheels "$tools" "$folder" || fail 'the wheels cannot be built; see above'

@@ -227,16 +227,17 @@ impl Played {
         let reason = FixationReason::Policy;
         let at = Fixation::at((9.0, 9.0), reason);
         let fixation = Fixation { id: frame_seq, since_frame: frame_seq, ..at };
+        let gaze = Gaze::at(fixation, None);
         let shape = PyramidShape::new(EXTENT);
         self.channel.update(&ViewUpdate {
             frame_seq,
             shape,
-            gaze: &Gaze::at(fixation, None),
+            gaze: &gaze,
             plan: &Layout::Uniform.plan(&PlanRequest {
                 shape,
                 patch_side: 14,
                 budget: 9,
-                fixations: &[(9.0, 9.0)],
+                fixations: &gaze.foci(),
                 relevance: None,
                 before: None,
             }),

@@ -85,6 +85,9 @@ _foveate() {
             foveate,weigh)
                 cmd="foveate__subcmd__weigh"
                 ;;
+            foveate__subcmd__bench,link)
+                cmd="foveate__subcmd__bench__subcmd__link"
+                ;;
             foveate__subcmd__bench,ring)
                 cmd="foveate__subcmd__bench__subcmd__ring"
                 ;;
@@ -168,7 +171,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__bench)
-            opts="-h --size --format --changed --clip --backend --device --instructions --layout --foveae --budget --views --policy --features --dtype --patch --threshold --refresh --change-on --frames --batch --cold --json --each-line --sink --dump --socket --help ring ring-reader"
+            opts="-h --size --format --changed --clip --backend --device --instructions --layout --foveae --budget --views --policy --features --dtype --patch --threshold --refresh --change-on --frames --batch --cold --json --each-line --sink --dump --socket --help link ring ring-reader"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -255,6 +258,28 @@ _foveate() {
                     return 0
                     ;;
                 --dump)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        foveate__subcmd__bench__subcmd__link)
+            opts="-h --device --json --socket --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --device)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

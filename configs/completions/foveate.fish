@@ -67,14 +67,12 @@ complete -c foveate -n "__fish_foveate_using_subcommand health" -l max-age -d 'L
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l json -d 'Print one JSON object, with every stream'
 complete -c foveate -n "__fish_foveate_using_subcommand health" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l box -d 'Look at a box instead: sharp all over it, as far as the budget goes' -r
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l share -d 'Share of the budget that is spent on it, above 0 to 1 [default: as the layout says]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l for -d 'Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its silence_ms]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l frame -d 'Number of the frame that the points are in; what moved since moves them along [default: the frame to come]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l homography -d 'How the camera moved since --frame, instead of what was measured: 9 numbers, row by row, from pixels of then to pixels of now' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l rotation -d 'The same of a calibrated camera: a quaternion from its optical frame of then to that of now' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'Points and boxes are in shares of the picture\'s width and height, 0 to 1'
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'X and Y are shares of the picture\'s width and height, 0 to 1'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l wait -d 'Wait for a frame with the new fixations, and print them'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
@@ -143,51 +141,57 @@ complete -c foveate -n "__fish_foveate_using_subcommand web" -l token -d 'Requir
 complete -c foveate -n "__fish_foveate_using_subcommand web" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand doctor" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand doctor" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l size -d 'Size of the frames [default: 1920x1080]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l format -d 'Format of the frames [default: NV12]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l changed -d 'Share of the tiles that changes from frame to frame, 0 to 1 [default: 0.1]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l clip -d 'Play a file instead: .y4m, raw samples such as .nv12 with --size, or anything that GStreamer plays' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l backend -d 'Backend to measure; `all` skips those that are unavailable, and says so' -r -f -a "cpu\t''
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l size -d 'Size of the frames [default: 1920x1080]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l format -d 'Format of the frames [default: NV12]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l changed -d 'Share of the tiles that changes from frame to frame, 0 to 1 [default: 0.1]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l clip -d 'Play a file instead: .y4m, raw samples such as .nv12 with --size, or anything that GStreamer plays' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l backend -d 'Backend to measure; `all` skips those that are unavailable, and says so' -r -f -a "cpu\t''
 vulkan\t''
 all\t''"
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l device -d 'Part of the name of the Vulkan device, such as llvmpipe' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l instructions -d 'Vector instructions of the stages on the CPU, of those that this processor has [default: the widest]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l layout -d 'Arrangement of the tokens over the image' -r -f -a "foveal\t''
-inset\t''
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l device -d 'Part of the name of the Vulkan device, such as llvmpipe' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l instructions -d 'Vector instructions of the stages on the CPU, of those that this processor has [default: the widest]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l layout -d 'Arrangement of the tokens over the image' -r -f -a "foveal\t''
 uniform\t''
 directional\t''
 stt172\t''
 giava20\t''
 relevance\t''
 windows\t''"
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l foveae -d 'Fixations at a time of the layout foveal, 1 to 8' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l budget -d 'Most tokens of a view, 1 to 5000' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l views -d 'Number of views, 1 to 32: the first looks at the centre, the others elsewhere' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l policy -d 'What decides where the views look, as in a configuration [default: that of configurations, and fixed beside it]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l dtype -d 'Number format of the tokens: u8, f16, bf16 or f32' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l patch -d 'Side of a token in texels, even: 8 to 64, or 224 to 1024 of windows' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l threshold -d 'Differences of samples above this count as a change, 0 to 255' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l refresh -d 'Refresh every tile within this many frames; 1 rebuilds everything in each frame' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l change-on -d 'Where changes are found: cpu; gpu, on a device that shares the CPU\'s memory; auto is gpu on integrated GPUs' -r -f -a "auto\t''
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l foveae -d 'Fixations at a time of the layout foveal, 1 to 8' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l budget -d 'Most tokens of a view, 1 to 5000' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l views -d 'Number of views, 1 to 32: the first looks at the centre, the others elsewhere' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l policy -d 'Where the views look: each at a point of its own, at salient places, or where a scorer finds relevance' -r -f -a "fixed\t''
+saliency\t''
+relevance\t''"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l dtype -d 'Number format of the tokens: u8, f16, bf16 or f32' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l patch -d 'Side of a token in texels, even: 8 to 64, or 224 to 1024 of windows' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l threshold -d 'Differences of samples above this count as a change, 0 to 255' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l refresh -d 'Refresh every tile within this many frames; 1 rebuilds everything in each frame' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l change-on -d 'Where changes are found: cpu; gpu, on a device that shares the CPU\'s memory; auto is gpu on integrated GPUs' -r -f -a "auto\t''
 cpu\t''
 gpu\t''"
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l frames -d 'Frames to measure, 1 to 100000, after some warm-up frames; also the number read from a clip' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l batch -d 'Measure so many pictures at a time instead, 1 to 256, each seen once' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l sink -d 'Where token frames go' -r -f -a "ring\t'Rings in shared memory, as in the daemon'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l frames -d 'Frames to measure, 1 to 100000, after some warm-up frames; also the number read from a clip' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l batch -d 'Measure so many pictures at a time instead, 1 to 256, each seen once' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l sink -d 'Where token frames go' -r -f -a "ring\t'Rings in shared memory, as in the daemon'
 memory\t'Memory of this process, as for users of the engine'"
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l dump -d 'Instead of measuring, write the frames, the token plan and the tokens of one frame to this directory' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l features -d 'Make the features of tiles; the same as `--policy relevance`'
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l cold -d 'Empty the caches before each frame'
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l json -d 'Print a line of JSON for each backend'
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -l each-line -d 'Measure once for each line of standard input, to alternate with another program'
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -f -a "ring" -d 'Measure the latency of token frames through the ring to readers in other processes'
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from ring ring-reader" -f -a "ring-reader" -d 'Run as one of these readers'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l dump -d 'Instead of measuring, write the frames, the token plan and the tokens of one frame to this directory' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l features -d 'Make the features of tiles; the same as `--policy relevance`'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l cold -d 'Empty the caches before each frame'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l json -d 'Print a line of JSON for each backend'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l each-line -d 'Measure once for each line of standard input, to alternate with another program'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -f -a "link" -d 'Measure the rates between the CPU\'s memory and a Vulkan device'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -f -a "ring" -d 'Measure the latency of token frames through the ring to readers in other processes'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -f -a "ring-reader" -d 'Run as one of these readers'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from link" -l device -d 'Part of the name of the Vulkan device, such as llvmpipe [default: a GPU]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from link" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from link" -l json -d 'Print JSON'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from link" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l payload -d 'Bytes of texels per frame, 1536 to 16777216, rounded down to whole tokens of 1536 bytes' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l readers -d 'Reader processes, 0 to 64' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l stopped -d 'Additional reader processes that are stopped (SIGSTOP) once they follow, 0 to 64' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l slots -d 'Slots of the ring, 2 to 64' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l slots -d 'Slots of the ring, 2 to 64 [default: as of a view with such frames]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and __fish_seen_subcommand_from ring" -l how -d 'How the readers wait [default: each of the ways]' -r -f -a "futex\t'Sleep on the futex word'
 notice\t'Poll the socket for the daemon\'s notice of each frame'
 spin\t'Busy-wait'"

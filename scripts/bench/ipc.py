@@ -19,8 +19,8 @@ FOVEATE = [
     ("Foveate, futex", ["--how", "futex"]),
     ("Foveate, pollable descriptor", ["--how", "notice"]),
     ("Foveate, spinning", ["--how", "spin"]),
-    ("Foveate, futex, 3 slots", ["--how", "futex", "--slots", 3]),
-    ("Foveate, spinning, 3 slots", ["--how", "spin", "--slots", 3]),
+    ("Foveate, futex, 8 slots", ["--how", "futex", "--slots", 8]),
+    ("Foveate, spinning, 8 slots", ["--how", "spin", "--slots", 8]),
 ]
 PEER = [("iceoryx2, events", "event"), ("iceoryx2, polling", "poll")]
 #: A run that only says how large a frame is.
@@ -28,9 +28,9 @@ ONE = ["--how", "spin", "--frames", 1]
 #: Goals: the first contestant's figure should be at most the second's.
 PAIRS = [
     ("Foveate, futex", "iceoryx2, events"),
-    ("Foveate, futex, 3 slots", "iceoryx2, events"),
+    ("Foveate, futex, 8 slots", "iceoryx2, events"),
     ("Foveate, spinning", "iceoryx2, polling"),
-    ("Foveate, spinning, 3 slots", "iceoryx2, polling"),
+    ("Foveate, spinning, 8 slots", "iceoryx2, polling"),
 ]
 
 

@@ -145,7 +145,7 @@ fn sample(instructions: Instructions, frame: &FrameView<'_>, token: Token) {
         LEVELS.with(|levels| {
             let texels = Texels { shape: PyramidShape::new(EXTENT), frame, levels };
             let (target, room) = (Target::Bytes(&mut pixels), &mut Room::default());
-            SampleToken { texels, encoder, token, target, room }.run(instructions);
+            SampleToken { texels, encoder, token, target, room, sent: None }.run(instructions);
         });
     });
     black_box(pixels);

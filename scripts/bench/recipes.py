@@ -136,13 +136,17 @@ class Torch:
         planes = samples.reshape(*half, 2).permute(2, 0, 1) if self.is_nv12 else samples.reshape(2, *half)
         return functional.interpolate(planes[None].float(), scale_factor=2, mode="nearest")[0]
 
-    @torch.no_grad() if torch else (lambda function: function)
-    def tokens(self, frame):
+    def rgb(self, frame):
+        """The picture, [1, 3, height, width] from 0 to 255."""
         samples = torch.from_numpy(frame).to(self.device)
         luma = samples[: self.height].float()[None]
         ycbcr = torch.cat([luma, self.chroma(samples[self.height :])]).flatten(1)
         rgb = (self.matrix @ (ycbcr - self.offset)).clamp_(0, 255)
-        level = rgb.view(1, 3, self.height, self.width)
+        return rgb.view(1, 3, self.height, self.width)
+
+    @torch.no_grad() if torch else (lambda function: function)
+    def tokens(self, frame):
+        level = self.rgb(frame)
         picked = []
         for index in self.indices:
             picked.append(level[0].flatten(1)[:, index])

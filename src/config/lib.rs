@@ -36,7 +36,7 @@ use foveate_core::value::{
     Address, Color, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked,
     optional,
 };
-use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec};
+use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec, default_slot_count};
 
 mod calibration;
 mod camera;
@@ -278,9 +278,9 @@ pub struct ViewConfig {
     /// Patch side, number format and normalisation; bytes are not normalised.
     #[serde(rename = "+")]
     pub format: TokenFormat,
-    /// Token frames that the ring holds, 2 to 64.
-    #[serde(deserialize_with = "checked::<Whole<2, 64>, _, _>")]
-    pub slots: u32,
+    /// Token frames that the ring holds, 2 to 64; by default [as many as a cache holds](default_slot_count).
+    #[serde(deserialize_with = "optional::<Whole<2, 64>, _, _>")]
+    pub slots: Option<u32>,
     /// Most frames a second that are published, 0.01 to 1000; by default all.
     #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
@@ -757,7 +757,12 @@ impl ViewConfig {
 
     /// Bytes of the tokens in its ring, with their depth, and of as many channels as the largest picture has.
     pub fn ring_bytes(&self) -> usize {
-        self.slots as usize * self.frame_bytes()
+        self.slot_count() * self.frame_bytes()
+    }
+
+    /// Token frames that the ring holds.
+    pub fn slot_count(&self) -> usize {
+        self.slots.map_or_else(|| default_slot_count(self.frame_bytes()), |slots| slots as usize)
     }
 
     /// The share of a frame in [`ring_bytes`](Self::ring_bytes). What a frame costs to make grows with it.
@@ -802,7 +807,7 @@ impl Default for ViewConfig {
             layout: Layout::default(),
             budget: DEFAULT_BUDGET,
             format: TokenFormat::default(),
-            slots: 8,
+            slots: None,
             max_fps: None,
             publish: PublishChoice::Always,
             channels: Vec::new(),

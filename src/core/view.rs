@@ -26,6 +26,22 @@ pub const VIEWS_MAX: usize = 32;
 /// Default budget of a view, in tokens.
 pub const DEFAULT_BUDGET: u32 = 273;
 
+/// Fewest and most slots of a ring by default: one is written, one is read, and one is the newest; and beyond 8 frames a reader is
+/// not slow but stopped.
+const DEFAULT_SLOTS: [usize; 2] = [3, 8];
+
+/// Bytes of a ring that stays in the cache of one core between two rounds: most have 1 or 2 MiB of their own.
+const CACHED_RING_BYTES: usize = 1 << 20;
+
+/// Default slots of a ring whose frames have so many bytes: 3 to 8, as many as a cache holds.
+///
+/// The writer comes back to a slot after as many frames. With few, it writes to lines that are still cached, and the reader finds
+/// them there; with many, a slow reader has more time: `slots - 1` frames until what it reads is overwritten.
+pub fn default_slot_count(frame_bytes: usize) -> usize {
+    let [fewest, most] = DEFAULT_SLOTS;
+    (CACHED_RING_BYTES / frame_bytes.max(1)).clamp(fewest, most)
+}
+
 /// What a view wants of its stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ViewSpec {

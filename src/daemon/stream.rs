@@ -61,7 +61,7 @@ impl TryFrom<&ViewConfig> for ServedView {
         Ok(Self {
             name: config.name.clone(),
             spec: ViewSpec::try_from(config)?,
-            slot_count: config.slots as usize,
+            slot_count: config.slot_count(),
             pace: ViewPace::from(config),
         })
     }

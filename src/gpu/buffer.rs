@@ -24,7 +24,7 @@ pub enum BufferKind {
     HostWritten,
     /// Not mapped.
     DeviceOnly,
-    /// Mapped and cached, written by the device and read by the CPU.
+    /// Mapped and cached memory of the CPU, written by the device and read by the CPU.
     Readback,
     /// Imported host memory, read by the device: that of a [`HostBuffer`](super::HostBuffer).
     Imported,
@@ -37,8 +37,9 @@ impl BufferKind {
         let storage = vk::BufferUsageFlags::STORAGE_BUFFER;
         match self {
             Self::HostWritten => storage | vk::BufferUsageFlags::INDIRECT_BUFFER,
-            Self::DeviceOnly => storage | vk::BufferUsageFlags::TRANSFER_SRC,
-            Self::Readback => storage | vk::BufferUsageFlags::TRANSFER_DST,
+            Self::DeviceOnly | Self::Readback => {
+                storage | vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST
+            }
             Self::Imported | Self::ImportedTarget => storage,
         }
     }
@@ -180,6 +181,12 @@ impl Buffer {
     /// Requested size in bytes.
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// Whether the memory is the device's own, as far as the driver tells.
+    pub fn is_in_device_memory(&self) -> bool {
+        let Memory::Allocated(allocation) = &self.memory else { return false };
+        allocation.memory_properties().contains(vk::MemoryPropertyFlags::DEVICE_LOCAL)
     }
 
     /// Purpose of the buffer.

@@ -96,6 +96,8 @@ pub struct DeviceSummary {
     pub driver_version: String,
     /// Vulkan version, such as `1.3.230`.
     pub api_version: String,
+    /// Size of its largest heap of its own memory, in bytes.
+    pub memory_bytes: u64,
     /// Why it cannot be used, if so.
     pub unusable: Option<String>,
 }
@@ -216,6 +218,7 @@ fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> Candidate {
                 vk::api_version_minor(version),
                 vk::api_version_patch(version)
             ),
+            memory_bytes: memory_bytes(instance, device),
             unusable: missing.map(|missing| format!("lacks {missing}")),
         },
     }
@@ -255,6 +258,15 @@ fn missing_capability(
     ]
     .into_iter()
     .find_map(|(is_there, what)| (!is_there).then_some(what))
+}
+
+/// Size of the largest heap of the device's own memory.
+fn memory_bytes(instance: &Instance, device: vk::PhysicalDevice) -> u64 {
+    // SAFETY: the device was enumerated from this instance.
+    let memory = unsafe { instance.raw.get_physical_device_memory_properties(device) };
+    let heaps = memory.memory_heaps_as_slice().iter();
+    let own = heaps.filter(|heap| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
+    own.map(|heap| heap.size).max().unwrap_or(0)
 }
 
 /// First compute queue family and the valid bits of its timestamps.

@@ -228,10 +228,14 @@ impl<'a> Recorder<'a> {
     ///
     /// # Panics
     ///
-    /// If `source` is too small, or the kinds are not device-only and readback.
+    /// If `source` is too small, or the kinds are not device-only and readback, in either order.
     pub fn copy_buffer(&mut self, source: &'a Buffer, offset: usize, target: &'a Buffer) {
         assert!(offset + target.size() <= source.size(), "the source ends too early");
-        assert_eq!((source.kind(), target.kind()), (BufferKind::DeviceOnly, BufferKind::Readback));
+        assert!(matches!(
+            (source.kind(), target.kind()),
+            (BufferKind::DeviceOnly, BufferKind::Readback)
+                | (BufferKind::Readback, BufferKind::DeviceOnly)
+        ));
         self.wait_for([
             (Resource::Buffer(source), Access::COPY_READ),
             (Resource::Buffer(target), Access::COPY_WRITE),

@@ -44,7 +44,7 @@ pub use items::{Item, ItemStore, Items, SegmentMemory};
 #[cfg(feature = "writer")]
 pub use memory::check_memory;
 pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};
-pub use segment::{ChannelFacts, DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec};
+pub use segment::{ChannelFacts, PlaneInfo, SegmentInfo, SegmentSpec};
 #[cfg(feature = "writer")]
 pub use waker::{Waker, WakerCounters};
 #[cfg(feature = "writer")]

@@ -23,14 +23,11 @@ use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::relevance::channel::cells_of;
 use foveate_core::token::{DType, TokenFormat, WINDOW_SIDES};
-use foveate_core::view::ViewSpec;
+use foveate_core::view::{ViewSpec, default_slot_count};
 
 /// Seals that fix a segment's size, and prevent writes except through the writer's own mapping.
 pub(super) const REQUIRED_SEALS: SealFlags =
     SealFlags::GROW.union(SealFlags::SHRINK).union(SealFlags::FUTURE_WRITE);
-
-/// Default slots of a ring: at 30 frames a second a reader may hold a frame for 0.2 s.
-pub const DEFAULT_SLOT_COUNT: usize = 8;
 
 /// Largest side of a token; far above any use, so that no size overflows.
 pub(super) const MAX_PATCH_SIDE: u32 = *WINDOW_SIDES.end();
@@ -65,7 +62,7 @@ pub struct SegmentSpec {
     pub device: String,
     /// Pixel aspect ratio and colour of the source.
     pub picture: PixelFacts,
-    /// Frames that the ring holds, usually [`DEFAULT_SLOT_COUNT`].
+    /// Frames that the ring holds.
     pub slot_count: usize,
     /// Camera model, if known.
     pub camera: Option<CameraFacts>,
@@ -76,8 +73,8 @@ pub struct SegmentSpec {
 }
 
 impl SegmentSpec {
-    /// The segment that a view of that name publishes in, for frames of `kind` on `backend`: with [`DEFAULT_SLOT_COUNT`] slots, and
-    /// without a camera or facts of the pictures.
+    /// The segment that a view of that name publishes in, for frames of `kind` on `backend`: with as many slots as
+    /// [its texels suggest](default_slot_count), and without a camera or facts of the pictures.
     pub fn of(
         spec: &ViewSpec,
         stream: &str,
@@ -99,7 +96,7 @@ impl SegmentSpec {
             backend: backend.kind,
             device: backend.device.clone(),
             picture: PixelFacts::default(),
-            slot_count: DEFAULT_SLOT_COUNT,
+            slot_count: default_slot_count(spec.capacity() * spec.format.token_bytes()),
             camera: None,
             planes: spec.planes(kind.extent).split_off(1),
             channels: ChannelFacts::of(spec, kind.extent),

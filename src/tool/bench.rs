@@ -37,6 +37,8 @@ mod decode;
 mod dump;
 mod eviction;
 mod frames;
+#[cfg(feature = "vulkan")]
+mod link;
 mod report;
 #[cfg(feature = "gst")]
 mod ring;
@@ -129,6 +131,9 @@ pub struct Arguments {
 /// Measurements of their own.
 #[derive(Debug, clap::Subcommand)]
 enum Part {
+    /// Measure the rates between the CPU's memory and a Vulkan device
+    #[cfg(feature = "vulkan")]
+    Link(link::Arguments),
     /// Measure the latency of token frames through the ring to readers in other processes
     #[cfg(feature = "gst")]
     Ring(ring::Arguments),
@@ -178,8 +183,10 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     match &arguments.part {
-        #[cfg(not(feature = "gst"))]
+        #[cfg(not(any(feature = "gst", feature = "vulkan")))]
         Some(part) => match *part {},
+        #[cfg(feature = "vulkan")]
+        Some(Part::Link(arguments)) => link::run(arguments, out),
         #[cfg(feature = "gst")]
         Some(Part::Ring(arguments)) => ring::run(arguments, out),
         #[cfg(feature = "gst")]

@@ -171,7 +171,7 @@ fn segment_of(
 ) -> SegmentSpec {
     let view = &config.views[index];
     SegmentSpec {
-        slot_count: view.slots as usize,
+        slot_count: view.slot_count(),
         camera: camera.map(|camera| camera.facts(kind.extent)),
         ..SegmentSpec::of(spec, &config.name, &view.name, kind, info)
     }

@@ -237,7 +237,9 @@ impl Course {
         self.highest_bound = self.highest_bound.max(bound);
         match self.change.threshold {
             Threshold::Fixed(threshold) => assert_eq!(bound, threshold),
-            Threshold::Auto { limit } => assert!(bound <= limit, "{bound} above {limit}"),
+            Threshold::Auto { limit } | Threshold::BySource { limit } => {
+                assert!(bound <= limit, "{bound} above {limit}");
+            }
         }
         let resident = self.detector.resident();
         for (index, y) in rows(frame) {

@@ -17,13 +17,16 @@ use foveate_engine::{Memory, View};
 use crate::follow::Follower;
 use crate::naive::{self, OwnedFrame, Picture};
 
+/// Where a token lies: origin, whole steps, and extra pixels.
+type Place = (i32, i32, [u16; 2], [u8; 2]);
+
 /// What is published by definition.
 pub struct Definition {
     follower: Follower,
     threshold: Threshold,
     refresh: Option<Refresh>,
     /// For each place of the frame published last, the texels and the frame.
-    published: HashMap<(i32, i32, [u16; 2], [u8; 2]), (Vec<u8>, u64)>,
+    published: HashMap<Place, (Vec<u8>, u64)>,
     missed_refresh: bool,
     /// Tokens that kept texels that had moved.
     pub kept: usize,

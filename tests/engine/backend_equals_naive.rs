@@ -271,7 +271,7 @@ fn real_steps_are_exact_over_the_longest_sources(make: Make<'_>) {
         let tokens = [(long, long), (long, 1), (1, long), (long, 9), (5, 5), (1, 1)];
         let tokens = tokens.map(|(sx, sy)| token(sx, sy)).to_vec();
         let mut player = make(frame.kind());
-        let mut samples = [player.planes(SamplerSpec { format, capacity: 6 })];
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 6, keeps: false })];
         samples[0].set_plan(TokenPlan { patch_side, tokens }, extent);
         player.update(&frame.view(), &TileSet::all(extent), &mut samples);
         let expected = naive::tokens(&naive::picture(&frame), samples[0].plan(), format);

@@ -345,7 +345,7 @@ impl Setup {
     fn frame_count(&self) -> u64 {
         match self.threshold {
             Threshold::Fixed(_) => FRAMES,
-            Threshold::Auto { .. } => FRAMES_OF_AUTO,
+            Threshold::Auto { .. } | Threshold::BySource { .. } => FRAMES_OF_AUTO,
         }
     }
 
@@ -354,7 +354,9 @@ impl Setup {
         let bound = detector.tracker().sample_bound();
         match self.threshold {
             Threshold::Fixed(threshold) => assert_eq!(bound, threshold),
-            Threshold::Auto { limit } => assert!(bound <= limit, "{bound} above {limit}"),
+            Threshold::Auto { limit } | Threshold::BySource { limit } => {
+                assert!(bound <= limit, "{bound} above {limit}");
+            }
         }
         bound
     }

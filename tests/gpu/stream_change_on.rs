@@ -116,6 +116,7 @@ fn only_devices_that_share_the_memory_of_the_cpu_find_changes() {
             driver_name: String::new(),
             driver_version: String::new(),
             api_version: "1.3.0".to_owned(),
+            memory_bytes: 0,
             unusable: None,
         };
         assert_eq!(change_site(ChangeOn::Auto, &device).unwrap(), auto, "{kind}");

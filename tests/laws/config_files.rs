@@ -40,6 +40,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         "refresh_frames",
         "e0",
         "coarsest",
+        "slots",
     ];
     let uncommented = optional.iter().fold(text, |text, key| {
         let commented = format!("# {key} = ");
@@ -52,6 +53,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     assert_eq!(config.daemon.metrics, Some(([127, 0, 0, 1], 9187).into()));
     assert_eq!(config.streams[0].max_fps, Some(10.0));
     assert_eq!(config.streams[0].device.as_deref(), Some("llvmpipe"));
+    assert_eq!(config.streams[0].views[0].slots, Some(8));
     let change = ChangeConfig {
         threshold: Threshold::BySource { limit: Threshold::LIMIT_DEFAULT },
         refresh_frames: NonZeroU32::new(300),
@@ -278,11 +280,29 @@ fn every_key_reaches_its_place() {
     let again = parse(&config.to_toml(), "/etc/foveate/c.toml");
     assert_eq!(again.streams[0].masks, stream.masks);
     let ViewConfig { layout, budget, format, slots, gaze, .. } = &stream.views[0];
-    assert_eq!((layout, *budget, *slots), (&Layout::Uniform, 5000, 64));
+    assert_eq!((layout, *budget, *slots), (&Layout::Uniform, 5000, Some(64)));
     assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));
     let expected = Normalisation { mean: [0.0, 0.5, 1.0], std: [1.0, 2.0, 3.0] };
     assert_eq!(format.normalisation, expected);
     assert_eq!(gaze.policy, Policy::Fixed { x: 0.0, y: 0.25 });
+}
+
+#[test]
+fn default_slots_fit_a_cache() {
+    let slots =
+        |keys: &str| ViewConfig::parse(&format!("name = 'v'\n{keys}")).unwrap().slot_count();
+    // 1536 bytes a token.
+    for (budget, expected) in [(1, 8), (85, 8), (86, 7), (136, 5), (137, 4), (228, 3), (5000, 3)] {
+        assert_eq!(
+            slots(&format!("layout = 'foveal'\nbudget = {budget}")),
+            expected,
+            "{budget} tokens"
+        );
+    }
+    assert_eq!(slots("layout = 'foveal'\nbudget = 137\ndtype = 'u8'\nnormalisation = 'none'"), 8);
+    assert_eq!(slots("budget = 5000\nslots = 2"), 2);
+    let view = ViewConfig::parse("name = 'v'\nlayout = 'foveal'").unwrap();
+    assert_eq!(view.ring_bytes(), 3 * 273 * 1536);
 }
 
 #[test]

@@ -19,8 +19,8 @@ use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{
-    Borrowed, DEFAULT_SLOT_COUNT, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf,
-    TokenRecord, Writer, plane_list,
+    Borrowed, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf, TokenRecord, Writer,
+    plane_list,
 };
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
@@ -39,7 +39,7 @@ pub(crate) fn spec(capacity: usize) -> SegmentSpec {
         picture: PixelFacts::default(),
         backend: BackendKind::Cpu,
         device: "some processor".to_owned(),
-        slot_count: DEFAULT_SLOT_COUNT,
+        slot_count: 8,
         camera: Some(camera()),
         planes: vec![PlaneSpec::relevance()],
         channels: None,

@@ -128,10 +128,13 @@ pub struct Page {
     panes: BTreeMap<u8, Held>,
 }
 
+/// Where a token lies: origin, whole steps, and extra pixels.
+pub type Place = (i32, i32, [u16; 2], [u8; 2]);
+
 /// What a page holds of one picture: the texels of each token of its newest frame, by its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    tokens: BTreeMap<(i32, i32, [u16; 2], [u8; 2]), Vec<u8>>,
+    tokens: BTreeMap<Place, Vec<u8>>,
 }
 
 /// What the server sent.
@@ -283,7 +286,7 @@ pub struct Record {
 }
 
 impl Record {
-    pub fn place(&self) -> (i32, i32, [u16; 2], [u8; 2]) {
+    pub fn place(&self) -> Place {
         (self.x, self.y, [self.sx, self.sy], self.extra)
     }
 }

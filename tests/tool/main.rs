@@ -21,6 +21,8 @@ mod tool;
 mod wait;
 
 mod doctor;
+#[cfg(feature = "vulkan")]
+mod gpu_run;
 mod scripts_usage;
 mod tool_bench;
 #[cfg(feature = "gst")]

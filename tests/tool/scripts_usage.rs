@@ -19,6 +19,8 @@ fn help_is_given_and_names_every_option() {
         ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
         ("fuzz.sh", &["seconds", "yes"]),
         ("screenshots.sh", &["out", "yes"]),
+        ("gpu_bundle.sh", &["out", "refresh-docs", "yes"]),
+        ("gpu/run.sh", &["quick", "device"]),
         ("arm.sh", &["short", "count", "yes"]),
         ("install.sh", &["prefix", "destdir", "binaries", "uninstall", "yes"]),
         ("package.sh", &["arch", "out", "binaries", "yes"]),
@@ -65,6 +67,7 @@ fn wrong_usage_is_refused_with_the_reason() {
         "package.sh",
         "test_package.sh",
         "screenshots.sh",
+        "gpu_bundle.sh",
         "value.sh",
     ] {
         refused(script, &["--short"], "unknown option --short");
@@ -88,6 +91,10 @@ fn wrong_usage_is_refused_with_the_reason() {
     refused("package.sh", &["--binaries", "no/such/folder"], "there is no program foveated");
     refused("test_package.sh", &["--packages", "no/such/folder"], "expected one foveate_*.deb");
     refused("plot_scaling.sh", &["--out"], "--out needs a value");
+    refused("gpu_bundle.sh", &["--refresh-docs", "no/such.json"], "no such file");
+    refused("gpu/run.sh", &[], "the folder OUT is missing");
+    refused("gpu/run.sh", &["out", "--device"], "--device needs a value");
+    refused("gpu/run.sh", &["out", "--slow"], "unknown option --slow");
     refused("soak.sh", &["--yes"], "--minutes is needed");
     refused("soak.sh", &["--minutes", "0"], "whole number from 1");
     refused("soak.sh", &["--minutes", "2", "--seed", "x"], "whole number");

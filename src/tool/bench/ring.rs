@@ -31,6 +31,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, TokenFormat};
+use foveate_core::view::default_slot_count;
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::abi::SlotHeader;
@@ -62,9 +63,9 @@ pub(super) struct Arguments {
     /// Additional reader processes that are stopped (SIGSTOP) once they follow, 0 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64), default_value_t = 0)]
     stopped: u16,
-    /// Slots of the ring, 2 to 64
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=64), default_value_t = 8)]
-    slots: u16,
+    /// Slots of the ring, 2 to 64 [default: as of a view with such frames]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=64))]
+    slots: Option<u16>,
     /// How the readers wait [default: each of the ways]
     #[arg(long, value_name = "HOW", value_enum)]
     how: Option<Waiting>,
@@ -178,7 +179,9 @@ impl Stage {
         let limits = Limits { clients: CLIENTS_MAX, ..Limits::default() };
         let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits);
         let server = server.map_err(|error| ToolError::RingBench(io::Error::other(error)))?;
-        let writer = Writer::create(&segment_spec(tokens, arguments.slots.into()))?;
+        let default = default_slot_count(tokens * TOKEN_FORMAT.token_bytes());
+        let slots = arguments.slots.map_or(default, usize::from);
+        let writer = Writer::create(&segment_spec(tokens, slots))?;
         let waker = Waker::new(&writer, port.views[0].take_channel().subscribers())?;
         port.views[0].set_segment(writer.reader_fd()?, writer.epoch());
         Ok(Self {

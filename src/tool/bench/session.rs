@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
             let spec = ViewSpec::try_from(&config)?;
             let segment =
                 SegmentSpec::of(&spec, "bench", &config.name, frames.kind(), &backend_info);
-            let segment = SegmentSpec { slot_count: config.slots as usize, ..segment };
+            let segment = SegmentSpec { slot_count: config.slot_count(), ..segment };
             Ok(engine.view(spec, Target::new(setup.sink, &segment)?)?)
         });
         let views = views.collect::<Result<Vec<_>, ToolError>>()?;

@@ -44,6 +44,7 @@ fn device(device: &foveate_gpu::DeviceSummary) -> Finding {
         driver_version,
         api_version,
         unusable,
+        ..
     } = device;
     let facts = format!("{name} ({kind}, Vulkan {api_version}, {driver_name} {driver_version})");
     match unusable {

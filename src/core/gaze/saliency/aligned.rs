@@ -199,7 +199,7 @@ impl Aligned {
     ) -> usize {
         let (width, height) = (self.grid.width as usize, self.grid.height as usize);
         let (mut left, top) = (place.texels[0] % width, place.texels[0] / width);
-        let is_part = |part: f64| 0.0 <= part && part < 1.0;
+        let is_part = |part: f64| (0.0..1.0).contains(&part);
         loop {
             (column, left) = (column + 1, left + 1);
             if column == width || width <= left + 1 || top + 1 == height {

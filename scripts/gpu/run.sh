@@ -1,0 +1,385 @@
+#!/usr/bin/env bash
+# Tests and measures a GPU with the programs beside this script. scripts/gpu_bundle.sh packs both.
+# shellcheck disable=SC2317 # Parts are called by their names.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+# Sizes, from the most to the least important, and shares of tiles that change.
+sizes='1920x1080 3840x2160 1280x720 7680x4320'
+shares='0.1 1 0 0.01 0.3'
+# Measurements of a row, CPU and GPU in turns, of which the median is shown.
+rounds=3
+# Seconds after which nothing more begins, and what still runs is ended.
+limit=470
+is_quick=false
+patience=1
+device=''
+out=''
+
+usage() {
+    cat <<'END'
+Usage: run.sh OUT [--quick] [--device NAME]
+
+Tests and measures the Vulkan backend on this machine's GPU, or on a software device if it has none, within 8 minutes. Writes into
+the folder OUT:
+
+  results.json   all results
+  report.md      device, tests and one table
+  log/           what the programs said
+
+It needs a Vulkan driver, glibc 2.35 or later, and bash, awk and coreutils. Where Python has PyTorch, it is measured, too.
+
+  --quick        fewer sizes and rounds, within 3 minutes
+  --device NAME  part of the name of the Vulkan device, such as llvmpipe
+  --help         this
+
+Environment: PYTHON is the Python that has PyTorch (python3); PATIENCE is a whole number that all times are multiplied with (1).
+Exit codes: 0 if all tests passed, 1 if some failed, 2 for wrong usage, 69 if there is no Vulkan device.
+END
+}
+
+refuse() {
+    printf 'run.sh: %s (try --help)\n' "$1" >&2
+    exit 2
+}
+
+read_command_line() {
+    while [ $# -gt 0 ]; do
+        case "$1" in
+        --help | -h)
+            usage
+            exit
+            ;;
+        --quick) is_quick=true ;;
+        --device)
+            [ -n "${2:-}" ] || refuse '--device needs a value'
+            device=$2
+            shift
+            ;;
+        -*) refuse "unknown option $1" ;;
+        *)
+            [ -z "$out" ] || refuse "one folder is expected, not $out and $1"
+            out=$1
+            ;;
+        esac
+        shift
+    done
+    [ -n "$out" ] || refuse 'the folder OUT is missing'
+    if [ "$is_quick" = true ]; then
+        sizes='1920x1080 3840x2160'
+        shares='0.1 1 0'
+        rounds=2
+        limit=170
+    fi
+    [[ ${PATIENCE:-1} =~ ^[1-9][0-9]*$ ]] || refuse "PATIENCE is $PATIENCE: a whole number from 1 is expected"
+    patience=${PATIENCE:-1}
+    limit=$((limit * patience))
+}
+
+# A string of JSON: quoted TEXT
+quoted() {
+    local text
+    text=$(printf '%s' "$1" | tr '\t\r' '  ' | tr -d '\000-\011\013-\037')
+    text=${text//\\/\\\\}
+    text=${text//\"/\\\"}
+    printf '"%s"' "${text//$'\n'/\\n}"
+}
+
+# The value of a key that occurs once in a line of JSON: value_of KEY LINE
+value_of() {
+    local rest=${2#*\""$1"\":}
+    [ "$rest" != "$2" ] || return 0
+    case "$rest" in
+    \"*) rest=${rest#\"} && printf '%s' "${rest%%\"*}" ;;
+    *) printf '%s' "${rest%%[,\}]*}" ;;
+    esac
+}
+
+# Seconds that are left, at most MOST: left MOST
+left() {
+    local seconds=$((limit - SECONDS))
+    printf '%d' "$((seconds < $1 ? seconds : $1))"
+}
+
+# Runs a part, and notes how it ended; one that fails does not end the rest: part NAME SECONDS COMMAND...
+part() {
+    local name=$1 seconds started=$SECONDS status=0 outcome
+    seconds=$(left "$(($2 * patience))")
+    shift 2
+    if [ "$seconds" -le 2 ]; then
+        outcome='left out: no time was left'
+    else
+        printf '%4d s  %s\n' "$SECONDS" "$name" >&2
+        part_end=$((SECONDS + seconds))
+        # Not as a condition, which would make failures inside go on.
+        set +e
+        (
+            set -e
+            "$@"
+            [ -z "$unmeasured" ] || {
+                printf 'not measured: %s\n' "$unmeasured" >&2
+                exit 1
+            }
+        ) 2>"$out/log/$name.txt"
+        status=$?
+        set -e
+        case $status in
+        0) outcome=complete ;;
+        124) outcome="cut short after $seconds s" ;;
+        *) outcome="failed ($status): $(tail -n 1 "$out/log/$name.txt")" ;;
+        esac
+    fi
+    printf '{"name":%s,"seconds":%d,"outcome":%s}\n' "$(quoted "$name")" "$((SECONDS - started))" "$(quoted "$outcome")" \
+        >>"$out/parts.jsonl"
+}
+
+# Runs a program until the end of its part: limited COMMAND...
+limited() {
+    local seconds=$((part_end - SECONDS))
+    [ "$seconds" -gt 0 ] || return 124
+    timeout "$seconds" "$@"
+}
+
+foveate() {
+    limited "$here/bin/foveate" "$@"
+}
+
+# The environment in which the loader finds a driver. Containers often lack the loader, or what a driver needs beside itself; some mount
+# NVIDIA's driver below /usr/local/nvidia, where no loader looks: set_loader HOW
+set_loader() {
+    local file=/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json
+    local archived=$here/lib/loader:$here/lib/driver${given_path:+:$given_path}
+    loader=$1
+    case $1 in
+    system) export LD_LIBRARY_PATH=$given_path ;;
+    archive) export LD_LIBRARY_PATH=$here/lib/loader${given_path:+:$given_path} ;;
+    libraries) export LD_LIBRARY_PATH=$archived ;;
+    nvidia)
+        [ -f "$file" ] || return
+        export LD_LIBRARY_PATH=$archived:/usr/local/nvidia/lib64:/usr/local/nvidia/lib
+        export VK_DRIVER_FILES=$file VK_ICD_FILENAMES=$file
+        ;;
+    esac
+}
+
+# Finds the device that is measured: a GPU, and software only where there is nothing else.
+find_device() {
+    local given_path=${LD_LIBRARY_PATH:-} choice how options
+    for choice in gpu software; do
+        for how in system archive libraries nvidia; do
+            options=()
+            [ "$choice" = gpu ] || options=(--device '')
+            [ -z "$device" ] || options=(--device "$device")
+            set_loader "$how" || continue
+            link=$(timeout 60 "$here/bin/foveate" bench link --json "${options[@]}" 2>"$out/log/device-$choice-$how.txt") && break 2
+        done
+        unset VK_DRIVER_FILES VK_ICD_FILENAMES
+    done
+    if [ -z "$link" ]; then
+        printf 'run.sh: no Vulkan device: %s\n' "$(tail -n 1 "$out/log/device-gpu-system.txt")" >&2
+        printf 'Install the driver of your GPU, and see %s\n' "$out/log" >&2
+        exit 69
+    fi
+    device=$(value_of device "$link")
+    [ "$(value_of kind "$link")" != software ] || is_software=true
+}
+
+# How tests are validated: by the layer of this machine, by that of the archive, or not.
+find_validation() {
+    local one='vulkan_device::the_open_device_is_one_of_those_listed'
+    export FOVEATE_TEST_DEVICE=$device
+    validation=system
+    limited "$here/bin/test-gpu" --exact $one >/dev/null 2>&1 && return
+    validation=archive
+    export VK_LAYER_PATH=$here/lib/layers
+    limited "$here/bin/test-gpu" --exact $one >/dev/null 2>&1 && return
+    validation=none
+    unset VK_LAYER_PATH
+    export FOVEATE_WITHOUT_VALIDATION=1
+}
+
+# What the machine says of itself.
+facts() {
+    local file pci='' nvidia=''
+    for file in /sys/bus/pci/devices/*; do
+        case "$(cat "$file/class" 2>/dev/null)" in
+        0x0300* | 0x0302*)
+            pci="$pci$(cat "$file/vendor" "$file/device" "$file/current_link_speed" "$file/current_link_width" 2>/dev/null | tr '\n' ' ');"
+            ;;
+        esac
+    done
+    if command -v nvidia-smi >/dev/null; then
+        nvidia=$(timeout 20 nvidia-smi --format=csv,noheader \
+            --query-gpu=name,driver_version,memory.total,pcie.link.gen.current,pcie.link.width.current,clocks.sm,power.limit) || true
+    fi
+    printf '{"bundle":%s,"date":%s,"kernel":%s,"libc":%s,"processor":%s,"processors":%d,"memory_kb":%d,"pci":%s,"nvidia_smi":%s,' \
+        "$(quoted "$(cat "$here/VERSION")")" "$(quoted "$(date -u +%Y-%m-%d)")" "$(quoted "$(uname -sr)")" \
+        "$(quoted "$(getconf GNU_LIBC_VERSION 2>/dev/null)")" \
+        "$(quoted "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)")" "$(nproc)" \
+        "$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)" "$(quoted "$pci")" "$(quoted "$nvidia")"
+    printf '"loader":%s,"validation":%s,"is_software":%s,"link":%s}\n' \
+        "$(quoted "$loader")" "$(quoted "$validation")" "$is_software" "$link"
+}
+
+# Runs a test program, and counts: tests PROGRAM OPTION...
+tests() {
+    local program=$1 log=$out/log/$1-$validation.log status=0 passed failed count messages
+    shift
+    limited "$here/bin/$program" "$@" >"$log" 2>&1 || status=$?
+    passed=$(grep -c '^test .*\.\.\. ok$' "$log" || true)
+    failed=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/"\1"/p' "$log" | paste -sd , -)
+    count=$("$here/bin/$program" --list "$@" 2>/dev/null | grep -c ': test$' || true)
+    messages=$(grep -c 'validation messages:' "$log" || true)
+    printf '{"program":%s,"validation":%s,"count":%d,"passed":%d,"failed":[%s],"with_validation_messages":%d,"exit":%d}\n' \
+        "$(quoted "$program")" "$(quoted "$validation")" "$count" "$passed" "$failed" "$messages" "$status" >>"$out/tests.jsonl"
+    [ "$status" -eq 0 ] || tail -n 3 "$log" >&2
+    return "$status"
+}
+
+# Tells wrong bytes from messages of the validation layer.
+tests_without_validation() {
+    export FOVEATE_WITHOUT_VALIDATION=1
+    validation=none
+    tests test-gpu
+}
+
+# Measures CPU and GPU in turns, a line of the table. One that fails does not end the others: measure LABEL ROUNDS OPTION...
+measure() {
+    local label=$1 turns=$2 line status=0
+    shift 2
+    # A round for each line of input.
+    seq "$turns" | foveate bench --json --each-line --device "$device" "$@" >"$out/lines" || status=$?
+    while IFS= read -r line; do
+        printf '{"label":%s,"report":%s}\n' "$(quoted "$label")" "$line"
+    done <"$out/lines" >>"$out/bench.jsonl"
+    [ "$status" -ne 124 ] || return 124
+    [ "$status" -eq 0 ] || unmeasured="$unmeasured$label; "
+}
+
+# Frames of a measurement: fewer of large ones and of cold ones, as emptying the caches takes longer than a frame, and hardly any on
+# software: frames_of SIZE
+frames_of() {
+    [ "$is_software" = false ] || set -- software
+    case "$1" in
+    software) printf 3 ;;
+    1280x720) printf 300 ;;
+    1920x1080) printf 200 ;;
+    3840x2160) printf 60 ;;
+    cold) printf 15 ;;
+    *) printf 20 ;;
+    esac
+}
+
+warm_matrix() {
+    local size share
+    for size in $sizes; do
+        for share in $shares; do
+            measure "$size, $share changed" "$rounds" --size "$size" --changed "$share" --frames "$(frames_of "$size")"
+        done
+    done
+}
+
+cold_matrix() {
+    local size share
+    for share in $shares; do
+        for size in $sizes; do
+            measure "$size, $share changed, cold" 1 --size "$size" --changed "$share" --frames "$(frames_of cold)" --cold
+        done
+    done
+}
+
+views() {
+    local count
+    for count in 1 4 16; do
+        measure "1920x1080, 0.1 changed, $count views" "$rounds" --views "$count" --frames "$(frames_of 1920x1080)"
+    done
+}
+
+policies() {
+    local policy
+    for policy in fixed saliency; do
+        measure "1920x1080, 0.1 changed, $policy" "$rounds" --policy "$policy" --frames "$(frames_of 1920x1080)"
+    done
+}
+
+batches() {
+    local count=$((rounds * 64))
+    [ "$is_software" = false ] || count=32
+    measure 'batch of 32, 1024x1024' 1 --size 1024x1024 --changed 1 --batch 32 --frames "$count"
+}
+
+# PyTorch on its GPU beside both backends, on the same frames.
+tiers() {
+    local python=${PYTHON:-python3} options=() wheel
+    if ! "$python" -c 'import numpy, torch' 2>/dev/null; then
+        printf 'not measured: %s has no PyTorch\n' "$python" >&2
+        return 3
+    fi
+    for wheel in "$here"/python/foveate_engine-*.whl; do
+        limited "$python" -m zipfile -e "$wheel" "$out/site"
+    done
+    [ "$is_quick" = false ] || options+=(--quick)
+    [ "$is_software" = false ] || options+=(--software)
+    PYTHONPATH=$out/site limited "$python" -B "$here/python/tiers.py" --foveate "$here/bin/foveate" --device "$device" \
+        "${options[@]}" >"$out/tiers.jsonl"
+}
+
+# The lines of a file as an array: array FILE
+array() {
+    printf '['
+    [ ! -s "$1" ] || paste -sd , "$1" | tr -d '\n'
+    printf ']'
+}
+
+write_results() {
+    {
+        printf '{"facts":%s,"seconds":%d,"parts":%s,"tests":%s,"bench":%s,"tiers":%s,"crossover":%s}\n' \
+            "$(cat "$out/facts.json")" "$SECONDS" "$(array "$out/parts.jsonl")" "$(array "$out/tests.jsonl")" \
+            "$(array "$out/bench.jsonl")" "$(array "$out/tiers.jsonl")" \
+            "$(awk -v want=crossover -f "$here/report.awk" "$out/bench.jsonl")"
+    } >"$out/results.json"
+    awk -v want=report -f "$here/report.awk" "$out/facts.json" "$out/parts.jsonl" "$out/tests.jsonl" "$out/bench.jsonl" \
+        "$out/tiers.jsonl" >"$out/report.md"
+    rm -rf "$out"/*.jsonl "$out/facts.json" "$out/lines" "$out/site"
+}
+
+main() {
+    local loader=none link='' validation=none is_software=false unmeasured='' part_end=$limit test_status=0 file
+    read_command_line "$@"
+    mkdir -p "$out/log" || refuse "cannot create $out/log"
+    out=$(cd "$out" && pwd)
+    for file in parts tests bench tiers; do
+        : >"$out/$file.jsonl"
+    done
+    find_device
+    find_validation
+    facts >"$out/facts.json"
+    printf 'Measuring %s; tests are validated by: %s\n' "$device" "$validation" >&2
+    if [ "$is_quick" = true ]; then
+        part warm 50 warm_matrix
+        part tests-gpu 30 tests test-gpu
+        part tests-engine 25 tests test-engine --skip cpu::
+        part batches 15 batches
+        part tiers 35 tiers
+        part views 15 views
+        part policies 15 policies
+        part cold 20 cold_matrix
+    else
+        part warm 110 warm_matrix
+        part tests-gpu 70 tests test-gpu
+        part tests-engine 70 tests test-engine --skip cpu::
+        part batches 30 batches
+        part tiers 75 tiers
+        part views 25 views
+        part policies 25 policies
+        part cold 80 cold_matrix
+    fi
+    ! grep -q '"failed":\["' "$out/tests.jsonl" || test_status=1
+    ! grep -q '"with_validation_messages":[1-9]' "$out/tests.jsonl" || part tests-plain 30 tests_without_validation
+    write_results
+    cat "$out/report.md"
+    exit "$test_status"
+}
+
+main "$@"

@@ -1,0 +1,266 @@
+"""Foveate and PyTorch on the same frames, in turns, and hierarchical beside full attention; a line of JSON for each.
+
+Run by run.sh of the archive that scripts/gpu_bundle.sh packs. Times are from samples in memory to tokens in memory, so on a GPU with
+the upload and the way back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Callable
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# In the archive they lie beside this file.
+sys.path += [HERE, os.path.join(HERE, "..", "bench")]
+
+import recipes  # noqa: E402: the path comes first
+
+CASES = [("1024x1024", 0.1), ("1920x1080", 0.1), ("1024x1024", 1), ("1920x1080", 1)]
+BATCH = 32
+BATCH_SIZE = "1024x1024"
+#: Mean difference from Foveate's tokens that rounding explains.
+DIFFERENCE_MAX = 0.02
+HEADS, WIDTH = 12, 64
+
+Measure = Callable[[], float]
+
+
+class Unfold(recipes.Torch):
+    """All patches of all levels, as `unfold` cuts them, of which those of the plan are kept."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        super().__init__(plan)
+        self.side = plan["patch_side"]
+        self.picked = []
+        for at in range(recipes.LEVELS + 1):
+            width = -(-plan["levels"][at][0] // self.side)
+            places = [(x >> at, y >> at) for level, (x, y, _, _) in zip(recipes.levels_of(plan), plan["views"][0]) if level == at]
+            flat = [y // self.side * width + x // self.side for x, y in places]
+            self.picked.append(torch.tensor(flat, dtype=torch.int64, device=self.device))
+
+    @torch.no_grad()
+    def tokens(self, frame: Any) -> Any:
+        level, found = self.rgb(frame), []
+        for at, picked in enumerate(self.picked):
+            height, width = level.shape[-2:]
+            padded = functional.pad(level, (0, -width % self.side, 0, -height % self.side), mode="replicate")
+            patches = functional.unfold(padded, self.side, stride=self.side)[0].T.reshape(-1, 3, self.side, self.side)
+            found.append(patches[picked])
+            if at < recipes.LEVELS:
+                level = functional.avg_pool2d(level, 2, ceil_mode=True, count_include_pad=False)
+        return (torch.cat(found) * self.scale + self.shift).half().cpu()
+
+
+class Batch(recipes.Torch):
+    """The gather of `recipes.Torch`, of many frames at a time."""
+
+    @torch.no_grad()
+    def tokens(self, frames: Any) -> Any:
+        samples = torch.from_numpy(frames).to(self.device)
+        luma = samples[:, None, : self.height].float()
+        half = samples[:, self.height :].reshape(len(frames), self.height // 2, self.width // 2, 2).permute(0, 3, 1, 2)
+        chroma = functional.interpolate(half.float(), scale_factor=2, mode="nearest")
+        ycbcr = torch.cat([luma, chroma], dim=1).flatten(2)
+        level = (self.matrix @ (ycbcr - self.offset)).clamp_(0, 255).view(-1, 3, self.height, self.width)
+        found = []
+        for at, index in enumerate(self.indices):
+            found.append(level.flatten(2)[:, :, index])
+            if at < recipes.LEVELS:
+                level = functional.avg_pool2d(level, 2, ceil_mode=True, count_include_pad=False)
+        patches = torch.cat(found, dim=2).transpose(1, 2)
+        return (patches * self.scale + self.shift).half().cpu()
+
+
+class Foveate:
+    """`foveate bench`, which measures once for each line that it reads."""
+
+    def __init__(self, program: str, *arguments: Any) -> None:
+        command = [program, "bench", "--json", "--each-line", *map(str, arguments)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def measure(self) -> float:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"foveate bench ended with {self.process.wait()}")
+        report = json.loads(line)
+        return float((report["picture"] if "picture" in report else report["stages"]["total"])["p50_us"])
+
+    def close(self) -> None:
+        self.process.communicate()
+
+
+def dumped(program: str, folder: str, size: str, share: float) -> tuple[dict[str, Any], list[Any]]:
+    """Foveate's plan and frames."""
+    command = [program, "bench", "--size", size, "--changed", str(share), "--layout", "foveal", "--policy", "fixed", "--dump", folder]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
+        plan = json.load(file)
+    samples = np.fromfile(os.path.join(folder, "frames.nv12"), dtype=np.uint8)
+    rows = plan["height"] * 3 // 2
+    return plan, [np.copy(frame) for frame in samples.reshape(plan["frame_count"], rows, plan["width"])]
+
+
+def check(plan: dict[str, Any], folder: str, name: str, found: Any) -> None:
+    """Fails unless tokens in the order of levels equal Foveate's, except for rounding."""
+    side = plan["patch_side"]
+    expected = np.fromfile(os.path.join(folder, "tokens-0.bin"), dtype=np.float16).reshape(-1, 3, side, side)
+    order = np.argsort(recipes.levels_of(plan), kind="stable")
+    difference = float(np.abs(np.asarray(found, dtype=np.float32) - expected[order].astype(np.float32)).mean())
+    if not difference <= DIFFERENCE_MAX:
+        raise RuntimeError(f"{name}: other tokens than Foveate's ({difference:.3f} off)")
+
+
+def timed(call: Callable[[], Any], count: int) -> float:
+    """The median of several calls in microseconds."""
+    times = []
+    for _ in range(count):
+        started = time.perf_counter_ns()
+        call()
+        times.append((time.perf_counter_ns() - started) / 1e3)
+    return statistics.median(times)
+
+
+def in_turns(frames: str, contestants: dict[str, Measure], rounds: int) -> None:
+    """Measures all in each round, and prints their medians."""
+    found: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, measure in contestants.items():
+            found[name].append(measure())
+    for name, times in found.items():
+        print(json.dumps({"tier": name, "frames": frames, "us": statistics.median(times), "rounds": times}), flush=True)
+
+
+def measure_frames(arguments: argparse.Namespace, size: str, share: float, count: int) -> None:
+    """A stream's frame: unfold, a gather, and Foveate."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan, frames = dumped(arguments.foveate, folder, size, share)
+        clip = ["--clip", os.path.join(folder, "frames.nv12"), "--size", size, "--layout", "foveal", "--policy", "fixed"]
+        contestants: dict[str, Measure] = {}
+        for name, recipe in (("unfold", Unfold(plan)), ("gather", recipes.Torch(plan))):
+            check(plan, folder, name, recipe.tokens(frames[plan["tokens_of_frame"]]))
+            step = alternating(recipe.tokens, frames)
+            contestants[f"PyTorch ({recipe.device}), {name}"] = lambda step=step: timed(step, count)
+        programs = [
+            ("Foveate Vulkan", ["--backend", "vulkan", "--device", arguments.device]),
+            ("Foveate Vulkan, full", ["--backend", "vulkan", "--device", arguments.device, "--refresh", 1]),
+            ("Foveate CPU", ["--backend", "cpu"]),
+        ]
+        opened = {name: Foveate(arguments.foveate, *clip, *options, "--frames", count) for name, options in programs}
+        contestants.update({name: program.measure for name, program in opened.items()})
+        in_turns(f"{size}, {share:g} changed", contestants, arguments.rounds)
+        for program in opened.values():
+            program.close()
+
+
+def alternating(function: Callable[[Any], Any], frames: list[Any]) -> Callable[[], Any]:
+    """Calls the function with one frame after the other."""
+    position = 0
+
+    def step() -> Any:
+        nonlocal position
+        position += 1
+        return function(frames[position % len(frames)])
+
+    return step
+
+
+def measure_batch(arguments: argparse.Namespace, count: int) -> None:
+    """Pictures that are seen once, 32 at a time; the time of one."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan, frames = dumped(arguments.foveate, folder, BATCH_SIZE, 1)
+        clip = ["--clip", os.path.join(folder, "frames.nv12"), "--size", BATCH_SIZE, "--layout", "foveal", "--batch", BATCH]
+        stack = np.stack([frames[index % len(frames)] for index in range(BATCH)])
+        recipe = Batch(plan)
+        index = plan["tokens_of_frame"]
+        check(plan, folder, "batch", recipe.tokens(stack)[index])
+        vulkan = Foveate(arguments.foveate, *clip, "--backend", "vulkan", "--device", arguments.device, "--frames", count * BATCH)
+        cpu = Foveate(arguments.foveate, *clip, "--backend", "cpu", "--frames", count * BATCH)
+        contestants: dict[str, Measure] = {
+            f"PyTorch ({recipe.device}), batch of {BATCH}": lambda: timed(lambda: recipe.tokens(stack), count) / BATCH,
+            f"Foveate Vulkan, batch of {BATCH}": vulkan.measure,
+            f"Foveate CPU, batch of {BATCH}": cpu.measure,
+        }
+        in_turns(BATCH_SIZE, contestants, arguments.rounds)
+        vulkan.close()
+        cpu.close()
+
+
+def measure_attention(arguments: argparse.Namespace, side: int, count: int) -> None:
+    """Queries, keys and values in memory; on PyTorch's GPU also where they are there already."""
+    from foveate_engine.attention import hierarchical_attention
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    generator = torch.Generator().manual_seed(0)
+    tensors = [torch.randn(1, HEADS, side * side, WIDTH, generator=generator) for _ in range(3)]
+    resident = [tensor.to(device) for tensor in tensors]
+
+    def full() -> Any:
+        return functional.scaled_dot_product_attention(*(tensor.to(device) for tensor in tensors)).cpu()
+
+    def full_resident() -> None:
+        functional.scaled_dot_product_attention(*resident)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    def ours(backend: str) -> Any:
+        options = {"device": arguments.device} if backend == "vulkan" else {}
+        return hierarchical_attention(*tensors, (side, side), 2, 0.1, backend=backend, **options)
+
+    exact = hierarchical_attention(*tensors, (side, side), 2, 1.0, backend="vulkan", device=arguments.device)
+    difference = float((exact - full()).abs().max())
+    if not difference < 1e-2:
+        raise RuntimeError(f"attention to all keys of {side} x {side}: {difference} off PyTorch's")
+    contestants: dict[str, Measure] = {
+        f"PyTorch ({device}), scaled_dot_product_attention": lambda: timed(full, count),
+        f"PyTorch ({device}), the same, tensors on it": lambda: timed(full_resident, count),
+        "Foveate Vulkan, hierarchical_attention": lambda: timed(lambda: ours("vulkan"), count),
+        "Foveate CPU, hierarchical_attention": lambda: timed(lambda: ours("cpu"), count),
+    }
+    in_turns(f"{side * side} keys, {HEADS} heads", contestants, arguments.rounds)
+
+
+def attempt(what: str, measure: Callable[..., None], *arguments: Any) -> bool:
+    """Whether it could be measured. What fails does not end the rest."""
+    try:
+        measure(*arguments)
+        return True
+    except (RuntimeError, AttributeError, ImportError, OSError, ValueError, subprocess.SubprocessError) as error:
+        print(f"{what}: {error}", file=sys.stderr)
+        return False
+
+
+def main() -> None:
+    """Measures everything; fails at the end if something could not be measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--foveate", required=True, help="the program")
+    parser.add_argument("--device", required=True, help="name of the Vulkan device")
+    parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
+    parser.add_argument("--software", action="store_true", help="the device computes on the CPU: hardly any frames")
+    arguments = parser.parse_args()
+    arguments.rounds = 1 if arguments.software else 3
+    count = 2 if arguments.software else 20
+    sides = [32] if arguments.software else [32, 64] if arguments.quick else [32, 64, 128]
+    done = [attempt("batch", measure_batch, arguments, max(2, count // 4))]
+    for size, share in CASES[:2] if arguments.quick else CASES:
+        done.append(attempt(f"{size}, {share:g} changed", measure_frames, arguments, size, share, count))
+    for side in sides:
+        done.append(attempt(f"attention to {side * side} keys", measure_attention, arguments, side, max(2, count // 4)))
+    sys.exit(0 if all(done) else 1)
+
+
+if __name__ == "__main__":
+    main()

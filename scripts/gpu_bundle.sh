@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# Packs what tests and measures a GPU on a machine that has a Vulkan driver, and neither GStreamer nor Rust nor a network.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source-path=SCRIPTDIR source=lib/say.sh
+. "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/options.sh
+. "$root/scripts/lib/options.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
+. "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
+. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/wheel.sh
+. "$root/scripts/lib/wheel.sh"
+
+# The newest C library that the archive may need.
+readonly GLIBC=2.35
+readonly BYTES_MAX=$((50 * 1000 * 1000))
+
+# Libraries that machines may lack, by the package that has them here. Drivers of NVIDIA need those of the last three.
+readonly LOADER='libvulkan1 libvulkan.so.1'
+readonly DRIVER_LIBRARIES='libglvnd0 libGLdispatch.so.0
+libx11-6 libX11.so.6
+libxext6 libXext.so.6
+libxcb1 libxcb.so.1
+libxau6 libXau.so.6
+libxdmcp6 libXdmcp.so.6
+libbsd0 libbsd.so.0
+libmd0 libmd.so.0'
+readonly LAYER='vulkan-validationlayers libVkLayer_khronos_validation.so'
+
+target=${CARGO_TARGET_DIR:-$root/target}
+archive=$target/foveate-gpu.tar.xz
+results=''
+
+usage() {
+    cat <<'END'
+Usage: scripts/gpu_bundle.sh [options]
+
+Builds an archive of at most 50 MB with the programs, the GPU tests, the Python engine and run.sh, which tests and measures the GPU of a
+machine that has neither GStreamer nor Rust nor a network: unpack it there, and run `foveate-gpu/run.sh OUT`.
+
+  --out FILE            the archive (target/foveate-gpu.tar.xz)
+  --refresh-docs FILE   put a row into docs/benchmarks.md instead, from the results.json that run.sh wrote
+  --yes                 install missing packages without asking
+  --help                this
+END
+}
+
+read_option() {
+    case "$1" in
+    --out) archive=$2 ;;
+    --refresh-docs)
+        [ -f "$2" ] || usage_error "--refresh-docs $2: no such file"
+        results=$2
+        ;;
+    esac
+}
+
+bundle_packages() {
+    local line
+    while read -r line; do
+        printf '%s||a library of the archive\n' "${line%% *}"
+    done <<<"$LOADER
+$DRIVER_LIBRARIES
+$LAYER"
+    printf 'binutils|objdump|says which C library programs need\nxz-utils|xz|packs the archive\n'
+}
+
+# Builds the tests, and with them the program that they run. Prints the paths of the test programs: build
+build() {
+    cargo test --release --locked --manifest-path "$root/Cargo.toml" --package foveate-programs --no-default-features \
+        --features vulkan --no-run --test gpu --test engine --message-format json-render-diagnostics \
+        | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
+}
+
+# Copies a program without what debuggers need: put_program FILE NAME
+put_program() {
+    install -D -m 755 "$1" "$folder/bin/$2"
+    strip "$folder/bin/$2"
+}
+
+# Copies a library and its licence: put_library FOLDER PACKAGE LIBRARY
+put_library() {
+    local path
+    path=$(dpkg -L "$2" | grep "/$3\$" | head -n 1)
+    [ -n "$path" ] || fail "the package $2 has no $3"
+    install -D -m 644 "$(readlink -f "$path")" "$folder/lib/$1/$3"
+    install -D -m 644 "/usr/share/doc/$2/copyright" "$folder/licences/$2"
+}
+
+put_libraries() {
+    local package library layers
+    # shellcheck disable=SC2086 # Two words each.
+    {
+        put_library loader $LOADER
+        put_library layers $LAYER
+    }
+    while read -r package library; do
+        put_library driver "$package" "$library"
+    done <<<"$DRIVER_LIBRARIES"
+    layers=$(dpkg -L vulkan-validationlayers | grep 'VkLayer_khronos_validation.json$')
+    sed 's|"library_path": *"[^"]*"|"library_path": "./libVkLayer_khronos_validation.so"|' "$layers" \
+        >"$folder/lib/layers/VkLayer_khronos_validation.json"
+}
+
+put_programs() {
+    local file
+    put_program "$target/release/foveate" foveate
+    while read -r file; do
+        case "$(basename "$file")" in
+        gpu-*) put_program "$file" test-gpu ;;
+        engine-*) put_program "$file" test-engine ;;
+        esac
+    done <<<"$1"
+    for file in test-gpu test-engine; do
+        [ -x "$folder/bin/$file" ] || fail "the program $file was not built"
+    done
+}
+
+put_scripts() {
+    install -m 755 "$root/scripts/gpu/run.sh" "$folder"
+    install -m 644 "$root/scripts/gpu/report.awk" "$root"/LICENSE-* "$folder"
+    install -D -m 644 --target-directory "$folder/python" "$root"/scripts/gpu/tiers.py "$root"/scripts/bench/{recipes,measuring}.py
+    git -C "$root" describe --always --dirty 2>/dev/null >"$folder/VERSION" || printf 'unknown\n' >"$folder/VERSION"
+}
+
+# The newest version of the C library of which a file needs a symbol: newest_glibc FILE
+newest_glibc() {
+    objdump -T "$1" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -Vu | tail -n 1
+}
+
+# Fails if anything needs a newer C library than the archive promises.
+check_glibc() {
+    local file newest needed=0
+    while read -r file; do
+        newest=$(newest_glibc "$file")
+        needed=$(printf '%s\n' "$needed" "${newest:-0}" | sort -V | tail -n 1)
+        [ "$(printf '%s\n' "${newest:-0}" "$GLIBC" | sort -V | tail -n 1)" = "$GLIBC" ] \
+            || fail "${file#"$folder"/} needs glibc $newest (expected at most $GLIBC): build it on an older system, such as Debian 12"
+    done < <(find "$folder" "$1" -name '*.so*' -o -path '*/bin/*' -type f)
+    say "   needs glibc $needed"
+}
+
+main() {
+    local work folder tools programs bytes
+    read_arguments '' '--out --refresh-docs' "$@"
+    if [ -n "$results" ]; then
+        python3 -B "$root/scripts/gpu/row.py" "$results" "$root/docs/benchmarks.md"
+        return
+    fi
+    ensure_rust "$root"
+    ensure_packages wheel_packages bundle_packages
+    tools=$(clip_cache)/wheels
+    ensure_wheel_tools "$tools" || fail 'the tools cannot be installed; see above'
+    work=$(mktemp -d)
+    # shellcheck disable=SC2064 # The folder of now.
+    trap "rm -rf '$work'" EXIT
+    folder=$work/foveate-gpu
+    mkdir -p "$folder/python" "$work/unpacked"
+    say 'Building the programs and the tests'
+    programs=$(build) || fail 'the build failed; see above'
+    # Beside the other programs, with the linker of this system: what it needs is checked below.
+    build_engine_wheel "$root" "$tools" "$folder/python" --compatibility linux --auditwheel skip || fail 'the wheel cannot be built; see above'
+    put_programs "$programs"
+    put_libraries
+    put_scripts
+    python3 -m zipfile -e "$folder"/python/*.whl "$work/unpacked"
+    check_glibc "$work/unpacked"
+    mkdir -p "$(dirname "$archive")"
+    XZ_OPT='-6 -T0' tar --owner 0 --group 0 -C "$work" -cJf "$archive" foveate-gpu
+    bytes=$(stat -c %s "$archive")
+    [ "$bytes" -le "$BYTES_MAX" ] || fail "$archive has $bytes bytes (expected at most $BYTES_MAX)"
+    say "$archive: $bytes bytes"
+}
+
+main "$@"
