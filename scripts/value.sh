@@ -25,7 +25,7 @@ usage() {
     cat <<'END'
 Usage: scripts/value.sh [options]
 
-Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 12 GB), measures what
+Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 20 GB), measures what
 they see through tokens, and prints Markdown. What was measured before with the same programs is taken from the cache.
 
   --only NAME       one measurement: small_print, people, faces, new_sign, reuse, text, relevance, features or
