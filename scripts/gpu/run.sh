@@ -275,7 +275,7 @@ warm_matrix() {
     local size share
     for size in $sizes; do
         for share in $shares; do
-            measure "$size, $share changed" "$rounds" --size "$size" --changed "$share" --frames "$(frames_of "$size")"
+            measure "$size, $share changed" "$rounds" --policy fixed --size "$size" --changed "$share" --frames "$(frames_of "$size")"
         done
     done
 }
@@ -284,7 +284,7 @@ cold_matrix() {
     local size share
     for share in $shares; do
         for size in $sizes; do
-            measure "$size, $share changed, cold" 1 --size "$size" --changed "$share" --frames "$(frames_of cold)" --cold
+            measure "$size, $share changed, cold" 1 --policy fixed --size "$size" --changed "$share" --frames "$(frames_of cold)" --cold
         done
     done
 }
@@ -292,13 +292,13 @@ cold_matrix() {
 views() {
     local count
     for count in 1 4 16; do
-        measure "1920x1080, 0.1 changed, $count views" "$rounds" --views "$count" --frames "$(frames_of 1920x1080)"
+        measure "1920x1080, 0.1 changed, $count views" "$rounds" --policy fixed --views "$count" --frames "$(frames_of 1920x1080)"
     done
 }
 
 policies() {
     local policy
-    for policy in fixed saliency; do
+    for policy in fixed auto; do
         measure "1920x1080, 0.1 changed, $policy" "$rounds" --policy "$policy" --frames "$(frames_of 1920x1080)"
     done
 }

@@ -139,19 +139,19 @@ fn write_reuse(
 ) -> io::Result<()> {
     let published: u64 = stream.views.iter().map(|view| view.tokens_published).sum();
     let reusable: u64 = stream.views.iter().map(|view| view.tokens_reusable).sum();
-    if published == 0 {
+    let share = (0 < published).then(|| {
+        // A frame may be counted between one number and the other.
+        let share = 100.0 * (reusable as f64 / published as f64).min(1.0);
+        format!("{share:.0} % of the tokens were in the frame before with the same bytes")
+    });
+    let remedy = change.reuse_remedy(&stream.counts).map(|(dirty, remedy)| {
+        format!("{:.0} % of the tiles change in each frame: {remedy}", 100.0 * dirty)
+    });
+    let parts: Vec<_> = share.into_iter().chain(remedy).collect();
+    if parts.is_empty() {
         return Ok(());
     }
-    // A frame may be counted between one number and the other.
-    let share = 100.0 * (reusable as f64 / published as f64).min(1.0);
-    write!(
-        out,
-        "  reuse    {share:.0} % of the tokens were in the frame before with the same bytes"
-    )?;
-    if let Some((dirty, remedy)) = change.reuse_remedy(&stream.counts) {
-        write!(out, "; {:.0} % of the tiles change in each frame: {remedy}", 100.0 * dirty)?;
-    }
-    writeln!(out)
+    writeln!(out, "  reuse    {}", parts.join("; "))
 }
 
 /// The parts of the picture that nothing sees, if any.

@@ -44,7 +44,9 @@ fn within_the_threshold_tokens_stay_and_the_bounds_say_so() {
         (105, 0, 3),
         (100, TILES, 5),
     ]) {
-        assert_eq!((frame.head.sample_bound, frame.head.rgb_bound), (4, color().rgb_bound(4)));
+        // That of the tiles, and that of the texels.
+        let rgb_bound = color().rgb_bound(4) + 4;
+        assert_eq!((frame.head.sample_bound, frame.head.rgb_bound), (4, rgb_bound));
         assert_shows(frame, value, dirty_tiles, changed_frame);
     }
 }

@@ -149,6 +149,7 @@ fn checks() -> BTreeMap<&'static str, Check> {
         ("OCTAVES_MAX", NoKey(inner)),
         ("BANDS_MAX", NoKey(inner)),
         ("REAL_SIDE_MAX", NoKey(inner)),
+        ("PLACE_MAX", NoKey(inner)),
     ])
 }
 

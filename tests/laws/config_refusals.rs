@@ -26,7 +26,7 @@ fn unknown_keys_are_refused_with_the_known_ones() {
         &format!("{VIEW}gaze = {{ z = 1 }}\n"),
         6,
         "stream.view.gaze.z",
-        &["`policy`, `x`, `y`"],
+        &["`policy`, `saccade_hz`"],
     );
     refused(
         &format!("{STREAM}change = {{ treshold = 1 }}\n"),

@@ -172,7 +172,7 @@ fn a_look_has_points() {
         (String::new(), "1 to 8 points are expected, not 0"),
         (r#","points":[]"#.to_owned(), "1 to 8 points are expected, not 0"),
         (format!(r#","points":[{eight},[1,2]]"#), "1 to 8 points are expected, not 9"),
-        (r#","x":1"#.to_owned(), "`x` and `y` are expected, or else `points`"),
+        (r#","x":1"#.to_owned(), "expected `x` and `y`, or else `points`"),
         (r#","x":1,"y":2,"points":[[1,2]]"#.to_owned(), "or else `points`"),
         (r#","points":[[1,2,3]]"#.to_owned(), "length 3"),
         (r#","points":[[1]]"#.to_owned(), "length 1"),

@@ -98,7 +98,7 @@ fn the_document_gives_every_type_its_size() {
 #[test]
 fn the_documents_numbers_are_the_codes() {
     let codes = (ABI_MAJOR, ABI_MINOR, HEADER_BYTES, LIVE_OFFSET, &MAGIC, NOTICE_BYTES);
-    assert_eq!(codes, (2, 2, 4096, 1408, b"FOVEATE\0", 16));
+    assert_eq!(codes, (2, 3, 4096, 1408, b"FOVEATE\0", 16));
     assert_eq!((LIVE_OFFSET + size_of::<LiveBlock>(), CAMERA_FRAME_OFFSET), (1792, 1792));
     assert_eq!(CHANNEL_OFFSET, 2072);
     let colors = (ColorMatrix::Bt2020.code(), ColorRange::Limited.code());
@@ -142,7 +142,7 @@ fn a_frame_lies_where_the_document_says() {
     let u64_at = |offset: usize| u64::from_le_bytes(bytes[offset..][..8].try_into().unwrap());
     let place = |at: usize| usize::try_from(u64_at(at)).unwrap();
 
-    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 2, 2));
+    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 2, 3));
     assert_eq!(place(16), bytes.len());
     let camera = camera();
     assert_eq!((u32_at(384), u32_at(388)), (1, 5));

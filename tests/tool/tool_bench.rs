@@ -143,7 +143,7 @@ fn the_frames_that_are_written_are_those_that_are_measured() {
 fn every_layout_is_measured_and_written() {
     for (layout, count, coarsest) in [
         (&["foveal", "--foveae", "3", "--budget", "50"][..], 30..=50, 64),
-        (&["uniform", "--budget", "100"], 60..=60, 4),
+        (&["uniform", "--budget", "100"], 91..=91, 4),
         (&["directional", "--budget", "50", "--policy", "saliency"], 45..=50, 64),
         (&["stt172"], 172..=172, 8),
         (&["giava20"], 20..=20, 6),
@@ -174,12 +174,22 @@ fn every_layout_is_measured_and_written() {
 
 #[test]
 fn each_line_of_standard_input_is_one_measurement() {
-    let mut child =
-        command(&["--size", "64x64", "--backend", "cpu", "--frames", "2", "--json", "--each-line"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    let mut child = command(&[
+        "--size",
+        "64x64",
+        "--backend",
+        "cpu",
+        "--policy",
+        "fixed",
+        "--frames",
+        "2",
+        "--json",
+        "--each-line",
+    ])
+    .stdin(Stdio::piped())
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
     child.stdin.take().unwrap().write_all(b"\n\n\n").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(parsed(&output).len(), 3);
@@ -201,7 +211,17 @@ fn the_table_for_people_names_every_stage() {
 
 #[test]
 fn all_measures_the_cpu_wherever_it_runs_and_says_what_it_leaves_out() {
-    let output = run(&["--size", "64x64", "--frames", "2", "--json", "--device", "no such device"]);
+    let output = run(&[
+        "--size",
+        "64x64",
+        "--policy",
+        "fixed",
+        "--frames",
+        "2",
+        "--json",
+        "--device",
+        "no such device",
+    ]);
     let reports = parsed(&output);
     assert_eq!(reports.len(), 1);
     assert_eq!(reports[0]["backend"], "cpu");
@@ -215,7 +235,7 @@ fn vulkan_reports_its_device_and_the_same_work_as_the_cpu() {
     if is_left_out(device::WITHOUT) {
         return;
     }
-    let arguments = ["--size", SIZE, "--frames", "3", "--json", "--device"];
+    let arguments = ["--size", SIZE, "--policy", "fixed", "--frames", "3", "--json", "--device"];
     let device = std::env::var("FOVEATE_TEST_DEVICE").unwrap_or_default();
     let output = run(&[&arguments[..], &[&device]].concat());
     let reports = parsed(&output);

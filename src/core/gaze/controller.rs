@@ -46,11 +46,17 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// One point, until a client moves the view to others.
     Fixed {
         /// From 0 at the left edge of the source to 1 at the right one.
-        #[cfg_attr(feature = "serde", serde(default = "middle"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "middle", skip_serializing_if = "is_middle")
+        )]
         #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
         x: f64,
         /// From 0 at the top edge of the source to 1 at the bottom one.
-        #[cfg_attr(feature = "serde", serde(default = "middle"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "middle", skip_serializing_if = "is_middle")
+        )]
         #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
         y: f64,
     },
@@ -86,11 +92,17 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
         #[cfg_attr(feature = "serde", serde(default))]
         policy: Vec<FoveaPolicy>,
         /// Where a fixed one looks, as with [`Fixed`](Self::Fixed).
-        #[cfg_attr(feature = "serde", serde(default = "middle"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "middle", skip_serializing_if = "is_middle")
+        )]
         #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
         x: f64,
         /// The same.
-        #[cfg_attr(feature = "serde", serde(default = "middle"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "middle", skip_serializing_if = "is_middle")
+        )]
         #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
         y: f64,
     },
@@ -150,6 +162,11 @@ impl FoveaPolicy {
 
 fn middle() -> f64 {
     0.5
+}
+
+#[cfg(feature = "serde")]
+fn is_middle(place: &f64) -> bool {
+    *place == middle()
 }
 
 #[cfg(feature = "serde")]
