@@ -157,7 +157,8 @@ fn a_clip_gives_the_tokens_of_its_decoded_frames() {
         let film = Film::decoded(SourceChoice::Shorthand(clip.display().to_string()));
         assert_eq!(film.len(), 7, "{name}");
         let source = format!("source = '{name}'\nloop = true");
-        let settings = format!("backend = 'cpu'\n{}", view("main", "budget = 40"));
+        let exact = "backend = 'cpu'\n[stream.change]\nthreshold = 0\n";
+        let settings = format!("{exact}{}", view("main", "budget = 40"));
         let daemon = place.daemon(&stream("clip", &source, &settings));
         let mut follower = daemon.subscribe("clip/main");
         for _ in 0..2 * film.len() {

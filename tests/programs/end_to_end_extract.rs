@@ -20,6 +20,9 @@ use crate::device;
 use crate::film::{Film, encode};
 use crate::wait::until;
 
+/// Every change counts, whatever the source.
+const EXACT: &str = "[stream.change]\nthreshold = 0\n";
+
 const VIEWS: &str = "[[stream.view]]\nname = 'bytes'\ndtype = 'u8'\nbudget = 50\ngaze = { policy = 'fixed' }\n\
      [[stream.view]]\nname = 'model'\npatch = 14\nbudget = 120\ndtype = 'bf16'\nnormalisation = 'siglip'\ngaze = { policy = 'fixed' }\n\
      [[stream.view]]\nname = 'exact'\nlayout = 'uniform'\nbudget = 20\ndtype = 'f32'\nnormalisation = 'unit'\n\
@@ -35,7 +38,7 @@ fn the_arrays_hold_what_the_ring_gives() {
     let place = Place::new();
     let film = clip(&place, 9);
     let config = format!(
-        "[[stream]]\nname = 'clip'\nsource = 'clip.avi'\nloop = true\npace = 'every-frame'\nbackend = 'cpu'\n{VIEWS}"
+        "[[stream]]\nname = 'clip'\nsource = 'clip.avi'\nloop = true\npace = 'every-frame'\nbackend = 'cpu'\n{EXACT}{VIEWS}"
     );
     let daemon = place.daemon(&config);
     extract(&place, &[]).assert_clean_exit(0);
@@ -76,7 +79,8 @@ fn both_backends_extract_the_same_bytes_and_so_does_a_device_that_is_lost() {
             (&vulkan, &[("FOVEATE_INJECT_DEVICE_LOSS", "5")]),
             (&vulkan, &[("FOVEATE_INJECT_DEVICE_LOSS", "10")]),
         ] {
-            let config = format!("[[stream]]\nname = 'clip'\nsource = 'test'\n{backend}{VIEWS}");
+            let config =
+                format!("[[stream]]\nname = 'clip'\nsource = 'test'\n{backend}{EXACT}{VIEWS}");
             place.write("foveate.toml", config);
             let outcome = extract(&place, environment);
             outcome.assert_clean_exit(0);

@@ -234,8 +234,8 @@ fn assert_opened_views_are_right(backend: &str) {
     let before = (stage.daemon().descriptor_count(), stage.thread_count());
     for round in 0..3 {
         let tables = [
-            json!({"name": "left", "budget": 20, "gaze": {"x": 0.0, "y": 0.5}}),
-            json!({"name": "right", "budget": 30, "dtype": "u8", "gaze": {"x": 1.0, "y": 0.5}}),
+            json!({"name": "left", "budget": 20, "gaze": {"policy": "fixed", "x": 0.0, "y": 0.5}}),
+            json!({"name": "right", "budget": 30, "dtype": "u8", "gaze": {"policy": "fixed", "x": 1.0, "y": 0.5}}),
         ];
         let mut owners: Vec<(Client, Follower, ServedView)> = Vec::new();
         for table in tables {

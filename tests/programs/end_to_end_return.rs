@@ -184,7 +184,10 @@ fn breaking(place: &Place, film: &Film) -> String {
 }
 
 fn config(pipeline: &str) -> String {
-    format!("[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = '{pipeline}'\n")
+    format!(
+        "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = '{pipeline}'\n\
+         [stream.change]\nthreshold = 0\n[[stream.view]]\nname = 'main'\ngaze = {{ policy = 'fixed' }}\n"
+    )
 }
 
 fn film(count: usize, extent: Extent) -> Film {
