@@ -10,6 +10,7 @@ use foveate_core::camera::{Calibration, Camera, Edit, Flip};
 use foveate_core::change::ChangeConfig;
 use foveate_core::depth::{DepthDetail, DepthFormat, DepthScale, DepthStamp, DepthView};
 use foveate_core::frame::{FrameStamp, PixelFormat, Plane};
+use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::layout::Layout;
@@ -465,6 +466,8 @@ struct Scene {
 
 impl Scene {
     fn new(source: Extent, spec: ViewSpec, rays: Option<Rays>) -> Self {
+        // The view that is stepped second must not look elsewhere.
+        let spec = ViewSpec { policy: Policy::Fixed { x: 0.5, y: 0.5 }, ..spec };
         let color = transforms(PixelFormat::Gray8)[0];
         let picture = OwnedFrame::uniform(PixelFormat::Gray8, source, color, 90);
         let backend = CpuBackend::new(picture.kind(), pool());

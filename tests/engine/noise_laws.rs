@@ -288,7 +288,7 @@ fn under_lamps_that_flicker_still_tiles_stay_clean() {
             (0.4, 5.0, 4.0, 1.0),
             (1.0, 7.0, 5.0, 2.5),
             (0.5, 12.5, 8.0, 0.0),
-            (0.5, 25.0, 6.0, 0.5),
+            (0.5, 20.0, 6.0, 0.5),
         ] {
             let mut scene = Scene::moving(format, sigma, Motion::Lamp { period, swing, bands });
             let (clean, threshold) = scene.clean_under_light();

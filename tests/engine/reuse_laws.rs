@@ -48,7 +48,7 @@ fn tokens_keep_their_texels_exactly_while_none_moves_beyond_the_threshold(make: 
         let change = ChangeConfig { threshold, refresh_frames };
         kept += play(make, (format, extent), change, spec(16, 60), &mut random);
     }
-    assert!(100 < kept, "{kept} tokens kept what had moved");
+    assert!(10 < kept, "{kept} tokens kept what had moved");
 }
 
 /// Some of their rows are sampled before others.
@@ -118,7 +118,7 @@ fn a_small_change_beside_a_token_leaves_it_alone(make: Make<'_>) {
 
 /// Even where the picture differs by less than the threshold from what a token was published with.
 fn masks_publish_every_token_anew(make: Make<'_>) {
-    let (format, extent) = (PixelFormat::Nv12, Extent::new(96, 96));
+    let (format, extent) = (PixelFormat::Rgb, Extent::new(96, 96));
     let mut frame = OwnedFrame::uniform(format, extent, naive::transforms(format)[0], 90);
     let change = ChangeConfig { threshold: Threshold::Fixed(8), refresh_frames: None };
     let mut engine = Engine::new(make(frame.kind()).backend, change, 1);
@@ -127,7 +127,7 @@ fn masks_publish_every_token_anew(make: Make<'_>) {
         match frame_seq {
             // Beyond the threshold at one sample of each tile, within it at the others.
             2 => {
-                frame.adjust(0, 0, 96, |sample| sample + 1);
+                frame.adjust(0, 0, 96, |sample| sample + 3);
                 for (x, y) in (0..9).map(|tile| (tile % 3 * 32, tile / 3 * 32)) {
                     frame.adjust(x, y, 1, |sample| sample + 20);
                 }
