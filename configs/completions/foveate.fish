@@ -67,12 +67,14 @@ complete -c foveate -n "__fish_foveate_using_subcommand health" -l max-age -d 'L
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l json -d 'Print one JSON object, with every stream'
 complete -c foveate -n "__fish_foveate_using_subcommand health" -s h -l help -d 'Print help'
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l box -d 'Look at a box instead: sharp all over it, as far as the budget goes' -r
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l share -d 'Share of the budget that is spent on it, above 0 to 1 [default: as the layout says]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l for -d 'Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its silence_ms]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l frame -d 'Number of the frame that the points are in; what moved since moves them along [default: the frame to come]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l homography -d 'How the camera moved since --frame, instead of what was measured: 9 numbers, row by row, from pixels of then to pixels of now' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l rotation -d 'The same of a calibrated camera: a quaternion from its optical frame of then to that of now' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'X and Y are shares of the picture\'s width and height, 0 to 1'
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'Points and boxes are in shares of the picture\'s width and height, 0 to 1'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l wait -d 'Wait for a frame with the new fixations, and print them'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
@@ -151,6 +153,7 @@ all\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l device -d 'Part of the name of the Vulkan device, such as llvmpipe' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l instructions -d 'Vector instructions of the stages on the CPU, of those that this processor has [default: the widest]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l layout -d 'Arrangement of the tokens over the image' -r -f -a "foveal\t''
+inset\t''
 uniform\t''
 directional\t''
 stt172\t''
@@ -160,9 +163,7 @@ windows\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l foveae -d 'Fixations at a time of the layout foveal, 1 to 8' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l budget -d 'Most tokens of a view, 1 to 5000' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l views -d 'Number of views, 1 to 32: the first looks at the centre, the others elsewhere' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l policy -d 'Where the views look: each at a point of its own, at salient places, or where a scorer finds relevance' -r -f -a "fixed\t''
-saliency\t''
-relevance\t''"
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l policy -d 'What decides where the views look, as in a configuration [default: that of configurations, and fixed beside it]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l dtype -d 'Number format of the tokens: u8, f16, bf16 or f32' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l patch -d 'Side of a token in texels, even: 8 to 64, or 224 to 1024 of windows' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l threshold -d 'Differences of samples above this count as a change, 0 to 255' -r
