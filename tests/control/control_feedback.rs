@@ -614,7 +614,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
     let mut client = scene.client();
     for (view, part) in [
         (json!({"budget": 0}), "1 to 5000"),
-        (json!({"layout": "spiral"}), "\"foveal\", \"uniform\""),
+        (json!({"layout": "spiral"}), "\"foveal\", \"inset\""),
         (json!({"name": "Left"}), "a-z, 0-9"),
         (json!({"colour": "red"}), "unknown key `colour`"),
         (json!({"gaze": {"policy": "replay", "log": "/etc/passwd"}}), "\"fixed\", \"feedback\""),
