@@ -51,14 +51,9 @@ fn wrong_types_are_refused_with_the_right_values() {
         &format!("{VIEW}layout = 3\n"),
         6,
         "stream.view.layout",
-        &["3", "\"foveal\", \"uniform\""],
+        &["3", "\"foveal\", \"inset\""],
     );
-    refused(
-        &format!("{VIEW}layout = [1]\n"),
-        6,
-        "stream.view.layout",
-        &["\"foveal\", \"uniform\""],
-    );
+    refused(&format!("{VIEW}layout = [1]\n"), 6, "stream.view.layout", &["\"foveal\", \"inset\""]);
     refused(&format!("{VIEW}layout = {{ a = 1 }}\n"), 6, "stream.view.layout", &["\"foveal\""]);
     refused(&format!("{STREAM}loop = \"yes\"\n"), 4, "stream.loop", &["\"yes\"", "true or false"]);
     refused(
@@ -126,7 +121,12 @@ fn values_out_of_range_are_refused_with_the_range() {
         let key = format!("stream.{}", line.split(' ').next().unwrap());
         refused(&format!("{STREAM}{line}\n"), 4, &key, &[allowed]);
     }
-    refused(&format!("{VIEW}gaze.y = 1.01\n"), 6, "stream.view.gaze.y", &["0.0", "1.0"]);
+    refused(
+        &format!("{VIEW}gaze.policy = \"fixed\"\ngaze.y = 1.01\n"),
+        7,
+        "stream.view.gaze.y",
+        &["0.0", "1.0"],
+    );
     refused(
         &format!("{VIEW}gaze.policy = \"random\"\n"),
         6,

@@ -156,7 +156,7 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
         ("name=third", "a view cannot be renamed"),
         ("gaze.x=0.5", "policy \"fixed\""),
         ("gaze.policy=replay", "`log`"),
-        ("layout=spiral", "\"foveal\", \"uniform\""),
+        ("layout=spiral", "\"foveal\", \"inset\""),
     ] {
         let refused = place.foveate(&["set", "camera/main", key]).finish();
         refused.assert_clean_exit(2);
