@@ -218,7 +218,7 @@ fn a_gaze_log_that_cannot_be_replayed_is_refused_by_daemon_check_and_extract() {
         ("none.log", &["cannot read the gaze log", "none.log", "No such file"][..]),
         ("empty.log", &["cannot replay", "empty.log", "no entries"]),
         ("other.log", &["other.log", "not a gaze log", "`foveate record`"]),
-        ("newer.log", &["newer.log", "version 4", "version 3"]),
+        ("newer.log", &["newer.log", "version 4", "versions 2 and 3"]),
         ("broken.log", &["broken.log", "line 2 is broken"]),
     ] {
         let gaze = format!("gaze = {{ policy = 'replay', log = '{log}' }}");

@@ -25,7 +25,7 @@ const EXACT: &str = "[stream.change]\nthreshold = 0\n";
 
 const VIEWS: &str = "[[stream.view]]\nname = 'bytes'\ndtype = 'u8'\nbudget = 50\ngaze = { policy = 'fixed' }\n\
      [[stream.view]]\nname = 'model'\npatch = 14\nbudget = 120\ndtype = 'bf16'\nnormalisation = 'siglip'\ngaze = { policy = 'fixed' }\n\
-     [[stream.view]]\nname = 'exact'\nlayout = 'uniform'\nbudget = 20\ndtype = 'f32'\nnormalisation = 'unit'\n\
+     [[stream.view]]\nname = 'exact'\nlayout = 'uniform'\nbudget = 20\ndtype = 'f32'\nnormalisation = 'unit'\ngaze = { policy = 'fixed' }\n\
      [[stream.view]]\nname = 'half'\nbudget = 70\ngaze = { policy = 'fixed', x = 0.2, y = 0.9 }\n\
      [[stream.view]]\nname = 'wide'\nlayout = 'directional'\nbudget = 40\ngaze = { policy = 'fixed' }\n\
      [[stream.view]]\nname = 'rings'\nlayout = 'rings'\npreset = 'stt172'\noutside = 'mean'\ngaze = { policy = 'fixed', x = 0.9, y = 0.1 }\n\
