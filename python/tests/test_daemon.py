@@ -35,12 +35,18 @@ gaze = { policy = "fixed" }
 [[stream.view]]
 name = "halves"
 dtype = "f16"
+slots = 64
+gaze = { policy = "fixed" }
 [[stream.view]]
 name = "brain"
 dtype = "bf16"
+slots = 64
+gaze = { policy = "fixed" }
 [[stream.view]]
 name = "floats"
 dtype = "f32"
+slots = 64
+gaze = { policy = "fixed" }
 
 [[stream]]
 name = "rear"
