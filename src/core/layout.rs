@@ -41,7 +41,7 @@ pub enum Layout {
             serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")
         )]
         e0_px: Option<f64>,
-        /// Fixations at a time, 1 to [`FOVEAE_MAX`](crate::geometry::fixation::FOVEAE_MAX).
+        /// Fixations at a time, 1 to [`FOVEAE_MAX`].
         #[cfg_attr(
             feature = "serde",
             serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")

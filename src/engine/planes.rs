@@ -54,6 +54,7 @@ impl Sampler {
     /// # Panics
     ///
     /// If another kind of backend made it.
+    #[cfg(feature = "vulkan")]
     pub(crate) fn get<T: 'static>(&self) -> &T {
         self.0.downcast_ref().expect("a sampler of this backend")
     }

@@ -285,7 +285,7 @@ impl Scene {
     }
 
     /// The weight of each cell for a layout, to the power of `gain`: at the middle of each of as many cells that divide the image
-    /// evenly; `None` where they are uniform. What was sampled at full resolution just now counts as [`SEEN`] of its weight, so that of
+    /// evenly; `None` where they are uniform. What was sampled at full resolution just now counts as `SEEN` of its weight, so that of
     /// what is equally relevant that comes first which was not seen for longest.
     pub fn map(&self, cells: &[f32], gain: f64) -> Option<RelevanceMap> {
         let kept = SEEN.powf(1.0 / gain) as f32;
