@@ -137,6 +137,7 @@ impl Reuse {
     }
 
     /// The comparison of each token in this update; empty if none is compared.
+    #[cfg(feature = "vulkan")]
     pub(crate) fn comparisons(&self) -> &[Comparison] {
         &self.comparisons
     }

@@ -295,7 +295,7 @@ fn under_lamps_that_flicker_still_tiles_stay_clean() {
             let what = format!("{format:?}, noise {sigma}, {swing} every {period} frames");
             assert!(0.98 < clean, "{what}: {clean} of the tiles are clean at {threshold}");
             let needed = f64::from(threshold_for(sigma, format)) + swing;
-            assert!(f64::from(threshold) < needed + 4.0, "{what}: a threshold of {threshold}");
+            assert!(f64::from(threshold) <= needed + 6.0, "{what}: a threshold of {threshold}");
         }
     }
 }
