@@ -160,6 +160,7 @@ impl FoveaPolicy {
     }
 }
 
+#[cfg(feature = "serde")]
 fn middle() -> f64 {
     0.5
 }
