@@ -32,7 +32,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::{Layout, PlanRequest};
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
-use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand, ViewPort};
+use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand};
 use foveate_daemon::control::server::Limits;
 use foveate_ring::{Waker, Writer};
 use storm::Attacker;
@@ -179,24 +179,16 @@ fn attentive_stream(stage: &Stage) -> StreamPort {
 /// Plays the frame loop of a stream.
 fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
     let writer = start(port);
-    let mut views = vec![Played::new(port.views[0].take_channel(), writer)];
-    let writer = control::writer(port.views[1].name());
-    port.views[1].set_segment(writer.reader_fd().unwrap(), writer.epoch());
-    views.push(Played::new(port.views[1].take_channel(), writer));
-    let mut opened: Vec<Box<ViewPort>> = Vec::new();
+    let mut channels = std::mem::take(&mut port.views).into_iter();
+    let mut views = vec![Played::new(channels.next().unwrap(), writer)];
+    views.extend(channels.map(Played::open));
     let mut frame_seq = 0;
     while !is_over.load(Ordering::Relaxed) {
         match port.commands.recv_timeout(Duration::from_millis(1)) {
-            Ok(ViewCommand::Open(mut view)) => {
-                let writer = control::writer(view.name());
-                view.set_segment(writer.reader_fd().unwrap(), writer.epoch());
-                views.push(Played::new(view.take_channel(), writer));
-                opened.push(view);
-            }
+            Ok(ViewCommand::Open(channel)) => views.push(Played::open(*channel)),
             Ok(ViewCommand::Close(name)) => {
-                let index = opened.iter().position(|view| *view.name() == name).unwrap();
-                opened.remove(index);
-                views.remove(2 + index);
+                let index = views.iter().position(|view| *view.channel.name() == name).unwrap();
+                views.remove(index);
             }
             Ok(other) => panic!("{other:?} is for operators"),
             Err(_) => {}
@@ -219,6 +211,13 @@ impl Played {
     fn new(channel: ViewChannel, writer: Writer) -> Self {
         let waker = Waker::new(&writer, channel.subscribers()).unwrap();
         Self { channel, waker, writer }
+    }
+
+    /// Gives its subscribers a segment.
+    fn open(channel: ViewChannel) -> Self {
+        let writer = control::writer(channel.name());
+        channel.set_segment(writer.reader_fd().unwrap(), writer.epoch());
+        Self::new(channel, writer)
     }
 
     /// Looks at another place in each frame.

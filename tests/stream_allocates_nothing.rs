@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use foveate_config::ViewConfig;
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::depth::{DepthDetail, DepthFormat, DepthScale, DepthStamp, DepthView};
@@ -185,7 +186,7 @@ fn stream(change: ChangeConfig, counters: &Arc<StreamCounters>) -> Stream {
     };
     let wakeup = Arc::new(EventFd::new().unwrap());
     let views = [foveal, uniform].map(|plan| {
-        let (channel, client) = view_channel(&wakeup, true);
+        let (channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), None);
         let (notices, own) = UnixDatagram::pair().unwrap();
         assert!(client.add_subscriber(OwnedFd::from(notices)));
         // Open for as long as the process: it hears of every frame, until it is full.

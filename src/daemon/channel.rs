@@ -1,15 +1,17 @@
-//! The channel between a view and its clients: all that crosses between a frame loop and the server's thread.
+//! The channel between a view in its frame loop and the server: everything that crosses between their threads.
 //!
 //! ```text
-//!  frame loop                                                         server's thread
-//!  ViewChannel.next_feedback    <------  lock-free ring               <------  ClientChannel.send_feedback
-//!  ViewChannel.subscribers    <------  channel                      <------  ClientChannel.add_subscriber
-//!  ViewChannel.update           ------>  newest frame, update        ------>  ClientChannel.newest_planned_frame, .plan_of, ...
-//!                          ------>  lock-free ring               ------>  ClientChannel.take_gazes
-//!  ViewChannel.send_event   ------>  lock-free ring               ------>  ClientChannel.take_events
+//!  frame loop                                              server's thread
+//!  ViewChannel.next_feedback     <--  lock-free ring  <--  ClientChannel.send_feedback
+//!  ViewChannel.subscribers       <--  bounded queue   <--  ClientChannel.add_subscriber
+//!  ViewChannel.update            -->  history         -->  ClientChannel.plan_of, .fixations, .settled
+//!                                -->  lock-free ring  -->  ClientChannel.gazes
+//!  ViewChannel.send_event        -->  lock-free ring  -->  ClientChannel.events
+//!  ViewChannel.set_segment, fail -->  short locks     -->  ClientChannel.segment, .end_reason
 //! ```
 //!
-//! The frame loop never waits: if the server is reading the shared state, the update is published a frame later.
+//! The frame loop never waits for a reader of the history: if the server holds that lock, the update is published a frame later. The
+//! locks of segment, end and configuration are taken at rare events and are never held across I/O.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,13 +24,20 @@ use ringbuf::traits::{Consumer, Producer, Split};
 use ringbuf::{HeapCons, HeapProd, HeapRb};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
+use self::outbox::{Inbox, Outbox, outbox};
+use crate::memory::{Gone, Memory, MemoryWatch};
+use foveate::messages::{Epoch, ViewName};
+use foveate_config::ViewConfig;
 use foveate_core::events::Event;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, Fixations, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_log::redact::redacted;
 use foveate_stats::{NoticeCounts, ViewCounters};
+
+pub mod outbox;
 
 /// Frames back from the newest whose token plans are kept.
 pub const FRAMES_KEPT: u64 = 64;
@@ -111,17 +120,41 @@ pub struct ViewUpdate<'a> {
     pub is_settled: bool,
 }
 
-/// The two ends of a new channel: the frame loop's and the server's. Plans are kept if `keeps_plans`, as clients may then score
-/// tokens.
-pub fn view_channel(wakeup: &Arc<EventFd>, keeps_plans: bool) -> (ViewChannel, ClientChannel) {
-    ends(Some(Arc::clone(wakeup)), keeps_plans)
+/// A read-only descriptor of the segment that a view publishes in.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// The descriptor.
+    pub descriptor: Arc<OwnedFd>,
+    /// Number of the segment, which no other one of this machine has had since it was started.
+    pub epoch: Epoch,
 }
 
-fn ends(wakeup: Option<Arc<EventFd>>, keeps_plans: bool) -> (ViewChannel, ClientChannel) {
-    let shared = Arc::new(Shared::default());
+/// The two ends of the channel of a view of `stream`: the frame loop's and the server's. If a client opened the view, `opened` watches
+/// the memory of its segments.
+///
+/// # Panics
+///
+/// If a name is invalid: the configuration was checked before.
+pub fn view_channel(
+    wakeup: &Arc<EventFd>,
+    stream: &str,
+    config: ViewConfig,
+    opened: Option<Arc<MemoryWatch>>,
+) -> (ViewChannel, ClientChannel) {
+    ends(Some(Arc::clone(wakeup)), stream, config, opened)
+}
+
+fn ends(
+    wakeup: Option<Arc<EventFd>>,
+    stream: &str,
+    config: ViewConfig,
+    opened: Option<Arc<MemoryWatch>>,
+) -> (ViewChannel, ClientChannel) {
+    let keeps_plans = config.gaze.policy.is_feedback();
+    let shared = Arc::new(Shared::new(stream, config, opened));
     let (feedback_in, feedback_out) = HeapRb::new(FEEDBACK_PENDING_MAX).split();
-    let (gazes_in, gazes_out) = HeapRb::new(GAZES_PENDING_MAX).split();
-    let (events_in, events_out) = HeapRb::new(EVENTS_PENDING_MAX).split();
+    let (gazes_in, gazes_out) = outbox(GAZES_PENDING_MAX);
+    let (events_in, events_out) = outbox(EVENTS_PENDING_MAX);
     let (subscribers, waiting) = crossbeam_channel::bounded(SUBSCRIBERS_PENDING_MAX);
     let view = ViewChannel {
         shared: Arc::clone(&shared),
@@ -141,13 +174,31 @@ fn ends(wakeup: Option<Arc<EventFd>>, keeps_plans: bool) -> (ViewChannel, Client
         begins_record: false,
     };
     let feedback = Mutex::new(FeedbackQueue { ring: feedback_in, last_ticket: 0 });
-    let (gazes, events) = (Mutex::new(gazes_out), Mutex::new(events_out));
-    (view, ClientChannel { shared, feedback, gazes, events, subscribers, waiting })
+    let client = ClientChannel {
+        shared,
+        feedback,
+        gazes: gazes_out,
+        events: events_out,
+        subscribers,
+        waiting,
+    };
+    (view, client)
 }
 
 /// Shared by both ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    name: ViewName,
+    /// Replaced when an operator's change takes effect.
+    config: Mutex<Arc<ViewConfig>>,
+    /// `None` before the first frame, and once the view has ended.
+    segment: Mutex<Option<Segment>>,
+    /// Why the view must end or has ended.
+    end_reason: Mutex<Option<String>>,
+    /// `None` for a view of the configuration.
+    opened: Option<Arc<MemoryWatch>>,
+    /// If a client opened the view: the memory of its segments, old ones included, until nobody has it any more.
+    memory: Mutex<Vec<Memory>>,
     /// `frame_seq` of the newest frame whose plan is published; 0 before the first.
     newest_planned_frame: AtomicU64,
     /// `frame_seq` of the first frame of the current extent; 0 before the first.
@@ -157,16 +208,37 @@ struct Shared {
     history: Mutex<History>,
     /// Whether a client waits for the history to change.
     is_awaited: AtomicBool,
-    /// Whether a client records the gaze.
-    is_recorded: AtomicBool,
-    /// Whether a recording client still has to be sent the current gaze.
-    is_new_record: AtomicBool,
-    gazes_lost: AtomicU64,
-    /// Whether a client is told events.
-    is_told: AtomicBool,
-    /// Whether such a client still has to be told which states hold.
-    is_newly_told: AtomicBool,
     counters: ViewCounters,
+}
+
+impl Shared {
+    fn new(stream: &str, config: ViewConfig, opened: Option<Arc<MemoryWatch>>) -> Self {
+        let name = ViewName::new(stream, &config.name);
+        Self {
+            name: name.unwrap_or_else(|error| panic!("{error}")),
+            config: Mutex::new(Arc::new(config)),
+            segment: Mutex::default(),
+            end_reason: Mutex::default(),
+            opened,
+            memory: Mutex::default(),
+            newest_planned_frame: AtomicU64::default(),
+            first_frame: AtomicU64::default(),
+            newest_frame: AtomicU64::default(),
+            history: Mutex::default(),
+            is_awaited: AtomicBool::default(),
+            counters: ViewCounters::default(),
+        }
+    }
+
+    fn config(&self) -> Arc<ViewConfig> {
+        Arc::clone(&self.config.lock())
+    }
+
+    /// Ends the view. The daemon drops the segment; readers keep theirs.
+    fn end(&self, reason: &str) {
+        *self.end_reason.lock() = Some(redacted(reason));
+        *self.segment.lock() = None;
+    }
 }
 
 /// Published by the frame loop.
@@ -194,8 +266,8 @@ pub struct ViewChannel {
     shared: Arc<Shared>,
     wakeup: Option<Arc<EventFd>>,
     feedback: HeapCons<PendingFeedback>,
-    gazes: HeapProd<GazeChange>,
-    events: HeapProd<TimedEvent>,
+    gazes: Outbox<GazeChange>,
+    events: Outbox<TimedEvent>,
     subscribers: Receiver<OwnedFd>,
     keeps_plans: bool,
     /// Ticket of the newest feedback that was taken.
@@ -217,7 +289,62 @@ pub struct ViewChannel {
 impl ViewChannel {
     /// The channel of a view without clients.
     pub fn unconnected() -> Self {
-        ends(None, false).0
+        ends(None, "unconnected", ViewConfig::default(), None).0
+    }
+
+    /// Address of the view.
+    pub fn name(&self) -> &ViewName {
+        &self.shared.name
+    }
+
+    /// What the view is configured to be.
+    pub fn config(&self) -> Arc<ViewConfig> {
+        self.shared.config()
+    }
+
+    /// The view now is what `config` says; its address stays.
+    pub fn set_config(&self, config: ViewConfig) {
+        *self.shared.config.lock() = Arc::new(config);
+    }
+
+    /// Whether a client opened the view.
+    pub fn is_opened(&self) -> bool {
+        self.shared.opened.is_some()
+    }
+
+    /// Epoch of the segment that subscribers have; `None` before the first.
+    pub fn epoch(&self) -> Option<u64> {
+        self.shared.segment.lock().as_ref().map(|segment| segment.epoch.0)
+    }
+
+    /// Switches to another segment: present and later subscribers get `descriptor`, which must be read-only.
+    pub fn set_segment(&self, descriptor: OwnedFd, epoch: u64) {
+        if let Some(watch) = &self.shared.opened {
+            match watch.watch(&descriptor) {
+                Ok(memory) => self.shared.memory.lock().push(memory),
+                // Readers could keep it unseen.
+                Err(error) => return self.fail(&format!("its memory cannot be watched: {error}")),
+            }
+        }
+        let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
+        let mut present = self.shared.segment.lock();
+        // It may have been closed meanwhile.
+        if self.end_reason().is_none() {
+            *present = Some(segment);
+        }
+        drop(present);
+        self.wake_server();
+    }
+
+    /// Why the view must end or has ended, if so: its client or its configuration is gone, or it failed.
+    pub fn end_reason(&self) -> Option<String> {
+        self.shared.end_reason.lock().clone()
+    }
+
+    /// Ends the view while its stream continues; subscribers get the reason.
+    pub fn fail(&self, reason: &str) {
+        self.shared.end(reason);
+        self.wake_server();
     }
 
     /// The next message of feedback, without those that a newer one makes void: of [superseded](Feedback::is_superseded) ones only the
@@ -247,26 +374,23 @@ impl ViewChannel {
 
     /// Whether a recorder has come, so that the plan of this frame must not depend on frames that its log does not have.
     pub fn begins_record(&mut self) -> bool {
-        let begins = self.shared.is_new_record.swap(false, Ordering::Relaxed);
+        let begins = self.gazes.has_new_client();
         self.begins_record |= begins;
         begins
     }
 
-    /// Whether a client has come that is told events, and does not know which states hold.
-    pub fn begins_telling(&mut self) -> bool {
-        // SYNC(told): pairs with `set_told`; what this frame tells is sent.
-        self.shared.is_newly_told.swap(false, Ordering::Acquire)
+    /// Whether a client has subscribed to events, and does not know which states hold.
+    pub fn has_new_event_client(&mut self) -> bool {
+        self.events.has_new_client()
     }
 
     /// Sends an event to the clients that want them. Never waits.
     pub fn send_event(&mut self, event: TimedEvent) {
-        if !self.shared.is_told.load(Ordering::Relaxed) {
-            return;
+        if self.events.is_wanted() {
+            let is_sent = self.events.send(event);
+            self.counters().events_lost.add((!is_sent).into());
+            self.wake_server();
         }
-        if self.events.try_push(event).is_err() {
-            self.counters().events_lost.add(1);
-        }
-        self.wake_server();
     }
 
     /// Counters of the view.
@@ -314,7 +438,7 @@ impl ViewChannel {
     /// Sends the gaze to recorders if it changed.
     fn send_gaze(&mut self, update: &ViewUpdate<'_>) {
         let ViewUpdate { frame_seq, gaze, .. } = *update;
-        if !self.shared.is_recorded.load(Ordering::Relaxed) {
+        if !self.gazes.is_wanted() {
             self.recorded_gaze = None;
             return;
         }
@@ -323,9 +447,7 @@ impl ViewChannel {
             return;
         }
         self.recorded_gaze = Some(gaze.clone());
-        if self.gazes.try_push(GazeChange { frame_seq, gaze: gaze.clone() }).is_err() {
-            self.shared.gazes_lost.fetch_add(1, Ordering::Relaxed);
-        }
+        self.gazes.send(GazeChange { frame_seq, gaze: gaze.clone() });
         self.wake_server();
     }
 
@@ -377,8 +499,10 @@ impl std::fmt::Debug for ViewChannel {
 pub struct ClientChannel {
     shared: Arc<Shared>,
     feedback: Mutex<FeedbackQueue>,
-    gazes: Mutex<HeapCons<GazeChange>>,
-    events: Mutex<HeapCons<TimedEvent>>,
+    /// Changes of the gaze, for the clients that record it. A new recorder is first sent the current gaze.
+    pub gazes: Inbox<GazeChange>,
+    /// What happens in the stream, for the clients that subscribed to events. A new one is first told which states hold.
+    pub events: Inbox<TimedEvent>,
     subscribers: Sender<OwnedFd>,
     /// The other end of `subscribers`, to drop those that have hung up.
     waiting: Receiver<OwnedFd>,
@@ -390,6 +514,11 @@ struct FeedbackQueue {
 }
 
 impl ClientChannel {
+    /// Address of the view.
+    pub fn name(&self) -> &ViewName {
+        &self.shared.name
+    }
+
     /// Queues feedback about an image of `image` pixels that arrived at `at_ns`, and returns its ticket; `None` if the queue is
     /// full.
     pub fn send_feedback(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
@@ -410,6 +539,40 @@ impl ClientChannel {
         queue.ring.try_push(pending).ok()?;
         queue.last_ticket = ticket;
         Some(ticket)
+    }
+
+    /// What the view is configured to be.
+    pub fn config(&self) -> Arc<ViewConfig> {
+        self.shared.config()
+    }
+
+    /// The current segment.
+    pub fn segment(&self) -> Option<Segment> {
+        self.shared.segment.lock().clone()
+    }
+
+    /// Bytes of the segments of a view that a client opened, old ones included as long as somebody has them mapped or open, and its
+    /// share of memory while the frame loop has not released it.
+    pub fn bytes(&self) -> usize {
+        let bytes = self.shared.memory.lock().iter().map(|memory| memory.bytes).sum::<usize>();
+        if self.is_closed() { bytes } else { bytes.max(self.config().ring_bytes()) }
+    }
+
+    /// Forgets memory that is gone. Returns whether the view has some beside that of its segment.
+    pub fn forget(&self, gone: &Gone) -> bool {
+        let mut memory = self.shared.memory.lock();
+        memory.retain(|memory| !gone.has(memory));
+        usize::from(self.shared.segment.lock().is_some()) < memory.len()
+    }
+
+    /// Why the view must end or has ended, if so; its stream may continue.
+    pub fn end_reason(&self) -> Option<String> {
+        self.shared.end_reason.lock().clone()
+    }
+
+    /// Has the frame loop end the view for `reason`.
+    pub fn end(&self, reason: &str) {
+        self.shared.end(reason);
     }
 
     /// Counters of the view.
@@ -457,38 +620,6 @@ impl ClientChannel {
         self.shared.is_awaited.store(is_awaited, Ordering::Relaxed);
     }
 
-    /// Sets whether a client records the gaze. A new recorder is first sent the current gaze, and nothing older unless others
-    /// were recording already.
-    pub fn set_recorded(&self, is_recorded: bool) {
-        if is_recorded && !self.shared.is_recorded.load(Ordering::Relaxed) {
-            // What an earlier recorder left behind is followed by a gap.
-            self.gazes.lock().clear();
-        }
-        self.shared.is_new_record.store(is_recorded, Ordering::Relaxed);
-        self.shared.is_recorded.store(is_recorded, Ordering::Relaxed);
-    }
-
-    /// Sets whether a client is told events. A new one is first told which states hold, and nothing older unless others were told
-    /// already.
-    pub fn set_told(&self, is_told: bool) {
-        if is_told && !self.shared.is_told.load(Ordering::Relaxed) {
-            self.events.lock().clear();
-        }
-        self.shared.is_told.store(is_told, Ordering::Relaxed);
-        // SYNC(told): pairs with `begins_telling`.
-        self.shared.is_newly_told.store(is_told, Ordering::Release);
-    }
-
-    /// The events since the last call.
-    pub fn take_events(&self) -> Vec<TimedEvent> {
-        self.events.lock().pop_iter().collect()
-    }
-
-    /// Gaze changes dropped so far because the queue was full.
-    pub fn gazes_lost(&self) -> u64 {
-        self.shared.gazes_lost.load(Ordering::Relaxed)
-    }
-
     /// Counts of notices, up to the newest frame or the one before.
     pub fn notices(&self) -> NoticeCounts {
         let counters = self.counters();
@@ -497,11 +628,6 @@ impl ClientChannel {
             skipped: counters.notices_skipped.get(),
             subscribers_gone: counters.subscribers_gone.get(),
         }
-    }
-
-    /// The gaze changes since the last call.
-    pub fn take_gazes(&self) -> Vec<GazeChange> {
-        self.gazes.lock().pop_iter().collect()
     }
 
     /// Whether [`add_subscriber`](Self::add_subscriber) would fail. Only the server's thread fills the queue, so a `false` holds

@@ -5,7 +5,6 @@ pub mod described;
 pub mod directory;
 mod error;
 mod lease;
-mod memory;
 pub mod server;
 pub mod snapshot;
 mod socket;

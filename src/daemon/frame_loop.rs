@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use super::StreamFailure;
 use super::depth::DepthInlet;
 use super::views::{self, ViewChange, ViewThread};
-use crate::control::directory::{StreamPort, ViewPort};
+use crate::control::directory::StreamPort;
 use crate::stream::{
     AddViewError, NewView, Replacement, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
-use foveate::messages::ViewName;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
 use foveate_capture::{CapturedFrame, End, Masks, SourceSpec, warn_of_picture};
 use foveate_config::{StreamConfig, ViewConfig};
@@ -90,8 +89,7 @@ impl FrameLoop {
             status.camera.clone_from(&camera);
         });
         let counters = Arc::clone(port.counters());
-        let channels = port.views.iter_mut().map(ViewPort::take_channel);
-        let views = views.into_iter().zip(channels);
+        let views = views.into_iter().zip(std::mem::take(&mut port.views));
         let stream = Stream::new(&config.name, backend, config.change.config, views, counters);
         let depth = DepthInlet::new(config, &port);
         let stream = stream
@@ -201,7 +199,7 @@ impl FrameLoop {
         if stepped == Stepped::PublishedInNewSegments {
             self.announce(&view, frame.facts())?;
         } else if stepped == Stepped::PublishedNewViews {
-            self.hand_out_segments()?;
+            self.stream.hand_out_segments()?;
         }
         if has_other_masks {
             self.mask_revision = frame.mask_revision();
@@ -245,25 +243,8 @@ impl FrameLoop {
             warn_of_picture(&self.name, &picture);
         }
         // Only now: a client with a segment may ask to look somewhere in the picture.
-        self.hand_out_segments()?;
+        self.stream.hand_out_segments()?;
         tracing::info!(stream = self.name, format = format.name(), %extent, "publishing");
-        Ok(())
-    }
-
-    /// Hands subscribers the segments that they do not have yet. If no descriptor is left, a view that a client opened fails, not the
-    /// stream.
-    fn hand_out_segments(&self) -> Result<(), StreamFailure> {
-        for (index, port) in self.port.views.iter().enumerate() {
-            if self.stream.epoch(index) == port.epoch() {
-                continue;
-            }
-            match self.stream.segment(index) {
-                Ok(Some((descriptor, epoch))) => port.set_segment(descriptor, epoch),
-                Ok(None) => {}
-                Err(error) if port.is_opened() => port.fail(&chain(&error)),
-                Err(error) => return Err(error.into()),
-            }
-        }
         Ok(())
     }
 
@@ -272,60 +253,51 @@ impl FrameLoop {
         while let Some(change) = self.view_thread.next_change() {
             match change {
                 ViewChange::Add(view) => self.add_view(*view),
-                ViewChange::Remove(name) => self.remove_view(&name),
+                ViewChange::Remove(name) => {
+                    // There is none if it failed, or is being rebuilt.
+                    let removed = self.stream.remove_view(name.view());
+                    removed.into_iter().for_each(|old| self.view_thread.discard(old));
+                }
                 ViewChange::Replace(replacement) => self.replace_view(*replacement),
-                ViewChange::SetPace(name, config) => self.set_pace(&name, *config),
+                ViewChange::SetPace(config) => {
+                    self.stream.set_pace(&config.name, ViewPace::from(&*config));
+                    self.set_config(*config);
+                }
             }
         }
     }
 
-    fn add_view(&mut self, (port, view): (ViewPort, NewView)) {
+    fn add_view(&mut self, view: NewView) {
         // It may have been closed while it was being built.
-        if port.is_over() {
+        if view.channel().end_reason().is_some() {
             return self.view_thread.discard(view);
         }
-        let added =
-            if port.is_opened() { self.stream.open_view(view) } else { self.stream.add_view(view) };
-        match added.map_err(|refused| *refused) {
-            Ok(index) => self.port.views.insert(index, port),
-            Err((view, AddViewError::Outdated)) => self.view_thread.rebuild(port, view),
+        match self.stream.add_view(view).map_err(|refused| *refused) {
+            Ok(_) => {}
+            Err((view, AddViewError::Outdated)) => self.view_thread.rebuild(view),
             Err((view, error)) => {
-                port.fail(&error.to_string());
+                view.channel().fail(&error.to_string());
                 self.view_thread.discard(view);
             }
         }
     }
 
-    fn remove_view(&mut self, name: &ViewName) {
-        // There is none if it failed, or is being rebuilt.
-        if let Some(index) = self.index_of(name) {
-            let reason = self.port.views.remove(index).end_reason().unwrap_or_default();
-            let old = self.stream.remove_view(index, &reason);
-            self.view_thread.discard(old);
-        }
-    }
-
-    fn replace_view(&mut self, (name, config, replacement): (ViewName, ViewConfig, Replacement)) {
-        let Some(index) = self.index_of(&name) else { return };
-        match self.stream.replace_view(index, replacement) {
-            Ok(old) => {
+    fn replace_view(&mut self, (config, replacement): (ViewConfig, Replacement)) {
+        match self.stream.replace_view(replacement) {
+            Ok(None) => {}
+            Ok(Some(old)) => {
                 self.view_thread.discard(old);
-                tracing::info!(view = %name, "the view has changed");
-                self.port.views[index].set_config(config);
+                tracing::info!(stream = self.name, view = config.name, "the view has changed");
+                self.set_config(config);
             }
-            Err(_) => self.view_thread.rebuild_replacement(name),
+            Err(_) => self.view_thread.rebuild_replacement(config.name),
         }
     }
 
-    fn set_pace(&mut self, name: &ViewName, config: ViewConfig) {
-        if let Some(index) = self.index_of(name) {
-            self.stream.set_pace(index, ViewPace::from(&config));
-            self.port.views[index].set_config(config);
+    fn set_config(&mut self, config: ViewConfig) {
+        if let Some(channel) = self.stream.channel(&config.name) {
+            channel.set_config(config);
         }
-    }
-
-    fn index_of(&self, name: &ViewName) -> Option<usize> {
-        self.port.views.iter().position(|port| port.name() == name)
     }
 
     fn watch_for_stall(&mut self) {

@@ -35,6 +35,7 @@ pub mod control;
 mod depth;
 mod frame_loop;
 mod health;
+pub mod memory;
 pub mod metrics;
 mod running;
 pub mod service;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use self::builder::{NewView, Replacement, RingBuilder};
 pub use self::publisher::REPLACED;
-use self::publisher::{MotionPath, Publisher, ViewContext};
+use self::publisher::{MotionPath, Publisher};
 use self::recovery::Recovery;
 use self::watch::Watch;
 use crate::channel::ViewChannel;
@@ -168,13 +168,9 @@ pub struct Stream {
     /// Whether the source's samples are exact, for a threshold that depends on it.
     is_exact: bool,
     counters: Arc<StreamCounters>,
-    /// Views before the first frame.
-    waiting: Vec<(ServedView, ViewContext)>,
-    /// Views from the first frame on.
+    /// Views of the configuration, then those that clients opened. Before the first frame they are [unbuilt](View::unbuilt).
     views: Vec<View<Publisher>>,
-    /// How many of the views clients opened; they are the last ones.
-    opened: usize,
-    /// Which of these has the first turn at the next frame.
+    /// Which of the opened views has the first turn at the next frame.
     first_turn: usize,
     /// `None` until the first frame.
     engine: Option<Engine>,
@@ -206,25 +202,24 @@ impl Stream {
         views: impl IntoIterator<Item = (ServedView, ViewChannel)>,
         counters: Arc<StreamCounters>,
     ) -> Self {
-        let waiting = views.into_iter().map(|(view, channel)| {
-            let context = ViewContext::new(&view, channel, &counters);
-            (view, context)
+        let views = views.into_iter().map(|(view, channel)| {
+            let publisher = Publisher::new(&view, channel, &counters);
+            View::unbuilt(view.spec, publisher)
         });
-        let waiting = waiting.collect();
+        let views = views.collect();
         let recovery = Recovery::new(name, &counters, monotonic_ns());
+        let builder = RingBuilder::new(name, &counters, None, false);
         Self {
             name: name.to_owned(),
             chosen,
             change,
             is_exact: false,
             counters,
-            waiting,
-            views: Vec::new(),
-            opened: 0,
+            views,
             first_turn: 0,
             engine: None,
             generation: 0,
-            builder: RingBuilder::new(name, None, false),
+            builder,
             picture: PixelFacts::default(),
             has_other_picture: false,
             recovery,
@@ -264,7 +259,7 @@ impl Stream {
     /// Sets the camera whose calibration is published, and whether there is depth; to be called before the first frame.
     #[must_use]
     pub fn with_camera(mut self, camera: Option<Arc<Camera>>, has_depth: bool) -> Self {
-        self.builder = RingBuilder::new(&self.name, camera, has_depth);
+        self.builder = RingBuilder::new(&self.name, &self.counters, camera, has_depth);
         self
     }
 
@@ -321,6 +316,7 @@ impl Stream {
         self.times.push(at);
         self.arrivals.push(FrameTime { time_ns: stamp.arrival_ns, ..at });
         let is_wanted = self.is_wanted(at);
+        let configured = self.configured();
         // A lost GPU is left even if no view wants the frame: new views could not be built on it.
         if !is_wanted && !self.chosen.is_lost() && self.watch.is_none() {
             self.counters.frames_rested.add(1);
@@ -337,7 +333,6 @@ impl Stream {
             times,
             arrivals,
             watch,
-            opened,
             first_turn,
             picture,
             ..
@@ -347,7 +342,6 @@ impl Stream {
         };
         let extent = frame.extent();
         let path = MotionPath { times, arrivals, motions: engine.motions() };
-        let configured = views.len() - *opened;
         views[..configured]
             .iter_mut()
             .for_each(|view| publisher::take_feedback(view, extent, at, path));
@@ -413,108 +407,91 @@ impl Stream {
         &self.builder
     }
 
-    /// Adds a view of the configuration behind the others of it, and returns its index; views that clients opened move up. It publishes
-    /// from the next frame on.
+    /// Adds a view, which publishes from the next frame on: one of the configuration behind the others of it, one that a client opened
+    /// behind all others. Returns its index.
     ///
     /// # Errors
     ///
     /// If it is outdated, or the stream has as many views as it can have. The view is returned with the reason.
     pub fn add_view(&mut self, view: NewView) -> Result<usize, Box<(NewView, AddViewError)>> {
-        let index = self.waiting.len() + self.views.len() - self.opened;
-        self.insert_view(index, view).map(|()| index)
-    }
-
-    /// Adds a view that a client opened behind all others, and returns its index. It publishes from the next frame on.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add_view`](Self::add_view).
-    pub fn open_view(&mut self, view: NewView) -> Result<usize, Box<(NewView, AddViewError)>> {
-        let index = self.waiting.len() + self.views.len();
-        self.insert_view(index, view)?;
-        self.opened += 1;
+        if VIEWS_MAX <= self.views.len() {
+            return Err(Box::new((view, AddViewError::Full)));
+        }
+        if view.0.generation() != self.present_generation() {
+            return Err(Box::new((view, AddViewError::Outdated)));
+        }
+        let index = if view.0.sink.is_opened() { self.views.len() } else { self.configured() };
+        self.views.insert(index, view.0);
+        self.has_new_views = true;
         Ok(index)
     }
 
-    fn insert_view(
-        &mut self,
-        index: usize,
-        view: NewView,
-    ) -> Result<(), Box<(NewView, AddViewError)>> {
-        if VIEWS_MAX <= self.waiting.len() + self.views.len() {
-            return Err(Box::new((view, AddViewError::Full)));
-        }
-        match (&self.engine, view) {
-            (None, NewView { view, channel, built: None }) => {
-                let context = ViewContext::new(&view, channel, &self.counters);
-                self.waiting.insert(index, (view, context));
-            }
-            (Some(engine), NewView { view, channel, built: Some((built, waker)) })
-                if built.generation() == engine.generation() =>
-            {
-                let context = ViewContext::new(&view, channel, &self.counters);
-                let view = built.with_sink(|writer| Publisher::new(context, writer, waker));
-                self.views.insert(index, view);
-                self.has_new_views = true;
-            }
-            (_, view) => return Err(Box::new((view, AddViewError::Outdated))),
-        }
-        Ok(())
+    /// Removes the view called `name`, for another thread to drop. Its readers are informed of the reason. `None` if there is no such view.
+    pub fn remove_view(&mut self, name: &str) -> Option<OldView> {
+        let mut view = self.views.remove(self.index_of(name)?);
+        let reason = view.sink.channel.end_reason().unwrap_or_default();
+        view.sink.interrupt(State::Ended, &reason);
+        Some(OldView(Box::new(view)))
     }
 
-    /// Removes view `index`, for another thread to drop; later ones move up. Its readers are informed of the reason.
-    pub fn remove_view(&mut self, index: usize, reason: &str) -> OldView {
-        let configured = self.waiting.len() + self.views.len() - self.opened;
-        self.opened -= usize::from(configured <= index);
-        if self.engine.is_none() {
-            return OldView(Box::new(self.waiting.remove(index)));
-        }
-        let mut view = self.views.remove(index);
-        view.sink.interrupt(State::Ended, reason);
-        OldView(Box::new(view))
-    }
-
-    /// Replaces view `index` from the next frame on, in a new segment under the same name. The old one is returned, for another
-    /// thread to drop.
+    /// Replaces the view of that name from the next frame on, in a new segment. The old one is returned, for another thread to drop;
+    /// `None` if there is no such view.
     ///
     /// # Errors
     ///
     /// If the replacement is outdated. It is returned, to be built again, and the view stays as it is.
     pub fn replace_view(
         &mut self,
-        index: usize,
         replacement: Replacement,
-    ) -> Result<OldView, Box<ServedView>> {
-        match (&self.engine, replacement) {
-            (None, Replacement { view, built: None }) => {
-                let (present, context) = &mut self.waiting[index];
-                context.change(&view);
-                Ok(OldView(Box::new(std::mem::replace(present, view))))
-            }
-            (Some(engine), Replacement { view, built: Some(built) })
-                if built.generation() == engine.generation() =>
-            {
-                let (old, mut publisher) = self.views.remove(index).split();
-                let (built, writer) = built.split();
-                let old_writer = publisher.replace(&view, writer);
-                self.views.insert(index, built.with_sink(|()| publisher));
-                self.has_new_views = true;
-                Ok(OldView(Box::new((old, old_writer))))
-            }
-            (_, Replacement { view, .. }) => Err(Box::new(view)),
+    ) -> Result<Option<OldView>, Box<ServedView>> {
+        let Replacement { view, built } = replacement;
+        let Some(index) = self.index_of(&view.name) else { return Ok(None) };
+        if built.generation() != self.present_generation() {
+            return Err(Box::new(view));
+        }
+        let (old, mut publisher) = self.views.remove(index).split();
+        let (built, writer) = built.split();
+        publisher.change(&view);
+        let old_writer = writer.map(|writer| publisher.move_to(writer));
+        self.views.insert(index, built.with_sink(|()| publisher));
+        self.has_new_views = true;
+        Ok(Some(OldView(Box::new((old, old_writer)))))
+    }
+
+    /// Changes which frames the view called `name` publishes, from the next one on.
+    pub fn set_pace(&mut self, name: &str, pace: ViewPace) {
+        if let Some(index) = self.index_of(name) {
+            self.views[index].sink.set_pace(pace);
         }
     }
 
-    /// Changes which frames view `index` publishes, from the next one on.
-    pub fn set_pace(&mut self, index: usize, pace: ViewPace) {
-        match self.views.get_mut(index) {
-            Some(view) => view.sink.context.set_pace(pace),
-            None => {
-                let (view, context) = &mut self.waiting[index];
-                view.pace = pace;
-                context.set_pace(pace);
-            }
-        }
+    /// The channel of the view called `name` to its clients, if there is such a view.
+    pub fn channel(&self, name: &str) -> Option<&ViewChannel> {
+        let index = self.index_of(name)?;
+        Some(&self.views[index].sink.channel)
+    }
+
+    /// Hands subscribers the segments that they do not have yet.
+    ///
+    /// # Errors
+    ///
+    /// If the process has no descriptor left.
+    pub fn hand_out_segments(&self) -> Result<(), StreamError> {
+        self.views.iter().try_for_each(|view| view.sink.hand_out_segment())
+    }
+
+    fn index_of(&self, name: &str) -> Option<usize> {
+        self.views.iter().position(|view| view.sink.name() == name)
+    }
+
+    /// How many views are of the configuration; those that clients opened follow.
+    fn configured(&self) -> usize {
+        self.views.partition_point(|view| !view.sink.is_opened())
+    }
+
+    /// The generation that views must be built for; that of [unbuilt](View::unbuilt) ones before the first frame.
+    fn present_generation(&self) -> u64 {
+        self.engine.as_ref().map_or(0, Engine::generation)
     }
 
     /// Where view `index` looks; `None` before the first frame.
@@ -524,7 +501,7 @@ impl Stream {
 
     /// Epoch of the segment that view `index` publishes in; `None` before the first frame.
     pub fn epoch(&self, index: usize) -> Option<u64> {
-        Some(self.views.get(index)?.sink.epoch())
+        self.views.get(index)?.sink.epoch()
     }
 
     /// The segment that view `index` publishes in, and its epoch; `None` before the first frame.
@@ -533,7 +510,7 @@ impl Stream {
     ///
     /// If the process has no descriptor left.
     pub fn segment(&self, index: usize) -> Result<Option<(OwnedFd, u64)>, StreamError> {
-        self.views.get(index).map(|view| view.sink.segment()).transpose()
+        self.views.get(index).map_or(Ok(None), |view| view.sink.segment())
     }
 
     /// When the stages of the newest frame ran.
@@ -618,18 +595,11 @@ impl Stream {
         engine.keep_motion(self.wants_motion);
         self.builder.set_target(engine.view_builder(), self.chosen.info(), self.picture);
         // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
-        let specs = self.waiting.iter().map(|(view, _)| self.builder.segment_spec(view));
+        let first = self.views.iter().filter(|view| view.sink.epoch().is_none());
+        let specs = first.map(|view| self.builder.segment_spec(&view.sink.served(view.spec())));
         check_memory(&specs.flatten().collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         for view in &mut self.views {
-            let writer = self.builder.create_ring(&view.sink.context.served(view.spec()))?;
-            engine.view_builder().rebuild(view, FrameTime::of(stamp))?;
-            view.sink.move_to(writer);
-        }
-        while let Some((view, context)) = self.waiting.first() {
-            let built = self.builder.build(view)?.expect("the stream has frames");
-            let waker = context.waker(&built.sink)?;
-            let (_, context) = self.waiting.remove(0);
-            self.views.push(built.with_sink(|writer| Publisher::new(context, writer, waker)));
+            self.builder.build_in_place(view, FrameTime::of(stamp))?;
         }
         self.engine = Some(engine);
         Ok(())

@@ -7,7 +7,8 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
-use crate::control::directory::{ViewCommand, ViewPort, ViewSetting};
+use crate::channel::ViewChannel;
+use crate::control::directory::{ViewCommand, ViewSetting};
 use crate::stream::{NewView, PolicyFileError, Replacement, RingBuilder, ServedView, StreamError};
 use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
@@ -19,11 +20,11 @@ const CHANGES_PENDING_MAX: usize = 16;
 
 /// A change to the views of a stream.
 pub(super) enum ViewChange {
-    Add(Box<(ViewPort, NewView)>),
+    Add(Box<NewView>),
     Remove(ViewName),
     /// The view continues as another one under the same name.
-    Replace(Box<(ViewName, ViewConfig, Replacement)>),
-    SetPace(ViewName, Box<ViewConfig>),
+    Replace(Box<(ViewConfig, Replacement)>),
+    SetPace(Box<ViewConfig>),
 }
 
 /// The frame loop's end of the thread.
@@ -36,9 +37,9 @@ pub(super) struct ViewThread {
 /// What the frame loop returns to the thread.
 enum Return {
     /// A view built for an earlier backend or kind of frames.
-    Outdated(Box<(ViewPort, NewView)>),
-    /// The replacement of this view, built for an earlier backend or kind of frames.
-    OutdatedReplacement(ViewName),
+    Outdated(Box<NewView>),
+    /// The replacement of the view of this name, built for an earlier backend or kind of frames.
+    OutdatedReplacement(String),
     /// Something to drop.
     Discarded(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Send>),
 }
@@ -59,14 +60,14 @@ impl ViewThread {
     }
 
     /// Sends back a view that is outdated.
-    pub(super) fn rebuild(&self, port: ViewPort, view: NewView) {
+    pub(super) fn rebuild(&self, view: NewView) {
         // Does not fail: the thread ends only after this end is dropped.
-        let _ = self.returns.send(Return::Outdated(Box::new((port, view))));
+        let _ = self.returns.send(Return::Outdated(Box::new(view)));
     }
 
-    /// Asks for another replacement of a view, as the one sent is outdated.
-    pub(super) fn rebuild_replacement(&self, view: ViewName) {
-        let _ = self.returns.send(Return::OutdatedReplacement(view));
+    /// Asks for another replacement of the view called `name`, as the one sent is outdated.
+    pub(super) fn rebuild_replacement(&self, name: String) {
+        let _ = self.returns.send(Return::OutdatedReplacement(name));
     }
 
     /// Has a view dropped on the thread.
@@ -104,124 +105,127 @@ pub(super) fn start(
 ) -> io::Result<ViewThread> {
     let (changed, changes) = bounded(CHANGES_PENDING_MAX);
     let (returns, returned) = unbounded();
+    let worker = Worker { stream: stream.to_owned(), builder };
     let thread = thread::Builder::new()
         .name(format!("views-{stream}"))
-        .spawn(move || work(&builder, &commands, &returned, &changed))?;
+        .spawn(move || worker.work(&commands, &returned, &changed))?;
     Ok(ViewThread { changes, returns, thread })
 }
 
-fn work(
-    builder: &RingBuilder,
-    commands: &Receiver<ViewCommand>,
-    returned: &Receiver<Return>,
-    changed: &Sender<ViewChange>,
-) {
-    // The newest settings of operators.
-    let mut settings = BTreeMap::new();
-    loop {
-        let change = select! {
-            recv(returned) -> back => match back {
-                Ok(Return::Outdated(outdated)) => {
-                    let (port, view) = *outdated;
-                    build(port, |_| Ok(builder.rebuild(view)?))
-                }
-                Ok(Return::OutdatedReplacement(view)) => {
-                    let config = settings.get(&view).cloned();
-                    config.and_then(|config| rebuild_replacement(builder, view, config))
-                }
-                Ok(Return::Discarded(_)) => None,
-                // The frame loop is gone.
-                Err(_) => return,
-            },
-            recv(commands) -> command => match command {
-                Ok(ViewCommand::Open(port)) => build(*port, |port| build_new(builder, port)),
-                Ok(ViewCommand::Add(port, answer)) => add(builder, *port, &answer),
-                Ok(ViewCommand::Close(name)) => Some(ViewChange::Remove(name)),
-                Ok(ViewCommand::Set(setting)) => set(builder, *setting, &mut settings),
-                // The directory is gone, and with it the daemon.
-                Err(_) => return,
-            },
+struct Worker {
+    stream: String,
+    builder: RingBuilder,
+}
+
+impl Worker {
+    fn work(
+        &self,
+        commands: &Receiver<ViewCommand>,
+        returned: &Receiver<Return>,
+        changed: &Sender<ViewChange>,
+    ) {
+        // The newest settings of operators, by view.
+        let mut settings = BTreeMap::new();
+        loop {
+            let change = select! {
+                recv(returned) -> back => match back {
+                    Ok(Return::Outdated(view)) => added(self.build(*view)),
+                    Ok(Return::OutdatedReplacement(name)) => {
+                        let config = settings.get(&name).cloned();
+                        config.and_then(|config| self.rebuild_replacement(config))
+                    }
+                    Ok(Return::Discarded(_)) => None,
+                    // The frame loop is gone.
+                    Err(_) => return,
+                },
+                recv(commands) -> command => match command {
+                    Ok(ViewCommand::Open(channel)) => added(self.build_new(*channel)),
+                    Ok(ViewCommand::Add(channel, answer)) => self.add(*channel, &answer),
+                    Ok(ViewCommand::Close(name)) => Some(ViewChange::Remove(name)),
+                    Ok(ViewCommand::Set(setting)) => self.set(*setting, &mut settings),
+                    // The directory is gone, and with it the daemon.
+                    Err(_) => return,
+                },
+            };
+            if let Some(change) = change
+                && changed.send(change).is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    /// The change for one more view of the configuration, if it can be built; answers the supervisor either way.
+    fn add(
+        &self,
+        channel: ViewChannel,
+        answer: &Sender<Result<(), Refusal>>,
+    ) -> Option<ViewChange> {
+        let built = self.build_new(channel);
+        // The supervisor restarts the stream if it waited in vain.
+        let _ = answer.send(built.as_ref().map(drop).map_err(BuildError::refusal));
+        added(built)
+    }
+
+    /// The view of `channel`. If it cannot be built, its clients are informed.
+    fn build_new(&self, channel: ViewChannel) -> Result<NewView, BuildError> {
+        match ServedView::try_from(&*channel.config()) {
+            Ok(view) => self.build(self.builder.new_view(&view, channel)),
+            Err(error) => Err(self.failed(&channel, error.into())),
+        }
+    }
+
+    /// The view, built for the newest frames. If it cannot be built, its clients are informed.
+    fn build(&self, mut view: NewView) -> Result<NewView, BuildError> {
+        match self.builder.build(&mut view) {
+            Ok(()) => Ok(view),
+            Err(error) => Err(self.failed(view.channel(), error.into())),
+        }
+    }
+
+    fn failed(&self, channel: &ViewChannel, error: BuildError) -> BuildError {
+        let reason = chain(&error);
+        tracing::warn!(view = %channel.name(), reason, "cannot open a view");
+        channel.fail(&reason);
+        error
+    }
+
+    /// The change for an operator's setting, if it can be built; answers the operator either way.
+    fn set(
+        &self,
+        setting: ViewSetting,
+        settings: &mut BTreeMap<String, ViewConfig>,
+    ) -> Option<ViewChange> {
+        let ViewSetting { config, keeps_segment, answer, .. } = setting;
+        let built = if keeps_segment {
+            Ok(ViewChange::SetPace(Box::new(config.clone())))
+        } else {
+            self.build_replacement(config.clone())
         };
-        if let Some(change) = change
-            && changed.send(change).is_err()
-        {
-            return;
-        }
+        // An operator whose request timed out got the answer that nothing changed, so nothing may change.
+        let is_awaited = answer.send(built.as_ref().map(drop).map_err(BuildError::refusal)).is_ok();
+        let change = built.ok().filter(|_| is_awaited)?;
+        settings.insert(config.name.clone(), config);
+        Some(change)
+    }
+
+    fn build_replacement(&self, config: ViewConfig) -> Result<ViewChange, BuildError> {
+        let replacement = self.builder.build_replacement(ServedView::try_from(&config)?)?;
+        Ok(ViewChange::Replace(Box::new((config, replacement))))
+    }
+
+    /// Builds a replacement again after the stream has changed.
+    fn rebuild_replacement(&self, config: ViewConfig) -> Option<ViewChange> {
+        let view = config.name.clone();
+        let built = self.build_replacement(config);
+        let built = built.inspect_err(|error| {
+            let (stream, reason) = (&self.stream, chain(error));
+            tracing::warn!(stream, view, reason, "cannot change a view");
+        });
+        built.ok()
     }
 }
 
-/// The change for one more view of the configuration, if it can be built; answers the supervisor either way.
-fn add(
-    builder: &RingBuilder,
-    mut port: ViewPort,
-    answer: &Sender<Result<(), Refusal>>,
-) -> Option<ViewChange> {
-    let built = build_new(builder, &mut port);
-    // The supervisor restarts the stream if it waited in vain.
-    let _ = answer.send(built.as_ref().map(drop).map_err(BuildError::refusal));
-    Some(ViewChange::Add(Box::new((port, built.ok()?))))
-}
-
-fn build_new(builder: &RingBuilder, port: &mut ViewPort) -> Result<NewView, BuildError> {
-    let served = ServedView::try_from(&*port.config())?;
-    Ok(builder.build_new(served, port.take_channel())?)
-}
-
-/// The change for an operator's setting, if it can be built; answers the operator either way.
-fn set(
-    builder: &RingBuilder,
-    setting: ViewSetting,
-    settings: &mut BTreeMap<ViewName, ViewConfig>,
-) -> Option<ViewChange> {
-    let ViewSetting { view, config, keeps_segment, answer } = setting;
-    let wanted = (view.clone(), config.clone());
-    let built = if keeps_segment {
-        Ok(ViewChange::SetPace(view, Box::new(config)))
-    } else {
-        build_replacement(builder, view, config)
-    };
-    // An operator whose request timed out got the answer that nothing changed, so nothing may change.
-    let is_awaited = answer.send(built.as_ref().map(drop).map_err(BuildError::refusal)).is_ok();
-    let change = built.ok().filter(|_| is_awaited)?;
-    settings.extend([wanted]);
-    Some(change)
-}
-
-fn build_replacement(
-    builder: &RingBuilder,
-    view: ViewName,
-    config: ViewConfig,
-) -> Result<ViewChange, BuildError> {
-    let replacement = builder.build_replacement(ServedView::try_from(&config)?)?;
-    Ok(ViewChange::Replace(Box::new((view, config, replacement))))
-}
-
-/// Builds a replacement again after the stream has changed.
-fn rebuild_replacement(
-    builder: &RingBuilder,
-    view: ViewName,
-    config: ViewConfig,
-) -> Option<ViewChange> {
-    match build_replacement(builder, view.clone(), config) {
-        Ok(change) => Some(change),
-        Err(error) => {
-            tracing::warn!(%view, reason = chain(&error), "the view could not be changed");
-            None
-        }
-    }
-}
-
-/// The view that `make` builds; if it fails, the clients of `port` are informed.
-fn build(
-    mut port: ViewPort,
-    make: impl FnOnce(&mut ViewPort) -> Result<NewView, BuildError>,
-) -> Option<ViewChange> {
-    match make(&mut port) {
-        Ok(view) => Some(ViewChange::Add(Box::new((port, view)))),
-        Err(error) => {
-            tracing::warn!(view = %port.name(), reason = chain(&error), "a view cannot be opened");
-            port.fail(&chain(&error));
-            None
-        }
-    }
+fn added(built: Result<NewView, BuildError>) -> Option<ViewChange> {
+    Some(ViewChange::Add(Box::new(built.ok()?)))
 }

@@ -69,22 +69,9 @@ impl ViewBuilder {
     ///
     /// If the backend refuses it.
     pub fn build<S>(&self, spec: ViewSpec, sink: S) -> Result<View<S>, BackendError> {
-        let (generation, extent) = (self.generation, self.kind.extent);
         let sampler = SamplerSpec { keeps: self.keeps, ..SamplerSpec::of(&spec) };
         let planes = Planes::new(sampler, (self.make_sampler)(sampler)?);
-        Ok(View {
-            channels: ChannelPlane::new(&spec, extent),
-            depth: DepthPlanes::new(&spec),
-            spec,
-            extent,
-            generation,
-            planes,
-            gaze: None,
-            planned: None,
-            feedback_ns: 0,
-            asked_ns: 0,
-            sink,
-        })
+        Ok(View::new((self.generation, self.kind.extent), spec, planes, sink))
     }
 
     /// Builds a view again for this engine. It keeps looking at the same part of the picture.
@@ -107,6 +94,29 @@ impl ViewBuilder {
 }
 
 impl<S> View<S> {
+    /// A view of an engine that does not exist yet: [`ViewBuilder::rebuild`] makes it one of that engine. Until then its generation
+    /// is 0, which no engine has.
+    pub fn unbuilt(spec: ViewSpec, sink: S) -> Self {
+        let planes = Planes::new(SamplerSpec::of(&spec), Sampler::new(()));
+        Self::new((0, Extent::new(1, 1)), spec, planes, sink)
+    }
+
+    fn new((generation, extent): (u64, Extent), spec: ViewSpec, planes: Planes, sink: S) -> Self {
+        Self {
+            channels: ChannelPlane::new(&spec, extent),
+            depth: DepthPlanes::new(&spec),
+            spec,
+            extent,
+            generation,
+            planes,
+            gaze: None,
+            planned: None,
+            feedback_ns: 0,
+            asked_ns: 0,
+            sink,
+        }
+    }
+
     /// Layout, policy, budget and format.
     pub fn spec(&self) -> &ViewSpec {
         &self.spec

@@ -233,7 +233,7 @@ impl Stage {
         });
         let server =
             Server::bind(socket, Arc::clone(&directory), Access::default(), Limits::default())?;
-        let channel = port.views[0].take_channel();
+        let channel = port.views.remove(0);
         let writer = Writer::recreate(page, arguments.stream.as_deref())?;
         let waker = Waker::new(&writer, channel.subscribers())?;
         let mut stage = Self {
@@ -279,7 +279,7 @@ impl Stage {
                 change_on: ChangeSite::Cpu,
             });
         });
-        self.port.views[0].set_segment(self.writer.reader_fd()?, self.writer.epoch());
+        self.channel.set_segment(self.writer.reader_fd()?, self.writer.epoch());
         Ok(())
     }
 

@@ -317,7 +317,7 @@ fn what_a_client_asks_to_look_at_is_reached_once() {
     let Some(path) = clip(WALKERS) else { return };
     let mut watched = Watched::new(false);
     let scene = frames(&path, None, 0, 30);
-    watched.client.set_told(true);
+    watched.client.events.set_wanted(true);
     let mut told = Vec::new();
     for (index, frame) in scene.iter().enumerate() {
         if index == 10 {
@@ -327,7 +327,7 @@ fn what_a_client_asks_to_look_at_is_reached_once() {
             watched.client.send_feedback(look, EXTENT, 1).unwrap();
         }
         watched.take(&frame.view(), FRAME_MS);
-        told.extend(watched.client.take_events());
+        told.extend(watched.client.events.take());
     }
     let reached: Vec<_> = told.iter().map(|timed| timed.event).collect();
     let [event] = reached[..] else { panic!("{reached:?}") };

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_config::ViewConfig;
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, FrameView, Plane};
@@ -764,7 +765,8 @@ impl Run {
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let view_count = views.len();
         let wakeup = Arc::new(EventFd::new().unwrap());
-        let channels = (0..view_count).map(|_| view_channel(&wakeup, false));
+        let channels =
+            (0..view_count).map(|_| view_channel(&wakeup, "camera", ViewConfig::default(), None));
         let (channels, clients): (Vec<_>, Vec<_>) = channels.unzip();
         let views = views.into_iter().zip(channels);
         let stream = Stream::new("clip", backend, ChangeConfig::default(), views, Arc::default());

@@ -244,7 +244,7 @@ fn a_view_that_an_operator_changes_has_lost_its_channels() {
     let [mut one, mut other] = [scene.client(), scene.client()];
     one.inject(inject("depth"), &[1]).unwrap();
     assert_eq!(refusal(other.inject(inject("depth"), &[1])).reason, RefusalReason::Held);
-    scene.port.views[0].set_config(relevance_view());
+    scene.channel.set_config(relevance_view());
     assert_eq!(names(&mut one), [""; 0]);
     other.inject(inject("depth"), &[1]).unwrap();
     assert_eq!(names(&mut one), ["depth"]);
@@ -365,7 +365,8 @@ fn more_than_the_queue_holds_is_refused_and_has_no_name() {
 
 #[test]
 fn between_two_frames_all_channels_and_weights_arrive_and_of_the_rest_the_newest() {
-    let (mut channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), false);
+    let (mut channel, client) =
+        view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
     let look = |x| Feedback::look_at(x, 0.0, None);
     let map = |name: &str| {
         let area = (Extent::new(1, 1), Region::of(EXTENT));

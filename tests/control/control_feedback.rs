@@ -664,7 +664,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
 pub(crate) struct Scene {
     pub(crate) stage: Stage,
     pub(crate) port: StreamPort,
-    channel: ViewChannel,
+    pub(crate) channel: ViewChannel,
     shown: (u64, TokenPlan),
     _writer: Writer,
 }
@@ -692,8 +692,8 @@ impl Scene {
             views: vec![view],
             masks: Arc::default(),
         });
-        let channel = port.views[0].take_channel();
         let writer = start(&port);
+        let channel = port.views.remove(0);
         let plan = plan(&[(0, 0, 0), (0, 14, 0), (0, 28, 0), (1, 0, 14)]);
         let mut scene = Self { stage, port, channel, shown: (5, plan), _writer: writer };
         scene.show(5, None, fixation(1, 32.0), true);
@@ -701,7 +701,6 @@ impl Scene {
     }
 
     pub(crate) fn client(&self) -> Client {
-        assert_eq!(self.port.views.len(), 1);
         Client::connect(&self.stage.path).unwrap()
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foveate::client::Client;
 use foveate::messages::DATAGRAM_BYTES_MAX;
+use foveate_config::ViewConfig;
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
@@ -35,7 +36,7 @@ const NOTIFY: &[u8] = br#"{"op":"subscribe","view":"camera/main","notify":true}"
 fn a_recorder_that_leaves_takes_nothing_from_another() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main"]);
-    let mut channel = port.views[0].take_channel();
+    let mut channel = port.views.remove(0);
     let [first, second] = [(); 2].map(|()| RawClient::connect(&stage.path));
     for recorder in [&first, &second] {
         assert_eq!(recorder.ask(RECORD)["ok"], true);
@@ -50,18 +51,18 @@ fn a_recorder_that_leaves_takes_nothing_from_another() {
 #[test]
 fn a_recorder_is_not_told_what_was_left_of_an_earlier_record() {
     let wakeup = Arc::new(EventFd::new().unwrap());
-    let (mut channel, client) = view_channel(&wakeup, false);
-    let frames = || client.take_gazes().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
-    client.set_recorded(true);
+    let (mut channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), None);
+    let frames = || client.gazes.take().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
+    client.gazes.set_wanted(true);
     show(&mut channel, EXTENT, 1, 1.0);
-    client.set_recorded(false);
+    client.gazes.set_wanted(false);
     show(&mut channel, EXTENT, 2, 2.0);
-    client.set_recorded(true);
+    client.gazes.set_wanted(true);
     show(&mut channel, EXTENT, 3, 3.0);
     assert_eq!(frames(), [3]);
 
     show(&mut channel, EXTENT, 4, 4.0);
-    client.set_recorded(true);
+    client.gazes.set_wanted(true);
     show(&mut channel, EXTENT, 5, 4.0);
     assert_eq!(frames(), [4, 5], "who comes beside another takes nothing from it");
 }
@@ -200,8 +201,8 @@ fn the_name_of_a_process_brings_nothing_unprintable_into_what_others_are_told() 
 #[test]
 fn subscribers_that_left_take_no_place_of_a_stream_that_stands_still() {
     let stage = Stage::open();
-    let (mut port, _writer) = stage.live_stream("camera", &["main"]);
-    let channel = port.views[0].take_channel();
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let channel = &port.views[0];
     let stays = RawClient::connect(&stage.path);
     assert_eq!(stays.ask(NOTIFY)["ok"], true);
     for number in 0..2 * SUBSCRIBERS_PENDING_MAX {
@@ -222,7 +223,7 @@ fn subscribers_that_left_take_no_place_of_a_stream_that_stands_still() {
 fn feedback_names_no_frame_of_another_extent() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main"]);
-    let mut channel = port.views[0].take_channel();
+    let mut channel = port.views.remove(0);
     let client = RawClient::connect(&stage.path);
     let look = |frame: u64| {
         let request =
@@ -251,8 +252,8 @@ fn a_name_that_was_taken_on_purpose_hinders_no_view_without_one() {
 fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
     let (stage, waiting) =
         Stage::with_waiting(UNLIMITED, |path| [(); 3].map(|()| RawClient::connect(path)));
-    let (mut port, writer) = stage.live_stream("camera", &["main", "a", "b", "c"]);
-    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
+    let (port, writer) = stage.live_stream("camera", &["main", "a", "b", "c"]);
+    let waker = Waker::new(&writer, port.views[0].subscribers()).unwrap();
     let other = RawClient::connect(&stage.path);
     // They are sent while the server does not listen, so that only the server holds them.
     let empty_before_them = [("a", 0), ("b", 1), ("c", 200)];

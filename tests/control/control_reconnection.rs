@@ -107,8 +107,8 @@ fn a_daemon_that_has_no_frame_yet_is_waited_for() {
 #[test]
 fn notices_come_again_where_they_were_asked_for() {
     let mut stage = Stage::open();
-    let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
-    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
+    let waker = Waker::new(&writer, port.views[0].subscribers()).unwrap();
     let mut follower = Follower::new(&stage, true);
     stop(&mut stage);
     follower.until_lost();

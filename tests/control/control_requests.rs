@@ -192,7 +192,7 @@ fn looks_reach_the_frame_loop_inside_the_picture_and_the_newest_wins() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main", "other"]);
     let mut client = Client::connect(&stage.path).unwrap();
-    let [mut channel, mut other] = [0, 1].map(|index| port.views[index].take_channel());
+    let [channel, other] = &mut port.views[..] else { panic!("two views") };
     assert_eq!(channel.next_feedback(), None);
 
     client.look(Look::at(&main_view(), 5.0, 5.0)).unwrap();

@@ -216,13 +216,13 @@ fn the_end_of_each_segment_is_told() {
 #[test]
 fn the_death_of_the_daemon_is_noticed() {
     let mut stage = Stage::open();
-    let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
     let client = Client::connect(&stage.path).unwrap();
     let mut subscription = client.subscribe(&main_view(), true).unwrap();
     let mut frame = TokenFrameBuf::default();
     assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), Next::NewSegment);
     // Even where a waker holds another descriptor of the connection.
-    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
+    let waker = Waker::new(&writer, port.views[0].subscribers()).unwrap();
     publish(&mut writer, 1, 1);
     waker.wake();
     drop(stage.server.take());
@@ -273,8 +273,8 @@ fn a_daemon_that_stops_says_why_streams_end_before_it_hangs_up() {
 #[test]
 fn a_subscriber_that_asked_for_notices_can_be_polled() {
     let stage = Stage::open();
-    let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
-    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
+    let waker = Waker::new(&writer, port.views[0].subscribers()).unwrap();
     let client = Client::connect(&stage.path).unwrap();
     let mut subscription = client.subscribe(&main_view(), true).unwrap();
     let mut frame = TokenFrameBuf::default();
@@ -293,8 +293,8 @@ fn a_subscriber_that_asked_for_notices_can_be_polled() {
 #[test]
 fn notices_start_before_the_segment_arrives() {
     let stage = Stage::open();
-    let (mut port, _writer) = stage.live_stream("camera", &["main"]);
-    let subscribers = port.views[0].take_channel().subscribers();
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let subscribers = port.views[0].subscribers();
     for _ in 0..500 {
         let client = RawClient::connect(&stage.path);
         client.send(br#"{"op":"subscribe","view":"camera/main","notify":true}"#).unwrap();
@@ -309,9 +309,9 @@ fn notices_start_before_the_segment_arrives() {
 #[test]
 fn no_notice_overtakes_the_answer() {
     let stage = Stage::open();
-    let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 1);
-    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
+    let waker = Waker::new(&writer, port.views[0].subscribers()).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -24,7 +24,8 @@ fn a_map_whose_time_is_over_when_a_frame_takes_it_is_dropped_and_counted() {
     let policy = Policy::Relevance { scorer: None, weights: Default::default(), passes: 1 };
     let gaze = GazeConfig { policy, ..GazeConfig::default() };
     let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
-    let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), true);
+    let (channel, client) =
+        view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
     let views = [(plan, channel)];
     let mut stream = Stream::new("camera", backend, ChangeConfig::default(), views, Arc::default());
@@ -71,7 +72,8 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
     for policy in [Policy::Fixed { x: 0.5, y: 0.5 }, Policy::Feedback, Policy::Saliency] {
         let gaze = GazeConfig { policy, ..GazeConfig::default() };
         let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
-        let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), true);
+        let (channel, client) =
+            view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let views = [(plan, channel)];
         let mut stream =
@@ -113,7 +115,7 @@ fn what_a_client_has_moved_is_carried_on_from_the_frame_that_was_to_come() {
         let wakeup = Arc::new(EventFd::new().unwrap());
         let mut clients = Vec::new();
         let views = plans.map(|plan| {
-            let (channel, client) = view_channel(&wakeup, true);
+            let (channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), None);
             clients.push(client);
             (plan, channel)
         });

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foveate_config::ViewConfig;
 use foveate_core::backend::BackendChoice;
 #[cfg(feature = "vulkan")]
 use foveate_core::backend::ChangeOn;
@@ -328,7 +329,8 @@ fn spec() -> ViewSpec {
 fn stream_of(backend: StreamBackend, pace: ViewPace, spec: ViewSpec) -> (Stream, ClientChannel) {
     let plan = ServedView { name: "main".to_owned(), slot_count: SLOTS, pace, spec };
     let change = ChangeConfig { threshold: Threshold::Fixed(8), refresh_frames: None };
-    let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), false);
+    let (channel, client) =
+        view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
     (Stream::new("camera", backend, change, [(plan, channel)], Arc::default()), client)
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foveate_config::ViewConfig;
 use foveate_core::backend::BackendChoice;
 #[cfg(feature = "vulkan")]
 use foveate_core::backend::ChangeOn;
@@ -21,7 +22,8 @@ use foveate_core::layout::rings::Rings;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
-use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
+use foveate_daemon::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
+use foveate_daemon::memory::MemoryWatch;
 use foveate_daemon::stream::{
     AddViewError, Backends, NewView, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
@@ -132,7 +134,7 @@ fn a_stream_has_room_for_so_many_views_and_no_more() {
         let wakeup = Arc::new(EventFd::new().unwrap());
         let another = |shown: &Shown, index: usize| {
             let plan = plan(format!("more{index}"), Layout::Uniform, 8);
-            shown.stream.view_builder().build_new(plan, view_channel(&wakeup, false).0).unwrap()
+            built(&shown.stream, &plan, channel(&wakeup, None).0)
         };
         for index in 2..VIEWS_MAX {
             let view = another(&shown, index);
@@ -143,7 +145,7 @@ fn a_stream_has_room_for_so_many_views_and_no_more() {
         move_on(&mut frame, 3, frames + 1, &mut random);
         shown.stream.step(&frame.view(), &FrameStamp::numbered(frames + 1)).unwrap();
         assert!(shown.stream.segment(VIEWS_MAX - 1).unwrap().is_some());
-        drop(shown.stream.remove_view(3, "it makes room"));
+        drop(shown.stream.remove_view("more3").unwrap());
         shown.stream.add_view(another(&shown, VIEWS_MAX)).unwrap();
     }
 }
@@ -160,10 +162,10 @@ fn what_was_made_for_other_frames_is_made_again() {
     let other = OwnedFrame::uniform(PixelFormat::Gray8, Extent::new(90, 70), color, 8);
     shown.step(&other, 2);
     let epochs = [0, 1].map(|index| shown.stream.epoch(index));
-    assert_eq!(*shown.stream.replace_view(0, stale).unwrap_err(), plan);
+    assert_eq!(*shown.stream.replace_view(stale).unwrap_err(), plan);
     assert_eq!([0, 1].map(|index| shown.stream.epoch(index)), epochs);
     let again = shown.stream.view_builder().build_replacement(plan).unwrap();
-    shown.stream.replace_view(0, again).unwrap();
+    shown.stream.replace_view(again).unwrap().unwrap();
     assert_eq!(shown.step(&other, 3), Stepped::PublishedNewViews);
     let epochs = [0, 1].map(|index| shown.stream.epoch(index).unwrap());
     // Frames of yet another kind right after it was made: it still becomes what it was to be.
@@ -176,7 +178,7 @@ fn what_was_made_for_other_frames_is_made_again() {
         }
     };
     let made = shown.stream.view_builder().build_replacement(plan).unwrap();
-    shown.stream.replace_view(0, made).unwrap();
+    shown.stream.replace_view(made).unwrap().unwrap();
     let stepped = shown.step(&first_frame(&mut random), 4);
     assert_eq!(stepped, Stepped::PublishedInNewSegments);
     assert!(epochs.iter().all(|epoch| shown.stream.epoch(0) != Some(*epoch)));
@@ -255,9 +257,9 @@ fn opened_view_publishes_what_a_configured_one_would() {
             let spec = ViewSpec { policy: policy.clone(), ..plan.spec.clone() };
             let plan = ServedView { spec, ..plan };
             // In this order, so that the configured one has to go in front.
-            let (_opened, view) = shown.build(&plan);
-            let opened = shown.stream.open_view(view).unwrap();
-            let (_configured, view) = shown.build(&plan);
+            let (_opened, view) = shown.build(&plan, true);
+            let opened = shown.stream.add_view(view).unwrap();
+            let (_configured, view) = shown.build(&plan, false);
             let configured = shown.stream.add_view(view).unwrap();
             assert_eq!((configured, opened), (2, 2));
             let mut pair = None;
@@ -285,8 +287,8 @@ fn late_frame_loop_serves_configured_views_alone() {
         let plan = |name: &str| plan(name.to_owned(), Layout::default(), 40);
         let clients: Vec<_> = ["one", "two"]
             .map(|name| {
-                let (client, view) = shown.build(&plan(name));
-                shown.stream.open_view(view).unwrap();
+                let (client, view) = shown.build(&plan(name), true);
+                shown.stream.add_view(view).unwrap();
                 client
             })
             .into();
@@ -345,7 +347,7 @@ fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFr
     let (x, y) = (found.head.fixation().x, found.head.fixation().y);
     let policy = Policy::Fixed { x: x / f64::from(width), y: y / f64::from(height) };
     let plan = ServedView { spec: ViewSpec { policy, ..plan.spec.clone() }, ..plan };
-    let views = [(plan, view_channel(&Arc::new(EventFd::new().unwrap()), false).0)];
+    let views = [(plan, ViewChannel::unconnected())];
     let mut stream = Stream::new("fresh", on_cpu(), ChangeConfig::default(), views, Arc::default());
     stream.step(&frame.view(), &FrameStamp::numbered(1)).unwrap();
     let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
@@ -390,8 +392,7 @@ impl Shown {
                 ServedView { pace: paces[index], ..plan(name, layouts[index].clone(), 60) }
             })
             .collect();
-        let (channels, clients): (Vec<_>, Vec<_>) =
-            (0..2).map(|_| view_channel(&wakeup, false)).unzip();
+        let (channels, clients): (Vec<_>, Vec<_>) = (0..2).map(|_| channel(&wakeup, None)).unzip();
         let counters = Arc::<StreamCounters>::default();
         let views = plans.clone().into_iter().zip(channels);
         let change = ChangeConfig::default();
@@ -411,10 +412,11 @@ impl Shown {
         stepped
     }
 
-    /// A new view, and the channel of its clients.
-    fn build(&self, plan: &ServedView) -> (ClientChannel, NewView) {
-        let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), false);
-        (client, self.stream.view_builder().build_new(plan.clone(), channel).unwrap())
+    /// A new view, of the configuration or opened by a client, and the channel of its clients.
+    fn build(&self, plan: &ServedView, is_opened: bool) -> (ClientChannel, NewView) {
+        let opened = is_opened.then(|| Arc::new(MemoryWatch::new().unwrap()));
+        let (channel, client) = channel(&Arc::new(EventFd::new().unwrap()), opened);
+        (client, built(&self.stream, plan, channel))
     }
 
     /// A reader of a view.
@@ -436,9 +438,22 @@ impl Shown {
     /// Makes a view another one.
     fn replace(&mut self, index: usize, plan: ServedView) {
         let replacement = self.stream.view_builder().build_replacement(plan.clone()).unwrap();
-        drop(self.stream.replace_view(index, replacement).unwrap());
+        drop(self.stream.replace_view(replacement).unwrap().unwrap());
         self.plans[index] = plan;
     }
+}
+
+fn channel(
+    wakeup: &Arc<EventFd>,
+    opened: Option<Arc<MemoryWatch>>,
+) -> (ViewChannel, ClientChannel) {
+    view_channel(wakeup, "camera", ViewConfig::default(), opened)
+}
+
+fn built(stream: &Stream, plan: &ServedView, channel: ViewChannel) -> NewView {
+    let mut view = stream.view_builder().new_view(plan, channel);
+    stream.view_builder().build(&mut view).unwrap();
+    view
 }
 
 fn plan(name: String, layout: Layout, budget: usize) -> ServedView {

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use foveate_config::ViewConfig;
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::backend::{BackendKind, ChangeSite};
 use foveate_core::change::{ChangeConfig, Threshold};
@@ -17,7 +18,7 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_daemon::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
+use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamBackend, ViewPace};
 use foveate_gpu::{DeviceChoice, Gpu, GpuError, Validation, ValidationLog};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
@@ -161,8 +162,8 @@ fn a_stream_at_rest_leaves_a_lost_gpu_too() {
             let mut pair = Pair::new(lossy, config, &mut random);
             pair.step_equal("the first", &mut random);
             let lossy = &mut pair.lossy;
-            for view in 0..lossy.views.len() {
-                lossy.stream.set_pace(view, ViewPace { interval: None, when_read: true });
+            for view in &lossy.views {
+                lossy.stream.set_pace(&view.name, ViewPace { interval: None, when_read: true });
             }
             driver.lose();
             assert!(!lossy.join(98), "a lost device makes no view");
@@ -602,6 +603,7 @@ struct Played {
 
 /// A view, the reader of its newest segment, and who steers it.
 struct Watched {
+    name: String,
     reader: Option<(u64, Reader)>,
     client: ClientChannel,
 }
@@ -612,9 +614,10 @@ impl Played {
         let counters = Arc::<StreamCounters>::default();
         let (mut views, mut plans) = (Vec::new(), Vec::new());
         for number in 0..FIRST_VIEWS {
-            let (channel, client) = view_channel(&wakeup, false);
-            views.push(Watched { reader: None, client });
-            plans.push((plan(number as u64), channel));
+            let (channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), None);
+            let plan = plan(number as u64);
+            views.push(Watched { name: plan.name.clone(), reader: None, client });
+            plans.push((plan, channel));
         }
         let stream = Stream::new("camera", backend, config, plans, Arc::clone(&counters));
         Self { stream, counters, views, wakeup, kind: None }
@@ -630,18 +633,20 @@ impl Played {
 
     /// Makes a view on the spot, and takes it in. Says whether the device let it.
     fn join(&mut self, number: u64) -> bool {
-        let (channel, client): (ViewChannel, _) = view_channel(&self.wakeup, false);
-        let Ok(view) = self.stream.view_builder().build_new(plan(number), channel) else {
+        let (channel, client) = view_channel(&self.wakeup, "camera", ViewConfig::default(), None);
+        let (plan, builder) = (plan(number), self.stream.view_builder());
+        let mut view = builder.new_view(&plan, channel);
+        if builder.build(&mut view).is_err() {
             return false;
-        };
+        }
         self.stream.add_view(view).unwrap();
-        self.views.push(Watched { reader: None, client });
+        self.views.push(Watched { name: plan.name, reader: None, client });
         true
     }
 
     fn leave(&mut self, view: usize) {
-        drop(self.stream.remove_view(view, "it has seen enough"));
-        self.views.remove(view);
+        let view = self.views.remove(view);
+        drop(self.stream.remove_view(&view.name).unwrap());
     }
 
     /// What the views publish of a frame; `None` of those that do not take it.

@@ -5,6 +5,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use foveate_config::ViewConfig;
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::backend::{BackendKind, ChangeSite};
 use foveate_core::change::{ChangeConfig, Threshold};
@@ -194,7 +195,7 @@ impl Played {
         let views =
             [(Layout::default(), float), (Layout::Uniform, (14, DType::U8, Normalisation::NONE))];
         let wakeup = Arc::new(EventFd::new().unwrap());
-        let (channel, client) = view_channel(&wakeup, false);
+        let (channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), None);
         let mut channels = [Some(channel), Some(ViewChannel::unconnected())];
         let plans = views.into_iter().enumerate().map(|(index, (layout, format))| {
             let (patch_side, dtype, normalisation) = format;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_config::ViewConfig;
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
 use foveate_core::color::ColorTransform;
@@ -151,7 +152,8 @@ impl Watched {
             slot_count: 2,
             pace: ViewPace::default(),
         };
-        let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), true);
+        let (channel, client) =
+            view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let counters = Arc::<StreamCounters>::default();
         let views = [(view, channel)];

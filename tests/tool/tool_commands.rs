@@ -192,13 +192,9 @@ fn the_document_names_every_field_of_a_listing_and_of_statistics() {
         |title: &str| document.split("\n## ").find(|section| section.starts_with(title)).unwrap();
     let listings = section("Listings\n").to_owned();
     let stage = Stage::open();
-    let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 0);
-    port.views[0].take_channel().set_notices(NoticeCounts {
-        sent: 7,
-        skipped: 1,
-        subscribers_gone: 2,
-    });
+    port.views[0].set_notices(NoticeCounts { sent: 7, skipped: 1, subscribers_gone: 2 });
     port.counters().change.tile_count.set(Some(2040));
     let output = foveate(&stage.path, &["ls", "--json"]);
     let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -319,8 +315,8 @@ fn ls_and_doctor_warn_where_nearly_every_tile_changes() {
 #[test]
 fn ls_tells_of_notices_that_found_no_room() {
     let stage = Stage::open();
-    let (mut port, _writer) = stage.live_stream("camera", &["main"]);
-    let channel = port.views[0].take_channel();
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let channel = &port.views[0];
     channel.set_notices(NoticeCounts { sent: 7, skipped: 0, subscribers_gone: 2 });
     let listed = || text(&foveate(&stage.path, &["ls"]).stdout);
     assert!(!listed().contains("notices"), "nothing was lost");
@@ -674,7 +670,7 @@ fn look_prints_where_it_led_to() {
         text(&output.stdout),
         "camera/main looks at 0, 48 (the nearest point of the picture)\n"
     );
-    let post = port.views[0].take_channel().next_feedback().unwrap();
+    let post = port.views[0].next_feedback().unwrap();
     assert_eq!(post.feedback, Feedback::look_at(0.0, 48.0, None));
 
     let boxed = ["look", "camera/main", "--box", "8,4,40,20", "--share", "0.5"];

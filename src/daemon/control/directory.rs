@@ -3,8 +3,7 @@
 //! ```text
 //!  frame loop                          directory                        server's thread
 //!  StreamPort.update, .ended   ------>  StreamEntry.status     ------>  list, ended events
-//!  ViewPort.set_segment        ------>  ViewEntry.segment      ------>  segment events
-//!  ViewPort.channel               <----->  ViewEntry.channel         <----->  look, attend, release, gaze events, notices
+//!  ViewChannel                 <----->  ViewEntry.channel      <----->  look, attend, release, segment and gaze events, notices
 //!  StreamPort.commands         <------  channel                <------  open_view, the end of a connection
 //! ```
 //!
@@ -22,10 +21,9 @@ use parking_lot::Mutex;
 
 use self::view::LISTED_TEXT_BYTES_MAX;
 pub(super) use self::view::ViewEntry;
-pub use self::view::ViewPort;
 use super::lease::Client;
-use super::memory::MemoryWatch;
-use crate::channel::EventFd;
+use crate::channel::{EventFd, ViewChannel};
+use crate::memory::MemoryWatch;
 use foveate::messages::{Refusal, RefusalReason, ViewName, clipped, is_name};
 use foveate_capture::Masks;
 use foveate_config::ViewConfig;
@@ -52,16 +50,15 @@ mod view;
 #[derive(Debug)]
 pub struct Directory {
     streams: Mutex<BTreeMap<String, Arc<StreamEntry>>>,
-    remains: Arc<Remains>,
+    closed_views: Arc<ClosedViews>,
     wakeup: Arc<EventFd>,
     devices: OnceLock<DeviceMemory>,
 }
 
-/// What remains of views that clients opened.
+/// Closed views that clients had opened, until their frame loop has released them and nobody has their memory any more.
 #[derive(Debug)]
-struct Remains {
-    /// Views that are closed, until their frame loop has released them and nobody has their memory any more.
-    closed: Mutex<Vec<Arc<ViewEntry>>>,
+struct ClosedViews {
+    views: Mutex<Vec<Arc<ViewEntry>>>,
     memory: Arc<MemoryWatch>,
 }
 
@@ -130,9 +127,9 @@ impl Directory {
     pub fn new() -> std::io::Result<Arc<Self>> {
         let wakeup = Arc::new(EventFd::new()?);
         let memory = Arc::new(MemoryWatch::new()?);
-        let remains = Arc::new(Remains { closed: Mutex::default(), memory });
+        let closed_views = Arc::new(ClosedViews { views: Mutex::default(), memory });
         let streams = Mutex::default();
-        Ok(Arc::new(Self { streams, remains, wakeup, devices: OnceLock::new() }))
+        Ok(Arc::new(Self { streams, closed_views, wakeup, devices: OnceLock::new() }))
     }
 
     /// Sets the function that returns the bytes allocated on each device, by device name. The first call counts.
@@ -160,8 +157,9 @@ impl Directory {
         let ends = |config| view::ends(&name, config, None, &self.wakeup);
         let (entries, views) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let (sender, commands) = unbounded();
-        let remains = Arc::clone(&self.remains);
-        let entry = Arc::new(StreamEntry::new((name, source, masks), entries, remains, sender));
+        let closed_views = Arc::clone(&self.closed_views);
+        let entry =
+            Arc::new(StreamEntry::new((name, source, masks), entries, closed_views, sender));
         match self.streams.lock().entry(entry.name.clone()) {
             Entry::Vacant(vacant) => drop(vacant.insert(Arc::clone(&entry))),
             Entry::Occupied(occupied) => panic!("two streams are called {}", occupied.key()),
@@ -269,15 +267,16 @@ impl Directory {
     /// The views that clients opened, including closed ones that still exist.
     pub(super) fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
         let open = self.views().into_iter().filter(|view| view.owner().is_some());
-        open.chain(self.remains.closed.lock().iter().cloned()).collect()
+        open.chain(self.closed_views.views.lock().iter().cloned()).collect()
     }
 
     /// Forgets memory that nobody has any more, and closed views without any. Returns whether some is to be forgotten later.
     pub(super) fn forget_memory(&self) -> bool {
-        let gone = self.remains.memory.gone();
-        let kept = self.views_of_clients().iter().filter(|view| view.forget(&gone)).count();
-        let mut closed = self.remains.closed.lock();
-        closed.retain(|view| 0 < view.bytes());
+        let gone = self.closed_views.memory.gone();
+        let kept =
+            self.views_of_clients().iter().filter(|view| view.channel().forget(&gone)).count();
+        let mut closed = self.closed_views.views.lock();
+        closed.retain(|view| 0 < view.channel().bytes());
         0 < kept || !closed.is_empty()
     }
 
@@ -322,7 +321,7 @@ pub struct StreamEntry {
     counters: Arc<StreamCounters>,
     /// Views of the configuration in its order, then those that clients opened, by name.
     views: Mutex<Vec<Arc<ViewEntry>>>,
-    remains: Arc<Remains>,
+    closed_views: Arc<ClosedViews>,
     commands: Sender<ViewCommand>,
 }
 
@@ -330,10 +329,10 @@ pub struct StreamEntry {
 #[derive(Debug)]
 pub enum ViewCommand {
     /// A client opened one.
-    Open(Box<ViewPort>),
+    Open(Box<ViewChannel>),
     /// The configuration has one more. The sender receives the result, once: success, or why it cannot be built.
-    Add(Box<ViewPort>, Sender<Result<(), Refusal>>),
-    /// The client that opened one is gone, or the configuration has it no more.
+    Add(Box<ViewChannel>, Sender<Result<(), Refusal>>),
+    /// The client that opened this one is gone, or the configuration no longer has it.
     Close(ViewName),
     /// An operator replaces one.
     Set(Box<ViewSetting>),
@@ -356,7 +355,7 @@ impl StreamEntry {
     fn new(
         (name, source, masks): (String, String, Arc<Masks>),
         views: Vec<Arc<ViewEntry>>,
-        remains: Arc<Remains>,
+        closed_views: Arc<ClosedViews>,
         commands: Sender<ViewCommand>,
     ) -> Self {
         let status = StreamStatus {
@@ -371,7 +370,7 @@ impl StreamEntry {
             camera: None,
         };
         let (status, views) = (Mutex::new(status), Mutex::new(views));
-        Self { name, masks, status, counters: Arc::default(), views, remains, commands }
+        Self { name, masks, status, counters: Arc::default(), views, closed_views, commands }
     }
 
     /// Its name.
@@ -397,14 +396,14 @@ impl StreamEntry {
 
     /// Adds a view of `owner`. Its name must be unique.
     pub(super) fn open_view(&self, config: ViewConfig, owner: Client, wakeup: &Arc<EventFd>) {
-        let (entry, port) =
-            view::ends(&self.name, config, Some((owner, &self.remains.memory)), wakeup);
+        let (entry, channel) =
+            view::ends(&self.name, config, Some((owner, &self.closed_views.memory)), wakeup);
         let mut views = self.views.lock();
         let opened =
             views.partition_point(|view| view.owner().is_none() || view.name() < entry.name());
         views.insert(opened, entry);
         // A frame loop that has ended takes no more commands.
-        let _ = self.commands.send(ViewCommand::Open(Box::new(port)));
+        let _ = self.commands.send(ViewCommand::Open(Box::new(channel)));
     }
 
     /// Adds a view of the configuration.
@@ -414,7 +413,7 @@ impl StreamEntry {
         answer: Sender<Result<(), Refusal>>,
         wakeup: &Arc<EventFd>,
     ) {
-        let (entry, port) = view::ends(&self.name, config, None, wakeup);
+        let (entry, channel) = view::ends(&self.name, config, None, wakeup);
         let mut views = self.views.lock();
         self.make_way(&mut views, entry.name());
         if VIEWS_MAX <= views.len() || views.iter().any(|view| view.name() == entry.name()) {
@@ -423,7 +422,7 @@ impl StreamEntry {
         }
         let opened = views.partition_point(|view| view.owner().is_none());
         views.insert(opened, entry);
-        let _ = self.commands.send(ViewCommand::Add(Box::new(port), answer));
+        let _ = self.commands.send(ViewCommand::Add(Box::new(channel), answer));
     }
 
     /// Removes the views of client `number`, which is gone.
@@ -459,9 +458,12 @@ impl StreamEntry {
         views.retain(|view| {
             let is_meant = is_meant(view);
             if is_meant {
-                view.end(reason);
+                view.channel().end(reason);
                 let _ = self.commands.send(ViewCommand::Close(view.name().clone()));
-                self.remains.closed.lock().extend(view.owner().is_some().then(|| Arc::clone(view)));
+                self.closed_views
+                    .views
+                    .lock()
+                    .extend(view.owner().is_some().then(|| Arc::clone(view)));
             }
             !is_meant
         });
@@ -572,8 +574,8 @@ impl StreamEntry {
 pub struct StreamPort {
     entry: Arc<StreamEntry>,
     wakeup: Arc<EventFd>,
-    /// Its views, in the order of the [`StreamSpec`]; the frame loop takes them.
-    pub views: Vec<ViewPort>,
+    /// The channels of its views, in the order of the [`StreamSpec`]; the frame loop takes them.
+    pub views: Vec<ViewChannel>,
     /// Changes to views while it runs.
     pub commands: Receiver<ViewCommand>,
 }

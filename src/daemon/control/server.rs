@@ -17,26 +17,26 @@ pub use self::limits::Limits;
 use self::limits::{Held, left_for};
 pub use self::listener::Access;
 use self::listener::Listener;
+use self::news::{EVENTS, GAZES, News};
 use self::reaper::Reaper;
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::snapshot::StatsSource;
 use super::steering::{Steered, SteeringRequest};
 use super::{ServeError, socket};
-use crate::channel::{GazeChange, SUBSCRIBERS_PENDING_MAX, TimedEvent};
+use crate::channel::SUBSCRIBERS_PENDING_MAX;
 use foveate::ControlError;
 use foveate::client::Wants;
 use foveate::messages::{
-    DATAGRAM_BYTES_MAX, Event, GazeEvent, Granted, Looking, Refusal, RefusalReason, SceneEvent,
-    ViewName,
+    DATAGRAM_BYTES_MAX, Event, Granted, Looking, Refusal, RefusalReason, ViewName,
 };
 use foveate_control::{Request, accepted, json_bytes, refused};
-use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_stats::ServerCounters;
 
 mod admin;
 mod connection;
 mod limits;
 mod listener;
+mod news;
 mod opening;
 mod reaper;
 
@@ -232,7 +232,12 @@ impl ServerThread {
     fn count_memory(&mut self) {
         let is_more = self.directory.forget_memory();
         self.count_memory_at = is_more.then(|| Instant::now() + COUNT_MEMORY_PERIOD);
-        let bytes = self.directory.views_of_clients().iter().map(|view| view.bytes() as u64).sum();
+        let bytes = self
+            .directory
+            .views_of_clients()
+            .iter()
+            .map(|view| view.channel().bytes() as u64)
+            .sum();
         self.stats.counters().opened_bytes.set(bytes);
     }
 
@@ -409,10 +414,10 @@ impl ServerThread {
             return Err(Refusal::new(RefusalReason::Busy, error));
         }
         if wants.gaze {
-            view.channel().set_recorded(true);
+            view.channel().gazes.set_wanted(true);
         }
         if wants.events {
-            view.channel().set_told(true);
+            view.channel().events.set_wanted(true);
         }
         view.channel().counters().subscribers.enter();
         connection.subscription = Some(Subscription::new(stream, view, wants));
@@ -472,66 +477,28 @@ impl ServerThread {
         })
     }
 
-    /// Sends all subscribers the events since the last call.
+    /// Sends all subscribers the news since the last call.
     fn notify_all(&mut self) {
-        let (gazes, events) = (self.take_gazes(), self.take_events());
+        let (gazes, events) = (GAZES.take(&self.connections), EVENTS.take(&self.connections));
         self.for_each(|server, connection| {
-            let is_kept = server.send_gazes(connection, &gazes) == Fate::Keep
-                && server.send_events(connection, &events) == Fate::Keep;
+            let is_kept = server.send_news(connection, &GAZES, &gazes) == Fate::Keep
+                && server.send_news(connection, &EVENTS, &events) == Fate::Keep;
             if is_kept { server.notify(connection) } else { Fate::Close }
         });
     }
 
-    /// The events of all views whose clients are told.
-    fn take_events(&self) -> Vec<(Arc<ViewEntry>, Vec<TimedEvent>)> {
-        let mut taken: Vec<(Arc<ViewEntry>, Vec<TimedEvent>)> = Vec::new();
-        for view in self.connections.iter().filter_map(Connection::told) {
-            if taken.iter().all(|(other, _)| !Arc::ptr_eq(other, view)) {
-                taken.push((Arc::clone(view), view.channel().take_events()));
-            }
-        }
-        taken
-    }
-
-    fn send_events(
+    /// Sends a subscriber what is of its view among `taken`.
+    fn send_news<T>(
         &self,
         connection: &Connection,
-        events: &[(Arc<ViewEntry>, Vec<TimedEvent>)],
+        news: &News<T>,
+        taken: &[(Arc<ViewEntry>, Vec<T>)],
     ) -> Fate {
-        let Some(view) = connection.told() else { return Fate::Keep };
-        let lost = connection.events_lost();
-        let told = events.iter().filter(|(other, _)| Arc::ptr_eq(other, view));
-        let mut fates = told.flat_map(|(_, events)| events).map(|timed| {
-            let TimedEvent { event, capture_ns, capture_unix_ns } = *timed;
-            let (view, scene) = (view.name().clone(), event);
-            let event = SceneEvent { view, scene, capture_ns, capture_unix_ns, lost };
-            self.send(connection, &Event::Scene(event).to_datagram())
-        });
-        fates.find(|fate| *fate == Fate::Close).unwrap_or(Fate::Keep)
-    }
-
-    /// The gaze changes of all recorded views.
-    fn take_gazes(&self) -> Vec<(Arc<ViewEntry>, Vec<GazeChange>)> {
-        let mut taken: Vec<(Arc<ViewEntry>, Vec<GazeChange>)> = Vec::new();
-        for view in self.connections.iter().filter_map(Connection::recorded) {
-            if taken.iter().all(|(other, _)| !Arc::ptr_eq(other, view)) {
-                taken.push((Arc::clone(view), view.channel().take_gazes()));
-            }
-        }
-        taken
-    }
-
-    fn send_gazes(
-        &self,
-        connection: &Connection,
-        gazes: &[(Arc<ViewEntry>, Vec<GazeChange>)],
-    ) -> Fate {
-        let Some(view) = connection.recorded() else { return Fate::Keep };
-        let lost = connection.gazes_lost();
-        let changes = gazes.iter().filter(|(other, _)| Arc::ptr_eq(other, view));
-        let mut fates = changes.flat_map(|(_, changes)| changes).map(|change| {
-            let entry = GazeEntry::new(&change.gaze, change.frame_seq);
-            let event = Event::Gaze(GazeEvent { view: view.name().clone(), entry, lost });
+        let Some((view, lost_before)) = news.subscribed(connection) else { return Fate::Keep };
+        let lost = (news.inbox)(view.channel()).lost() - lost_before;
+        let items = taken.iter().filter(|(other, _)| Arc::ptr_eq(other, view));
+        let mut fates = items.flat_map(|(_, items)| items).map(|item| {
+            let event = (news.event)(view.name(), item, lost);
             self.send(connection, &event.to_datagram())
         });
         fates.find(|fate| *fate == Fate::Close).unwrap_or(Fate::Keep)
@@ -569,7 +536,7 @@ impl ServerThread {
             return Fate::Keep;
         };
         let name = subscription.view.name();
-        if let Some(segment) = subscription.view.segment()
+        if let Some(segment) = subscription.view.channel().segment()
             && subscription.sent_epoch != Some(segment.epoch)
         {
             subscription.sent_epoch = Some(segment.epoch);
@@ -612,19 +579,8 @@ impl ServerThread {
             }
             self.directory.wakeup().signal();
         }
-        let others = &self.connections;
-        let is_recorded_by_others = |view: &ViewEntry| {
-            others.iter().filter_map(Connection::recorded).any(|other| other.name() == view.name())
-        };
-        if let Some(view) = connection.recorded().filter(|view| !is_recorded_by_others(view)) {
-            view.channel().set_recorded(false);
-        }
-        let is_told_to_others = |view: &ViewEntry| {
-            others.iter().filter_map(Connection::told).any(|other| other.name() == view.name())
-        };
-        if let Some(view) = connection.told().filter(|view| !is_told_to_others(view)) {
-            view.channel().set_told(false);
-        }
+        GAZES.leave(&connection, &self.connections);
+        EVENTS.leave(&connection, &self.connections);
         if let Some(pending) = &connection.pending_answer {
             self.update_awaited(&pending.view);
         }

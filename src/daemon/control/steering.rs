@@ -152,7 +152,7 @@ impl SteeringRequest<'_> {
         let Some(extent) = extent else {
             return refused(RefusalReason::NotStarted, "has not delivered a frame yet");
         };
-        let ending = self.view.end_reason().or_else(|| self.stream.end_reason());
+        let ending = self.view.channel().end_reason().or_else(|| self.stream.end_reason());
         if ending.as_deref().is_some_and(is_coming_back) {
             let error = format!("view `{}` is restarting: try again", self.view.name());
             return Err(Refusal::new(RefusalReason::Unavailable, error));

@@ -4,23 +4,26 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::publisher::waker;
+use super::publisher::Publisher;
 use super::{ServedView, StreamError};
 use crate::channel::ViewChannel;
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_core::camera::rays::Rays;
+use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_engine::{View, ViewBuilder};
-use foveate_ring::{SegmentSpec, Waker, Writer};
+use foveate_ring::{SegmentSpec, Writer};
+use foveate_stats::StreamCounters;
 
 /// Builds views of one stream and their rings, on any thread. The stream takes the lock only when the kind of its frames or its
 /// backend changes.
 #[derive(Clone, Debug)]
 pub struct RingBuilder {
     stream: String,
+    counters: Arc<StreamCounters>,
     camera: Option<Arc<Camera>>,
     has_depth: bool,
     /// `None` until the first frame.
@@ -35,27 +38,35 @@ struct Target {
     picture: PixelFacts,
 }
 
-/// A view ready to be [added](super::Stream::add_view) to its stream.
+/// A view ready to be [added](super::Stream::add_view) to its stream. It has neither planes nor a ring if the stream had no frame yet.
 #[derive(Debug)]
-pub struct NewView {
-    pub(super) view: ServedView,
-    pub(super) channel: ViewChannel,
-    /// `None` if the stream had no frame yet.
-    pub(super) built: Option<(View<Writer>, Waker)>,
+pub struct NewView(pub(super) View<Publisher>);
+
+impl NewView {
+    /// The channel to its clients.
+    pub fn channel(&self) -> &ViewChannel {
+        &self.0.sink.channel
+    }
 }
 
 /// The [replacement](super::Stream::replace_view) of a view of the stream.
 #[derive(Debug)]
 pub struct Replacement {
     pub(super) view: ServedView,
-    /// `None` if the stream had no frame yet.
-    pub(super) built: Option<View<Writer>>,
+    /// Without a ring if the stream had no frame yet.
+    pub(super) built: View<Option<Writer>>,
 }
 
 impl RingBuilder {
     /// The builder of a stream before its first frame.
-    pub(super) fn new(stream: &str, camera: Option<Arc<Camera>>, has_depth: bool) -> Self {
-        Self { stream: stream.to_owned(), camera, has_depth, target: Arc::default() }
+    pub(super) fn new(
+        stream: &str,
+        counters: &Arc<StreamCounters>,
+        camera: Option<Arc<Camera>>,
+        has_depth: bool,
+    ) -> Self {
+        let (stream, counters) = (stream.to_owned(), Arc::clone(counters));
+        Self { stream, counters, camera, has_depth, target: Arc::default() }
     }
 
     /// The rays of sources of `extent`; `None` if they are not known.
@@ -73,50 +84,57 @@ impl RingBuilder {
         *self.target.lock() = Some(Target { views, backend: backend.clone(), picture });
     }
 
-    /// Builds a new view.
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory for its ring, or the backend refuses it.
-    pub fn build_new(
-        &self,
-        view: ServedView,
-        channel: ViewChannel,
-    ) -> Result<NewView, StreamError> {
-        let built = match self.build(&view)? {
-            None => None,
-            Some(built) => {
-                let waker = waker(&view.name, &channel, &built.sink)?;
-                Some((built, waker))
-            }
-        };
-        Ok(NewView { view, channel, built })
+    /// A new view, to be [built](Self::build).
+    pub fn new_view(&self, view: &ServedView, channel: ViewChannel) -> NewView {
+        let publisher = Publisher::new(view, channel, &self.counters);
+        NewView(View::unbuilt(view.spec.clone(), publisher))
     }
 
-    /// Rebuilds an outdated view.
+    /// Builds a new or outdated view for the newest frames; nothing is to be built before the first.
     ///
     /// # Errors
     ///
-    /// As for [`build_new`](Self::build_new).
-    pub fn rebuild(&self, view: NewView) -> Result<NewView, StreamError> {
-        self.build_new(view.view, view.channel)
+    /// If the stream lacks what it publishes, there is no memory for its ring, or the backend refuses it.
+    pub fn build(&self, view: &mut NewView) -> Result<(), StreamError> {
+        // A new view has no gaze that continues at a frame.
+        self.build_in_place(&mut view.0, FrameTime { frame_seq: 0, time_ns: 0 })
     }
 
     /// Builds the replacement of a view.
     ///
     /// # Errors
     ///
-    /// As for [`build_new`](Self::build_new).
+    /// As for [`build`](Self::build).
     pub fn build_replacement(&self, view: ServedView) -> Result<Replacement, StreamError> {
-        Ok(Replacement { built: self.build(&view)?, view })
+        let target = self.target_of(&view.spec)?;
+        let built = match target {
+            None => View::unbuilt(view.spec.clone(), None),
+            Some(target) => {
+                let writer = self.create_ring(&view, &target)?;
+                target.views.build(view.spec.clone(), Some(writer))?
+            }
+        };
+        Ok(Replacement { built, view })
     }
 
-    /// Builds a view and its ring; `None` where the stream had no frame yet.
-    pub(super) fn build(&self, view: &ServedView) -> Result<Option<View<Writer>>, StreamError> {
+    /// Builds a view and its ring for the newest target, from the frame of `at` on; leaves it as it is if the stream had no frame yet.
+    pub(super) fn build_in_place(
+        &self,
+        view: &mut View<Publisher>,
+        at: FrameTime,
+    ) -> Result<(), StreamError> {
+        let Some(target) = self.target_of(view.spec())? else { return Ok(()) };
+        let writer = self.create_ring(&view.sink.served(view.spec()), &target)?;
+        target.views.rebuild(view, at)?;
+        view.sink.move_to(writer)?;
+        Ok(())
+    }
+
+    /// What a view of `spec` is built for, if the stream has what it publishes; `None` before the first frame.
+    fn target_of(&self, spec: &ViewSpec) -> Result<Option<Target>, StreamError> {
         let target = self.target.lock().clone();
-        self.check(&view.spec, target.as_ref().map(|target| target.views.kind().extent))?;
-        let Some(Target { views, .. }) = &target else { return Ok(None) };
-        Ok(Some(views.build(view.spec.clone(), self.create_ring(view)?)?))
+        self.check(spec, target.as_ref().map(|target| target.views.kind().extent))?;
+        Ok(target)
     }
 
     /// Whether the stream has what a view publishes, as far as is known before its first frame, whose size is `extent`.
@@ -132,21 +150,25 @@ impl RingBuilder {
         Ok(())
     }
 
-    /// The ring of a view, once the stream has frames.
-    pub(super) fn create_ring(&self, view: &ServedView) -> Result<Writer, StreamError> {
-        let spec = self.segment_spec(view).expect("the stream has frames");
+    fn create_ring(&self, view: &ServedView, target: &Target) -> Result<Writer, StreamError> {
+        let spec = self.spec_of_segment(view, target);
         Writer::create(&spec).map_err(|source| StreamError::Ring { view: spec.view, source })
     }
 
     /// The segment that a view needs; `None` where the stream had no frame yet.
     pub(super) fn segment_spec(&self, view: &ServedView) -> Option<SegmentSpec> {
-        let Target { views, backend, picture } = self.target.lock().clone()?;
+        let target = self.target.lock().clone()?;
+        Some(self.spec_of_segment(view, &target))
+    }
+
+    fn spec_of_segment(&self, view: &ServedView, target: &Target) -> SegmentSpec {
+        let Target { views, backend, picture } = target;
         let kind = views.kind();
-        Some(SegmentSpec {
-            picture,
+        SegmentSpec {
+            picture: *picture,
             slot_count: view.slot_count,
             camera: self.camera.as_ref().map(|camera| camera.facts(kind.extent)),
-            ..SegmentSpec::of(&view.spec, &self.stream, &view.name, kind, &backend)
-        })
+            ..SegmentSpec::of(&view.spec, &self.stream, &view.name, kind, backend)
+        }
     }
 }

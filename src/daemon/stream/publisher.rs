@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::watch::timed;
 use super::{ServedView, StreamError, ViewPace, keeps_plans};
 use crate::channel::{FEEDBACK_PENDING_MAX, ViewChannel, ViewUpdate};
+use foveate_core::error::chain;
 use foveate_core::events::{Event, EventKind, Phase};
 use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes};
 use foveate_core::gaze::compensation::carried_points;
@@ -29,24 +30,18 @@ const SHED_IN_ROW_MAX: u32 = 29;
 /// Reason given while a view that publishes only when read has no readers.
 const UNREAD: &str = "nobody reads the view: it publishes once it has a subscriber";
 
-/// What a view keeps when its ring or its engine is replaced.
+/// Publishes the token frames of one view, in one ring after the other.
 #[derive(Debug)]
-pub(super) struct ViewContext {
+pub(super) struct Publisher {
     name: String,
     slot_count: usize,
-    channel: ViewChannel,
+    pub(super) channel: ViewChannel,
     pace: ViewPace,
     /// `None` if all frames are published.
     limit: Option<RateLimit>,
     counters: Arc<StreamCounters>,
-}
-
-/// Publishes the token frames of one view.
-#[derive(Debug)]
-pub(super) struct Publisher {
-    pub(super) context: ViewContext,
-    writer: Writer,
-    waker: Waker,
+    /// `None` before the first frame of the stream.
+    ring: Option<Ring>,
     /// Number of the newest fixation counted; 0 before the first.
     counted_fixation: u64,
     /// Whether it publishes nothing because nobody reads it.
@@ -61,53 +56,17 @@ pub(super) struct Publisher {
     shed_in_row: u32,
 }
 
-impl ViewContext {
-    pub(super) fn new(
-        view: &ServedView,
-        channel: ViewChannel,
-        counters: &Arc<StreamCounters>,
-    ) -> Self {
-        let (pace, counters) = (ViewPace::default(), Arc::clone(counters));
-        let mut context =
-            Self { name: String::new(), slot_count: 0, channel, pace, limit: None, counters };
-        context.change(view);
-        context
-    }
-
-    /// Changes to the settings of `view`.
-    pub(super) fn change(&mut self, view: &ServedView) {
-        self.name.clone_from(&view.name);
-        self.slot_count = view.slot_count;
-        self.channel.set_keeps_plans(keeps_plans(&view.spec));
-        self.set_pace(view.pace);
-    }
-
-    /// Changes which frames are published, from the next one on.
-    pub(super) fn set_pace(&mut self, pace: ViewPace) {
-        self.pace = pace;
-        self.limit = pace.interval.map(RateLimit::new);
-    }
-
-    /// The view as the daemon serves it, with `spec`.
-    pub(super) fn served(&self, spec: &ViewSpec) -> ServedView {
-        let Self { name, slot_count, pace, .. } = self;
-        ServedView { name: name.clone(), spec: spec.clone(), slot_count: *slot_count, pace: *pace }
-    }
-
-    /// The waker of `writer`'s segment.
-    pub(super) fn waker(&self, writer: &Writer) -> Result<Waker, StreamError> {
-        waker(&self.name, &self.channel, writer)
-    }
+#[derive(Debug)]
+struct Ring {
+    writer: Writer,
+    waker: Waker,
 }
 
-/// The waker of `writer`'s segment and of the subscribers of `view`.
-pub(super) fn waker(
-    view: &str,
-    channel: &ViewChannel,
-    writer: &Writer,
-) -> Result<Waker, StreamError> {
-    Waker::new(writer, channel.subscribers())
-        .map_err(|source| StreamError::Ring { view: view.to_owned(), source })
+impl Ring {
+    fn set_state(&mut self, state: State, reason: &str) {
+        self.writer.set_state(state, reason);
+        self.waker.wake();
+    }
 }
 
 /// Applies the feedback of the clients of `view`, except what refers to a picture of another extent and maps whose time is over.
@@ -121,17 +80,17 @@ pub(super) fn take_feedback(
     if view.planes().is_resting() {
         return;
     }
-    if view.sink.context.channel.begins_record() {
+    if view.sink.channel.begins_record() {
         view.forget_plan();
     }
     // What arrives meanwhile may wait for the next frame.
     for _ in 0..FEEDBACK_PENDING_MAX {
-        let Some(next) = view.sink.context.channel.next_feedback() else { return };
+        let Some(next) = view.sink.channel.next_feedback() else { return };
         if next.image != extent {
             continue;
         }
         if is_late(&next.feedback, at, path.times) {
-            view.sink.context.channel.counters().injections_late.add(1);
+            view.sink.channel.counters().injections_late.add(1);
         } else {
             let feedback = if next.is_moved {
                 let to_come = path.arrivals.first_since(next.at_ns);
@@ -197,43 +156,93 @@ fn is_late(feedback: &Feedback, at: FrameTime, times: &FrameTimes) -> bool {
 }
 
 impl Publisher {
-    pub(super) fn new(context: ViewContext, writer: Writer, waker: Waker) -> Self {
-        Self {
-            context,
-            writer,
-            waker,
+    /// The publisher of `view` before it has a ring.
+    pub(super) fn new(
+        view: &ServedView,
+        channel: ViewChannel,
+        counters: &Arc<StreamCounters>,
+    ) -> Self {
+        let mut publisher = Self {
+            name: String::new(),
+            slot_count: 0,
+            channel,
+            pace: ViewPace::default(),
+            limit: None,
+            counters: Arc::clone(counters),
+            ring: None,
             counted_fixation: 0,
             is_unread: false,
             is_interrupted: false,
             renewals: 0,
             is_needed: false,
             shed_in_row: 0,
-        }
+        };
+        publisher.change(view);
+        publisher
     }
 
-    /// Continues as `view` in another ring, and returns the old one.
-    pub(super) fn replace(&mut self, view: &ServedView, writer: Writer) -> Writer {
-        self.context.change(view);
+    /// Changes to the settings of `view`.
+    pub(super) fn change(&mut self, view: &ServedView) {
+        self.name.clone_from(&view.name);
+        self.slot_count = view.slot_count;
+        self.channel.set_keeps_plans(keeps_plans(&view.spec));
+        self.set_pace(view.pace);
         self.counted_fixation = 0;
-        self.move_to(writer)
     }
 
-    /// Continues in another ring; informs the readers of the old one, and returns it.
-    pub(super) fn move_to(&mut self, writer: Writer) -> Writer {
-        self.writer.set_state(State::Ended, REPLACED);
-        self.waker.wake();
-        self.waker.replace_segment(&writer);
-        std::mem::replace(&mut self.writer, writer)
+    /// Changes which frames are published, from the next one on.
+    pub(super) fn set_pace(&mut self, pace: ViewPace) {
+        self.pace = pace;
+        self.limit = pace.interval.map(RateLimit::new);
     }
 
-    /// The channel to its clients.
-    pub(super) fn channel(&mut self) -> &mut ViewChannel {
-        &mut self.context.channel
+    /// The view that it publishes, which samples by `spec`.
+    pub(super) fn served(&self, spec: &ViewSpec) -> ServedView {
+        let Self { name, slot_count, pace, .. } = self;
+        ServedView { name: name.clone(), spec: spec.clone(), slot_count: *slot_count, pace: *pace }
+    }
+
+    /// Continues in the ring of `writer`. The readers of the ring before are informed, and its writer is returned.
+    pub(super) fn move_to(&mut self, writer: Writer) -> Result<Option<Writer>, StreamError> {
+        let Some(ring) = &mut self.ring else {
+            let refused = |source| StreamError::Ring { view: self.name.clone(), source };
+            let waker = Waker::new(&writer, self.channel.subscribers()).map_err(refused)?;
+            self.ring = Some(Ring { writer, waker });
+            return Ok(None);
+        };
+        ring.set_state(State::Ended, REPLACED);
+        ring.waker.replace_segment(&writer);
+        Ok(Some(std::mem::replace(&mut ring.writer, writer)))
+    }
+
+    /// Name of its view.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a client opened its view.
+    pub(super) fn is_opened(&self) -> bool {
+        self.channel.is_opened()
+    }
+
+    /// Gives subscribers the segment that they do not have yet. If no descriptor is left, a view that a client opened fails, not the
+    /// stream.
+    pub(super) fn hand_out_segment(&self) -> Result<(), StreamError> {
+        if self.epoch() == self.channel.epoch() {
+            return Ok(());
+        }
+        match self.segment() {
+            Ok(Some((descriptor, epoch))) => self.channel.set_segment(descriptor, epoch),
+            Ok(None) => {}
+            Err(error) if self.is_opened() => self.channel.fail(&chain(&error)),
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Tells that the view looks where clients asked it to look, from the frame of `stamp` on.
     fn tell_reached(&mut self, gaze: &Gaze, stamp: &FrameStamp) {
-        let ViewContext { channel, counters, .. } = &mut self.context;
+        let Self { channel, counters, .. } = self;
         if !counters.events.is_watched() {
             return;
         }
@@ -258,19 +267,22 @@ impl Publisher {
 
     /// Publishes every frame from now on until the ring holds no earlier one, with or without readers.
     pub(super) fn renew(&mut self) {
-        self.writer.erase_earlier();
-        self.renewals = self.context.slot_count;
+        if let Some(ring) = &mut self.ring {
+            ring.writer.erase_earlier();
+            self.renewals = self.slot_count;
+        }
     }
 
-    /// Epoch of its segment.
-    pub(super) fn epoch(&self) -> u64 {
-        self.writer.epoch()
+    /// Epoch of its segment; `None` before the first.
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.ring.as_ref().map(|ring| ring.writer.epoch())
     }
 
-    /// A descriptor of its segment, and the epoch.
-    pub(super) fn segment(&self) -> Result<(OwnedFd, u64), StreamError> {
-        let refused = |source| StreamError::Ring { view: self.context.name.clone(), source };
-        Ok((self.writer.reader_fd().map_err(refused)?, self.writer.epoch()))
+    /// A descriptor of its segment, and the epoch; `None` before the first.
+    pub(super) fn segment(&self) -> Result<Option<(OwnedFd, u64)>, StreamError> {
+        let Some(Ring { writer, .. }) = &self.ring else { return Ok(None) };
+        let refused = |source| StreamError::Ring { view: self.name.clone(), source };
+        Ok(Some((writer.reader_fd().map_err(refused)?, writer.epoch())))
     }
 
     /// Whether it publishes the frame of `at`, always true of the first one of a segment.
@@ -280,17 +292,17 @@ impl Publisher {
             self.renewals -= 1;
             return true;
         }
-        let is_first = self.writer.published() == 0;
+        let is_first = self.ring.as_ref().is_none_or(|ring| ring.writer.published() == 0);
         self.is_needed = is_first;
-        let counters = self.context.channel.counters();
-        let is_read = !self.context.pace.when_read || 0 < counters.subscribers.get();
+        let counters = self.channel.counters();
+        let is_read = !self.pace.when_read || 0 < counters.subscribers.get();
         if !is_read && !is_first {
             counters.frames_unread.add(1);
             self.set_unread(true);
             return false;
         }
         // What was left out is due until it is made up for.
-        let limit = self.context.limit.as_mut().filter(|_| self.shed_in_row == 0);
+        let limit = self.limit.as_mut().filter(|_| self.shed_in_row == 0);
         let is_due = limit.is_none_or(|limit| limit.takes(at.time_ns));
         if !is_due && !is_first {
             counters.frames_skipped.add(1);
@@ -304,7 +316,7 @@ impl Publisher {
     pub(super) fn sheds(&mut self, is_late: impl Fn() -> bool) -> bool {
         let sheds = !self.is_needed && self.shed_in_row < SHED_IN_ROW_MAX && is_late();
         self.shed_in_row = if sheds { self.shed_in_row + 1 } else { 0 };
-        self.context.channel.counters().frames_shed.add(sheds.into());
+        self.channel.counters().frames_shed.add(sheds.into());
         sheds
     }
 
@@ -331,8 +343,9 @@ impl Publisher {
     }
 
     fn set_state(&mut self, state: State, reason: &str) {
-        self.writer.set_state(state, reason);
-        self.waker.wake();
+        if let Some(ring) = &mut self.ring {
+            ring.set_state(state, reason);
+        }
     }
 }
 
@@ -348,18 +361,15 @@ fn notices(waker: &Waker) -> NoticeCounts {
 
 impl Sink for Publisher {
     fn begin(&mut self) -> Option<Items> {
-        Some(self.writer.begin())
+        self.ring.as_mut().map(|ring| ring.writer.begin())
     }
 
     fn publish(&mut self, frame: &SampledFrame<'_>) {
         self.tell_reached(frame.gaze, &frame.stamp);
-        let Self {
-            context: ViewContext { channel, counters, .. },
-            writer,
-            waker,
-            counted_fixation,
-            ..
-        } = self;
+        let Self { channel, counters, ring: Some(ring), counted_fixation, .. } = self else {
+            return;
+        };
+        let Ring { writer, waker } = ring;
         let fixation = frame.gaze.newest().id;
         // The first fixation is no saccade. A change of the picture may have moved it, too.
         let before = std::mem::replace(counted_fixation, fixation);

@@ -70,8 +70,8 @@ impl Watch {
             tracing::debug!(%kind, %phase, frame, since_frame, value, "an event");
         }
         for view in views {
-            let channel = view.sink.channel();
-            let present = channel.begins_telling().then(|| detectors.present());
+            let channel = &mut view.sink.channel;
+            let present = channel.has_new_event_client().then(|| detectors.present());
             // What begins now is among both.
             let is_new = |event: &Event| !self.told.contains(event);
             let present = present.into_iter().flatten().filter(is_new);

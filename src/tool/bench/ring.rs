@@ -170,7 +170,7 @@ impl Stage {
         let view =
             ViewConfig { name: VIEW.to_owned(), format: TOKEN_FORMAT, ..ViewConfig::default() };
         let source = "synthetic".to_owned();
-        let mut port = directory.add_stream(StreamSpec {
+        let port = directory.add_stream(StreamSpec {
             name: STREAM.to_owned(),
             source,
             views: vec![view],
@@ -182,7 +182,7 @@ impl Stage {
         let default = default_slot_count(tokens * TOKEN_FORMAT.token_bytes());
         let slots = arguments.slots.map_or(default, usize::from);
         let writer = Writer::create(&segment_spec(tokens, slots))?;
-        let waker = Waker::new(&writer, port.views[0].take_channel().subscribers())?;
+        let waker = Waker::new(&writer, port.views[0].subscribers())?;
         port.views[0].set_segment(writer.reader_fd()?, writer.epoch());
         Ok(Self {
             socket,

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::limits::TokenBucket;
 use super::{Fate, Limits};
+use crate::channel::ClientChannel;
 use crate::control::directory::{StreamEntry, ViewEntry};
 use crate::control::lease::Client;
 use crate::control::socket;
@@ -38,12 +39,10 @@ pub(super) struct Subscription {
     pub(super) sent_end: bool,
     /// Requested and not yet started: the first notice must not overtake the answer.
     wants_notices: bool,
-    wants_gazes: bool,
-    wants_events: bool,
-    /// Gaze changes of the view that were lost before.
-    lost_before: u64,
-    /// Events of the view that were lost before.
-    events_lost_before: u64,
+    /// Gaze changes that were lost before it subscribed to them; `None` if it does not want them.
+    pub(super) gazes_lost_before: Option<u64>,
+    /// The same for events.
+    pub(super) events_lost_before: Option<u64>,
 }
 
 /// An answer to feedback that waits for the gaze to account for it.
@@ -74,35 +73,6 @@ impl Connection {
         }
     }
 
-    /// The view whose gaze it records.
-    pub(super) fn recorded(&self) -> Option<&Arc<ViewEntry>> {
-        let subscription = self.subscription.as_ref()?;
-        subscription.wants_gazes.then_some(&subscription.view)
-    }
-
-    /// The view whose events it is told.
-    pub(super) fn told(&self) -> Option<&Arc<ViewEntry>> {
-        let subscription = self.subscription.as_ref()?;
-        subscription.wants_events.then_some(&subscription.view)
-    }
-
-    /// Events that it missed.
-    pub(super) fn events_lost(&self) -> u64 {
-        let lost = |subscription: &Subscription| {
-            subscription.view.channel().counters().events_lost.get()
-                - subscription.events_lost_before
-        };
-        self.subscription.as_ref().map_or(0, lost)
-    }
-
-    /// Gaze changes that it missed.
-    pub(super) fn gazes_lost(&self) -> u64 {
-        let lost = |subscription: &Subscription| {
-            subscription.view.channel().gazes_lost() - subscription.lost_before
-        };
-        self.subscription.as_ref().map_or(0, lost)
-    }
-
     /// Starts notices if they were requested. To be called between the answer and the segment.
     pub(super) fn start_notices(&mut self) -> Fate {
         let Self { socket, subscription: Some(subscription), .. } = self else {
@@ -130,25 +100,23 @@ impl Connection {
 impl Subscription {
     /// The subscription of a client that has been sent nothing yet.
     pub(super) fn new(stream: Arc<StreamEntry>, view: Arc<ViewEntry>, wants: Wants) -> Self {
-        let lost_before = view.channel().gazes_lost();
-        let events_lost_before = view.channel().counters().events_lost.get();
-        let Wants { notify: wants_notices, gaze: wants_gazes, events: wants_events } = wants;
+        let ClientChannel { gazes, events, .. } = view.channel();
+        let gazes_lost_before = wants.gaze.then(|| gazes.lost());
+        let events_lost_before = wants.events.then(|| events.lost());
         Self {
             stream,
             view,
             sent_epoch: None,
             sent_end: false,
-            wants_notices,
-            wants_gazes,
-            wants_events,
-            lost_before,
+            wants_notices: wants.notify,
+            gazes_lost_before,
             events_lost_before,
         }
     }
 
     /// Why the view has ended, if it has.
     pub(super) fn end_reason(&self) -> Option<String> {
-        self.view.end_reason().or_else(|| self.stream.end_reason())
+        self.view.channel().end_reason().or_else(|| self.stream.end_reason())
     }
 }
 

@@ -100,7 +100,7 @@ impl ServerThread {
             ));
         }
         let wanted = config.ring_bytes();
-        let bytes = left(limits.opened_bytes, ViewEntry::bytes);
+        let bytes = left(limits.opened_bytes, |view| view.channel().bytes());
         if bytes < wanted {
             return refused(format!(
                 "its ring takes {wanted} bytes, and {bytes} are left for views that this user opens, as rings of closed views \

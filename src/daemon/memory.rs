@@ -9,24 +9,29 @@ use rustix::fs::{fstat, inotify};
 
 /// Tells of the end of memory.
 #[derive(Debug)]
-pub(super) struct MemoryWatch(OwnedFd);
+pub struct MemoryWatch(OwnedFd);
 
 /// The memory of a segment.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// Number of its watch.
     number: i32,
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl MemoryWatch {
-    pub(super) fn new() -> io::Result<Self> {
+    /// Watches nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no inotify instance left for this user.
+    pub fn new() -> io::Result<Self> {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         Ok(Self(inotify::init(flags)?))
     }
 
     /// Watches the memory behind a descriptor of a segment.
-    pub(super) fn watch(&self, segment: impl AsFd) -> io::Result<Memory> {
+    pub(crate) fn watch(&self, segment: impl AsFd) -> io::Result<Memory> {
         let segment = segment.as_fd();
         let path = format!("/proc/self/fd/{}", segment.as_raw_fd());
         // A memfd has no name: it is deleted once nobody has it.
@@ -36,7 +41,7 @@ impl MemoryWatch {
     }
 
     /// The memory that nobody has had since the last call.
-    pub(super) fn gone(&self) -> Gone {
+    pub(crate) fn gone(&self) -> Gone {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.0, &mut buffer);
         let mut gone = BTreeSet::new();
@@ -48,10 +53,11 @@ impl MemoryWatch {
 }
 
 /// Memory that is gone.
-pub(super) struct Gone(BTreeSet<i32>);
+#[derive(Debug)]
+pub struct Gone(BTreeSet<i32>);
 
 impl Gone {
-    pub(super) fn has(&self, memory: &Memory) -> bool {
+    pub(crate) fn has(&self, memory: &Memory) -> bool {
         self.0.contains(&memory.number)
     }
 }
