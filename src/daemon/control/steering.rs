@@ -24,6 +24,16 @@ use foveate_core::geometry::fixation::{Points, snapped};
 use foveate_core::geometry::region::Region;
 use foveate_core::relevance::injection::{Injection, InjectionError, check_channel_name};
 
+/// A kind of feedback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Message {
+    Look,
+    Map,
+    Channel,
+    Weights,
+    Release,
+}
+
 /// Accepted feedback.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Steered {
@@ -44,8 +54,7 @@ pub(super) struct SteeringRequest<'a> {
 impl SteeringRequest<'_> {
     /// `look`.
     pub(super) fn look(self, look: &Look) -> Result<Steered, Refusal> {
-        let image = self.open_for(look.frame)?;
-        self.check_steered()?;
+        let image = self.accepts(Message::Look, look.frame)?;
         self.check_count(look.points.len())?;
         let passage = self.passage(look.ego_motion(), image)?;
         let (mut points, size) = places_of(look, image)?;
@@ -68,7 +77,7 @@ impl SteeringRequest<'_> {
 
     /// `attend`.
     pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<Steered, Refusal> {
-        let image = self.open_for_maps(attend.frame)?;
+        let image = self.accepts(Message::Map, attend.frame)?;
         let [rows, columns] = attend.shape;
         let region = attend.region.unwrap_or(Region::of(image));
         let weights = numbers(attend.dtype, payload)?;
@@ -83,7 +92,7 @@ impl SteeringRequest<'_> {
         attend: &AttendTokens,
         payload: &[u8],
     ) -> Result<Steered, Refusal> {
-        let image = self.open_for_maps(Some(attend.frame))?;
+        let image = self.accepts(Message::Map, Some(attend.frame))?;
         let known = self.view.channel().newest_planned_frame();
         if known < attend.frame {
             let error =
@@ -101,7 +110,7 @@ impl SteeringRequest<'_> {
 
     /// `inject`: needs no lease.
     pub(super) fn inject(self, inject: &Inject, payload: &[u8]) -> Result<(), Refusal> {
-        let image = self.open_for_channels(inject.frame)?;
+        let image = self.accepts(Message::Channel, inject.frame)?;
         let frame = inject.frame.unwrap_or_else(|| self.view.channel().newest_frame());
         if frame == 0 {
             let error = format!("view `{}` has not published a frame yet", self.view.name());
@@ -124,8 +133,7 @@ impl SteeringRequest<'_> {
 
     /// `weigh`.
     pub(super) fn weigh(self, weigh: &Weigh) -> Result<(), Refusal> {
-        let image = self.open_for_channels(None)?;
-        self.check_lease()?;
+        let image = self.accepts(Message::Weights, None)?;
         let weights = weights_of(weigh)?;
         let mut channels = self.view.channels();
         channels.check_room_for(&weights)?;
@@ -136,15 +144,27 @@ impl SteeringRequest<'_> {
 
     /// `release`: allowed to the holder of the lease, or to any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
-        let image = self.open_for(None)?;
+        let image = self.accepts(Message::Release, None)?;
         self.send(Feedback::Release, image, false, Points::new())?;
         self.view.steering().lock().release(self.client.number);
         self.view.channels().release();
         Ok(())
     }
 
-    /// The extent of the image, if the view takes feedback.
-    fn open(self) -> Result<Extent, Refusal> {
+    /// Whether the view now takes a message of this kind about `frame` from this client. Returns the extent of the image.
+    fn accepts(self, message: Message, frame: Option<u64>) -> Result<Extent, Refusal> {
+        let extent = self.extent()?;
+        self.check_policy(message)?;
+        // Any client may inject; names are shared out instead.
+        if message != Message::Channel {
+            self.view.steering().lock().check_free_for(self.client, Instant::now())?;
+        }
+        self.check_frame(frame)?;
+        Ok(extent)
+    }
+
+    /// The extent of the image, if the view publishes.
+    fn extent(self) -> Result<Extent, Refusal> {
         let refused = |reason, text: &str| {
             Err(Refusal::new(reason, format!("stream `{}` {text}", self.stream.name())))
         };
@@ -164,41 +184,27 @@ impl SteeringRequest<'_> {
             let error = format!("view `{}` has ended: {reason}", self.view.name());
             return Err(Refusal::new(RefusalReason::Ended, error));
         }
-        if let Policy::Replay { .. } = self.view.config().gaze.policy {
+        Ok(extent)
+    }
+
+    fn check_policy(self, message: Message) -> Result<(), Refusal> {
+        let config = self.view.config();
+        let policy = &config.gaze.policy;
+        if let Policy::Replay { .. } = policy {
             let text = "replays a recorded gaze and takes no feedback";
             return Err(self.wrong_policy(text, "feedback"));
         }
-        Ok(extent)
-    }
-
-    /// The same, if it takes feedback about `frame` from this client.
-    fn open_for(self, frame: Option<u64>) -> Result<Extent, Refusal> {
-        let extent = self.open()?;
-        self.check_lease()?;
-        self.check_frame(frame)?;
-        Ok(extent)
-    }
-
-    /// The same, if it has channels, whoever steers it.
-    fn open_for_channels(self, frame: Option<u64>) -> Result<Extent, Refusal> {
-        let extent = self.open()?;
-        if !self.view.config().gaze.policy.is_relevance() {
-            return Err(self.wrong_policy("has no channels to inject or to weigh", "relevance"));
-        }
-        self.check_frame(frame)?;
-        Ok(extent)
-    }
-
-    fn check_lease(self) -> Result<(), Refusal> {
-        self.view.steering().lock().check_free_for(self.client, Instant::now())
-    }
-
-    fn open_for_maps(self, frame: Option<u64>) -> Result<Extent, Refusal> {
-        let extent = self.open_for(frame)?;
-        if self.view.config().gaze.policy.is_feedback() {
-            Ok(extent)
-        } else {
-            Err(self.wrong_policy("takes `look` but no attention maps", "feedback"))
+        match message {
+            Message::Look if policy.steered(config.layout.foveae()) == 0 => {
+                Err(self.wrong_policy("has no fovea that clients move", "feedback"))
+            }
+            Message::Map if !policy.is_feedback() => {
+                Err(self.wrong_policy("takes `look` but no attention maps", "feedback"))
+            }
+            Message::Channel | Message::Weights if !policy.is_relevance() => {
+                Err(self.wrong_policy("has no channels to inject or to weigh", "relevance"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -210,15 +216,6 @@ impl SteeringRequest<'_> {
              configuration or opened with `open_view`"
         );
         Refusal::new(RefusalReason::Policy, error)
-    }
-
-    /// Whether a `look` moves any of its foveae.
-    fn check_steered(self) -> Result<(), Refusal> {
-        let config = self.view.config();
-        if 0 < config.gaze.policy.steered(config.layout.foveae()) {
-            return Ok(());
-        }
-        Err(self.wrong_policy("has no fovea that clients move", "feedback"))
     }
 
     /// Whether the view has a fovea for each of so many points.
