@@ -11,7 +11,7 @@ use foveate::messages::{
 use foveate_control::{Listing, Request, numbers, refused};
 use foveate_core::frame::FrameTime;
 use foveate_core::gaze::controller::{Controller, Policy};
-use foveate_core::gaze::ego::Passage;
+use foveate_core::gaze::ego::EgoTransform;
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
@@ -90,8 +90,8 @@ fn hold_for_map(attend: &Attend, payload: &[u8]) {
             if let Ok(map) = AttentionMap::new(Extent::new(columns, rows), region, IMAGE, weights) {
                 hold_for_peak(&map);
                 if let Ok(Some(motion)) = attend.ego_motion() {
-                    let passage = Passage::of(motion, IMAGE, None);
-                    let moved = passage.ok().and_then(|passage| passage.map_now(&map));
+                    let transform = EgoTransform::of(motion, IMAGE, None);
+                    let moved = transform.ok().and_then(|transform| transform.map_now(&map));
                     moved.iter().for_each(hold_for_peak);
                 }
             }

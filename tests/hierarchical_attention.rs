@@ -5,7 +5,7 @@
 
 use std::num::NonZeroUsize;
 
-use foveate_attention::{Instructions, Level, Plan, PlanError, Settings, Shape, Tensors};
+use foveate_attention::{AttentionPlan, Instructions, Level, PlanError, Settings, Shape, Tensors};
 
 const SHAPE: Shape =
     Shape { heads: 5, queries: 130, rows: 13, columns: 22, width: 21, value_width: 37 };
@@ -13,7 +13,7 @@ const SHAPE: Shape =
 #[test]
 fn all_instructions_agree_to_rounding() {
     for (coarse, tops) in [(2, &[0.1][..]), (3, &[0.2, 0.3]), (2, &[0.3, 0.2, 0.5]), (4, &[1.0])] {
-        let plan = Plan::new(SHAPE, &settings(coarse, tops)).unwrap();
+        let plan = AttentionPlan::new(SHAPE, &settings(coarse, tops)).unwrap();
         let expected = computed(&plan, Instructions::Plain, 1);
         for instructions in Instructions::available() {
             let found = computed(&plan, instructions, 1);
@@ -27,7 +27,7 @@ fn all_instructions_agree_to_rounding() {
 
 #[test]
 fn the_number_of_threads_does_not_show() {
-    let plan = Plan::new(SHAPE, &settings(2, &[0.1, 0.2])).unwrap();
+    let plan = AttentionPlan::new(SHAPE, &settings(2, &[0.1, 0.2])).unwrap();
     let expected = computed(&plan, Instructions::best(), 1);
     for threads in [2, 3, 16] {
         assert_eq!(computed(&plan, Instructions::best(), threads), expected);
@@ -36,7 +36,8 @@ fn the_number_of_threads_does_not_show() {
 
 #[test]
 fn what_has_no_meaning_is_refused() {
-    let refusal = |shape, settings: &Settings| Plan::new(shape, settings).map(drop).unwrap_err();
+    let refusal =
+        |shape, settings: &Settings| AttentionPlan::new(shape, settings).map(drop).unwrap_err();
     let of = |settings: &Settings| refusal(SHAPE, settings);
     assert_eq!(of(&settings(1, &[0.1])), PlanError::Coarse(1));
     assert_eq!(of(&settings(2, &[])), PlanError::Levels(0));
@@ -63,7 +64,7 @@ fn settings(coarse: usize, tops: &[f64]) -> Settings {
     Settings { coarse, levels, scale: 0.5 }
 }
 
-fn computed(plan: &Plan, instructions: Instructions, threads: usize) -> Vec<f32> {
+fn computed(plan: &AttentionPlan, instructions: Instructions, threads: usize) -> Vec<f32> {
     let (keys, heads) = (SHAPE.keys(), SHAPE.heads);
     let queries = numbers(heads * SHAPE.queries * SHAPE.width, 1);
     let (values, keys) =

@@ -10,7 +10,7 @@
 
 use crate::keys::{Head, Pair, key_stride, value_stride};
 use crate::lanes::{Kernel, LANES, Lanes};
-use crate::plan::{GROUP, PANEL, Plan};
+use crate::plan::{AttentionPlan, GROUP, PANEL};
 use crate::select::Selector;
 use crate::tile::{TILE, halves, product};
 
@@ -97,7 +97,7 @@ impl Opened {
 
 /// The attention of the first `count` queries of the scratch memory, whose results it leaves there.
 pub(crate) struct Block<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a AttentionPlan,
     pub(crate) head: &'a Head,
     pub(crate) scratch: &'a mut Scratch,
     pub(crate) count: usize,
@@ -130,7 +130,7 @@ impl Kernel for Block<'_> {
 
 /// Scores all cells of the coarsest level for all queries.
 #[inline(always)]
-fn score_coarsest<L: Lanes>(lanes: L, plan: &Plan, head: &Head, scratch: &mut Scratch) {
+fn score_coarsest<L: Lanes>(lanes: L, plan: &AttentionPlan, head: &Head, scratch: &mut Scratch) {
     let stride = key_stride(plan);
     let (panels, _) = head.coarsest.keys.as_chunks::<PANEL>();
     let (offsets, _) = plan.coarsest().offsets.as_chunks::<PANEL>();
@@ -167,7 +167,13 @@ fn rows(numbers: &[f32], stride: usize, first: usize, start: usize) -> [&[f32]; 
 
 /// Opens the best cells of a level.
 #[inline(always)]
-fn open<L: Lanes>(lanes: L, plan: &Plan, level: usize, scratch: &mut Scratch, count: usize) {
+fn open<L: Lanes>(
+    lanes: L,
+    plan: &AttentionPlan,
+    level: usize,
+    scratch: &mut Scratch,
+    count: usize,
+) {
     let Scratch { scores, visits, opened, opened_above, found, selector, .. } = scratch;
     std::mem::swap(opened, opened_above);
     opened.places.clear();
@@ -201,7 +207,7 @@ fn place_below(family: usize, parents: &[u32], at: u32) -> usize {
 
 impl Visits {
     /// Sorts the opened cells of a level by place.
-    fn sort(&mut self, plan: &Plan, level: usize, opened: &Opened, count: usize) {
+    fn sort(&mut self, plan: &AttentionPlan, level: usize, opened: &Opened, count: usize) {
         let family = index(plan.levels[level - 1].family);
         self.counts.clear();
         self.counts.resize(plan.levels[level].places(), 0);
@@ -232,7 +238,7 @@ impl Visits {
 #[inline(always)]
 fn score_children<L: Lanes>(
     lanes: L,
-    plan: &Plan,
+    plan: &AttentionPlan,
     level: usize,
     pair: &Pair,
     scratch: &mut Scratch,
@@ -347,7 +353,7 @@ fn soften<L: Lanes>(lanes: L, scratch: &mut Scratch, count: usize) {
 
 /// Adds the values of the coarsest level by their weights.
 #[inline(always)]
-fn add_coarsest<L: Lanes>(lanes: L, plan: &Plan, pair: &Pair, scratch: &mut Scratch) {
+fn add_coarsest<L: Lanes>(lanes: L, plan: &AttentionPlan, pair: &Pair, scratch: &mut Scratch) {
     let cells = plan.coarsest().places();
     let stride = value_stride(plan);
     let Scratch { scores, results, .. } = scratch;
@@ -370,7 +376,13 @@ fn add_coarsest<L: Lanes>(lanes: L, plan: &Plan, pair: &Pair, scratch: &mut Scra
 
 /// Adds the values of the children of opened cells by their weights.
 #[inline(always)]
-fn add_children<L: Lanes>(lanes: L, plan: &Plan, level: usize, pair: &Pair, scratch: &mut Scratch) {
+fn add_children<L: Lanes>(
+    lanes: L,
+    plan: &AttentionPlan,
+    level: usize,
+    pair: &Pair,
+    scratch: &mut Scratch,
+) {
     let family = plan.levels[level].family;
     let stride = value_stride(plan);
     let Scratch { scores, visits, results, .. } = scratch;

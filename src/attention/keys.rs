@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use crate::lanes::LANES;
-use crate::plan::{Cells, PANEL, Plan};
+use crate::plan::{AttentionPlan, Cells, PANEL};
 
 /// Keys and values of one head. Vectors are filled up with zeros: keys to whole vectors, values to whole panels.
 #[derive(Debug, Default)]
@@ -22,18 +22,18 @@ pub(crate) struct Pair {
 }
 
 /// Numbers of a key with its fillers.
-pub(crate) fn key_stride(plan: &Plan) -> usize {
+pub(crate) fn key_stride(plan: &AttentionPlan) -> usize {
     plan.shape.width.next_multiple_of(LANES)
 }
 
 /// Numbers of a value with its fillers.
-pub(crate) fn value_stride(plan: &Plan) -> usize {
+pub(crate) fn value_stride(plan: &AttentionPlan) -> usize {
     plan.shape.value_width.next_multiple_of(PANEL)
 }
 
 impl Head {
     /// Arranges the keys and values of a head, `[keys, width]` and `[keys, value width]`.
-    pub(crate) fn fill<T: Element>(&mut self, plan: &Plan, keys: &[T], values: &[T]) {
+    pub(crate) fn fill<T: Element>(&mut self, plan: &AttentionPlan, keys: &[T], values: &[T]) {
         let coarsest = plan.levels.len() - 1;
         self.families.resize_with(coarsest, Pair::default);
         let [key_stride, value_stride] = [key_stride(plan), value_stride(plan)];

@@ -13,7 +13,7 @@
 //! over all cells that were not opened and all keys that were reached, so its weights sum to one. With `top = 1` it is full
 //! attention, and with biases of zero equal keys give what full attention gives, at any `top`.
 //!
-//! A [`Plan`] has what follows from shapes and settings; [`Plan::run`] computes on the CPU, and with the feature `vulkan`
+//! An [`AttentionPlan`] has what follows from shapes and settings; [`AttentionPlan::run`] computes on the CPU, and with the feature `vulkan`
 //! `vulkan::VulkanAttention::run` on a device.
 
 mod block;
@@ -29,5 +29,5 @@ pub mod vulkan;
 
 pub use element::Element;
 pub use lanes::Instructions;
-pub use plan::{LEVELS_MAX, Level, Plan, PlanError, Settings, Shape};
+pub use plan::{AttentionPlan, LEVELS_MAX, Level, PlanError, Settings, Shape};
 pub use run::Tensors;

@@ -93,7 +93,7 @@ pub enum PlanError {
 
 /// What an attention of one shape needs to know before it sees numbers.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct AttentionPlan {
     pub(crate) shape: Shape,
     pub(crate) coarse: usize,
     pub(crate) scale: f32,
@@ -156,7 +156,7 @@ impl Cells {
     }
 }
 
-impl Plan {
+impl AttentionPlan {
     /// Checks shape and settings.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::block::{BLOCK, Block, Scratch};
 use crate::element::Element;
 use crate::keys::{Head, key_stride, value_stride};
 use crate::lanes::Instructions;
-use crate::plan::Plan;
+use crate::plan::AttentionPlan;
 
 /// Heads whose keys are held in the order of the kernels at the same time, for each thread.
 const HEADS_PER_THREAD: usize = 4;
@@ -26,7 +26,7 @@ pub struct Tensors<'a, T> {
     pub results: &'a mut [T],
 }
 
-impl Plan {
+impl AttentionPlan {
     /// Computes the attention on up to `threads` threads. The results do not depend on their number.
     ///
     /// A query that is not a number spoils its own result, and a key or value that is not spoils all of its head.

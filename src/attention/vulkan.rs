@@ -13,9 +13,9 @@ use std::sync::Arc;
 use foveate_gpu::{Gpu, GpuError, Lane};
 
 use self::passes::{Buffers, Passes};
-use self::records::{Records, WORD};
+use self::records::{PlanRecords, WORD};
 use crate::element::Element;
-use crate::plan::Plan;
+use crate::plan::AttentionPlan;
 use crate::run::Tensors;
 
 mod passes;
@@ -62,7 +62,7 @@ impl VulkanAttention {
         &self.gpu
     }
 
-    /// Computes the attention, as [`Plan::run`] does on the CPU. The same arrays give the same results in every run on a
+    /// Computes the attention, as [`AttentionPlan::run`] does on the CPU. The same arrays give the same results in every run on a
     /// device.
     ///
     /// # Errors
@@ -75,14 +75,14 @@ impl VulkanAttention {
     /// If an array is not as long as the plan's shape says.
     pub fn run<T: Element>(
         &mut self,
-        plan: &Plan,
+        plan: &AttentionPlan,
         tensors: Tensors<'_, T>,
     ) -> Result<(), GpuError> {
         plan.check(&tensors);
         if tensors.results.is_empty() {
             return Ok(());
         }
-        let records = Records::new(plan);
+        let records = PlanRecords::new(plan);
         let [heads, queries] = piece(plan, &records, self.buffer_bytes);
         let mut buffers = Buffers::new(&self.gpu, plan, &records, [heads, queries])?;
         let shape = plan.shape;
@@ -120,7 +120,7 @@ impl fmt::Debug for VulkanAttention {
 }
 
 /// Heads at a time whose buffers take `bytes` at most, and queries of each: all of them, or some of a single head.
-fn piece(plan: &Plan, records: &Records, bytes: usize) -> [usize; 2] {
+fn piece(plan: &AttentionPlan, records: &PlanRecords, bytes: usize) -> [usize; 2] {
     let shape = plan.shape;
     let [width, value_width] =
         [shape.width, shape.value_width].map(|width| width.next_multiple_of(WORD));

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::caps::{Content, FrameFormat};
 use super::discipline::{ClockQuality, Reading, WallClock};
 use super::frame::RefusedBuffer;
-use super::mailbox::{Posted, Producer};
+use super::mailbox::{PostResult, Producer};
 use super::masking::{Masked, Masking};
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CaptureError, CapturedFrame, CorruptedFrames, Pace, SourceSpec};
@@ -222,12 +222,12 @@ impl Delivery {
         frame: CapturedFrame,
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
         match inlet.producer.post(frame) {
-            Posted::Delivered => Ok(gst::FlowSuccess::Ok),
-            Posted::Replaced => {
+            PostResult::Delivered => Ok(gst::FlowSuccess::Ok),
+            PostResult::Replaced => {
                 self.counters.frames_dropped.add(1);
                 Ok(gst::FlowSuccess::Ok)
             }
-            Posted::Closed => {
+            PostResult::Closed => {
                 self.counters.frames_dropped.add(1);
                 Err(gst::FlowError::Flushing)
             }

@@ -39,7 +39,7 @@ pub use masking::{MaskChange, MaskCoverage, MaskRefusal, Masks};
 pub use source::Source;
 
 /// Result of taking a frame from a source.
-pub type Taken = mailbox::Taken<CapturedFrame>;
+pub type TakeResult = mailbox::TakeResult<CapturedFrame>;
 
 /// What to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// Result of a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Posted {
+pub enum PostResult {
     /// Posted; the previous value had been taken.
     Delivered,
     /// Posted; the previous value was dropped.
@@ -40,7 +40,7 @@ pub enum Posted {
 
 /// Result of a take.
 #[derive(Debug)]
-pub enum Taken<T> {
+pub enum TakeResult<T> {
     /// The newest value.
     Frame(T),
     /// All values have been taken, and no more will come; later calls return the same.
@@ -109,13 +109,13 @@ impl<T> Shared<T> {
 
 impl<T> Producer<T> {
     /// Posts `value`. With [`Pace::EveryFrame`] it first waits until the previous value has been taken.
-    pub fn post(&mut self, value: T) -> Posted {
+    pub fn post(&mut self, value: T) -> PostResult {
         if self.pace == Pace::EveryFrame {
             self.wait_until_taken();
         }
         let shared = &self.shared;
         if shared.is_over() {
-            return Posted::Closed;
+            return PostResult::Closed;
         }
         *shared.places[usize::from(self.place)].lock() = Some(value);
         // SYNC(handed): pairs with the swap in `try_take`. Each side's writes to the place that it hands over happen before
@@ -124,7 +124,7 @@ impl<T> Producer<T> {
         self.place = before & PLACE;
         let replaced = shared.places[usize::from(self.place)].lock().take().is_some();
         shared.posted.notify();
-        if replaced { Posted::Replaced } else { Posted::Delivered }
+        if replaced { PostResult::Replaced } else { PostResult::Delivered }
     }
 
     /// Creates a handle that ends the stream.
@@ -156,21 +156,21 @@ impl<T> Ender<T> {
 
 impl<T> Consumer<T> {
     /// Takes the newest value, waiting up to `timeout` for one.
-    pub fn take(&mut self, timeout: Duration) -> Taken<T> {
+    pub fn take(&mut self, timeout: Duration) -> TakeResult<T> {
         let start = Instant::now();
         loop {
             let seen = self.shared.posted.count();
             // Read before the value, because the end is set after the last one.
             let end = self.shared.end.get().cloned();
             if let Some(value) = self.try_take() {
-                return Taken::Frame(value);
+                return TakeResult::Frame(value);
             }
             if let Some(end) = end {
-                return Taken::Ended(end);
+                return TakeResult::Ended(end);
             }
             let left = timeout.saturating_sub(start.elapsed());
             if left.is_zero() {
-                return Taken::TimedOut;
+                return TakeResult::TimedOut;
             }
             self.shared.posted.wait(seen, left.min(MAX_WAIT));
         }

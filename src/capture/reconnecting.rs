@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::source::StoppingSource;
 use super::transient::Evidence;
-use super::{CaptureError, CapturedFrame, End, Pace, Source, SourceSpec, Taken};
+use super::{CaptureError, CapturedFrame, End, Pace, Source, SourceSpec, TakeResult};
 use foveate_core::backoff::{Backoff, NextTry};
 use foveate_core::clock::monotonic_ns;
 use foveate_log::redact::redacted;
@@ -158,10 +158,10 @@ impl ReconnectingSource {
         self.forget_stopped();
         match &mut self.phase {
             Phase::Playing(playing) => match playing.source.take(timeout) {
-                Taken::Frame(frame) => self.deliver(frame),
-                Taken::TimedOut => self.check_for_silence(),
-                Taken::Ended(End::Failed(error)) => self.lose(error),
-                Taken::Ended(End::Eos) => self.end(End::Eos),
+                TakeResult::Frame(frame) => self.deliver(frame),
+                TakeResult::TimedOut => self.check_for_silence(),
+                TakeResult::Ended(End::Failed(error)) => self.lose(error),
+                TakeResult::Ended(End::Eos) => self.end(End::Eos),
             },
             Phase::Pausing(until, reason) => {
                 let (left, reason) = (until.saturating_duration_since(Instant::now()), *reason);

@@ -19,7 +19,7 @@ use super::pipeline::{
     self, Demands, Event, Liveness, Pipeline, error_of, is_raw, missing_plugin_of, web_page,
 };
 use super::transient::Evidence;
-use super::{CaptureError, CapturedFrame, End, Orientation, Pace, SourceSpec, Taken, hints};
+use super::{CaptureError, CapturedFrame, End, Orientation, Pace, SourceSpec, TakeResult, hints};
 use foveate_config::ShorthandKind;
 use foveate_log::redact::redacted;
 use foveate_stats::StreamCounters;
@@ -249,14 +249,14 @@ impl Source {
     }
 
     /// Takes the newest frame, waiting up to `timeout` for one.
-    pub fn take(&mut self, timeout: Duration) -> Taken {
+    pub fn take(&mut self, timeout: Duration) -> TakeResult {
         let Some(frames) = &mut self.frames else {
-            return Taken::Ended(End::Failed(CaptureError::Closed));
+            return TakeResult::Ended(End::Failed(CaptureError::Closed));
         };
         let timeout = self.activity.opening.left().map_or(timeout, |left| timeout.min(left));
         match frames.take(timeout) {
-            Taken::TimedOut if self.is_blocked() => {
-                Taken::Ended(End::Failed(blocked(self.caps_timeout)))
+            TakeResult::TimedOut if self.is_blocked() => {
+                TakeResult::Ended(End::Failed(blocked(self.caps_timeout)))
             }
             taken => taken,
         }

@@ -96,10 +96,11 @@ fn syntax_error(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
 
 fn read_table<'a, T: Deserialize<'a> + Default>(table: &Table<'a>) -> T {
     loop {
-        let Fault { message, span, key } = match T::deserialize(Place::Around(table.clone(), "")) {
-            Ok(value) => return value,
-            Err(fault) => fault,
-        };
+        let Fault { message, span, key } =
+            match T::deserialize(ValuePath::Around(table.clone(), "")) {
+                Ok(value) => return value,
+                Err(fault) => fault,
+            };
         let mut notes = table.notes.borrow_mut();
         let span = span.unwrap_or(0..0);
         if notes.mistakes.iter().all(|(told, _)| *told != span) {
@@ -181,7 +182,7 @@ impl<'a> Table<'a> {
             Some(DeValue::Array(list)) => list.iter().collect(),
             _ => Vec::from_iter(value),
         };
-        values.into_iter().filter_map(|value| Place::At(value, self.notes).table()).collect()
+        values.into_iter().filter_map(|value| ValuePath::At(value, self.notes).table()).collect()
     }
 
     fn address(&self) -> usize {
@@ -229,13 +230,13 @@ fn unknown(key: &str, known: &[&str]) -> String {
 
 /// The place that a value is read from.
 #[derive(Clone, Debug)]
-enum Place<'a> {
+enum ValuePath<'a> {
     At(&'a Spanned<DeValue<'a>>, &'a RefCell<Notes>),
     /// Some keys of a table, and the one that names the variant of an enum.
     Around(Table<'a>, &'static str),
 }
 
-impl<'a> Place<'a> {
+impl<'a> ValuePath<'a> {
     fn table(&self) -> Option<Table<'a>> {
         match self {
             Self::At(value, notes) => {
@@ -264,7 +265,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl<'a> IntoDeserializer<'a, Fault> for Place<'a> {
+impl<'a> IntoDeserializer<'a, Fault> for ValuePath<'a> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -272,7 +273,7 @@ impl<'a> IntoDeserializer<'a, Fault> for Place<'a> {
     }
 }
 
-impl<'a> Deserializer<'a> for Place<'a> {
+impl<'a> Deserializer<'a> for ValuePath<'a> {
     type Error = Fault;
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -301,7 +302,7 @@ impl<'a> Deserializer<'a> for Place<'a> {
     fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
         match (self.value().and_then(|value| value.get_ref().as_array()), &self) {
             (Some(list), Self::At(_, notes)) => {
-                let places = list.iter().map(|value| Place::At(value, notes));
+                let places = list.iter().map(|value| ValuePath::At(value, notes));
                 visitor.visit_seq(SeqDeserializer::new(places))
             }
             _ => Err(self.refused(
@@ -355,7 +356,7 @@ impl<'a> Deserializer<'a> for Place<'a> {
 struct Fields<'a> {
     table: Table<'a>,
     left: std::slice::Iter<'static, &'static str>,
-    next: Option<(&'static str, Place<'a>)>,
+    next: Option<(&'static str, ValuePath<'a>)>,
 }
 
 impl<'a> MapAccess<'a> for Fields<'a> {
@@ -370,8 +371,8 @@ impl<'a> MapAccess<'a> for Fields<'a> {
             let tag = name.strip_prefix('+');
             table.know(tag.unwrap_or(name));
             let place = match tag {
-                Some(tag) => Place::Around(table.clone(), tag),
-                None => Place::At(table.keys.get(*name)?, table.notes),
+                Some(tag) => ValuePath::Around(table.clone(), tag),
+                None => ValuePath::At(table.keys.get(*name)?, table.notes),
             };
             (!table.is_bad(name)).then_some((*name, place))
         };
@@ -393,7 +394,7 @@ impl<'a> MapAccess<'a> for Fields<'a> {
 /// A variant of an enum, and the place of its fields.
 struct Variant<'a> {
     name: &'static str,
-    fields: Place<'a>,
+    fields: ValuePath<'a>,
 }
 
 impl<'a> EnumAccess<'a> for Variant<'a> {

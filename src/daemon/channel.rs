@@ -25,7 +25,7 @@ use ringbuf::{HeapCons, HeapProd, HeapRb};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
 use self::outbox::{Inbox, Outbox, outbox};
-use crate::memory::{Gone, Memory, MemoryWatch};
+use crate::memory::{Memory, MemoryWatch, ReleasedMemory};
 use foveate::messages::{Epoch, ViewName};
 use foveate_config::ViewConfig;
 use foveate_core::events::Event;
@@ -559,7 +559,7 @@ impl ClientChannel {
     }
 
     /// Forgets memory that is gone. Returns whether the view has some beside that of its segment.
-    pub fn forget(&self, gone: &Gone) -> bool {
+    pub fn forget(&self, gone: &ReleasedMemory) -> bool {
         let mut memory = self.shared.memory.lock();
         memory.retain(|memory| !gone.has(memory));
         usize::from(self.shared.segment.lock().is_some()) < memory.len()

@@ -11,7 +11,7 @@ use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
 use foveate_capture::{CaptureError, CapturedFrame, End, Pace, SourceSpec};
 use foveate_config::{DepthConfig, ShorthandKind, SourceChoice, StreamConfig};
 use foveate_control::StreamState;
-use foveate_core::depth::pairing::{Moment, Pairing, Rounds, WAITING_MAX};
+use foveate_core::depth::pairing::{ClipRounds, Moment, Pairing, WAITING_MAX};
 use foveate_core::depth::{DepthScale, DepthStamp};
 use foveate_core::frame::{FrameStamp, FrameTime};
 use foveate_engine::depth::DepthPicture;
@@ -38,8 +38,8 @@ pub(super) struct DepthInlet {
     /// Pictures that waited, and were dropped before any frame took them.
     unused: u64,
     scale: DepthScale,
-    frame_rounds: Rounds,
-    depth_rounds: Rounds,
+    frame_rounds: ClipRounds,
+    depth_rounds: ClipRounds,
     /// Whether pictures are paired by the time in their clips, as neither pipeline is live.
     by_stream_time: bool,
     /// How long a frame waits for its picture; `None` if never.
@@ -51,13 +51,13 @@ pub(super) struct DepthInlet {
     /// Time without a picture after which it is listed as stalled.
     stall_timeout: Duration,
     newest: Option<Instant>,
-    apart: Apart,
+    gap: PairingGap,
     state: StreamState,
 }
 
 /// Since when no frame has got any depth, and the counts of frames with and without then.
 #[derive(Debug)]
-struct Apart {
+struct PairingGap {
     since: Instant,
     paired: u64,
     unpaired: u64,
@@ -65,7 +65,7 @@ struct Apart {
     is_told: bool,
 }
 
-impl Apart {
+impl PairingGap {
     fn since_now(port: &StreamPort) -> Self {
         let counters = port.counters();
         let (paired, unpaired) = (counters.depth_paired.get(), counters.depth_unpaired.get());
@@ -97,15 +97,15 @@ impl DepthInlet {
             pairing: Pairing::new(depth.bound_ns()),
             unused: 0,
             scale: depth.scale(),
-            frame_rounds: Rounds::default(),
-            depth_rounds: Rounds::default(),
+            frame_rounds: ClipRounds::default(),
+            depth_rounds: ClipRounds::default(),
             by_stream_time: false,
             wait_max,
             was_too_slow: false,
             if_live,
             stall_timeout: Duration::from_millis(config.stall_timeout_ms.into()),
             newest: None,
-            apart: Apart::since_now(port),
+            gap: PairingGap::since_now(port),
             state: StreamState::Starting,
         })
     }
@@ -135,17 +135,17 @@ impl DepthInlet {
     /// Says when pictures come, and frames do without for too long all the same.
     fn watch_pairing(&mut self, port: &StreamPort) {
         let counters = port.counters();
-        if counters.depth_paired.get() != self.apart.paired {
-            if self.apart.is_told {
+        if counters.depth_paired.get() != self.gap.paired {
+            if self.gap.is_told {
                 self.enter(StreamState::Live, "", port);
             }
-            self.apart = Apart::since_now(port);
+            self.gap = PairingGap::since_now(port);
         } else if self.state == StreamState::Live
-            && !self.apart.is_told
-            && self.stall_timeout < self.apart.since.elapsed()
-            && self.apart.unpaired < counters.depth_unpaired.get()
+            && !self.gap.is_told
+            && self.stall_timeout < self.gap.since.elapsed()
+            && self.gap.unpaired < counters.depth_unpaired.get()
         {
-            self.apart.is_told = true;
+            self.gap.is_told = true;
             tracing::warn!(stream = self.stream, reason = APART, "frames do without depth");
             self.enter(StreamState::Live, APART, port);
         }
@@ -251,7 +251,7 @@ impl DepthInlet {
         self.was_too_slow = false;
         if self.state != StreamState::Live {
             tracing::info!(stream = self.stream, "depth is arriving");
-            self.apart = Apart::since_now(port);
+            self.gap = PairingGap::since_now(port);
             self.enter(StreamState::Live, "", port);
         }
     }
@@ -284,7 +284,7 @@ fn are_clips(config: &StreamConfig, depth: &DepthConfig) -> bool {
 }
 
 /// The moment by which a picture is paired. Only clips start over.
-fn moment(stamp: &FrameStamp, by_stream_time: bool, rounds: &mut Rounds) -> Moment {
+fn moment(stamp: &FrameStamp, by_stream_time: bool, rounds: &mut ClipRounds) -> Moment {
     if by_stream_time {
         rounds.moment(FrameTime::of(stamp).time_ns)
     } else {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::control::directory::{Directory, Stuck};
+use crate::control::directory::{Directory, StuckStage};
 use foveate_stats::stages::{STUCK_AFTER, Stage};
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl HealthLog {
             }
             is_stuck
         });
-        for Stuck { stream, stage, since } in stuck {
+        for StuckStage { stream, stage, since } in stuck {
             if self.logged.insert(stream.clone(), stage) != Some(stage) {
                 let seconds = since.as_secs();
                 tracing::warn!(stream, %stage, seconds, "the stage makes no progress");

@@ -41,22 +41,22 @@ impl MemoryWatch {
     }
 
     /// The memory that nobody has had since the last call.
-    pub(crate) fn gone(&self) -> Gone {
+    pub(crate) fn gone(&self) -> ReleasedMemory {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.0, &mut buffer);
         let mut gone = BTreeSet::new();
         while let Ok(event) = events.next() {
             gone.insert(event.wd());
         }
-        Gone(gone)
+        ReleasedMemory(gone)
     }
 }
 
 /// Memory that is gone.
 #[derive(Debug)]
-pub struct Gone(BTreeSet<i32>);
+pub struct ReleasedMemory(BTreeSet<i32>);
 
-impl Gone {
+impl ReleasedMemory {
     pub(crate) fn has(&self, memory: &Memory) -> bool {
         self.0.contains(&memory.number)
     }

@@ -3,11 +3,11 @@
 //! [`Reader`] decodes them ahead on threads of its own, samples those of one size together, and gives their tokens in the order of
 //! the files. A file that cannot be read is an item like any other.
 
-mod ahead;
 mod decode;
 mod list;
+mod prefetch;
 mod reader;
 
 pub use self::decode::{DecodeError, DecodeOptions, Decoded, decode};
 pub use self::list::{ENDINGS, ListError, list};
-pub use self::reader::{Item, Look, PictureView, Reader, Seen, look_at};
+pub use self::reader::{Item, Look, PictureView, Reader, SampledView, look_at};

@@ -10,8 +10,8 @@ use foveate_engine::backend::BackendError;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::batch::{Batch, Picture, Sampled};
 
-use crate::ahead::{Ahead, Opened};
 use crate::decode::{DecodeError, DecodeOptions};
+use crate::prefetch::{DecodeResult, Prefetcher};
 
 /// Most files that are sampled together.
 const WINDOW: usize = 32;
@@ -31,12 +31,12 @@ pub struct Item {
     /// The file.
     pub path: PathBuf,
     /// What the picture has in common with others of its size, and what was seen of it for each view; or why nothing was.
-    pub seen: Result<(FrameKind, Vec<Seen>), DecodeError>,
+    pub seen: Result<(FrameKind, Vec<SampledView>), DecodeError>,
 }
 
 /// What was seen of a picture for one view.
 #[derive(Debug)]
-pub struct Seen {
+pub struct SampledView {
     /// Where was looked.
     pub gaze: Gaze,
     /// The tokens.
@@ -65,7 +65,7 @@ pub struct PictureView {
 
 /// Samples the pictures of files, those of one size together, and gives them in the order of the files.
 pub struct Reader {
-    ahead: Ahead,
+    prefetcher: Prefetcher,
     chosen: StreamBackend,
     views: Vec<PictureView>,
     /// Each with the index of its view; the one used last at the end.
@@ -81,8 +81,8 @@ impl Reader {
         chosen: StreamBackend,
         views: Vec<PictureView>,
     ) -> Self {
-        let ahead = Ahead::new(paths, decoders, options);
-        Self { ahead, chosen, views, batches: Vec::new() }
+        let prefetcher = Prefetcher::new(paths, decoders, options);
+        Self { prefetcher, chosen, views, batches: Vec::new() }
     }
 
     /// The backend, which changes when a GPU fails.
@@ -92,7 +92,7 @@ impl Reader {
 
     /// Files in all.
     pub fn len(&self) -> usize {
-        self.ahead.len()
+        self.prefetcher.len()
     }
 
     /// Whether there are no files.
@@ -113,12 +113,12 @@ impl Reader {
         let (mut opened, mut bytes) = (Vec::new(), 0);
         while opened.len() < WINDOW
             && bytes < WINDOW_BYTES
-            && let Some(next) = self.ahead.next(&mut goes_on)
+            && let Some(next) = self.prefetcher.next(&mut goes_on)
         {
             bytes += next.1.as_ref().map_or(0, |picture| picture.rgb.len());
             opened.push(next);
         }
-        let mut seen: Vec<Vec<Seen>> = opened.iter().map(|_| Vec::new()).collect();
+        let mut seen: Vec<Vec<SampledView>> = opened.iter().map(|_| Vec::new()).collect();
         for kind in kinds_of(&opened) {
             let of_kind: Vec<_> = (0..)
                 .zip(&opened)
@@ -135,11 +135,11 @@ impl Reader {
                     .collect();
                 let sampled = self.sample(view, kind, &pictures)?;
                 for (((index, _), gaze), tokens) in of_kind.iter().zip(gazes).zip(sampled) {
-                    seen[*index].push(Seen { gaze, tokens });
+                    seen[*index].push(SampledView { gaze, tokens });
                 }
             }
         }
-        let item = |((path, opened), seen): ((PathBuf, Opened), Vec<Seen>)| Item {
+        let item = |((path, opened), seen): ((PathBuf, DecodeResult), Vec<SampledView>)| Item {
             path,
             seen: opened.map(|picture| (picture.kind(), seen)),
         };
@@ -188,12 +188,12 @@ fn batch_size(kind: FrameKind) -> usize {
     (WINDOW_BYTES / picture_bytes(kind)).clamp(1, WINDOW)
 }
 
-fn kind_of(opened: &Opened) -> Option<FrameKind> {
+fn kind_of(opened: &DecodeResult) -> Option<FrameKind> {
     opened.as_ref().ok().map(|picture| picture.kind())
 }
 
 /// The kinds of the pictures, each once.
-fn kinds_of(opened: &[(PathBuf, Opened)]) -> Vec<FrameKind> {
+fn kinds_of(opened: &[(PathBuf, DecodeResult)]) -> Vec<FrameKind> {
     let mut kinds = Vec::new();
     for kind in opened.iter().filter_map(|(_, opened)| kind_of(opened)) {
         if !kinds.contains(&kind) {

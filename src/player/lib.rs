@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::mailbox::Taken;
+use foveate_capture::mailbox::TakeResult;
 use foveate_capture::{CaptureError, CapturedFrame, End, Source, SourceSpec, warn_of_picture};
 use foveate_config::StreamConfig;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
@@ -44,7 +44,7 @@ pub enum PlayerError {
 
 /// What became of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Played {
+pub enum PlayerStep {
     /// A frame was taken through the stages: its tokens are in the views.
     Frame(FrameStamp),
     /// A frame was left out.
@@ -127,25 +127,28 @@ impl Player {
     /// # Errors
     ///
     /// If the source or the backend fails, or no frame comes for long.
-    pub fn next(&mut self, wants: impl FnOnce(&FrameStamp) -> bool) -> Result<Played, PlayerError> {
+    pub fn next(
+        &mut self,
+        wants: impl FnOnce(&FrameStamp) -> bool,
+    ) -> Result<PlayerStep, PlayerError> {
         match self.source.take(TURN) {
-            Taken::Frame(frame) => {
+            TakeResult::Frame(frame) => {
                 self.silent_turns = 0;
                 let stamp = frame.stamp();
                 if !wants(&stamp) {
-                    return Ok(Played::Skipped(stamp));
+                    return Ok(PlayerStep::Skipped(stamp));
                 }
                 self.take(&frame)?;
-                Ok(Played::Frame(stamp))
+                Ok(PlayerStep::Frame(stamp))
             }
-            Taken::Ended(End::Eos) => Ok(Played::Ended),
-            Taken::Ended(End::Failed(error)) => Err(error.into()),
-            Taken::TimedOut => {
+            TakeResult::Ended(End::Eos) => Ok(PlayerStep::Ended),
+            TakeResult::Ended(End::Failed(error)) => Err(error.into()),
+            TakeResult::TimedOut => {
                 self.silent_turns += 1;
                 if SILENT_TURNS_MAX < self.silent_turns {
                     return Err(PlayerError::Silent(TURN * SILENT_TURNS_MAX));
                 }
-                Ok(Played::Nothing)
+                Ok(PlayerStep::Nothing)
             }
         }
     }

@@ -169,7 +169,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn subscribe(self, view: &ViewName, notify: bool) -> Result<Subscription, ControlError> {
-        self.subscribe_to(view, Wants { notify, ..Wants::default() })
+        self.subscribe_to(view, SubscribeOptions { notify, ..SubscribeOptions::default() })
     }
 
     /// Subscribes to `view` and its gaze: see [`Subscription::take_gazes`].
@@ -178,7 +178,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn record(self, view: &ViewName) -> Result<Subscription, ControlError> {
-        self.subscribe_to(view, Wants { gaze: true, ..Wants::default() })
+        self.subscribe_to(view, SubscribeOptions { gaze: true, ..SubscribeOptions::default() })
     }
 
     /// Subscribes to `view` and to all that is wanted.
@@ -189,7 +189,7 @@ impl Client {
     pub fn subscribe_to(
         mut self,
         view: &ViewName,
-        wants: Wants,
+        wants: SubscribeOptions,
     ) -> Result<Subscription, ControlError> {
         let mut subscription = Subscription::new(&self.path, view, wants);
         let Granted { .. } = self.request(&subscription.request(), &[])?;
@@ -274,7 +274,7 @@ impl ControlError {
 
 /// What a subscriber is sent beside segments and the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
+pub struct SubscribeOptions {
     /// A notice with every frame, so that the subscription's descriptor becomes readable.
     pub notify: bool,
     /// Changes of the gaze: see [`Subscription::take_gazes`].
@@ -369,11 +369,11 @@ pub struct Subscription {
     /// Whether the daemon has answered on this connection.
     is_granted: bool,
     /// Of a subscription that reconnects.
-    lookout: Option<Lookout>,
+    reconnector: Option<Reconnector>,
     path: PathBuf,
     buffer: Vec<u8>,
     view: ViewName,
-    wants: Wants,
+    wants: SubscribeOptions,
     reader: Option<Reader>,
     /// The ring to switch to once every frame of `reader`'s has been read.
     next_reader: Option<Reader>,
@@ -387,7 +387,7 @@ pub struct Subscription {
 
 /// What reconnects.
 #[derive(Debug)]
-struct Lookout {
+struct Reconnector {
     beacon: Beacon,
     /// Time of the next attempt.
     retry_at: Instant,
@@ -435,19 +435,21 @@ impl Subscription {
     pub fn reconnecting(path: &Path, view: &ViewName, notify: bool) -> Result<Self, ControlError> {
         socket::address(path)?;
         let failed = |errno| ControlError::io("wait for", path, errno);
-        let lookout = Lookout { beacon: Beacon::new().map_err(failed)?, retry_at: Instant::now() };
-        let mut subscription = Self::new(path, view, Wants { notify, ..Wants::default() });
-        subscription.lookout = Some(lookout);
+        let reconnector =
+            Reconnector { beacon: Beacon::new().map_err(failed)?, retry_at: Instant::now() };
+        let mut subscription =
+            Self::new(path, view, SubscribeOptions { notify, ..SubscribeOptions::default() });
+        subscription.reconnector = Some(reconnector);
         subscription.hang_up();
         Ok(subscription)
     }
 
     /// Without a connection.
-    fn new(path: &Path, view: &ViewName, wants: Wants) -> Self {
+    fn new(path: &Path, view: &ViewName, wants: SubscribeOptions) -> Self {
         Self {
             socket: None,
             is_granted: false,
-            lookout: None,
+            reconnector: None,
             path: path.to_owned(),
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             view: view.clone(),
@@ -464,7 +466,7 @@ impl Subscription {
 
     /// The request that subscribes.
     fn request(&self) -> Value {
-        let Self { view, wants: Wants { notify, gaze, events }, .. } = self;
+        let Self { view, wants: SubscribeOptions { notify, gaze, events }, .. } = self;
         let mut request =
             json!({ "op": "subscribe", "view": view, "notify": notify, "gaze": gaze });
         // An older daemon refuses what it does not know.
@@ -476,7 +478,7 @@ impl Subscription {
 
     /// Whether a subscription that [reconnects](Self::reconnecting) has no daemon: it is gone, or has not answered yet.
     pub fn is_away(&self) -> bool {
-        self.lookout.is_some() && !self.is_granted
+        self.reconnector.is_some() && !self.is_granted
     }
 
     /// Skips frames captured longer ago than this, and counts them as missed: a robot must not act on outdated frames. There is no
@@ -516,7 +518,7 @@ impl Subscription {
 
     /// Goes on over this connection.
     fn enter(&mut self, socket: OwnedFd, is_granted: bool) -> Result<(), ControlError> {
-        if let Some(Lookout { beacon, .. }) = &self.lookout {
+        if let Some(Reconnector { beacon, .. }) = &self.reconnector {
             beacon
                 .watch(&socket)
                 .map_err(|errno| ControlError::io("watch a connection to", &self.path, errno))?;
@@ -530,7 +532,7 @@ impl Subscription {
 
     /// Drops the connection, if it can be replaced.
     fn hang_up(&mut self) {
-        let Some(Lookout { beacon, retry_at }) = &self.lookout else { return };
+        let Some(Reconnector { beacon, retry_at }) = &self.reconnector else { return };
         if let Some(socket) = self.socket.take() {
             beacon.unwatch(socket).expect("the socket is watched");
         }
@@ -544,11 +546,11 @@ impl Subscription {
     /// Connects and asks for a subscription, without waiting for the answer, if there is no connection and it is time to.
     fn look_for_daemon(&mut self) -> Result<(), ControlError> {
         let (now, is_over) = (Instant::now(), self.is_over());
-        let Some(lookout) = &mut self.lookout else { return Ok(()) };
-        if is_over || self.socket.is_some() || now < lookout.retry_at {
+        let Some(reconnector) = &mut self.reconnector else { return Ok(()) };
+        if is_over || self.socket.is_some() || now < reconnector.retry_at {
             return Ok(());
         }
-        lookout.retry_at = now + RECONNECT_INTERVAL;
+        reconnector.retry_at = now + RECONNECT_INTERVAL;
         match self.called() {
             Ok(socket) => self.enter(socket, false)?,
             Err(error) => {
@@ -667,13 +669,13 @@ impl Subscription {
             }
             match &self.ending {
                 Ending::None => {}
-                Ending::Ended(reason) if self.lookout.is_some() && is_coming_back(reason) => {
+                Ending::Ended(reason) if self.reconnector.is_some() && is_coming_back(reason) => {
                     // A daemon that stops is gone already.
                     self.ending = Ending::HungUp;
                     self.hang_up();
                 }
                 Ending::Ended(reason) => return Ok(Next::Ended(reason.clone())),
-                Ending::HungUp if self.lookout.is_some() => {}
+                Ending::HungUp if self.reconnector.is_some() => {}
                 Ending::HungUp => return Err(SubscriptionError::Disconnected),
             }
             let left = timeout.saturating_sub(started.elapsed());
@@ -736,7 +738,7 @@ impl Subscription {
                     // Of a daemon that is about to stop.
                     let is_stopping = refusal.reason == RefusalReason::Ended;
                     let error = ControlError::Refused(refusal);
-                    if self.lookout.is_none() {
+                    if self.reconnector.is_none() {
                         return Err(error.into());
                     }
                     self.ending = Ending::HungUp;
@@ -783,8 +785,8 @@ impl AsFd for Subscription {
     /// becomes readable with every frame; messages and hang-ups make it readable, too. Read until [`Next::TimedOut`], or
     /// [`SubscriptionError::Disconnected`], before polling again, as a message may follow a frame.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match (&self.lookout, &self.socket) {
-            (Some(Lookout { beacon, .. }), _) => beacon.as_fd(),
+        match (&self.reconnector, &self.socket) {
+            (Some(Reconnector { beacon, .. }), _) => beacon.as_fd(),
             (None, Some(socket)) => socket.as_fd(),
             (None, None) => unreachable!("only a subscription that reconnects has no connection"),
         }

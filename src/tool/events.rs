@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::watch::seconds;
-use super::{ToolError, Until, on_one_line, write_json_line};
-use foveate::client::{Client, Next, Wants};
+use super::{StopCondition, ToolError, on_one_line, write_json_line};
+use foveate::client::{Client, Next, SubscribeOptions};
 use foveate::messages::{SceneEvent, ViewName, is_name};
 use foveate_control::{ClientExt, StreamState};
 use foveate_core::clock::unix_ns;
@@ -21,7 +21,7 @@ use foveate_ring::{Reader, State, TokenFrameBuf};
 pub(super) struct Arguments {
     /// The stream, or one of its views, whose fixations are told too [default: the first view]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
-    place: Place,
+    place: EventSource,
     /// Print one JSON object on a line for each event
     #[arg(long)]
     json: bool,
@@ -32,12 +32,12 @@ pub(super) struct Arguments {
 
 /// Where to listen.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum EventSource {
     Stream(String),
     View(ViewName),
 }
 
-impl Place {
+impl EventSource {
     pub(super) fn stream(&self) -> &str {
         match self {
             Self::Stream(name) => name,
@@ -46,11 +46,11 @@ impl Place {
     }
 }
 
-pub(super) fn place(text: &str) -> Result<Place, String> {
+pub(super) fn place(text: &str) -> Result<EventSource, String> {
     if is_name(text) {
-        return Ok(Place::Stream(text.to_owned()));
+        return Ok(EventSource::Stream(text.to_owned()));
     }
-    text.parse().map(Place::View).map_err(|error| format!("{error}, or the name of a stream"))
+    text.parse().map(EventSource::View).map_err(|error| format!("{error}, or the name of a stream"))
 }
 
 /// Prints events until the view ends.
@@ -59,7 +59,7 @@ pub(super) fn run(
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    let until = Until::new(arguments.seconds)?;
+    let until = StopCondition::new(arguments.seconds)?;
     let mut client = Client::connect(socket)?;
     let view = view_of(&arguments.place, &mut client)?;
     if tells_nothing(&view, &mut client)? {
@@ -75,7 +75,7 @@ pub(super) fn run(
     if let Some(stream) = stream.filter(|stream| is_away(stream.state)) {
         log.write_state(State::Stalled, &stream.reason, out)?;
     }
-    let wants = Wants { events: true, ..Wants::default() };
+    let wants = SubscribeOptions { events: true, ..SubscribeOptions::default() };
     let mut subscription = client.subscribe_to(&view, wants)?;
     let (mut frame, mut has_ended, mut was_live) = (TokenFrameBuf::default(), false, false);
     while !has_ended && !until.is_over() {
@@ -170,10 +170,10 @@ fn tells_nothing(view: &ViewName, client: &mut Client) -> Result<bool, ToolError
     Ok(streams.any(|stream| stream.name == view.stream() && stream.events.is_empty()))
 }
 
-fn view_of(place: &Place, client: &mut Client) -> Result<ViewName, ToolError> {
+fn view_of(place: &EventSource, client: &mut Client) -> Result<ViewName, ToolError> {
     let name = match place {
-        Place::View(view) => return Ok(view.clone()),
-        Place::Stream(name) => name,
+        EventSource::View(view) => return Ok(view.clone()),
+        EventSource::Stream(name) => name,
     };
     let streams = client.list()?;
     let names = streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>().join(", ");

@@ -24,7 +24,7 @@ use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::Backends;
 use foveate_engine::pool::Pool;
 pub(super) use foveate_player::clip_source;
-use foveate_player::{Played, Player};
+use foveate_player::{Player, PlayerStep};
 use foveate_ring::SegmentSpec;
 
 mod arrays;
@@ -231,14 +231,14 @@ fn play(
             time_ns.is_none_or(|ns| arguments.start <= Duration::from_nanos(ns))
         };
         match player.next(|stamp| wants(stamp.pts_ns))? {
-            Played::Frame(stamp) => {
+            PlayerStep::Frame(stamp) => {
                 push(player)?;
                 left -= 1;
                 advance(&progress, stamp.pts_ns);
             }
-            Played::Skipped(stamp) => advance(&progress, stamp.pts_ns),
-            Played::Nothing => progress.tick(),
-            Played::Ended => break,
+            PlayerStep::Skipped(stamp) => advance(&progress, stamp.pts_ns),
+            PlayerStep::Nothing => progress.tick(),
+            PlayerStep::Ended => break,
         }
     }
     if stop.load(Ordering::Relaxed) {

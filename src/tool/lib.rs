@@ -418,17 +418,17 @@ fn is_ignored(signal: i32) -> bool {
     ignored.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
 }
 
-/// How often the end of an [`Until`] is checked.
+/// How often the end of an [`StopCondition`] is checked.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// When a subcommand that follows something ends: at a signal, or after a time limit.
-struct Until {
+struct StopCondition {
     stop: Arc<AtomicBool>,
     /// `None` if there is no limit.
     deadline: Option<Instant>,
 }
 
-impl Until {
+impl StopCondition {
     fn new(limit: Option<Duration>) -> Result<Self, ToolError> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         Ok(Self { stop: stop_on_signals()?, deadline })

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::events::{Place, place};
+use super::events::{EventSource, place};
 use super::{ToolError, on_one_line};
 use foveate::client::Client;
 use foveate_control::{
@@ -19,7 +19,7 @@ use foveate_stats::{NoticeCounts, StreamCounts};
 pub struct Arguments {
     /// Only this stream, or only this view of it [default: all]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
-    place: Option<Place>,
+    place: Option<EventSource>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<
 }
 
 /// Leaves only the stream of `place`, and only the view, if it is one.
-fn keep_only(listing: &mut Listing, place: &Place) -> Result<(), ToolError> {
+fn keep_only(listing: &mut Listing, place: &EventSource) -> Result<(), ToolError> {
     let stream_name = place.stream();
     let names = names_of(listing.streams.iter().map(|stream| &stream.name));
     listing.streams.retain(|stream| stream.name == stream_name);
@@ -54,7 +54,7 @@ fn keep_only(listing: &mut Listing, place: &Place) -> Result<(), ToolError> {
             "no stream `{stream_name}`; expected one of: {names}"
         )));
     };
-    if let Place::View(view) = place {
+    if let EventSource::View(view) = place {
         let names = names_of(stream.views.iter().map(|view| &view.name));
         stream.views.retain(|listed| listed.name == *view);
         if stream.views.is_empty() {

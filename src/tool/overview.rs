@@ -53,7 +53,7 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let stop = stop_on_signals()?;
-    let mut post = Post::connect(socket)?;
+    let mut post = StatsConnection::connect(socket)?;
     let mut screen = Screen { is_terminal: io::stdout().is_terminal(), lines_drawn: 0 };
     let started = Instant::now();
     loop {
@@ -84,7 +84,7 @@ fn rest(stop: &AtomicBool, started: Instant, limit: Option<Duration>) -> bool {
 }
 
 /// A connection to the daemon, and its last statistics.
-struct Post<'a> {
+struct StatsConnection<'a> {
     socket: &'a Path,
     /// `None` while the daemon is away.
     client: Option<Client>,
@@ -92,24 +92,24 @@ struct Post<'a> {
     before: Option<(Instant, Stats)>,
 }
 
-impl<'a> Post<'a> {
+impl<'a> StatsConnection<'a> {
     fn connect(socket: &'a Path) -> Result<Self, ControlError> {
         Ok(Self { socket, client: Some(Client::connect(socket)?), before: None })
     }
 
     /// The state now.
-    fn look(&mut self) -> Glance {
+    fn look(&mut self) -> Overview {
         match self.stats() {
             Ok(stats) => {
                 let now = Instant::now();
                 let before = self.before.take();
                 let streams = rows(&stats, before.as_ref(), now);
                 self.before = Some((now, stats));
-                Glance { streams, daemon: None }
+                Overview { streams, daemon: None }
             }
             Err(error) => {
                 self.client = None;
-                Glance { streams: Vec::new(), daemon: Some(error.to_string()) }
+                Overview { streams: Vec::new(), daemon: Some(error.to_string()) }
             }
         }
     }
@@ -125,7 +125,7 @@ impl<'a> Post<'a> {
 
 /// The state of all streams at one moment.
 #[derive(Debug, Serialize)]
-struct Glance {
+struct Overview {
     streams: Vec<StreamRow>,
     /// Why the daemon does not answer; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,7 +197,7 @@ fn stream_row(stream: &StreamStats, earlier: Option<(f64, &StreamStats)>) -> Str
     }
 }
 
-fn write_json(glance: &Glance, out: &mut dyn Write) -> io::Result<()> {
+fn write_json(glance: &Overview, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, glance)?;
     writeln!(out)?;
     out.flush()
@@ -211,7 +211,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn draw(&mut self, glance: &Glance, out: &mut dyn Write) -> io::Result<()> {
+    fn draw(&mut self, glance: &Overview, out: &mut dyn Write) -> io::Result<()> {
         let table = table(glance)?;
         if !self.is_terminal {
             out.write_all(table.as_bytes())?;
@@ -240,7 +240,7 @@ fn terminal_size() -> (usize, usize) {
     (if columns == 0 { 80 } else { columns }, if rows == 0 { 24 } else { rows })
 }
 
-fn table(glance: &Glance) -> io::Result<String> {
+fn table(glance: &Overview) -> io::Result<String> {
     let mut out = Vec::new();
     if let Some(reason) = &glance.daemon {
         writeln!(out, "waiting for the daemon: {}", on_one_line(reason))?;

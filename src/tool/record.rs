@@ -10,8 +10,8 @@ use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use self::tape::Tape;
 use super::recording::Settings;
 use super::watch::seconds;
-use super::{ToolError, Until};
-use foveate::client::{Client, Next, Subscription, Wants};
+use super::{StopCondition, ToolError};
+use foveate::client::{Client, Next, SubscribeOptions, Subscription};
 use foveate::messages::{GazeEvent, ViewName};
 use foveate_core::gaze::log::{entry_line, header_line};
 use foveate_ring::TokenFrameBuf;
@@ -51,10 +51,13 @@ pub(super) fn run(
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    let until = Until::new(arguments.seconds)?;
+    let until = StopCondition::new(arguments.seconds)?;
     let client = Client::connect(socket)?;
-    let wants =
-        Wants { notify: false, gaze: arguments.out.is_some(), events: arguments.mcap.is_some() };
+    let wants = SubscribeOptions {
+        notify: false,
+        gaze: arguments.out.is_some(),
+        events: arguments.mcap.is_some(),
+    };
     let mut subscription = client.subscribe_to(&arguments.view, wants)?;
     let mut log = arguments.out.as_deref().map(GazeLog::create).transpose()?;
     let tape = arguments
@@ -92,7 +95,7 @@ fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
 /// Gives each what it records, until the view ends or one of them cannot go on.
 fn follow(
     subscription: &mut Subscription,
-    until: &Until,
+    until: &StopCondition,
     mut log: Option<&mut GazeLog>,
     mut tape: Option<&mut Tape>,
 ) -> Result<(), ToolError> {

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::recording::RecordingError;
-use super::recording::playback::{Playback, Played};
-use super::{SIGNAL_INTERVAL, ToolError, Until};
+use super::recording::playback::{Playback, PlaybackItem};
+use super::{SIGNAL_INTERVAL, StopCondition, ToolError};
 use foveate::messages::is_name;
 use foveate_config::ViewConfig;
 use foveate_control::StreamState;
@@ -78,9 +78,9 @@ pub(super) fn run(
             "--stream {name:?} is no name: 1 to 63 of a-z, 0-9, `_` and `-`"
         )));
     }
-    let until = Until::new(None)?;
+    let until = StopCondition::new(None)?;
     let (mut frames, mut missed, mut damaged, mut reason) = (0, 0, 0, OVER.to_owned());
-    let mut stage: Option<Stage> = None;
+    let mut stage: Option<ReplayServer> = None;
     let mut pace = Pace::new(arguments);
     let mut playback = Playback::new(arguments.files.clone());
     while !until.is_over() {
@@ -92,18 +92,18 @@ pub(super) fn run(
             continue;
         };
         match (played, &mut stage) {
-            (Played::Segment(page, info), Some(stage)) => {
+            (PlaybackItem::Segment(page, info), Some(stage)) => {
                 stage.enter(&page, *info)?;
                 pace.forget();
             }
-            (Played::Segment(page, info), None) => {
-                let opened = Stage::open(arguments, socket, &page, *info)?;
+            (PlaybackItem::Segment(page, info), None) => {
+                let opened = ReplayServer::open(arguments, socket, &page, *info)?;
                 if !arguments.at_once {
                     opened.await_first_reader(&until);
                 }
                 stage = Some(opened);
             }
-            (Played::Frame { mut frame, published_unix_ns, missed: before }, Some(stage)) => {
+            (PlaybackItem::Frame { mut frame, published_unix_ns, missed: before }, Some(stage)) => {
                 pace.wait(stage, frame.head.publish_ns, &until);
                 if until.is_over() {
                     break;
@@ -114,17 +114,17 @@ pub(super) fn run(
                 stage.publish(&frame);
                 (frames, missed) = (frames + 1, missed + before);
             }
-            (Played::State(State::Ended, why), _) => reason = why,
-            (Played::State(state, why), Some(stage)) => stage.set_state(state, &why),
-            (Played::Damaged(path, why), _) => {
+            (PlaybackItem::State(State::Ended, why), _) => reason = why,
+            (PlaybackItem::State(state, why), Some(stage)) => stage.set_state(state, &why),
+            (PlaybackItem::Damaged(path, why), _) => {
                 tracing::warn!(path = %path.display(), "left out a damaged part: {why}");
                 damaged += 1;
             }
-            (Played::CutShort(path, why), _) => {
+            (PlaybackItem::CutShort(path, why), _) => {
                 tracing::warn!(path = %path.display(), "the rest of the file cannot be read: {why}");
             }
             // Playback gives no frame before its segment.
-            (Played::Frame { .. } | Played::State(..), None) => {}
+            (PlaybackItem::Frame { .. } | PlaybackItem::State(..), None) => {}
         }
     }
     let Some(stage) = stage else {
@@ -166,7 +166,7 @@ impl Pace {
     }
 
     /// Waits until the frame that was published at `publish_ns`, on CLOCK_MONOTONIC, is due.
-    fn wait(&mut self, stage: &Stage, publish_ns: u64, until: &Until) {
+    fn wait(&mut self, stage: &ReplayServer, publish_ns: u64, until: &StopCondition) {
         let Some(speed) = self.speed else {
             // Of the slots, one is being written, and one may be read.
             if self.ahead + 2 < stage.slot_count {
@@ -195,7 +195,7 @@ impl Pace {
 }
 
 /// What serves the recording.
-struct Stage {
+struct ReplayServer {
     port: StreamPort,
     channel: ViewChannel,
     /// The name, if it is not the recorded one.
@@ -210,7 +210,7 @@ struct Stage {
     server: Server,
 }
 
-impl Stage {
+impl ReplayServer {
     fn open(
         arguments: &Arguments,
         socket: &Path,
@@ -336,7 +336,7 @@ impl Stage {
     }
 
     /// Waits for a subscriber, and until it reads.
-    fn await_first_reader(&self, until: &Until) {
+    fn await_first_reader(&self, until: &StopCondition) {
         while !until.is_over() && self.channel.counters().subscribers.get() == 0 {
             thread::sleep(LOOK_INTERVAL);
         }
@@ -344,7 +344,7 @@ impl Stage {
     }
 
     /// Waits until every subscriber has read everything; no longer than `patience` if there are some of which that is not seen.
-    fn await_readers(&self, patience: Duration, until: &Until) {
+    fn await_readers(&self, patience: Duration, until: &StopCondition) {
         let began = Instant::now();
         while !until.is_over() && began.elapsed() < patience {
             let subscribers = self.channel.counters().subscribers.get();
@@ -356,7 +356,7 @@ impl Stage {
     }
 
     /// Informs readers that there is no more.
-    fn end(mut self, reason: &str, until: &Until) {
+    fn end(mut self, reason: &str, until: &StopCondition) {
         self.await_readers(READER_PATIENCE, until);
         self.writer.set_state(State::Ended, reason);
         self.waker.wake();

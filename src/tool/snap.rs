@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::picture::{self, Picture};
+use super::picture::{self, Canvas};
 use super::watch::seconds;
 use super::{ToolError, on_one_line};
 use foveate::client::{Client, Next, Subscription};
@@ -102,7 +102,7 @@ pub(super) fn make_directory(path: &Path) -> Result<(), ToolError> {
 }
 
 /// Replaces the PNG file atomically: a full disk leaves the old one.
-fn save(picture: &Picture, path: &Path) -> Result<(), ToolError> {
+fn save(picture: &Canvas, path: &Path) -> Result<(), ToolError> {
     let part = path.with_extension("png.part");
     let written = || -> io::Result<()> {
         let mut png = Vec::new();

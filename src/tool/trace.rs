@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::watch::seconds;
-use super::{ToolError, Until};
+use super::{StopCondition, ToolError};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
 use foveate_core::geometry::fixation::{Fixation, Fixations};
@@ -36,7 +36,7 @@ pub(super) fn run(
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    let until = Until::new(arguments.seconds)?;
+    let until = StopCondition::new(arguments.seconds)?;
     let mut subscription = Client::connect(socket)?.subscribe(&arguments.view, false)?;
     let Some(path) = &arguments.out else {
         return trace(&mut subscription, &until, out, &ToolError::Output);
@@ -48,7 +48,7 @@ pub(super) fn run(
 
 fn trace(
     subscription: &mut Subscription,
-    until: &Until,
+    until: &StopCondition,
     out: &mut dyn Write,
     error: &dyn Fn(io::Error) -> ToolError,
 ) -> Result<(), ToolError> {

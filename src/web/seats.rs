@@ -29,11 +29,11 @@ impl Owner {
 pub(super) struct Seats {
     most: usize,
     /// The oldest first.
-    taken: Mutex<Vec<Taken>>,
+    taken: Mutex<Vec<TakenSeat>>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct TakenSeat {
     owner: Owner,
     /// Dropped when the page has to leave.
     stay: oneshot::Sender<()>,
@@ -70,7 +70,7 @@ impl Seats {
             taken.remove(oldest);
         }
         let (stay, taken_over) = oneshot::channel();
-        taken.push(Taken { owner, stay });
+        taken.push(TakenSeat { owner, stay });
         Some(Seat { seats: Arc::clone(self), taken_over })
     }
 }

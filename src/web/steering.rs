@@ -31,7 +31,7 @@ pub(super) struct Steering {
     next: Option<Command>,
     in_flight: Option<InFlight>,
     /// The look to renew until the next command.
-    held: Option<Held>,
+    held: Option<HeldGaze>,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct InFlight {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldGaze {
     command: Command,
     renew_at: Instant,
     is_reported: bool,
@@ -117,7 +117,7 @@ impl Steering {
     }
 
     fn renew(&mut self) {
-        if let Some(Held { command, is_reported, .. }) = self.held.take() {
+        if let Some(HeldGaze { command, is_reported, .. }) = self.held.take() {
             self.send(command, is_reported);
         }
     }
@@ -157,7 +157,7 @@ impl Steering {
         };
         if is_held && self.next.is_none() {
             let is_reported = is_reported || answer.is_some();
-            self.held = Some(Held { command, renew_at, is_reported });
+            self.held = Some(HeldGaze { command, renew_at, is_reported });
         }
         answer
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use foveate_capture::{CaptureError, Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_capture::{CaptureError, Pace, Source, SourceChoice, SourceSpec, TakeResult};
 
 use crate::film::encode;
 use crate::wait::HANG;
@@ -121,7 +121,7 @@ fn shorthand(path: &Path) -> SourceSpec {
 fn first_width(spec: &SourceSpec) -> Result<u32, CaptureError> {
     let mut source = Source::open(spec, &Arc::default())?;
     match source.take(HANG) {
-        Taken::Frame(frame) => Ok(frame.view().unwrap().extent().width),
+        TakeResult::Frame(frame) => Ok(frame.view().unwrap().extent().width),
         other => panic!("{other:?}"),
     }
 }

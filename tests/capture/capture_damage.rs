@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
 use foveate_capture::{
-    CaptureError, CorruptedFrames, End, Pace, Source, SourceChoice, SourceSpec, Taken,
+    CaptureError, CorruptedFrames, End, Pace, Source, SourceChoice, SourceSpec, TakeResult,
 };
 use foveate_stats::{StreamCounters, StreamCounts};
 use gstreamer as gst;
@@ -195,12 +195,12 @@ fn played(
     let (mut taken, mut newest) = (0, 0);
     loop {
         match source.take(HANG) {
-            Taken::Frame(frame) => {
+            TakeResult::Frame(frame) => {
                 let seq = frame.stamp().frame_seq;
                 assert!(newest < seq, "frame {seq} after frame {newest}");
                 (taken, newest) = (taken + 1, seq);
             }
-            Taken::Ended(End::Eos) => break,
+            TakeResult::Ended(End::Eos) => break,
             other => panic!("{other:?}"),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foveate_capture::{
-    CaptureError, CapturedFrame, Content, End, Pace, Source, SourceChoice, SourceSpec, Taken,
+    CaptureError, CapturedFrame, Content, End, Pace, Source, SourceChoice, SourceSpec, TakeResult,
 };
 use foveate_core::depth::{DepthFormat, DepthScale};
 use foveate_core::frame::FrameError;
@@ -116,7 +116,9 @@ fn what_is_no_depth_is_refused_and_told_what_is() {
         SourceChoice::Pipeline("videotestsrc num-buffers=1 ! appsink name=frames".to_owned());
     let mut source = Source::open(&SourceSpec::new("test", source), &Arc::default()).unwrap();
     match source.take(HANG) {
-        Taken::Frame(frame) => assert_eq!(frame.depth().unwrap_err(), FrameError::OtherContent),
+        TakeResult::Frame(frame) => {
+            assert_eq!(frame.depth().unwrap_err(), FrameError::OtherContent)
+        }
         other => panic!("{other:?} instead of a frame"),
     }
 }
@@ -140,9 +142,9 @@ fn play(text: &str) -> (Vec<CapturedFrame>, End) {
     let mut frames = Vec::new();
     loop {
         match source.take(HANG) {
-            Taken::Frame(frame) => frames.push(frame),
-            Taken::Ended(end) => return (frames, end),
-            Taken::TimedOut => panic!("neither a frame nor the end came"),
+            TakeResult::Frame(frame) => frames.push(frame),
+            TakeResult::Ended(end) => return (frames, end),
+            TakeResult::TimedOut => panic!("neither a frame nor the end came"),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use foveate_capture::{
-    CaptureError, CapturedFrame, End, Orientation, Pace, Source, SourceChoice, SourceSpec, Taken,
+    CaptureError, CapturedFrame, End, Orientation, Pace, Source, SourceChoice, SourceSpec,
+    TakeResult,
 };
 use foveate_config::Turn;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform, Transfer};
@@ -534,7 +535,7 @@ fn spec(text: &str, pace: Pace) -> SourceSpec {
 
 fn next(source: &mut Source) -> CapturedFrame {
     match source.take(HANG) {
-        Taken::Frame(frame) => frame,
+        TakeResult::Frame(frame) => frame,
         other => panic!("{other:?} instead of a frame"),
     }
 }
@@ -550,9 +551,9 @@ fn rest(source: &mut Source) -> (Vec<CapturedFrame>, End) {
     let mut frames = Vec::new();
     loop {
         match source.take(HANG) {
-            Taken::Frame(frame) => frames.push(frame),
-            Taken::Ended(end) => return (frames, end),
-            Taken::TimedOut => panic!("neither a frame nor the end came"),
+            TakeResult::Frame(frame) => frames.push(frame),
+            TakeResult::Ended(end) => return (frames, end),
+            TakeResult::TimedOut => panic!("neither a frame nor the end came"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foveate_capture::{
     CaptureError, CapturedFrame, End, MaskChange, MaskRefusal, Masks, Pace, Source, SourceChoice,
-    SourceSpec, Taken,
+    SourceSpec, TakeResult,
 };
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
@@ -127,8 +127,8 @@ fn masks_change_from_one_frame_to_the_next() {
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     let mut seen_until = |revision: u64| loop {
         match source.take(HANG) {
-            Taken::Frame(frame) if frame.mask_revision() < revision => {}
-            Taken::Frame(frame) => return OwnedFrame::copied(&frame.view().unwrap()),
+            TakeResult::Frame(frame) if frame.mask_revision() < revision => {}
+            TakeResult::Frame(frame) => return OwnedFrame::copied(&frame.view().unwrap()),
             other => panic!("{other:?} instead of a frame"),
         }
     };
@@ -206,9 +206,9 @@ fn a_frame_that_cannot_be_filled_is_refused_and_so_many_end_the_source() {
         let mut frames = 0;
         let end = loop {
             match source.take(HANG) {
-                Taken::Frame(_) => frames += 1,
-                Taken::Ended(end) => break end,
-                Taken::TimedOut => panic!("it hangs after {frames} frames"),
+                TakeResult::Frame(_) => frames += 1,
+                TakeResult::Ended(end) => break end,
+                TakeResult::TimedOut => panic!("it hangs after {frames} frames"),
             }
         };
         (end, frames, counters.frames_captured.get(), counters.frames_refused.get())
@@ -240,8 +240,8 @@ fn play(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Vec<CapturedFrame>
     let mut frames = Vec::new();
     loop {
         match source.take(HANG) {
-            Taken::Frame(frame) => frames.push(frame),
-            Taken::Ended(End::Eos) => return frames,
+            TakeResult::Frame(frame) => frames.push(frame),
+            TakeResult::Ended(End::Eos) => return frames,
             other => panic!("{other:?}"),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foveate_capture::expansion::expand;
-use foveate_capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, TakeResult};
 use foveate_core::geometry::extent::Extent;
 
 use crate::wait::HANG;
@@ -260,9 +260,9 @@ fn an_error_in_mid_stream_ends_the_source_with_its_reason() {
     let mut source = open(&SourceSpec { pace: Pace::EveryFrame, ..spec }).unwrap();
     let end = loop {
         match source.take(HANG) {
-            Taken::Frame(_) => {}
-            Taken::Ended(end) => break end,
-            Taken::TimedOut => panic!("neither a frame nor the end came"),
+            TakeResult::Frame(_) => {}
+            TakeResult::Ended(end) => break end,
+            TakeResult::TimedOut => panic!("neither a frame nor the end came"),
         }
     };
     assert!(matches!(end, End::Failed(CaptureError::Failed { .. })), "{end:?}");
@@ -274,7 +274,7 @@ fn without_waiting_the_refusal_is_the_end() {
     let mut source = Source::start(&spec, &Arc::default()).unwrap();
     let taken = source.take(HANG);
     assert!(
-        matches!(taken, Taken::Ended(End::Failed(CaptureError::UnknownElement { .. }))),
+        matches!(taken, TakeResult::Ended(End::Failed(CaptureError::UnknownElement { .. }))),
         "{taken:?}"
     );
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
-use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, TakeResult};
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameKind, FrameStamp, FrameView};
 use foveate_core::gaze::controller::Policy;
@@ -334,9 +334,9 @@ fn for_each_frame(path: &Path, mut take: impl FnMut(&FrameView<'_>)) {
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     loop {
         match source.take(HANG) {
-            Taken::Frame(frame) => take(&frame.view().unwrap()),
-            Taken::Ended(_) => return,
-            Taken::TimedOut => panic!("the decoder hangs"),
+            TakeResult::Frame(frame) => take(&frame.view().unwrap()),
+            TakeResult::Ended(_) => return,
+            TakeResult::TimedOut => panic!("the decoder hangs"),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::io::{Write, stderr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, TakeResult};
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
@@ -941,9 +941,9 @@ fn for_each_frame(path: &Path, mut take: impl FnMut(usize, &FrameView<'_>)) {
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     for index in 0.. {
         match source.take(HANG) {
-            Taken::Frame(frame) => take(index, &frame.view().unwrap()),
-            Taken::Ended(_) => return,
-            Taken::TimedOut => panic!("the decoder hangs"),
+            TakeResult::Frame(frame) => take(index, &frame.view().unwrap()),
+            TakeResult::Ended(_) => return,
+            TakeResult::TimedOut => panic!("the decoder hangs"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use foveate_capture::mailbox::{Posted, Taken, mailbox};
+use foveate_capture::mailbox::{PostResult, TakeResult, mailbox};
 use foveate_capture::{CaptureError, End, Pace};
 use proptest::prelude::*;
 
@@ -19,13 +19,13 @@ proptest! {
         for (value, take) in takes.into_iter().enumerate() {
             if take {
                 let taken = match consumer.take(Duration::ZERO) {
-                    Taken::Frame(value) => Some(value),
-                    Taken::TimedOut => None,
-                    Taken::Ended(end) => panic!("nobody ended it: {end:?}"),
+                    TakeResult::Frame(value) => Some(value),
+                    TakeResult::TimedOut => None,
+                    TakeResult::Ended(end) => panic!("nobody ended it: {end:?}"),
                 };
                 prop_assert_eq!(taken, waiting.take());
             } else {
-                let expected = if waiting.replace(value).is_some() { Posted::Replaced } else { Posted::Delivered };
+                let expected = if waiting.replace(value).is_some() { PostResult::Replaced } else { PostResult::Delivered };
                 prop_assert_eq!(producer.post(value), expected);
             }
         }
@@ -39,19 +39,19 @@ fn between_threads_every_value_is_taken_in_order_or_reported_replaced() {
     let ender = producer.ender();
     let posting = thread::spawn(move || {
         let replaced =
-            (1..=COUNT).filter(|value| producer.post(*value) == Posted::Replaced).count();
+            (1..=COUNT).filter(|value| producer.post(*value) == PostResult::Replaced).count();
         ender.end(End::Eos);
         replaced as u64
     });
     let (mut taken, mut last) = (0, 0);
     loop {
         match consumer.take(HANG) {
-            Taken::Frame(value) => {
+            TakeResult::Frame(value) => {
                 assert!(last < value, "{value} after {last}");
                 (taken, last) = (taken + 1, value);
             }
-            Taken::Ended(end) => break assert_eq!(end, End::Eos),
-            Taken::TimedOut => panic!("the consumer was not woken"),
+            TakeResult::Ended(end) => break assert_eq!(end, End::Eos),
+            TakeResult::TimedOut => panic!("the consumer was not woken"),
         }
     }
     assert_eq!(last, COUNT, "the newest value is never lost");
@@ -65,41 +65,41 @@ fn with_every_frame_nothing_is_replaced() {
     let ender = producer.ender();
     let posting = thread::spawn(move || {
         for value in 1..=COUNT {
-            assert_eq!(producer.post(value), Posted::Delivered);
+            assert_eq!(producer.post(value), PostResult::Delivered);
         }
         ender.end(End::Eos);
     });
     for expected in 1..=COUNT {
         match consumer.take(HANG) {
-            Taken::Frame(value) => assert_eq!(value, expected),
+            TakeResult::Frame(value) => assert_eq!(value, expected),
             other => panic!("{other:?} instead of {expected}"),
         }
     }
-    assert!(matches!(consumer.take(HANG), Taken::Ended(End::Eos)));
+    assert!(matches!(consumer.take(HANG), TakeResult::Ended(End::Eos)));
     posting.join().unwrap();
 }
 
 #[test]
 fn dropping_the_consumer_releases_a_waiting_producer() {
     let (mut producer, consumer) = mailbox(Pace::EveryFrame);
-    assert_eq!(producer.post(1), Posted::Delivered);
+    assert_eq!(producer.post(1), PostResult::Delivered);
     let waiting = thread::spawn(move || producer.post(2));
     drop(consumer);
-    assert_eq!(waiting.join().unwrap(), Posted::Closed);
+    assert_eq!(waiting.join().unwrap(), PostResult::Closed);
 }
 
 #[test]
 fn ending_the_stream_releases_a_waiting_producer_and_keeps_the_frame_before() {
     let (mut producer, mut consumer) = mailbox(Pace::EveryFrame);
     let ender = producer.ender();
-    assert_eq!(producer.post(1), Posted::Delivered);
+    assert_eq!(producer.post(1), PostResult::Delivered);
     let waiting = thread::spawn(move || producer.post(2));
     ender.end(End::Failed(CaptureError::LiveEnded));
-    assert_eq!(waiting.join().unwrap(), Posted::Closed);
-    assert!(matches!(consumer.take(HANG), Taken::Frame(1)));
+    assert_eq!(waiting.join().unwrap(), PostResult::Closed);
+    assert!(matches!(consumer.take(HANG), TakeResult::Frame(1)));
     let end = End::Failed(CaptureError::LiveEnded);
     for _ in 0..2 {
-        assert!(matches!(consumer.take(HANG), Taken::Ended(told) if told == end));
+        assert!(matches!(consumer.take(HANG), TakeResult::Ended(told) if told == end));
     }
 }
 
@@ -108,13 +108,13 @@ fn the_first_end_counts() {
     let (producer, mut consumer) = mailbox::<u8>(Pace::Realtime);
     producer.ender().end(End::Eos);
     producer.ender().end(End::Failed(CaptureError::LiveEnded));
-    assert!(matches!(consumer.take(HANG), Taken::Ended(End::Eos)));
+    assert!(matches!(consumer.take(HANG), TakeResult::Ended(End::Eos)));
 }
 
 #[test]
 fn an_empty_mailbox_times_out() {
     let (_producer, mut consumer) = mailbox::<u8>(Pace::Realtime);
-    assert!(matches!(consumer.take(Duration::from_millis(5)), Taken::TimedOut));
+    assert!(matches!(consumer.take(Duration::from_millis(5)), TakeResult::TimedOut));
 }
 
 #[test]

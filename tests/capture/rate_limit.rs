@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::{End, Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_capture::{End, Pace, Source, SourceChoice, SourceSpec, TakeResult};
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
 use proptest::prelude::*;
@@ -61,11 +61,11 @@ fn frames_that_are_skipped_get_no_number_and_are_counted_apart() {
     let mut seen = Vec::new();
     let end = loop {
         match source.take(Duration::from_secs(60)) {
-            Taken::Frame(frame) => {
+            TakeResult::Frame(frame) => {
                 seen.push((frame.stamp().frame_seq, frame.stamp().pts_ns.unwrap() / MS))
             }
-            Taken::Ended(end) => break end,
-            Taken::TimedOut => panic!("neither a frame nor the end came"),
+            TakeResult::Ended(end) => break end,
+            TakeResult::TimedOut => panic!("neither a frame nor the end came"),
         }
     };
     assert_eq!(end, End::Eos);

@@ -4,7 +4,7 @@
 use std::num::NonZeroUsize;
 
 use foveate_attention::vulkan::VulkanAttention;
-use foveate_attention::{Element, Instructions, Level, Plan, Settings, Shape, Tensors};
+use foveate_attention::{AttentionPlan, Element, Instructions, Level, Settings, Shape, Tensors};
 use foveate_gpu::GpuError;
 use half::f16;
 
@@ -36,7 +36,7 @@ fn a_device_computes_what_the_cpu_does() {
                 bias: [-1.5, 0.0, 0.75][random.below(3) as usize],
             });
             let settings = Settings { coarse, levels: levels.collect(), scale: 0.125 };
-            let plan = Plan::new(shape, &settings).unwrap();
+            let plan = AttentionPlan::new(shape, &settings).unwrap();
             let inputs = Inputs::new(shape, &mut random);
             let found = inputs.on_device(&mut attention, &plan).unwrap();
             assert_close(&found, &inputs.on_cpu(&plan), &format!("{shape:?} {settings:?}"));
@@ -57,7 +57,7 @@ fn long_vectors_and_large_grids_are_what_the_cpu_computes() {
             (large, 4, &[0.2, 1.0]),
             (large, 64, &[0.5]),
         ] {
-            let plan = Plan::new(shape, &settings(coarse, tops)).unwrap();
+            let plan = AttentionPlan::new(shape, &settings(coarse, tops)).unwrap();
             let inputs = Inputs::new(shape, &mut Random(2));
             let found = inputs.on_device(&mut attention, &plan).unwrap();
             assert_close(&found, &inputs.on_cpu(&plan), &format!("{shape:?} {coarse} {tops:?}"));
@@ -69,7 +69,7 @@ fn long_vectors_and_large_grids_are_what_the_cpu_computes() {
 fn results_are_the_same_from_run_to_run_and_in_any_pieces() {
     with_gpu(|gpu| {
         let mut whole = VulkanAttention::new(gpu).unwrap();
-        let plan = Plan::new(SHAPE, &settings(2, &[0.1, 0.2])).unwrap();
+        let plan = AttentionPlan::new(SHAPE, &settings(2, &[0.1, 0.2])).unwrap();
         let inputs = Inputs::new(SHAPE, &mut Random(3));
         let expected = inputs.on_device(&mut whole, &plan).unwrap();
         assert_eq!(inputs.on_device(&mut whole, &plan).unwrap(), expected, "a second run");
@@ -85,7 +85,7 @@ fn results_are_the_same_from_run_to_run_and_in_any_pieces() {
 fn half_precision_is_rounded_single_precision() {
     with_gpu(|gpu| {
         let mut attention = VulkanAttention::new(gpu).unwrap();
-        let plan = Plan::new(SHAPE, &settings(2, &[0.2])).unwrap();
+        let plan = AttentionPlan::new(SHAPE, &settings(2, &[0.2])).unwrap();
         let mut inputs = Inputs::new(SHAPE, &mut Random(4));
         for number in &mut inputs.values {
             *number = f16::from_f32(*number).to_f32();
@@ -115,7 +115,7 @@ fn what_does_not_fit_is_refused_by_name() {
             width: 1 << 10,
             value_width: 1,
         };
-        let plan = Plan::new(shape, &settings(2, &[0.1])).unwrap();
+        let plan = AttentionPlan::new(shape, &settings(2, &[0.1])).unwrap();
         let (keys, values) = (vec![0.0; shape.keys() << 10], vec![0.0; shape.keys()]);
         let tensors =
             Tensors { queries: &[0.0; 1 << 10], keys: &keys, values: &values, results: &mut [0.0] };
@@ -130,7 +130,7 @@ fn what_does_not_fit_is_refused_by_name() {
 #[test]
 fn a_lost_device_is_an_error_and_nothing_outlives_it() {
     with_own_gpu(|gpu| {
-        let plan = Plan::new(SHAPE, &settings(2, &[0.1])).unwrap();
+        let plan = AttentionPlan::new(SHAPE, &settings(2, &[0.1])).unwrap();
         let inputs = Inputs::new(SHAPE, &mut Random(5));
         let mut attention = VulkanAttention::new(gpu).unwrap();
         inputs.on_device(&mut attention, &plan).unwrap();
@@ -162,13 +162,13 @@ impl Inputs {
     fn on_device(
         &self,
         attention: &mut VulkanAttention,
-        plan: &Plan,
+        plan: &AttentionPlan,
     ) -> Result<Vec<f32>, GpuError> {
         let Self { queries, keys, values } = self;
         on_device(attention, plan, [queries, keys, values].map(Clone::clone), f32::NAN)
     }
 
-    fn on_cpu(&self, plan: &Plan) -> Vec<f32> {
+    fn on_cpu(&self, plan: &AttentionPlan) -> Vec<f32> {
         let Self { queries, keys, values } = self;
         let shape = plan.shape();
         let mut results = vec![f32::NAN; shape.heads * shape.queries * shape.value_width];
@@ -180,7 +180,7 @@ impl Inputs {
 
 fn on_device<T: Element>(
     attention: &mut VulkanAttention,
-    plan: &Plan,
+    plan: &AttentionPlan,
     [queries, keys, values]: [Vec<T>; 3],
     nothing: T,
 ) -> Result<Vec<T>, GpuError> {

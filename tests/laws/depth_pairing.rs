@@ -1,6 +1,6 @@
 //! Which depth picture a frame gets: the nearest within the bound of those that have arrived, and nothing else.
 
-use foveate_core::depth::pairing::{Arrival, Moment, Pairing, Rounds, WAITING_MAX};
+use foveate_core::depth::pairing::{Arrival, ClipRounds, Moment, Pairing, WAITING_MAX};
 use proptest::prelude::*;
 
 const BOUND_NS: u64 = 17;
@@ -103,7 +103,7 @@ fn the_oldest_makes_room_and_one_picture_serves_several_frames() {
 /// A clip that starts over is not paired with the round before.
 #[test]
 fn rounds_are_told_apart() {
-    let (mut rounds, mut pairing) = (Rounds::default(), Pairing::new(BOUND_NS));
+    let (mut rounds, mut pairing) = (ClipRounds::default(), Pairing::new(BOUND_NS));
     let moments = [0, 33, 66, 0, 33].map(|ns| rounds.moment(ns));
     assert_eq!(moments.map(|moment| moment.round), [0, 0, 0, 1, 1]);
     pairing.add(moments[2], 'l');

@@ -4,7 +4,7 @@
 
 use foveate_core::camera::Edit;
 use foveate_core::camera::rays::Rays;
-use foveate_core::gaze::ego::{EgoMotion, EgoMotionError, Passage};
+use foveate_core::gaze::ego::{EgoMotion, EgoMotionError, EgoTransform};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::region::Region;
@@ -32,15 +32,15 @@ proptest! {
             let turned = [direction[0] / direction[2], direction[1] / direction[2]];
             let lens = rays(distortion, coefficients, Edit::default(), IMAGE);
             let quaternion = quaternion(axis, angle).map(|part| part * length);
-            let passage = Passage::of(EgoMotion::Rotation(quaternion), IMAGE, Some(lens)).unwrap();
-            let (then, now) = (pixel([x, y]), passage.now(pixel([x, y])));
+            let transform = EgoTransform::of(EgoMotion::Rotation(quaternion), IMAGE, Some(lens)).unwrap();
+            let (then, now) = (pixel([x, y]), transform.now(pixel([x, y])));
             // Where these lenses still tell rays apart.
             let is_seen = 0.1 < direction[2] && turned[0].abs() < 0.5 && turned[1].abs() < 0.4;
             let expected = pixel(turned);
             if is_seen && inside(expected) {
                 let now = now.expect("it is in the picture");
                 prop_assert!(distance(now, expected) < 0.01, "{distortion}: {now:?} for {expected:?}");
-                let back = passage.then(now).expect("it was in the picture");
+                let back = transform.then(now).expect("it was in the picture");
                 prop_assert!(distance(back, then) < 0.02, "{distortion}: {back:?} for {then:?}");
             } else if let Some(now) = now {
                 prop_assert!(inside(now) && 0.0 < direction[2], "{now:?}");
@@ -63,8 +63,8 @@ proptest! {
         });
         let cells = std::array::from_fn(|cell| factor * columns[cell % 3][cell / 3]);
         let lens = rays("", &[], Edit::default(), IMAGE);
-        let turn = Passage::of(EgoMotion::Rotation(quaternion(axis, angle)), IMAGE, Some(lens)).unwrap();
-        let homography = Passage::of(EgoMotion::Homography(cells), IMAGE, None).unwrap();
+        let turn = EgoTransform::of(EgoMotion::Rotation(quaternion(axis, angle)), IMAGE, Some(lens)).unwrap();
+        let homography = EgoTransform::of(EgoMotion::Homography(cells), IMAGE, None).unwrap();
         for (one, other) in [(turn.now(place), homography.now(place)), (turn.then(place), homography.then(place))] {
             match (one, other) {
                 (Some(one), Some(other)) => prop_assert!(distance(one, other) < 1e-3, "{one:?} {other:?}"),
@@ -82,16 +82,16 @@ proptest! {
     ) {
         let [a, b, c, d, e, f, g, h, i] = parts;
         let cells = [1.0 + a, b, 640.0 * c, d, 1.0 + e, 640.0 * f, g / 640.0, h / 640.0, 1.0 + i];
-        let passage = Passage::of(EgoMotion::Homography(cells), IMAGE, None).unwrap();
+        let transform = EgoTransform::of(EgoMotion::Homography(cells), IMAGE, None).unwrap();
         let w = cells[6] * place.0 + cells[7] * place.1 + cells[8];
         let expected = (
             (cells[0] * place.0 + cells[1] * place.1 + cells[2]) / w,
             (cells[3] * place.0 + cells[4] * place.1 + cells[5]) / w,
         );
-        match passage.now(place) {
+        match transform.now(place) {
             Some(now) => {
                 prop_assert!(distance(now, expected) < 1e-6, "{now:?} {expected:?}");
-                let back = passage.then(now).unwrap_or(place);
+                let back = transform.then(now).unwrap_or(place);
                 prop_assert!(distance(back, place) < 1e-6, "{back:?} {place:?}");
             }
             None => prop_assert!(!well_inside(expected), "{expected:?}"),
@@ -107,9 +107,9 @@ proptest! {
     ) {
         let region = Region { x0: corner.0, y0: corner.1, x1: corner.0 + size.0, y1: corner.1 + size.1 };
         let map = AttentionMap::new(Extent::new(4, 3), region, IMAGE, weights);
-        if let Ok(passage) = Passage::of(EgoMotion::Homography(cells), IMAGE, None) {
-            prop_assert!(passage.now(place).is_none_or(inside) && passage.then(place).is_none_or(inside));
-            if let Some(moved) = map.ok().and_then(|map| passage.map_now(&map)) {
+        if let Ok(transform) = EgoTransform::of(EgoMotion::Homography(cells), IMAGE, None) {
+            prop_assert!(transform.now(place).is_none_or(inside) && transform.then(place).is_none_or(inside));
+            if let Some(moved) = map.ok().and_then(|map| transform.map_now(&map)) {
                 let peak = moved.peak();
                 prop_assert!(inside((peak.x, peak.y)) && 0.0 < peak.weight, "{moved:?}");
                 prop_assert!(moved.weights().iter().all(|weight| weight.is_finite() && 0.0 <= *weight));
@@ -132,16 +132,16 @@ proptest! {
         let then = (region.x0 + (column as f64 + 0.5) * cell.0, region.y0 + (row as f64 + 0.5) * cell.1);
         let lens = rays(LENSES[1].0, LENSES[1].1, Edit::default(), IMAGE);
         let turn = EgoMotion::Rotation(quaternion([0.0, angle, roll], norm([0.0, angle, roll])));
-        let passage = Passage::of(turn, IMAGE, Some(lens)).unwrap();
+        let transform = EgoTransform::of(turn, IMAGE, Some(lens)).unwrap();
         let cells = 2.0 * cell.0.max(cell.1);
-        let moved = passage.map_now(&map);
-        if let Some(now) = passage.now(then).filter(|now| well_inside(*now)) {
+        let moved = transform.map_now(&map);
+        if let Some(now) = transform.now(then).filter(|now| well_inside(*now)) {
             let peak = moved.as_ref().expect("it is in the picture").peak();
             prop_assert!(distance((peak.x, peak.y), now) < cells, "{peak:?} for {now:?}");
         }
         // A corner of the cell may be there without its middle.
         if let Some(moved) = moved {
-            let origin = passage.then((moved.peak().x, moved.peak().y)).expect("it was in the picture");
+            let origin = transform.then((moved.peak().x, moved.peak().y)).expect("it was in the picture");
             prop_assert!(distance(origin, then) < cells, "{origin:?} for {then:?}");
         }
     }
@@ -158,14 +158,14 @@ fn a_map_moves_as_exactly_as_its_places() {
     for (name, coefficients) in LENSES {
         let lens = rays(name, coefficients, Edit::default(), IMAGE);
         let turn = EgoMotion::Rotation(quaternion([0.3, 1.0, 0.5], 0.2));
-        let passage = Passage::of(turn, IMAGE, Some(lens)).unwrap();
-        let moved = passage.map_now(&map).unwrap();
+        let transform = EgoTransform::of(turn, IMAGE, Some(lens)).unwrap();
+        let moved = transform.map_now(&map).unwrap();
         let Region { x0, y0, x1, y1 } = moved.region();
         let mut compared = 0;
         for (cell, weight) in moved.weights().iter().enumerate() {
             let x = x0 + (x1 - x0) * ((cell % 128) as f64 + 0.5) / 128.0;
             let y = y0 + (y1 - y0) * ((cell / 128) as f64 + 0.5) / 128.0;
-            let Some((then, _)) = passage.then((x, y)) else { continue };
+            let Some((then, _)) = transform.then((x, y)) else { continue };
             if (5.0..635.0).contains(&then) && *weight != 0.0 {
                 assert!((f64::from(*weight) - then).abs() < 0.5, "{name}: {weight} for {then}");
                 compared += 1;
@@ -181,7 +181,7 @@ fn what_was_ahead_is_to_the_left_of_a_camera_that_turned_right() {
     let half = (-10.0_f64).to_radians() / 2.0;
     let turn = EgoMotion::Rotation([0.0, half.sin(), 0.0, half.cos()]);
     let lens = rays("", &[], Edit::default(), IMAGE);
-    let (x, y) = Passage::of(turn, IMAGE, Some(lens)).unwrap().now(MIDDLE).unwrap();
+    let (x, y) = EgoTransform::of(turn, IMAGE, Some(lens)).unwrap().now(MIDDLE).unwrap();
     let expected = MIDDLE.0 - K[0] * 10.0_f64.to_radians().tan();
     assert!((x - expected).abs() < 1e-9 && (y - MIDDLE.1).abs() < 1e-9, "{x} {y}");
 }
@@ -191,12 +191,12 @@ fn what_nothing_moves_stays_where_it_is_and_says_what_it_said() {
     let map = hump(Region::of(IMAGE));
     for lens in LENSES {
         let lens = rays(lens.0, lens.1, Edit::default(), IMAGE);
-        let turn = Passage::of(EgoMotion::Rotation([0.0, 0.0, 0.0, -1.0]), IMAGE, Some(lens));
+        let turn = EgoTransform::of(EgoMotion::Rotation([0.0, 0.0, 0.0, -1.0]), IMAGE, Some(lens));
         let (x, y) = turn.unwrap().now((500.0, 100.0)).unwrap();
         assert!((x - 500.0).abs() < 0.01 && (y - 100.0).abs() < 0.01, "{x} {y}");
     }
     let identity = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].map(|cell| 7.0 * cell);
-    let same = Passage::of(EgoMotion::Homography(identity), IMAGE, None).unwrap();
+    let same = EgoTransform::of(EgoMotion::Homography(identity), IMAGE, None).unwrap();
     assert_eq!(same.now((17.25, 480.0)), Some((17.25, 480.0)));
     assert_eq!(same.map_now(&map), Some(map));
 }
@@ -212,7 +212,7 @@ fn a_place_that_leaves_the_lens_does_not_come_back() {
     let folded = bent("plumb_bob", &[-0.31], [slope(-0.5, -33.7), 0.0]);
     let folded = K[0] * folded[0] + MIDDLE.0;
     assert!((0.0..640.0).contains(&folded), "the polynomial alone has it at {folded}");
-    assert_eq!(Passage::of(turn, IMAGE, Some(lens)).unwrap().now(then), None);
+    assert_eq!(EgoTransform::of(turn, IMAGE, Some(lens)).unwrap().now(then), None);
 }
 
 /// The slope of a ray of slope `slope` after a turn about the axis that points down.
@@ -225,13 +225,13 @@ fn slope(slope: f64, degrees: f64) -> f64 {
 fn nothing_is_left_of_what_is_behind_the_camera_or_beside_the_picture() {
     let lens = rays("", &[], Edit::default(), IMAGE);
     let half_turn = EgoMotion::Rotation([0.0, 1.0, 0.0, 0.0]);
-    let behind = Passage::of(half_turn, IMAGE, Some(lens)).unwrap();
+    let behind = EgoTransform::of(half_turn, IMAGE, Some(lens)).unwrap();
     let beside = [1.0, 0.0, 641.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
     let mirrored = [-1.0, 0.0, 640.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
-    let homography = |cells| Passage::of(EgoMotion::Homography(cells), IMAGE, None).unwrap();
-    for passage in [behind, homography(beside), homography(mirrored)] {
-        assert!(passage.points_now(&[(320.0, 240.0), (1.0, 1.0)]).is_empty());
-        assert_eq!(passage.map_now(&hump(Region::of(IMAGE))), None);
+    let homography = |cells| EgoTransform::of(EgoMotion::Homography(cells), IMAGE, None).unwrap();
+    for transform in [behind, homography(beside), homography(mirrored)] {
+        assert!(transform.points_now(&[(320.0, 240.0), (1.0, 1.0)]).is_empty());
+        assert_eq!(transform.map_now(&hump(Region::of(IMAGE))), None);
     }
     // One of two points, and the bars above and below a letterboxed picture.
     let left = homography([1.0, 0.0, -100.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
@@ -248,7 +248,7 @@ fn nothing_is_left_of_what_is_behind_the_camera_or_beside_the_picture() {
 #[test]
 fn numbers_that_are_no_ego_motion_are_refused() {
     let lens = || Some(rays("", &[], Edit::default(), IMAGE));
-    let refused = |motion, lens: Option<Rays>| Passage::of(motion, IMAGE, lens).unwrap_err();
+    let refused = |motion, lens: Option<Rays>| EgoTransform::of(motion, IMAGE, lens).unwrap_err();
     let homography = |cells| refused(EgoMotion::Homography(cells), None);
     assert_eq!(homography([0.0; 9]), EgoMotionError::Singular);
     assert_eq!(homography([1e300; 9]), EgoMotionError::Singular);

@@ -10,7 +10,7 @@ use foveate_core::frame::FrameTime;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::compensation::carried_points;
 use foveate_core::gaze::controller::{Controller, Policy};
-use foveate_core::gaze::ego::{EgoMotion, Passage};
+use foveate_core::gaze::ego::{EgoMotion, EgoTransform};
 use foveate_core::gaze::saliency::Saliency;
 use foveate_core::geometry::affine::Affine;
 use foveate_core::geometry::attention::AttentionMap;
@@ -398,10 +398,10 @@ fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
             let map = bump(Ground::VIEW, place(frame - late));
             let (dx, dy) = (then.0 - now.0, then.1 - now.1);
             let shift = EgoMotion::Homography([1.0, 0.0, dx, 0.0, 1.0, dy, 0.0, 0.0, 1.0]);
-            let passage = Passage::of(shift, Ground::VIEW, None).unwrap();
+            let transform = EgoTransform::of(shift, Ground::VIEW, None).unwrap();
             let is_told = !matches!(known, Known::Nothing | Known::Measured);
             let (map, lies_in) =
-                if is_told { (passage.map_now(&map).unwrap(), Some(frame)) } else { (map, None) };
+                if is_told { (transform.map_now(&map).unwrap(), Some(frame)) } else { (map, None) };
             let map = Arc::new(map);
             let attend = Feedback::Attend { map, frame_seq: frame - late, lies_in };
             controller.take(&attend, at(frame));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use foveate::client::{Subscription, Wants};
+use foveate::client::{SubscribeOptions, Subscription};
 use foveate::messages::{Look, SceneEvent};
 use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::events::{EventKind, Phase};
@@ -153,7 +153,7 @@ fn the_quality_of_the_clock_is_the_same_everywhere() {
 }
 
 fn follow(daemon: &Daemon<'_>, view: &str) -> Subscription {
-    let wants = Wants { events: true, ..Wants::default() };
+    let wants = SubscribeOptions { events: true, ..SubscribeOptions::default() };
     daemon.client().subscribe_to(&view.parse().unwrap(), wants).unwrap()
 }
 

@@ -11,7 +11,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::mask::Mask;
 use foveate_ring::TokenFrameBuf;
-use foveate_tool::recording::playback::{Playback, Played};
+use foveate_tool::recording::playback::{Playback, PlaybackItem};
 use serde_json::json;
 
 use crate::daemon::{Daemon, Feed, Place, Process};
@@ -270,7 +270,7 @@ fn channels_of_masks_that_change_twice_stay_dark() {
         recorder.finish().assert_clean_exit(0);
         let (mut playback, mut found) = (Playback::new([path]), 0);
         while let Some(played) = playback.advance(&|| false).unwrap() {
-            let Played::Frame { frame, .. } = played else { continue };
+            let PlaybackItem::Frame { frame, .. } = played else { continue };
             // Each frame with the mask over the secret, the first of them, too.
             if !is_bright(&frame.pixels) {
                 found += 1;
@@ -484,7 +484,7 @@ impl<'a> Scene<'a> {
         recorder.finish().assert_clean_exit(0);
         let (mut playback, mut frames, mut is_found) = (Playback::new([path]), 0, false);
         while let Some(played) = playback.advance(&|| false).unwrap() {
-            if let Played::Frame { frame, .. } = played {
+            if let PlaybackItem::Frame { frame, .. } = played {
                 frames += 1;
                 is_found |= is_bright(&frame.pixels);
             }

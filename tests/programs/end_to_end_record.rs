@@ -13,7 +13,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, TokenFrameBuf};
 use foveate_tool::recording::messages::{Event, Gaze, descriptors};
-use foveate_tool::recording::playback::{Playback, Played};
+use foveate_tool::recording::playback::{Playback, PlaybackItem};
 use foveate_tool::recording::{Recorder, Settings};
 use mcap::Summary;
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader};
@@ -742,14 +742,14 @@ impl Held {
         let (mut held, mut playback) = (Self::default(), Playback::new(files));
         while let Some(played) = playback.advance(&|| false).unwrap() {
             match played {
-                Played::Segment(page, info) => held.segments.push((page, *info)),
-                Played::Frame { frame, missed, .. } => {
+                PlaybackItem::Segment(page, info) => held.segments.push((page, *info)),
+                PlaybackItem::Frame { frame, missed, .. } => {
                     held.frames.push(*frame);
                     held.missed += missed;
                 }
-                Played::State(..) => {}
-                Played::Damaged(_, why) => held.damaged.push(why),
-                Played::CutShort(..) => held.is_cut_short = true,
+                PlaybackItem::State(..) => {}
+                PlaybackItem::Damaged(_, why) => held.damaged.push(why),
+                PlaybackItem::CutShort(..) => held.is_cut_short = true,
             }
         }
         held

@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use foveate_capture::{Source, SourceSpec, Taken};
+use foveate_capture::{Source, SourceSpec, TakeResult};
 use foveate_config::{Pace, SourceChoice};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
@@ -62,9 +62,9 @@ impl Film {
         let mut frames = Vec::new();
         loop {
             match source.take(HANG) {
-                Taken::Frame(frame) => frames.push(OwnedFrame::copied(&frame.view().unwrap())),
-                Taken::Ended(_) => return Self::new(frames),
-                Taken::TimedOut => panic!("the decoder hangs"),
+                TakeResult::Frame(frame) => frames.push(OwnedFrame::copied(&frame.view().unwrap())),
+                TakeResult::Ended(_) => return Self::new(frames),
+                TakeResult::TimedOut => panic!("the decoder hangs"),
             }
         }
     }

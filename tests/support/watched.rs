@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, TakeResult};
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
@@ -94,7 +94,7 @@ pub fn for_each_frame_of(source: &str, mut take: impl FnMut(Grey) -> bool) {
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     loop {
         match source.take(HANG) {
-            Taken::Frame(frame) => {
+            TakeResult::Frame(frame) => {
                 let view = frame.view().unwrap();
                 let luma = (0..view.extent().height as usize).flat_map(|y| view.row(0, y));
                 let grey = Grey { extent: view.extent(), luma: luma.copied().collect() };
@@ -102,8 +102,8 @@ pub fn for_each_frame_of(source: &str, mut take: impl FnMut(Grey) -> bool) {
                     return;
                 }
             }
-            Taken::Ended(_) => return,
-            Taken::TimedOut => panic!("the decoder hangs"),
+            TakeResult::Ended(_) => return,
+            TakeResult::TimedOut => panic!("the decoder hangs"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use foveate_attention::{Element, Instructions, Level, Plan, Settings, Shape, Tensors};
+use foveate_attention::{AttentionPlan, Element, Instructions, Level, Settings, Shape, Tensors};
 use half::f16;
 use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3, PyUntypedArrayMethods};
@@ -50,7 +50,7 @@ fn compute<'py, T: Element + numpy::Element + Default>(
     py: Python<'py>,
     arrays: [&Numbers<'py, T>; 3],
     ((rows, columns), coarse, tops, biases, scale): Asked,
-    run: impl FnOnce(&Plan, Tensors<'_, T>) -> PyResult<()> + Send,
+    run: impl FnOnce(&AttentionPlan, Tensors<'_, T>) -> PyResult<()> + Send,
 ) -> Found<'py, T> {
     let [q, k, v] = arrays.map(|array| array.shape());
     let shape = Shape { heads: q[0], queries: q[1], rows, columns, width: q[2], value_width: v[2] };
@@ -61,7 +61,8 @@ fn compute<'py, T: Element + numpy::Element + Default>(
     let treated = tops.into_iter().zip(biases);
     let levels = treated.map(|(top, bias)| Level { top, bias }).collect();
     let settings = Settings { coarse, levels, scale };
-    let plan = Plan::new(shape, &settings).map_err(|error| value_error(error.to_string()))?;
+    let plan =
+        AttentionPlan::new(shape, &settings).map_err(|error| value_error(error.to_string()))?;
     let [queries, keys, values] =
         [contiguous("q", arrays[0])?, contiguous("k", arrays[1])?, contiguous("v", arrays[2])?];
     let found = py.detach(|| {

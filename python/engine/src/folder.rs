@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use foveate_pictures::{
-    DecodeError, DecodeOptions, Decoded, Item, ListError, PictureView, Reader, Seen, look_at,
+    DecodeError, DecodeOptions, Decoded, Item, ListError, PictureView, Reader, SampledView, look_at,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -111,7 +111,7 @@ impl Folder {
         signalled?;
         let file = |Item { path, seen }| match seen {
             Ok((kind, mut views)) => {
-                let seen = views.pop().map(|Seen { gaze, tokens }| {
+                let seen = views.pop().map(|SampledView { gaze, tokens }| {
                     let extent = (kind.extent.width, kind.extent.height);
                     (extent, gaze.points()[0], arrays_of(py, tokens.pixels, &tokens.records))
                 });

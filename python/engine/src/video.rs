@@ -3,7 +3,7 @@
 use foveate_config::{Pace, SourceChoice, StreamConfig, ViewConfig};
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
-use foveate_player::{Played, Player, PlayerError, clip_source};
+use foveate_player::{Player, PlayerError, PlayerStep, clip_source};
 use pyo3::prelude::*;
 
 use crate::engine::{Engine, Info, told};
@@ -81,12 +81,12 @@ impl Video {
                 })
             })?;
             match played {
-                Played::Frame(_) => {
+                PlayerStep::Frame(_) => {
                     return self.player.with(|player| Ok(frame_of(py, player)));
                 }
-                Played::Ended => return Ok(None),
+                PlayerStep::Ended => return Ok(None),
                 // Ctrl-C ends the wait.
-                Played::Skipped(_) | Played::Nothing => py.check_signals()?,
+                PlayerStep::Skipped(_) | PlayerStep::Nothing => py.check_signals()?,
             }
         }
     }

@@ -9,9 +9,9 @@ use foveate_gpu::{
     Recorder, Shader,
 };
 
-use super::records::{AttendPush, MeansPush, Records, WORD, count};
+use super::records::{AttendPush, MeansPush, PlanRecords, WORD, count};
 use super::shaders;
-use crate::plan::Plan;
+use crate::plan::AttentionPlan;
 
 /// `local_size_x` of all shaders.
 const GROUP_INVOCATIONS: usize = 64;
@@ -68,8 +68,8 @@ impl Passes {
         &'a self,
         recorder: &mut Recorder<'a>,
         buffers: &'a Buffers,
-        plan: &Plan,
-        records: &Records,
+        plan: &AttentionPlan,
+        records: &PlanRecords,
         heads: usize,
     ) {
         for (pass, source, target, width) in [
@@ -89,8 +89,8 @@ impl Passes {
         &'a self,
         recorder: &mut Recorder<'a>,
         buffers: &'a Buffers,
-        plan: &Plan,
-        records: &Records,
+        plan: &AttentionPlan,
+        records: &PlanRecords,
         [heads, queries]: [usize; 2],
     ) {
         let Buffers { plan: levels, queries: vectors, results, .. } = buffers;
@@ -118,8 +118,8 @@ impl Buffers {
     /// Room for the keys and values of `heads` heads, and for `queries` queries of each.
     pub(super) fn new(
         gpu: &Arc<Gpu>,
-        plan: &Plan,
-        records: &Records,
+        plan: &AttentionPlan,
+        records: &PlanRecords,
         [heads, queries]: [usize; 2],
     ) -> Result<Self, GpuError> {
         use BufferKind::{DeviceOnly, HostWritten, Readback};

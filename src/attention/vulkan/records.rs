@@ -4,7 +4,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::plan::{LEVELS_MAX, Plan};
+use crate::plan::{AttentionPlan, LEVELS_MAX};
 
 /// Numbers of a word, of which keys and values consist.
 pub(super) const WORD: usize = 4;
@@ -75,7 +75,7 @@ pub struct AttendPush {
 
 /// A plan as the shaders see it.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(super) struct PlanRecords {
     levels: [LevelRecord; LEVELS_MAX + 1],
     /// Of the cells from level 1: `ln(keys) + bias`.
     offsets: Vec<f32>,
@@ -87,8 +87,8 @@ pub(super) struct Records {
     first_record: usize,
 }
 
-impl Records {
-    pub(super) fn new(plan: &Plan) -> Self {
+impl PlanRecords {
+    pub(super) fn new(plan: &AttentionPlan) -> Self {
         let mut levels = [LevelRecord::default(); LEVELS_MAX + 1];
         let mut offsets = Vec::new();
         let (mut cells, mut row_words) = (0, 0);
@@ -144,7 +144,7 @@ impl Records {
     }
 
     /// What the passes of a piece work on.
-    pub(super) fn piece(&self, plan: &Plan, heads: usize, queries: usize) -> AttendPush {
+    pub(super) fn piece(&self, plan: &AttentionPlan, heads: usize, queries: usize) -> AttendPush {
         AttendPush {
             heads: count(heads),
             queries: count(queries),

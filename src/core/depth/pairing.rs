@@ -29,12 +29,12 @@ const JUMP_NS: u64 = 500_000_000;
 
 /// Tells the rounds of a clip apart.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rounds {
+pub struct ClipRounds {
     /// The first and the last picture of the round; `None` before any.
     pictures: Option<(u64, Moment)>,
 }
 
-impl Rounds {
+impl ClipRounds {
     /// The moment of the next picture, whose time is `ns`. A round begins with a time no later than that of the first picture of the
     /// one before, or long before that of its last.
     pub fn moment(&mut self, ns: u64) -> Moment {

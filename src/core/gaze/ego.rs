@@ -71,7 +71,7 @@ impl std::error::Error for EgoMotionError {}
 
 /// From the pixels of a frame of then to those of now, and back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Passage {
+pub struct EgoTransform {
     image: Extent,
     map: PlaneMap,
 }
@@ -91,7 +91,7 @@ enum PlaneMap {
 
 type Matrix = [[f64; 3]; 3];
 
-impl Passage {
+impl EgoTransform {
     /// That of an ego motion, in pictures of `image` pixels. `rays` are those of the camera for such pictures, where they are known.
     ///
     /// # Errors
@@ -200,14 +200,14 @@ struct Lattice {
 }
 
 impl Lattice {
-    fn new(passage: &Passage, region: Region) -> Self {
-        let then = nodes(region, LATTICE_PARTS).map(|node| passage.carried_back(node)).collect();
+    fn new(transform: &EgoTransform, region: Region) -> Self {
+        let then = nodes(region, LATTICE_PARTS).map(|node| transform.carried_back(node)).collect();
         Self { region, then }
     }
 
-    /// Between the nodes around a place of the region; by `passage` where some of them were nowhere, and nowhere where all.
+    /// Between the nodes around a place of the region; by `transform` where some of them were nowhere, and nowhere where all.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-    fn carried_back(&self, passage: &Passage, place: (f64, f64)) -> Option<(f64, f64)> {
+    fn carried_back(&self, transform: &EgoTransform, place: (f64, f64)) -> Option<(f64, f64)> {
         let along = |at: f64, from: f64, to: f64| {
             let parts = f64::from(LATTICE_PARTS);
             let part = ((at - from) / (to - from) * parts).clamp(0.0, parts);
@@ -227,7 +227,7 @@ impl Lattice {
                 Some(mix(down, mix(across, a, b), mix(across, c, d)))
             }
             [None, None, None, None] => None,
-            _ => passage.carried_back(place),
+            _ => transform.carried_back(place),
         }
     }
 }

@@ -70,7 +70,7 @@ impl Inhibition {
     pub fn kept(&self, x: f64, y: f64, radius: f64, now_ns: u64) -> f64 {
         let loss = |trace: &Trace| {
             let strength = strength_of(trace, self.strength, self.decay_ns, now_ns);
-            strength * wakeup(x - trace.x, radius) * wakeup(y - trace.y, radius)
+            strength * gaussian(x - trace.x, radius) * gaussian(y - trace.y, radius)
         };
         self.traces.iter().map(|trace| 1.0 - loss(trace)).product()
     }
@@ -100,10 +100,10 @@ pub(super) fn darken(
     let rows = reached(y, radius.1, height);
     let mut across = [0f32; REACH_MAX];
     for (share, column) in across.iter_mut().zip(columns.clone()) {
-        *share = wakeup(column as f64 + 0.5 - x, radius.0) as f32;
+        *share = gaussian(column as f64 + 0.5 - x, radius.0) as f32;
     }
     for row in rows {
-        let loss = (strength * wakeup(row as f64 + 0.5 - y, radius.1)) as f32;
+        let loss = (strength * gaussian(row as f64 + 0.5 - y, radius.1)) as f32;
         let cells = &mut cells[row * width..][columns.clone()];
         for (cell, share) in cells.iter_mut().zip(&across) {
             *cell *= 1.0 - loss * share;
@@ -119,6 +119,6 @@ pub(super) fn reached(place: f64, radius: f64, count: usize) -> std::ops::Range<
 }
 
 /// A Gaussian, 1 in its centre.
-pub(super) fn wakeup(offset: f64, radius: f64) -> f64 {
+pub(super) fn gaussian(offset: f64, radius: f64) -> f64 {
     (-0.5 * (offset / radius) * (offset / radius)).exp()
 }

@@ -5,7 +5,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::inhibition::{darken, wakeup};
+use super::inhibition::{darken, gaussian};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, snapped};
 use crate::geometry::region::Region;
@@ -101,7 +101,7 @@ impl Peaks {
     pub(super) fn worth(&self, weight: f32, (x, y): (f64, f64), goal: Option<usize>) -> f64 {
         let others = self.peaks.iter().enumerate().filter(|(index, _)| Some(*index) != goal);
         let kept = |(_, peak): (usize, &Peak)| {
-            1.0 - wakeup(x - peak.x, self.radius.0) * wakeup(y - peak.y, self.radius.1)
+            1.0 - gaussian(x - peak.x, self.radius.0) * gaussian(y - peak.y, self.radius.1)
         };
         f64::from(weight) * others.map(kept).product::<f64>()
     }

@@ -302,7 +302,7 @@ pub(super) fn settle(relevance: &mut Option<Arc<Relevance>>, made: Option<Arc<Re
 /// Centroid of the change around `from`, weighted by a Gaussian of `radius`; `from` where nothing changes.
 fn centroid_of_change(change: &[f32], grid: Extent, from: (f64, f64), radius: f64) -> (f64, f64) {
     let near = |place: f64, count: u32| super::inhibition::reached(place, radius, count as usize);
-    let wakeup = |offset: f64| (-0.5 * (offset / radius) * (offset / radius)).exp();
+    let gaussian = |offset: f64| (-0.5 * (offset / radius) * (offset / radius)).exp();
     let (mut sum, mut sum_x, mut sum_y) = (0.0, 0.0, 0.0);
     for row in near(from.1, grid.height) {
         let dy = row as f64 + 0.5 - from.1;
@@ -310,7 +310,7 @@ fn centroid_of_change(change: &[f32], grid: Extent, from: (f64, f64), radius: f6
             let dx = column as f64 + 0.5 - from.0;
             let change = f64::from(change[row * grid.width as usize + column]);
             let weight =
-                if f64::from(MOVING) < change { change * wakeup(dx) * wakeup(dy) } else { 0.0 };
+                if f64::from(MOVING) < change { change * gaussian(dx) * gaussian(dy) } else { 0.0 };
             sum += weight;
             sum_x += weight * dx;
             sum_y += weight * dy;

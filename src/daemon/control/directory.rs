@@ -220,10 +220,10 @@ impl Directory {
 
     /// The streams with a stage that has been busy with one piece of work for at least `limit`, by name. Waiting for a frame
     /// or a camera does not count.
-    pub fn stuck(&self, limit: Duration) -> Vec<Stuck> {
+    pub fn stuck(&self, limit: Duration) -> Vec<StuckStage> {
         let stuck = |entry: &Arc<StreamEntry>| {
             let (stage, since) = entry.counters.stages.stuck(limit)?;
-            Some(Stuck { stream: entry.name.clone(), stage, since })
+            Some(StuckStage { stream: entry.name.clone(), stage, since })
         };
         self.streams.lock().values().filter_map(stuck).collect()
     }
@@ -233,7 +233,7 @@ impl Directory {
     /// # Errors
     ///
     /// The first that has been stuck for [`STUCK_AFTER`].
-    pub fn health(&self) -> Result<(), Stuck> {
+    pub fn health(&self) -> Result<(), StuckStage> {
         self.stuck(STUCK_AFTER).into_iter().next().map_or(Ok(()), Err)
     }
 
@@ -303,7 +303,7 @@ impl Directory {
 /// A stuck stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stream {stream}: {stage} has made no progress for {} s", since.as_secs())]
-pub struct Stuck {
+pub struct StuckStage {
     /// Name of the stream.
     pub stream: String,
     /// The stage.

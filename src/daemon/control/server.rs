@@ -14,7 +14,7 @@ use rustix::net::{SendFlags, SocketFlags};
 pub use self::admin::{AdminServer, PendingAdminRequest};
 use self::connection::{Connection, ConnectionLog, PendingAnswer, Subscription};
 pub use self::limits::Limits;
-use self::limits::{Held, left_for};
+use self::limits::{UserShare, left_for};
 pub use self::listener::Access;
 use self::listener::Listener;
 use self::news::{EVENTS, GAZES, News};
@@ -25,7 +25,7 @@ use super::steering::{Steered, SteeringRequest};
 use super::{ServeError, socket};
 use crate::channel::SUBSCRIBERS_PENDING_MAX;
 use foveate::ControlError;
-use foveate::client::Wants;
+use foveate::client::SubscribeOptions;
 use foveate::messages::{
     DATAGRAM_BYTES_MAX, Event, Granted, Looking, Refusal, RefusalReason, ViewName,
 };
@@ -351,9 +351,9 @@ impl ServerThread {
         };
         let (request, payload) = Request::from_datagram(datagram)?;
         match request {
-            Request::Subscribe { view, notify, gaze, events } => {
-                self.subscribe(connection, view, Wants { notify, gaze, events }).map(Some)
-            }
+            Request::Subscribe { view, notify, gaze, events } => self
+                .subscribe(connection, view, SubscribeOptions { notify, gaze, events })
+                .map(Some),
             Request::List { after } => {
                 Ok(Some(accepted(&self.stats.listing_page(after.as_ref(), PAGE_BYTES))))
             }
@@ -397,7 +397,7 @@ impl ServerThread {
         &self,
         connection: &mut Connection,
         name: ViewName,
-        wants: Wants,
+        wants: SubscribeOptions,
     ) -> Result<Vec<u8>, Refusal> {
         if let Some(present) = &connection.subscription {
             let error = format!(
@@ -522,7 +522,7 @@ impl ServerThread {
         }
     }
 
-    /// Stops the view from ringing the wakeup if no answer is pending on it.
+    /// The view wakes the server for its fixations only while an answer is pending on it.
     fn update_awaited(&self, view: &Arc<ViewEntry>) {
         let mut pending = self.connections.iter().filter_map(|other| other.pending_answer.as_ref());
         if pending.all(|pending| !Arc::ptr_eq(&pending.view, view)) {
@@ -670,7 +670,7 @@ impl ServerThread {
     fn has_room(&self, user: u32, except: Option<usize>) -> bool {
         let users = self.connections.iter().map(|connection| connection.client.user).enumerate();
         let held = users.filter(|(index, _)| Some(*index) != except);
-        let open = held.map(|(_, user)| Held { user, amount: 1 });
+        let open = held.map(|(_, user)| UserShare { user, amount: 1 });
         0 < left_for(user, self.limits.clients, open)
     }
 

@@ -14,7 +14,7 @@ use foveate_control::{StreamState, numbers};
 use foveate_core::camera::rays::{Rays, UnknownDistortion};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::gaze::controller::Policy;
-use foveate_core::gaze::ego::{EgoMotion, Passage};
+use foveate_core::gaze::ego::{EgoMotion, EgoTransform};
 use foveate_core::geometry::attention::{AttentionError, AttentionMap};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::{
@@ -56,10 +56,10 @@ impl SteeringRequest<'_> {
     pub(super) fn look(self, look: &Look) -> Result<Steered, Refusal> {
         let image = self.accepts(Message::Look, look.frame)?;
         self.check_count(look.points.len())?;
-        let passage = self.passage(look.ego_motion(), image)?;
+        let transform = self.transform(look.ego_motion(), image)?;
         let (mut points, size) = places_of(look, image)?;
-        if let Some(passage) = &passage {
-            points = passage.points_now(&points);
+        if let Some(transform) = &transform {
+            points = transform.points_now(&points);
             if points.is_empty() {
                 let what =
                     if size.is_some() { "not even the middle of the box" } else { "no point" };
@@ -69,10 +69,10 @@ impl SteeringRequest<'_> {
         points.iter_mut().for_each(|point| *point = snapped(image, point.0, point.1));
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
         // Where they are now is in no frame yet.
-        let frame_seq = look.frame.filter(|_| passage.is_none());
+        let frame_seq = look.frame.filter(|_| transform.is_none());
         let area = LookArea { size, share: look.share };
         let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq, area };
-        self.send(feedback, image, passage.is_some(), points)
+        self.send(feedback, image, transform.is_some(), points)
     }
 
     /// `attend`.
@@ -271,30 +271,30 @@ impl SteeringRequest<'_> {
         motion: Result<Option<EgoMotion>, String>,
     ) -> Result<Steered, Refusal> {
         let mut map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
-        let passage = self.passage(motion, image)?;
-        if let Some(passage) = &passage {
-            map = passage.map_now(&map).ok_or_else(|| out_of_picture("nothing of the map"))?;
+        let transform = self.transform(motion, image)?;
+        if let Some(transform) = &transform {
+            map = transform.map_now(&map).ok_or_else(|| out_of_picture("nothing of the map"))?;
         }
         let peak = map.peak();
         let points = Points::from_iter([(peak.x, peak.y)]);
         let feedback = Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None };
-        self.send(feedback, image, passage.is_some(), points)
+        self.send(feedback, image, transform.is_some(), points)
     }
 
     /// What the ego motion of a message does to places of a picture of `image` pixels; `None` without one.
-    fn passage(
+    fn transform(
         self,
         motion: Result<Option<EgoMotion>, String>,
         image: Extent,
-    ) -> Result<Option<Passage>, Refusal> {
+    ) -> Result<Option<EgoTransform>, Refusal> {
         let bad_request = |error: String| Refusal::new(RefusalReason::BadRequest, error);
         let Some(motion) = motion.map_err(bad_request)? else { return Ok(None) };
         let rays = match motion {
             EgoMotion::Homography(_) => None,
             EgoMotion::Rotation(_) => Some(self.rays(image)?),
         };
-        let passage = Passage::of(motion, image, rays);
-        passage.map(Some).map_err(|error| bad_request(error.to_string()))
+        let transform = EgoTransform::of(motion, image, rays);
+        transform.map(Some).map_err(|error| bad_request(error.to_string()))
     }
 
     /// The rays of the stream's camera in pictures of `image` pixels.

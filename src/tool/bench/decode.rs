@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::frames::{Frames, broken, frame_bytes, most_frames, played};
 use crate::ToolError;
 use crate::extract::clip_source;
-use foveate_capture::mailbox::Taken;
+use foveate_capture::mailbox::TakeResult;
 use foveate_capture::{CapturedFrame, End, Source, SourceSpec};
 use foveate_config::{Pace, SourceChoice, StreamConfig};
 use foveate_core::frame::FrameView;
@@ -45,10 +45,10 @@ pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
 /// The next frame, or `None` at the end of the file.
 fn next_frame(path: &Path, source: &mut Source) -> Result<Option<CapturedFrame>, ToolError> {
     match source.take(SILENCE_MAX) {
-        Taken::Frame(frame) => Ok(Some(frame)),
-        Taken::Ended(End::Eos) => Ok(None),
-        Taken::Ended(End::Failed(error)) => Err(error.into()),
-        Taken::TimedOut => {
+        TakeResult::Frame(frame) => Ok(Some(frame)),
+        TakeResult::Ended(End::Eos) => Ok(None),
+        TakeResult::Ended(End::Failed(error)) => Err(error.into()),
+        TakeResult::TimedOut => {
             Err(broken(path, &format!("the decoder gave no frame for {SILENCE_MAX:?}")))
         }
     }

@@ -15,7 +15,7 @@ use foveate_ring::{TokenFrameBuf, TokenRecord};
 
 /// `plan.json`.
 #[derive(Debug, Serialize)]
-struct Plan {
+struct PlanFile {
     format: &'static str,
     width: u32,
     height: u32,
@@ -46,7 +46,7 @@ pub(super) fn write(
     let extent = frames.kind().extent;
     let shape = PyramidShape::new(extent);
     let newest = session.newest()?;
-    let plan = Plan {
+    let plan = PlanFile {
         format,
         width: extent.width,
         height: extent.height,

@@ -107,7 +107,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
 }
 
 fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
-    let mut stage = Stage::open(arguments)?;
+    let mut stage = BenchDaemon::open(arguments)?;
     let followers = |count: u16| (0..count).map(|_| Follower::start(&stage.socket, how));
     let mut readers = followers(arguments.readers).collect::<Result<Vec<_>, _>>()?;
     let mut stopped = followers(arguments.stopped).collect::<Result<Vec<_>, _>>()?;
@@ -146,7 +146,7 @@ const TOKEN_FORMAT: TokenFormat =
     TokenFormat::new(16, DType::F16, foveate_core::token::Normalisation::NONE);
 
 /// A minimal daemon: a server with one view of synthetic frames.
-struct Stage {
+struct BenchDaemon {
     socket: PathBuf,
     port: StreamPort,
     writer: Writer,
@@ -161,7 +161,7 @@ struct Stage {
     _folder: Folder,
 }
 
-impl Stage {
+impl BenchDaemon {
     fn open(arguments: &Arguments) -> Result<Self, ToolError> {
         let tokens = arguments.payload as usize / TOKEN_FORMAT.token_bytes();
         let folder = Folder::create()?;

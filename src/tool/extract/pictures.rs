@@ -14,7 +14,7 @@ use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_pictures::{DecodeOptions, PictureView, Reader, Seen, look_at};
+use foveate_pictures::{DecodeOptions, PictureView, Reader, SampledView, look_at};
 use foveate_ring::{FrameHead, TokenFrameBuf};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -107,7 +107,7 @@ fn read(
     mut reader: Reader,
     arguments: &Arguments,
     files: &mut Vec<PictureFacts>,
-    mut push: impl FnMut(u64, FrameKind, &[Seen]) -> Result<(), ToolError>,
+    mut push: impl FnMut(u64, FrameKind, &[SampledView]) -> Result<(), ToolError>,
 ) -> Result<(), ToolError> {
     let stop = stop_on_signals()?;
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta} left")
@@ -150,7 +150,7 @@ fn read(
 
 /// The frame as a ring would hold it.
 #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
-fn frame_of(number: u64, kind: FrameKind, seen: &Seen) -> TokenFrameBuf {
+fn frame_of(number: u64, kind: FrameKind, seen: &SampledView) -> TokenFrameBuf {
     let tiles = kind.extent.in_cells(TILE_SIDE).area() as u32;
     let records = &seen.tokens.records;
     let weights: Vec<f32> = records.iter().map(|record| record.relevance).collect();

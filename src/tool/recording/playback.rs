@@ -17,7 +17,7 @@ const SEGMENT_BYTES_MAX: usize = 2 << 30;
 
 /// What a recording holds, in the order in which it was recorded.
 #[derive(Clone, Debug)]
-pub enum Played {
+pub enum PlaybackItem {
     /// The frames that follow are of the segment with this header.
     Segment(Box<HeaderPage>, Box<SegmentInfo>),
     /// A token frame.
@@ -63,7 +63,7 @@ impl Playback {
     pub fn advance(
         &mut self,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Option<Played>, RecordingError> {
+    ) -> Result<Option<PlaybackItem>, RecordingError> {
         while !is_over() {
             let Some((path, source)) = &mut self.open else {
                 let Some(path) = self.waiting.pop_front() else { return Ok(None) };
@@ -81,11 +81,11 @@ impl Playback {
                 }
                 Some(Item::Damaged(why)) => {
                     self.is_damaged = true;
-                    return Ok(Some(Played::Damaged(path, why)));
+                    return Ok(Some(PlaybackItem::Damaged(path, why)));
                 }
                 Some(Item::CutShort(why)) => {
                     self.open = None;
-                    return Ok(Some(Played::CutShort(path, why)));
+                    return Ok(Some(PlaybackItem::CutShort(path, why)));
                 }
                 None => self.open = None,
             }
@@ -93,7 +93,11 @@ impl Playback {
         Ok(None)
     }
 
-    fn played(&mut self, path: &Path, entry: Entry) -> Result<Option<Played>, RecordingError> {
+    fn played(
+        &mut self,
+        path: &Path,
+        entry: Entry,
+    ) -> Result<Option<PlaybackItem>, RecordingError> {
         let Entry { kind, topic, publish_time, data } = entry;
         let malformed = |what: String| RecordingError::Malformed { path: path.to_owned(), what };
         let undecodable = |error: DecodeError| malformed(format!("a {kind:?} is broken: {error}"));
@@ -114,26 +118,30 @@ impl Playback {
                 let segment = self.segment.as_ref();
                 if self.is_damaged && segment.is_none_or(|segment| segment.epoch != frame.epoch) {
                     let why = "the segment of a frame is missing".to_owned();
-                    return Ok(Some(Played::Damaged(path.to_owned(), why)));
+                    return Ok(Some(PlaybackItem::Damaged(path.to_owned(), why)));
                 }
                 let Some(segment) = segment else {
                     return Err(malformed("a frame comes before its segment".to_owned()));
                 };
                 let missed = frame.missed;
                 let frame = Box::new(frame_of(frame, segment).map_err(malformed)?);
-                Ok(Some(Played::Frame { frame, published_unix_ns: publish_time, missed }))
+                Ok(Some(PlaybackItem::Frame { frame, published_unix_ns: publish_time, missed }))
             }
             Kind::Event => {
                 let event = Event::decode(&data[..]).map_err(undecodable)?;
                 let states = [State::Live, State::Stalled, State::Ended];
                 let state = states.into_iter().find(|state| state.to_string() == event.kind);
-                Ok(state.map(|state| Played::State(state, event.reason)))
+                Ok(state.map(|state| PlaybackItem::State(state, event.reason)))
             }
         }
     }
 
     /// Each file begins with the segment that the one before ended with.
-    fn enter(&mut self, path: &Path, segment: &Segment) -> Result<Option<Played>, RecordingError> {
+    fn enter(
+        &mut self,
+        path: &Path,
+        segment: &Segment,
+    ) -> Result<Option<PlaybackItem>, RecordingError> {
         let page: Box<HeaderPage> =
             segment.header.as_slice().try_into().map(Box::new).map_err(|_| {
                 let what = format!("the header of a segment has {} bytes", segment.header.len());
@@ -153,7 +161,7 @@ impl Playback {
         }
         let info = Box::new(info);
         self.segment = Some(info.clone());
-        Ok(Some(Played::Segment(page, info)))
+        Ok(Some(PlaybackItem::Segment(page, info)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Hierarchical attention on Vulkan devices.
 
 use foveate_attention::vulkan::VulkanAttention;
-use foveate_attention::{Element, Plan, Tensors};
+use foveate_attention::{AttentionPlan, Element, Tensors};
 use foveate_core::error::chain;
 use foveate_gpu::{DeviceChoice, Gpu, GpuError};
 use half::f16;
@@ -55,7 +55,7 @@ impl AttentionDevice {
 
 impl AttentionDevice {
     /// A device that was lost, in this call or before, is opened anew by the next one.
-    fn run<T: Element>(&self, plan: &Plan, tensors: Tensors<'_, T>) -> PyResult<()> {
+    fn run<T: Element>(&self, plan: &AttentionPlan, tensors: Tensors<'_, T>) -> PyResult<()> {
         self.open.with(|attention| {
             if attention.gpu().is_lost() {
                 *attention = open(&self.choice).map_err(|error| refusal(&error))?;

@@ -10,7 +10,7 @@ use crate::channel::ClientChannel;
 use crate::control::directory::{StreamEntry, ViewEntry};
 use crate::control::lease::Client;
 use crate::control::socket;
-use foveate::client::Wants;
+use foveate::client::SubscribeOptions;
 use foveate::messages::{Epoch, Looking};
 use foveate_control::accepted;
 
@@ -99,7 +99,11 @@ impl Connection {
 
 impl Subscription {
     /// The subscription of a client that has been sent nothing yet.
-    pub(super) fn new(stream: Arc<StreamEntry>, view: Arc<ViewEntry>, wants: Wants) -> Self {
+    pub(super) fn new(
+        stream: Arc<StreamEntry>,
+        view: Arc<ViewEntry>,
+        wants: SubscribeOptions,
+    ) -> Self {
         let ClientChannel { gazes, events, .. } = view.channel();
         let gazes_lost_before = wants.gaze.then(|| gazes.lost());
         let events_lost_before = wants.events.then(|| events.lost());

@@ -44,15 +44,19 @@ impl Default for Limits {
 
 /// Who has how much of something that clients share.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct UserShare {
     pub(super) user: u32,
     pub(super) amount: usize,
 }
 
 /// How much of `whole` is left for `user`, as users share it.
-pub(super) fn left_for(user: u32, whole: usize, held: impl IntoIterator<Item = Held>) -> usize {
+pub(super) fn left_for(
+    user: u32,
+    whole: usize,
+    held: impl IntoIterator<Item = UserShare>,
+) -> usize {
     let (mut all, mut strangers, mut own) = (0, 0, 0);
-    for Held { user: holder, amount } in held {
+    for UserShare { user: holder, amount } in held {
         all += amount;
         strangers += if is_trusted(holder) { 0 } else { amount };
         own += if holder == user { amount } else { 0 };

@@ -41,12 +41,12 @@ const LOCK_MODE: u32 = 0o600;
 pub(super) struct Listener {
     pub(super) socket: OwnedFd,
     /// `None` if another process created the socket, and keeps it.
-    _place: Option<Place>,
+    _place: Option<SocketPath>,
 }
 
 /// The path, owned by this process while it listens there.
 #[derive(Debug)]
-struct Place {
+struct SocketPath {
     path: PathBuf,
     /// Device and inode of the socket, which identify it as ours.
     identity: (u64, u64),
@@ -84,7 +84,7 @@ impl Listener {
             .map_err(|errno| ControlError::io("bind", path, errno))?;
         let inode = Inode::at(path)?;
         let identity = inode.identity;
-        let place = Place { path: path.to_owned(), identity, _lock: lock };
+        let place = SocketPath { path: path.to_owned(), identity, _lock: lock };
         socket::refuse_descriptors(&socket);
         let listener = Self { socket, _place: Some(place) };
         // Nobody can connect before `listen`, so nobody can before group and mode are set.
@@ -99,7 +99,7 @@ fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-impl Drop for Place {
+impl Drop for SocketPath {
     fn drop(&mut self) {
         let ours = std::fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity);

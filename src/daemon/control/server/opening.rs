@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::ServerThread;
 use super::connection::Connection;
-use super::limits::{Held, left_for};
+use super::limits::{UserShare, left_for};
 use crate::control::directory::{StreamEntry, ViewEntry};
 use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
@@ -67,9 +67,9 @@ impl ServerThread {
         let user = connection.client.user;
         let opened = self.directory.views_of_clients();
         let left = |whole, amount: fn(&ViewEntry) -> usize| {
-            let held = opened
-                .iter()
-                .filter_map(|view| Some(Held { user: view.owner()?.user, amount: amount(view) }));
+            let held = opened.iter().filter_map(|view| {
+                Some(UserShare { user: view.owner()?.user, amount: amount(view) })
+            });
             left_for(user, whole, held)
         };
         let refused = |error| Err(Refusal::new(RefusalReason::TooManyViews, error));

@@ -1,4 +1,4 @@
-//! Decoding ahead.
+//! Decodes files on threads of their own before they are asked for.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::decode::{DecodeError, DecodeOptions, Decoded, Encoded};
 
 /// What came of a file.
-pub(crate) type Opened = Result<Decoded, DecodeError>;
+pub(crate) type DecodeResult = Result<Decoded, DecodeError>;
 
 /// Most bytes of the pictures that are being decoded, or wait to be taken. Of one that needs more there is no other.
 const BYTES_MAX: u64 = 512 << 20;
@@ -26,7 +26,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// Decodes files on threads of its own, ahead of those that were taken, within a number of bytes. Dropping it ends the threads after
 /// the file at hand.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct Prefetcher {
     shared: Arc<Shared>,
     thread_count: usize,
 }
@@ -50,11 +50,11 @@ struct Queue {
     taken: usize,
     /// Bytes of those that are admitted and not taken.
     bytes: u64,
-    opened: BTreeMap<usize, Opened>,
+    opened: BTreeMap<usize, DecodeResult>,
     is_closed: bool,
 }
 
-impl Ahead {
+impl Prefetcher {
     /// Decodes `paths` on `threads` threads.
     pub(crate) fn new(paths: Vec<PathBuf>, threads: usize, options: DecodeOptions) -> Self {
         let thread_count = threads.clamp(1, paths.len().max(1));
@@ -75,7 +75,10 @@ impl Ahead {
     }
 
     /// The next file, in order; `None` at the end, and if `goes_on` says no while it is waited for.
-    pub(crate) fn next(&self, goes_on: &mut dyn FnMut() -> bool) -> Option<(PathBuf, Opened)> {
+    pub(crate) fn next(
+        &self,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<(PathBuf, DecodeResult)> {
         let mut queue = self.shared.queue.lock();
         let number = queue.taken;
         let path = self.shared.paths.get(number)?.clone();
@@ -97,7 +100,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for Prefetcher {
     fn drop(&mut self) {
         self.shared.queue.lock().is_closed = true;
         self.shared.changed.notify_all();
@@ -122,7 +125,7 @@ impl Shared {
     }
 
     /// What comes of a file, once `admit` has agreed to the bytes that it needs; `None` if it does not.
-    fn decoded(&self, number: usize, admit: &mut dyn FnMut(u64) -> bool) -> Option<Opened> {
+    fn decoded(&self, number: usize, admit: &mut dyn FnMut(u64) -> bool) -> Option<DecodeResult> {
         let mut is_admitted = false;
         // A decoder that panics must not end the thread: the file would be waited for without end.
         let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -165,6 +168,6 @@ impl Shared {
     }
 }
 
-fn bytes_of(opened: &Opened) -> u64 {
+fn bytes_of(opened: &DecodeResult) -> u64 {
     opened.as_ref().map_or(0, |picture| picture.rgb.len() as u64)
 }
