@@ -2,7 +2,7 @@
 //!
 //! `docs/web.md` specifies the format; `assets/wire.js` parses it.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use super::decoder::{DecodedChannel, DecodedFrame};
@@ -64,19 +64,25 @@ fn to_send(held: &DecodedFrame, frame: &DecodedFrame) -> Vec<bool> {
         held.records.iter().map(|record| (place(record), record.changed_frame)).collect();
     let is_new = |record: &TokenRecord| places.get(&place(record)) != Some(&record.changed_frame);
     let mut sent: Vec<bool> = frame.records.iter().map(is_new).collect();
+    let whole = frame.extent.area() as u64;
+    let covered = covered_pixels(frame);
+    if covered < whole {
+        // Where rings were and are no longer, there is nothing.
+        let is_moved = !are_in_place(held, frame);
+        sent.iter_mut().for_each(|sent| *sent |= is_moved);
+    } else if whole < covered.max(covered_pixels(held)) {
+        send_overlapping(&mut sent, held, frame);
+    }
+    sent
+}
+
+/// Source pixels under all tokens, those under several counted as often.
+fn covered_pixels(frame: &DecodedFrame) -> u64 {
     let area = |record: &TokenRecord| {
         u64::from(record.x1.saturating_sub(record.x0))
             * u64::from(record.y1.saturating_sub(record.y0))
     };
-    let covered: u64 = frame.records.iter().map(area).sum();
-    match covered.cmp(&(frame.extent.area() as u64)) {
-        Ordering::Equal => {}
-        // Where rings were and are no longer, there is nothing.
-        Ordering::Less if !are_in_place(held, frame) => sent.fill(true),
-        Ordering::Less => {}
-        Ordering::Greater => send_overlapping(&mut sent, held, frame),
-    }
-    sent
+    frame.records.iter().map(area).sum()
 }
 
 fn are_in_place(held: &DecodedFrame, frame: &DecodedFrame) -> bool {
@@ -93,7 +99,9 @@ fn send_overlapping(sent: &mut [bool], held: &DecodedFrame, frame: &DecodedFrame
     order.sort_by_key(|index| Reverse(token_area(&frame.records[*index], frame.patch_side)));
     for index in order {
         let record = &frame.records[index];
-        sent[index] |= drawn.iter().any(|other| are_overlapping(record, other));
+        if !sent[index] {
+            sent[index] = drawn.iter().any(|other| are_overlapping(record, other));
+        }
         if sent[index] {
             drawn.push(record);
         }

@@ -360,6 +360,8 @@ fn what_a_picture_would_lose_is_sent_again() {
         // What was under the block is seen again.
         (&[(left, 3), (right, 2), (shifted, 4)], 2),
         (&[(left, 3), (right, 2), (shifted, 4)], 0),
+        // The same without any block.
+        (&[(left, 3), (right, 2)], 1),
     ];
     for frames in [windows, rings, insets] {
         let stage = Stage::open();

@@ -85,7 +85,7 @@ def _weights(text: str) -> dict[str, float]:
     """Weights by the names of channels."""
     found: dict[str, float] = {}
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\w+)\s*=\s*([+-]?\d+(?:\.\d+)?)\s*", part)
+        match = re.fullmatch(r"\s*([a-z0-9_-]+)\s*=\s*([+-]?\d+(?:\.\d+)?)\s*", part)
         if match is None or match[1] in found:
             raise argparse.ArgumentTypeError(f"{part!r}: expected a channel and its weight, each channel once, such as unseen=3")
         found[match[1]] = float(match[2])
