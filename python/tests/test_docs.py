@@ -1,4 +1,4 @@
-"""Every example of ``docs/python.md``, ``docs/depth.md`` and of the package's own page runs as it stands."""
+"""Every example of ``docs/guide/python.md``, ``docs/guide/depth.md`` and of the package's own page runs as it stands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support import PACKAGE_ROOT, FakeDaemon, FakeRing, abi, foveate, token_reco
 import foveate.aio
 
 DOCS = PACKAGE_ROOT.parent / "docs"
-PAGES = [DOCS / "python.md", DOCS / "depth.md", PACKAGE_ROOT / "README.md"]
+PAGES = [DOCS / "guide" / "python.md", DOCS / "guide" / "depth.md", PACKAGE_ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

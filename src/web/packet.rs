@@ -1,6 +1,6 @@
 //! Binary packet of a frame for a page: all records, and the texels of the tokens that the page does not hold yet.
 //!
-//! `docs/web.md` specifies the format; `assets/wire.js` parses it.
+//! `docs/guide/web.md` specifies the format; `assets/wire.js` parses it.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{HashMap, HashSet};
