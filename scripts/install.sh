@@ -91,7 +91,7 @@ END
     for file in "$root"/configs/*.toml; do
         echo "644|${file#"$root/"}|share/doc/foveate/examples/${file##*/}"
     done
-    for file in "$root"/docs/man/*.[18]; do
+    for file in "$root"/docs/man/*.[158]; do
         echo "644|${file#"$root/"}|share/man/man${file##*.}/${file##*/}"
     done
 }
@@ -102,7 +102,7 @@ linked_files() {
     while read -r link; do
         case "$link" in
         configs/*.toml | *.md) ;;
-        images/*) echo "644|docs/$link|share/doc/foveate/$link" ;;
+        data/* | images/*) echo "644|docs/$link|share/doc/foveate/$link" ;;
         *) echo "644|$link|share/doc/foveate/$link" ;;
         esac
     done < <(

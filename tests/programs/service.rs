@@ -69,6 +69,7 @@ fn what_is_installed_is_removed_again_but_for_the_configuration() {
         ("usr/share/doc/foveate/examples/rtsp.toml", 0o644),
         ("usr/share/man/man1/foveate.1", 0o644),
         ("usr/share/man/man1/foveate-watch.1", 0o644),
+        ("usr/share/man/man5/foveate.toml.5", 0o644),
         ("usr/share/man/man8/foveated.8", 0o644),
         ("usr/share/bash-completion/completions/foveate", 0o644),
         ("usr/share/zsh/site-functions/_foveate", 0o644),
