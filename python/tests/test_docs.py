@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -81,7 +82,7 @@ class ExamplesRun(unittest.TestCase):
                         self.assertEqual(printed.getvalue().count("0.75"), 3 * 12 * 6, "of three frames all are near")
 
     def test_every_public_name_is_documented(self) -> None:
-        text = PYTHON.read_text() + (foveate.__doc__ or "")
+        text = PYTHON.read_text() + (REPOSITORY / "docs" / "reference" / "python.md").read_text() + (foveate.__doc__ or "")
         for module in (foveate, foveate.aio):
             for name in module.__all__:
                 with self.subTest(module=module.__name__, name=name):
@@ -119,13 +120,17 @@ class CommandsPrintWhatPagesShow(unittest.TestCase):
         for page in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]:
             folder = tempfile.mkdtemp()
             self.addCleanup(shutil.rmtree, folder)
+            Path(folder, "configs").symlink_to(REPOSITORY / "configs")
             for session in SESSION.findall(page.read_text()):
                 for command, shown in commands(session):
                     with self.subTest(page=page.name, command=command):
                         printed = self.run_command(command, folder)
                         self.assertRegex(numberless(printed), pattern(shown), f"the page shows:\n{shown}\nit printed:\n{printed}")
                     count += 1
-        self.assertGreater(count, 20)
+            if page.name == "extract.md":
+                for _, code in EXAMPLE.findall(page.read_text()):
+                    self.run_command(f"{sys.executable} - <<'END'\n{code}END", folder)
+        self.assertGreater(count, 15)
 
     def run_command(self, command: str, folder: str | None) -> str:
         """What it prints to standard output."""
