@@ -12,8 +12,8 @@
 //
 //     cc -std=c11 -O2 -I include tests/c/print.c -o print && ./print camera/main
 //
-// Names that begin with `foveate__` are the header's own. `docs/c.md` is the guide, `docs/abi.md` specifies the memory,
-// byte by byte, and `docs/control.md` the messages on the socket.
+// Names that begin with `foveate__` are the header's own. `docs/guide/c.md` is the guide, `docs/reference/abi.md` specifies the memory,
+// byte by byte, and `docs/reference/control.md` the messages on the socket.
 //
 // General rules:
 //
@@ -71,7 +71,7 @@ FOVEATE__ASSERT(sizeof(void *) == 8, "segments are mapped whole: Foveate needs a
 FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-endian");
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The memory: docs/abi.md as structs, every offset checked.
+// The memory: docs/reference/abi.md as structs, every offset checked.
 
 // The ABI version that this header reads. Other major versions are refused; newer minor versions only add to it.
 #define FOVEATE_ABI_MAJOR 2
@@ -282,7 +282,7 @@ struct foveate_segment_header {
     char layout_name[32];
     char backend_device[64];
     // Of a grid over the source, in which the tokens of every frame lie row by row: token row * grid_columns + column. Both 0 where
-    // the layout makes none; see docs/abi.md for the order of the tokens of each layout.
+    // the layout makes none; see docs/reference/abi.md for the order of the tokens of each layout.
     uint32_t grid_columns;
     uint32_t grid_rows;
     struct foveate_camera camera;
@@ -462,7 +462,7 @@ struct foveate_token {
     uint16_t sx;           // width of a texel in whole source pixels, rounded down
     uint16_t sy;           // height of a texel in whole source pixels, rounded down
     uint16_t size;         // P: side in texels
-    uint16_t group;        // pyramid level, ring or window: docs/abi.md
+    uint16_t group;        // pyramid level, ring or window: docs/reference/abi.md
     uint16_t first_column; // with a real pixel; foveate_segment_header.outside says what the others are
     uint16_t columns;      // with a real pixel
     uint16_t first_row;    // with a real pixel
@@ -528,7 +528,7 @@ enum foveate_result {
 // The last error.
 struct foveate_error {
     enum foveate_result result;
-    char reason[32];                // with FOVEATE_REFUSED: the `reason` of docs/control.md, such as "held"; else empty
+    char reason[32];                // with FOVEATE_REFUSED: the `reason` of docs/reference/control.md, such as "held"; else empty
     char text[FOVEATE_ERROR_BYTES]; // the cause and the remedy, for people
 };
 
@@ -809,7 +809,7 @@ enum foveate_number_format {
 };
 
 // How the camera moved from the frame that a message names until now, as odometry or a gyroscope has it; at most one of the two, and then
-// the message names a frame. Places move by it instead of by the motion that the daemon measured meanwhile. docs/gaze.md says
+// the message names a frame. Places move by it instead of by the motion that the daemon measured meanwhile. docs/reference/gaze.md says
 // how.
 struct foveate_ego_motion {
     // 3 x 3 numbers, row by row, that take (x, y, 1) in source pixels of then to source pixels of now, times any factor
@@ -1327,7 +1327,7 @@ static enum foveate_result foveate__set_place(struct sockaddr_un *address, const
     return foveate__set_address(address, error, "%.*s/%s", place->bytes, place->directory, place->name);
 }
 
-// The daemon's address: see docs/control.md.
+// The daemon's address: see docs/reference/control.md.
 static enum foveate_result foveate__find_address(struct sockaddr_un *address, const char *socket_path,
                                                  struct foveate_error *error) {
     const char *path = socket_path != NULL ? socket_path : foveate__variable("FOVEATE_SOCKET");
@@ -3288,7 +3288,7 @@ static enum foveate_result foveate__append_ego_motion(struct foveate_reader *rea
     return foveate__append_motion(reader, request, "rotation", ego->rotation, 4);
 }
 
-// Its name in docs/control.md; NULL if unknown.
+// Its name in docs/reference/control.md; NULL if unknown.
 static const char *foveate__format_name(enum foveate_number_format format) {
     switch (format) {
     case FOVEATE_NUMBER_F32: return "f32";

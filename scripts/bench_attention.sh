@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures hierarchical attention beside full attention. docs/attention.md has the figures.
+# Measures hierarchical attention beside full attention. docs/data/attention.txt has the figures.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -30,7 +30,7 @@ measures hierarchical attention on that model's queries, keys and values: its er
 full attention. Prints Markdown. Takes about ten minutes once it is built.
 
   --quick           two sizes and fewer rounds, about two minutes
-  --refresh-docs    put the tables into docs/attention.md and the picture into docs/images as well
+  --refresh-docs    put the tables into docs/data/attention.txt and the picture into docs/images as well
   --yes             install missing packages without asking
   --help            this
 END
@@ -40,7 +40,7 @@ read_flag() {
     case "$1" in
     --quick) arguments+=(--quick) ;;
     --refresh-docs)
-        arguments+=(--refresh "$root/docs/attention.md" --plot "$root/docs/images/attention.svg")
+        arguments+=(--refresh "$root/docs/data/attention.txt" --plot "$root/docs/images/attention.svg")
         ;;
     esac
 }

@@ -25,7 +25,7 @@ frame of 419328 bytes takes from its writer to the copy of a reader in another p
 Prints Markdown. Takes about three minutes once it is built.
 
   --quick           fewer rounds, about half a minute
-  --refresh-docs    put the tables into docs/benchmarks.md as well
+  --refresh-docs    put the tables into docs/data/benchmarks.txt as well
   --yes             install missing packages without asking
   --help            this
 END
@@ -34,7 +34,7 @@ END
 read_flag() {
     case "$1" in
     --quick) arguments+=(--rounds 2) ;;
-    --refresh-docs) arguments+=(--refresh "$root/docs/benchmarks.md") ;;
+    --refresh-docs) arguments+=(--refresh "$root/docs/data/benchmarks.txt") ;;
     esac
 }
 

@@ -28,7 +28,7 @@ should run meanwhile.
 
   --stages          only where the time of a frame goes, stage by stage, about three minutes
   --quick           shorter runs, about ten minutes
-  --refresh-docs    put the tables into docs/benchmarks.md as well
+  --refresh-docs    put the tables into docs/data/benchmarks.txt as well
   --yes             install missing packages without asking
   --help            this
 END
@@ -38,7 +38,7 @@ read_flag() {
     case "$1" in
     --stages) arguments+=(--stages) ;;
     --quick) arguments+=(--seconds 4 --warm 1) ;;
-    --refresh-docs) arguments+=(--refresh "$root/docs/benchmarks.md") ;;
+    --refresh-docs) arguments+=(--refresh "$root/docs/data/benchmarks.txt") ;;
     esac
 }
 

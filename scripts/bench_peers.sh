@@ -30,7 +30,7 @@ made ones of three sizes and five shares of change, and real clips. Prints Markd
   --clip FILE       another clip to measure on; may be repeated
   --device NAME     part of the name of the Vulkan device (a GPU if there is one, otherwise llvmpipe)
   --json            print the figures of every round as JSON instead
-  --refresh-docs    put the tables into docs/benchmarks.md as well
+  --refresh-docs    put the tables into docs/data/benchmarks.txt as well
   --yes             install missing packages without asking
   --help            this
 END
@@ -38,7 +38,7 @@ END
 
 read_flag() {
     case "$1" in
-    --refresh-docs) arguments+=(--refresh "$root/docs/benchmarks.md") ;;
+    --refresh-docs) arguments+=(--refresh "$root/docs/data/benchmarks.txt") ;;
     *) arguments+=("$1") ;;
     esac
 }

@@ -23,7 +23,7 @@ Builds the bridges in bridges/, and tests them: a daemon with a real clip, the b
 reader in Python. The namespaces need root.
 
   --release  builds for use, into bridges/target/release, and tests nothing
-  --measure  measures the bytes a second of docs/fleet.md instead of testing; takes two minutes
+  --measure  measures the bytes a second of docs/guide/fleet.md instead of testing; takes two minutes
   --yes      install missing packages without asking
   --help     this
 END

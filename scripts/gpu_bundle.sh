@@ -42,7 +42,7 @@ Builds an archive of at most 50 MB with the programs, the GPU tests, the Python 
 machine that has neither GStreamer nor Rust nor a network: unpack it there, and run `foveate-gpu/run.sh OUT`.
 
   --out FILE            the archive (target/foveate-gpu.tar.xz)
-  --refresh-docs FILE   put a row into docs/benchmarks.md instead, from the results.json that run.sh wrote
+  --refresh-docs FILE   put a row into docs/reports/benchmarks.md instead, from the results.json that run.sh wrote
   --yes                 install missing packages without asking
   --help                this
 END
@@ -147,7 +147,7 @@ main() {
     local work folder tools programs bytes
     read_arguments '' '--out --refresh-docs' "$@"
     if [ -n "$results" ]; then
-        python3 -B "$root/scripts/gpu/row.py" "$results" "$root/docs/benchmarks.md"
+        python3 -B "$root/scripts/gpu/row.py" "$results" "$root/docs/reports/benchmarks.md"
         return
     fi
     ensure_rust "$root"

@@ -84,14 +84,14 @@ END
     for file in "$root"/pipelines/*.gst; do
         echo "644|${file#"$root/"}|share/foveate/${file#"$root/"}"
     done
-    for file in "$root"/docs/*.md; do
-        echo "644|${file#"$root/"}|share/doc/foveate/${file##*/}"
+    for file in "$root"/docs/*.md "$root"/docs/*/*.md; do
+        echo "644|${file#"$root/"}|share/doc/foveate/${file#"$root/docs/"}"
     done
     linked_files
     for file in "$root"/configs/*.toml; do
         echo "644|${file#"$root/"}|share/doc/foveate/examples/${file##*/}"
     done
-    for file in "$root"/docs/man/*.[18]; do
+    for file in "$root"/docs/man/*.[158]; do
         echo "644|${file#"$root/"}|share/man/man${file##*.}/${file##*/}"
     done
 }
@@ -101,11 +101,14 @@ linked_files() {
     local link
     while read -r link; do
         case "$link" in
-        ../configs/*.toml) ;;
-        ../*) echo "644|${link#../}|share/doc/foveate/${link#../}" ;;
-        *) echo "644|docs/$link|share/doc/foveate/$link" ;;
+        configs/*.toml | *.md) ;;
+        data/* | images/*) echo "644|docs/$link|share/doc/foveate/$link" ;;
+        *) echo "644|$link|share/doc/foveate/$link" ;;
         esac
-    done < <(grep -oh '](\(\.\./\|images/\)[^)#]*' "$root"/docs/*.md | cut -c 3- | sort -u)
+    done < <(
+        grep -oh '](\(\.\./\|images/\)[^)#]*' "$root"/docs/*.md "$root"/docs/*/*.md \
+            | sed -e 's|^](||' -e 's|^\(\.\./\)*||' | sort -u
+    )
 }
 
 # Where a file of the list goes.
@@ -168,7 +171,7 @@ install_contents() {
 # Installs a file, with its paths replaced by those of the installation, or without debug information: a tenth of the size, and a
 # backtrace still names functions: install_one MODE FROM TO
 install_one() {
-    local source=$2 version
+    local source=$2 version up here
     case "$2" in
     *.service | *.socket | *.pc.in)
         version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
@@ -182,7 +185,12 @@ install_one() {
         ;;
     *.md)
         source=$(mktemp)
-        sed -e 's|](\.\./configs/\([^/)#]*\.toml\)|](examples/\1|g' -e 's|](\.\./|](|g' "$2" >"$source"
+        # What is outside docs/ lies beside its pages.
+        case "$2" in
+        "$root"/docs/*/*) up='\.\./\.\./' here='../' ;;
+        *) up='\.\./' here='' ;;
+        esac
+        sed -e "s|](${up}configs/\([^/)#]*\.toml\)|](${here}examples/\1|g" -e "s|](${up}|](${here}|g" "$2" >"$source"
         ;;
     "$binaries"/*)
         source=$(mktemp)

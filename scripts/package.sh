@@ -143,7 +143,7 @@ stage() {
     cp "$root/CHANGELOG.md" "$share/doc/foveate/changelog"
     changelog >"$share/doc/foveate/changelog.Debian"
     licences >"$share/doc/foveate/crates.txt" || return
-    gzip -9n "$share"/man/man[18]/*.[18] "$share"/doc/foveate/{changelog,changelog.Debian,crates.txt}
+    gzip -9n "$share"/man/man[158]/*.[158] "$share"/doc/foveate/{changelog,changelog.Debian,crates.txt}
     install -D -m 644 "$root/scripts/debian/overrides" "$share/lintian/overrides/foveate"
 }
 

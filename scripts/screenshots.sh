@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Takes the screenshots of the live page for README.md, docs/web.md and docs/privacy.md, of a real clip in a real browser.
+# Takes the screenshots of the live page for README.md, docs/guide/web.md and docs/guide/privacy.md, of a real clip in a real browser.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures what models still see through tokens. docs/value.md has the figures.
+# Measures what models still see through tokens. docs/reports/value.md has the figures.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -7,7 +7,7 @@
             print(frame.frame_seq, frame.pixels.shape, frame.steps.max(), frame.age_ns)
             view.look(320, 240)
 
-:mod:`foveate.aio` has the same for asyncio. ``docs/python.md`` is the guide, ``docs/abi.md`` and ``docs/control.md``
+:mod:`foveate.aio` has the same for asyncio. ``docs/guide/python.md`` is the guide, ``docs/reference/abi.md`` and ``docs/reference/control.md``
 specify the memory and the messages.
 """
 

@@ -1,4 +1,4 @@
-"""The memory of a segment, byte by byte: ABI 2.3, as specified in ``docs/abi.md``.
+"""The memory of a segment, byte by byte: ABI 2.3, as specified in ``docs/reference/abi.md``.
 
 Everything is little-endian. NumPy's structured types are the structs of the document, with the same names and offsets;
 a test compares the two.

@@ -65,7 +65,7 @@ class Lapped(FoveateError):
 class Refused(FoveateError):
     """The daemon refused a request.
 
-    :ivar reason: why, for programs, such as ``"held"``; ``docs/control.md`` lists them.
+    :ivar reason: why, for programs, such as ``"held"``; ``docs/reference/control.md`` lists them.
     :ivar holder: with ``"held"``, who steers the view; otherwise None.
     """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in the picture. ``docs/events.md`` says when each kind is told.
+    """Something that happened in the picture. ``docs/guide/events.md`` says when each kind is told.
 
     :ivar kind: ``"cut"``, ``"camera-moved"``, ``"covered"``, ``"over-exposed"``, ``"frozen"``, ``"flicker"``,
         ``"appeared"`` or ``"reached"``; later versions may have more.

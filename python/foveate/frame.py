@@ -118,7 +118,7 @@ class Frame:
         ``first_column`` + ``columns``) of the rows [``first_row``, ``first_row`` + ``rows``); the others are as
         ``info.outside`` says. ``box`` is what the token covers (x0, y0, x1, y1, half-open, in source pixels); ``group``
         its pyramid level, ring, window or block; ``fovea`` the index of its fixation; and ``changed_frame`` and
-        ``relevance`` are as ``docs/abi.md`` says.
+        ``relevance`` are as ``docs/reference/abi.md`` says.
     :ivar missed: Frames between this one and the one read before: skipped as older or too old, or overwritten by
         the writer.
     """

@@ -16,7 +16,7 @@ from . import abi
 def limits(
     tokens: NDArray[np.void], patch: int, extent: tuple[int, int]
 ) -> Iterator[tuple[str, str, NDArray[Any], NDArray[np.bool_]]]:
-    """The limits of ``docs/abi.md`` that bound what a record may make a reader allocate, or index.
+    """The limits of ``docs/reference/abi.md`` that bound what a record may make a reader allocate, or index.
 
     :returns: of each: the field, the expected values in words, the values of the records, and which of these are within.
     """

@@ -1,4 +1,4 @@
-"""``docs/abi.md`` and the package describe the same bytes."""
+"""``docs/reference/abi.md`` and the package describe the same bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from support import PACKAGE_ROOT, abi
 
-DOCUMENT = (PACKAGE_ROOT.parent / "docs" / "abi.md").read_text()
+DOCUMENT = (PACKAGE_ROOT.parent / "docs" / "reference" / "abi.md").read_text()
 ROW = re.compile(r"^\| (\d+) \| (\d+) \| `(\w+)` \|", re.MULTILINE)
 
 #: Each struct, the name of its section, and where the offsets of that begin.

@@ -1,4 +1,5 @@
-"""Every example of ``docs/python.md``, ``docs/depth.md`` and of the package's own page runs as it stands."""
+"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings, commands on a daemon with
+``configs/tour.toml``. What commands print is compared with the page: numbers stand for any number, a line ``...`` for any lines."""
 
 from __future__ import annotations
 
@@ -7,19 +8,31 @@ import io
 import itertools
 import os
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import threading
 import unittest
 from collections.abc import AsyncIterator
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from support import PACKAGE_ROOT, FakeDaemon, FakeRing, abi, foveate, token_records, torch_or_skip
+from support import HANG, PACKAGE_ROOT, FakeDaemon, FakeRing, RealDaemon, abi, foveate, programs, token_records, torch_or_skip
 
 import foveate.aio
 
-DOCS = PACKAGE_ROOT.parent / "docs"
-PAGES = [DOCS / "python.md", DOCS / "depth.md", PACKAGE_ROOT / "README.md"]
+REPOSITORY = PACKAGE_ROOT.parent
+GUIDES = REPOSITORY / "docs" / "guide"
+PYTHON = GUIDES / "python.md"
+#: Those whose Python has a test of its own, or runs without a view.
+OTHERS = ("attention.md", "datasets.md", "engine.md", "extract.md", "models.md")
+PAGES = [page for page in sorted(GUIDES.glob("*.md")) if page.name not in OTHERS] + [REPOSITORY / "README.md", PACKAGE_ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: What an example needs, and where it runs if it is not here.
+ELSEWHERE = ("mcap", "zenoh")
 
 
 class ExamplesRun(unittest.TestCase):
@@ -53,12 +66,13 @@ class ExamplesRun(unittest.TestCase):
             mock.patch.object(foveate.aio.View, "__aiter__", few_awaited),
         ]
         for page in PAGES:
-            examples = EXAMPLE.findall(page.read_text())
-            self.assertGreater(len(examples), 0, page)
-            for needs, code in examples:
+            for needs, code in EXAMPLE.findall(page.read_text()):
                 with self.subTest(page=page.name, code=code):
                     if needs == "torch":
                         torch_or_skip()
+                    if needs in ELSEWHERE:
+                        compile(code, str(page), "exec")
+                        continue
                     with contextlib.ExitStack() as stack:
                         for patch in patches:
                             stack.enter_context(patch)
@@ -68,7 +82,7 @@ class ExamplesRun(unittest.TestCase):
                         self.assertEqual(printed.getvalue().count("0.75"), 3 * 12 * 6, "of three frames all are near")
 
     def test_every_public_name_is_documented(self) -> None:
-        text = PAGES[0].read_text() + (foveate.__doc__ or "")
+        text = PYTHON.read_text() + (REPOSITORY / "docs" / "reference" / "python.md").read_text() + (foveate.__doc__ or "")
         for module in (foveate, foveate.aio):
             for name in module.__all__:
                 with self.subTest(module=module.__name__, name=name):
@@ -87,6 +101,69 @@ class ExamplesRun(unittest.TestCase):
             "Unavailable",
         ):
             self.assertIn(name, text)
+
+
+class CommandsPrintWhatPagesShow(unittest.TestCase):
+    def setUp(self) -> None:
+        self.daemon = RealDaemon((REPOSITORY / "configs" / "tour.toml").read_text())
+        self.addCleanup(self.daemon.kill)
+        self.environment = {
+            **os.environ,
+            "PATH": f"{programs().absolute()}:{os.environ['PATH']}",
+            "FOVEATE_SOCKET": self.daemon.path,
+            "PYTHONPATH": str(PACKAGE_ROOT),
+        }
+        self.run_command("foveate wait front/policy && foveate wait front/model && foveate wait rear/policy", None)
+
+    def test_every_command_prints_what_the_page_shows(self) -> None:
+        count = 0
+        for page in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]:
+            folder = tempfile.mkdtemp()
+            self.addCleanup(shutil.rmtree, folder)
+            Path(folder, "configs").symlink_to(REPOSITORY / "configs")
+            for session in SESSION.findall(page.read_text()):
+                for command, shown in commands(session):
+                    with self.subTest(page=page.name, command=command):
+                        printed = self.run_command(command, folder)
+                        self.assertRegex(numberless(printed), pattern(shown), f"the page shows:\n{shown}\nit printed:\n{printed}")
+                    count += 1
+            if page.name == "extract.md":
+                for _, code in EXAMPLE.findall(page.read_text()):
+                    self.run_command(f"{sys.executable} - <<'END'\n{code}END", folder)
+        self.assertGreater(count, 15)
+
+    def run_command(self, command: str, folder: str | None) -> str:
+        """What it prints to standard output."""
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=self.environment, text=True, timeout=HANG, capture_output=True, check=False
+        )
+        self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+
+def commands(session: str) -> list[tuple[str, str]]:
+    """Commands, after ``$`` and perhaps ``>``, and the output below each."""
+    found: list[tuple[str, str]] = []
+    for line in session.splitlines(keepends=True):
+        if line.startswith("$ "):
+            found.append((line[2:], ""))
+        elif line.startswith("> ") and not found[-1][1]:
+            found[-1] = (found[-1][0] + line[2:], "")
+        else:
+            found[-1] = (found[-1][0], found[-1][1] + line)
+    return found
+
+
+def numberless(text: str) -> str:
+    """With each number as 0, runs of spaces as one, and without spaces around lines."""
+    lines = re.sub(r" +", " ", re.sub(r"\d+(\.\d+)?", "0", text)).splitlines()
+    return "".join(f"{line.strip()}\n" for line in lines)
+
+
+def pattern(shown: str) -> str:
+    """What matches the numberless output that a page shows."""
+    lines = numberless(shown).splitlines(keepends=True)
+    return r"\A" + "".join(r"(?:.*\n)*" if line == "...\n" else re.escape(line) for line in lines) + r"\Z"
 
 
 async def few_awaited(view: foveate.aio.View) -> AsyncIterator[foveate.Frame]:

@@ -317,7 +317,7 @@ class ChannelsToLearnFrom(unittest.TestCase):
 
 class TheDefaultScorer(unittest.TestCase):
     def test_has_the_weights_of_the_document(self) -> None:
-        rows = (PACKAGE_ROOT.parent / "docs" / "relevance.md").read_text().split("\n| Weight |")
+        rows = (PACKAGE_ROOT.parent / "docs" / "reference" / "relevance.md").read_text().split("\n| Weight |")
         names = [re.findall(r"`(\w+)`", cell) for cell in rows[0].rpartition("\n| Channel |")[2].split("\n")[0].split("|")]
         weights = [float(cell) for cell in rows[1].split("\n")[0].split("|") if cell.strip()]
         found = {name: weight for cell, weight in zip(filter(None, names), weights) for name in cell}
@@ -330,7 +330,7 @@ class TheShippedScorers(unittest.TestCase):
         return scorer.Scorer(tuple(names.split(",")), tensors)
 
     def test_read_channels_that_are_computed(self) -> None:
-        rows = (PACKAGE_ROOT.parent / "docs" / "relevance.md").read_text().split("\n")
+        rows = (PACKAGE_ROOT.parent / "docs" / "reference" / "relevance.md").read_text().split("\n")
         computed = {row.split("`")[1] for row in rows if re.match(r"\| `\w+` \| -?\d to \d \|", row)}
         for name in ("people", "text"):
             self.assertLessEqual(set(self.read(name).channels), computed, name)

@@ -1,4 +1,4 @@
-"""Every example of ``docs/models.md`` runs as it stands, on synthetic frames: those that need a library, where it is, with tiny
+"""Every example of ``docs/guide/models.md`` runs as it stands, on synthetic frames: those that need a library, where it is, with tiny
 models of random weights in place of those that it names."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from unittest import mock
 from models_support import CLIP, NONE, SIGLIP, ChatServer, foveal, module_or_skip, scene, uniform, windows
 from support import PACKAGE_ROOT, foveate
 
-PAGE = PACKAGE_ROOT.parent / "docs" / "models.md"
+PAGE = PACKAGE_ROOT.parent / "docs" / "guide" / "models.md"
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What an example needs by its label.
 LIBRARIES = {

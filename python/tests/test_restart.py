@@ -1,4 +1,4 @@
-"""Steering and the examples of ``docs/python.md`` go through a restart of the real daemon, stopped or killed."""
+"""Steering and the examples of ``docs/guide/python.md`` go through a restart of the real daemon, stopped or killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ gaze = { policy = "relevance" }
 CAMERAS = STREAM % "front" + STREAM % "rear"
 
 ENDS = (signal.SIGTERM, signal.SIGKILL)
-PAGE = PACKAGE_ROOT.parent / "docs" / "python.md"
+PAGE = PACKAGE_ROOT.parent / "docs" / "guide" / "python.md"
 LOOP = re.compile(r"^```python\n((?:(?!^```).)*?for frame in.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What a view without `reconnect` may raise when its daemon goes.
 PARTINGS = ("foveate.errors.Ended", "foveate.errors.NoDaemon", "foveate.errors.TimedOut")

@@ -1,4 +1,4 @@
-"""Puts the row of a device into the table of GPUs of docs/benchmarks.md: row.py RESULTS FILE, with the results.json of run.sh."""
+"""Puts the row of a device into the table of GPUs of docs/reports/benchmarks.md: row.py RESULTS FILE, with the results.json of run.sh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the measurements of docs/value.md share: the cache, the product, the scenes, the detector."""
+"""What the measurements of docs/reports/value.md share: the cache, the product, the scenes, the detector."""
 
 from __future__ import annotations
 

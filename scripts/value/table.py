@@ -1,4 +1,4 @@
-"""Tables as docs/value.md has them."""
+"""Tables as docs/reports/value.md has them."""
 
 from __future__ import annotations
 

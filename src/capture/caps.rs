@@ -181,7 +181,7 @@ pub fn warn_of_picture(stream: &str, facts: &PixelFacts) {
         tracing::warn!(
             stream,
             transfer,
-            "HDR samples are used as if they were SDR, so contrast and colours are wrong: tone-map them in the pipeline (docs/troubleshooting.md#hdr)"
+            "HDR samples are used as if they were SDR, so contrast and colours are wrong: tone-map them in the pipeline (docs/guide/troubleshooting.md#hdr)"
         );
     }
 }

@@ -1,5 +1,5 @@
 //! What a stream's pictures say about the camera and the scene: a cut, a camera that moves, is covered, over-exposed or frozen,
-//! light that flickers, and something new. Each is told once, with hysteresis; `docs/events.md` has the formulas and their sources.
+//! light that flickers, and something new. Each is told once, with hysteresis; `docs/guide/events.md` has the formulas and their sources.
 //!
 //! ```text
 //!  coarse level -> Picture -> cut, shift, covered, over-exposed, flicker ->+
@@ -118,7 +118,7 @@ pub struct Event {
     pub since_frame: u64,
     /// Place in source pixels; `None` for the whole picture.
     pub region: Option<Region>,
-    /// How strong it is; `docs/events.md` gives the unit of each kind.
+    /// How strong it is; `docs/guide/events.md` gives the unit of each kind.
     pub value: f64,
 }
 

@@ -62,7 +62,7 @@ pub fn existing(mut places: Vec<PathBuf>) -> PathBuf {
     places.swap_remove(index)
 }
 
-/// Compiles the examples of the README.
+/// Compiles the examples of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+#[doc = include_str!("../../docs/guide/rust.md")]
+struct Guide;

@@ -1,4 +1,4 @@
-//! Messages of a reader: each is one JSON object on one line, optionally followed by a newline and raw bytes. `docs/control.md`
+//! Messages of a reader: each is one JSON object on one line, optionally followed by a newline and raw bytes. `docs/reference/control.md`
 //! documents all messages.
 
 use std::fmt;

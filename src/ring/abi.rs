@@ -1,4 +1,4 @@
-//! Memory layout of a segment: ABI 2.3. `docs/abi.md` documents it for readers in other languages.
+//! Memory layout of a segment: ABI 2.3. `docs/reference/abi.md` documents it for readers in other languages.
 //!
 //! ```text
 //! 0     SegmentHeader   written once, before the segment is shared

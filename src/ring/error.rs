@@ -51,7 +51,7 @@ pub enum RingError {
 
     /// A field contradicts the ABI or the segment's size: its writer is broken.
     Malformed {
-        /// The field, as `docs/abi.md` names it.
+        /// The field, as `docs/reference/abi.md` names it.
         field: &'static str,
         /// Its value.
         value: String,

@@ -8,7 +8,7 @@
 //!  Waker::wake ---------------+-> FUTEX_WAKE, 16-byte notices to sockets --+-> Reader::wait, or poll(2)
 //! ```
 //!
-//! [`abi`] defines the memory layout, documented in `docs/abi.md`. `mapping` has all `unsafe` code except for the plain-data
+//! [`abi`] defines the memory layout, documented in `docs/reference/abi.md`. `mapping` has all `unsafe` code except for the plain-data
 //! promises of [`abi`], and `protocol` all memory ordering. [`segment`] describes and validates a segment,
 //! which `writer`, [`reader`] and `waker` use; what only a daemon needs has the feature `writer`.
 #![cfg_attr(not(feature = "writer"), allow(dead_code, reason = "the writer's half"))]

@@ -1,5 +1,5 @@
 //! Recordings of a view: MCAP files that hold its token frames as the ring held them, and what others can show of them.
-//! `docs/recording.md` specifies them.
+//! `docs/reference/recording.md` specifies them.
 //!
 //! ```text
 //!  record --> Recorder: messages of a frame -> Part: reserved, compressed, indexed -> run.mcap, run-0001.mcap, ...

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It is an ordinary client of the control socket and the rings; none of it runs in the daemon. The newest frame wins
-//! everywhere, so a slow browser delays no other. `docs/web.md` specifies the protocol.
+//! everywhere, so a slow browser delays no other. `messages` and `packet` describe the protocol.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -1,6 +1,50 @@
 //! Binary packet of a frame for a page: all records, and the texels of the tokens that the page does not hold yet.
 //!
-//! `docs/web.md` specifies the format; `assets/wire.js` parses it.
+//! `assets/wire.js` parses it; page and server come from one binary, so the format may change at any time.
+//!
+//! Little-endian. The header has 80 bytes:
+//!
+//! | Offset | Type | |
+//! | --- | --- | --- |
+//! | 0 | 4 bytes | `FVW3` |
+//! | 4 | u8 | picture: 0 the view, 1 the uniform one |
+//! | 5 | u8 | 1 if the packet does not depend on held tokens |
+//! | 6 | u16 | P, side of a token in texels, at most 1024 |
+//! | 8 | u32 | serial number, to acknowledge |
+//! | 12 | u32 | tokens |
+//! | 16 | u32 | tokens whose texels follow |
+//! | 20 | 2 u32 | width and height of the source in pixels, at most 16384 |
+//! | 28 | 2 u32 | tiles that changed, and all tiles |
+//! | 36 | u32 | fixations, 1 to 8 |
+//! | 40 | u64 | `frame_seq` |
+//! | 48 | u64 | ring sequence |
+//! | 56 | u64 | age when it was sent, in nanoseconds |
+//! | 64 | u64 | epoch |
+//! | 72 | 2 u16 | columns and rows of the cells of the channel, at most 128; 0 without one |
+//! | 76 | u32 | side of a cell in source pixels |
+//!
+//! Then for each fixation 20 bytes, each in the place that it keeps:
+//!
+//! | Offset | Type | |
+//! | --- | --- | --- |
+//! | 0 | u32 | id |
+//! | 4 | 2 f64 | x and y, in source pixels |
+//!
+//! Then for each token 36 bytes:
+//!
+//! | Offset | Type | |
+//! | --- | --- | --- |
+//! | 0 | 2 i32 | x and y of its corner, in source pixels; may lie outside |
+//! | 8 | 2 u16 | source pixels of a texel, along a row and down a column, rounded down |
+//! | 12 | 4 u16 | first column and columns that are real, first row and rows |
+//! | 20 | u16 | group: level, ring, window or block |
+//! | 22 | 2 u8 | source pixels that the token is wider and higher than P such texels |
+//! | 24 | f32 | relevance |
+//! | 28 | u32 | frames since it changed |
+//! | 32 | u32 | index among the tokens whose texels follow; 2^32 - 1 if the page holds it |
+//!
+//! Then the texels, `[3, P, P]` bytes for each token: the 8-bit values before normalisation. Then the cells of the channel, row by row: 0 to
+//! 255 from the least to the greatest value that it may have. The page ignores a packet with an impossible header or another length.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

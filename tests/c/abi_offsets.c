@@ -1,8 +1,8 @@
-// Prints where every field of the ABI lies for a C compiler, for comparison with docs/abi.md. A line for each field of each struct,
+// Prints where every field of the ABI lies for a C compiler, for comparison with docs/reference/abi.md. A line for each field of each struct,
 //
 //     STRUCT.FIELD OFFSET BYTES
 //
-// with the names of docs/abi.md and the offset in the struct, after a line for the struct itself,
+// with the names of docs/reference/abi.md and the offset in the struct, after a line for the struct itself,
 //
 //     STRUCT OFFSET BYTES
 //

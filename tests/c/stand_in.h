@@ -1,4 +1,4 @@
-// What the laws need of a daemon, without one: segments made by hand, a writer as docs/abi.md describes it, and a socket that
+// What the laws need of a daemon, without one: segments made by hand, a writer as docs/reference/abi.md describes it, and a socket that
 // answers as it is told. Included by laws.c alone, behind the implementation.
 
 #ifndef STAND_IN_H
@@ -201,7 +201,7 @@ static inline bool is_head_of(const struct foveate_slot_header *head, uint64_t s
     return memcmp(&head->ring_sequence, &expected.ring_sequence, sizeof expected - sizeof expected.lock) == 0;
 }
 
-// The writer's half of docs/abi.md, but for the waking. The frame is like any other but for its capture time.
+// The writer's half of docs/reference/abi.md, but for the waking. The frame is like any other but for its capture time.
 static inline void publish_taken_at(const struct written_segment *segment, uint64_t sequence, uint64_t capture_ns) {
     unsigned char *slot = segment->base + FOVEATE_HEADER_BYTES + sequence % segment->slot_count * SLOT_STRIDE;
     struct foveate_slot_header head = head_of(sequence);

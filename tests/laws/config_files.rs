@@ -211,7 +211,7 @@ fn every_shipped_file_is_accepted() {
 fn every_configuration_shown_in_a_document_is_accepted() {
     let mut documents = files_below("docs", "md");
     documents.push(in_repository("README.md"));
-    for document in documents.into_iter().filter(|document| document.exists()) {
+    for document in documents {
         let text = fs::read_to_string(&document).unwrap();
         for block in toml_blocks(&text).filter(|block| block.contains("[[stream]]")) {
             parse(block, document.to_str().unwrap());
@@ -510,13 +510,21 @@ fn parse(text: &str, file: &str) -> Config {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn files_below(directory: &str, extension: &str) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(in_repository(directory)) else { return Vec::new() };
-    let paths = entries.map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
+pub fn files_below(directory: &str, extension: &str) -> Vec<PathBuf> {
+    let (mut folders, mut files) = (vec![in_repository(directory)], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                files.push(path);
+            }
+        }
+    }
+    files
 }
 
-fn in_repository(path: &str) -> PathBuf {
+pub fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 

@@ -187,7 +187,7 @@ fn a_look_has_points() {
 /// The document names every reason that there is, and no other.
 #[test]
 fn the_document_names_every_reason_of_a_refusal() {
-    let document = include_str!("../../docs/control.md");
+    let document = include_str!("../../docs/reference/control.md");
     let (_, table) = document.split_once("| `reason` | Why |").unwrap();
     let cells = table.lines().filter_map(|row| row.strip_prefix("| `")?.split(" |").next());
     let names = cells.flat_map(|cell| cell.split(", ")).map(|name| name.trim_matches('`'));

@@ -13,6 +13,7 @@ mod control_messages;
 mod depth_config;
 mod depth_pairing;
 mod depth_rays;
+mod documents;
 mod ego_laws;
 mod event_laws;
 mod frame_laws;

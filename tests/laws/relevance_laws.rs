@@ -302,8 +302,10 @@ fn a_known_shift_of_a_real_picture_is_found() {
 
 #[test]
 fn the_document_has_the_table_of_channels() {
-    let document =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/relevance.md"));
+    let document = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/docs/reference/relevance.md"
+    ));
     let document = document.unwrap();
     let rows: Vec<&str> = document.lines().filter(|line| line.starts_with("| `")).collect();
     let wanted = CHANNELS.iter().map(|channel| {
@@ -314,7 +316,11 @@ fn the_document_has_the_table_of_channels() {
     });
     let wanted: Vec<String> = wanted.collect();
     for row in &wanted {
-        assert!(rows.contains(&row.as_str()), "docs/relevance.md lacks\n{}", wanted.join("\n"));
+        assert!(
+            rows.contains(&row.as_str()),
+            "docs/reference/relevance.md lacks\n{}",
+            wanted.join("\n")
+        );
     }
     assert_eq!(CHANNELS.len(), 36);
 }
@@ -322,7 +328,7 @@ fn the_document_has_the_table_of_channels() {
 /// The document's table of weights is the scorer that needs no training.
 #[test]
 fn the_document_has_the_weights_of_the_default_scorer() {
-    let document = include_str!("../../docs/relevance.md");
+    let document = include_str!("../../docs/reference/relevance.md");
     let cells = |start: &str| -> Vec<&str> {
         let row = document.lines().find(|line| line.starts_with(start)).unwrap();
         row.split('|').map(str::trim).filter(|cell| !cell.is_empty()).skip(1).collect()

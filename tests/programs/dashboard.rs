@@ -89,7 +89,7 @@ fn queries() -> Vec<String> {
 
 /// The expressions of the last table in the document of the metrics.
 fn alerts() -> Vec<String> {
-    let text = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
+    let text = fs::read_to_string(repository().join("docs/reference/metrics.md")).unwrap();
     let (_, table) = text.split_once("## What to watch for").unwrap();
     let cells = table.lines().filter_map(|row| row.strip_prefix("| ")?.split('|').nth(1));
     let alerts: Vec<_> =

@@ -609,10 +609,10 @@ fn chunk(bytes: u64, crc: u32, compression: &str, packed: &[u8]) -> Vec<u8> {
     body
 }
 
-/// The definitions of `docs/recording.md` are what a file says of its messages.
+/// The definitions of `docs/reference/recording.md` are what a file says of its messages.
 #[test]
 fn the_documented_messages_are_those_of_the_files() {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recording.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/recording.md");
     let document = fs::read_to_string(document).unwrap();
     let block = document.split("```proto\n").nth(1).unwrap().split("```").next().unwrap();
     let documented: Vec<String> = block

@@ -58,5 +58,6 @@ mod end_to_end_sources;
 mod end_to_end_systemd;
 mod log;
 mod manual;
+mod manual_texts;
 mod metrics;
 mod service;

@@ -10,6 +10,8 @@ use clap::CommandFactory;
 use clap_complete::{Shell, generate_to};
 use clap_mangen::Man;
 
+use crate::manual_texts::{EXAMPLES, appendix, configuration};
+
 #[allow(dead_code, reason = "only names and descriptions are read")]
 #[path = "../../src/bin/foveated/arguments.rs"]
 mod arguments;
@@ -17,7 +19,9 @@ mod arguments;
 /// Writes the files instead of comparing them.
 const WRITE: &str = "FOVEATE_WRITE_MANUAL";
 
+const SOURCE: &str = concat!("foveate ", env!("CARGO_PKG_VERSION"));
 const MANUAL: &str = "docs/man";
+const COMMANDS: &str = "docs/reference/commands.md";
 const COMPLETIONS: &str = "configs/completions";
 
 /// Arguments that are the name of a stream, of a view, or of either.
@@ -95,9 +99,44 @@ fn manual_pages_and_completions_know_every_subcommand() {
             assert!(completions[file].contains(name), "{name} in {file}");
         }
     }
-    let source = concat!("\"foveate ", env!("CARGO_PKG_VERSION"), "\"");
+    let source = format!("\"{SOURCE}\"");
     for page in pages.values() {
-        assert!(page.contains(".TH foveate") && page.contains(source), "{page}");
+        assert!(page.contains(".TH foveate") && page.contains(&source), "{page}");
+    }
+}
+
+#[test]
+fn examples_of_manual_pages_are_valid_commands() {
+    for (command, _) in EXAMPLES.iter().flat_map(|(_, examples)| *examples) {
+        let parser = match command.split(' ').next() {
+            Some("foveated") => arguments::Arguments::command(),
+            _ => foveate_tool::Arguments::command(),
+        };
+        let parsed = parser.try_get_matches_from(command.split(' '));
+        assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+    }
+}
+
+#[test]
+fn the_reference_lists_every_subcommand() {
+    let page = fs::read_to_string(repository().join(COMMANDS)).unwrap();
+    let (begin, end) = ("<!-- commands begins -->\n", "<!-- commands ends -->");
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    let tool = foveate_tool::Arguments::command();
+    let rows = tool.get_subcommands().map(|subcommand| {
+        let about = subcommand.get_about().unwrap();
+        format!("| `foveate {}` | {about} |\n", subcommand.get_name())
+    });
+    let rows: String = rows.collect();
+    let made = format!("{before}{begin}| Command | |\n| --- | --- |\n{rows}{end}{after}");
+    if std::env::var_os(WRITE).is_some() {
+        fs::write(repository().join(COMMANDS), &made).unwrap();
+    } else {
+        assert!(
+            page == made,
+            "{COMMANDS} is out of date: {WRITE}=1 cargo test --test programs manual"
+        );
     }
 }
 
@@ -129,8 +168,10 @@ fn make_pages(folder: &Path) {
     for (name, text) in texts(folder) {
         // What stands behind the options.
         let text = text.replace(".SH EXTRA\n", ".SH \"EXIT STATUS AND ENVIRONMENT\"\n");
-        fs::write(folder.join(name), text).unwrap();
+        fs::write(folder.join(&name), text + &appendix(&name)).unwrap();
     }
+    let default = fs::read_to_string(repository().join("configs/default.toml")).unwrap();
+    fs::write(folder.join("foveate.toml.5"), configuration(&default, SOURCE)).unwrap();
 }
 
 /// The page of a command, and those of its subcommands.
@@ -138,8 +179,7 @@ fn make_page(command: &clap::Command, section: &str, folder: &Path) {
     for subcommand in command.get_subcommands() {
         make_page(subcommand, section, folder);
     }
-    let source = concat!("foveate ", env!("CARGO_PKG_VERSION"));
-    let page = Man::new(command.clone()).section(section).source(source).manual("Foveate");
+    let page = Man::new(command.clone()).section(section).source(SOURCE).manual("Foveate");
     page.generate_to(folder).unwrap();
 }
 

@@ -134,7 +134,7 @@ fn every_family_is_written_as_prometheus_wants_it() {
 fn every_metric_is_documented_and_every_documented_metric_is_there() {
     let families = families(&Stats::default());
     let made: Vec<String> = families.iter().map(documented_row).collect();
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/metrics.md");
     let document = fs::read_to_string(document).unwrap();
     let rows = document
         .lines()

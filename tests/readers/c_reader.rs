@@ -97,7 +97,7 @@ fn every_field_lies_where_the_document_says() {
             (name, (offset.parse().unwrap(), bytes.parse().unwrap()))
         })
         .collect();
-    let document = include_str!("../../docs/abi.md");
+    let document = include_str!("../../docs/reference/abi.md");
     let mut documented = 0;
     for section in document.split("\n## ").skip(1) {
         let name = section.lines().next().unwrap();
@@ -251,7 +251,7 @@ fn the_daemon_obeys_whatever_is_said_in_c() {
 fn the_examples_of_the_page_compile_and_run() {
     let folder = tempfile::tempdir().unwrap();
     let tour = folder.path().join("tour.c");
-    fs::write(&tour, blocks(include_str!("../../docs/c.md"), "c")).unwrap();
+    fs::write(&tour, blocks(include_str!("../../docs/guide/c.md"), "c")).unwrap();
     let place = Place::new();
     let _daemon = place.daemon(&camera("gaze.policy = 'feedback'"));
     for language in languages() {
@@ -422,10 +422,10 @@ fn camera(settings: &str) -> String {
     format!("[[stream]]\nname = 'camera'\nsource = 'test'\n{main}")
 }
 
-/// A prefix with what `docs/c.md` installs, as it says.
+/// A prefix with what `docs/guide/c.md` installs, as it says.
 fn installed() -> TempDir {
     let prefix = tempfile::tempdir().unwrap();
-    let page = include_str!("../../docs/c.md");
+    let page = include_str!("../../docs/guide/c.md");
     let commands = blocks(page, "sh");
     let install = &commands[commands.find("prefix=").unwrap()..];
     let (settings, rest) = install.split_once('\n').unwrap();

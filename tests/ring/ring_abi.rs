@@ -1,4 +1,4 @@
-//! `docs/abi.md` and the code describe the same bytes.
+//! `docs/reference/abi.md` and the code describe the same bytes.
 
 use std::mem::offset_of;
 
@@ -18,7 +18,7 @@ use foveate_ring::{State, TokenFrameBuf, Writer};
 
 use crate::ring::{bytes_of, camera, frame, publish, reader_of, spec};
 
-const DOCUMENT: &str = include_str!("../../docs/abi.md");
+const DOCUMENT: &str = include_str!("../../docs/reference/abi.md");
 
 /// One row of a table of the document.
 #[derive(Debug, PartialEq, Eq)]

@@ -243,7 +243,7 @@ impl Held {
     }
 }
 
-/// A frame on the wire, as docs/web.md has it.
+/// A frame on the wire, as src/web/packet.rs has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packet {
     pub pane: u8,

@@ -187,7 +187,7 @@ fn events_tell_when_the_camera_is_lost_and_back() {
 /// Also those that only a steered view of a live stream has.
 #[test]
 fn the_document_names_every_field_of_a_listing_and_of_statistics() {
-    let document = include_str!("../../docs/control.md");
+    let document = include_str!("../../docs/reference/control.md");
     let section =
         |title: &str| document.split("\n## ").find(|section| section.starts_with(title)).unwrap();
     let listings = section("Listings\n").to_owned();

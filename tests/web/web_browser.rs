@@ -672,7 +672,7 @@ fn nothing_grows_while_frames_pass() {
     daemon.stop();
 }
 
-/// Pictures of the page for README and docs/web.md. scripts/screenshots.sh says where they go.
+/// Pictures of the page for README and docs/guide/web.md. scripts/screenshots.sh says where they go.
 #[test]
 #[ignore = "makes pictures: scripts/screenshots.sh runs it"]
 fn screenshots() {
@@ -716,7 +716,7 @@ fn screenshots() {
     daemon.stop();
 }
 
-/// What a page costs, for docs/web.md: stretches without a page, with one that draws nothing, and with one in a
+/// What a page costs, for docs/guide/web.md: stretches without a page, with one that draws nothing, and with one in a
 /// browser, one after the other.
 #[test]
 #[ignore = "measures, which takes a machine to itself"]

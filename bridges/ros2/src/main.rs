@@ -24,7 +24,7 @@ use zenoh::Wait;
 #[command(
     name = "foveate-ros2",
     version,
-    after_help = "docs/ros.md is the guide.\n\
+    after_help = "docs/guide/ros.md is the guide.\n\
                   Exit codes: 0 stopped by a signal, 1 failure, 2 wrong usage, 69 Zenoh is unavailable, 78 wrong configuration.\n\
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket, ROS_DOMAIN_ID the domain."
 )]

@@ -1,4 +1,4 @@
-//! Publishes views of Foveate over Zenoh, and lets consumers there steer them. `docs/fleet.md` is the guide, and specifies keys and
+//! Publishes views of Foveate over Zenoh, and lets consumers there steer them. `docs/guide/fleet.md` is the guide, and specifies keys and
 //! messages.
 //!
 //! ```text

@@ -24,7 +24,7 @@ use zenoh::Wait;
 #[command(
     name = "foveate-zenoh",
     version,
-    after_help = "It reads as any reader does, waits for a daemon that is not there, and never delays one. docs/fleet.md is the \
+    after_help = "It reads as any reader does, waits for a daemon that is not there, and never delays one. docs/guide/fleet.md is the \
                   guide.\n\
                   Exit codes: 0 stopped by a signal, 1 failure, 2 wrong usage, 69 Zenoh is unavailable, 78 wrong configuration.\n\
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."

@@ -1,4 +1,4 @@
-//! The message of a frame, which `docs/fleet.md` specifies byte by byte: whole, or what differs from the message before.
+//! The message of a frame, which `docs/guide/fleet.md` specifies byte by byte: whole, or what differs from the message before.
 
 use std::collections::HashMap;
 

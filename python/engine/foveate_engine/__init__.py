@@ -7,7 +7,7 @@
     tokens = pyramid.sample((640, 360), budget=273)  # tokens.pixels: [273, 3, 16, 16] float16
     changed = pyramid.update(next_image)             # which tiles changed
 
-``docs/engine.md`` is the guide.
+``docs/guide/engine.md`` is the guide.
 """
 
 from ._native import BackendError, EngineError

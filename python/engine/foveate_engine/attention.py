@@ -57,7 +57,7 @@ def hierarchical_attention(
     The result is the softmax over all cells that were not opened and all keys that were reached.
 
     With `top=1` that is full attention to rounding. With biases of zero, equal keys give what full attention gives at any
-    `top`. docs/attention.md says when it pays.
+    `top`. docs/guide/attention.md says when it pays.
 
     Arrays are NumPy's, in float32 or float16, or tensors of torch. On the CPU a native kernel computes them on all
     processors that the process may use, unless a tensor needs gradients. Tensors that do, that are on another device, or

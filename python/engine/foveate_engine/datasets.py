@@ -1,7 +1,7 @@
 """Tables of tokens: pictures and clips by path or bytes in, Arrow rows out, written so that a killed job can go on.
 
 :class:`Encoder` is what the operators for Ray (:mod:`foveate_engine.ray`) and Daft (:mod:`foveate_engine.daft`) run; it
-needs pyarrow only, and works by itself. ``docs/datasets.md`` is the guide, and has a table of the columns.
+needs pyarrow only, and works by itself. ``docs/guide/datasets.md`` is the guide, and has a table of the columns.
 
 A row holds the tokens of a picture, or of a frame of a clip. Its tensors are Arrow's fixed-shape tensors: lists of one
 length, which any reader of Parquet has as lists. Its records are a struct of lists, each of which is a column of its own in

@@ -19,7 +19,7 @@ from .arrays import BLACK, Color, Colorimetry, Image, Picture, picture
 from .batches import Batches, Fixation, each, maps, pictures
 from .tokens import Tokens, layout_keys, made, spec
 
-#: What a tile looks like, in sums over its pixels; ``docs/relevance.md`` says what they are.
+#: What a tile looks like, in sums over its pixels; ``docs/reference/relevance.md`` says what they are.
 FEATURES = np.dtype(
     [
         ("count", "<u4"),
@@ -535,7 +535,7 @@ class Pyramid:
         return self._native.cell
 
     def channels(self) -> dict[str, NDArray[np.float32]]:
-        """What is known about each cell of the picture, by name, [rows, columns] float32 each; ``docs/relevance.md`` has the table.
+        """What is known about each cell of the picture, by name, [rows, columns] float32 each; ``docs/reference/relevance.md`` has the table.
 
         What is about the past, such as ``change`` and ``motion_x``, counts from the first call of this or :meth:`relevance` on: call it
         once before the first :meth:`update`. Nobody looks anywhere here, so ``eccentricity`` and ``unseen`` are 1.

@@ -1,4 +1,4 @@
-"""Every example of ``docs/datasets.md`` runs as it stands."""
+"""Every example of ``docs/guide/datasets.md`` runs as it stands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import optional
 
 import foveate_engine
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "datasets.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "datasets.md"
 EXAMPLE = re.compile(r"^```python (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

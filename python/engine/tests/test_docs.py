@@ -1,4 +1,4 @@
-"""Every example of ``docs/engine.md`` and of the package's own page runs as it stands."""
+"""Every example of the engine's guides and of the package's own page runs as it stands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import unittest
 
 from engine_support import REPOSITORY, ROOT, foveate_engine
 
-PAGES = [REPOSITORY / "docs" / "engine.md", ROOT / "README.md"]
+GUIDES = REPOSITORY / "docs" / "guide"
+PAGES = [GUIDES / "engine.md", GUIDES / "attention.md", ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

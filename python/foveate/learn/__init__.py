@@ -1,3 +1,3 @@
-"""Learns scorers of relevance from recorded channels and boxes: ``python -m foveate.learn``; ``docs/learning.md``."""
+"""Learns scorers of relevance from recorded channels and boxes: ``python -m foveate.learn``; ``docs/guide/learning.md``."""
 
 from __future__ import annotations

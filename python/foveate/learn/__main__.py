@@ -1,4 +1,4 @@
-"""``python -m foveate.learn``: a scorer from a clip and the boxes of what matters in it (docs/learning.md)."""
+"""``python -m foveate.learn``: a scorer from a clip and the boxes of what matters in it (docs/guide/learning.md)."""
 
 from __future__ import annotations
 

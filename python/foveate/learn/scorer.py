@@ -1,4 +1,4 @@
-"""Scorers: what they make of channels, and their files (docs/relevance.md)."""
+"""Scorers: what they make of channels, and their files (docs/reference/relevance.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models take from foveated tokens; ``docs/models.md`` is the guide.
+"""What models take from foveated tokens; ``docs/guide/models.md`` is the guide.
 
 Each model is a module of its own: :mod:`.crops` (any API with pictures), :mod:`.qwen2_5_vl`, :mod:`.qwen3_vl`,
 :mod:`.vit` (timm), :mod:`.sglang`, :mod:`.vllm` and :mod:`.weighted_grid`. All need NumPy alone to be imported; a function

@@ -3,7 +3,7 @@
 #[cfg(feature = "serde")]
 use crate::value::{Real, Whole, checked};
 
-/// Parameters of gaze control. Times are the stream's: presentation times, where there are any. `docs/gaze.md` says what each is for
+/// Parameters of gaze control. Times are the stream's: presentation times, where there are any. `docs/reference/gaze.md` says what each is for
 /// and where its default comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]

@@ -45,7 +45,7 @@ pub(super) struct Convolution {
     pub(super) bias: Vec<f32>,
 }
 
-/// What the untrained scorer adds up, in octaves for each of a channel's units. `docs/relevance.md` says where they come from.
+/// What the untrained scorer adds up, in octaves for each of a channel's units. `docs/reference/relevance.md` says where they come from.
 const UNTRAINED: &[(&str, f32)] = &[
     ("entropy", 1.0),
     ("high_pass", 4.0),

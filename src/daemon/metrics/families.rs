@@ -8,7 +8,7 @@ use foveate_core::backend::BackendInfo;
 use foveate_stats::metric::{Families, Metric, MetricKind, OwnerLabels, Samples};
 use foveate_stats::{ServerCounts, StreamCounts, ViewCounts};
 
-/// All metrics, with samples from `stats`. docs/metrics.md documents them.
+/// All metrics, with samples from `stats`. docs/reference/metrics.md documents them.
 pub fn families(stats: &Stats) -> Families {
     let mut families = Families::default();
     let (daemon, streams) = (stats.daemon.iter(), stats.streams.iter());

@@ -1,4 +1,4 @@
-//! The messages of a recording that are Foveate's own, as Protocol Buffers. `docs/recording.md` documents them.
+//! The messages of a recording that are Foveate's own, as Protocol Buffers. `docs/reference/recording.md` documents them.
 
 use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
@@ -246,7 +246,7 @@ const MESSAGES: [(&str, Fields); 6] = [
 ];
 
 /// What a file says about these messages: a `FileDescriptorSet`, which `protoc` would make of the definitions in
-/// `docs/recording.md`.
+/// `docs/reference/recording.md`.
 pub fn descriptors() -> FileDescriptorSet {
     let field = |(name, number, kind): &(&str, i32, FieldType)| {
         let (label, kind, of) = match *kind {

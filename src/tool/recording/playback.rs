@@ -203,7 +203,7 @@ fn frame_of(frame: TokenFrame, segment: &SegmentInfo) -> Result<TokenFrameBuf, S
     };
     if let Some(index) = copied.iter().position(|record| !is_sound(record)) {
         return Err(format!(
-            "token {index} of frame {frame_seq} exceeds the limits of docs/abi.md"
+            "token {index} of frame {frame_seq} exceeds the limits of docs/reference/abi.md"
         ));
     }
     let mut planes = planes.into_iter();

@@ -1,4 +1,4 @@
-// The connection to `foveate web`: JSON in both directions, binary frames from the server. See docs/web.md.
+// The connection to `foveate web`: JSON in both directions, binary frames from the server. See src/web/packet.rs.
 
 const MAGIC = 0x33575646; // "FVW3"
 const HEADER_BYTES = 80; // and the fixations
@@ -61,7 +61,7 @@ export class Wire {
   }
 }
 
-/** What is known of each token: see the records in docs/web.md. */
+/** What is known of each token: see the records in src/web/packet.rs. */
 const COLUMNS = {
   x: Int32Array,
   y: Int32Array,
