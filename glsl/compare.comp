@@ -19,10 +19,10 @@ layout(set = 0, binding = 2, std430) readonly restrict buffer TokenList {
     uint count;
     TokenRecord tokens[];
 } stale;
-// One for each token of the plan.
-layout(set = 0, binding = 3, std430) readonly restrict buffer Comparisons {
-    ComparisonRecord tokens[];
-} comparisons;
+// For each token of the plan, the row of the texels that it was last published with, or NO_ROW.
+layout(set = 0, binding = 3, std430) readonly restrict buffer Rows {
+    uint tokens[];
+} rows;
 // Rows of [P, P] texels.
 layout(set = 0, binding = 4, std430) readonly restrict buffer Sent {
     uint texels[];
@@ -48,7 +48,7 @@ void main() {
         return;
     }
     TokenRecord token = stale.tokens[index / CHANNEL_WORDS];
-    uint row = comparisons.tokens[token.item].row;
+    uint row = rows.tokens[token.item];
     uint most = 0u;
     for (uint i = 0; i < TEXELS_PER_WORD; i++) {
         uint place = index % CHANNEL_WORDS * TEXELS_PER_WORD + i;

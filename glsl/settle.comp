@@ -4,8 +4,8 @@
 #include "shared/tokens.glsl"
 #include "shared/sent.glsl"
 
-// Chooses the texels of the tokens of one view: those that they were last published with, if none has moved by more than its token
-// tolerates, or those of the pyramid. Remembers them, and converts them to the view's number format.
+// Chooses the texels of the tokens of one view: those that they were last published with, if none has moved by more than the
+// threshold, or those of the pyramid. Remembers them, and converts them to the view's number format.
 //
 // One invocation per word of a token's channel, as in sample.comp.
 //
@@ -28,10 +28,10 @@ layout(set = 0, binding = 0, std430) readonly restrict buffer TokenList {
 layout(set = 0, binding = 1, std430) readonly restrict buffer Table {
     uint numbers[];
 } table;
-// One for each token of the plan.
-layout(set = 0, binding = 2, std430) readonly restrict buffer Comparisons {
-    ComparisonRecord tokens[];
-} comparisons;
+// For each token of the plan, the row of the texels that it was last published with, or NO_ROW.
+layout(set = 0, binding = 2, std430) readonly restrict buffer Rows {
+    uint tokens[];
+} rows;
 // [N, P, P]
 layout(set = 0, binding = 3, std430) readonly restrict buffer Found {
     uint texels[];
@@ -52,6 +52,7 @@ layout(set = 0, binding = 6, std430) writeonly restrict buffer Tokens {
 layout(push_constant) uniform SettlePush {
     uint first_word; // Of the first item.
     uint first_row; // Of the plan's first token.
+    uint threshold; // The most by which a texel of a kept token may have moved.
 } push;
 
 void main() {
@@ -61,13 +62,13 @@ void main() {
     }
     uint word = index % CHANNEL_WORDS;
     uint item = stale.tokens[index / CHANNEL_WORDS].item;
-    ComparisonRecord comparison = comparisons.tokens[item];
-    bool is_kept = comparison.row != NO_ROW && moved.most[item] <= comparison.tolerance;
+    uint row = rows.tokens[item];
+    bool is_kept = row != NO_ROW && moved.most[item] <= push.threshold;
 
     uvec3 words = uvec3(0);
     for (uint i = 0; i < TEXELS_PER_WORD; i++) {
         uint place = word * TEXELS_PER_WORD + i;
-        uint texel = is_kept ? sent.texels[comparison.row * PATCH_SIDE * PATCH_SIDE + place]
+        uint texel = is_kept ? sent.texels[row * PATCH_SIDE * PATCH_SIDE + place]
                              : found.texels[item * PATCH_SIDE * PATCH_SIDE + place];
         sent.texels[(push.first_row + item) * PATCH_SIDE * PATCH_SIDE + place] = texel;
         uvec3 value = (uvec3(texel) >> uvec3(0, 8, 16)) & 0xFFu;

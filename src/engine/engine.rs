@@ -397,7 +397,7 @@ impl Engine {
     pub fn rgb_bound(&self) -> u32 {
         let threshold = self.tracker.sample_bound();
         let of_tokens = if self.change.keeps_tokens() { threshold } else { 0 };
-        self.kind.color.rgb_bound(threshold) + u32::from(of_tokens)
+        (self.kind.color.rgb_bound(threshold) + u32::from(of_tokens)).min(u8::MAX.into())
     }
 
     /// Has the backend make the features of tiles, those of the frame to come included, if somebody reads them. Views that join `later`

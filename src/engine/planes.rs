@@ -154,8 +154,8 @@ impl Planes {
 
     /// Takes the rule by which the tiles of the next frame are ingested.
     pub fn follow(&mut self, rule: &IngestRule) {
-        if self.reuse.is_on() && self.reuse.follow(rule) {
-            // The threshold has fallen, which is rare.
+        if self.reuse.is_on() && self.reuse.follow(rule, &self.boxes) {
+            // The threshold has fallen.
             self.versions.fill(0);
         }
     }
@@ -275,7 +275,6 @@ impl Planes {
         if self.begin_update(ingests) {
             return;
         }
-        self.reuse.prepare(&self.boxes);
         for ((index, region), version) in (0..).zip(&self.boxes).zip(&mut self.versions) {
             if *version == 0 || ingests && ingested.reaches(*region) {
                 *version = self.update;
@@ -308,7 +307,6 @@ impl Planes {
         // Mark all: cheaper than finding out which.
         if self.is_resting && ingests {
             self.versions.fill(0);
-            self.reuse.rest();
         }
         self.is_resting
     }

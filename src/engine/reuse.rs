@@ -13,16 +13,7 @@ use foveate_core::geometry::tile::{TILE_SIDE, tiles_under};
 
 use crate::planes::SamplerSpec;
 
-/// The comparison of a token with what it was last published with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Comparison {
-    /// The row of the texels that it was last published with; `None` if it has not been published, or nobody remembers.
-    pub(crate) row: Option<u32>,
-    /// The most by which each may differ.
-    pub(crate) tolerance: u8,
-}
-
-/// What is known of the tokens of a view for [`Comparison`]s.
+/// What the tokens of a view are compared with.
 #[derive(Debug)]
 pub(crate) struct Reuse {
     /// Whether tokens are compared at all.
@@ -30,16 +21,13 @@ pub(crate) struct Reuse {
     capacity: u32,
     /// Columns of the tile grid.
     grid_width: usize,
-    /// Of the newest frame.
+    /// Of the newest frame: the most by which a texel of a kept token may have moved.
     threshold: u8,
-    /// The tiles that were refreshed in the newest frame.
-    refreshed: Range<usize>,
-    /// Whether a tile was refreshed while the view sampled nothing.
-    missed_refresh: bool,
     /// The first row of the plan's tokens.
     first_row: u32,
-    /// A comparison for each token.
-    comparisons: Vec<Comparison>,
+    /// For each token, the row of the texels that it was last published with; `None` if it has not been published, is to be published
+    /// anew, or nobody remembers.
+    rows: Vec<Option<u32>>,
     /// For each token, the most by which one of its texels has moved since it was last published.
     pub(crate) moved: Vec<u8>,
 }
@@ -54,17 +42,15 @@ impl Reuse {
             capacity: capacity as u32,
             grid_width: 0,
             threshold: 0,
-            refreshed: 0..0,
-            missed_refresh: false,
             first_row: 0,
-            comparisons: Vec::with_capacity(room),
+            rows: Vec::with_capacity(room),
             moved: Vec::with_capacity(room),
         }
     }
 
     /// Forgets what tokens were published with: all are published anew.
     pub(crate) fn forget(&mut self) {
-        self.comparisons.iter_mut().for_each(|comparison| comparison.row = None);
+        self.rows.fill(None);
         self.moved.fill(0);
     }
 
@@ -83,10 +69,10 @@ impl Reuse {
             self.first_row = self.capacity - self.first_row;
         }
         self.grid_width = extent.in_cells(TILE_SIDE).width as usize;
-        self.comparisons.clear();
-        self.comparisons.extend(rows.map(|row| Comparison { row, tolerance: 0 }));
+        self.rows.clear();
+        self.rows.extend(rows);
         self.moved.clear();
-        self.moved.resize(self.comparisons.len(), 0);
+        self.moved.resize(self.rows.len(), 0);
     }
 
     /// Whether tokens are compared.
@@ -96,7 +82,7 @@ impl Reuse {
 
     /// The row of the texels that token `index` was last published with, if they are remembered.
     pub(crate) fn published_row(&self, index: usize) -> Option<u32> {
-        self.comparisons.get(index)?.row
+        *self.rows.get(index)?
     }
 
     /// The row in which texels of token `index` are remembered for later.
@@ -111,53 +97,42 @@ impl Reuse {
         self.first_row
     }
 
-    /// Takes the rule of the next frame. Returns whether a token has moved by more than it allows.
-    pub(crate) fn follow(&mut self, rule: &IngestRule) -> bool {
+    /// Takes the rule of the next frame, by which tokens are read from `boxes`. Those over a tile that it refreshes are published anew.
+    /// Returns whether a token has moved by more than the rule allows.
+    pub(crate) fn follow(&mut self, rule: &IngestRule, boxes: &[PixelBox]) -> bool {
         self.threshold = rule.threshold;
-        self.refreshed.clone_from(&rule.refreshed);
+        for (row, region) in self.rows.iter_mut().zip(boxes) {
+            row.take_if(|_| covers(&rule.refreshed, *region, self.grid_width));
+        }
         self.moved.iter().any(|moved| self.threshold < *moved)
     }
 
-    /// Notes that this update samples nothing.
-    pub(crate) fn rest(&mut self) {
-        self.missed_refresh |= !self.refreshed.is_empty();
+    /// The most by which a texel of a kept token may have moved.
+    pub(crate) fn threshold(&self) -> u8 {
+        self.threshold
     }
 
-    /// Says how tokens that are read from `boxes` are compared in this update. Those over a tile that is refreshed keep their texels
-    /// only if they are the same.
-    pub(crate) fn prepare(&mut self, boxes: &[PixelBox]) {
-        if !self.is_on {
-            return;
-        }
-        let misses = std::mem::take(&mut self.missed_refresh);
-        for (comparison, region) in self.comparisons.iter_mut().zip(boxes) {
-            let is_exact = misses || covers(&self.refreshed, *region, self.grid_width);
-            comparison.tolerance = if is_exact { 0 } else { self.threshold };
-        }
-    }
-
-    /// The comparison of each token in this update; empty if none is compared.
+    /// For each token, the row of the texels that it is compared with; empty if none is compared.
     #[cfg(feature = "vulkan")]
-    pub(crate) fn comparisons(&self) -> &[Comparison] {
-        &self.comparisons
+    pub(crate) fn rows(&self) -> &[Option<u32>] {
+        &self.rows
     }
 
     /// The same, and where the most is noted by which a texel of each has moved: 0 where nothing is compared.
-    pub(crate) fn comparisons_mut(&mut self) -> (&[Comparison], &mut [u8]) {
-        (&self.comparisons, &mut self.moved)
+    pub(crate) fn rows_mut(&mut self) -> (&[Option<u32>], &mut [u8]) {
+        (&self.rows, &mut self.moved)
     }
 
     /// Ends the comparison of token `index`, which was sampled. Returns whether it keeps the texels and the `changed_frame` that it was
     /// last published with.
     pub(crate) fn settle(&mut self, index: usize) -> bool {
         let row = self.is_on.then(|| self.row(index));
-        let Some(comparison) = self.comparisons.get_mut(index) else { return false };
+        let Some(before) = self.rows.get_mut(index) else { return false };
         let moved = &mut self.moved[index];
-        let is_kept = comparison.row.is_some() && *moved <= comparison.tolerance;
+        let is_kept = std::mem::replace(before, row).is_some() && *moved <= self.threshold;
         if !is_kept {
             *moved = 0;
         }
-        comparison.row = row;
         is_kept
     }
 }

@@ -4,11 +4,12 @@
 #![allow(unreachable_pub, reason = "a module of several programs")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::tile::TileSet;
 use foveate_engine::change::refresh::Refresh;
@@ -27,7 +28,8 @@ pub struct Definition {
     refresh: Option<Refresh>,
     /// For each place of the frame published last, the texels and the frame.
     published: HashMap<Place, (Vec<u8>, u64)>,
-    missed_refresh: bool,
+    /// Places over a tile that was refreshed since: their tokens are published anew.
+    renewed: HashSet<Place>,
     /// Tokens that kept texels that had moved.
     pub kept: usize,
 }
@@ -40,7 +42,7 @@ impl Definition {
             threshold: change.threshold,
             refresh: change.refresh_frames.map(|frames| Refresh::new(tiles, frames)),
             published: HashMap::new(),
-            missed_refresh: false,
+            renewed: HashSet::new(),
             kept: 0,
         }
     }
@@ -48,17 +50,21 @@ impl Definition {
     /// Follows a frame that `view` has taken, or has left out.
     pub fn step(&mut self, frame: &FrameView<'_>, frame_seq: u64, view: &View<Memory>) {
         self.follower.detect(frame, frame_seq);
-        let refreshed = self.refresh.as_mut().map_or(0..0, Refresh::advance);
-        if view.planes().is_resting() {
-            self.missed_refresh |= !refreshed.is_empty();
-            return;
-        }
-        let misses = std::mem::take(&mut self.missed_refresh);
         let format = view.spec().format;
         let side = format.patch_side;
+        let refreshed = self.refresh.as_mut().map_or(0..0, Refresh::advance);
+        let grid = self.follower.ingested().grid();
+        let is_refreshed = |&&(x, y, [sx, sy], [extra_width, extra_height]): &&Place| {
+            let token = Token { x, y, sx, sy, extra_width, extra_height, ..Token::default() };
+            tiles_under(token.read_box(frame.extent(), side), grid).any(|t| refreshed.contains(&t))
+        };
+        self.renewed.extend(self.published.keys().filter(is_refreshed));
+        if view.planes().is_resting() {
+            return;
+        }
         let resident = OwnedFrame::copied(&self.follower.resident());
         let sampled = texels(&naive::picture(&resident), view);
-        let (tracker, grid) = (self.follower.tracker(), self.follower.ingested().grid());
+        let tracker = self.follower.tracker();
         let published = view.sink.frame();
         let token_bytes = format.token_bytes();
         let mut expected = HashMap::new();
@@ -69,11 +75,11 @@ impl Definition {
             let extra = [record.extra_width, record.extra_height];
             let place = (record.x, record.y, [record.sx, record.sy], extra);
             let region = record.token().read_box(frame.extent(), side);
-            let is_refreshed = misses || tiles_under(region, grid).any(|t| refreshed.contains(&t));
-            let tolerance = if is_refreshed { 0 } else { tracker.sample_bound() };
             let before = self.published.get(&place);
             let kept = before.filter(|(before, _)| {
-                self.threshold != Threshold::Fixed(0) && largest(before, sampled) <= tolerance
+                self.threshold != Threshold::Fixed(0)
+                    && !self.renewed.contains(&place)
+                    && largest(before, sampled) <= tracker.sample_bound()
             });
             self.kept += usize::from(kept.is_some_and(|(before, _)| before != sampled));
             let (texels, changed_frame) =
@@ -86,6 +92,7 @@ impl Definition {
         }
         assert_eq!(view.planes().reusable(), reusable, "frame {frame_seq}");
         self.published = expected;
+        self.renewed.clear();
         let (bound, exact) =
             (published.head.rgb_bound, texels(&naive::picture(&OwnedFrame::copied(frame)), view));
         let furthest = largest(&published.pixels, &exact);

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::planes::SamplerSpec;
-use crate::reuse::{Comparison, Reuse};
+use crate::reuse::Reuse;
 
 /// Rows of texels, R, G and B, each `[3, P, P]`.
 #[derive(Debug)]
@@ -30,18 +30,11 @@ impl SentTexels {
         }
         let half = bytes.len() / 2;
         let (first, second) = bytes.split_at_mut(half);
-        let first_row = reuse.first_row();
+        let (first_row, threshold) = (reuse.first_row(), reuse.threshold());
         let (own, before) = if first_row == 0 { (first, second) } else { (second, first) };
-        let (comparisons, moved) = reuse.comparisons_mut();
-        Some(SentRows {
-            row_bytes: *row_bytes,
-            first: 0,
-            first_row,
-            comparisons,
-            moved,
-            own,
-            before,
-        })
+        let (rows, moved) = reuse.rows_mut();
+        let row_bytes = *row_bytes;
+        Some(SentRows { row_bytes, first: 0, first_row, threshold, rows, moved, own, before })
     }
 }
 
@@ -53,8 +46,9 @@ pub(super) struct SentRows<'a> {
     first: usize,
     /// The row of the plan's first token.
     first_row: u32,
+    threshold: u8,
     /// Of all tokens of the plan.
-    comparisons: &'a [Comparison],
+    rows: &'a [Option<u32>],
     moved: &'a mut [u8],
     own: &'a mut [u8],
     /// The other half of the rows.
@@ -74,8 +68,8 @@ impl<'a> SentRows<'a> {
 
     /// The texels that token `index` was last published with.
     pub(super) fn token(&mut self, index: usize) -> Sent<'_> {
-        let Self { row_bytes, first, first_row, comparisons, moved, own, before } = self;
-        let Comparison { row, tolerance } = comparisons[index];
+        let Self { row_bytes, first, first_row, threshold, rows, moved, own, before } = self;
+        let row = rows[index];
         let place = |row: usize| row * *row_bytes..(row + 1) * *row_bytes;
         let texels = &mut own[place(index - *first)];
         if let Some(row) = row {
@@ -87,7 +81,7 @@ impl<'a> SentRows<'a> {
         }
         let moved = &mut moved[index - *first];
         *moved = 0;
-        Sent { texels, tolerance: row.map(|_| tolerance), moved }
+        Sent { texels, tolerance: row.map(|_| *threshold), moved }
     }
 }
 

@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::Pyramid;
 use super::shaders;
-use crate::reuse::{Comparison, Reuse};
+use crate::reuse::Reuse;
 use foveate_core::clock::Span;
 use foveate_core::geometry::extent::Extent;
 use foveate_gpu::{
@@ -19,21 +19,7 @@ use foveate_gpu::{
 /// The row of a token that nobody remembers.
 const NO_ROW: u32 = u32::MAX;
 
-/// How a token is compared. Public, like all types shared with shaders, for the tests that compare layouts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct ComparisonRecord {
-    /// The row of the texels that it was last published with; the largest number if nobody remembers.
-    pub row: u32,
-    /// The most by which each may differ.
-    pub tolerance: u32,
-}
-
-impl ComparisonRecord {
-    const NONE: Self = Self { row: NO_ROW, tolerance: 0 };
-}
-
-/// Push constants of the pass that compares.
+/// Push constants of the pass that compares. Public, like all types shared with shaders, for the tests that compare layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ComparePush {
@@ -49,6 +35,8 @@ pub struct SettlePush {
     pub first_word: u32,
     /// The row of the plan's first token.
     pub first_row: u32,
+    /// The most by which a texel of a kept token may have moved.
+    pub threshold: u32,
 }
 
 /// Samples one view, and remembers its texels.
@@ -56,8 +44,8 @@ pub struct SettlePush {
 pub(super) struct KeepPasses {
     compare: ComputePass,
     settle: ComputePass,
-    /// One for each token.
-    comparisons: Buffer,
+    /// For each token, the row that it is compared with.
+    rows: Buffer,
     /// Two rows for each token: the texels that it was last published with.
     sent: Buffer,
     /// The texels of the tokens that are sampled.
@@ -65,6 +53,7 @@ pub(super) struct KeepPasses {
     /// For each token, the most by which one of its texels has moved.
     moved: Buffer,
     first_row: u32,
+    threshold: u32,
 }
 
 /// What both passes work on.
@@ -104,30 +93,29 @@ impl KeepPasses {
         };
         let row_bytes = texel_count * size_of::<u32>();
         let buffer = |name, kind, size| Buffer::new(gpu, name, kind, size);
-        let comparisons = capacity * size_of::<ComparisonRecord>();
         let mut passes = Self {
             sent: buffer("published texels", BufferKind::DeviceOnly, 2 * capacity * row_bytes)?,
             found: buffer("sampled texels", BufferKind::DeviceOnly, capacity * row_bytes)?,
-            comparisons: buffer("comparisons", BufferKind::HostWritten, comparisons)?,
+            rows: buffer("rows", BufferKind::HostWritten, capacity * size_of::<u32>())?,
             moved: buffer("moved", BufferKind::Readback, capacity * size_of::<u32>())?,
             compare: ComputePass::new(gpu, &compare)?,
             settle: ComputePass::new(gpu, &settle)?,
             first_row: 0,
+            threshold: 0,
         };
-        passes.comparisons.mapped().fill(ComparisonRecord::NONE);
+        passes.rows.mapped().fill(NO_ROW);
         passes.moved.mapped::<u32>().fill(0);
         Ok(passes)
     }
 
     /// Uploads how tokens are compared.
     pub(super) fn prepare(&mut self, reuse: &Reuse) {
-        self.first_row = reuse.first_row();
-        let comparisons = reuse.comparisons();
-        for (target, comparison) in self.comparisons.mapped().iter_mut().zip(comparisons) {
-            let Comparison { row, tolerance } = *comparison;
-            *target = ComparisonRecord { row: row.unwrap_or(NO_ROW), tolerance: tolerance.into() };
+        (self.first_row, self.threshold) = (reuse.first_row(), reuse.threshold().into());
+        let rows = reuse.rows();
+        for (target, row) in self.rows.mapped().iter_mut().zip(rows) {
+            *target = row.unwrap_or(NO_ROW);
         }
-        self.moved.mapped::<u32>()[..comparisons.len()].fill(0);
+        self.moved.mapped::<u32>()[..rows.len()].fill(0);
     }
 
     /// Samples the tokens of a source of `extent`.
@@ -144,7 +132,7 @@ impl KeepPasses {
             pyramid.levels(),
             Binding::Read(&pyramid.tail),
             Binding::Read(stale),
-            Binding::Read(&self.comparisons),
+            Binding::Read(&self.rows),
             Binding::Read(&self.sent),
             Binding::Write(&self.found),
             Binding::Update(&self.moved),
@@ -154,13 +142,13 @@ impl KeepPasses {
         let settled = [
             Binding::Read(stale),
             Binding::Read(table),
-            Binding::Read(&self.comparisons),
+            Binding::Read(&self.rows),
             Binding::Read(&self.found),
             Binding::Read(&self.moved),
             Binding::Update(&self.sent),
             Binding::Write(items),
         ];
-        let push = SettlePush { first_word, first_row: self.first_row };
+        let push = SettlePush { first_word, first_row: self.first_row, threshold: self.threshold };
         recorder.dispatch(&self.settle, &settled, &push, groups());
     }
 

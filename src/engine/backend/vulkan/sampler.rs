@@ -71,7 +71,6 @@ impl ViewPasses {
             stale.prepare(&view.plan, is_new, view.is_resting, sample);
         }
         if !view.is_resting {
-            view.reuse.prepare(&view.boxes);
             sample.prepare_comparisons(&view.reuse);
             sample.target().aim(gpu, &view.items, view.plan.tokens.len());
         }
