@@ -1,8 +1,9 @@
 //! Which tokens of a view keep the texels that they were last published with.
 //!
 //! A token keeps them, and its `changed_frame`, while none of them has moved by more than the threshold of change detection since
-//! then. Texels are compared before they are normalised, where the backends sample. Each backend remembers them in rows, two for each
-//! token of the largest plan: those of the plan, and those of the plan before, in which tokens that kept their place are found.
+//! then. Texels are compared before they are normalised, where the backends sample; one without a real pixel stands for the nearest
+//! that has one. Each backend remembers them in rows, two for each token of the largest plan: those of the plan, and those of the plan
+//! before, in which tokens that kept their place are found.
 
 use std::ops::Range;
 

@@ -12,6 +12,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::token::{Outside, TokenFormat};
 use foveate_engine::change::refresh::Refresh;
 use foveate_engine::{Memory, View};
 
@@ -21,13 +22,22 @@ use crate::naive::{self, OwnedFrame, Picture};
 /// Where a token lies: origin, whole steps, and extra pixels.
 type Place = (i32, i32, [u16; 2], [u8; 2]);
 
+/// A token as it was published.
+#[derive(Clone)]
+struct Published {
+    shown: Vec<u8>,
+    /// With the nearest real texel instead of those that have no real pixel.
+    compared: Vec<u8>,
+    changed_frame: u64,
+}
+
 /// What is published by definition.
 pub struct Definition {
     follower: Follower,
     threshold: Threshold,
     refresh: Option<Refresh>,
-    /// For each place of the frame published last, the texels and the frame.
-    published: HashMap<Place, (Vec<u8>, u64)>,
+    /// For each place of the frame published last.
+    published: HashMap<Place, Published>,
     /// Places over a tile that was refreshed since: their tokens are published anew.
     renewed: HashSet<Place>,
     /// Tokens that kept texels that had moved.
@@ -63,32 +73,43 @@ impl Definition {
             return;
         }
         let resident = OwnedFrame::copied(&self.follower.resident());
-        let sampled = texels(&naive::picture(&resident), view);
+        let picture = naive::picture(&resident);
+        let sampled = texels(&picture, view);
+        // What is compared: without a real pixel, a texel stands for the nearest that has one.
+        let nearest = TokenFormat { outside: Outside::Edge, ..format };
+        let compared = naive::tokens(&picture, view.planes().plan(), nearest);
         let tracker = self.follower.tracker();
         let published = view.sink.frame();
         let token_bytes = format.token_bytes();
         let mut expected = HashMap::new();
         let mut reusable = 0;
-        let tokens = published.records.iter().zip(sampled.chunks_exact(token_bytes));
-        for (index, (record, sampled)) in tokens.enumerate() {
-            let context = format!("token {index} of frame {frame_seq} of {:?}", frame.format());
+        let tokens = sampled.chunks_exact(token_bytes).zip(compared.chunks_exact(token_bytes));
+        for (index, (record, (sampled, compared))) in
+            published.records.iter().zip(tokens).enumerate()
+        {
+            let (layout, source) = (view.spec().layout.name(), frame.format());
+            let context = format!("token {index} of frame {frame_seq} of {source:?}, {layout}");
             let extra = [record.extra_width, record.extra_height];
             let place = (record.x, record.y, [record.sx, record.sy], extra);
             let region = record.token().read_box(frame.extent(), side);
             let before = self.published.get(&place);
-            let kept = before.filter(|(before, _)| {
+            let kept = before.filter(|before| {
                 self.threshold != Threshold::Fixed(0)
                     && !self.renewed.contains(&place)
-                    && largest(before, sampled) <= tracker.sample_bound()
+                    && largest(&before.compared, compared) <= tracker.sample_bound()
             });
-            self.kept += usize::from(kept.is_some_and(|(before, _)| before != sampled));
-            let (texels, changed_frame) =
-                kept.cloned().unwrap_or_else(|| (sampled.to_vec(), tracker.changed_frame(region)));
-            assert_eq!(record.changed_frame, changed_frame, "{context}");
-            let shown = &published.pixels[index * token_bytes..][..token_bytes];
-            assert!(shown == texels, "{context}");
-            reusable += usize::from(before.is_some_and(|(_, frame)| *frame == changed_frame));
-            expected.insert(place, (texels, changed_frame));
+            self.kept += usize::from(kept.is_some_and(|before| before.shown != sampled));
+            let token = kept.cloned().unwrap_or_else(|| Published {
+                shown: sampled.to_vec(),
+                compared: compared.to_vec(),
+                changed_frame: tracker.changed_frame(region),
+            });
+            let Published { shown, changed_frame, .. } = &token;
+            assert_eq!(record.changed_frame, *changed_frame, "{context}");
+            let found = &published.pixels[index * token_bytes..][..token_bytes];
+            assert!(found == shown, "{context}");
+            reusable += usize::from(before.is_some_and(|b| b.changed_frame == *changed_frame));
+            expected.insert(place, token);
         }
         assert_eq!(view.planes().reusable(), reusable, "frame {frame_seq}");
         self.published = expected;

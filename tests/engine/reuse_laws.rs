@@ -39,7 +39,7 @@ laws! {
 fn tokens_keep_their_texels_exactly_while_none_moves_beyond_the_threshold(make: Make<'_>) {
     let mut random = Random(31);
     let mut kept = 0;
-    for round in 0..if is_long() { 60 } else { 8 } {
+    for round in 0..if is_long() { 60 } else { 12 } {
         let format = PixelFormat::ALL[round % PixelFormat::ALL.len()];
         let threshold = match round % 4 {
             0 => Threshold::Auto { limit: 1 + random.below(20) as u8 },
