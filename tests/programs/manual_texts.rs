@@ -9,7 +9,7 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("foveate ls", "List streams and views"),
             ("foveate watch front/policy", "Follow the frames of a view"),
-            ("foveate look front/policy 640 360 --for 500", "Look there for half a second"),
+            ("foveate look front/policy 320 240 --for 500", "Look there for half a second"),
             ("foveate snap front/policy --out pictures", "Draw the newest frame"),
         ],
     ),
@@ -36,7 +36,7 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "foveate-look.1",
         &[
-            ("foveate look front/policy 640 360 --for 500", "A point, for half a second"),
+            ("foveate look front/policy 320 240 --for 500", "A point, for half a second"),
             ("foveate look front/policy --box 120,200,520,240", "A box, such as a line of text"),
         ],
     ),
