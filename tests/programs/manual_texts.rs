@@ -157,7 +157,7 @@ pub fn configuration(default: &str, source: &str) -> String {
             writeln!(page, ".SH \"{}\"", escaped(bare)).unwrap();
             entry.write_to(&mut page);
         } else if is_key(bare) {
-            entry.keys.push(bare);
+            entry.keys.push((bare, bare.len() < line.len()));
         } else {
             if !entry.keys.is_empty() {
                 entry.write_to(&mut page);
@@ -176,14 +176,16 @@ pub fn configuration(default: &str, source: &str) -> String {
 #[derive(Default)]
 struct Entry<'a> {
     text: Vec<&'a str>,
-    keys: Vec<&'a str>,
+    /// Whether the value is an example, of a key that is commented out.
+    keys: Vec<(&'a str, bool)>,
 }
 
 impl Entry<'_> {
     fn write_to(&mut self, page: &mut String) {
-        for (index, key) in self.keys.iter().enumerate() {
+        for (index, (key, is_example)) in self.keys.iter().enumerate() {
             let request = if index == 0 { ".TP" } else { ".TQ" };
-            writeln!(page, "{request}\n\\fB{}\\fR", escaped(key)).unwrap();
+            let note = if *is_example { " (example)" } else { "" };
+            writeln!(page, "{request}\n\\fB{}\\fR{note}", escaped(key)).unwrap();
         }
         if !self.text.is_empty() {
             let text = escaped(&self.text.join(" "));
