@@ -7,7 +7,8 @@
             print(frame.frame_seq, frame.pixels.shape)
             view.look(320, 240)
 
-``pip install foveate[zenoh]``. ``docs/guide/fleet.md`` is the guide, and specifies keys and messages.
+``pip install foveate[zenoh]``. ``docs/guide/fleet.md`` is the guide; ``docs/reference/zenoh.md``
+specifies keys and messages.
 """
 
 from __future__ import annotations
@@ -456,7 +457,7 @@ class RemoteView(Steered):
 
     @property
     def status(self) -> dict[str, Any]:
-        """The counts and the state of the view as its bridge said last; empty before that. ``docs/guide/fleet.md`` has its
+        """The counts and the state of the view as its bridge said last; empty before that. ``docs/reference/zenoh.md`` has its
         fields."""
         with self._news:
             return dict(self._status)

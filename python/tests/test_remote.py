@@ -22,7 +22,7 @@ GREATEST = 2**64 - 1
 
 
 class Sender:
-    """Makes messages as ``docs/guide/fleet.md`` says, in the plainest way, of what a ring holds."""
+    """Makes messages as ``bridges/zenoh/src/message.rs`` says, in the plainest way, of what a ring holds."""
 
     def __init__(self, ring: FakeRing, run: int = 7) -> None:
         self.ring, self.run, self.sequence = ring, run, 0

@@ -51,6 +51,7 @@ fn documents() -> Vec<PathBuf> {
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         "SECURITY.md",
+        "tests/FAILURES.md",
         "configs/scorers/README.md",
         "python/README.md",
         "python/engine/README.md",

@@ -609,13 +609,12 @@ fn chunk(bytes: u64, crc: u32, compression: &str, packed: &[u8]) -> Vec<u8> {
     body
 }
 
-/// The definitions of `docs/reference/recording.md` are what a file says of its messages.
+/// The definitions of `docs/data/foveate.proto` are what a file says of its messages.
 #[test]
 fn the_documented_messages_are_those_of_the_files() {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/recording.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/data/foveate.proto");
     let document = fs::read_to_string(document).unwrap();
-    let block = document.split("```proto\n").nth(1).unwrap().split("```").next().unwrap();
-    let documented: Vec<String> = block
+    let documented: Vec<String> = document
         .lines()
         .map(|line| line.split("//").next().unwrap().trim())
         .filter(|line| line.starts_with("message ") || line.ends_with(';'))

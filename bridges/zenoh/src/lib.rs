@@ -1,5 +1,5 @@
-//! Publishes views of Foveate over Zenoh, and lets consumers there steer them. `docs/guide/fleet.md` is the guide, and specifies keys and
-//! messages.
+//! Publishes views of Foveate over Zenoh, and lets consumers there steer them. `docs/guide/fleet.md` is the guide, `docs/reference/zenoh.md`
+//! specifies keys and messages.
 //!
 //! ```text
 //!  foveated                 | foveate-zenoh                              | Zenoh

@@ -1,4 +1,37 @@
-//! The message of a frame, which `docs/guide/fleet.md` specifies byte by byte: whole, or what differs from the message before.
+//! The message of a frame: whole, or what differs from the message before.
+//!
+//! Little-endian, without gaps. A *whole* message stands for itself. Any other says what differs from the message before, its *base*,
+//! and is of no use to a reader without it.
+//!
+//! | Offset | Bytes | Field | Type | Meaning |
+//! | ---: | ---: | --- | --- | --- |
+//! | 0 | 4 | `magic` | u8[4] | `FVZ1`; the digit is the version |
+//! | 4 | 4 | `flags` | u32 | bit 0: whole |
+//! | 8 | 8 | `run` | u64 | identity of the bridge's run: greater than that of any run before on that machine (ns since 1970 when it started) |
+//! | 16 | 8 | `sequence` | u64 | counts the frames of the view in this run, from 1 |
+//! | 24 | 8 | `base` | u64 | `sequence` of the message that this one differs from, of the same run and epoch; 0 in a whole one |
+//! | 32 | 8 | `epoch` | u64 | that of the segment |
+//! | 40 | 4 | `token_count` | u32 | tokens of the frame |
+//! | 44 | 4 | `record_count` | u32 | token records that follow; in a whole message `token_count` |
+//! | 48 | 4 | `texel_count` | u32 | tokens whose texels follow; in a whole message `token_count` |
+//! | 52 | 4 | `planes` | u32 | bit i: items of plane i of the segment's table follow; bit 0 is always set, and in a whole message all are |
+//! | 56 | 8 | `reserved` | u64 | 0 |
+//!
+//! Then come, each only where stated:
+//!
+//! | Bytes | In | What |
+//! | --- | --- | --- |
+//! | 4096 | whole | the first 4,096 bytes of the segment (the ABI), with zeros for its LiveBlock |
+//! | 512 | all | the SlotHeader of the frame |
+//! | 4 × `token_count` | not whole | the *origin* of each token, below |
+//! | 56 × `record_count` | all | token records, in the order of the tokens |
+//! | stride × `texel_count` | all | texels, in the order of the tokens; the stride is `token_stride` of the segment's first plane |
+//! | | all | the items of each further plane whose bit is set, in the order of the table, all of them; the others are, byte for byte, those of the base |
+//!
+//! An origin is a u32. Its lower 31 bits are the index of the token, among those of the base, that has the same texels, or 0x7FFFFFFF:
+//! the texels follow. Bit 31 says that the record follows; else it is, byte for byte, that of the base's token.
+//!
+//! Texels are left out where place and `changed_frame` are those of a token of the base: they are the same bytes.
 
 use std::collections::HashMap;
 
