@@ -1,4 +1,4 @@
-"""Two clips and their boxes that no scorer and no default of `foveate.learn` was chosen with, for docs/guide/learning.md.
+"""Two clips and their boxes that no scorer and no default of `foveate.learn` was chosen with, for docs/reports/learning.md.
 
 `text`: lines of text before photographs, as posters.py makes them, with other photographs and other fonts. `movers`: things that
 drift before a camera that stands still, among some that rest; only those that move have boxes. In both, the second half has other

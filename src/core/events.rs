@@ -1,5 +1,5 @@
 //! What a stream's pictures say about the camera and the scene: a cut, a camera that moves, is covered, over-exposed or frozen,
-//! light that flickers, and something new. Each is told once, with hysteresis; `docs/guide/events.md` has the formulas and their sources.
+//! light that flickers, and something new. Each is told once, with hysteresis; `docs/reports/events.md` has the thresholds.
 //!
 //! ```text
 //!  coarse level -> Picture -> cut, shift, covered, over-exposed, flicker ->+

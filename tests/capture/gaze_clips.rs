@@ -1,6 +1,6 @@
 //! On real clips: what a consumer attends to stays in the fovea, and people who appear are soon fixated.
 //!
-//! The figures of `docs/reference/gaze.md` are what these tests print with `FOVEATE_LONG=1`.
+//! The figures of `docs/reports/pursuit.md` are what these tests print with `FOVEATE_LONG=1`.
 
 #![allow(clippy::cast_possible_truncation, reason = "weights and shades")]
 
@@ -185,7 +185,7 @@ fn is_long() -> bool {
     std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1")
 }
 
-/// Every third one, and all with `FOVEATE_LONG=1`: the figures of `docs/reference/gaze.md` are of all.
+/// Every third one, and all with `FOVEATE_LONG=1`: the figures of `docs/reports/pursuit.md` are of all.
 fn some_of<T>(all: Vec<T>) -> Vec<T> {
     all.into_iter().step_by(if is_long() { 1 } else { 3 }).collect()
 }

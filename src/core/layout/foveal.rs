@@ -23,7 +23,7 @@ use crate::geometry::relevance::RelevanceMap;
 /// Most patches that the quadtree starts from.
 const ROOTS_MAX: usize = 16;
 
-/// How much wider the fovea is than what matters is spread. By measurement; see docs/reference/gaze.md.
+/// How much wider the fovea is than what matters is spread. By measurement; see docs/data/pursuit.txt.
 const SPREAD_FACTOR: f64 = 2.0;
 
 /// The eccentricity in pixels at which magnification has halved, where nothing else is asked for: 3 % of the
@@ -52,7 +52,7 @@ pub(super) fn magnification(eccentricity: f64, e0_px: f64, extent: Extent, patch
 }
 
 /// Magnification around what somebody asked for, as a share of the greatest: (P / (e + P))^2. By trial on lines of small print; see
-/// docs/reference/gaze.md.
+/// docs/data/pursuit.txt.
 pub(super) fn asked_share(eccentricity: f64, patch_side: u32) -> f64 {
     let share = f64::from(patch_side) / (eccentricity + f64::from(patch_side));
     share * share
@@ -178,7 +178,7 @@ pub fn root_level(grids: PatchGrids, budget: usize, coarsest: Option<u32>) -> u3
 }
 
 /// By which factor a patch that was split in the plan before is preferred over one that was not: half a level. With a whole one,
-/// too little is left for what moves; see docs/reference/gaze.md.
+/// too little is left for what moves; see docs/data/pursuit.txt.
 pub const KEEPING: f64 = std::f64::consts::SQRT_2;
 
 /// The patches that were split in a plan.
