@@ -270,7 +270,7 @@ fn assert_same(found: &OwnedFrame, expected: &OwnedFrame) {
     }
 }
 
-/// For docs/guide/privacy.md: `cargo test --release --test capture -- --ignored --exact capture_masks::costs --nocapture`.
+/// For docs/data/masks.txt: `cargo test --release --test capture -- --ignored --exact capture_masks::costs --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn costs() {

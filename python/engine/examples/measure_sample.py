@@ -2,7 +2,7 @@
 
     python python/engine/examples/measure_sample.py
 
-`docs/guide/datasets.md` has a table of what it printed.
+`docs/data/datasets.txt` has a table of what it printed.
 """
 
 from __future__ import annotations
