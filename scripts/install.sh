@@ -185,7 +185,7 @@ install_one() {
         ;;
     *.md)
         source=$(mktemp)
-        # What is outside docs/ lies beside its pages.
+        # Files outside docs/ are installed beside its pages.
         case "$2" in
         "$root"/docs/*/*) up='\.\./\.\./' here='../' ;;
         *) up='\.\./' here='' ;;
