@@ -263,9 +263,12 @@ impl Engine {
         Ok(())
     }
 
-    /// The last part of a [`step`](Self::step), once all `views` have published: reads what the next frame's gaze is decided by.
-    pub fn end_step<S>(&mut self, stamp: &FrameStamp, views: &[View<S>]) {
+    /// The last part of a [`step`](Self::step), once all `views` have published: has them absorb what they have seen, and reads what the
+    /// next frame's gaze is decided by.
+    pub fn end_step<S>(&mut self, stamp: &FrameStamp, views: &mut [View<S>]) {
         let start_ns = monotonic_ns();
+        let seen = self.seen();
+        views.iter_mut().for_each(|view| view.absorb(seen));
         let noted = self.backend.note_features(self.tracker.ingested());
         if noted != Span::NONE {
             self.times.update.features = noted;

@@ -311,7 +311,7 @@ impl Planes {
         self.is_resting
     }
 
-    /// Ends an update: writes relevance and records of the sampled tokens.
+    /// Ends an update: writes the records of the sampled tokens. `relevance` stays the same as long as the plan.
     pub(crate) fn record(
         &mut self,
         extent: Extent,
@@ -322,13 +322,13 @@ impl Planes {
         let (mut moved, mut changed) = (0, 0);
         for index in self.stale.iter().map(|&index| index as usize) {
             let region = self.boxes[index];
-            let weight = weight_of(relevance, extent, region);
-            self.relevance[index] = weight;
             let record = match self.records[index] {
                 TokenRecord { size: 0, .. } => {
+                    let weight = weight_of(relevance, extent, region);
+                    self.relevance[index] = weight;
                     TokenRecord::new(tokens[index], extent, *patch_side, 0, weight)
                 }
-                of_plan => TokenRecord { relevance: weight, ..of_plan },
+                of_plan => of_plan,
             };
             let before = match find(&self.records_before, &record) {
                 Some((before, _)) => before,

@@ -29,6 +29,8 @@ pub struct View<S> {
     depth: DepthPlanes,
     /// `None` before the first frame.
     gaze: Option<Controller>,
+    /// Whether its policy has not yet absorbed what it has seen.
+    has_decided: bool,
     /// What the token plan was made for; `None` before the first plan.
     planned: Option<Planned>,
     /// When the newest feedback arrived, on CLOCK_MONOTONIC; 0 before any.
@@ -110,6 +112,7 @@ impl<S> View<S> {
             generation,
             planes,
             gaze: None,
+            has_decided: false,
             planned: None,
             feedback_ns: 0,
             asked_ns: 0,
@@ -177,6 +180,7 @@ impl<S> View<S> {
             channels: self.channels,
             depth: self.depth,
             gaze: self.gaze,
+            has_decided: self.has_decided,
             planned: self.planned,
             feedback_ns: self.feedback_ns,
             asked_ns: self.asked_ns,
@@ -240,13 +244,23 @@ impl<S> View<S> {
     /// tokens.
     pub(crate) fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>, shape: PyramidShape) {
         let gaze = self.gaze_step(at, |gaze, plan| {
-            gaze.step(at, seen.map(|seen| Seen { plan, ..seen }));
+            gaze.decide(at, seen.map(|seen| Seen { plan, ..seen }));
         });
+        self.has_decided = true;
         if self.gaze.as_ref().is_some_and(Controller::plans_afresh) {
             self.forget_plan();
         }
         if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
             self.plan(gaze, at, shape);
+        }
+    }
+
+    /// Takes what the newest [`step`](Self::step) has seen into the model of the scene, once.
+    pub(crate) fn absorb(&mut self, seen: Option<Seen<'_>>) {
+        if std::mem::take(&mut self.has_decided)
+            && let Some(gaze) = &mut self.gaze
+        {
+            gaze.absorb(seen);
         }
     }
 

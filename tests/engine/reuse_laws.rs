@@ -82,6 +82,11 @@ fn play(
         if 1 < frame_seq {
             let kind = if random.below(3) == 0 { random.below(6) } else { habit };
             move_on(&mut frame, kind, frame_seq, random);
+            // Single samples beyond the threshold: their tiles are taken over, with all in them that has moved by less.
+            for _ in 0..4 {
+                let (x, y) = (random.below(extent.width), random.below(extent.height));
+                frame.adjust(x, y, 1, |sample| sample ^ 0x40);
+            }
         }
         if 3 < frame_seq && random.below(4) == 0 {
             let feedback = attention(extent, frame_seq - 1, random);

@@ -15,6 +15,7 @@ use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
@@ -27,7 +28,7 @@ use parking_lot::Mutex;
 
 use crate::device::with_gpu;
 use crate::history::move_on;
-use crate::naive::{self, OwnedFrame, Random};
+use crate::naive::{self, OwnedFrame, Picture, Random};
 use crate::wait::{HANG, until};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -80,6 +81,27 @@ fn where_the_gpu_finds_changes_no_pixel_tells_of_a_loss_either() {
                 }
             }
             assert_eq!(pair.lossy.stream.backend().change_on, ChangeSite::Gpu);
+        }
+    });
+}
+
+/// The texels that tokens keep are lost with the device: afterwards other tokens keep theirs, and none is further from the frame than the
+/// published bound.
+#[test]
+fn with_a_threshold_no_texel_exceeds_the_bound_after_a_loss() {
+    with_driver(|driver| {
+        for (seed, change_on) in (41..=44).zip([ChangeOn::Cpu, ChangeOn::Gpu].into_iter().cycle()) {
+            let mut random = Random(seed);
+            let threshold = Threshold::Fixed(4 + random.below(6) as u8);
+            let config = ChangeConfig { threshold, ..random_config(&mut random) };
+            let lossy = driver.stream(&Backends::of(driver), change_on, config);
+            let mut pair = Pair::new(lossy, config, &mut random);
+            // A required device must be there for the first frame.
+            pair.step_within_bound(&mut random);
+            while pair.lossy.returns() < 3 || pair.lossy.is_on_cpu() {
+                pair.meet_fate(driver, true, &mut random);
+                pair.step_within_bound(&mut random);
+            }
         }
     });
 }
@@ -563,6 +585,20 @@ impl Pair {
         }
     }
 
+    /// Shows the next frame, and both publish the same bound and keep within it.
+    fn step_within_bound(&mut self, random: &mut Random) {
+        self.move_on(random);
+        let published = self.step();
+        let picture = naive::picture(&self.frame);
+        for (found, expected) in published {
+            assert_eq!(found.head.rgb_bound, expected.head.rgb_bound, "frame {}", self.frame_seq);
+            for tokens in [found, expected] {
+                let furthest = furthest(&tokens, &picture);
+                assert!(furthest <= tokens.head.rgb_bound, "frame {}: {furthest}", self.frame_seq);
+            }
+        }
+    }
+
     /// Shows frames until something is true of the stream, without advancing its time.
     fn until(&mut self, what: &str, random: &mut Random, is_so: impl Fn(&Played) -> bool) {
         let deadline = Instant::now() + HANG;
@@ -707,6 +743,19 @@ fn random_config(random: &mut Random) -> ChangeConfig {
 
 fn random_extent(random: &mut Random) -> Extent {
     Extent::new(40 + random.below(200), 40 + random.below(120))
+}
+
+/// The most by which a texel of the tokens differs from one made of the picture; 0 of those whose numbers are not texels.
+fn furthest(tokens: &TokenFrameBuf, picture: &Picture) -> u32 {
+    let format = TokenFormat::new(14, DType::U8, Normalisation::NONE);
+    if tokens.pixels.len() != tokens.records.len() * format.token_bytes() {
+        return 0;
+    }
+    let places = tokens.records.iter().map(|record| record.token()).collect();
+    let plan = TokenPlan { patch_side: format.patch_side, tokens: places };
+    let exact = naive::tokens(picture, &plan, format);
+    let differences = tokens.pixels.iter().zip(&exact).map(|(a, b)| a.abs_diff(*b));
+    differences.max().unwrap_or(0).into()
 }
 
 /// What does not depend on when a tile changed.

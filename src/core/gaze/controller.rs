@@ -366,10 +366,22 @@ impl Controller {
         self.policy.take(feedback, at);
     }
 
+    /// [Decides](Self::decide), and [absorbs](Self::absorb) what was seen.
+    pub fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.decide(at, seen);
+        self.absorb(seen);
+    }
+
     /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if it is
     /// [wanted](Self::wants_coarse) and there was one.
-    pub fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
-        self.policy.step(at, seen);
+    pub fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.policy.decide(at, seen);
+    }
+
+    /// Takes what [`decide`](Self::decide) has seen into the model of the scene, for later frames. No call may come between the two, but
+    /// the frame may be published.
+    pub fn absorb(&mut self, seen: Option<Seen<'_>>) {
+        self.policy.absorb(seen);
     }
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there.

@@ -62,7 +62,10 @@ pub trait FixationPolicy: Debug + Send {
     fn take(&mut self, feedback: &Feedback, at: FrameTime);
 
     /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier one.
-    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>);
+    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>);
+
+    /// Takes what [`decide`](Self::decide) has seen into the model of the scene, for later frames.
+    fn absorb(&mut self, _seen: Option<Seen<'_>>) {}
 
     /// The source has another extent from the frame of `at` on.
     fn resize(&mut self, extent: Extent, at: FrameTime);

@@ -65,6 +65,8 @@ pub struct Scene {
     computed: Vec<Vec<f32>>,
     /// Sampled on the grid, by name.
     injected: BTreeMap<String, Injected>,
+    /// Whether each cell has changed in the frame that is taken in.
+    changed: Vec<bool>,
     /// Time at which each cell last changed.
     changed_ns: Vec<u64>,
     /// Time at which each cell was last sampled at full resolution; `None` for never.
@@ -107,6 +109,7 @@ impl Scene {
             tiles: cell_px / TILE_SIDE,
             computed: vec![zeros.clone(); CHANNELS.len()],
             injected: BTreeMap::new(),
+            changed: vec![false; grid.area()],
             changed_ns: vec![0; grid.area()],
             seen_ns: vec![None; grid.area()],
             onsets: Onsets::new(grid),
@@ -342,34 +345,47 @@ impl Scene {
         if last == 0 {
             self.onsets.restart(now_ns);
         }
-        for row in 0..self.grid.height {
-            for column in 0..self.grid.width {
-                let along =
-                    |cell: u32, count: u32| cell * self.tiles..((cell + 1) * self.tiles).min(count);
-                let (columns, rows) =
-                    (along(column, tile_grid.width), along(row, tile_grid.height));
-                let under = rows.flat_map(|row| {
-                    columns.clone().map(move |column| (row * tile_grid.width + column) as usize)
-                });
-                let index = (row * self.grid.width + column) as usize;
-                let was_hidden = self.hidden[index] && last < self.hidden_since;
-                let is_hidden = self.hidden[index] && frame_seq < self.hidden_since;
-                let is_changed =
-                    last == 0 || under.clone().any(|tile| last < tiles.changed_frame[tile]);
-                if is_hidden || !is_changed && !was_hidden {
-                    continue;
-                }
-                let mut features = TileFeatures::default();
-                under.for_each(|tile| features += tiles.features[tile]);
-                let before = self.look_of(index);
-                local::fill(&mut self.computed, index, &features, tiles.black);
-                self.changed_ns[index] = now_ns;
-                if last != 0 && !was_hidden {
-                    self.onsets.change(index, onset::difference(before, self.look_of(index)));
-                }
+        self.note_changed(tiles.changed_frame, last, tile_grid.width as usize);
+        for index in 0..self.changed.len() {
+            let was_hidden = self.hidden[index] && last < self.hidden_since;
+            let is_hidden = self.hidden[index] && frame_seq < self.hidden_since;
+            if is_hidden || !self.changed[index] && !was_hidden {
+                continue;
+            }
+            let before = self.look_of(index);
+            let features = self.features_of(index, tiles.features, tile_grid);
+            local::fill(&mut self.computed, index, &features, tiles.black);
+            self.changed_ns[index] = now_ns;
+            if last != 0 && !was_hidden {
+                self.onsets.change(index, onset::difference(before, self.look_of(index)));
             }
         }
         self.onsets.settle(now_ns);
+    }
+
+    /// Notes which cells have a tile that changed after frame `last`; all of them if that is 0.
+    fn note_changed(&mut self, changed_frame: &[u64], last: u64, tile_columns: usize) {
+        let (columns, tiles) = (self.grid.width as usize, self.tiles as usize);
+        self.changed.fill(last == 0);
+        for (row, frames) in changed_frame.chunks_exact(tile_columns).enumerate() {
+            let cells = &mut self.changed[row / tiles * columns..][..columns];
+            for (changed, frames) in cells.iter_mut().zip(frames.chunks(tiles)) {
+                *changed |= frames.iter().any(|frame| last < *frame);
+            }
+        }
+    }
+
+    /// The sums over the tiles of a cell.
+    fn features_of(&self, index: usize, tiles: &[TileFeatures], tile_grid: Extent) -> TileFeatures {
+        let (column, row) = (index as u32 % self.grid.width, index as u32 / self.grid.width);
+        let along = |cell: u32, count: u32| cell * self.tiles..((cell + 1) * self.tiles).min(count);
+        let mut features = TileFeatures::default();
+        for row in along(row, tile_grid.height) {
+            for column in along(column, tile_grid.width) {
+                features += tiles[(row * tile_grid.width + column) as usize];
+            }
+        }
+        features
     }
 
     /// What a cell looks like: the means of its colours, and its edges.

@@ -28,6 +28,7 @@ pub mod convert;
 pub mod features;
 pub mod ingest;
 pub mod level;
+mod narrow;
 pub mod reduce;
 pub mod sample;
 mod sent;

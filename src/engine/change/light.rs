@@ -5,8 +5,8 @@
 //! up to the whole swing at another, so a threshold of change has to bridge the swing as well as the noise.
 //!
 //! - *Of a row of blocks* it takes the change of their means since the frame before, on which at least three quarters of the blocks
-//!   agree in sign: that of a block at the far quartile. Where things move they do not agree, and the change counts as none, as one
-//!   does that noise would explain.
+//!   agree in sign: that of a block at the far quartile, less what noise adds there. Where things move they do not agree, and the
+//!   change counts as none, as one does that noise would explain.
 //! - *Of the last [`WINDOW`] frames* it takes the swing of the sum of these changes, if the sum has gone up and down by at least twice
 //!   that much: light that comes and goes. A light that is switched, or a day that ends, does not return.
 //! - *Of the rows* it takes the lower median.
@@ -24,6 +24,10 @@ const LEAST: f64 = 0.25;
 
 /// The least change that counts, as a share of the noise of a sample: twice the deviation of the difference of two means of 64.
 const LEAST_OF_NOISE: f64 = 0.36;
+
+/// The far quartile of a normal distribution with the deviation of such a difference: what noise adds to a change, as a share of the noise
+/// of a sample. It has to be subtracted because it does not cancel out over a period with more changes of one sign than of the other.
+const QUARTILE_OF_NOISE: f64 = 0.119;
 
 /// Measures the swing of frames of one kind. The same frames give the same swing on any machine.
 #[derive(Clone, Debug)]
@@ -46,6 +50,15 @@ struct Component {
     count: usize,
 }
 
+/// Which changes count, in steps of a block's sum.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    /// The least change.
+    least: f64,
+    /// What noise adds to it.
+    noise: f64,
+}
+
 impl LightSwing {
     /// Before its first frame.
     pub fn new(kind: FrameKind) -> Self {
@@ -55,8 +68,11 @@ impl LightSwing {
 
     /// Reads some blocks of `frame`, which is of the kind that this was built for; `sigma` is the noise of a sample.
     pub fn observe(&mut self, frame: &FrameView<'_>, sigma: f64) {
-        let least = LEAST.max(LEAST_OF_NOISE * sigma) * BLOCK_SAMPLES as f64;
-        self.components.iter_mut().for_each(|component| component.observe(frame, least));
+        let counts = Counts {
+            least: LEAST.max(LEAST_OF_NOISE * sigma) * BLOCK_SAMPLES as f64,
+            noise: QUARTILE_OF_NOISE * sigma * BLOCK_SAMPLES as f64,
+        };
+        self.components.iter_mut().for_each(|component| component.observe(frame, counts));
     }
 
     /// By how many steps of 8 bits the light brightens and darkens the picture; 0 if it does not come and go.
@@ -78,7 +94,7 @@ impl Component {
         Self { sites, columns, places, sums: Vec::with_capacity(BLOCKS), rows, count: 0 }
     }
 
-    fn observe(&mut self, frame: &FrameView<'_>, least: f64) {
+    fn observe(&mut self, frame: &FrameView<'_>, counts: Counts) {
         let Self { sites, columns, places, sums, rows, count } = self;
         let sum = |place: &(usize, usize)| sum(&read_block(frame, *sites, *place));
         if sums.is_empty() {
@@ -93,7 +109,7 @@ impl Component {
                 let now = sum(place);
                 *difference = now - std::mem::replace(before, now);
             }
-            changes[*count % WINDOW] = agreed(differences, least);
+            changes[*count % WINDOW] = agreed(differences, counts);
         }
         *count += 1;
     }
@@ -114,8 +130,9 @@ fn sum(block: &Block) -> i32 {
     block.iter().map(|&sample| i32::from(sample)).sum()
 }
 
-/// The change that at least three quarters of the blocks agree on; 0 for none, or one below `least`.
-fn agreed(differences: &mut [i32], least: f64) -> i32 {
+/// The change that at least three quarters of the blocks agree on; 0 for none, or one that does not count.
+#[expect(clippy::cast_possible_truncation, reason = "no more than the change")]
+fn agreed(differences: &mut [i32], Counts { least, noise }: Counts) -> i32 {
     differences.sort_unstable();
     let last = differences.len() - 1;
     let (lower, upper) = (differences[last / 4], differences[last - last / 4]);
@@ -124,7 +141,8 @@ fn agreed(differences: &mut [i32], least: f64) -> i32 {
         (-1, -1) => lower,
         _ => 0,
     };
-    if f64::from(change.abs()) < least { 0 } else { change }
+    let size = f64::from(change.abs());
+    if size < least { 0 } else { change.signum() * (size - noise).round() as i32 }
 }
 
 /// The swing of the sums of `changes`, in their order, if they come and go.

@@ -63,7 +63,7 @@ impl FixationPolicy for Fixed {
         }
     }
 
-    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         if !self.state.is_held() {
             self.go_home();

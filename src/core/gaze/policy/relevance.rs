@@ -212,7 +212,7 @@ impl FixationPolicy for Relevant {
         }
     }
 
-    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         let now_ns = self.state.elapsed_ns();
         if self.frames.len() == FRAMES_KEPT {
@@ -239,7 +239,10 @@ impl FixationPolicy for Relevant {
             _ => self.look_around(seen, is_due),
         }
         self.state.pursue(seen);
-        self.scan.absorb(seen, now_ns);
+    }
+
+    fn absorb(&mut self, seen: Option<Seen<'_>>) {
+        self.scan.absorb(seen, self.state.elapsed_ns());
     }
 
     fn resize(&mut self, extent: Extent, at: FrameTime) {

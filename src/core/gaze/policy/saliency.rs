@@ -101,7 +101,7 @@ impl FixationPolicy for Salient {
         }
     }
 
-    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         let (now_ns, is_due) = (self.state.elapsed_ns(), self.state.is_due());
         if let Some(attention) = &mut self.attention {
@@ -117,7 +117,10 @@ impl FixationPolicy for Salient {
             _ => self.look_around(seen, is_due),
         }
         self.state.pursue(seen);
-        self.scan.absorb(seen, now_ns);
+    }
+
+    fn absorb(&mut self, seen: Option<Seen<'_>>) {
+        self.scan.absorb(seen, self.state.elapsed_ns());
     }
 
     fn resize(&mut self, extent: Extent, at: FrameTime) {

@@ -153,15 +153,19 @@ impl FixationPolicy for Several {
         self.join();
     }
 
-    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.advance(at);
         for index in 0..self.parties.len() {
             let others = self.places_but(index);
             let policy = &mut self.parties[index].policy;
             policy.avoid(&others);
-            policy.step(at, seen);
+            policy.decide(at, seen);
         }
         self.join();
+    }
+
+    fn absorb(&mut self, seen: Option<Seen<'_>>) {
+        self.parties.iter_mut().for_each(|party| party.policy.absorb(seen));
     }
 
     fn resize(&mut self, extent: Extent, at: FrameTime) {

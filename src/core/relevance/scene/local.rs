@@ -1,5 +1,6 @@
 //! Channels of a cell that depend on its own pixels alone.
 
+use crate::geometry::tile::TILE_SIDE;
 use crate::relevance::channel::Computed;
 use crate::relevance::features::TileFeatures;
 
@@ -55,21 +56,43 @@ fn entropy(features: &TileFeatures) -> f32 {
         return 0.0;
     }
     // sum of h (log n - log h), in units of 2^-16 bits.
+    let of_count = log2(features.count);
     let bits = |&bin: &u32| {
-        let less = log2(features.count) - if bin == 0 { 0 } else { log2(bin) };
+        let less = of_count - log2(bin);
         u64::from(bin) * u64::from(less)
     };
     let sum: u64 = features.histogram.iter().map(bits).sum();
     (sum as f32 / count as f32) / (4.0 * 65_536.0)
 }
 
-/// The binary logarithm of a number above 0, in units of 2^-16, rounded down. By squaring, bit by bit.
+/// The binary logarithm of a number in units of 2^-16, rounded down; 0 for 0.
 fn log2(number: u32) -> u32 {
+    LOGARITHMS.get(number as usize).copied().unwrap_or_else(|| computed_log2(number))
+}
+
+/// For every count of the pixels of one tile.
+static LOGARITHMS: [u32; LOGARITHM_COUNT] = {
+    let mut logarithms = [0; LOGARITHM_COUNT];
+    let mut number = 1;
+    while number < LOGARITHM_COUNT {
+        logarithms[number] = computed_log2(number as u32);
+        number += 1;
+    }
+    logarithms
+};
+
+const LOGARITHM_COUNT: usize = (TILE_SIDE * TILE_SIDE) as usize + 1;
+
+/// The logarithm of a number above 0, by squaring, bit by bit.
+#[expect(clippy::cast_lossless, reason = "`u64::from` is not const")]
+const fn computed_log2(number: u32) -> u32 {
     let whole = number.ilog2();
     // 1 to 2, in units of 2^-31.
-    let mut mantissa = u64::from(number) << (31 - whole);
+    let mut mantissa = (number as u64) << (31 - whole);
     let mut log = whole;
-    for _ in 0..16 {
+    let mut bit = 0;
+    while bit < 16 {
+        bit += 1;
         mantissa = (mantissa * mantissa) >> 31;
         let carry = (mantissa >> 32) as u32;
         mantissa >>= carry;

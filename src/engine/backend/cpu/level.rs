@@ -116,6 +116,21 @@ impl Level {
         }
     }
 
+    /// The texels under a token: the columns from `x` on, which begins a block, in `count` rows from row `y` on.
+    #[inline(always)]
+    pub fn footprint(&self, x: usize, y: usize, count: usize) -> Footprint<'_> {
+        let mut rows = [0; FOOTPRINT_ROWS];
+        for (row, place) in rows[..count].iter_mut().enumerate() {
+            *place = self.row(y + row) / BLOCK;
+        }
+        Footprint {
+            texels: self.texels[self.place(x, 0)..].as_chunks().0,
+            channel_step: self.raster_bytes() / BLOCK,
+            block_step: block_bytes(self.rows) / BLOCK,
+            rows,
+        }
+    }
+
     /// Where row `y` of a block in the same column begins, from the block at the top.
     #[inline(always)]
     fn row(&self, y: usize) -> usize {
@@ -157,6 +172,46 @@ impl Level {
                 }
             }
         }
+    }
+}
+
+/// The most rows of a [`Footprint`].
+pub const FOOTPRINT_ROWS: usize = 65;
+
+/// The texels of a level under a token.
+#[derive(Debug)]
+pub struct Footprint<'a> {
+    /// The rows of blocks, of which the fields below count.
+    texels: &'a [[u8; BLOCK]],
+    /// From a channel of a block to the next.
+    channel_step: usize,
+    /// From a block to the one on its right.
+    block_step: usize,
+    /// From the first row to each.
+    rows: [usize; FOOTPRINT_ROWS],
+}
+
+impl<'a> Footprint<'a> {
+    /// Three rasters of [`FOOTPRINT_ROWS`], each row of `BLOCKS` blocks.
+    #[inline(always)]
+    pub fn of_rasters<const BLOCKS: usize>(
+        rasters: &'a [[[[u8; BLOCK]; BLOCKS]; FOOTPRINT_ROWS]; 3],
+    ) -> Self {
+        let rows = std::array::from_fn(|row| row * BLOCKS);
+        let texels = rasters.as_flattened().as_flattened();
+        Self { texels, channel_step: FOOTPRINT_ROWS * BLOCKS, block_step: 1, rows }
+    }
+
+    /// R, G or B of a block, from the first row on.
+    #[inline(always)]
+    pub fn block(&self, channel: usize, block: usize) -> &'a [[u8; BLOCK]] {
+        &self.texels[channel * self.channel_step + block * self.block_step..]
+    }
+
+    /// Where each row begins in a [`block`](Self::block).
+    #[inline(always)]
+    pub fn rows(&self) -> &[usize; FOOTPRINT_ROWS] {
+        &self.rows
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
 use super::level::{BLOCK, Level};
+use super::narrow::{NarrowRoom, NarrowRows, is_narrow};
 use super::sent::Sent;
 use crate::simd::{Instructions, Kernel, Lookup, Vectors};
 use foveate_core::frame::FrameView;
@@ -90,6 +91,10 @@ struct SampleBoxes<'a, 'b>(&'a mut SampleToken<'b>);
 #[derive(Debug)]
 struct SampleWeighted<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
+/// The same with sums of 16 bits.
+#[derive(Debug)]
+struct SampleNarrow<'a, 'b>(&'a mut SampleToken<'b>, u32);
+
 /// A token to sample.
 #[derive(Debug)]
 pub struct SampleToken<'a> {
@@ -112,8 +117,14 @@ pub struct SampleToken<'a> {
 pub struct Room {
     values: [[u8; ROOM_TEXELS]; 3],
     encoded: [[u8; MOST_BYTES]; ROOM_TEXELS],
-    /// Of tokens with real steps; most have none.
+    sums: SumRoom,
+}
+
+/// Working memory for tokens with real steps.
+#[derive(Debug, Default)]
+pub(super) struct SumRoom {
     strip: Option<Strip>,
+    pub(super) narrow: Option<NarrowRoom>,
 }
 
 /// At least a row of the largest token, and all of one of the usual sides.
@@ -121,7 +132,11 @@ const ROOM_TEXELS: usize = *WINDOW_SIDES.end() as usize;
 
 impl Default for Room {
     fn default() -> Self {
-        Self { values: [[0; ROOM_TEXELS]; 3], encoded: [[0; MOST_BYTES]; ROOM_TEXELS], strip: None }
+        Self {
+            values: [[0; ROOM_TEXELS]; 3],
+            encoded: [[0; MOST_BYTES]; ROOM_TEXELS],
+            sums: SumRoom::default(),
+        }
     }
 }
 
@@ -153,7 +168,11 @@ impl SampleToken<'_> {
         if let Some(level) = self.token.level(shape, format.rounding) {
             instructions.run(SampleLevel(&mut self, level));
         } else if let Some(level) = self.token.weighted_level(shape, format.patch_side) {
-            instructions.run(SampleWeighted(&mut self, level));
+            if is_narrow(&self, level) {
+                instructions.run(SampleNarrow(&mut self, level));
+            } else {
+                instructions.run(SampleWeighted(&mut self, level));
+            }
         } else {
             instructions.run(SampleBoxes(&mut self));
         }
@@ -189,16 +208,27 @@ impl Kernel for SampleWeighted<'_, '_> {
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample, level) = self;
         let rows = WeightedRows::new(vectors, sample, level);
-        sample.room.strip.get_or_insert_default().converted = None;
+        sample.room.sums.strip.get_or_insert_default().converted = None;
+        sample.sample(vectors, &rows);
+    }
+}
+
+impl Kernel for SampleNarrow<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) {
+        let Self(sample, level) = self;
+        let rows = NarrowRows::new(vectors, sample, level);
         sample.sample(vectors, &rows);
     }
 }
 
 /// The usual side of a token, which is that of the squares that levels are copied in.
-const USUAL_SIDE: usize = BLOCK;
+pub(super) const USUAL_SIDE: usize = BLOCK;
 
 /// Where the rows of a token come from.
-trait Rows {
+pub(super) trait Rows {
     /// R, G and B of row `row` of the token, in its columns.
     fn gather(&self, row: usize, target: [&mut [u8]; 3]);
 
@@ -210,7 +240,7 @@ trait Rows {
         _count: usize,
         _side: usize,
         _target: [&mut [u8]; 3],
-        _strip: &mut Option<Strip>,
+        _room: &mut SumRoom,
     ) -> bool {
         false
     }
@@ -221,7 +251,7 @@ impl SampleToken<'_> {
     #[inline(always)]
     fn sample<V: Vectors>(&mut self, vectors: V, rows: &impl Rows) {
         let Self { texels, encoder, token, target, room, sent } = self;
-        let Room { values, encoded, strip } = &mut **room;
+        let Room { values, encoded, sums } = &mut **room;
         let format = encoder.format;
         let side = format.patch_side as usize;
         let real = (format.outside == Outside::Mean)
@@ -234,7 +264,7 @@ impl SampleToken<'_> {
             // None of it goes out before all of it has been compared.
             for first in (0..side).step_by(at_once) {
                 let count = at_once.min(side - first);
-                gather(rows, first, count, side, values, strip);
+                gather(rows, first, count, side, values, sums);
                 let places = first * side..(first + count) * side;
                 sent.compare(
                     places.clone(),
@@ -244,7 +274,7 @@ impl SampleToken<'_> {
         }
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
-            gather(rows, first, count, side, values, strip);
+            gather(rows, first, count, side, values, sums);
             if let Some(sent) = sent {
                 let places = first * side..(first + count) * side;
                 if at_once == side {
@@ -278,9 +308,9 @@ fn gather(
     count: usize,
     side: usize,
     [red, green, blue]: &mut [[u8; ROOM_TEXELS]; 3],
-    strip: &mut Option<Strip>,
+    room: &mut SumRoom,
 ) {
-    if rows.gather_at_once(first, count, side, [red, green, blue], strip) {
+    if rows.gather_at_once(first, count, side, [red, green, blue], room) {
         return;
     }
     for row in 0..count {
@@ -416,7 +446,7 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
         count: usize,
         side: usize,
         target: [&mut [u8]; 3],
-        _strip: &mut Option<Strip>,
+        _room: &mut SumRoom,
     ) -> bool {
         let (top, bottom) = (self.top + first as i64, self.top + (first + count) as i64);
         let is_inside = 0 <= top && bottom <= self.last_row + 1 && self.distinct.len() == side;
@@ -656,8 +686,8 @@ impl Overlap {
 
 /// Division by a number of at most 2^24, as a multiplication.
 #[derive(Clone, Copy, Debug)]
-struct Reciprocal {
-    divisor: u32,
+pub(super) struct Reciprocal {
+    pub(super) divisor: u32,
     /// 2^shift / divisor, rounded up; 32 bits, so that vectors multiply it.
     factor: u32,
     shift: u32,
@@ -669,7 +699,7 @@ struct Reciprocal {
 }
 
 impl Reciprocal {
-    fn of(divisor: u32) -> Self {
+    pub(super) fn of(divisor: u32) -> Self {
         let shift = 31 + divisor.ilog2();
         #[expect(clippy::cast_possible_truncation, reason = "at most 2^31 + 1")]
         let factor = ((1u64 << shift) / u64::from(divisor) + 1) as u32;
@@ -679,7 +709,7 @@ impl Reciprocal {
     /// The quotients, rounded down, of `dividends` and what is `added` to each; all are below 256.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a quotient is below 256")]
-    fn divide(self, dividends: &[u32], added: u32, quotients: &mut [u8]) {
+    pub(super) fn divide(self, dividends: &[u32], added: u32, quotients: &mut [u8]) {
         let Self { divisor, factor, shift, is_exact } = self;
         if is_exact {
             for (quotient, dividend) in quotients.iter_mut().zip(dividends) {
@@ -867,9 +897,9 @@ impl<V: Vectors> Rows for WeightedRows<'_, V> {
         count: usize,
         side: usize,
         mut target: [&mut [u8]; 3],
-        strip: &mut Option<Strip>,
+        room: &mut SumRoom,
     ) -> bool {
-        let strip = strip.get_or_insert_default();
+        let strip = room.strip.get_or_insert_default();
         for row in (0..count).step_by(LANES) {
             let lanes = LANES.min(count - row);
             let mut rows = [Overlap::default(); LANES];
