@@ -259,11 +259,41 @@ impl FixationState {
         }
         self.interrupted_ns = Some(self.elapsed_ns);
         self.decide_now();
-        for Fovea { fixation, moved_ns, .. } in &mut self.foveae {
-            if fixation.reason == FixationReason::Relevance {
-                *moved_ns = None;
+        self.free(|_| true);
+    }
+
+    /// Something was seen for the first time: makes the frame due, and every fovea free to go on that looks around, but for those that
+    /// are at what appeared.
+    pub(super) fn go_on(&mut self) {
+        self.decide_now();
+        self.free(|fovea| fovea.around.is_none());
+    }
+
+    /// Lets those go that a scorer led where they are.
+    fn free(&mut self, is_meant: impl Fn(&Fovea) -> bool) {
+        for fovea in &mut self.foveae {
+            if fovea.fixation.reason == FixationReason::Relevance && is_meant(fovea) {
+                fovea.moved_ns = None;
             }
         }
+    }
+
+    /// Moves to the middles of `regions`, which are to be sharp, and to nothing else, once every fovea has dwelt and if no hold is active.
+    /// Returns whether it did.
+    pub(super) fn look_over(&mut self, regions: &[Region]) -> bool {
+        if regions.is_empty()
+            || self.is_held()
+            || !self.foveae.iter().all(|fovea| self.has_dwelt(fovea))
+        {
+            return false;
+        }
+        let over = |region: &Region| {
+            let (x, y) = region.middle();
+            self.arriving(x, y, FixationReason::Relevance, 1.0).over(Some(*region))
+        };
+        let foveae: Foveae = regions.iter().take(self.foveae_max).map(over).collect();
+        self.fixate(&foveae);
+        true
     }
 
     /// Makes the next frame due.

@@ -51,7 +51,7 @@ pub struct Fixation {
     pub reason: FixationReason,
     /// How strongly the map asked for it when it was chosen, as a share of the map's greatest weight, above 0 to 1; 1 for a point.
     pub weight: f32,
-    /// The box that somebody asked for, which the point is in, of whole pixels; `None` if it is a point.
+    /// The box that somebody asked for, or of what appeared, which the point is in, of whole pixels; `None` if it is a point.
     pub region: Option<Region>,
     /// Share of the budget that somebody asked for, above 0 to 1; `None` for what the layout says.
     pub share: Option<f64>,
@@ -63,11 +63,12 @@ impl Fixation {
         Self { id: 1, x, y, since_frame: 1, reason, weight: 1.0, region: None, share: None }
     }
 
-    /// Whether somebody asked for its point or its box: by a `look`, or by a map that has its weight in one place.
+    /// Whether its point or its box is to be sharp: a `look` at it, a map that has its weight in one place, or something that
+    /// appeared there.
     pub fn is_asked(&self) -> bool {
         match self.reason {
             FixationReason::Look => true,
-            FixationReason::Attend => self.region.is_some(),
+            FixationReason::Attend | FixationReason::Relevance => self.region.is_some(),
             _ => false,
         }
     }
@@ -104,19 +105,14 @@ pub struct Focus {
     pub region: Option<Region>,
     /// Share of the budget for it, 0 to 1; `None` for what the layout says.
     pub share: Option<f64>,
+    /// Whether it [is asked for](Fixation::is_asked).
+    pub is_asked: bool,
 }
 
 impl Focus {
-    /// A point.
+    /// A point that nobody asked for.
     pub const fn at(x: f64, y: f64) -> Self {
-        Self { x, y, region: None, share: None }
-    }
-}
-
-impl From<&Fixation> for Focus {
-    fn from(fixation: &Fixation) -> Self {
-        let Fixation { x, y, region, share, .. } = *fixation;
-        Self { x, y, region, share }
+        Self { x, y, region: None, share: None, is_asked: false }
     }
 }
 
@@ -179,17 +175,19 @@ pub type Foci = ArrayVec<Focus, FOVEAE_MAX>;
 pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
 
 /// The rules by which a plan follows from a gaze. A recorded gaze has those of its time, so that it replays to the same bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlanRules {
     /// Those of gaze logs up to version 2: maps weigh on points that somebody asked for, too; the fovea is narrow where a scorer chose
     /// it; and the layout `relevance` has no order among what is as relevant as what is looked at.
     First,
+    /// Those of version 3: the layout `inset` gives a fixation that somebody asked for the block of any other.
+    Second,
     /// Those of now.
     #[default]
     Current,
 }
 
-crate::names!(PlanRules { First = "first", Current = "current" });
+crate::names!(PlanRules { First = "first", Second = "second", Current = "current" });
 
 /// Fixations and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,7 +232,7 @@ impl Gaze {
     pub fn leading_map(&self) -> Option<&RelevanceMap> {
         let by_map = |fixation: &Fixation| match fixation.reason {
             FixationReason::Attend | FixationReason::Saliency => true,
-            FixationReason::Relevance => self.rules == PlanRules::Current,
+            FixationReason::Relevance => self.rules != PlanRules::First,
             _ => false,
         };
         self.relevance
@@ -252,7 +250,12 @@ impl Gaze {
 
     /// The fixations as a plan takes them, in order.
     pub fn foci(&self) -> Foci {
-        self.fixations.iter().map(Focus::from).collect()
+        let focus = |fixation: &Fixation| {
+            let Fixation { x, y, region, share, .. } = *fixation;
+            let is_asked = self.rules == PlanRules::Current && fixation.is_asked();
+            Focus { x, y, region, share, is_asked }
+        };
+        self.fixations.iter().map(focus).collect()
     }
 
     /// The points, in order.

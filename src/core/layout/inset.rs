@@ -1,9 +1,9 @@
 //! A uniform grid over the whole picture, and blocks of finer squares over what is looked at.
 //!
 //! The grid, the base, is the finest whose tokens fit into what the blocks leave of the budget. It depends on the budget and its shares
-//! alone, so it stays where it is while the view looks around. A block is a grid of squares, too: around a fixation at full resolution, or
-//! over a region that somebody asked for at the finest step at which its tokens cover it. Tokens of the base that lie under a block are
-//! left out, and the blocks get what that frees.
+//! alone, so it stays where it is while the view looks around. A block is a grid of squares, too: around a fixation at the least step, or
+//! over a region that somebody asked for at the finest step at which its tokens cover it. What is asked for may take more of the budget
+//! than what the view chooses by itself. Tokens of the base that lie under a block are left out, and the blocks get what that frees.
 
 use std::ops::Range;
 
@@ -22,7 +22,14 @@ const ROUNDS_MAX: usize = 8;
 /// Parts of a token's side that a block goes beyond a region on each side, in 1/4.
 const MARGIN_QUARTERS: u32 = 1;
 
-/// How the layout divides its budget.
+/// Most of the budget, as a share, that goes to what is asked for without a share of its own: a point gets all of it, a region what it
+/// takes at full resolution. By measurement; see docs/value.md.
+const ASKED_SHARE: f64 = 0.8;
+
+/// Columns for each row of the block of a point that is asked for: text is wider than high.
+const ASKED_ASPECT: f64 = 2.0;
+
+/// How the layout divides its budget. Where a fixation is asked for, its block may have more than the share, step 1, and sides of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
@@ -48,9 +55,10 @@ impl Default for Inset {
 }
 
 impl Inset {
-    /// The shortest side of a block's squares, in pixels.
-    fn least_side(&self, patch_side: u32) -> u32 {
-        let least = (f64::from(patch_side) * self.min_step).ceil();
+    /// The shortest side of the squares of a fixation's block, in pixels.
+    fn least_side(&self, focus: &Focus, patch_side: u32) -> u32 {
+        let step = if focus.is_asked { 1.0 } else { self.min_step };
+        let least = (f64::from(patch_side) * step).ceil();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 64 P")]
         next_side(least as u32, patch_side)
     }
@@ -131,21 +139,18 @@ impl Division {
     fn of(inset: &Inset, request: &PlanRequest<'_>) -> Self {
         let PlanRequest { patch_side, budget, fixations, .. } = *request;
         let extent = request.shape.extent();
-        let even = inset.share / fixations.len() as f64;
+        let finest_base = base(extent, patch_side, budget).side;
         let mut left = budget - 1;
         let quota = |focus: &Focus| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
-            let wanted =
-                (focus.share.unwrap_or(even).clamp(0.0, 1.0) * budget as f64).round() as usize;
-            let quota = wanted.min(left);
+            // A picture that the budget shows at the step of a block has no use for it.
+            if finest_base <= inset.least_side(focus, patch_side) {
+                return 0;
+            }
+            let quota = wanted(inset, request, focus).min(left);
             left -= quota;
             quota
         };
         let mut quotas: Vec<_> = fixations.iter().map(quota).collect();
-        // A picture that the budget shows at the step of blocks has no use for them.
-        if base(extent, patch_side, budget).side <= inset.least_side(patch_side) {
-            quotas.fill(0);
-        }
         loop {
             let base = base(extent, patch_side, budget - quotas.iter().sum::<usize>());
             let is_coarse = |(focus, quota): (&Focus, &usize)| {
@@ -158,6 +163,29 @@ impl Division {
             }
         }
     }
+}
+
+/// The tokens that the block of a fixation asks for.
+fn wanted(inset: &Inset, request: &PlanRequest<'_>, focus: &Focus) -> usize {
+    let PlanRequest { patch_side, budget, fixations, .. } = *request;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
+    let tokens = |share: f64| (share.clamp(0.0, 1.0) * budget as f64).round() as usize;
+    let even = tokens(inset.share / fixations.len() as f64);
+    if let Some(share) = focus.share {
+        return tokens(share);
+    }
+    if !focus.is_asked {
+        return even;
+    }
+    let asked = fixations.iter().filter(|focus| focus.is_asked).count();
+    let most = tokens(ASKED_SHARE / asked as f64).max(even);
+    let extent = request.shape.extent();
+    let over = |region| {
+        let (Size { columns, rows, .. }, _) = covering(region, patch_side, patch_side, extent);
+        columns as usize * rows as usize
+    };
+    let region = focus.region.and_then(|region| pixels_of(region, extent));
+    region.map_or(most, |region| over(region).clamp(even, most))
 }
 
 /// The finest grid over the picture of at most `budget` squares.
@@ -216,14 +244,15 @@ fn block(inset: &Inset, request: &PlanRequest<'_>, focus: &Focus, quota: usize) 
     let PlanRequest { patch_side, .. } = *request;
     let extent = request.shape.extent();
     let quota = u32::try_from(quota).ok().filter(|quota| 0 < *quota)?;
-    let finest = inset.least_side(patch_side);
+    let finest = inset.least_side(focus, patch_side);
     let region = focus.region.and_then(|region| pixels_of(region, extent));
     let (size, lies) = match region {
         Some(region) => fitted(region, finest, patch_side, quota, extent),
         None => {
             let (x, y) = fixation::snapped(extent, focus.x, focus.y);
             let (x, y) = (pixel_at(x, extent.width), pixel_at(y, extent.height));
-            (around_point(inset.aspect, finest, quota, extent), PixelBox::of(x..x + 1, y..y + 1))
+            let aspect = if focus.is_asked { ASKED_ASPECT } else { inset.aspect };
+            (around_point(aspect, finest, quota, extent), PixelBox::of(x..x + 1, y..y + 1))
         }
     };
     let Size { side, columns, rows } = size;
@@ -296,16 +325,21 @@ fn fitted(
     let mut side = finest.max(u32::try_from(least).expect("a side of the picture"));
     loop {
         side = next_side(side, patch_side);
-        let lies = with_margin(region, side * MARGIN_QUARTERS / 4, extent);
-        let unit = unit_of(side, patch_side);
-        // From the last place at which a block may begin.
-        let count = |start: u32, end: u32| (end - start / unit * unit).div_ceil(side);
-        let (columns, rows) = (count(lies.x0, lies.x1), count(lies.y0, lies.y1));
-        if columns * rows <= quota {
-            return (grown(Size { side, columns, rows }, quota, extent), lies);
+        let (size, lies) = covering(region, side, patch_side, extent);
+        if size.columns * size.rows <= quota {
+            return (grown(size, quota, extent), lies);
         }
         side += 1;
     }
+}
+
+/// The fewest squares of `side` that cover a region and a margin, and these two.
+fn covering(region: PixelBox, side: u32, patch_side: u32, extent: Extent) -> (Size, PixelBox) {
+    let lies = with_margin(region, side * MARGIN_QUARTERS / 4, extent);
+    let unit = unit_of(side, patch_side);
+    // From the last place at which a block may begin.
+    let count = |start: u32, end: u32| (end - start / unit * unit).div_ceil(side);
+    (Size { side, columns: count(lies.x0, lies.x1), rows: count(lies.y0, lies.y1) }, lies)
 }
 
 fn with_margin(region: PixelBox, margin: u32, extent: Extent) -> PixelBox {
