@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::PlanRequest;
 use super::uniform::{base_side, next_side};
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{self, Focus};
+use crate::geometry::fixation::{self, Focus, PlanRules};
 use crate::geometry::plan::Token;
 use crate::geometry::region::{PixelBox, Region};
 #[cfg(feature = "serde")]
@@ -50,7 +50,7 @@ pub struct Inset {
 
 impl Default for Inset {
     fn default() -> Self {
-        Self { share: 0.2, blocks: 1, min_step: 1.0, aspect: 1.0 }
+        Self { share: 0.1, blocks: 4, min_step: 1.5, aspect: 1.0 }
     }
 }
 
@@ -65,8 +65,8 @@ impl Inset {
 }
 
 /// The tokens, at most the budget: those of the base row by row, then those of each block row by row.
-pub fn tokens(inset: &Inset, request: &PlanRequest<'_>) -> Vec<Token> {
-    let Division { base, mut quotas } = Division::of(inset, request);
+pub(super) fn tokens(inset: &Inset, request: &PlanRequest<'_>, rules: PlanRules) -> Vec<Token> {
+    let Division { base, mut quotas } = Division::of(inset, request, rules);
     let mut plan = assembled(inset, request, base, &quotas);
     for _ in 0..ROUNDS_MAX {
         let takers = quotas.iter().filter(|quota| 0 < **quota).count();
@@ -136,21 +136,21 @@ struct Division {
 }
 
 impl Division {
-    fn of(inset: &Inset, request: &PlanRequest<'_>) -> Self {
+    fn of(inset: &Inset, request: &PlanRequest<'_>, rules: PlanRules) -> Self {
         let PlanRequest { patch_side, budget, fixations, .. } = *request;
         let extent = request.shape.extent();
         let finest_base = base(extent, patch_side, budget).side;
-        let mut left = budget - 1;
-        let quota = |focus: &Focus| {
-            // A picture that the budget shows at the step of a block has no use for it.
-            if finest_base <= inset.least_side(focus, patch_side) {
-                return 0;
-            }
-            let quota = wanted(inset, request, focus).min(left);
-            left -= quota;
-            quota
+        let mut quotas = match rules {
+            PlanRules::Current => wanted(inset, request),
+            PlanRules::First | PlanRules::Second => wanted_before(inset, request),
         };
-        let mut quotas: Vec<_> = fixations.iter().map(quota).collect();
+        let mut left = budget - 1;
+        for (quota, focus) in quotas.iter_mut().zip(fixations) {
+            // A picture that the budget shows at the step of a block has no use for it.
+            let is_needed = inset.least_side(focus, patch_side) < finest_base;
+            *quota = if is_needed { (*quota).min(left) } else { 0 };
+            left -= *quota;
+        }
         loop {
             let base = base(extent, patch_side, budget - quotas.iter().sum::<usize>());
             let is_coarse = |(focus, quota): (&Focus, &usize)| {
@@ -165,27 +165,50 @@ impl Division {
     }
 }
 
-/// The tokens that the block of a fixation asks for.
-fn wanted(inset: &Inset, request: &PlanRequest<'_>, focus: &Focus) -> usize {
+/// Tokens of a share of the budget.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
+fn tokens_of(share: f64, budget: usize) -> usize {
+    (share.clamp(0.0, 1.0) * budget as f64).round() as usize
+}
+
+/// The tokens that each block asks for. The fixations that the view chose by itself divide what others leave of the share, so that the
+/// base stays as it is as long as that suffices.
+fn wanted(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
     let PlanRequest { patch_side, budget, fixations, .. } = *request;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
-    let tokens = |share: f64| (share.clamp(0.0, 1.0) * budget as f64).round() as usize;
-    let even = tokens(inset.share / fixations.len() as f64);
-    if let Some(share) = focus.share {
-        return tokens(share);
-    }
-    if !focus.is_asked {
-        return even;
-    }
-    let asked = fixations.iter().filter(|focus| focus.is_asked).count();
-    let most = tokens(ASKED_SHARE / asked as f64).max(even);
     let extent = request.shape.extent();
-    let over = |region| {
-        let (Size { columns, rows, .. }, _) = covering(region, patch_side, patch_side, extent);
-        columns as usize * rows as usize
+    let total = tokens_of(inset.share, budget);
+    let is_own = |focus: &&Focus| focus.share.is_none() && !focus.is_asked;
+    let own = fixations.iter().filter(is_own).count();
+    let asked = fixations.iter().filter(|focus| focus.is_asked).count().max(1);
+    let most = tokens_of(ASKED_SHARE / asked as f64, budget).max(total / asked);
+    let least = if own == 0 { total / asked } else { 1 };
+    let for_asked = |focus: &Focus| {
+        let over = |region| {
+            let (Size { columns, rows, .. }, _) = covering(region, patch_side, patch_side, extent);
+            columns as usize * rows as usize
+        };
+        let region = focus.region.and_then(|region| pixels_of(region, extent));
+        region.map_or(most, |region| over(region).clamp(least, most.max(least)))
     };
-    let region = focus.region.and_then(|region| pixels_of(region, extent));
-    region.map_or(most, |region| over(region).clamp(even, most))
+    let given = |focus: &Focus| match focus.share {
+        Some(share) => tokens_of(share, budget),
+        None if focus.is_asked => for_asked(focus),
+        None => 0,
+    };
+    let mut quotas: Vec<usize> = fixations.iter().map(given).collect();
+    let left = total.saturating_sub(quotas.iter().sum());
+    let others = quotas.iter_mut().zip(fixations).filter(|(_, focus)| is_own(focus));
+    for (index, (quota, _)) in others.enumerate() {
+        *quota = left / own + usize::from(index < left % own);
+    }
+    quotas
+}
+
+/// The same by the rules of gaze logs up to version 3.
+fn wanted_before(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
+    let PlanRequest { budget, fixations, .. } = *request;
+    let even = inset.share / fixations.len() as f64;
+    fixations.iter().map(|focus| tokens_of(focus.share.unwrap_or(even), budget)).collect()
 }
 
 /// The finest grid over the picture of at most `budget` squares.
