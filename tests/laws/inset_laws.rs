@@ -165,7 +165,7 @@ fn a_full_hd_plan_has_a_fine_base_and_finer_blocks() {
     let points = vec![(960.0, 540.0), (200.0, 200.0), (1700.0, 900.0), (960.0, 200.0)];
     let plan = full_hd(points).plan(&Layout::Inset(Inset::default()));
     let (base, blocks) = parts(&plan);
-    assert_eq!(base[0].width(16), 96);
+    assert_eq!(base[0].width(16), 97);
     for block in &blocks[..4] {
         assert_eq!(block[0].width(16), 24);
         assert!((6..=9).contains(&block.len()), "{}", block.len());
@@ -195,9 +195,9 @@ fn base_is_the_same_for_any_count_of_blocks() {
         parts(&planned(&full_hd(Vec::new()), Inset::default(), foci)).0[0].width(16)
     };
     for count in 1..=4 {
-        assert_eq!(base_side(&points[..count]), 96, "{count} blocks");
+        assert_eq!(base_side(&points[..count]), 97, "{count} blocks");
         let beside = [&[small], &points[..count - 1]].concat();
-        assert_eq!(base_side(&beside), 96, "{} blocks beside a small one", count - 1);
+        assert_eq!(base_side(&beside), 97, "{} blocks beside a small one", count - 1);
     }
 }
 
@@ -205,7 +205,7 @@ fn base_is_the_same_for_any_count_of_blocks() {
 #[test]
 fn region_that_is_asked_for_gets_what_it_needs() {
     let case = full_hd(Vec::new());
-    for (width, side, most) in [(84.0, 16, 40), (600.0, 16, 130), (1900.0, 23, 240)] {
+    for (width, side, most) in [(84.0, 16, 40), (600.0, 16, 160), (1900.0, 28, 240)] {
         let region = Region { x0: 10.0, y0: 400.0, x1: 10.0 + width, y1: 444.0 };
         let focus = Focus { region: Some(region), is_asked: true, ..Focus::at(50.0, 420.0) };
         let plan = planned(&case, Inset::default(), &[focus]);
