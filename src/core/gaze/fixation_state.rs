@@ -442,18 +442,21 @@ impl FixationState {
         reached
     }
 
-    /// Masks cover `texels` of the coarse level from now on: a fovea that looks there without a client's request is due for a decision.
+    /// Masks cover `texels` of the coarse level from now on: a fovea that looks there, or at what appeared, without a client's request is
+    /// due for a decision.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cells of a grid")]
     pub(super) fn hide(&mut self, texels: &TileSet) {
         let grid_px = self.grid_px();
         self.interrupted_ns = None;
-        for Fovea { fixation, moved_ns, .. } in &mut self.foveae {
+        for Fovea { fixation, around, moved_ns, .. } in &mut self.foveae {
             let is_own =
                 matches!(fixation.reason, FixationReason::Saliency | FixationReason::Relevance);
             let texel = |place: f64, count: u32| ((place / grid_px) as u32).min(count - 1);
             let grid = texels.grid();
             let (column, row) = (texel(fixation.x, grid.width), texel(fixation.y, grid.height));
-            if is_own && texels.contains(column, row) {
+            // What appeared may be under the mask.
+            let had_box = is_own && around.take().is_some();
+            if had_box || is_own && texels.contains(column, row) {
                 *moved_ns = None;
                 self.decided = None;
             }

@@ -23,7 +23,7 @@ const ROUNDS_MAX: usize = 8;
 const MARGIN_QUARTERS: u32 = 1;
 
 /// Most of the budget, as a share, that goes to what is asked for without a share of its own: a point gets all of it, a region what it
-/// takes at full resolution. By measurement; see docs/value.md.
+/// takes at full resolution. By measurement; see docs/reports/value.md.
 const ASKED_SHARE: f64 = 0.8;
 
 /// Columns for each row of the block of a point that is asked for: text is wider than high.
@@ -179,7 +179,8 @@ fn wanted(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
     let total = tokens_of(inset.share, budget);
     let is_own = |focus: &&Focus| focus.share.is_none() && !focus.is_asked;
     let own = fixations.iter().filter(is_own).count();
-    let asked = fixations.iter().filter(|focus| focus.is_asked).count().max(1);
+    let is_asked = |focus: &&Focus| focus.share.is_none() && focus.is_asked;
+    let asked = fixations.iter().filter(is_asked).count().max(1);
     let most = tokens_of(ASKED_SHARE / asked as f64, budget).max(total / asked);
     let least = if own == 0 { total / asked } else { 1 };
     let for_asked = |focus: &Focus| {
