@@ -75,7 +75,7 @@ fn a_map_is_obeyed_by_the_first_frame_after_the_next_decision() {
 
 #[test]
 fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() {
-    let mut stage = Stage::open("backend = 'cpu'", GAZE, 30);
+    let mut stage = Stage::open("backend = 'cpu'", &format!("{GAZE}\nlayout = 'foveal'"), 30);
     for frame_seq in 1..=30 {
         let frame = stage.next_frame().clone();
         // Always the last token of the coarsest level: the view looks there, and it is not coarse any more.
