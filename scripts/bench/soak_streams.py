@@ -210,7 +210,7 @@ class Pattern(Stream):
 
     def other_views(self):
         model = view("model", "feedback", "patch = 14\ndtype = 'bf16'\nbudget = 400\ndepth = true\n")
-        return model + view("both", ["feedback", "saliency"], "blocks = 2\nbudget = 128\n", self.gaze)
+        return model + view("both", ["feedback", "saliency"], "foveae = 2\nbudget = 128\n", self.gaze)
 
 
 class Door(Served):

@@ -32,8 +32,6 @@ use self::rings::Rings;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Layout {
-    /// A uniform grid over the picture, and blocks of finer squares over what is looked at.
-    Inset(Inset),
     /// Full resolution at the fixations, coarser with eccentricity.
     Foveal {
         /// The eccentricity in pixels at which magnification has halved; `None` is
@@ -56,6 +54,8 @@ pub enum Layout {
         )]
         coarsest: Option<u32>,
     },
+    /// A uniform grid over the picture, and blocks of finer squares over what is looked at.
+    Inset(Inset),
     /// One step everywhere, row by row.
     Uniform,
     /// As foveal, of boxes that may be halved along one axis.
@@ -100,7 +100,7 @@ fn thresholds() -> Vec<f64> {
 
 impl Default for Layout {
     fn default() -> Self {
-        Self::Inset(Inset::default())
+        Self::Foveal { e0_px: None, foveae: 1, coarsest: None }
     }
 }
 

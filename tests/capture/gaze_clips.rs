@@ -22,6 +22,7 @@ use foveate_core::geometry::feedback::{ChannelWeight, Feedback};
 use foveate_core::geometry::fixation::Points;
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
+use foveate_core::layout::inset::Inset;
 use foveate_core::relevance::injection::Injection;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
@@ -549,7 +550,8 @@ fn a_query_keeps_a_red_ball_in_sight() {
 #[test]
 fn a_new_sign_is_wholly_sharp_within_5_frames() {
     let Some(path) = clip(CLIP) else { return };
-    let layouts = [Layout::default(), Layout::Foveal { e0_px: None, foveae: 1, coarsest: None }];
+    let foveal = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
+    let layouts = [foveal, Layout::Inset(Inset::default())];
     let views = layouts.each_ref().map(|layout| {
         let mut view = view(Policy::Auto, 1);
         view.spec.layout = layout.clone();

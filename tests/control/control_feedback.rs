@@ -305,7 +305,7 @@ fn maps_are_refused_where_the_policy_would_not_look_at_them() {
 #[test]
 fn of_several_policies_a_client_steers_the_foveae_of_feedback_alone() {
     let view = |policies: &str| {
-        ViewConfig::parse(&format!("name = 'main'\nblocks = 3\ngaze.policy = {policies}")).unwrap()
+        ViewConfig::parse(&format!("name = 'main'\nfoveae = 3\ngaze.policy = {policies}")).unwrap()
     };
     let mut scene = Scene::of(view("['feedback', 'saliency', 'saliency']"));
     let mut client = scene.client();

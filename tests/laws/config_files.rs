@@ -29,7 +29,6 @@ fn the_default_file_equals_the_built_in_defaults() {
 fn the_optional_keys_of_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
     // The other two sources, and what belongs to them, exclude the source that stands there.
-    let text = in_another_layout(&text, "foveal");
     let optional = [
         "socket",
         "socket_group",
@@ -66,19 +65,33 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     );
 }
 
-/// The default file with another layout, and without the keys of the one that stands there.
-fn in_another_layout(text: &str, layout: &str) -> String {
-    let keys = ["share = 0.1", "blocks = 4", "min_step = 1.5", "aspect = 1.0"];
-    let text = keys.iter().fold(text.to_owned(), |text, key| {
-        assert!(text.contains(&format!("\n{key}\n")), "{key} is not in the default file");
-        text.replace(&format!("\n{key}\n"), "\n")
+/// So may those of the layout `inset`.
+#[test]
+fn the_keys_of_inset_in_the_default_file_are_accepted() {
+    let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
+    let keys = [
+        ("share", "0.1", "0.3"),
+        ("blocks", "4", "2"),
+        ("min_step", "1.5", "1.25"),
+        ("aspect", "1.0", "2"),
+    ];
+    let text = keys.iter().fold(text, |text, (key, default, other)| {
+        let commented = format!("\n# {key} = {default}\n");
+        assert!(text.contains(&commented), "{key} is not in the default file");
+        text.replace(&commented, &format!("\n{key} = {other}\n"))
     });
-    text.replace("\nlayout = \"inset\"", &format!("\nlayout = \"{layout}\""))
+    let text = text.replace("\nlayout = \"foveal\"", "\nlayout = \"inset\"");
+    let text = text.replace("\nfoveae = 1\n", "\n");
+    let inset = Inset { share: 0.3, blocks: 2, min_step: 1.25, aspect: 2.0 };
+    assert_eq!(
+        parse(&text, "configs/default.toml").streams[0].views[0].layout,
+        Layout::Inset(inset)
+    );
 }
 
 #[test]
 fn small_budgets_have_fewer_blocks_than_the_default() {
-    let view = |keys: &str| ViewConfig::parse(&format!("name = \"v\"\n{keys}"));
+    let view = |keys: &str| ViewConfig::parse(&format!("name = \"v\"\nlayout = \"inset\"\n{keys}"));
     assert_eq!(view("budget = 1").unwrap().layout, Layout::Inset(Inset::default()));
     assert!(view("budget = 1\nblocks = 4").is_err());
 }
@@ -93,7 +106,7 @@ fn the_keys_of_relevance_in_the_default_file_are_accepted() {
             assert!(text.contains(&commented), "{key} is not in the default file");
             text.replace(&commented, &format!("\n{key} = "))
         });
-    let text = in_another_layout(&text, "relevance");
+    let text = text.replace("\nlayout = \"foveal\"", "\nlayout = \"relevance\"");
     let text = text.replace("\npolicy = \"auto\"", "\npolicy = \"relevance\"");
     let config = parse(&text, "/etc/foveate/default.toml");
     let view = &config.streams[0].views[0];
@@ -107,7 +120,7 @@ fn the_keys_of_relevance_in_the_default_file_are_accepted() {
 /// A list of policies is one for each fovea, and stays what it is when it is written, changed and read again.
 #[test]
 fn a_list_of_policies_is_one_for_each_fovea() {
-    let text = "name = \"v\"\nblocks = 3\ngaze.policy = [\"fixed\", \"feedback\", \"saliency\"]\ngaze.y = 0.25";
+    let text = "name = \"v\"\nfoveae = 3\ngaze.policy = [\"fixed\", \"feedback\", \"saliency\"]\ngaze.y = 0.25";
     let view = ViewConfig::parse(text).unwrap();
     let policy = vec![FoveaPolicy::Fixed, FoveaPolicy::Feedback, FoveaPolicy::Saliency];
     assert_eq!(view.gaze.policy, Policy::Several { policy, x: 0.5, y: 0.25 });
@@ -126,7 +139,7 @@ fn a_list_of_policies_is_one_for_each_fovea() {
     };
     let one = with(&view, &[("gaze.policy", "saliency")]);
     assert_eq!(one.gaze.policy, Policy::Saliency, "its keys are gone, too");
-    let two = with(&one, &[("gaze.policy", "['feedback', 'saliency']"), ("blocks", "2")]);
+    let two = with(&one, &[("gaze.policy", "['feedback', 'saliency']"), ("foveae", "2")]);
     assert_eq!(two.gaze.policy.to_string(), "feedback, saliency");
 }
 

@@ -79,7 +79,7 @@ fn checks() -> BTreeMap<&'static str, Check> {
                 "a".repeat(NAME_BYTES_MAX + 1)
             )),
         ),
-        ("FOVEAE_MAX", view(&format!("layout = 'foveal'\nfoveae = {}", FOVEAE_MAX + 1))),
+        ("FOVEAE_MAX", view(&format!("foveae = {}", FOVEAE_MAX + 1))),
         (
             "THRESHOLDS_MAX",
             view(&format!(
