@@ -122,7 +122,7 @@ proptest! {
         let extent = case.shape.extent();
         let region = region_in(extent, region);
         let focus =
-            Focus { region: Some(region), share: Some(share), is_asked, ..Focus::at(0.0, 0.0) };
+            Focus { region: Some(region), share: Some(share), own_share: is_asked.then_some(0.8), ..Focus::at(0.0, 0.0) };
         let plan = planned(&case, inset, &[focus]);
         let (_, blocks) = parts(&plan);
         prop_assume!(!blocks[0].is_empty());
@@ -175,7 +175,7 @@ fn a_full_hd_plan_has_a_fine_base_and_finer_blocks() {
 
 #[test]
 fn point_that_is_asked_for_gets_most_of_the_budget() {
-    let focus = Focus { is_asked: true, ..Focus::at(960.0, 540.0) };
+    let focus = Focus { own_share: Some(0.8), ..Focus::at(960.0, 540.0) };
     let plan = planned(&full_hd(Vec::new()), Inset::default(), &[focus]);
     let lies = box_of(&parts(&plan).1[0], Extent::new(1920, 1080), 16);
     let (columns, rows) = ((lies.x1 - lies.x0) / 16, (lies.y1 - lies.y0) / 16);
@@ -190,7 +190,7 @@ fn base_is_the_same_for_any_count_of_blocks() {
     let points = [(960.0, 540.0), (200.0, 200.0), (1700.0, 900.0), (960.0, 200.0)];
     let points = points.map(|(x, y)| Focus::at(x, y));
     let region = Region { x0: 400.0, y0: 800.0, x1: 440.0, y1: 830.0 };
-    let small = Focus { region: Some(region), is_asked: true, ..Focus::at(420.0, 815.0) };
+    let small = Focus { region: Some(region), own_share: Some(0.8), ..Focus::at(420.0, 815.0) };
     let base_side = |foci: &[Focus]| {
         parts(&planned(&full_hd(Vec::new()), Inset::default(), foci)).0[0].width(16)
     };
@@ -207,7 +207,7 @@ fn region_that_is_asked_for_gets_what_it_needs() {
     let case = full_hd(Vec::new());
     for (width, side, most) in [(84.0, 16, 40), (600.0, 16, 160), (1900.0, 28, 240)] {
         let region = Region { x0: 10.0, y0: 400.0, x1: 10.0 + width, y1: 444.0 };
-        let focus = Focus { region: Some(region), is_asked: true, ..Focus::at(50.0, 420.0) };
+        let focus = Focus { region: Some(region), own_share: Some(0.8), ..Focus::at(50.0, 420.0) };
         let plan = planned(&case, Inset::default(), &[focus]);
         let (_, blocks) = parts(&plan);
         assert!(contains(
@@ -292,9 +292,9 @@ fn pixels(region: Region, extent: Extent) -> PixelBox {
 fn plan(case: &Case, inset: Inset, foci: &[(f64, [f64; 4])]) -> TokenPlan {
     let extent = case.shape.extent();
     let foci = foci.iter().zip(&case.fixations).map(|(&(kind, region), &(x, y))| {
-        let is_asked = (20.0 * kind) as u32 % 2 == 0;
+        let own_share = ((20.0 * kind) as u32 % 2 == 0).then_some(0.8);
         let region = (kind < 0.5).then(|| region_in(extent, region));
-        Focus { region, share: (0.9 < kind).then_some(kind - 0.5), is_asked, ..Focus::at(x, y) }
+        Focus { region, share: (0.9 < kind).then_some(kind - 0.5), own_share, ..Focus::at(x, y) }
     });
     planned(case, inset, &foci.collect::<Vec<_>>())
 }

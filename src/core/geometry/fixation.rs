@@ -12,6 +12,12 @@ use super::relevance::{Relevance, RelevanceMap};
 /// Fixations are quantized to this many positions per pixel, so that a plan is a function of few bits.
 const STEPS_PER_PIXEL: f64 = 16.0;
 
+/// Most of the budget, as a share, for all that somebody asked for. By measurement; see docs/reports/value.md.
+const ASKED_SHARE: f64 = 0.8;
+
+/// The same for what appeared: less, so that what appears in a crowd leaves the rest of the picture in sight.
+const NEW_SHARE: f64 = 0.4;
+
 /// Most fixations of a view.
 pub const FOVEAE_MAX: usize = 8;
 
@@ -63,14 +69,19 @@ impl Fixation {
         Self { id: 1, x, y, since_frame: 1, reason, weight: 1.0, region: None, share: None }
     }
 
-    /// Whether its point or its box is to be sharp: a `look` at it, a map that has its weight in one place, or something that
-    /// appeared there.
+    /// Whether somebody asked for its point or its box: by a `look`, or by a map that has its weight in one place.
     pub fn is_asked(&self) -> bool {
         match self.reason {
             FixationReason::Look => true,
-            FixationReason::Attend | FixationReason::Relevance => self.region.is_some(),
+            FixationReason::Attend => self.region.is_some(),
             _ => false,
         }
+    }
+
+    /// Most of the budget, as a share, that may go to it by itself: to what somebody asked for, or to what appeared.
+    fn own_share(&self) -> Option<f64> {
+        let has_appeared = self.reason == FixationReason::Relevance && self.region.is_some();
+        if self.is_asked() { Some(ASKED_SHARE) } else { has_appeared.then_some(NEW_SHARE) }
     }
 
     /// What it looks at: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
@@ -105,14 +116,14 @@ pub struct Focus {
     pub region: Option<Region>,
     /// Share of the budget for it, 0 to 1; `None` for what the layout says.
     pub share: Option<f64>,
-    /// Whether it [is asked for](Fixation::is_asked).
-    pub is_asked: bool,
+    /// Most of the budget, as a share, for what is to be shown at full resolution; `None` for what the view chose by itself.
+    pub own_share: Option<f64>,
 }
 
 impl Focus {
     /// A point that nobody asked for.
     pub const fn at(x: f64, y: f64) -> Self {
-        Self { x, y, region: None, share: None, is_asked: false }
+        Self { x, y, region: None, share: None, own_share: None }
     }
 }
 
@@ -252,8 +263,8 @@ impl Gaze {
     pub fn foci(&self) -> Foci {
         let focus = |fixation: &Fixation| {
             let Fixation { x, y, region, share, .. } = *fixation;
-            let is_asked = self.rules == PlanRules::Current && fixation.is_asked();
-            Focus { x, y, region, share, is_asked }
+            let own_share = fixation.own_share().filter(|_| self.rules == PlanRules::Current);
+            Focus { x, y, region, share, own_share }
         };
         self.fixations.iter().map(focus).collect()
     }

@@ -22,10 +22,6 @@ const ROUNDS_MAX: usize = 8;
 /// Parts of a token's side that a block goes beyond a region on each side, in 1/4.
 const MARGIN_QUARTERS: u32 = 1;
 
-/// Most of the budget, as a share, that goes to what is asked for without a share of its own: a point gets all of it, a region what it
-/// takes at full resolution. By measurement; see docs/reports/value.md.
-const ASKED_SHARE: f64 = 0.8;
-
 /// Columns for each row of the block of a point that is asked for: text is wider than high.
 const ASKED_ASPECT: f64 = 2.0;
 
@@ -57,7 +53,7 @@ impl Default for Inset {
 impl Inset {
     /// The shortest side of the squares of a fixation's block, in pixels.
     fn least_side(&self, focus: &Focus, patch_side: u32) -> u32 {
-        let step = if focus.is_asked { 1.0 } else { self.min_step };
+        let step = if focus.own_share.is_some() { 1.0 } else { self.min_step };
         let least = (f64::from(patch_side) * step).ceil();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 64 P")]
         next_side(least as u32, patch_side)
@@ -177,24 +173,25 @@ fn wanted(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
     let PlanRequest { patch_side, budget, fixations, .. } = *request;
     let extent = request.shape.extent();
     let total = tokens_of(inset.share, budget);
-    let is_own = |focus: &&Focus| focus.share.is_none() && !focus.is_asked;
+    let is_own = |focus: &&Focus| focus.share.is_none() && focus.own_share.is_none();
     let own = fixations.iter().filter(is_own).count();
-    let is_asked = |focus: &&Focus| focus.share.is_none() && focus.is_asked;
+    let is_asked = |focus: &&Focus| focus.share.is_none() && focus.own_share.is_some();
     let asked = fixations.iter().filter(is_asked).count().max(1);
-    let most = tokens_of(ASKED_SHARE / asked as f64, budget).max(total / asked);
     let least = if own == 0 { total / asked } else { 1 };
-    let for_asked = |focus: &Focus| {
+    // A point gets all that it may have, a region what it takes at full resolution.
+    let for_asked = |focus: &Focus, share: f64| {
+        let most = tokens_of(share / asked as f64, budget).max(least);
         let over = |region| {
             let (Size { columns, rows, .. }, _) = covering(region, patch_side, patch_side, extent);
             columns as usize * rows as usize
         };
         let region = focus.region.and_then(|region| pixels_of(region, extent));
-        region.map_or(most, |region| over(region).clamp(least, most.max(least)))
+        region.map_or(most, |region| over(region).clamp(least, most))
     };
-    let given = |focus: &Focus| match focus.share {
-        Some(share) => tokens_of(share, budget),
-        None if focus.is_asked => for_asked(focus),
-        None => 0,
+    let given = |focus: &Focus| match (focus.share, focus.own_share) {
+        (Some(share), _) => tokens_of(share, budget),
+        (None, Some(share)) => for_asked(focus, share),
+        (None, None) => 0,
     };
     let mut quotas: Vec<usize> = fixations.iter().map(given).collect();
     let left = total.saturating_sub(quotas.iter().sum());
@@ -275,7 +272,7 @@ fn block(inset: &Inset, request: &PlanRequest<'_>, focus: &Focus, quota: usize) 
         None => {
             let (x, y) = fixation::snapped(extent, focus.x, focus.y);
             let (x, y) = (pixel_at(x, extent.width), pixel_at(y, extent.height));
-            let aspect = if focus.is_asked { ASKED_ASPECT } else { inset.aspect };
+            let aspect = if focus.own_share.is_some() { ASKED_ASPECT } else { inset.aspect };
             (around_point(aspect, finest, quota, extent), PixelBox::of(x..x + 1, y..y + 1))
         }
     };
