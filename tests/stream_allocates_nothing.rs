@@ -165,7 +165,7 @@ fn stream(change: ChangeConfig, counters: &Arc<StreamCounters>) -> Stream {
         slot_count: 3,
         pace: ViewPace::default(),
         spec: ViewSpec {
-            layout: Layout::default(),
+            layout: Layout::Foveal { e0_px: None, foveae: 1, coarsest: None },
             budget: 273,
             format,
             policy: Policy::Fixed { x: 0.5, y: 0.5 },

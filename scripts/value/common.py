@@ -27,6 +27,15 @@ TOOL = Path(os.environ.get("FOVEATE_TOOL") or ROOT / "target" / "release" / "fov
 
 cv2.setNumThreads(2)
 
+#: Keys of the views that look around by themselves, 273 tokens.
+LOOKING_AROUND: dict[str, dict[str, Any]] = {
+    "default settings": {},
+    "default settings, policy `saliency`": {"gaze": {"policy": "saliency"}},
+    "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
+    "`foveal`": {"layout": "foveal"},
+    "`relevance`": {"layout": "relevance"},
+}
+
 
 def cached(name: str, key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Arrays that `make` computes only once for each `key`, which is anything that JSON can hold."""

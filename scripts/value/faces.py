@@ -9,7 +9,7 @@ from typing import Any
 
 import cv2
 import numpy as np
-from common import CACHE, Extracted, Scene, cached, cropped, extract, made_scene, matched, shrunk, tiled
+from common import CACHE, LOOKING_AROUND, Extracted, Scene, cached, cropped, extract, made_scene, matched, shrunk, tiled
 from small_print import sharpest
 from table import Table
 
@@ -26,15 +26,6 @@ WALLS: dict[str, tuple[int, tuple[int, ...], str, int]] = {
 AT = {"1 frame": 0, "1 s": 9, "4 s": 39}
 #: Overlap from which a face counts as found: of 18 pixels one more or less is much.
 OVERLAP = 0.35
-#: Keys of the views, 273 tokens.
-VIEWS: dict[str, dict[str, Any]] = {
-    "default settings": {},
-    "default settings, 10 decisions a second": {"gaze": {"saccade_hz": 10.0, "dwell_min_ms": 0}},
-    "`blocks = 4`, `min_step = 1.5`": {"layout": "inset", "blocks": 4, "min_step": 1.5},
-    "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
-    "`foveal`, policy `relevance`": {"layout": "foveal", "gaze": {"policy": "relevance"}},
-    "`relevance`, policy `relevance`": {"layout": "relevance", "gaze": {"policy": "relevance"}},
-}
 
 _DETECTOR: Any = None
 
@@ -113,14 +104,14 @@ def found(name: str) -> dict[str, list[float]]:
     """Recall after each of `AT`, of each way to see."""
     source = wall_scene(name)
     picture, middle = source.picture(0), (source.size[0] / 2, source.size[1] / 2)
-    folders = extract(source, {f"v{number}": keys for number, keys in enumerate(VIEWS.values())})
+    folders = extract(source, {f"v{number}": keys for number, keys in enumerate(LOOKING_AROUND.values())})
     rows = {
         "the full picture": [recall(source, picture)] * len(AT),
         "shrunk to 273 patches": [recall(source, shrunk(picture, 273))] * len(AT),
         "a crop of 273 patches, at the centre": [recall(source, cropped(picture, middle, 273))] * len(AT),
         "rolling tiles, 273 a frame": [recall(source, tiled(picture, 273, frame + 1)) for frame in AT.values()],
     }
-    for label, folder in zip(VIEWS, folders.values()):
+    for label, folder in zip(LOOKING_AROUND, folders.values()):
         pictures = sharpest(Extracted(folder), source.size, list(AT.values()))
         rows[label] = [recall(source, shown) for shown in pictures.values()]
     return rows

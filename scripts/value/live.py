@@ -112,7 +112,7 @@ class Look(NamedTuple):
         if self.weights is not None:
             view.attend(self.weights, frame=frame)
         elif self.box is not None:
-            view.look_at([self.point], box=self.box, for_ms=60_000)
+            view.look(box=self.box, for_ms=60_000)
         else:
             view.look_at([self.point], for_ms=60_000)
 

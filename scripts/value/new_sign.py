@@ -10,7 +10,7 @@ from typing import Any
 import cv2
 import matplotlib
 import numpy as np
-from common import CACHE, Extracted, Scene, extract, made_scene, scene, step_map
+from common import CACHE, LOOKING_AROUND, Extracted, Scene, extract, made_scene, scene, step_map
 from PIL import Image, ImageDraw, ImageFont
 from table import Table
 
@@ -26,14 +26,6 @@ SCENES = ("still", "panning", "walkers")
 #: Pixels that the camera pans in a frame.
 PAN = 3
 
-VIEWS: dict[str, dict[str, Any]] = {
-    "default settings": {},
-    "default settings, 10 decisions a second": {"gaze": {"saccade_hz": 10.0, "dwell_min_ms": 0}},
-    "`blocks = 4`, `min_step = 1.5`": {"layout": "inset", "blocks": 4, "min_step": 1.5},
-    "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
-    "`foveal`, policy `relevance`": {"layout": "foveal", "gaze": {"policy": "relevance"}},
-    "`relevance`, policy `relevance`": {"layout": "relevance", "gaze": {"policy": "relevance"}},
-}
 
 
 def sign(number: int) -> Any:
@@ -127,10 +119,10 @@ def told(waits: list[int | None]) -> str:
 def main() -> None:
     for what, seed in SEEDS.items():
         table = Table([f"{what}: median frames until sharp (share within 5, share never)", *SCENES])
-        rows: dict[str, list[str]] = {label: [] for label in VIEWS}
+        rows: dict[str, list[str]] = {label: [] for label in LOOKING_AROUND}
         for name in SCENES:
-            folders = extract(sign_scene(name, seed), {f"v{at}": keys for at, keys in enumerate(VIEWS.values())})
-            for label, folder in zip(VIEWS, folders.values()):
+            folders = extract(sign_scene(name, seed), {f"v{at}": keys for at, keys in enumerate(LOOKING_AROUND.values())})
+            for label, folder in zip(LOOKING_AROUND, folders.values()):
                 rows[label].append(told(frames_until_sharp(Extracted(folder), name, seed)))
         for label, cells in rows.items():
             table.row(label, cells)

@@ -33,10 +33,10 @@ PEOPLE = str(ROOT / "configs" / "scorers" / "people.safetensors")
 #: Keys of the views, 273 tokens.
 VIEWS: dict[str, dict[str, Any]] = {
     "default settings": {},
-    "`blocks = 4`, `min_step = 1.5`": {"layout": "inset", "blocks": 4, "min_step": 1.5},
     "default layout, policy `relevance`, people's scorer": {"gaze": {"policy": "relevance", "scorer": PEOPLE}},
     "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
-    "`foveal`, policy `relevance`": {"layout": "foveal", "gaze": {"policy": "relevance"}},
+    "`foveal`": {"layout": "foveal"},
+    "`relevance`": {"layout": "relevance"},
 }
 #: Of the measured frames of a scene every second one counts.
 EVERY = 2

@@ -8,7 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import CACHE, Extracted, Scene, SharpestView, alike, cached, cropped, extract, read, rebuilt, shrunk, tiled
+from common import (
+    CACHE,
+    LOOKING_AROUND,
+    Extracted,
+    Scene,
+    SharpestView,
+    alike,
+    cached,
+    cropped,
+    extract,
+    read,
+    rebuilt,
+    shrunk,
+    tiled,
+)
 from live import Look, looked
 from print_scenes import CHOSEN_ON, FRAMES, MEASURED_ON, Line, drawn_sheet, sheet_scene
 from table import Table
@@ -23,15 +37,6 @@ FOVEAL: dict[str, Any] = {"layout": "foveal", "gaze": {"policy": "feedback"}}
 #: Columns over rows of a crop that is cut along a line, as far as the line asks for it.
 LONG = 4.0
 
-#: Keys of the views that look around by themselves, 273 tokens.
-POLICIES: dict[str, dict[str, Any]] = {
-    "default settings": {},
-    "default settings, 10 decisions a second": {"gaze": {"saccade_hz": 10.0, "dwell_min_ms": 0}},
-    "`blocks = 4`, `min_step = 1.5`": {"layout": "inset", "blocks": 4, "min_step": 1.5},
-    "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
-    "`foveal`, policy `relevance`": {"layout": "foveal", "gaze": {"policy": "relevance"}},
-    "`relevance`, policy `relevance`": {"layout": "relevance", "gaze": {"policy": "relevance"}},
-}
 
 
 def centre(line: Line) -> tuple[float, float]:
@@ -123,7 +128,7 @@ def over_time(name: str) -> dict[str, list[float]]:
     """What is read of a sheet that nobody points at, after each second."""
     picture, lines = drawn_sheet(SHEETS[name])
     source = sheet_scene(name)
-    views = {f"v{number}": keys for number, keys in enumerate(POLICIES.values())}
+    views = {f"v{number}": keys for number, keys in enumerate(LOOKING_AROUND.values())}
     views["raster"] = {"layout": "foveal", "gaze": {"policy": "replay", "log": str(raster(source))}}
     folders = extract(source, views)
     small, middle = shrunk(picture, 273), (source.size[0] / 2, source.size[1] / 2)
@@ -138,7 +143,7 @@ def over_time(name: str) -> dict[str, list[float]]:
             of_all(name, lines, lambda _, shown=tiled(picture, 273, frame + 1): shown) for frame in SECONDS.values()
         ],
     }
-    for label, view in zip([*POLICIES, "`foveal`, a raster scan, 16 fixations"], folders.values()):
+    for label, view in zip([*LOOKING_AROUND, "`foveal`, a raster scan, 16 fixations"], folders.values()):
         pictures = sharpest(Extracted(view), source.size, list(SECONDS.values()))
         rows[label] = [of_all(name, lines, lambda _, shown=shown: shown) for shown in pictures.values()]
     return rows

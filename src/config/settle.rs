@@ -288,7 +288,10 @@ impl ViewConfig {
                 );
                 table.refuse("foveae", message);
             }
-            Layout::Inset(Inset { blocks, .. }) if self.budget < *blocks => {
+            // By default a small budget has fewer.
+            Layout::Inset(Inset { blocks, .. })
+                if self.budget < *blocks && table.names().any(|name| name == "blocks") =>
+            {
                 let message = format!(
                     "{blocks} is more than there are tokens; expected at most the budget, {}",
                     self.budget

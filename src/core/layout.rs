@@ -172,7 +172,7 @@ impl Layout {
     /// [`foveal::led_e0_px`] is.
     pub fn guided(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Guided<'_> {
         let rules = gaze.rules;
-        let is_asked = |fixation: &Fixation| rules == PlanRules::Current && fixation.is_asked();
+        let is_asked = |fixation: &Fixation| rules != PlanRules::First && fixation.is_asked();
         let target = |fixation: &Fixation| is_asked(fixation).then(|| fixation.target());
         let asked = if gaze.fixations.iter().any(is_asked) {
             gaze.fixations.iter().map(target).collect()
@@ -226,7 +226,7 @@ impl Guided<'_> {
                 let priority = priority(or_default(e0_px));
                 foveal::tokens(grids(), budget, *coarsest, &priority, before)
             }
-            Layout::Inset(inset) => inset::tokens(inset, request),
+            Layout::Inset(inset) => inset::tokens(inset, request, self.rules),
             Layout::Uniform => uniform::tokens(shape.extent(), patch_side, budget),
             Layout::Directional { e0_px } => {
                 let asked = self.asked.first().copied().flatten();

@@ -176,9 +176,15 @@ fn coarse_to_fine(frame: &TokenFrameBuf) -> Vec<(usize, &TokenRecord)> {
     records
 }
 
-/// The place of a token in the colours: its group; of `directional`, whose groups are half levels, the level.
+/// The place of a token in the colours: its group; of `directional`, whose groups are half levels, the level; of `inset`, whose group 0
+/// is the base, the last colour for that and the number of the block for others.
 pub(super) fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
-    usize::from(if segment.layout == "directional" { record.group / 2 } else { record.group })
+    let group = usize::from(record.group);
+    match segment.layout.as_str() {
+        "directional" => group / 2,
+        "inset" => group.checked_sub(1).unwrap_or(COLORS.len() - 1),
+        _ => group,
+    }
 }
 
 /// Source pixels under a token, beyond the source too.

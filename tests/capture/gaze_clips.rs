@@ -22,6 +22,7 @@ use foveate_core::geometry::feedback::{ChannelWeight, Feedback};
 use foveate_core::geometry::fixation::Points;
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
+use foveate_core::layout::inset::Inset;
 use foveate_core::relevance::injection::Injection;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
@@ -547,11 +548,19 @@ fn a_query_keeps_a_red_ball_in_sight() {
 
 /// Signs come and go at any place among the walkers, each for two seconds.
 #[test]
-fn a_new_sign_is_looked_at_within_5_frames() {
+fn a_new_sign_is_looked_at_and_sharp_within_5_frames() {
     let Some(path) = clip(CLIP) else { return };
-    let mut run = Run::new(vec![view(Policy::Auto, 1)], 0);
-    let (mut signs, mut waits, mut sharp) = (0, Vec::new(), 0);
-    let mut is_awaited = false;
+    let foveal = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
+    let layouts = [foveal, Layout::Inset(Inset::default())];
+    let views = layouts.each_ref().map(|layout| {
+        let mut view = view(Policy::Auto, 1);
+        view.spec.layout = layout.clone();
+        view
+    });
+    let mut run = Run::new(views.to_vec(), 0);
+    let mut signs = 0;
+    // Of the layout foveal, the signs that were looked at in time, of inset those that were wholly sharp; and the last of them.
+    let mut found = [(0, 0); 2];
     for_each_frame(&path, |index, frame| {
         let mut picture = Picture::copied(frame);
         let (turn, age) = (index / 30, index % 30);
@@ -561,23 +570,24 @@ fn a_new_sign_is_looked_at_within_5_frames() {
         }
         run.step(index, &picture.view(frame));
         // What is there from the beginning on is not new.
-        if age == 0 && 0 < turn {
-            (signs, is_awaited) = (signs + 1, true);
+        if turn == 0 {
+            return;
         }
+        signs = turn;
         let mut points = run.stream.gaze(0).unwrap().points().into_iter();
-        if age < 20 && is_awaited && points.any(|point| sign.contains(point, 0.0)) {
-            waits.push(age);
-            is_awaited = false;
+        let is_looked_at = points.any(|point| sign.contains(point, 0.0));
+        let are_found = [is_looked_at, run.is_sharp(1, sign)];
+        for ((count, last), is_found) in found.iter_mut().zip(are_found) {
+            if age <= 5 && *last < turn && is_found {
+                (*count, *last) = (*count + 1, turn);
+            }
         }
-        sharp += usize::from(age == 5 && 0 < turn && run.coarsest_under(0, sign) == 0);
     });
-    let soon = waits.iter().filter(|wait| **wait <= 5).count();
-    say(&format!(
-        "auto: new signs looked at within 5 frames: {}; wholly at level 0 then: {}",
-        percent((soon, signs)),
-        percent((sharp, signs))
-    ));
-    assert!(8 * signs <= 10 * soon, "{waits:?} of {signs}");
+    for (layout, (count, _)) in layouts.iter().zip(found) {
+        let share = percent((count, signs));
+        say(&format!("auto, {}: new signs found within 5 frames: {share}", layout.name()));
+        assert!(9 * signs <= 10 * count, "{}: {share}", layout.name());
+    }
 }
 
 #[test]
@@ -756,8 +766,8 @@ struct Run {
     view_count: usize,
     readers: Vec<Reader>,
     frame: TokenFrameBuf,
-    /// Of each view, the box and the level of each token of the newest frame.
-    tokens: Vec<Vec<(PixelBox, u16)>>,
+    /// Of each view, the box of each token of the newest frame, and the first level that is no finer.
+    tokens: Vec<Vec<(PixelBox, u32)>>,
 }
 
 impl Run {
@@ -797,22 +807,35 @@ impl Run {
             reader.read_newest(&mut self.frame).unwrap();
             let boxes = self.frame.records.iter().map(|record| {
                 let [x0, y0, x1, y1] = [record.x0, record.y0, record.x1, record.y1].map(f64::from);
-                (PixelBox { x0, y0, x1, y1 }, record.group)
+                let step = record.token().width(16).div_ceil(16);
+                (PixelBox { x0, y0, x1, y1 }, step.next_power_of_two().ilog2())
             });
             self.tokens.push(boxes.collect());
         }
     }
 
     /// The coarsest level of the tokens that touch a box.
-    fn coarsest_under(&self, view: usize, place: PixelBox) -> u16 {
+    fn coarsest_under(&self, view: usize, place: PixelBox) -> u32 {
         let touching = self.tokens[view].iter().filter(|(token, _)| token.touches(place));
         touching.map(|(_, level)| *level).max().unwrap()
     }
 
     /// The level of the token that covers a point.
-    fn level_at(&self, view: usize, place: (f64, f64)) -> u16 {
+    fn level_at(&self, view: usize, place: (f64, f64)) -> u32 {
         let found = self.tokens[view].iter().find(|(token, _)| token.contains(place, 0.0));
         found.map(|(_, level)| *level).unwrap()
+    }
+
+    /// Whether all of a box is under tokens of level 0, which do not overlap.
+    fn is_sharp(&self, view: usize, place: PixelBox) -> bool {
+        let sharp = self.tokens[view].iter().filter(|(_, level)| *level == 0);
+        let common = |(token, _): &(PixelBox, u32)| {
+            let width = token.x1.min(place.x1) - token.x0.max(place.x0);
+            let height = token.y1.min(place.y1) - token.y0.max(place.y0);
+            width.max(0.0) * height.max(0.0)
+        };
+        let area = (place.x1 - place.x0) * (place.y1 - place.y0);
+        area <= sharp.map(common).sum::<f64>()
     }
 }
 

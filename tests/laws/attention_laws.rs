@@ -17,6 +17,9 @@ use proptest::prelude::*;
 const IMAGE: Extent = Extent::new(640, 480);
 const GRID: Extent = Extent::new(4, 3);
 
+/// Whose tokens do not overlap.
+const FOVEAL: Layout = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
+
 proptest! {
     /// Bumps from one cell wide to a quarter of the image, over the image, a part of it, or more than it.
     #[test]
@@ -64,7 +67,7 @@ proptest! {
     ) {
         let image = Extent::new(width, height);
         let patch_side = 2 * half_side;
-        let plan = plan(&Layout::default(), image, patch_side, budget, fixation);
+        let plan = plan(&FOVEAL, image, patch_side, budget, fixation);
         let scores = scores(seed, plan.tokens.len());
         let map = AttentionMap::painted(&plan, image, &scores).unwrap();
         for (token, score) in plan.tokens.iter().zip(&scores) {
@@ -84,7 +87,7 @@ proptest! {
         fixation in (0.0..2000.0f64, 0.0..2000.0f64), seed in any::<u64>(),
     ) {
         let image = Extent::new(width, height);
-        let plan = plan(&Layout::default(), image, 16, budget, fixation);
+        let plan = plan(&FOVEAL, image, 16, budget, fixation);
         let scores = scores(seed, plan.tokens.len());
         let best = (0..scores.len()).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap();
         let lies = plan.tokens[best].pixel_box(image, 16);

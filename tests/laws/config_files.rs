@@ -70,9 +70,9 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
 fn the_keys_of_inset_in_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
     let keys = [
-        ("share", "0.2", "0.3"),
-        ("blocks", "1", "4"),
-        ("min_step", "1.0", "1.5"),
+        ("share", "0.1", "0.3"),
+        ("blocks", "4", "2"),
+        ("min_step", "1.5", "1.25"),
         ("aspect", "1.0", "2"),
     ];
     let text = keys.iter().fold(text, |text, (key, default, other)| {
@@ -82,11 +82,18 @@ fn the_keys_of_inset_in_the_default_file_are_accepted() {
     });
     let text = text.replace("\nlayout = \"foveal\"", "\nlayout = \"inset\"");
     let text = text.replace("\nfoveae = 1\n", "\n");
-    let inset = Inset { share: 0.3, blocks: 4, min_step: 1.5, aspect: 2.0 };
+    let inset = Inset { share: 0.3, blocks: 2, min_step: 1.25, aspect: 2.0 };
     assert_eq!(
         parse(&text, "configs/default.toml").streams[0].views[0].layout,
         Layout::Inset(inset)
     );
+}
+
+#[test]
+fn small_budgets_have_fewer_blocks_than_the_default() {
+    let view = |keys: &str| ViewConfig::parse(&format!("name = \"v\"\nlayout = \"inset\"\n{keys}"));
+    assert_eq!(view("budget = 1").unwrap().layout, Layout::Inset(Inset::default()));
+    assert!(view("budget = 1\nblocks = 4").is_err());
 }
 
 /// So may those of relevance, with the layout and the policy that they belong to.

@@ -13,11 +13,12 @@ use foveate_core::geometry::fixation::{
     FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze, PlanRules,
 };
 use foveate_core::geometry::gaze_entry::GazeEntry;
-use foveate_core::geometry::plan::TokenPlan;
+use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::{PixelBox, Region};
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use foveate_core::layout::Layout;
+use foveate_core::layout::inset::Inset;
 use foveate_core::view::ViewSpec;
 use proptest::prelude::*;
 
@@ -57,7 +58,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
     let heavy = entry(7).replace("\"weight\":0.5", "\"weight\":1.5");
     let short = entry(7).replace("\"codes\":\"80", "\"codes\":\"8");
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
-    let other = header.replace(":3,", ":1,");
+    let other = header.replace(":4,", ":1,");
     let empty = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"box\":[3,4,3,9]");
     let whole = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"share\":1.5");
     let [none, many] = [0, FOVEAE_MAX + 1].map(|count| {
@@ -69,7 +70,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
         (String::new(), "it is not a gaze log"),
         ("x,y\n1,2".to_owned(), "it is not a gaze log"),
         (entry(1), "it is not a gaze log"),
-        (other, "it is a gaze log of version 1, and this program reads versions 2 and 3"),
+        (other, "it is a gaze log of version 1, and this program reads versions 2 to 4"),
         (format!("{header}\n{empty}"), "line 2 is broken: a `box` [x0, y0, x1, y1] with an area"),
         (format!("{header}\n{whole}"), "line 2 is broken: a `share` above 0 to 1"),
         (header.clone(), "it has no entries"),
@@ -129,18 +130,7 @@ fn a_log_of_version_2_leads_to_the_plans_of_its_time() {
         entry(3, "relevance", (320.0, 240.0)),
         entry(4, "saliency", (12.5, 470.0)),
     ];
-    let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
-    let digests = |layout: Layout| {
-        let spec = ViewSpec { layout, budget: 160, ..ViewSpec::default() };
-        let extent = Extent::new(640, 480);
-        let at = |frame_seq: u64| FrameTime { frame_seq, time_ns: frame_seq * 100_000_000 };
-        let policy = Policy::Replay { log: Arc::clone(&log) };
-        let mut controller = Controller::new(policy, GazeParameters::default(), extent, 1, at(1));
-        [1, 2, 3, 4].map(|frame_seq| {
-            controller.step(at(frame_seq), None);
-            digest(&spec.plan(controller.gaze(), PyramidShape::new(extent), None))
-        })
-    };
+    let digests = |layout: Layout| replayed(&text.join("\n"), layout).map(|plan| digest(&plan));
     let foveal = digests(Layout::Foveal { e0_px: None, foveae: 1, coarsest: None });
     assert_eq!(foveal[..2], [0xb410_a4e3_3fba_a6dd, 0x9e0c_d2ca_5a05_bc1d]);
     assert_eq!(foveal[2..], [0xdf6b_77ba_7479_d295, 0x5640_28ec_d153_c895]);
@@ -152,10 +142,63 @@ fn a_log_of_version_2_leads_to_the_plans_of_its_time() {
     assert_eq!(relevance[2..], [0xe963_b640_d0e4_27e5, 0xe30a_27b9_7042_525d]);
 }
 
-/// FNV-1a of the places and the steps of tokens, a number at a time.
+/// The digests are of plans that `foveate extract` made of such a log before version 4.
+#[test]
+fn log_of_version_3_replays_to_the_same_plans() {
+    let entry = |frame: u64, reason: &str, (x, y): (f64, f64), asked: &str| {
+        format!(
+            r#"{{"frame":{frame},"fixations":[{{"id":{frame},"x":{x},"y":{y},"since_frame":{frame},"reason":"{reason}","weight":1.0{asked}}}],"relevance":null}}"#
+        )
+    };
+    let text = [
+        r#"{"foveate_gaze_log":3,"view":"camera/main","extent":[640,480]}"#.to_owned(),
+        entry(1, "look", (101.5, 333.0625), ""),
+        entry(2, "attend", (500.0, 77.25), r#","box":[450,60,550,90]"#),
+        entry(3, "look", (320.0, 240.0), r#","box":[200,200,440,280],"share":0.5"#),
+        entry(4, "relevance", (12.5, 470.0), ""),
+    ];
+    let text = text.join("\n");
+    let inset = Layout::Inset(Inset { share: 0.2, blocks: 1, min_step: 1.5, aspect: 1.0 });
+    let plans = replayed(&text, inset.clone());
+    let digests = plans.each_ref().map(exact_digest);
+    assert_eq!(digests[..2], [0x5082_ccf0_5d17_7dad, 0x23ec_bad3_060f_0325]);
+    assert_eq!(digests[2..], [0x5ea3_3c33_1452_32e5, 0x5c65_7221_2cea_a719]);
+    // What is asked for is sharp since then.
+    let plans_now = replayed(&text.replace("_log\":3", "_log\":4"), inset);
+    let is_sharp = |plan: &TokenPlan| plan.tokens.iter().any(|token| token.width(16) == 16);
+    assert_eq!(plans.each_ref().map(is_sharp), [false; 4]);
+    assert_eq!(plans_now.each_ref().map(is_sharp), [true, true, false, false]);
+}
+
+/// The plans of the first four frames of a log.
+fn replayed(text: &str, layout: Layout) -> [TokenPlan; 4] {
+    let log = Arc::new(GazeLog::parse(text).unwrap());
+    let spec = ViewSpec { layout, budget: 160, ..ViewSpec::default() };
+    let extent = Extent::new(640, 480);
+    let at = |frame_seq: u64| FrameTime { frame_seq, time_ns: frame_seq * 100_000_000 };
+    let policy = Policy::Replay { log };
+    let mut controller = Controller::new(policy, GazeParameters::default(), extent, 1, at(1));
+    [1, 2, 3, 4].map(|frame_seq| {
+        controller.step(at(frame_seq), None);
+        spec.plan(controller.gaze(), PyramidShape::new(extent), None)
+    })
+}
+
+/// FNV-1a of the places and the whole steps of tokens, a number at a time.
 fn digest(plan: &TokenPlan) -> u64 {
+    let steps = |token: &Token| [token.sx.into(), token.sy.into()];
+    digest_of(plan, steps)
+}
+
+/// The same of places and sides in pixels.
+fn exact_digest(plan: &TokenPlan) -> u64 {
+    digest_of(plan, |token| [token.width(plan.patch_side), token.height(plan.patch_side)])
+}
+
+fn digest_of(plan: &TokenPlan, sides: impl Fn(&Token) -> [u32; 2]) -> u64 {
     let numbers = plan.tokens.iter().flat_map(|token| {
-        [token.x.cast_unsigned(), token.y.cast_unsigned(), token.sx.into(), token.sy.into()]
+        let [width, height] = sides(token);
+        [token.x.cast_unsigned(), token.y.cast_unsigned(), width, height]
     });
     numbers.fold(0xcbf2_9ce4_8422_2325, |digest, number| {
         (digest ^ u64::from(number)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -192,7 +235,8 @@ fn gaze() -> impl Strategy<Value = Gaze> {
             share,
         });
     let fixations = prop::collection::vec(fixation, 1..=FOVEAE_MAX);
-    let rules = prop_oneof![Just(PlanRules::First), Just(PlanRules::Current)];
+    let rules =
+        prop_oneof![Just(PlanRules::First), Just(PlanRules::Second), Just(PlanRules::Current)];
     let gaze = (fixations, prop::option::of(relevance()), rules);
     gaze.prop_map(|(fixations, relevance, rules)| Gaze {
         rules,

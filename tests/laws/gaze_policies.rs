@@ -24,6 +24,7 @@ use foveate_core::geometry::region::Region;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::geometry::weights::Peak;
 use foveate_core::layout::Layout;
+use foveate_core::layout::inset::Inset;
 use foveate_core::motion::Motions;
 use foveate_core::relevance::features::TileFeatures;
 use foveate_core::relevance::injection::Injection;
@@ -315,15 +316,55 @@ fn something_that_appears_is_looked_at_within_3_frames() {
                 let mut street = Street::new(policy.clone(), SECOND_NS / rate);
                 street.walk(2 * rate + offset);
                 street.has_sign = true;
-                let is_found = (1..=3).any(|_| {
+                let found = (1..=3).find_map(|_| {
                     street.walk(1);
-                    let Fixation { x, y, .. } = only(street.controller.gaze());
-                    Street::is_sign((x, y))
+                    let fixation = only(street.controller.gaze());
+                    Street::is_sign((fixation.x, fixation.y)).then_some(fixation)
                 });
-                assert!(is_found, "{policy} at {rate} frames a second, {offset} later");
+                let region = found.and_then(|fixation| fixation.region);
+                // All of it is asked for.
+                let is_whole = |region: Region| {
+                    region.contains((400.0, 96.0)) && region.contains((496.0, 160.0))
+                };
+                let case = format!("{policy} at {rate} frames a second, {offset} later");
+                assert!(region.is_some_and(is_whole), "{case}: {found:?}");
             }
         }
     }
+}
+
+/// What was never seen is visited at once, what was seen four times a second.
+#[test]
+fn unseen_places_are_visited_in_every_frame() {
+    let spec = ViewSpec { layout: Layout::Inset(Inset::default()), ..ViewSpec::default() };
+    let mut controller = Controller::new(Policy::Auto, parameters(), EXTENT, 4, frame_time(1, 0));
+    let coarse = picture(5, EXTENT);
+    let (features, changed_frame) = tiles_of(5, EXTENT, 1);
+    let (mut plan, mut last_id) = (None::<TokenPlan>, 0);
+    let mut moves = Vec::new();
+    let mut is_seen = vec![false; EXTENT.in_cells(TILE_SIDE).area()];
+    for index in 1..=600 {
+        let seen = plan.as_ref().map(|plan| Seen {
+            tiles: Some(SeenTiles {
+                features: &features,
+                changed_frame: &changed_frame,
+                black: 16,
+            }),
+            plan: Some(plan),
+            ..Seen::coarsely(&coarse, index - 1)
+        });
+        controller.step(frame_time(index, index * FRAME_NS), seen);
+        let newest = controller.gaze().newest().id;
+        moves.push(newest != std::mem::replace(&mut last_id, newest));
+        plan = Some(spec.plan(controller.gaze(), PyramidShape::new(EXTENT), None));
+        let unseen = controller.scene().unwrap().channel("unseen").unwrap();
+        is_seen.iter_mut().zip(unseen).for_each(|(is_seen, unseen)| *is_seen |= *unseen < 1.0);
+    }
+    let count = |moves: &[bool]| moves.iter().filter(|is_move| **is_move).count();
+    let seen = is_seen.iter().filter(|is_seen| **is_seen).count();
+    assert!(4 * is_seen.len() <= 5 * seen, "{seen} of {} cells were seen", is_seen.len());
+    assert!(28 <= count(&moves[2..32]), "{} moves in the first second", count(&moves[2..32]));
+    assert!(count(&moves[570..]) <= 5, "{} moves in the last second", count(&moves[570..]));
 }
 
 /// A scorer whose weights are all alike, so that only what was not seen tells places apart.

@@ -118,10 +118,11 @@ proptest! {
     }
 
     #[test]
-    fn a_region_is_covered_by_its_block_at_the_least_step(case in case(4_096), inset in inset(), region in share_region(), share in 0.05..0.9f64) {
+    fn a_region_is_covered_by_its_block_at_the_least_step(case in case(4_096), inset in inset(), region in share_region(), share in 0.05..0.9f64, is_asked: bool) {
         let extent = case.shape.extent();
         let region = region_in(extent, region);
-        let focus = Focus { region: Some(region), share: Some(share), ..Focus::at(0.0, 0.0) };
+        let focus =
+            Focus { region: Some(region), share: Some(share), own_share: is_asked.then_some(0.8), ..Focus::at(0.0, 0.0) };
         let plan = planned(&case, inset, &[focus]);
         let (_, blocks) = parts(&plan);
         prop_assume!(!blocks[0].is_empty());
@@ -130,7 +131,7 @@ proptest! {
         prop_assert!(contains(lies, inner), "{lies:?} {inner:?}");
         // One pixel less, and the squares would be too few.
         let side = blocks[0][0].width(case.patch_side);
-        let at_least = f64::from(case.patch_side) * inset.min_step;
+        let at_least = f64::from(case.patch_side) * if is_asked { 1.0 } else { inset.min_step };
         let shorter = (at_least.ceil() as u32..side).rev().find(|side| may_be_square(*side, case.patch_side));
         if let Some(shorter) = shorter {
             // With margin, and wherever a level's texels begin.
@@ -160,13 +161,62 @@ proptest! {
 
 /// 1080p with the default budget: what the layout is for.
 #[test]
-fn a_full_hd_plan_has_a_fine_base_and_a_sharp_block() {
-    let plan = full_hd(vec![(960.0, 540.0)]).plan(&Layout::Inset(Inset::default()));
+fn a_full_hd_plan_has_a_fine_base_and_finer_blocks() {
+    let points = vec![(960.0, 540.0), (200.0, 200.0), (1700.0, 900.0), (960.0, 200.0)];
+    let plan = full_hd(points).plan(&Layout::Inset(Inset::default()));
     let (base, blocks) = parts(&plan);
-    assert_eq!(base[0].width(16), 102);
-    assert_eq!(blocks[0][0].width(16), 16);
-    assert_eq!(blocks[0].len(), 64);
+    assert_eq!(base[0].width(16), 97);
+    for block in &blocks[..4] {
+        assert_eq!(block[0].width(16), 24);
+        assert!((6..=9).contains(&block.len()), "{}", block.len());
+    }
     assert!(270 <= plan.tokens.len(), "{}", plan.tokens.len());
+}
+
+#[test]
+fn point_that_is_asked_for_gets_most_of_the_budget() {
+    let focus = Focus { own_share: Some(0.8), ..Focus::at(960.0, 540.0) };
+    let plan = planned(&full_hd(Vec::new()), Inset::default(), &[focus]);
+    let lies = box_of(&parts(&plan).1[0], Extent::new(1920, 1080), 16);
+    let (columns, rows) = ((lies.x1 - lies.x0) / 16, (lies.y1 - lies.y0) / 16);
+    assert!((200..=240).contains(&(columns * rows)), "{columns} x {rows}");
+    assert!((3 * rows..=5 * rows).contains(&(2 * columns)), "{columns} x {rows}");
+    assert_eq!(parts(&plan).1[0][0].width(16), 16);
+}
+
+/// However many the view chose, and beside something small that is asked for.
+#[test]
+fn base_is_the_same_for_any_count_of_blocks() {
+    let points = [(960.0, 540.0), (200.0, 200.0), (1700.0, 900.0), (960.0, 200.0)];
+    let points = points.map(|(x, y)| Focus::at(x, y));
+    let region = Region { x0: 400.0, y0: 800.0, x1: 440.0, y1: 830.0 };
+    let small = Focus { region: Some(region), own_share: Some(0.8), ..Focus::at(420.0, 815.0) };
+    let base_side = |foci: &[Focus]| {
+        parts(&planned(&full_hd(Vec::new()), Inset::default(), foci)).0[0].width(16)
+    };
+    for count in 1..=4 {
+        assert_eq!(base_side(&points[..count]), 97, "{count} blocks");
+        let beside = [&[small], &points[..count - 1]].concat();
+        assert_eq!(base_side(&beside), 97, "{} blocks beside a small one", count - 1);
+    }
+}
+
+/// What is asked for is at full resolution where most of the budget suffices, and takes no more than that.
+#[test]
+fn region_that_is_asked_for_gets_what_it_needs() {
+    let case = full_hd(Vec::new());
+    for (width, side, most) in [(84.0, 16, 40), (600.0, 16, 160), (1900.0, 28, 240)] {
+        let region = Region { x0: 10.0, y0: 400.0, x1: 10.0 + width, y1: 444.0 };
+        let focus = Focus { region: Some(region), own_share: Some(0.8), ..Focus::at(50.0, 420.0) };
+        let plan = planned(&case, Inset::default(), &[focus]);
+        let (_, blocks) = parts(&plan);
+        assert!(contains(
+            box_of(&blocks[0], case.shape.extent(), 16),
+            pixels(region, case.shape.extent())
+        ));
+        assert!(blocks[0][0].width(16) <= side, "{width}: {}", blocks[0][0].width(16));
+        assert!(blocks[0].len() <= most, "{width}: {}", blocks[0].len());
+    }
 }
 
 #[test]
@@ -174,7 +224,8 @@ fn a_line_of_text_gets_a_wide_block() {
     let case = full_hd(Vec::new());
     let region = Region { x0: 600.0, y0: 400.0, x1: 1300.0, y1: 430.0 };
     let focus = Focus { region: Some(region), ..Focus::at(950.0, 415.0) };
-    let plan = planned(&case, Inset::default(), &[focus]);
+    let inset = Inset { share: 0.2, blocks: 1, min_step: 1.0, aspect: 1.0 };
+    let plan = planned(&case, inset, &[focus]);
     let (_, blocks) = parts(&plan);
     let lies = box_of(&blocks[0], case.shape.extent(), 16);
     assert!(contains(lies, pixels(region, case.shape.extent())), "{lies:?}");
@@ -194,7 +245,8 @@ fn a_small_picture_is_at_full_resolution_without_blocks() {
 #[test]
 fn several_fixations_share_the_blocks() {
     let points = vec![(200.0, 200.0), (1700.0, 900.0), (960.0, 300.0)];
-    let plan = full_hd(points).plan(&Layout::Inset(Inset { blocks: 3, ..Inset::default() }));
+    let inset = Inset { share: 0.2, blocks: 3, min_step: 1.0, aspect: 1.0 };
+    let plan = full_hd(points).plan(&Layout::Inset(inset));
     let (_, blocks) = parts(&plan);
     for block in &blocks[..3] {
         assert!((16..=25).contains(&block.len()), "{}", block.len());
@@ -240,8 +292,9 @@ fn pixels(region: Region, extent: Extent) -> PixelBox {
 fn plan(case: &Case, inset: Inset, foci: &[(f64, [f64; 4])]) -> TokenPlan {
     let extent = case.shape.extent();
     let foci = foci.iter().zip(&case.fixations).map(|(&(kind, region), &(x, y))| {
+        let own_share = ((20.0 * kind) as u32 % 2 == 0).then_some(0.8);
         let region = (kind < 0.5).then(|| region_in(extent, region));
-        Focus { region, share: (0.9 < kind).then_some(kind - 0.5), ..Focus::at(x, y) }
+        Focus { region, share: (0.9 < kind).then_some(kind - 0.5), own_share, ..Focus::at(x, y) }
     });
     planned(case, inset, &foci.collect::<Vec<_>>())
 }

@@ -127,6 +127,71 @@ fn what_was_sampled_at_full_resolution_is_unseen_again_after_a_while() {
     assert_eq!(scene.channel("unseen").unwrap()[0], 0.5);
 }
 
+/// A step of 1.5 is as good as full resolution; a coarser one counts where the plan has none that is finer.
+#[test]
+fn finest_tokens_of_a_plan_count_as_seen() {
+    let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
+    let token = |x, step, extra| {
+        let (sx, extra_width) = (step, extra);
+        Token { x, y: 0, sx, sy: sx, extra_width, extra_height: extra, ..Token::default() }
+    };
+    for (tokens, unseen) in [
+        (vec![token(0, 1, 16), token(64, 2, 0)], [0.0, 1.0, 1.0, 1.0]),
+        (vec![token(0, 2, 0), token(64, 4, 0)], [0.0, 0.0, 1.0, 1.0]),
+    ] {
+        let mut scene = Scene::new(EXTENT);
+        let plan = TokenPlan { patch_side: 32, tokens };
+        for (frame_seq, now_ns) in [(1, 0), (2, SECOND_NS)] {
+            let seen = Seen { plan: Some(&plan), ..Seen::coarsely(&coarse, frame_seq) };
+            scene.absorb(&seen, now_ns);
+            // Only once for the first time.
+            assert_eq!(scene.has_first_sight(now_ns), frame_seq == 1);
+        }
+        decide(&mut scene, SECOND_NS);
+        assert_eq!(scene.channel("unseen").unwrap()[..4], unseen);
+    }
+}
+
+/// A sign over six cells, on a ground that is still, or that changes by a little in each frame as before a camera that pans.
+#[test]
+fn what_appears_has_a_box_whether_or_not_the_camera_moves() {
+    let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
+    for (drift, contrast) in [(0, 20), (0, 100), (6, 100), (12, 100)] {
+        let mut scene = Scene::new(EXTENT);
+        let mut found = Vec::new();
+        for frame_seq in 1..=20 {
+            let features: Vec<TileFeatures> = (0..1024)
+                .map(|tile| {
+                    let is_sign = 15 <= frame_seq
+                        && (10..13).contains(&(tile % 32))
+                        && (4..6).contains(&(tile / 32));
+                    let ground = 80 + drift * ((tile + frame_seq as usize) % 2) as u32;
+                    let shade = ground + if is_sign { contrast } else { 0 };
+                    TileFeatures {
+                        count: 1024,
+                        color: [1024 * shade; 3],
+                        ..TileFeatures::default()
+                    }
+                })
+                .collect();
+            absorb(
+                &mut scene,
+                &coarse,
+                frame_seq,
+                &features,
+                &[frame_seq; 1024],
+                frame_seq * SECOND_NS / 10,
+            );
+            if scene.has_onset(frame_seq * SECOND_NS / 10) {
+                found.push((frame_seq, scene.onsets(frame_seq * SECOND_NS / 10)));
+            }
+        }
+        let expected = Region { x0: 304.0, y0: 112.0, x1: 432.0, y1: 208.0 };
+        assert_eq!(found.len(), 1, "{drift} {contrast}: {found:?}");
+        assert_eq!((found[0].0, &found[0].1[..]), (15, &[expected][..]), "{drift} {contrast}");
+    }
+}
+
 /// A sphere of radius 1 whose centre is 4 before the camera, which sees it under half its radius.
 #[test]
 fn the_normals_of_a_sphere_point_away_from_its_centre() {

@@ -106,7 +106,10 @@ fn each_view_of_a_stream_has_its_own_layout_format_and_fixation() {
             "budget = 40\ndtype = 'f32'\nnormalisation = 'clip'\ngaze.policy = 'fixed'\ngaze.x = 0.9\ngaze.y = 1.0",
         ),
         view("overview", "layout = 'uniform'\nbudget = 30\ndtype = 'u8'"),
-        view("sharp", "budget = 60\ne0 = 3.5\nnormalisation = 'unit'\nslots = 3"),
+        view(
+            "sharp",
+            "layout = 'foveal'\nbudget = 60\ne0 = 3.5\nnormalisation = 'unit'\nslots = 3",
+        ),
         view(
             "own",
             "budget = 1\ndtype = 'f32'\nnormalisation = { mean = [0.1, 0.2, 0.3], std = [0.4, 0.5, 0.6] }",

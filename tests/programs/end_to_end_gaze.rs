@@ -75,7 +75,7 @@ fn a_map_is_obeyed_by_the_first_frame_after_the_next_decision() {
 
 #[test]
 fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() {
-    let mut stage = Stage::open("backend = 'cpu'", GAZE, 30);
+    let mut stage = Stage::open("backend = 'cpu'", &format!("{GAZE}\nlayout = 'foveal'"), 30);
     for frame_seq in 1..=30 {
         let frame = stage.next_frame().clone();
         // Always the last token of the coarsest level: the view looks there, and it is not coarse any more.
@@ -142,7 +142,8 @@ fn so_does_a_recorded_pursuit_of_several_policies() {
 fn record_and_replay(gaze: &str, film: fn() -> Film) -> Vec<TokenFrameBuf> {
     const FRAMES: u64 = 60;
     let heard = |backend: &str, log: Option<&Place>| {
-        let mut stage = Stage::showing(film(), backend, &format!("{gaze}\nfoveae = 3"));
+        let mut stage =
+            Stage::showing(film(), backend, &format!("{gaze}\nlayout = 'foveal'\nfoveae = 3"));
         let recorder = log.map(|log| {
             let path = log.path("gaze.log");
             let out = ["record", "camera/main", "--out", path.to_str().unwrap()];
@@ -176,7 +177,7 @@ fn record_and_replay(gaze: &str, film: fn() -> Film) -> Vec<TokenFrameBuf> {
     let first = first["frame"].as_u64().unwrap();
     assert!(first <= 3, "recording began with frame {first}");
     let gaze = format!(
-        "gaze = {{ policy = 'replay', log = '{}' }}\nfoveae = 3",
+        "gaze = {{ policy = 'replay', log = '{}' }}\nlayout = 'foveal'\nfoveae = 3",
         log.path("gaze.log").display()
     );
     let replayed = |backend: &str| {

@@ -392,7 +392,7 @@ fn fed_config(place: &Place, film: &Film) -> String {
     let OwnedFrame { format, extent, .. } = *film.frame(1);
     format!(
         "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npace = 'every-frame'\npipeline = '{}'\n\
-         [[stream.view]]\nname = 'main'\nbudget = 30\ngaze = {{ policy = 'fixed' }}\n",
+         [[stream.view]]\nname = 'main'\nlayout = 'foveal'\nbudget = 30\ngaze = {{ policy = 'fixed' }}\n",
         raw_pipeline(&place.path("feed"), format, extent, "")
     )
 }

@@ -36,7 +36,7 @@ const PYTHON: &str = "/usr/bin/python3";
 fn every_reader_reads_every_frame_alike() {
     let gaze = "gaze = { policy = 'feedback', saccade_hz = 50, dwell_min_ms = 0 }";
     for settings in [
-        "dtype = 'f16'\nfoveae = 3",
+        "dtype = 'f16'\nlayout = 'foveal'\nfoveae = 3",
         "dtype = 'u8'\npatch = 14\nlayout = 'directional'",
         "dtype = 'bf16'\nlayout = 'uniform'",
         "dtype = 'f32'\nlayout = 'rings'\nstrides = [1, 3]\ngrids = [3, 5]",

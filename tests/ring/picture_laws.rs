@@ -99,7 +99,7 @@ fn segment() -> SegmentInfo {
 
 /// A foveal plan, and over it tokens of unlike and of real steps, some of which hang over a corner; byte i of its texels is `value(i)`.
 fn frame(value: impl Fn(usize) -> u8) -> TokenFrameBuf {
-    let layout = Layout::default();
+    let layout = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
     let mut tokens = layout
         .plan(&PlanRequest {
             shape: PyramidShape::new(EXTENT),

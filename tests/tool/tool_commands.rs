@@ -510,8 +510,11 @@ fn a_view_of_any_layout_is_opened_and_one_that_cannot_be_is_refused() {
         open(&keys).unwrap_or_else(|error| panic!("{keys}: {error}"));
     }
     for (keys, parts) in [
-        (serde_json::json!({"foveae": 9}), ["foveae", "9", "1 to 8"]),
-        (serde_json::json!({"foveae": 5, "budget": 4}), ["foveae", "5", "at most"]),
+        (serde_json::json!({"layout": "foveal", "foveae": 9}), ["foveae", "9", "1 to 8"]),
+        (
+            serde_json::json!({"layout": "foveal", "foveae": 5, "budget": 4}),
+            ["foveae", "5", "at most"],
+        ),
         (serde_json::json!({"layout": "uniform", "foveae": 2}), ["foveae", "only with", "foveal"]),
         (serde_json::json!({"layout": "rings"}), ["rings", "preset", "strides"]),
         (serde_json::json!({"layout": "rings", "preset": "stt17"}), ["preset", "stt17", "stt172"]),

@@ -119,7 +119,7 @@ fn masks_are_hatched_where_they_are_as_soon_as_they_are_set() {
 #[test]
 fn where_tokens_are_finest_the_screen_has_the_pixels_of_the_camera() {
     let place = Place::new();
-    let daemon = place.daemon(&config(STILL, ""));
+    let daemon = place.daemon(&config(STILL, "layout = 'foveal'\n"));
     let mut follower = daemon.subscribe(VIEW);
     follower.next_frame();
     let web = Web::start(&place.socket(), &[]);

@@ -259,11 +259,41 @@ impl FixationState {
         }
         self.interrupted_ns = Some(self.elapsed_ns);
         self.decide_now();
-        for Fovea { fixation, moved_ns, .. } in &mut self.foveae {
-            if fixation.reason == FixationReason::Relevance {
-                *moved_ns = None;
+        self.free(|_| true);
+    }
+
+    /// Something was seen for the first time: makes the frame due, and every fovea free to go on that looks around, but for those that
+    /// are at what appeared.
+    pub(super) fn go_on(&mut self) {
+        self.decide_now();
+        self.free(|fovea| fovea.around.is_none());
+    }
+
+    /// Lets those go that a scorer led where they are.
+    fn free(&mut self, is_meant: impl Fn(&Fovea) -> bool) {
+        for fovea in &mut self.foveae {
+            if fovea.fixation.reason == FixationReason::Relevance && is_meant(fovea) {
+                fovea.moved_ns = None;
             }
         }
+    }
+
+    /// Moves to the middles of `regions`, which are to be sharp, and to nothing else, once every fovea has dwelt and if no hold is active.
+    /// Returns whether it did.
+    pub(super) fn look_over(&mut self, regions: &[Region]) -> bool {
+        if regions.is_empty()
+            || self.is_held()
+            || !self.foveae.iter().all(|fovea| self.has_dwelt(fovea))
+        {
+            return false;
+        }
+        let over = |region: &Region| {
+            let (x, y) = region.middle();
+            self.arriving(x, y, FixationReason::Relevance, 1.0).over(Some(*region))
+        };
+        let foveae: Foveae = regions.iter().take(self.foveae_max).map(over).collect();
+        self.fixate(&foveae);
+        true
     }
 
     /// Makes the next frame due.
@@ -412,18 +442,21 @@ impl FixationState {
         reached
     }
 
-    /// Masks cover `texels` of the coarse level from now on: a fovea that looks there without a client's request is due for a decision.
+    /// Masks cover `texels` of the coarse level from now on: a fovea that looks there, or at what appeared, without a client's request is
+    /// due for a decision.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cells of a grid")]
     pub(super) fn hide(&mut self, texels: &TileSet) {
         let grid_px = self.grid_px();
         self.interrupted_ns = None;
-        for Fovea { fixation, moved_ns, .. } in &mut self.foveae {
+        for Fovea { fixation, around, moved_ns, .. } in &mut self.foveae {
             let is_own =
                 matches!(fixation.reason, FixationReason::Saliency | FixationReason::Relevance);
             let texel = |place: f64, count: u32| ((place / grid_px) as u32).min(count - 1);
             let grid = texels.grid();
             let (column, row) = (texel(fixation.x, grid.width), texel(fixation.y, grid.height));
-            if is_own && texels.contains(column, row) {
+            // What appeared may be under the mask.
+            let had_box = is_own && around.take().is_some();
+            if had_box || is_own && texels.contains(column, row) {
                 *moved_ns = None;
                 self.decided = None;
             }

@@ -3,10 +3,11 @@
 //! A log is text with one JSON object a line. The first line is the header:
 //!
 //! ```json
-//! {"foveate_gaze_log":3,"view":"camera/main","extent":[768,576]}
+//! {"foveate_gaze_log":4,"view":"camera/main","extent":[768,576]}
 //! ```
 //!
-//! The number is the version. Of logs of version 2, which have no boxes, a plan follows by the [rules](PlanRules) of then.
+//! The number is the version. Of logs of versions 2 and 3, a plan follows by the [rules](PlanRules) of then. Those of version 2 have no
+//! boxes.
 //!
 //! Each further line holds the gaze from frame `frame` on: 1 to 8 fixations, in the order of the foveae. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
 //! [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters alike.
@@ -31,7 +32,7 @@ use crate::geometry::gaze_entry::GazeEntry;
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Format version.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The oldest version that is read.
 const OLDEST_VERSION: u32 = 2;
@@ -126,7 +127,7 @@ impl fmt::Display for GazeLogParseError {
             ),
             Self::OtherVersion { version } => write!(
                 f,
-                "it is a gaze log of version {version}, and this program reads versions {OLDEST_VERSION} and {VERSION}"
+                "it is a gaze log of version {version}, and this program reads versions {OLDEST_VERSION} to {VERSION}"
             ),
             Self::BrokenLine { line, reason } => write!(f, "line {line} is broken: {reason}"),
             Self::NotAscending { line, frame, before } => write!(
@@ -162,12 +163,16 @@ impl GazeLog {
         let mut lines = (1..).zip(text.lines());
         let Some((_, first)) = lines.next() else { return Err(GazeLogParseError::NotALog) };
         let Header { view, extent, foveate_gaze_log: version } = parse_header(first)?;
+        let newest_rules = match version {
+            2 => PlanRules::First,
+            3 => PlanRules::Second,
+            _ => PlanRules::Current,
+        };
         let mut entries: Vec<(u64, Arc<Gaze>)> = Vec::new();
         for (line, text) in lines.filter(|(_, text)| !text.trim().is_empty()) {
             let (frame, gaze) = parse_entry(text)
                 .map_err(|reason| GazeLogParseError::BrokenLine { line, reason })?;
-            let rules = if version < VERSION { PlanRules::First } else { gaze.rules };
-            let gaze = Gaze { rules, ..gaze };
+            let gaze = Gaze { rules: gaze.rules.min(newest_rules), ..gaze };
             match entries.last() {
                 Some(&(before, _)) if frame <= before => {
                     return Err(GazeLogParseError::NotAscending { line, frame, before });

@@ -21,7 +21,8 @@ pub mod several;
 /// Its fixations lie in the image, on the grid of [`snapped`](crate::geometry::fixation::snapped), no two at the same place, and
 /// are never more than the view has foveae. One gets a new id, the next number, exactly when its place or its reason changes other than in
 /// pursuit, and says in which frame that was. Maps move fixations at most `saccade_hz` times a second, and none before it has dwelt for
-/// `dwell_min_ms`; a `look` always, and those of policies with channels also when something appears. It is a function of the calls alone.
+/// `dwell_min_ms`; a `look` always, and those of policies with channels also when something appears or was seen for the first time. It is a
+/// function of the calls alone.
 pub trait FixationPolicy: Debug + Send {
     /// Where the view looks.
     fn gaze(&self) -> &Gaze;

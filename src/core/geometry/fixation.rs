@@ -12,6 +12,12 @@ use super::relevance::{Relevance, RelevanceMap};
 /// Fixations are quantized to this many positions per pixel, so that a plan is a function of few bits.
 const STEPS_PER_PIXEL: f64 = 16.0;
 
+/// Most of the budget, as a share, for all that somebody asked for. By measurement; see docs/reports/value.md.
+const ASKED_SHARE: f64 = 0.8;
+
+/// The same for what appeared: less, so that what appears in a crowd leaves the rest of the picture in sight.
+const NEW_SHARE: f64 = 0.4;
+
 /// Most fixations of a view.
 pub const FOVEAE_MAX: usize = 8;
 
@@ -51,7 +57,7 @@ pub struct Fixation {
     pub reason: FixationReason,
     /// How strongly the map asked for it when it was chosen, as a share of the map's greatest weight, above 0 to 1; 1 for a point.
     pub weight: f32,
-    /// The box that somebody asked for, which the point is in, of whole pixels; `None` if it is a point.
+    /// The box that somebody asked for, or of what appeared, which the point is in, of whole pixels; `None` if it is a point.
     pub region: Option<Region>,
     /// Share of the budget that somebody asked for, above 0 to 1; `None` for what the layout says.
     pub share: Option<f64>,
@@ -70,6 +76,12 @@ impl Fixation {
             FixationReason::Attend => self.region.is_some(),
             _ => false,
         }
+    }
+
+    /// Most of the budget, as a share, that may go to it by itself: to what somebody asked for, or to what appeared.
+    fn own_share(&self) -> Option<f64> {
+        let has_appeared = self.reason == FixationReason::Relevance && self.region.is_some();
+        if self.is_asked() { Some(ASKED_SHARE) } else { has_appeared.then_some(NEW_SHARE) }
     }
 
     /// What it looks at: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
@@ -104,19 +116,14 @@ pub struct Focus {
     pub region: Option<Region>,
     /// Share of the budget for it, 0 to 1; `None` for what the layout says.
     pub share: Option<f64>,
+    /// Most of the budget, as a share, for what is to be shown at full resolution; `None` for what the view chose by itself.
+    pub own_share: Option<f64>,
 }
 
 impl Focus {
-    /// A point.
+    /// A point that nobody asked for.
     pub const fn at(x: f64, y: f64) -> Self {
-        Self { x, y, region: None, share: None }
-    }
-}
-
-impl From<&Fixation> for Focus {
-    fn from(fixation: &Fixation) -> Self {
-        let Fixation { x, y, region, share, .. } = *fixation;
-        Self { x, y, region, share }
+        Self { x, y, region: None, share: None, own_share: None }
     }
 }
 
@@ -179,17 +186,19 @@ pub type Foci = ArrayVec<Focus, FOVEAE_MAX>;
 pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
 
 /// The rules by which a plan follows from a gaze. A recorded gaze has those of its time, so that it replays to the same bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlanRules {
     /// Those of gaze logs up to version 2: maps weigh on points that somebody asked for, too; the fovea is narrow where a scorer chose
     /// it; and the layout `relevance` has no order among what is as relevant as what is looked at.
     First,
+    /// Those of version 3: the layout `inset` gives a fixation that somebody asked for the block of any other.
+    Second,
     /// Those of now.
     #[default]
     Current,
 }
 
-crate::names!(PlanRules { First = "first", Current = "current" });
+crate::names!(PlanRules { First = "first", Second = "second", Current = "current" });
 
 /// Fixations and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,7 +243,7 @@ impl Gaze {
     pub fn leading_map(&self) -> Option<&RelevanceMap> {
         let by_map = |fixation: &Fixation| match fixation.reason {
             FixationReason::Attend | FixationReason::Saliency => true,
-            FixationReason::Relevance => self.rules == PlanRules::Current,
+            FixationReason::Relevance => self.rules != PlanRules::First,
             _ => false,
         };
         self.relevance
@@ -252,7 +261,12 @@ impl Gaze {
 
     /// The fixations as a plan takes them, in order.
     pub fn foci(&self) -> Foci {
-        self.fixations.iter().map(Focus::from).collect()
+        let focus = |fixation: &Fixation| {
+            let Fixation { x, y, region, share, .. } = *fixation;
+            let own_share = fixation.own_share().filter(|_| self.rules == PlanRules::Current);
+            Focus { x, y, region, share, own_share }
+        };
+        self.fixations.iter().map(focus).collect()
     }
 
     /// The points, in order.

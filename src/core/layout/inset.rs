@@ -1,16 +1,16 @@
 //! A uniform grid over the whole picture, and blocks of finer squares over what is looked at.
 //!
 //! The grid, the base, is the finest whose tokens fit into what the blocks leave of the budget. It depends on the budget and its shares
-//! alone, so it stays where it is while the view looks around. A block is a grid of squares, too: around a fixation at full resolution, or
-//! over a region that somebody asked for at the finest step at which its tokens cover it. Tokens of the base that lie under a block are
-//! left out, and the blocks get what that frees.
+//! alone, so it stays where it is while the view looks around. A block is a grid of squares, too: around a fixation at the least step, or
+//! over a region that somebody asked for at the finest step at which its tokens cover it. What is asked for may take more of the budget
+//! than what the view chooses by itself. Tokens of the base that lie under a block are left out, and the blocks get what that frees.
 
 use std::ops::Range;
 
 use super::PlanRequest;
 use super::uniform::{base_side, next_side};
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{self, Focus};
+use crate::geometry::fixation::{self, Focus, PlanRules};
 use crate::geometry::plan::Token;
 use crate::geometry::region::{PixelBox, Region};
 #[cfg(feature = "serde")]
@@ -22,7 +22,10 @@ const ROUNDS_MAX: usize = 8;
 /// Parts of a token's side that a block goes beyond a region on each side, in 1/4.
 const MARGIN_QUARTERS: u32 = 1;
 
-/// How the layout divides its budget.
+/// Columns for each row of the block of a point that is asked for: text is wider than high.
+const ASKED_ASPECT: f64 = 2.0;
+
+/// How the layout divides its budget. Where a fixation is asked for, its block may have more than the share, step 1, and sides of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
@@ -43,22 +46,23 @@ pub struct Inset {
 
 impl Default for Inset {
     fn default() -> Self {
-        Self { share: 0.2, blocks: 1, min_step: 1.0, aspect: 1.0 }
+        Self { share: 0.1, blocks: 4, min_step: 1.5, aspect: 1.0 }
     }
 }
 
 impl Inset {
-    /// The shortest side of a block's squares, in pixels.
-    fn least_side(&self, patch_side: u32) -> u32 {
-        let least = (f64::from(patch_side) * self.min_step).ceil();
+    /// The shortest side of the squares of a fixation's block, in pixels.
+    fn least_side(&self, focus: &Focus, patch_side: u32) -> u32 {
+        let step = if focus.own_share.is_some() { 1.0 } else { self.min_step };
+        let least = (f64::from(patch_side) * step).ceil();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 64 P")]
         next_side(least as u32, patch_side)
     }
 }
 
 /// The tokens, at most the budget: those of the base row by row, then those of each block row by row.
-pub fn tokens(inset: &Inset, request: &PlanRequest<'_>) -> Vec<Token> {
-    let Division { base, mut quotas } = Division::of(inset, request);
+pub(super) fn tokens(inset: &Inset, request: &PlanRequest<'_>, rules: PlanRules) -> Vec<Token> {
+    let Division { base, mut quotas } = Division::of(inset, request, rules);
     let mut plan = assembled(inset, request, base, &quotas);
     for _ in 0..ROUNDS_MAX {
         let takers = quotas.iter().filter(|quota| 0 < **quota).count();
@@ -128,23 +132,20 @@ struct Division {
 }
 
 impl Division {
-    fn of(inset: &Inset, request: &PlanRequest<'_>) -> Self {
+    fn of(inset: &Inset, request: &PlanRequest<'_>, rules: PlanRules) -> Self {
         let PlanRequest { patch_side, budget, fixations, .. } = *request;
         let extent = request.shape.extent();
-        let even = inset.share / fixations.len() as f64;
-        let mut left = budget - 1;
-        let quota = |focus: &Focus| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
-            let wanted =
-                (focus.share.unwrap_or(even).clamp(0.0, 1.0) * budget as f64).round() as usize;
-            let quota = wanted.min(left);
-            left -= quota;
-            quota
+        let finest_base = base(extent, patch_side, budget).side;
+        let mut quotas = match rules {
+            PlanRules::Current => wanted(inset, request),
+            PlanRules::First | PlanRules::Second => wanted_before(inset, request),
         };
-        let mut quotas: Vec<_> = fixations.iter().map(quota).collect();
-        // A picture that the budget shows at the step of blocks has no use for them.
-        if base(extent, patch_side, budget).side <= inset.least_side(patch_side) {
-            quotas.fill(0);
+        let mut left = budget - 1;
+        for (quota, focus) in quotas.iter_mut().zip(fixations) {
+            // A picture that the budget shows at the step of a block has no use for it.
+            let is_needed = inset.least_side(focus, patch_side) < finest_base;
+            *quota = if is_needed { (*quota).min(left) } else { 0 };
+            left -= *quota;
         }
         loop {
             let base = base(extent, patch_side, budget - quotas.iter().sum::<usize>());
@@ -158,6 +159,54 @@ impl Division {
             }
         }
     }
+}
+
+/// Tokens of a share of the budget.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
+fn tokens_of(share: f64, budget: usize) -> usize {
+    (share.clamp(0.0, 1.0) * budget as f64).round() as usize
+}
+
+/// The tokens that each block asks for. The fixations that the view chose by itself divide what others leave of the share, so that the
+/// base stays as it is as long as that suffices.
+fn wanted(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
+    let PlanRequest { patch_side, budget, fixations, .. } = *request;
+    let extent = request.shape.extent();
+    let total = tokens_of(inset.share, budget);
+    let is_own = |focus: &&Focus| focus.share.is_none() && focus.own_share.is_none();
+    let own = fixations.iter().filter(is_own).count();
+    let is_asked = |focus: &&Focus| focus.share.is_none() && focus.own_share.is_some();
+    let asked = fixations.iter().filter(is_asked).count().max(1);
+    let least = if own == 0 { total / asked } else { 1 };
+    // A point gets all that it may have, a region what it takes at full resolution.
+    let for_asked = |focus: &Focus, share: f64| {
+        let most = tokens_of(share / asked as f64, budget).max(least);
+        let over = |region| {
+            let (Size { columns, rows, .. }, _) = covering(region, patch_side, patch_side, extent);
+            columns as usize * rows as usize
+        };
+        let region = focus.region.and_then(|region| pixels_of(region, extent));
+        region.map_or(most, |region| over(region).clamp(least, most))
+    };
+    let given = |focus: &Focus| match (focus.share, focus.own_share) {
+        (Some(share), _) => tokens_of(share, budget),
+        (None, Some(share)) => for_asked(focus, share),
+        (None, None) => 0,
+    };
+    let mut quotas: Vec<usize> = fixations.iter().map(given).collect();
+    let left = total.saturating_sub(quotas.iter().sum());
+    let others = quotas.iter_mut().zip(fixations).filter(|(_, focus)| is_own(focus));
+    for (index, (quota, _)) in others.enumerate() {
+        *quota = left / own + usize::from(index < left % own);
+    }
+    quotas
+}
+
+/// The same by the rules of gaze logs up to version 3.
+fn wanted_before(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
+    let PlanRequest { budget, fixations, .. } = *request;
+    let even = inset.share / fixations.len() as f64;
+    fixations.iter().map(|focus| tokens_of(focus.share.unwrap_or(even), budget)).collect()
 }
 
 /// The finest grid over the picture of at most `budget` squares.
@@ -216,14 +265,15 @@ fn block(inset: &Inset, request: &PlanRequest<'_>, focus: &Focus, quota: usize) 
     let PlanRequest { patch_side, .. } = *request;
     let extent = request.shape.extent();
     let quota = u32::try_from(quota).ok().filter(|quota| 0 < *quota)?;
-    let finest = inset.least_side(patch_side);
+    let finest = inset.least_side(focus, patch_side);
     let region = focus.region.and_then(|region| pixels_of(region, extent));
     let (size, lies) = match region {
         Some(region) => fitted(region, finest, patch_side, quota, extent),
         None => {
             let (x, y) = fixation::snapped(extent, focus.x, focus.y);
             let (x, y) = (pixel_at(x, extent.width), pixel_at(y, extent.height));
-            (around_point(inset.aspect, finest, quota, extent), PixelBox::of(x..x + 1, y..y + 1))
+            let aspect = if focus.own_share.is_some() { ASKED_ASPECT } else { inset.aspect };
+            (around_point(aspect, finest, quota, extent), PixelBox::of(x..x + 1, y..y + 1))
         }
     };
     let Size { side, columns, rows } = size;
@@ -296,16 +346,21 @@ fn fitted(
     let mut side = finest.max(u32::try_from(least).expect("a side of the picture"));
     loop {
         side = next_side(side, patch_side);
-        let lies = with_margin(region, side * MARGIN_QUARTERS / 4, extent);
-        let unit = unit_of(side, patch_side);
-        // From the last place at which a block may begin.
-        let count = |start: u32, end: u32| (end - start / unit * unit).div_ceil(side);
-        let (columns, rows) = (count(lies.x0, lies.x1), count(lies.y0, lies.y1));
-        if columns * rows <= quota {
-            return (grown(Size { side, columns, rows }, quota, extent), lies);
+        let (size, lies) = covering(region, side, patch_side, extent);
+        if size.columns * size.rows <= quota {
+            return (grown(size, quota, extent), lies);
         }
         side += 1;
     }
+}
+
+/// The fewest squares of `side` that cover a region and a margin, and these two.
+fn covering(region: PixelBox, side: u32, patch_side: u32, extent: Extent) -> (Size, PixelBox) {
+    let lies = with_margin(region, side * MARGIN_QUARTERS / 4, extent);
+    let unit = unit_of(side, patch_side);
+    // From the last place at which a block may begin.
+    let count = |start: u32, end: u32| (end - start / unit * unit).div_ceil(side);
+    (Size { side, columns: count(lies.x0, lies.x1), rows: count(lies.y0, lies.y1) }, lies)
 }
 
 fn with_margin(region: PixelBox, margin: u32, extent: Extent) -> PixelBox {

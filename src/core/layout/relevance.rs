@@ -56,9 +56,9 @@ pub(super) fn tokens(
         let is_looked_at = priority.eccentricity(patch, grids) == 0.0;
         // Of what is equally relevant some is sharp, rather than all of it half so: a scorer puts first what was not seen for longest.
         let level = i64::from(patch.level);
-        let turn = if rules == PlanRules::Current { -level } else { level };
+        let turn = if rules != PlanRules::First { -level } else { level };
         let part = (turn, Reverse(patch.morton()), patch);
-        if is_looked_at && rules == PlanRules::Current {
+        if is_looked_at && rules != PlanRules::First {
             return Candidate { priority: f64::INFINITY, part };
         }
         let share = match priority.relevance {

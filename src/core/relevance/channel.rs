@@ -77,7 +77,7 @@ channels! {
     Eccentricity = "eccentricity", (0, 1), "longer side", "distance to the nearest fixation";
     Relevance = "relevance", (-1, 1), "4 octaves", "the score before";
     Attention = "attention", (0, 1), "1", "how finely the cell was sampled, moving average over 1 s";
-    Unseen = "unseen", (0, 1), "1", "t / (t + 2 s), t the time since the cell was sampled at full resolution";
+    Unseen = "unseen", (0, 1), "1", "t / (t + 2 s), t the time since the cell was seen: sampled at a step below 2, or at the finest of the plan";
     ChangeDistance = "change_distance", (0, 1), "16 cells", "distance to the nearest cell that changes";
     NormalX = "normal_x", (-1, 1), "1", "of the injected `depth`: unit normal of the surface, to the right";
     NormalY = "normal_y", (-1, 1), "1", "the same, downwards";

@@ -19,8 +19,8 @@ use super::seen::{Seen, SeenTiles};
 use crate::gaze::saliency::Saliency;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::Fixation;
-use crate::geometry::plan::TokenPlan;
+use crate::geometry::fixation::{FOVEAE_MAX, Fixation};
+use crate::geometry::plan::{Token, TokenPlan};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::region::Region;
 use crate::geometry::relevance::RelevanceMap;
@@ -46,7 +46,7 @@ const ATTENTION_S: f32 = 1.0;
 /// Root mean squared difference of pixels, as a share of the luma range, from which on a cell has strong edges.
 const STRONG_EDGES: f32 = 0.1;
 
-/// What a cell that was sampled at full resolution just now counts in a layout. Above the highest threshold of the layout `relevance`,
+/// What a cell that was seen just now counts in a layout. Above the highest threshold of the layout `relevance`,
 /// so that it stays sharp where the budget allows it.
 const SEEN: f64 = 0.806;
 
@@ -69,13 +69,17 @@ pub struct Scene {
     changed: Vec<bool>,
     /// Time at which each cell last changed.
     changed_ns: Vec<u64>,
-    /// Time at which each cell was last sampled at full resolution; `None` for never.
+    /// Time at which each cell was last seen; `None` for never.
     seen_ns: Vec<Option<u64>>,
+    /// When a cell was last seen that had never been.
+    first_seen_ns: Option<u64>,
     /// What appeared.
     onsets: Onsets,
     /// How finely each cell is sampled by the plan of the frame before.
     fineness: Vec<f32>,
-    /// The plan that `fineness` is of.
+    /// The share of each cell that is seen by that plan.
+    sight: Vec<f32>,
+    /// The plan that these are of.
     plan: Option<TokenPlan>,
     /// `frame_seq` and time of the frame that was absorbed last; frame 0 before any.
     absorbed: (u64, u64),
@@ -112,8 +116,10 @@ impl Scene {
             changed: vec![false; grid.area()],
             changed_ns: vec![0; grid.area()],
             seen_ns: vec![None; grid.area()],
+            first_seen_ns: None,
             onsets: Onsets::new(grid),
-            fineness: zeros,
+            fineness: zeros.clone(),
+            sight: zeros,
             plan: None,
             absorbed: (0, 0),
             tiles_of: 0,
@@ -218,7 +224,18 @@ impl Scene {
         self.onsets.newest_ns() == Some(now_ns)
     }
 
-    /// Puts what appeared, and was not sampled at full resolution since, an octave above all else in a score in octaves.
+    /// Whether a frame that was taken in at `now_ns` showed something for the first time.
+    pub fn has_first_sight(&self, now_ns: u64) -> bool {
+        self.first_seen_ns == Some(now_ns)
+    }
+
+    /// Boxes around what appeared and was not seen since, the largest first.
+    pub fn onsets(&self, now_ns: u64) -> ArrayVec<Region, FOVEAE_MAX> {
+        let regions = self.onsets.regions(&self.seen_ns, now_ns, self.cell_px());
+        regions.into_iter().map(|region| region.within(self.extent)).take(FOVEAE_MAX).collect()
+    }
+
+    /// Puts what appeared, and was not seen since, an octave above all else in a score in octaves.
     pub fn raise_onsets(&self, score: &mut [f32], now_ns: u64) {
         if !self.onsets.holds(now_ns) {
             return;
@@ -288,8 +305,8 @@ impl Scene {
     }
 
     /// The weight of each cell for a layout, to the power of `gain`: at the middle of each of as many cells that divide the image
-    /// evenly; `None` where they are uniform. What was sampled at full resolution just now counts as `SEEN` of its weight, so that of
-    /// what is equally relevant that comes first which was not seen for longest.
+    /// evenly; `None` where they are uniform. What was seen just now counts as `SEEN` of its weight, so that of what is equally relevant
+    /// that comes first which was not seen for longest.
     pub fn map(&self, cells: &[f32], gain: f64) -> Option<RelevanceMap> {
         let kept = SEEN.powf(1.0 / gain) as f32;
         let unseen = self.of(Computed::Unseen);
@@ -397,39 +414,51 @@ impl Scene {
     /// Notes how finely `plan` samples each cell, from `elapsed_ns` before `now_ns` on.
     fn attend_to(&mut self, plan: &TokenPlan, now_ns: u64, elapsed_ns: u64) {
         if self.plan.as_ref() != Some(plan) {
-            self.fineness.fill(0.0);
-            let cell = self.cell_px();
-            for token in &plan.tokens {
-                let lies = token.pixel_box(self.extent, plan.patch_side);
-                let patch_side = plan.patch_side;
-                let longer = token.width(patch_side).max(token.height(patch_side));
-                let fineness = patch_side as f32 / longer as f32;
-                for row in lies.y0 / cell..lies.y1.div_ceil(cell) {
-                    for column in lies.x0 / cell..lies.x1.div_ceil(cell) {
-                        let index = (row * self.grid.width + column) as usize;
-                        // By its share of the cell.
-                        let side = |from: u32, to: u32, cell_at: u32| {
-                            (to.min((cell_at + 1) * cell) - from.max(cell_at * cell)) as f32
-                        };
-                        let area = side(lies.x0, lies.x1, column) * side(lies.y0, lies.y1, row);
-                        let whole =
-                            side(0, self.extent.width, column) * side(0, self.extent.height, row);
-                        self.fineness[index] += fineness * area / whole;
-                    }
-                }
-            }
+            self.take_plan(plan);
             self.plan = Some(plan.clone());
         }
         let elapsed_s = elapsed_ns as f32 * 1e-9;
         let share = elapsed_s / (elapsed_s + ATTENTION_S);
-        for (seen_ns, fineness) in self.seen_ns.iter_mut().zip(&self.fineness) {
-            if FULL <= *fineness {
-                *seen_ns = Some(now_ns);
+        for (seen_ns, sight) in self.seen_ns.iter_mut().zip(&self.sight) {
+            if SIGHT_MIN <= *sight && seen_ns.replace(now_ns).is_none() {
+                self.first_seen_ns = Some(now_ns);
             }
         }
         let attentions = &mut self.computed[Computed::Attention as usize];
         for (attention, fineness) in attentions.iter_mut().zip(&self.fineness) {
             *attention += share * (fineness.min(1.0) - *attention);
+        }
+    }
+
+    /// How finely the tokens of a plan sample each cell, and which share of it is seen by them: those with a step below 2, and the
+    /// finest ones.
+    fn take_plan(&mut self, plan: &TokenPlan) {
+        let (cell, patch_side) = (self.cell_px(), plan.patch_side);
+        let longer = |token: &Token| token.width(patch_side).max(token.height(patch_side));
+        let finest = plan.tokens.iter().map(longer).min().unwrap_or(0);
+        self.fineness.fill(0.0);
+        self.sight.fill(0.0);
+        for token in &plan.tokens {
+            let lies = token.pixel_box(self.extent, patch_side);
+            let side = longer(token);
+            let fineness = patch_side as f32 / side as f32;
+            let is_seen = side < 2 * patch_side || side == finest;
+            for row in lies.y0 / cell..lies.y1.div_ceil(cell) {
+                for column in lies.x0 / cell..lies.x1.div_ceil(cell) {
+                    let index = (row * self.grid.width + column) as usize;
+                    // By its share of the cell.
+                    let side = |from: u32, to: u32, cell_at: u32| {
+                        (to.min((cell_at + 1) * cell) - from.max(cell_at * cell)) as f32
+                    };
+                    let area = side(lies.x0, lies.x1, column) * side(lies.y0, lies.y1, row);
+                    let whole =
+                        side(0, self.extent.width, column) * side(0, self.extent.height, row);
+                    self.fineness[index] += fineness * area / whole;
+                    if is_seen {
+                        self.sight[index] += area / whole;
+                    }
+                }
+            }
         }
     }
 
@@ -487,8 +516,8 @@ fn clear(cells: &mut [f32], hidden: &[bool]) {
     hidden.for_each(|(cell, _)| *cell = 0.0);
 }
 
-/// Share of a cell at full resolution from which on it counts as seen.
-const FULL: f32 = 0.75;
+/// Share of a cell under tokens that are fine enough from which on it counts as seen.
+const SIGHT_MIN: f32 = 0.75;
 
 /// An injected map on the cells: its mean over each, where it is 0 outside its box. Of depth, where 0 is unknown, the mean over what the
 /// box covers.

@@ -102,7 +102,15 @@ impl Relevant {
     fn look_around(&mut self, seen: Option<Seen<'_>>, is_due: bool) {
         if std::mem::take(&mut self.is_outdated) || is_due {
             let values = self.score(seen);
-            if is_due {
+            if !is_due {
+                return;
+            }
+            let now_ns = self.state.elapsed_ns();
+            let regions = self.scene.onsets(now_ns);
+            if self.state.look_over(&regions) {
+                let places = regions.iter().map(|region| region.middle());
+                places.for_each(|place| self.scan.leave_trace(place, now_ns));
+            } else {
                 self.scan.choose_by(&self.scene.weights(&values), &mut self.state);
             }
         }
@@ -225,6 +233,9 @@ impl FixationPolicy for Relevant {
         }
         if self.scene.has_onset(now_ns) {
             self.state.interrupt();
+        }
+        if self.scene.has_first_sight(now_ns) {
+            self.state.go_on();
         }
         let is_due = self.state.is_due();
         if let Some(attention) = &mut self.attention {

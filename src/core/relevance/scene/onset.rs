@@ -1,25 +1,29 @@
-//! What appears: a cell that looks otherwise from one frame to the next, where nothing moved before.
+//! What appears: a cell that looks otherwise from one frame to the next, by more than is usual there and around.
 //!
 //! Abrupt onsets capture attention: Yantis and Jonides, "Abrupt visual onsets and selective attention", Journal of Experimental
 //! Psychology: Human Perception and Performance 10 (1984). What moves comes from a cell beside, which changes before; what flickers
-//! has changed before, too; and while the camera moves, everything changes.
+//! has changed before, too; and while the camera moves, everything changes by about as much from frame to frame.
 
 use crate::geometry::extent::Extent;
+use crate::geometry::region::Region;
 
 /// Difference of a cell from one frame to the next, as a share of the range, from which on something appeared in it.
 const ONSET: f32 = 0.06;
 
-/// The same from which on a cell is restless.
-const RESTLESS: f32 = 0.02;
+/// How many times the usual difference of a cell and of those around it that must be.
+const UNUSUAL: f32 = 3.0;
 
-/// How long a cell and those around it must have been at rest before, in seconds.
-const REST_S: f64 = 0.5;
+/// Time constant in seconds in which a difference ceases to be usual.
+const USUAL_S: f64 = 0.5;
 
-/// How long an onset counts that is not sampled at full resolution, in seconds.
+/// The fewest frames in it: of a slow stream, nothing is known of what was between two.
+const USUAL_FRAMES: f64 = 4.0;
+
+/// How long an onset counts that is not seen, in seconds.
 const HOLD_S: f64 = 1.0;
 
-/// The same in frames: of a slow stream, nothing is known of what was between two.
-const REST_FRAMES: u32 = 4;
+/// Pixels around what appeared, as a share of a cell: a cell of which it covers less looks as before.
+const MARGIN: f64 = 0.5;
 
 /// The greatest share of the cells in which something appears at once; where it is more, the scene is another one.
 const CUT: f64 = 0.25;
@@ -30,10 +34,10 @@ pub(super) struct Onsets {
     grid: Extent,
     /// Difference of each cell in the frame that is taken in.
     difference: Vec<f32>,
-    /// Time at which each cell was last restless, and the number of that frame.
-    restless: Vec<(u64, u32)>,
-    /// The number of the frame that is taken in.
-    frame: u32,
+    /// The difference that is usual in each cell: the greatest one, which decays.
+    usual: Vec<f32>,
+    /// Time of the frame before.
+    settled_ns: u64,
     /// Time at which something last appeared in each cell; `None` for never.
     appeared_ns: Vec<Option<u64>>,
     /// The newest of these.
@@ -45,8 +49,8 @@ impl Onsets {
         Self {
             grid,
             difference: vec![0.0; grid.area()],
-            restless: vec![(0, 0); grid.area()],
-            frame: 0,
+            usual: vec![0.0; grid.area()],
+            settled_ns: 0,
             appeared_ns: vec![None; grid.area()],
             newest_ns: None,
         }
@@ -54,14 +58,16 @@ impl Onsets {
 
     /// Nothing is known of what was before.
     pub(super) fn restart(&mut self, now_ns: u64) {
-        self.restless.fill((now_ns, self.frame));
+        // At rest once that has decayed.
+        self.usual.fill(ONSET);
+        self.settled_ns = now_ns;
         self.difference.fill(0.0);
     }
 
     /// Masks cover these cells from now on: forgets what appeared there, and when.
     pub(super) fn hide(&mut self, hidden: &[bool]) {
         for index in (0..hidden.len()).filter(|index| hidden[*index]) {
-            (self.restless[index], self.appeared_ns[index]) = ((0, 0), None);
+            (self.usual[index], self.appeared_ns[index]) = (0.0, None);
         }
         self.newest_ns = self.appeared_ns.iter().copied().max().flatten();
     }
@@ -73,21 +79,21 @@ impl Onsets {
 
     /// Finds what appeared by what was noted of a frame.
     pub(super) fn settle(&mut self, now_ns: u64) {
-        self.frame = self.frame.wrapping_add(1);
-        let has_changed = |difference: &&f32| ONSET <= **difference;
-        let changed = self.difference.iter().filter(has_changed).count();
-        let is_cut = CUT * self.grid.area() as f64 <= changed as f64;
-        for index in 0..self.difference.len() {
-            let has_changed = ONSET <= self.difference[index];
-            if has_changed && !is_cut && self.is_at_rest_around(index, now_ns) {
-                self.appeared_ns[index] = Some(now_ns);
-                self.newest_ns = Some(now_ns);
-            }
+        let elapsed_s = seconds(self.settled_ns, now_ns).min(USUAL_S / USUAL_FRAMES);
+        let kept = (USUAL_S / (USUAL_S + elapsed_s)) as f32;
+        self.settled_ns = now_ns;
+        self.usual.iter_mut().for_each(|usual| *usual *= kept);
+        let has_appeared = |index: &usize| {
+            let difference = self.difference[*index];
+            ONSET <= difference && UNUSUAL * self.usual_around(*index) <= difference
+        };
+        let appeared: Vec<usize> = (0..self.difference.len()).filter(has_appeared).collect();
+        if !appeared.is_empty() && (appeared.len() as f64) < CUT * self.grid.area() as f64 {
+            self.newest_ns = Some(now_ns);
+            appeared.into_iter().for_each(|index| self.appeared_ns[index] = Some(now_ns));
         }
-        for (difference, restless) in self.difference.iter_mut().zip(&mut self.restless) {
-            if RESTLESS <= std::mem::take(difference) {
-                *restless = (now_ns, self.frame);
-            }
+        for (difference, usual) in self.difference.iter_mut().zip(&mut self.usual) {
+            *usual = usual.max(std::mem::take(difference));
         }
     }
 
@@ -101,31 +107,69 @@ impl Onsets {
         self.newest_ns.is_some_and(|onset_ns| seconds(onset_ns, now_ns) < HOLD_S)
     }
 
-    /// Whether something appeared in a cell and was not sampled at full resolution since.
+    /// Whether something appeared in a cell and was not seen since. What was just being looked at counts, too: the plan was not made for
+    /// what appeared.
     pub(super) fn is_at(&self, index: usize, seen_ns: Option<u64>, now_ns: u64) -> bool {
         self.appeared_ns[index].is_some_and(|onset_ns| {
-            seconds(onset_ns, now_ns) < HOLD_S && seen_ns.is_none_or(|seen_ns| seen_ns < onset_ns)
+            seconds(onset_ns, now_ns) < HOLD_S && seen_ns.is_none_or(|seen_ns| seen_ns <= onset_ns)
         })
     }
 
-    fn is_at_rest_around(&self, index: usize, now_ns: u64) -> bool {
+    /// Boxes in pixels around the cells where that is so, one for those that touch each other, with a margin; the largest first.
+    pub(super) fn regions(
+        &self,
+        seen_ns: &[Option<u64>],
+        now_ns: u64,
+        cell_px: u32,
+    ) -> Vec<Region> {
+        let columns = self.grid.width as usize;
+        let mut boxes: Vec<Region> = Vec::new();
+        let is_onset = |index: &usize| self.is_at(*index, seen_ns[*index], now_ns);
+        for index in (0..seen_ns.len()).filter(is_onset) {
+            let (x0, y0) = ((index % columns) as f64, (index / columns) as f64);
+            let mut grown = Region { x0, y0, x1: x0 + 1.0, y1: y0 + 1.0 };
+            while let Some(at) = boxes.iter().position(|other| touch(*other, grown)) {
+                grown = around(boxes.swap_remove(at), grown);
+            }
+            boxes.push(grown);
+        }
+        boxes.sort_by(|a, b| area(*b).total_cmp(&area(*a)));
+        let in_pixels = |Region { x0, y0, x1, y1 }: Region| {
+            let (x0, y0, x1, y1) = (x0 - MARGIN, y0 - MARGIN, x1 + MARGIN, y1 + MARGIN);
+            let side = f64::from(cell_px);
+            Region { x0, y0, x1, y1 }.scaled((side, side))
+        };
+        boxes.into_iter().map(in_pixels).collect()
+    }
+
+    /// The greatest usual difference of a cell and of those around it.
+    fn usual_around(&self, index: usize) -> f32 {
         let columns = self.grid.width as usize;
         let (column, row) = (index % columns, index / columns);
         let near = |at: usize, count: u32| at.saturating_sub(1)..(at + 2).min(count as usize);
-        let columns_near = near(column, self.grid.width);
-        near(row, self.grid.height).all(|row| {
-            columns_near.clone().all(|column| {
-                let (restless_ns, frame) = self.restless[row * columns + column];
-                let is_still = REST_FRAMES < self.frame.wrapping_sub(frame);
-                is_still && REST_S <= seconds(restless_ns, now_ns)
-            })
-        })
+        let rows = near(row, self.grid.height).map(|row| row * columns);
+        let cells = rows.flat_map(|first| near(column, self.grid.width).map(move |at| first + at));
+        cells.map(|cell| self.usual[cell]).fold(0.0, f32::max)
     }
 }
 
 /// How much a cell differs from what it was, by the channel that differs most.
 pub(super) fn difference(before: [f32; 4], now: [f32; 4]) -> f32 {
     before.into_iter().zip(now).map(|(before, now)| (before - now).abs()).fold(0.0, f32::max)
+}
+
+/// Whether two boxes have a part, an edge or a corner in common.
+fn touch(a: Region, b: Region) -> bool {
+    a.x0 <= b.x1 && b.x0 <= a.x1 && a.y0 <= b.y1 && b.y0 <= a.y1
+}
+
+/// The box around two.
+fn around(a: Region, b: Region) -> Region {
+    Region { x0: a.x0.min(b.x0), y0: a.y0.min(b.y0), x1: a.x1.max(b.x1), y1: a.y1.max(b.y1) }
+}
+
+fn area(Region { x0, y0, x1, y1 }: Region) -> f64 {
+    (x1 - x0) * (y1 - y0)
 }
 
 fn seconds(since_ns: u64, now_ns: u64) -> f64 {
