@@ -277,6 +277,18 @@ fn a_box_that_is_looked_at_is_the_region_of_its_fixation() {
 }
 
 #[test]
+fn points_divide_the_share_that_is_asked_for() {
+    let mut controller =
+        Controller::new(Policy::Feedback, parameters(), EXTENT, 2, frame_time(1, 0));
+    let points = Points::from_iter([(100.0, 100.0), (500.0, 300.0)]);
+    let area = LookArea { size: None, share: Some(0.5) };
+    let look = Feedback::Look { points, hold_ns: None, frame_seq: None, area };
+    controller.take(&look, frame_time(2, FRAME_NS));
+    let shares = controller.gaze().fixations.iter().map(|fixation| fixation.share);
+    assert!(shares.eq([Some(0.25); 2]));
+}
+
+#[test]
 fn a_box_that_is_pursued_moves_with_its_middle() {
     let chase = Chase { object: (60.0, 0.0), ..Chase::default() };
     let parameters = Chase::parameters(true);

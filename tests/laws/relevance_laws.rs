@@ -11,7 +11,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
-use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::motion::Motions;
 use foveate_core::relevance::channel::{CELLS_MAX, CHANNELS};
 use foveate_core::relevance::features::{BINS, TileFeatures};
@@ -189,6 +189,37 @@ fn what_appears_has_a_box_whether_or_not_the_camera_moves() {
         let expected = Region { x0: 304.0, y0: 112.0, x1: 432.0, y1: 208.0 };
         assert_eq!(found.len(), 1, "{drift} {contrast}: {found:?}");
         assert_eq!((found[0].0, &found[0].1[..]), (15, &[expected][..]), "{drift} {contrast}");
+    }
+}
+
+#[test]
+fn what_a_mask_no_longer_covers_has_not_appeared() {
+    let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
+    let mut scene = Scene::new(EXTENT);
+    let is_covered = |tile: usize| (10..13).contains(&(tile % 32)) && (4..6).contains(&(tile / 32));
+    let mut texels = TileSet::none_of(coarse.extent());
+    let side = coarse.extent().width / 32;
+    for (column, row) in
+        (4 * side..6 * side).flat_map(|row| (10 * side..13 * side).map(move |at| (at, row)))
+    {
+        texels.insert(column, row);
+    }
+    for frame_seq in 1..=20 {
+        match frame_seq {
+            1 => scene.hide(&texels, 1),
+            15 => scene.hide(&TileSet::none_of(coarse.extent()), 15),
+            _ => {}
+        }
+        let shade = |tile| if frame_seq < 15 && is_covered(tile) { 0 } else { 120 };
+        let features = |tile| TileFeatures {
+            count: 1024,
+            color: [1024 * shade(tile); 3],
+            ..TileFeatures::default()
+        };
+        let features: Vec<_> = (0..1024).map(features).collect();
+        let now_ns = frame_seq * SECOND_NS / 10;
+        absorb(&mut scene, &coarse, frame_seq, &features, &[frame_seq; 1024], now_ns);
+        assert!(!scene.has_onset(now_ns), "frame {frame_seq}");
     }
 }
 

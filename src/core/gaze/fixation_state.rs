@@ -328,7 +328,7 @@ impl FixationState {
     }
 
     /// Moves to points in pixels at a client's request, and to nothing else; NaN is ignored. They are where what is looked at was in the
-    /// newest frame that was seen, or is in a later one, `lies_in`.
+    /// newest frame that was seen, or is in a later one, `lies_in`. They divide the share of the area evenly.
     pub(super) fn look(
         &mut self,
         points: &[(f64, f64)],
@@ -337,6 +337,8 @@ impl FixationState {
         lies_in: Option<u64>,
     ) {
         let points = points.iter().filter(|(x, y)| !x.is_nan() && !y.is_nan());
+        let points: Points = points.copied().take(self.foveae_max).collect();
+        let share = share.map(|share| share / points.len() as f64);
         let around = size.map(|(width, height)| {
             let (x, y) = (0.5 * width, 0.5 * height);
             Region { x0: -x, y0: -y, x1: x, y1: y }
@@ -346,7 +348,7 @@ impl FixationState {
             (fovea.around, fovea.fixation.share) = (around, share);
             fovea
         };
-        let foveae: Foveae = points.map(fovea).take(self.foveae_max).collect();
+        let foveae: Foveae = points.iter().map(fovea).collect();
         if !foveae.is_empty() {
             self.hold = Some(hold);
             self.fixate(&foveae);

@@ -178,7 +178,7 @@ impl Scene {
         let level = CoarseLevel::level_of(PyramidShape::new(self.extent));
         let side = self.cell_px() >> level;
         assert_eq!(coarse.in_cells(side), self.grid, "texels of the coarse level");
-        self.hidden.fill(false);
+        let before = std::mem::replace(&mut self.hidden, vec![false; self.grid.area()]);
         self.hidden_since = frame_seq;
         for (column, row) in texels.iter() {
             self.hidden[(row / side) as usize * columns + (column / side) as usize] = true;
@@ -187,7 +187,7 @@ impl Scene {
             local::fill(&mut self.computed, index, &TileFeatures::default(), 0);
         }
         self.of_mut(Computed::Relevance).fill(0.0);
-        self.onsets.hide(&self.hidden);
+        self.onsets.hide(&before, &self.hidden);
         for injected in self.injected.values_mut() {
             if injected.given.frame_seq() < frame_seq {
                 clear(&mut injected.cells, &self.hidden);

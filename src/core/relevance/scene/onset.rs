@@ -64,10 +64,15 @@ impl Onsets {
         self.difference.fill(0.0);
     }
 
-    /// Masks cover these cells from now on: forgets what appeared there, and when.
-    pub(super) fn hide(&mut self, hidden: &[bool]) {
-        for index in (0..hidden.len()).filter(|index| hidden[*index]) {
-            (self.usual[index], self.appeared_ns[index]) = (0.0, None);
+    /// Masks that covered the cells `before` cover those `hidden` from now on: forgets what appeared there, and when. What a mask no
+    /// longer covers has not appeared.
+    pub(super) fn hide(&mut self, before: &[bool], hidden: &[bool]) {
+        for (index, (was_hidden, is_hidden)) in before.iter().zip(hidden).enumerate() {
+            if *is_hidden {
+                (self.usual[index], self.appeared_ns[index]) = (0.0, None);
+            } else if *was_hidden {
+                self.usual[index] = 1.0;
+            }
         }
         self.newest_ns = self.appeared_ns.iter().copied().max().flatten();
     }
