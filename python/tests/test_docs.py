@@ -1,5 +1,5 @@
-"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings, commands on
-a daemon with ``configs/tour.toml``. What commands print is compared with the page: numbers stand for any number, a line
+"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings, commands
+on a daemon with ``configs/tour.toml``. What commands print is compared with the page: numbers stand for any number, a line
 ``...`` for any lines."""
 
 from __future__ import annotations
@@ -20,7 +20,18 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from support import HANG, PACKAGE_ROOT, FakeDaemon, FakeRing, RealDaemon, abi, foveate, programs, token_records, torch_or_skip
+from support import (
+    HANG,
+    PACKAGE_ROOT,
+    FakeDaemon,
+    FakeRing,
+    RealDaemon,
+    abi,
+    foveate,
+    programs,
+    token_records,
+    torch_or_skip,
+)
 
 import foveate.aio
 
