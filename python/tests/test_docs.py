@@ -1,5 +1,6 @@
-"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings, commands on a daemon with
-``configs/tour.toml``. What commands print is compared with the page: numbers stand for any number, a line ``...`` for any lines."""
+"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings, commands
+on a daemon with ``configs/tour.toml``. What commands print is compared with the page: numbers stand for any number, a line
+``...`` for any lines."""
 
 from __future__ import annotations
 
@@ -19,7 +20,18 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from support import HANG, PACKAGE_ROOT, FakeDaemon, FakeRing, RealDaemon, abi, foveate, programs, token_records, torch_or_skip
+from support import (
+    HANG,
+    PACKAGE_ROOT,
+    FakeDaemon,
+    FakeRing,
+    RealDaemon,
+    abi,
+    foveate,
+    programs,
+    token_records,
+    torch_or_skip,
+)
 
 import foveate.aio
 
@@ -28,11 +40,12 @@ GUIDES = REPOSITORY / "docs" / "guide"
 PYTHON = GUIDES / "python.md"
 #: Those whose Python has a test of its own, or runs without a view.
 OTHERS = ("attention.md", "datasets.md", "engine.md", "extract.md", "models.md")
-PAGES = [page for page in sorted(GUIDES.glob("*.md")) if page.name not in OTHERS] + [REPOSITORY / "README.md", PACKAGE_ROOT / "README.md"]
+PAGES = [page for page in sorted(GUIDES.glob("*.md")) if page.name not in OTHERS]
+PAGES += [REPOSITORY / "README.md", PACKAGE_ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-#: What an example needs, and where it runs if it is not here.
-ELSEWHERE = ("mcap", "zenoh")
+#: What examples need that are only compiled here: the package mcap, or another machine.
+COMPILED = ("mcap", "zenoh")
 
 
 class ExamplesRun(unittest.TestCase):
@@ -70,7 +83,7 @@ class ExamplesRun(unittest.TestCase):
                 with self.subTest(page=page.name, code=code):
                     if needs == "torch":
                         torch_or_skip()
-                    if needs in ELSEWHERE:
+                    if needs in COMPILED:
                         compile(code, str(page), "exec")
                         continue
                     with contextlib.ExitStack() as stack:
@@ -125,7 +138,8 @@ class CommandsPrintWhatPagesShow(unittest.TestCase):
                 for command, shown in commands(session):
                     with self.subTest(page=page.name, command=command):
                         printed = self.run_command(command, folder)
-                        self.assertRegex(numberless(printed), pattern(shown), f"the page shows:\n{shown}\nit printed:\n{printed}")
+                        complaint = f"the page shows:\n{shown}\nit printed:\n{printed}"
+                        self.assertRegex(numberless(printed), pattern(shown), complaint)
                     count += 1
             if page.name == "extract.md":
                 for _, code in EXAMPLE.findall(page.read_text()):
@@ -134,8 +148,9 @@ class CommandsPrintWhatPagesShow(unittest.TestCase):
 
     def run_command(self, command: str, folder: str | None) -> str:
         """What it prints to standard output."""
+        shell = ["bash", "-c", command]
         done = subprocess.run(
-            ["bash", "-c", command], cwd=folder, env=self.environment, text=True, timeout=HANG, capture_output=True, check=False
+            shell, cwd=folder, env=self.environment, text=True, timeout=HANG, capture_output=True, check=False
         )
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout

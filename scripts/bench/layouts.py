@@ -50,7 +50,8 @@ def boxes(programs, clip, folder):
     views = "".join(f'[[stream.view]]\nname = "v{index}"\n{keys}\n' for index, keys in enumerate(LAYOUTS.values()))
     configuration, socket = folder / "layouts.toml", folder / "foveate.sock"
     configuration.write_text(f'[[stream]]\nname = "clip"\nsource = "{clip.absolute()}"\nloop = true\n{views}')
-    daemon = subprocess.Popen([programs / "foveated", "--config", configuration, "--socket", socket], stderr=subprocess.DEVNULL)
+    command = [programs / "foveated", "--config", configuration, "--socket", socket]
+    daemon = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     tool = [programs / "foveate", "--socket", socket]
     try:
         pictures = []
