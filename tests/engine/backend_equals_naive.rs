@@ -32,6 +32,7 @@ laws! {
     tokens_of_every_format_are_exact_at_odd_extents
     windows_are_exact
     real_steps_are_exact_over_the_longest_sources
+    real_steps_of_the_usual_side_are_exact
 }
 
 #[test]
@@ -276,6 +277,45 @@ fn real_steps_are_exact_over_the_longest_sources(make: Make<'_>) {
         player.update(&frame.view(), &TileSet::all(extent), &mut samples);
         let expected = naive::tokens(&naive::picture(&frame), samples[0].plan(), format);
         assert!(samples[0].pixels() == expected, "{extent}, tokens of {patch_side}");
+    }
+}
+
+/// Most of these have sums of 16 bits: up to 257 rows, and four texels of a level under one of the token.
+fn real_steps_of_the_usual_side_are_exact(make: Make<'_>) {
+    let mut random = Random(12);
+    let usual = TokenFormat::new(16, DType::U8, Normalisation::NONE);
+    let floored = TokenFormat { rounding: Rounding::Floor, ..usual };
+    let cleared = TokenFormat { outside: Outside::Mean, ..usual };
+    for round in 0..if is_long() { 200 } else { 20 } {
+        let format = PixelFormat::ALL[round % PixelFormat::ALL.len()];
+        let extent = Extent::new(17 + random.below(500), 9 + random.below(400));
+        let color = naive::transforms(format)[0];
+        let frame = OwnedFrame::random(format, extent, color, &mut random);
+        let mut token = || {
+            let side = 17 + random.below(244);
+            let ratio = [1, 2, 4, 5][random.below(4) as usize];
+            let other =
+                side.saturating_mul(ratio).saturating_add_signed(random.below(3).cast_signed() - 1);
+            let (width, height) = if random.below(2) == 0 { (side, other) } else { (other, side) };
+            let place = |length: u32, side: u32, random: &mut Random| {
+                random.below(length + 2 * side).cast_signed() - (side + side / 2).cast_signed()
+            };
+            let x = place(extent.width, width, &mut random);
+            let y = place(extent.height, height, &mut random);
+            let step = |side: u32| u16::try_from(side / 16).unwrap();
+            let extra = |side: u32| u8::try_from(side % 16).unwrap();
+            let (sx, sy, extra_width, extra_height) =
+                (step(width), step(height), extra(width), extra(height));
+            Token { x, y, sx, sy, extra_width, extra_height, ..Token::default() }
+        };
+        let tokens: Vec<Token> = (0..30).map(|_| token()).collect();
+        let format = [usual, floored, cleared][round % 3];
+        let mut player = make(frame.kind());
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 30, keeps: false })];
+        samples[0].set_plan(TokenPlan { patch_side: 16, tokens }, extent);
+        player.update(&frame.view(), &TileSet::all(extent), &mut samples);
+        let expected = naive::tokens(&naive::picture(&frame), samples[0].plan(), format);
+        assert!(samples[0].pixels() == expected, "{extent}, round {round}");
     }
 }
 
