@@ -42,7 +42,7 @@
 
 #include "foveate/abi.h"
 
-// The version of this header, for package managers and CMake. The ABI has a version of its own, below.
+// The version of this header, for package managers and CMake. The ABI has a version of its own, in foveate/abi.h.
 #define FOVEATE_HEADER_VERSION "0.1.0"
 
 // Prefix of each declaration, such as `static` or a visibility attribute.
