@@ -1,4 +1,4 @@
-# The C and C++ reader as the interface target `foveate::reader`: one header, nothing to link.
+# The C and C++ reader as the interface target `foveate::reader`: headers, nothing to link.
 #
 # Works from the source tree (cmake/) and from where it is installed (PREFIX/lib/cmake/foveate/).
 

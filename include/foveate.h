@@ -2,8 +2,9 @@
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// One header, C11 and C++17, Linux on 64-bit little-endian machines, nothing to link. It has declarations; in exactly
-// one source file of a program, before any other header, write
+// C11 and C++17, Linux on 64-bit little-endian machines, nothing to link: copy this header and foveate/abi.h, which has the
+// structs of the memory. The header has declarations; in exactly one source file of a program, before any other header,
+// write
 //
 //     #define FOVEATE_IMPLEMENTATION
 //     #include <foveate.h>
@@ -39,7 +40,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The version of this header, for package managers and CMake. The ABI has a version of its own, below.
+#include "foveate/abi.h"
+
+// The version of this header, for package managers and CMake. The ABI has a version of its own, in foveate/abi.h.
 #define FOVEATE_HEADER_VERSION "0.1.0"
 
 // Prefix of each declaration, such as `static` or a visibility attribute.
@@ -57,44 +60,14 @@
 // clang-format on
 
 #ifdef __cplusplus
-#define FOVEATE__ASSERT(condition, text) static_assert(condition, text)
 extern "C" {
-#else
-#define FOVEATE__ASSERT(condition, text) _Static_assert(condition, text)
 #endif
-
-#define FOVEATE__AT(type, field, offset) \
-    FOVEATE__ASSERT(offsetof(struct type, field) == (offset), #type "." #field " lies elsewhere")
-#define FOVEATE__BYTES(type, bytes) FOVEATE__ASSERT(sizeof(struct type) == (bytes), #type " has another size")
 
 FOVEATE__ASSERT(sizeof(void *) == 8, "segments are mapped whole: Foveate needs a 64-bit machine");
 FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-endian");
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The memory: docs/reference/abi.md as structs, every offset checked.
-
-// The ABI version that this header reads. Other major versions are refused; newer minor versions only add to it.
-#define FOVEATE_ABI_MAJOR 2
-#define FOVEATE_ABI_MINOR 3
-
-#define FOVEATE_HEADER_BYTES 4096        // offset of slot 0
-#define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
-#define FOVEATE_CAMERA_FRAME_OFFSET 1792 // of struct foveate_camera_frame in a segment
-#define FOVEATE_CHANNEL_OFFSET 2072      // of struct foveate_channels in a segment
-#define FOVEATE_PLANE_COUNT_MAX 8
-#define FOVEATE_CHANNEL_COUNT_MAX 63 // channels that a view publishes
-#define FOVEATE_FOVEAE_MAX 8 // fixations of a frame
-#define FOVEATE_SLOT_COUNT_MIN 2
-#define FOVEATE_SLOT_COUNT_MAX 1024
-#define FOVEATE_SOURCE_SIDE_MAX 16384 // pixels
-#define FOVEATE_TOKEN_CAPACITY_MAX (UINT32_C(1) << 24)
-#define FOVEATE_PATCH_SIDE_MAX 1024 // texels
-#define FOVEATE_STEP_MAX 2048       // source pixels of a texel along an axis
-#define FOVEATE_REAL_SIDE_MAX 4096  // source pixels of a side of a token whose texels are no whole pixels wide or high
-#define FOVEATE_REASON_BYTES 128      // of the text of a state, its NUL included
-
-// foveate_slot_header.flags: `pts_ns` is valid.
-#define FOVEATE_FLAG_PTS 1u
+// The numbers in the structs of foveate/abi.h.
 
 // Number formats of a plane: foveate_plane.dtype.
 enum foveate_dtype {
@@ -183,315 +156,6 @@ enum foveate_state_code {
     FOVEATE_STATE_STALLED = 2, // no frame for a while
     FOVEATE_STATE_ENDED = 3,   // no more frames in this segment
 };
-
-// The camera model, in pixels of the calibrated image; foveate_camera_frame maps those to source pixels.
-struct foveate_camera {
-    uint32_t kind;              // 0 none, 1 pinhole
-    uint32_t coefficient_count; // of `coefficients`, at most 14
-    char distortion_name[32];   // as in ROS, such as rational_polynomial
-    double k[9];                // camera matrix, row by row
-    double coefficients[14];    // in the order of `D` of ROS camera_info
-};
-FOVEATE__AT(foveate_camera, kind, 0);
-FOVEATE__AT(foveate_camera, coefficient_count, 4);
-FOVEATE__AT(foveate_camera, distortion_name, 8);
-FOVEATE__AT(foveate_camera, k, 40);
-FOVEATE__AT(foveate_camera, coefficients, 112);
-FOVEATE__BYTES(foveate_camera, 224);
-
-// The pose of the camera, and the pipeline's transform of its picture.
-struct foveate_camera_frame {
-    char optical_frame[64];           // ROS frame_id: x right, y down, z forward
-    char parent_frame[64];            // empty: no extrinsics
-    double parent_from_optical[12];   // rows of [R | t], metres
-    double source_from_calibrated[6]; // rows of a 2x3 matrix A: source pixel = A * (x, y, 1) of the calibrated image
-    uint32_t calibrated_width;        // pixels
-    uint32_t calibrated_height;       // pixels
-};
-FOVEATE__AT(foveate_camera_frame, optical_frame, 0);
-FOVEATE__AT(foveate_camera_frame, parent_frame, 64);
-FOVEATE__AT(foveate_camera_frame, parent_from_optical, 128);
-FOVEATE__AT(foveate_camera_frame, source_from_calibrated, 224);
-FOVEATE__AT(foveate_camera_frame, calibrated_width, 272);
-FOVEATE__AT(foveate_camera_frame, calibrated_height, 276);
-FOVEATE__BYTES(foveate_camera_frame, 280);
-
-// What the items of the plane `channels` are; all 0 without that plane.
-struct foveate_channels {
-    uint32_t cell_side;                            // side of a cell in source pixels
-    uint32_t count;                                // of `names`
-    char names[FOVEATE_CHANNEL_COUNT_MAX][32]; // in the order of the plane; see foveate_channel_index()
-};
-FOVEATE__AT(foveate_channels, cell_side, 0);
-FOVEATE__AT(foveate_channels, count, 4);
-FOVEATE__AT(foveate_channels, names, 8);
-FOVEATE__BYTES(foveate_channels, FOVEATE_HEADER_BYTES - FOVEATE_CHANNEL_OFFSET);
-
-// One array, found by its name with foveate_plane_index(). Where `order` begins with N it has an item for each token; otherwise
-// all of its items are valid in every frame. The first is always `pixels`: [capacity, 3, P, P], dense, channels R G B. `relevance`
-// is the weight that the layout gave to each token: [capacity] of f32. `channels` is what a scorer read: [channels, rows, columns].
-// `depth` is nearest and mean depth in metres and the share of known depth, f32 [capacity, 3], or of each texel, [capacity, 3, P, P];
-// `boxes` are least and greatest x, y, z in metres in the camera's optical frame, f32 [capacity, 6].
-struct foveate_plane {
-    char name[32];
-    char order[8];         // one letter for each axis, such as NCHW
-    uint32_t dtype;        // foveate_dtype
-    uint32_t ndim;         // 1 to 4
-    uint32_t shape[4];     // the first is the capacity where `order` begins with N; 0 from `ndim` on
-    uint64_t offset;       // bytes from the start of a slot
-    uint64_t token_stride; // bytes from one item to the next
-    uint64_t bytes;
-    uint64_t reserved;
-};
-FOVEATE__AT(foveate_plane, name, 0);
-FOVEATE__AT(foveate_plane, order, 32);
-FOVEATE__AT(foveate_plane, dtype, 40);
-FOVEATE__AT(foveate_plane, ndim, 44);
-FOVEATE__AT(foveate_plane, shape, 48);
-FOVEATE__AT(foveate_plane, offset, 64);
-FOVEATE__AT(foveate_plane, token_stride, 72);
-FOVEATE__AT(foveate_plane, bytes, 80);
-FOVEATE__AT(foveate_plane, reserved, 88);
-FOVEATE__BYTES(foveate_plane, 96);
-
-// The start of a segment; it never changes.
-struct foveate_segment_header {
-    char magic[8]; // "FOVEATE"
-    uint32_t abi_major;
-    uint32_t abi_minor;
-    uint64_t total_bytes;
-    uint32_t header_bytes;
-    uint32_t slot_count;        // frames that the ring holds
-    uint64_t slot_stride;       // bytes from one slot to the next
-    uint32_t slot_header_bytes; // sizeof(struct foveate_slot_header)
-    uint32_t record_bytes;      // sizeof(struct foveate_token)
-    uint32_t records_offset;    // bytes from the start of a slot
-    uint32_t token_capacity;    // most tokens of a frame
-    uint32_t patch_side;        // P: side of a token in texels
-    uint32_t plane_count;       // of `planes`
-    uint64_t epoch;             // random; different for every segment
-    uint32_t source_width;      // pixels
-    uint32_t source_height;     // pixels
-    uint32_t backend_kind;      // 1 CPU, 2 Vulkan, when the segment was made
-    uint32_t fovea_capacity;    // most fixations of a frame, 1 to FOVEATE_FOVEAE_MAX
-    double mean[3]; // R, G, B: a texel is (value / 255 - mean) / std
-    double std[3];
-    char pixel_format[16]; // the camera's format, as GStreamer names it
-    char stream_name[64];
-    char view_name[64];
-    char layout_name[32];
-    char backend_device[64];
-    // Of a grid over the source, in which the tokens of every frame lie row by row: token row * grid_columns + column. Both 0 where
-    // the layout makes none; see docs/reference/abi.md for the order of the tokens of each layout.
-    uint32_t grid_columns;
-    uint32_t grid_rows;
-    struct foveate_camera camera;
-    uint32_t outside;  // foveate_outside
-    uint32_t rounding; // foveate_rounding
-    // Width and height of a pixel as it is meant to be shown; 1 and 1 are square. foveate_current_segment() gives 1 and 1 for a
-    // segment up to ABI 2.1, which has 0.
-    uint32_t pixel_aspect_width;
-    uint32_t pixel_aspect_height;
-    uint16_t color_matrix;   // foveate_color_matrix
-    uint16_t color_range;    // foveate_color_range
-    uint16_t color_transfer; // foveate_color_transfer: samples are used as they are, whatever it is
-    uint16_t color_assumed;  // FOVEATE_ASSUMED_MATRIX, FOVEATE_ASSUMED_RANGE
-    uint64_t reserved;
-    struct foveate_plane planes[FOVEATE_PLANE_COUNT_MAX];
-};
-FOVEATE__AT(foveate_segment_header, magic, 0);
-FOVEATE__AT(foveate_segment_header, abi_major, 8);
-FOVEATE__AT(foveate_segment_header, abi_minor, 12);
-FOVEATE__AT(foveate_segment_header, total_bytes, 16);
-FOVEATE__AT(foveate_segment_header, header_bytes, 24);
-FOVEATE__AT(foveate_segment_header, slot_count, 28);
-FOVEATE__AT(foveate_segment_header, slot_stride, 32);
-FOVEATE__AT(foveate_segment_header, slot_header_bytes, 40);
-FOVEATE__AT(foveate_segment_header, record_bytes, 44);
-FOVEATE__AT(foveate_segment_header, records_offset, 48);
-FOVEATE__AT(foveate_segment_header, token_capacity, 52);
-FOVEATE__AT(foveate_segment_header, patch_side, 56);
-FOVEATE__AT(foveate_segment_header, plane_count, 60);
-FOVEATE__AT(foveate_segment_header, epoch, 64);
-FOVEATE__AT(foveate_segment_header, source_width, 72);
-FOVEATE__AT(foveate_segment_header, source_height, 76);
-FOVEATE__AT(foveate_segment_header, backend_kind, 80);
-FOVEATE__AT(foveate_segment_header, fovea_capacity, 84);
-FOVEATE__AT(foveate_segment_header, mean, 88);
-FOVEATE__AT(foveate_segment_header, std, 112);
-FOVEATE__AT(foveate_segment_header, pixel_format, 136);
-FOVEATE__AT(foveate_segment_header, stream_name, 152);
-FOVEATE__AT(foveate_segment_header, view_name, 216);
-FOVEATE__AT(foveate_segment_header, layout_name, 280);
-FOVEATE__AT(foveate_segment_header, backend_device, 312);
-FOVEATE__AT(foveate_segment_header, grid_columns, 376);
-FOVEATE__AT(foveate_segment_header, grid_rows, 380);
-FOVEATE__AT(foveate_segment_header, camera, 384);
-FOVEATE__AT(foveate_segment_header, outside, 608);
-FOVEATE__AT(foveate_segment_header, rounding, 612);
-FOVEATE__AT(foveate_segment_header, pixel_aspect_width, 616);
-FOVEATE__AT(foveate_segment_header, pixel_aspect_height, 620);
-FOVEATE__AT(foveate_segment_header, color_matrix, 624);
-FOVEATE__AT(foveate_segment_header, color_range, 626);
-FOVEATE__AT(foveate_segment_header, color_transfer, 628);
-FOVEATE__AT(foveate_segment_header, color_assumed, 630);
-FOVEATE__AT(foveate_segment_header, reserved, 632);
-FOVEATE__AT(foveate_segment_header, planes, 640);
-FOVEATE__BYTES(foveate_segment_header, FOVEATE_LIVE_OFFSET);
-
-// The state of a view, and the reason. Read it with foveate_state.
-struct foveate_state_block {
-    uint32_t code; // foveate_state_code
-    uint32_t reserved;
-    char reason[FOVEATE_REASON_BYTES];
-};
-FOVEATE__AT(foveate_state_block, code, 0);
-FOVEATE__AT(foveate_state_block, reserved, 4);
-FOVEATE__AT(foveate_state_block, reason, 8);
-FOVEATE__BYTES(foveate_state_block, 136);
-
-// The part of a segment that changes: never read it as plain memory.
-struct foveate_live {
-    uint64_t newest; // ring sequence of the newest complete frame; 0 before the first
-    uint32_t futex;  // grows by 1 after each publish and each change of the state
-    uint32_t reserved_0;
-    uint64_t reserved_1[6];
-    uint32_t state_sequence; // counts the changes of the state
-    uint32_t reserved_2;
-    struct foveate_state_block states[2]; // the state is states[state_sequence % 2]
-    uint64_t reserved_3[5];
-};
-FOVEATE__AT(foveate_live, newest, 1408 - FOVEATE_LIVE_OFFSET);
-FOVEATE__AT(foveate_live, futex, 1416 - FOVEATE_LIVE_OFFSET);
-FOVEATE__AT(foveate_live, reserved_0, 1420 - FOVEATE_LIVE_OFFSET);
-FOVEATE__AT(foveate_live, reserved_1, 1424 - FOVEATE_LIVE_OFFSET);
-FOVEATE__AT(foveate_live, state_sequence, 1472 - FOVEATE_LIVE_OFFSET);
-FOVEATE__AT(foveate_live, reserved_2, 1476 - FOVEATE_LIVE_OFFSET);
-FOVEATE__AT(foveate_live, states, 1480 - FOVEATE_LIVE_OFFSET);
-FOVEATE__AT(foveate_live, reserved_3, 1752 - FOVEATE_LIVE_OFFSET);
-FOVEATE__BYTES(foveate_live, FOVEATE_CAMERA_FRAME_OFFSET - FOVEATE_LIVE_OFFSET);
-
-// A point that the view looked at.
-struct foveate_fixation {
-    uint64_t id;          // counts the fixations of the view, from 1
-    double x;             // source pixels
-    double y;             // source pixels
-    uint64_t since_frame; // frame_seq of the first frame sampled around this fixation
-    float weight;         // value of the map here when it was chosen, as a share of the greatest; 1 for a point
-    uint32_t reason;      // foveate_fixation_reason
-};
-FOVEATE__AT(foveate_fixation, id, 0);
-FOVEATE__AT(foveate_fixation, x, 8);
-FOVEATE__AT(foveate_fixation, y, 16);
-FOVEATE__AT(foveate_fixation, since_frame, 24);
-FOVEATE__AT(foveate_fixation, weight, 32);
-FOVEATE__AT(foveate_fixation, reason, 36);
-FOVEATE__BYTES(foveate_fixation, 40);
-
-// The start of a slot: the header of a frame.
-struct foveate_slot_header {
-    uint64_t lock;            // 2 * ring_sequence while the slot holds that frame
-    uint64_t ring_sequence;   // counts the frames of this segment, from 1
-    uint64_t frame_seq;       // counts the frames of the stream, from 1; a gap is a dropped frame
-    uint64_t pts_ns;          // presentation time in the stream, with FOVEATE_FLAG_PTS
-    uint64_t capture_ns;      // when the frame was captured
-    uint64_t capture_unix_ns; // the same time on CLOCK_REALTIME, since 1970
-    uint64_t arrival_ns;      // when the frame reached the daemon
-    uint64_t publish_ns;      // when the tokens were published
-    uint32_t flags;           // FOVEATE_FLAG_PTS
-    uint32_t capture_clock;   // foveate_capture_clock
-    uint32_t sample_bound;    // largest possible difference between a camera sample and the one in the pyramid
-    uint32_t rgb_bound;       // largest possible difference between a channel of a texel and the one made of the newest frame
-    uint32_t token_count;     // tokens of this frame
-    uint32_t dirty_tiles;     // tiles (32 x 32 pixels) that were ingested for this frame
-    uint32_t tile_count;      // tiles of the source
-    uint32_t fixation_count;  // of `fixations`: 1 to FOVEATE_FOVEAE_MAX
-    uint64_t relevance_frame; // frame_seq that the relevance was made from; 0 without a relevance map
-    uint64_t asked_ns;        // when the message that led to the newest fixation reached the daemon; 0 if none did
-    struct foveate_fixation fixations[FOVEATE_FOVEAE_MAX]; // each in the place that it keeps
-    uint64_t channels_frame; // frame_seq that the plane `channels` was made from; 0 before the first decision
-    float motion[6];         // with motion_frame: rows of 2 x 3, (x, y, 1) of the frame before it to source pixels of it
-    uint64_t motion_frame;   // frame_seq up to which the picture moved by `motion`; 0 if that is not known
-    uint64_t capture_error_ns; // bound of the error of CLOCK_REALTIME when the frame arrived; 0 if it is unknown
-    uint64_t clock_steps;      // how often CLOCK_REALTIME was set since the daemon started
-    uint64_t depth_capture_ns; // when the depth picture of the planes `depth` and `boxes` was captured; 0 if the frame has none
-    uint64_t depth_frame;      // number of that picture in its pipeline, from 1; 0 if there is none
-    uint64_t reserved;
-};
-FOVEATE__AT(foveate_slot_header, lock, 0);
-FOVEATE__AT(foveate_slot_header, ring_sequence, 8);
-FOVEATE__AT(foveate_slot_header, frame_seq, 16);
-FOVEATE__AT(foveate_slot_header, pts_ns, 24);
-FOVEATE__AT(foveate_slot_header, capture_ns, 32);
-FOVEATE__AT(foveate_slot_header, capture_unix_ns, 40);
-FOVEATE__AT(foveate_slot_header, arrival_ns, 48);
-FOVEATE__AT(foveate_slot_header, publish_ns, 56);
-FOVEATE__AT(foveate_slot_header, flags, 64);
-FOVEATE__AT(foveate_slot_header, capture_clock, 68);
-FOVEATE__AT(foveate_slot_header, sample_bound, 72);
-FOVEATE__AT(foveate_slot_header, rgb_bound, 76);
-FOVEATE__AT(foveate_slot_header, token_count, 80);
-FOVEATE__AT(foveate_slot_header, dirty_tiles, 84);
-FOVEATE__AT(foveate_slot_header, tile_count, 88);
-FOVEATE__AT(foveate_slot_header, fixation_count, 92);
-FOVEATE__AT(foveate_slot_header, relevance_frame, 96);
-FOVEATE__AT(foveate_slot_header, asked_ns, 104);
-FOVEATE__AT(foveate_slot_header, fixations, 112);
-FOVEATE__AT(foveate_slot_header, channels_frame, 432);
-FOVEATE__AT(foveate_slot_header, motion, 440);
-FOVEATE__AT(foveate_slot_header, motion_frame, 464);
-FOVEATE__AT(foveate_slot_header, capture_error_ns, 472);
-FOVEATE__AT(foveate_slot_header, clock_steps, 480);
-FOVEATE__AT(foveate_slot_header, depth_capture_ns, 488);
-FOVEATE__AT(foveate_slot_header, depth_frame, 496);
-FOVEATE__AT(foveate_slot_header, reserved, 504);
-FOVEATE__BYTES(foveate_slot_header, 512);
-
-// One token of P x P texels, its box, and the frame in which its content last changed. It is P * sx + extra_width pixels wide and
-// P * sy + extra_height high: foveate_token_width(), foveate_token_height(). Texel (u, v) is the mean of the source pixels under its
-// P-th of each side, foveate_texel_box(). Tokens with the same x, y, sx, sy, extra_width, extra_height, changed_frame and epoch have
-// the same bytes.
-struct foveate_token {
-    uint64_t changed_frame; // newest frame_seq that changed a tile under the token when it was last sampled anew
-    uint32_t x0;            // the box in source pixels, half-open, cut at the source's edges; empty if the token lies outside
-    uint32_t y0;
-    uint32_t x1;
-    uint32_t y1;
-    int32_t x;             // left edge in source pixels; may lie outside the source
-    int32_t y;             // top edge in source pixels; may lie outside the source
-    uint16_t sx;           // width of a texel in whole source pixels, rounded down
-    uint16_t sy;           // height of a texel in whole source pixels, rounded down
-    uint16_t size;         // P: side in texels
-    uint16_t group;        // pyramid level, ring or window: docs/reference/abi.md
-    uint16_t first_column; // with a real pixel; foveate_segment_header.outside says what the others are
-    uint16_t columns;      // with a real pixel
-    uint16_t first_row;    // with a real pixel
-    uint16_t rows;         // with a real pixel
-    uint16_t fovea;        // index in foveate_slot_header.fixations of the one that it belongs to
-    uint8_t extra_width;   // source pixels that the token is wider than P * sx; 0 up to ABI 2.2
-    uint8_t extra_height;  // source pixels that it is higher than P * sy; 0 up to ABI 2.2
-    float relevance; // weight of the place in the layout, 1/16 to 16
-};
-FOVEATE__AT(foveate_token, changed_frame, 0);
-FOVEATE__AT(foveate_token, x0, 8);
-FOVEATE__AT(foveate_token, y0, 12);
-FOVEATE__AT(foveate_token, x1, 16);
-FOVEATE__AT(foveate_token, y1, 20);
-FOVEATE__AT(foveate_token, x, 24);
-FOVEATE__AT(foveate_token, y, 28);
-FOVEATE__AT(foveate_token, sx, 32);
-FOVEATE__AT(foveate_token, sy, 34);
-FOVEATE__AT(foveate_token, size, 36);
-FOVEATE__AT(foveate_token, group, 38);
-FOVEATE__AT(foveate_token, first_column, 40);
-FOVEATE__AT(foveate_token, columns, 42);
-FOVEATE__AT(foveate_token, first_row, 44);
-FOVEATE__AT(foveate_token, rows, 46);
-FOVEATE__AT(foveate_token, fovea, 48);
-FOVEATE__AT(foveate_token, extra_width, 50);
-FOVEATE__AT(foveate_token, extra_height, 51);
-FOVEATE__AT(foveate_token, relevance, 52);
-FOVEATE__BYTES(foveate_token, 56);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Results and errors.
@@ -598,9 +262,13 @@ struct foveate_segment {
 // Returns the segment in use, or NULL before the first FOVEATE_NEW_SEGMENT. Valid until the next read.
 FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct foveate_reader *reader);
 
-// Returns the index of the plane with this name, such as "relevance", in header.planes, foveate_frame.planes and
-// foveate_borrowed.planes; -1 if the segment has none, such as one of an older daemon. Look it up again after
-// FOVEATE_NEW_SEGMENT.
+// Returns the index of the plane with this name in header.planes, foveate_frame.planes and foveate_borrowed.planes; -1 if the
+// segment has none, such as one of an older daemon. Look it up again after FOVEATE_NEW_SEGMENT.
+//
+// The first plane is always `pixels`: [capacity, 3, P, P], dense, channels R G B. `relevance` is the weight that the layout gave to
+// each token: f32 [capacity]. `channels` is what a scorer read: [channels, rows, columns]. `depth` is nearest and mean depth in
+// metres and the share of known depth, f32 [capacity, 3], or of each texel, [capacity, 3, P, P]; `boxes` are least and greatest
+// x, y, z in metres in the camera's optical frame, f32 [capacity, 6].
 FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const char *name);
 
 // Returns the index of the channel with this name, such as "strokes", in the plane `channels`; -1 if the view does not publish it.

@@ -65,6 +65,7 @@ contents() {
 644|configs/systemd/lan-only.conf|share/foveate/systemd/lan-only.conf
 644|configs/systemd/backoff.conf|share/foveate/systemd/backoff.conf
 644|include/foveate.h|include/foveate.h
+644|include/foveate/abi.h|include/foveate/abi.h
 644|cmake/foveateConfig.cmake|lib/cmake/foveate/foveateConfig.cmake
 644|cmake/foveateConfigVersion.cmake|lib/cmake/foveate/foveateConfigVersion.cmake
 644|foveate.pc.in|lib/pkgconfig/foveate.pc

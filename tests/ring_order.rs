@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, thread};
 
-use foveate_ring::abi;
+use foveate_ring::{Text, abi};
 use mapping::{load_bytes, store_bytes};
 
 #[allow(

@@ -1,82 +1,54 @@
-"""The memory of a segment, byte by byte: ABI 2.3, as specified in ``docs/reference/abi.md``.
+"""The structs of a segment as types of NumPy, with the names and offsets of ``docs/reference/abi.md``.
 
-Everything is little-endian. NumPy's structured types are the structs of the document, with the same names and offsets;
-a test compares the two.
+Do not edit: generated from src/ring/abi.rs by ``FOVEATE_WRITE_ABI=1 cargo test --test ring abi_files``.
 """
-
-from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
-MAGIC = b"FOVEATE\0"
+#: The first bytes of a segment.
+MAGIC = b"FOVEATE"
+#: Other major versions are refused.
 ABI_MAJOR = 2
+#: Newer minor versions only add to it.
 ABI_MINOR = 3
-
-#: Offset of slot 0, in bytes.
+#: Offset of slot 0 in a segment.
 HEADER_BYTES = 4096
-#: Bounds of the number of slots, both included.
-SLOT_COUNT_MIN, SLOT_COUNT_MAX = 2, 1024
-#: Alignment of planes and slots, in bytes.
+#: Offset of the LiveBlock in a segment.
+LIVE_OFFSET = 1408
+#: Offset of the CameraFrameBlock in a segment.
+CAMERA_FRAME_OFFSET = 1792
+#: Offset of the ChannelBlock in a segment.
+CHANNEL_OFFSET = 2072
+#: Alignment of planes and slots.
 PLANE_ALIGNMENT = 64
-#: The longest side of a source, in pixels.
-SIDE_MAX = 16384
-#: Most tokens of a frame.
-CAPACITY_MAX = 1 << 24
-#: The longest side of a token, in texels.
-PATCH_MAX = 1024
-#: Most source pixels of a texel along an axis.
-STEP_MAX = 2048
-#: The longest side of a token of a real step, in source pixels.
-REAL_SIDE_MAX = 4096
-#: Bytes of a shared word.
-WORD_BYTES = 8
-#: Bytes of a notice on the subscription socket.
+#: Size of a notice on the subscription socket.
 NOTICE_BYTES = 16
-#: Bit of ``SlotHeader.flags``: ``pts_ns`` is valid.
-FLAG_PTS = 1
+#: Size of the text of a state, with its NUL.
+REASON_BYTES = 128
+#: Most planes of a segment.
+PLANE_COUNT_MAX = 8
+#: Most channels that a view publishes.
+CHANNEL_COUNT_MAX = 63
 #: Most fixations of a frame.
 FOVEAE_MAX = 8
-#: ``CameraBlock.kind``.
-CAMERA_NONE, CAMERA_PINHOLE = 0, 1
+#: Fewest slots of a ring.
+SLOT_COUNT_MIN = 2
+#: Most slots of a ring.
+SLOT_COUNT_MAX = 1024
+#: Longest side of a source, in pixels.
+SOURCE_SIDE_MAX = 16384
+#: Most tokens of a frame.
+TOKEN_CAPACITY_MAX = 16777216
+#: Longest side of a token, in texels.
+PATCH_SIDE_MAX = 1024
+#: Most source pixels of a texel along an axis.
+STEP_MAX = 2048
+#: Longest side of a token with a real step, in source pixels.
+REAL_SIDE_MAX = 4096
+#: Bit of SlotHeader.flags: pts_ns is valid.
+FLAG_PTS = 1
 
-STATES = {1: "live", 2: "stalled", 3: "ended"}
-CAPTURE_CLOCKS = {0: "unknown", 1: "running-time", 2: "reference"}
-FIXATION_REASONS = {0: "policy", 1: "look", 2: "attend", 3: "saliency", 4: "relevance"}
-BACKENDS = {1: "cpu", 2: "vulkan"}
-OUTSIDES = {0: "edge", 1: "mean"}
-ROUNDINGS = {0: "half-up", 1: "floor"}
-#: ``SegmentHeader.color_matrix`` of samples that are RGB.
-COLOR_MATRIX_RGB = 1
-#: The numbers are those of GStreamer's GstVideoColorMatrix, GstVideoColorRange and GstVideoTransferFunction.
-COLOR_MATRICES = {2: "fcc", 3: "bt709", 4: "bt601", 5: "smpte240m", 6: "bt2020"}
-COLOR_RANGES = {1: "full", 2: "limited"}
-COLOR_TRANSFERS = {
-    1: "gamma10",
-    2: "gamma18",
-    3: "gamma20",
-    4: "gamma22",
-    5: "bt709",
-    6: "smpte240m",
-    7: "srgb",
-    8: "gamma28",
-    9: "log100",
-    10: "log316",
-    11: "bt2020-12",
-    12: "adobergb",
-    13: "bt2020-10",
-    14: "smpte2084",
-    15: "arib-std-b67",
-    16: "bt601",
-}
-#: Bits of ``SegmentHeader.color_assumed``.
-COLOR_ASSUMED = {1: "matrix", 2: "range"}
-
-#: Element type of a plane, by its code in the table of planes. NumPy has no bfloat16: its bits come as uint16.
-DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<f2"), 3: np.dtype("<u2"), 4: np.dtype("<f4")}
-DTYPE_NAMES = {1: "u8", 2: "f16", 3: "bf16", 4: "f32"}
-
+#: The projection of the camera, as in ROS's `camera_info`. All 0 without a calibration.
 CAMERA_BLOCK = np.dtype(
     [
         ("kind", "<u4"),
@@ -87,6 +59,8 @@ CAMERA_BLOCK = np.dtype(
     ]
 )
 
+#: One array, found by its name. Where `order` begins with `N`, it has an item for each token; otherwise all of its
+#: items are valid in every frame.
 PLANE_ENTRY = np.dtype(
     [
         ("name", "S32"),
@@ -101,9 +75,31 @@ PLANE_ENTRY = np.dtype(
     ]
 )
 
+#: State of a view, and its reason.
+STATE_BLOCK = np.dtype(
+    [
+        ("code", "<u4"),
+        ("reserved", "<u4"),
+        ("reason", "S128"),
+    ]
+)
+
+#: A point that the view looked at.
+FIXATION_BLOCK = np.dtype(
+    [
+        ("id", "<u8"),
+        ("x", "<f8"),
+        ("y", "<f8"),
+        ("since_frame", "<u8"),
+        ("weight", "<f4"),
+        ("reason", "<u4"),
+    ]
+)
+
+#: The constant part of a segment, at offset 0. It never changes.
 SEGMENT_HEADER = np.dtype(
     [
-        ("magic", "V8"),
+        ("magic", "S8"),
         ("abi_major", "<u4"),
         ("abi_minor", "<u4"),
         ("total_bytes", "<u8"),
@@ -144,9 +140,30 @@ SEGMENT_HEADER = np.dtype(
     ]
 )
 
-STATE_BLOCK = np.dtype([("code", "<u4"), ("reserved", "<u4"), ("reason", "S128")])
+#: Pose of the camera, and the pipeline's transform of its picture; at offset 1792. It never changes. All 0 without a
+#: camera model.
+CAMERA_FRAME_BLOCK = np.dtype(
+    [
+        ("optical_frame", "S64"),
+        ("parent_frame", "S64"),
+        ("parent_from_optical", "<f8", 12),
+        ("source_from_calibrated", "<f8", 6),
+        ("calibrated_width", "<u4"),
+        ("calibrated_height", "<u4"),
+    ]
+)
 
-#: At :data:`LIVE_OFFSET`. Never read whole: each number is an atomic of its own.
+#: The channels of the plane `channels`; at offset 2072. It never changes. All 0 without that plane.
+CHANNEL_BLOCK = np.dtype(
+    [
+        ("cell_side", "<u4"),
+        ("count", "<u4"),
+        ("names", "S32", 63),
+    ]
+)
+
+#: The changing part of a segment, at offset 1408. Never read as plain memory: every number is one atomic of its size,
+#: and `reason` is atomic words of 8 bytes, with the word of `code`.
 LIVE_BLOCK = np.dtype(
     [
         ("newest", "<u8"),
@@ -159,36 +176,8 @@ LIVE_BLOCK = np.dtype(
         ("reserved_3", "<u8", 5),
     ]
 )
-LIVE_OFFSET = SEGMENT_HEADER.itemsize
 
-#: Pose of the camera, and the pipeline's transform of its picture; at :data:`CAMERA_FRAME_OFFSET`.
-CAMERA_FRAME_BLOCK = np.dtype(
-    [
-        ("optical_frame", "S64"),
-        ("parent_frame", "S64"),
-        ("parent_from_optical", "<f8", 12),
-        ("source_from_calibrated", "<f8", 6),
-        ("calibrated_width", "<u4"),
-        ("calibrated_height", "<u4"),
-    ]
-)
-CAMERA_FRAME_OFFSET = LIVE_OFFSET + LIVE_BLOCK.itemsize
-
-#: What the items of the plane ``channels`` are; at :data:`CHANNEL_OFFSET`.
-CHANNEL_BLOCK = np.dtype([("cell_side", "<u4"), ("count", "<u4"), ("names", "S32", 63)])
-CHANNEL_OFFSET = CAMERA_FRAME_OFFSET + CAMERA_FRAME_BLOCK.itemsize
-
-FIXATION_BLOCK = np.dtype(
-    [
-        ("id", "<u8"),
-        ("x", "<f8"),
-        ("y", "<f8"),
-        ("since_frame", "<u8"),
-        ("weight", "<f4"),
-        ("reason", "<u4"),
-    ]
-)
-
+#: The start of a slot: the header of a frame. Slot n % `slot_count` holds the frame with ring sequence n.
 SLOT_HEADER = np.dtype(
     [
         ("lock", "<u8"),
@@ -209,7 +198,7 @@ SLOT_HEADER = np.dtype(
         ("fixation_count", "<u4"),
         ("relevance_frame", "<u8"),
         ("asked_ns", "<u8"),
-        ("fixations", FIXATION_BLOCK, FOVEAE_MAX),
+        ("fixations", FIXATION_BLOCK, 8),
         ("channels_frame", "<u8"),
         ("motion", "<f4", 6),
         ("motion_frame", "<u8"),
@@ -221,7 +210,8 @@ SLOT_HEADER = np.dtype(
     ]
 )
 
-#: One token: what ``frame.tokens`` is an array of. ``box`` is x0, y0, x1, y1 of the document in one field.
+#: Place of a token of P x P texels, and the frame in which its content last changed. It covers P `sx` + `extra_width`
+#: by P `sy` + `extra_height` source pixels from (`x`, `y`).
 TOKEN = np.dtype(
     [
         ("changed_frame", "<u8"),
@@ -242,17 +232,3 @@ TOKEN = np.dtype(
         ("relevance", "<f4"),
     ]
 )
-
-#: The fields of a record that say where its texels lie. In a segment tokens of the same place and ``changed_frame`` have
-#: the same bytes.
-PLACE = ("x", "y", "sx", "sy", "extra_width", "extra_height")
-
-
-def offset_of(struct: Any, field: str) -> int:
-    """Offset of ``field`` in ``struct``, in bytes."""
-    return int(struct.fields[field][1])
-
-
-def unpadded(text: bytes) -> bytes:
-    """The text before the first NUL."""
-    return text.split(b"\0", 1)[0]

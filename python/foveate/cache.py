@@ -8,10 +8,10 @@ from typing import Any, Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from . import abi
+from . import picture
 from .frame import Frame
 
-#: Epoch, view and layout, and the fields of :data:`foveate.abi.PLACE`: the place of a token's content.
+#: Epoch, view and layout, and the fields of :data:`foveate.picture.PLACE`: the place of a token's content.
 _Place = tuple[Any, ...]
 
 
@@ -112,7 +112,7 @@ class TokenCache:
             raise ValueError(f"a cache of {self.capacity} tokens has no room for the {len(frame)} of a frame")
         source = (frame.epoch, frame.view, frame.layout)
         tokens = frame.tokens
-        places = zip(*(tokens[name].tolist() for name in abi.PLACE))
+        places = zip(*(tokens[name].tolist() for name in picture.PLACE))
         return [source + place for place in places], tokens["changed_frame"].tolist()
 
     def _row(self, place: _Place, changed_frame: int) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import abi
+from . import codes
 from .errors import FoveateError
 
 #: From coordinates with pixel centres at +0.5 to those of the camera matrix, with pixel centres at 0.
@@ -82,7 +82,7 @@ class Camera:
         return plane[:, :2] / plane[:, 2:]
 
     def _distortion(self) -> _Polynomial | _Equidistant:
-        if self.kind != abi.CAMERA_PINHOLE:
+        if self.kind != codes.CAMERA_PINHOLE:
             raise FoveateError(f"unknown camera kind {self.kind}: install a newer foveate package")
         if not self.distortion and not self.coefficients.any():
             return _Polynomial(self._padded_coefficients(0))

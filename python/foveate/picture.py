@@ -39,7 +39,10 @@ def limits(
 
 
 #: What a token's place consists of, and its texels that have real pixels.
-_FIELDS = (*abi.PLACE, "first_column", "columns", "first_row", "rows")
+#: The fields of a record that say where its texels lie. In a segment tokens of the same place and ``changed_frame`` have
+#: the same bytes.
+PLACE = ("x", "y", "sx", "sy", "extra_width", "extra_height")
+_FIELDS = (*PLACE, "first_column", "columns", "first_row", "rows")
 
 
 class _Axis(NamedTuple):

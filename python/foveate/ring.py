@@ -16,22 +16,37 @@ from typing import Any
 
 import numpy as np
 
-from . import abi
+from . import abi, codes
 from .errors import BrokenSegment, Lapped
 from .frame import Bounds, Fixation, Frame
-from .segment import Segment, SegmentInfo
+from .segment import Segment, SegmentInfo, unpadded
 
 #: Failed copies in a row after which a read gives up: a working reader loses one in a thousand.
 _TRIES_MAX = 64
 
+
+def _offset_of(struct: Any, field: str) -> int:
+    """Offset of ``field`` in ``struct``, in bytes."""
+    return int(struct.fields[field][1])
+
+
 _LIVE_WORD = abi.LIVE_OFFSET // 8
-_NEWEST_WORD = _LIVE_WORD + abi.offset_of(abi.LIVE_BLOCK, "newest") // 8
-_STATE_SEQUENCE_HALF_WORD = (abi.LIVE_OFFSET + abi.offset_of(abi.LIVE_BLOCK, "state_sequence")) // 4
-_STATES_OFFSET = abi.LIVE_OFFSET + abi.offset_of(abi.LIVE_BLOCK, "states")
+_NEWEST_WORD = _LIVE_WORD + _offset_of(abi.LIVE_BLOCK, "newest") // 8
+_STATE_SEQUENCE_HALF_WORD = (abi.LIVE_OFFSET + _offset_of(abi.LIVE_BLOCK, "state_sequence")) // 4
+_STATES_OFFSET = abi.LIVE_OFFSET + _offset_of(abi.LIVE_BLOCK, "states")
 
 #: The header of a slot, unpacked at once: a structured array takes several times as long for one record.
 _HEAD_FIELDS = [name for name in abi.SLOT_HEADER.names or () if name != "reserved"]
 _SlotHead = namedtuple("_SlotHead", _HEAD_FIELDS)  # type: ignore[misc]
+
+
+#: Fields that a frame has as the header has them.
+_COPIED = [
+    name
+    for name in _HEAD_FIELDS
+    if name in Frame.__dataclass_fields__
+    and name not in ("pts_ns", "capture_clock", "capture_error_ns", "fixations", "depth_capture_ns", "motion")
+]
 
 
 def _form(dtype: Any, fields: Any) -> struct.Struct:
@@ -121,9 +136,9 @@ class Ring:
         else:
             return "ended", "the state changes faster than it can be read"
         code = int(block["code"])
-        if code not in abi.STATES:
+        if code not in codes.STATES:
             return "ended", f"the segment has the unknown state {code}: install a newer foveate package"
-        return abi.STATES[code], abi.unpadded(block["reason"]).decode("utf-8", "replace")
+        return codes.STATES[code], unpadded(block["reason"]).decode("utf-8", "replace")
 
     def read_newest(self) -> Frame | None:
         """A copy of the newest frame, unless it was read before. Older ones are skipped."""
@@ -284,29 +299,16 @@ def frame_of(info: SegmentInfo, head: Any, tokens: Any, planes: dict[str, Any]) 
     """The frame of a slot with this header."""
     return Frame(
         info=info,
-        ring_sequence=head.ring_sequence,
-        frame_seq=head.frame_seq,
         pts_ns=head.pts_ns if head.flags & abi.FLAG_PTS else None,
-        capture_ns=head.capture_ns,
-        capture_unix_ns=head.capture_unix_ns,
-        capture_clock=abi.CAPTURE_CLOCKS.get(head.capture_clock, "unknown"),
+        capture_clock=codes.CAPTURE_CLOCKS.get(head.capture_clock, "unknown"),
         capture_error_ns=head.capture_error_ns or None,
-        clock_steps=head.clock_steps,
-        arrival_ns=head.arrival_ns,
-        publish_ns=head.publish_ns,
         fixations=_fixations(head),
         bounds=Bounds(sample=head.sample_bound, rgb=head.rgb_bound),
-        dirty_tiles=head.dirty_tiles,
-        tile_count=head.tile_count,
-        relevance_frame=head.relevance_frame,
-        asked_ns=head.asked_ns,
-        channels_frame=head.channels_frame,
         depth_capture_ns=head.depth_capture_ns or None,
-        depth_frame=head.depth_frame,
         motion=np.frombuffer(head.motion, "<f4").reshape(2, 3) if head.motion_frame else None,
-        motion_frame=head.motion_frame,
         tokens=tokens,
         _planes=planes,
+        **{name: getattr(head, name) for name in _COPIED},
     )
 
 
@@ -314,6 +316,6 @@ def _fixations(head: Any) -> tuple[Fixation, ...]:
     """The fixations of a frame; a count out of bounds is clamped."""
     count = min(max(head.fixation_count, 1), abi.FOVEAE_MAX)
     return tuple(
-        Fixation(x, y, number, since_frame, abi.FIXATION_REASONS.get(reason, "policy"), weight)
+        Fixation(x, y, number, since_frame, codes.FIXATION_REASONS.get(reason, "policy"), weight)
         for number, x, y, since_frame, weight, reason in _FIXATION.iter_unpack(head.fixations[: count * _FIXATION.size])
     )

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from . import abi
+from . import abi, codes
 from .camera import Camera
 from .errors import BrokenSegment, FoveateError
 
@@ -24,6 +24,8 @@ _REQUIRED_SEALS = {
 }
 #: Pages are mapped at once if Python supports it (3.10), so that the first frames cause no page faults.
 _MAP_FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+#: Bytes of a shared word.
+_WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ def _checked_size(descriptor: int) -> int:
         raise BrokenSegment(f"not a Foveate segment: it lacks the seals {', '.join(missing)}")
     status = os.fstat(descriptor)
     size = status.st_size
-    if size < abi.HEADER_BYTES or size % abi.WORD_BYTES:
+    if size < abi.HEADER_BYTES or size % _WORD_BYTES:
         raise BrokenSegment(f"not a Foveate segment: it has {size} bytes")
     # st_blocks counts units of 512 bytes whatever the file system.
     reserved = status.st_blocks * 512
@@ -241,7 +243,7 @@ def _parsed(header: Any, file_bytes: int, segment: bytes) -> tuple[SegmentInfo, 
     cell, channels = _channels(header, segment)
     width, height = int(header["source_width"]), int(header["source_height"])
     _ensure(
-        1 <= min(width, height) and max(width, height) <= abi.SIDE_MAX, "source_width x source_height", (width, height)
+        1 <= min(width, height) and max(width, height) <= abi.SOURCE_SIDE_MAX, "source_width x source_height", (width, height)
     )
     info = SegmentInfo(
         abi=(int(header["abi_major"]), int(header["abi_minor"])),
@@ -250,17 +252,17 @@ def _parsed(header: Any, file_bytes: int, segment: bytes) -> tuple[SegmentInfo, 
         view=_text(header, "view_name"),
         layout=_text(header, "layout_name"),
         patch=placement.patch,
-        dtype=abi.DTYPE_NAMES[int(header["planes"][0]["dtype"])],
+        dtype=codes.DTYPE_NAMES[int(header["planes"][0]["dtype"])],
         capacity=placement.capacity,
         grid=_grid(header),
         foveae=_foveae(header),
-        outside=_named(abi.OUTSIDES, header, "outside"),
-        rounding=_named(abi.ROUNDINGS, header, "rounding"),
+        outside=_named(codes.OUTSIDES, header, "outside"),
+        rounding=_named(codes.ROUNDINGS, header, "rounding"),
         extent=(width, height),
         mean=tuple(header["mean"].tolist()),
         std=tuple(header["std"].tolist()),
         pixel_format=_text(header, "pixel_format"),
-        backend=_named(abi.BACKENDS, header, "backend_kind"),
+        backend=_named(codes.BACKENDS, header, "backend_kind"),
         device=_text(header, "backend_device"),
         slot_count=placement.slot_count,
         camera=_camera(header, segment),
@@ -298,15 +300,15 @@ def _pixel_aspect(header: Any) -> tuple[int, int]:
 def _color(header: Any) -> Color | None:
     """What the samples mean. Numbers of later versions count as unknown."""
     code, assumed = int(header["color_matrix"]), int(header["color_assumed"])
-    matrix = abi.COLOR_MATRICES.get(code)
-    levels = abi.COLOR_RANGES.get(int(header["color_range"]))
-    if levels is None or (matrix is None and code != abi.COLOR_MATRIX_RGB):
+    matrix = codes.COLOR_MATRICES.get(code)
+    levels = codes.COLOR_RANGES.get(int(header["color_range"]))
+    if levels is None or (matrix is None and code != codes.COLOR_MATRIX_RGB):
         return None
     return Color(
         matrix=matrix,
         range=levels,
-        transfer=abi.COLOR_TRANSFERS.get(int(header["color_transfer"])),
-        assumed=tuple(name for bit, name in abi.COLOR_ASSUMED.items() if assumed & bit),
+        transfer=codes.COLOR_TRANSFERS.get(int(header["color_transfer"])),
+        assumed=tuple(name for bit, name in codes.COLOR_ASSUMED.items() if assumed & bit),
     )
 
 
@@ -316,7 +318,7 @@ def _named(names: dict[int, str], header: Any, field: str) -> str:
 
 
 def _check_version(header: Any) -> None:
-    magic = header["magic"].tobytes()
+    magic = bytes(header["magic"])
     if magic != abi.MAGIC:
         raise BrokenSegment(f"not a Foveate segment: it begins with {magic!r}")
     major, minor = int(header["abi_major"]), int(header["abi_minor"])
@@ -342,10 +344,10 @@ def _check_sizes(header: Any, file_bytes: int) -> None:
     _ensure(stride % abi.PLANE_ALIGNMENT == 0, "slot_stride", stride)
     _ensure(abi.HEADER_BYTES + slot_count * stride == file_bytes, "slot_stride", stride)
     records_offset = int(header["records_offset"])
-    placed = abi.SLOT_HEADER.itemsize <= records_offset and records_offset % abi.WORD_BYTES == 0
+    placed = abi.SLOT_HEADER.itemsize <= records_offset and records_offset % _WORD_BYTES == 0
     _ensure(placed, "records_offset", records_offset)
     capacity = int(header["token_capacity"])
-    _ensure(1 <= capacity <= abi.CAPACITY_MAX and _records_end(header) <= stride, "token_capacity", capacity)
+    _ensure(1 <= capacity <= abi.TOKEN_CAPACITY_MAX and _records_end(header) <= stride, "token_capacity", capacity)
 
 
 def _records_end(header: Any) -> int:
@@ -367,7 +369,7 @@ def _placement(header: Any) -> Placement:
     shape = pixels["shape"].tolist()
     _ensure(int(pixels["ndim"]) == 4 and shape == [capacity, 3, side, side], "planes[0].shape", shape)
     is_dense = 3 * side * side * planes[0].dtype.itemsize == int(pixels["token_stride"])
-    _ensure(1 <= side <= abi.PATCH_MAX and is_dense, "patch_side", side)
+    _ensure(1 <= side <= abi.PATCH_SIDE_MAX and is_dense, "patch_side", side)
     return Placement(
         slot_count=int(header["slot_count"]),
         slot_stride=int(header["slot_stride"]),
@@ -384,7 +386,7 @@ def _plane_info(entry: Any) -> PlaneInfo:
     return PlaneInfo(
         name=_text(entry, "name"),
         order=_text(entry, "order"),
-        dtype=abi.DTYPE_NAMES[int(entry["dtype"])],
+        dtype=codes.DTYPE_NAMES[int(entry["dtype"])],
         shape=tuple(entry["shape"][: int(entry["ndim"])].tolist()),
     )
 
@@ -392,7 +394,7 @@ def _plane_info(entry: Any) -> PlaneInfo:
 def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
     """The location of a plane, after checking that it is after the records and inside the slot, with room for every
     item."""
-    dtype = abi.DTYPES.get(int(entry["dtype"])) or _malformed("planes.dtype", entry["dtype"])
+    dtype = codes.DTYPES.get(int(entry["dtype"])) or _malformed("planes.dtype", entry["dtype"])
     ndim = int(entry["ndim"])
     _ensure(1 <= ndim <= len(entry["shape"]), "planes.ndim", ndim)
     shape = entry["shape"][:ndim].tolist()
@@ -414,7 +416,7 @@ def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
 def _camera(header: Any, segment: bytes) -> Camera | None:
     """The camera model, if the segment has one."""
     block = header["camera"]
-    if int(block["kind"]) == abi.CAMERA_NONE:
+    if int(block["kind"]) == codes.CAMERA_NONE:
         return None
     count = int(block["coefficient_count"])
     _ensure(count <= len(block["coefficients"]), "camera.coefficient_count", count)
@@ -454,9 +456,14 @@ def _text(struct: Any, field: str) -> str:
 def _decoded(text: Any, field: str) -> str:
     padded = bytes(text)
     try:
-        return abi.unpadded(padded).decode("utf-8")
+        return unpadded(padded).decode("utf-8")
     except UnicodeDecodeError:
         _malformed(field, padded)
+
+
+def unpadded(text: bytes) -> bytes:
+    """The text before the first NUL."""
+    return text.split(b"\0", 1)[0]
 
 
 def _ensure(holds: bool, field: str, value: object) -> None:

@@ -16,18 +16,17 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import foveate
-from foveate import abi
+from foveate import abi, codes
 
-_CLOCK_CODES = {name: code for code, name in abi.CAPTURE_CLOCKS.items()}
-_REASON_CODES = {name: code for code, name in abi.FIXATION_REASONS.items()}
-_DTYPE_CODES = {name: code for code, name in abi.DTYPE_NAMES.items()}
-_BACKEND_CODES = {name: code for code, name in abi.BACKENDS.items()}
-_OUTSIDE_CODES = {name: code for code, name in abi.OUTSIDES.items()}
-_ROUNDING_CODES = {name: code for code, name in abi.ROUNDINGS.items()}
-_MATRIX_CODES = {name: code for code, name in abi.COLOR_MATRICES.items()}
-_RANGE_CODES = {name: code for code, name in abi.COLOR_RANGES.items()}
-_TRANSFER_CODES = {name: code for code, name in abi.COLOR_TRANSFERS.items()}
-_TOKEN_FIELDS = "x y sx sy size group first_column columns first_row rows fovea extra_width extra_height".split()
+_CLOCK_CODES = {name: code for code, name in codes.CAPTURE_CLOCKS.items()}
+_REASON_CODES = {name: code for code, name in codes.FIXATION_REASONS.items()}
+_DTYPE_CODES = {name: code for code, name in codes.DTYPE_NAMES.items()}
+_BACKEND_CODES = {name: code for code, name in codes.BACKENDS.items()}
+_OUTSIDE_CODES = {name: code for code, name in codes.OUTSIDES.items()}
+_ROUNDING_CODES = {name: code for code, name in codes.ROUNDINGS.items()}
+_MATRIX_CODES = {name: code for code, name in codes.COLOR_MATRICES.items()}
+_RANGE_CODES = {name: code for code, name in codes.COLOR_RANGES.items()}
+_TRANSFER_CODES = {name: code for code, name in codes.COLOR_TRANSFERS.items()}
 
 
 def fnv1a_64(content: bytes) -> str:
@@ -65,10 +64,10 @@ def described_color(color: foveate.Color | None) -> dict[str, int]:
     if color is None:
         return dict.fromkeys(("color_matrix", "color_range", "color_transfer", "color_assumed"), 0)
     return {
-        "color_matrix": abi.COLOR_MATRIX_RGB if color.matrix is None else _MATRIX_CODES[color.matrix],
+        "color_matrix": codes.COLOR_MATRIX_RGB if color.matrix is None else _MATRIX_CODES[color.matrix],
         "color_range": _RANGE_CODES[color.range],
         "color_transfer": 0 if color.transfer is None else _TRANSFER_CODES[color.transfer],
-        "color_assumed": sum(bit for bit, name in abi.COLOR_ASSUMED.items() if name in color.assumed),
+        "color_assumed": sum(bit for bit, name in codes.COLOR_ASSUMED.items() if name in color.assumed),
     }
 
 
@@ -104,44 +103,43 @@ def described_segment(info: foveate.SegmentInfo) -> dict[str, Any]:
     }
 
 
-def described_fixation(fixation: foveate.Fixation) -> list[int]:
-    """Every field of a fixation."""
-    x, y, weight = bits_of((fixation.x, fixation.y, fixation.weight))
-    return [fixation.id, x, y, fixation.since_frame, weight, _REASON_CODES[fixation.reason]]
+def described_fixations(frame: foveate.Frame) -> list[dict[str, int]]:
+    """Every field of the fixations in a slot."""
+    blocks = [dict.fromkeys(abi.FIXATION_BLOCK.names or (), 0) for _ in range(abi.FOVEAE_MAX)]
+    for block, fixation in zip(blocks, frame.fixations):
+        x, y, weight = bits_of((fixation.x, fixation.y, fixation.weight))
+        block.update(
+            id=fixation.id, x=x, y=y, since_frame=fixation.since_frame, weight=weight, reason=_REASON_CODES[fixation.reason]
+        )
+    return blocks
 
 
-def described_token(token: Any) -> list[int]:
-    """Every field of a token."""
-    places = [int(token[name]) for name in _TOKEN_FIELDS]
-    return [int(token["changed_frame"]), *token["box"].tolist(), *places, *bits_of([token["relevance"]])]
+def described_head(frame: foveate.Frame) -> dict[str, Any]:
+    """Every field of the header of a slot. Those that have another form in a frame come first; the others have their name there."""
+    head: dict[str, Any] = {
+        "lock": 2 * frame.ring_sequence,
+        "flags": 0 if frame.pts_ns is None else abi.FLAG_PTS,
+        "capture_clock": _CLOCK_CODES[frame.capture_clock],
+        "sample_bound": frame.bounds.sample,
+        "rgb_bound": frame.bounds.rgb,
+        "token_count": len(frame),
+        "fixation_count": len(frame.fixations),
+        "fixations": described_fixations(frame),
+        "motion": [0] * 6 if frame.motion is None else bits_of(frame.motion.ravel()),
+        "reserved": 0,
+    }
+    for name in abi.SLOT_HEADER.names or ():
+        if name not in head:
+            head[name] = getattr(frame, name) or 0
+    return head
 
 
 def described(frame: foveate.Frame) -> dict[str, Any]:
     """Every field of a frame and of its segment, and digests of its arrays."""
     return {
         **described_segment(frame.info),
-        "ring_sequence": frame.ring_sequence,
-        "frame_seq": frame.frame_seq,
-        "pts_ns": frame.pts_ns,
-        "capture_ns": frame.capture_ns,
-        "capture_unix_ns": frame.capture_unix_ns,
-        "capture_clock": _CLOCK_CODES[frame.capture_clock],
-        "capture_error_ns": frame.capture_error_ns or 0,
-        "clock_steps": frame.clock_steps,
-        "arrival_ns": frame.arrival_ns,
-        "publish_ns": frame.publish_ns,
-        "fixations": [described_fixation(fixation) for fixation in frame.fixations],
-        "sample_bound": frame.bounds.sample,
-        "rgb_bound": frame.bounds.rgb,
-        "dirty_tiles": frame.dirty_tiles,
-        "tile_count": frame.tile_count,
-        "relevance_frame": frame.relevance_frame,
-        "asked_ns": frame.asked_ns,
-        "depth_capture_ns": frame.depth_capture_ns or 0,
-        "depth_frame": frame.depth_frame,
-        "motion": [] if frame.motion is None else bits_of(frame.motion.ravel()),
-        "motion_frame": frame.motion_frame,
-        "tokens": [described_token(token) for token in frame.tokens],
+        **described_head(frame),
+        "tokens": frame.tokens.tobytes().hex(),
         "pixels": fnv1a_64(frame.pixels.tobytes()),
         "relevance": fnv1a_64(frame.plane("relevance").tobytes()),
         **described_pictures(frame),

@@ -28,7 +28,7 @@ PACKAGE_ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PACKAGE_ROOT))
 
 import foveate
-from foveate import abi
+from foveate import abi, codes
 from foveate.ring import Ring
 from foveate.segment import opened
 
@@ -36,7 +36,7 @@ from foveate.segment import opened
 HANG = 60.0
 
 SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | 0x10
-_DTYPE_CODES = {name: code for code, name in abi.DTYPE_NAMES.items()}
+_DTYPE_CODES = {name: code for code, name in codes.DTYPE_NAMES.items()}
 
 
 class FakeRing:
@@ -55,7 +55,7 @@ class FakeRing:
         **header: Any,
     ) -> None:
         self.capacity, self.patch = capacity, patch
-        self.dtype = abi.DTYPES[_DTYPE_CODES[dtype]]
+        self.dtype = codes.DTYPES[_DTYPE_CODES[dtype]]
         self.token_bytes = 3 * patch * patch * self.dtype.itemsize
         self.records_offset = abi.SLOT_HEADER.itemsize
         self.pixels_offset = _rounded(self.records_offset + capacity * abi.TOKEN.itemsize, 64)
@@ -85,7 +85,7 @@ class FakeRing:
 
     def _header(self, stream: str, view: str, dtype: str, epoch: int | None, extent: tuple[int, int]) -> dict[str, Any]:
         return dict(
-            magic=np.void(abi.MAGIC),
+            magic=abi.MAGIC,
             abi_major=abi.ABI_MAJOR,
             abi_minor=abi.ABI_MINOR,
             total_bytes=self.size,

@@ -49,8 +49,8 @@ class Sender:
             return self._head(1, 0, (count, count, count, 3)) + body
         origins, new_records, new_texels = [], b"", b""
         for record, items in zip(records, texels):
-            place = [record[name] for name in abi.PLACE]
-            at = [[held[name] for name in abi.PLACE] for held in before[0]]
+            place = [record[name] for name in picture.PLACE]
+            at = [[held[name] for name in picture.PLACE] for held in before[0]]
             index = at.index(place) if place in at else None
             is_same = index is not None and before[0][index]["changed_frame"] == record["changed_frame"]
             origin = index if is_same else 0x7FFFFFFF

@@ -6,7 +6,7 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_ring::abi::MAX_PLANE_COUNT;
-use foveate_ring::{Items, TokenFrame, Writer};
+use foveate_ring::{FrameHead, Items, TokenFrame, Writer};
 
 pub use self::memory::Memory;
 use crate::channels::ChannelPlane;
@@ -78,9 +78,9 @@ impl SampledFrame<'_> {
         for (plane, bytes) in planes.iter_mut().zip(self.plane_bytes()) {
             *plane = bytes;
         }
-        TokenFrame {
+        let head = FrameHead {
             stamp: self.stamp,
-            fixations: &self.gaze.fixations,
+            fixations: self.gaze.fixations.clone(),
             relevance_frame: self.gaze.relevance.as_ref().map_or(0, |map| map.frame_seq),
             asked_ns: self.asked_ns,
             sample_bound: self.sample_bound,
@@ -90,6 +90,10 @@ impl SampledFrame<'_> {
             channels_frame: self.channels.frame_seq(),
             depth: self.depth.stamp(),
             motion: self.motion,
+            ..FrameHead::default()
+        };
+        TokenFrame {
+            head,
             records: self.planes.records(),
             planes,
             versions: self.planes.versions(),

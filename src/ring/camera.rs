@@ -2,8 +2,9 @@
 
 use bytemuck::Zeroable;
 
-use super::abi::{CAMERA_PINHOLE, CameraBlock, CameraFrameBlock, padded_text};
+use super::abi::{CAMERA_PINHOLE, CameraBlock, CameraFrameBlock};
 use super::error::{RingError, ensure, text};
+use super::text::Text;
 use foveate_core::camera::{COEFFICIENTS_MAX, Calibration, CameraFacts};
 use foveate_core::geometry::extent::Extent;
 
@@ -19,13 +20,13 @@ pub(super) fn blocks(camera: Option<&CameraFacts>) -> (CameraBlock, CameraFrameB
     let block = CameraBlock {
         kind: CAMERA_PINHOLE,
         coefficient_count: coefficients.len() as u32,
-        distortion_name: padded_text(distortion),
+        distortion_name: Text::truncated(distortion),
         k: *k,
         coefficients: padded,
     };
     let frame = CameraFrameBlock {
-        optical_frame: padded_text(&camera.optical_frame),
-        parent_frame: padded_text(parent_frame),
+        optical_frame: Text::truncated(&camera.optical_frame),
+        parent_frame: Text::truncated(parent_frame),
         parent_from_optical,
         source_from_calibrated: camera.source_from_calibrated,
         calibrated_width: extent.width,

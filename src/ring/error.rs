@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use super::abi::{ABI_MAJOR, ABI_MINOR, padded_text, unpadded};
+use super::Text;
+use super::abi::{ABI_MAJOR, ABI_MINOR};
 
 /// A segment could not be created, opened or read. Misuse of this crate is a bug and panics instead.
 #[derive(Debug)]
@@ -131,9 +132,11 @@ pub(super) fn ensure(
 }
 
 /// The text of a field that NULs pad.
-pub(super) fn text(field: &'static str, padded: &[u8]) -> Result<String, RingError> {
-    String::from_utf8(unpadded(padded).to_vec())
-        .map_err(|_| malformed(field, format!("\"{}\"", padded.escape_ascii())))
+pub(super) fn text<const BYTES: usize>(
+    field: &'static str,
+    text: &Text<BYTES>,
+) -> Result<String, RingError> {
+    String::from_utf8(text.bytes().to_vec()).map_err(|_| malformed(field, format!("{text:?}")))
 }
 
 /// `text` as a field of the header. Names are addresses, so long ones are an error rather than truncated.
@@ -141,9 +144,9 @@ pub(super) fn whole_text<const BYTES: usize>(
     field: &'static str,
     text: &str,
     allowed: &'static str,
-) -> Result<[u8; BYTES], RingError> {
-    let padded = padded_text(text);
-    if unpadded(&padded) == text.as_bytes() {
+) -> Result<Text<BYTES>, RingError> {
+    let padded = Text::truncated(text);
+    if padded.bytes() == text.as_bytes() {
         Ok(padded)
     } else {
         Err(RingError::Spec { field, value: format!("{text:?}"), allowed })

@@ -4,13 +4,13 @@ use bytemuck::Zeroable;
 
 use super::abi::{
     ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, CameraFrameBlock, ChannelBlock,
-    HEADER_BYTES, LIVE_OFFSET, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
-    PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader, TokenRecord, padded_text,
+    HEADER_BYTES, LIVE_OFFSET, MAGIC, MAX_CAPACITY, MAX_PATCH_SIDE, MAX_PLANE_COUNT,
+    MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader,
+    TokenRecord,
 };
 use super::error::{RingError, ensure, malformed, text, whole_text};
-use super::segment::{
-    MAX_CAPACITY, MAX_PATCH_SIDE, PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec,
-};
+use super::segment::{PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec};
+use super::text::Text;
 use super::{camera, channels, pixel_facts};
 use foveate_core::backend::BackendKind;
 use foveate_core::geometry::extent::Extent;
@@ -60,7 +60,7 @@ pub(super) fn header_from_spec(
         *entry = plane_entry(&plane, *place, layout.capacity);
     }
     let mut header = SegmentHeader {
-        magic: MAGIC,
+        magic: Text::truncated(MAGIC),
         abi_major: ABI_MAJOR,
         abi_minor: ABI_MINOR,
         total_bytes: layout.total_bytes as u64,
@@ -84,7 +84,7 @@ pub(super) fn header_from_spec(
         stream_name: whole_text("stream", &spec.stream, "at most 63 bytes, no NUL")?,
         view_name: whole_text("view", &spec.view, "at most 63 bytes, no NUL")?,
         layout_name: whole_text("layout", &spec.layout, "at most 31 bytes, no NUL")?,
-        backend_device: padded_text(&spec.device),
+        backend_device: Text::truncated(&spec.device),
         grid_columns: spec.grid.map_or(0, |grid| grid.width),
         grid_rows: spec.grid.map_or(0, |grid| grid.height),
         camera: camera::blocks(spec.camera.as_ref()).0,
@@ -103,8 +103,8 @@ fn plane_entry(plane: &PlaneSpec, place: PlanePlace, capacity: usize) -> PlaneEn
     shape[0] = plane.count.unwrap_or(capacity as u32);
     shape[1..=plane.item_shape.len()].copy_from_slice(&plane.item_shape);
     PlaneEntry {
-        name: padded_text(plane.name),
-        order: padded_text(plane.order),
+        name: Text::truncated(plane.name),
+        order: Text::truncated(plane.order),
         dtype: plane.dtype.code(),
         ndim: 1 + plane.item_shape.len() as u32,
         shape,
@@ -204,8 +204,8 @@ fn info_from_header(
 }
 
 fn check_version(header: &SegmentHeader) -> Result<(), RingError> {
-    if header.magic != MAGIC {
-        let reason = format!("it begins with \"{}\"", header.magic.escape_ascii());
+    if header.magic != Text::truncated(MAGIC) {
+        let reason = format!("it begins with {:?}", header.magic);
         return Err(RingError::NotASegment { reason });
     }
     if header.abi_major != ABI_MAJOR {

@@ -8,8 +8,7 @@
 //!  Waker::wake ---------------+-> FUTEX_WAKE, 16-byte notices to sockets --+-> Reader::wait, or poll(2)
 //! ```
 //!
-//! [`abi`] defines the memory layout, documented in `docs/reference/abi.md`. `mapping` has all `unsafe` code except for the plain-data
-//! promises of [`abi`], and `protocol` all memory ordering. [`segment`] describes and validates a segment,
+//! [`abi`] defines the memory layout, and [`schema`] describes it. `mapping` has all `unsafe` code, and `protocol` all memory ordering. [`segment`] describes and validates a segment,
 //! which `writer`, [`reader`] and `waker` use; what only a daemon needs has the feature `writer`.
 #![cfg_attr(not(feature = "writer"), allow(dead_code, reason = "the writer's half"))]
 
@@ -20,6 +19,7 @@ pub mod abi;
 mod camera;
 mod channels;
 mod error;
+mod head;
 mod header;
 #[cfg(feature = "writer")]
 mod items;
@@ -30,7 +30,10 @@ pub mod picture;
 mod pixel_facts;
 mod protocol;
 pub mod reader;
+mod record;
+pub mod schema;
 pub mod segment;
+mod text;
 #[cfg(feature = "writer")]
 pub mod waker;
 #[cfg(feature = "writer")]
@@ -38,13 +41,15 @@ pub mod writer;
 
 pub use abi::{State, TokenRecord};
 pub use error::RingError;
+pub use head::FrameHead;
 pub use header::HeaderPage;
 #[cfg(feature = "writer")]
 pub use items::{Item, ItemStore, Items, SegmentMemory};
 #[cfg(feature = "writer")]
 pub use memory::check_memory;
-pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};
+pub use reader::{Borrowed, Lapped, ReadOutcome, Reader, TokenFrameBuf};
 pub use segment::{ChannelFacts, PlaneInfo, SegmentInfo, SegmentSpec};
+pub use text::Text;
 #[cfg(feature = "writer")]
 pub use waker::{Waker, WakerCounters};
 #[cfg(feature = "writer")]

@@ -7,8 +7,9 @@ use rustix::fs::SealFlags;
 
 use super::MAX_TRIES;
 use super::abi::{
-    HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
-    PLANE_ALIGNMENT, SLOT_ALIGNMENT, SlotHeader, StateBlock, TokenRecord,
+    HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_CAPACITY, MAX_PATCH_SIDE, MAX_PLANE_COUNT,
+    MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT, SLOT_ALIGNMENT, SlotHeader, StateBlock,
+    TokenRecord,
 };
 use super::error::RingError;
 use super::mapping::Mapping;
@@ -22,18 +23,12 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::relevance::channel::cells_of;
-use foveate_core::token::{DType, TokenFormat, WINDOW_SIDES};
+use foveate_core::token::{DType, TokenFormat};
 use foveate_core::view::{ViewSpec, default_slot_count};
 
 /// Seals that fix a segment's size, and prevent writes except through the writer's own mapping.
 pub(super) const REQUIRED_SEALS: SealFlags =
     SealFlags::GROW.union(SealFlags::SHRINK).union(SealFlags::FUTURE_WRITE);
-
-/// Largest side of a token; far above any use, so that no size overflows.
-pub(super) const MAX_PATCH_SIDE: u32 = *WINDOW_SIDES.end();
-
-/// Most tokens of a frame.
-pub(super) const MAX_CAPACITY: usize = 1 << 24;
 
 /// Specification of a segment.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,48 +10,25 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::abi::{
     LIVE_OFFSET, MAX_PLANE_COUNT, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord,
-    padded_text,
 };
 use super::error::{RingError, SystemResultExt, whole_text};
+use super::head::FrameHead;
 use super::header::{HeaderPage, header_from_spec, page_of, whole_from_page};
 use super::items::{Items, copy_items};
 use super::mapping::{Mapping, WORD_BYTES, store_bytes, store_part};
 use super::memory::{reopened, reserved_memory, seal};
-use super::reader::FrameHead;
 use super::segment::{PlanePlace, Segment, SegmentLayout, SegmentSpec, Slot};
+use super::text::Text;
 use super::{camera, channels};
 use foveate_core::clock;
-use foveate_core::depth::DepthStamp;
-use foveate_core::frame::{FrameStamp, PictureMotion};
-use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 
 /// A token frame to publish.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TokenFrame<'a> {
-    /// The camera frame that it was sampled from.
-    pub stamp: FrameStamp,
-    /// Where the view looked, each in the place that it keeps; 1 to 8.
-    pub fixations: &'a [Fixation],
-    /// `frame_seq` of the frame that the relevance of the records was made from; 0 where all matter alike.
-    pub relevance_frame: u64,
-    /// Arrival of the message that led to the newest fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
-    pub asked_ns: u64,
-    /// Bound on the difference between a camera sample and the one in the pyramid, which tokens are sampled from.
-    pub sample_bound: u32,
-    /// Bound on the difference between a channel of a texel and the one made of the newest frame.
-    pub rgb_bound: u32,
-    /// Tiles that were ingested for this frame.
-    pub dirty_tiles: u32,
-    /// Tiles of the source.
-    pub tile_count: u32,
+    /// Metadata. Its `ring_sequence` and `publish_ns` do not matter: the writer sets them.
+    pub head: FrameHead,
     /// One per token, at most the segment's capacity.
     pub records: &'a [TokenRecord],
-    /// `frame_seq` of the frame that the plane of channels was made from; 0 before any, and without that plane.
-    pub channels_frame: u64,
-    /// The depth picture that the planes of depth were made from; zeros for none, and without those planes.
-    pub depth: DepthStamp,
-    /// How the picture moved, up to the frame before or an earlier one; `None` if it is not known, or not computed.
-    pub motion: Option<PictureMotion>,
     /// One per plane of the segment, in its order, as from [`plane_list`]: an item per token, in the order of the records, or as
     /// many items as the plane has. The first may be empty in a frame that was [begun](Writer::begin): then the items whose version
     /// the frame before does not have were stored there.
@@ -204,7 +181,7 @@ impl Writer {
             let bytes = place.bytes(token_count);
             assert_eq!(items.len(), bytes, "items of a plane in a frame of {token_count} tokens");
         }
-        assert!((1..=FOVEAE_MAX).contains(&frame.fixations.len()), "1 to 8 fixations");
+        assert!(!frame.head.fixations.is_empty(), "no fixation");
         assert_eq!(frame.versions.len(), token_count, "versions of {token_count} tokens");
 
         let sequence = self.published + 1;
@@ -239,7 +216,11 @@ impl Writer {
             now.copy_from_slice(frame.versions);
             // The last words may have overwritten the first bytes after them.
             beyond.fill(0);
-            let header = slot_header(frame, sequence, clock::monotonic_ns());
+            let header = SlotHeader {
+                ring_sequence: sequence,
+                publish_ns: clock::monotonic_ns(),
+                ..frame.head.to_slot(token_count)
+            };
             // The first word is the lock.
             let bytes = &bytemuck::bytes_of(&header)[size_of_val(&header.lock)..];
             store_bytes(&slot.header()[1..], bytes);
@@ -262,7 +243,7 @@ impl Writer {
 
 /// Writes the state with number `state_sequence`.
 fn store_state(segment: &Segment, state_sequence: u32, state: State, reason: &str) {
-    let block = StateBlock { code: state.code(), reserved: 0, reason: padded_text(reason) };
+    let block = StateBlock { code: state.code(), reserved: 0, reason: Text::truncated(reason) };
     store_bytes(segment.state(state_sequence), bytemuck::bytes_of(&block));
 }
 
@@ -330,23 +311,4 @@ fn random_epoch() -> Result<u64, RingError> {
     let mut epoch = [0; 8];
     retry_on_intr(|| getrandom(&mut epoch, GetRandomFlags::empty())).during("getrandom")?;
     Ok(u64::from_ne_bytes(epoch))
-}
-
-fn slot_header(frame: &TokenFrame<'_>, ring_sequence: u64, publish_ns: u64) -> SlotHeader {
-    let head = FrameHead {
-        ring_sequence,
-        stamp: frame.stamp,
-        publish_ns,
-        fixations: frame.fixations.iter().copied().collect(),
-        sample_bound: frame.sample_bound,
-        rgb_bound: frame.rgb_bound,
-        dirty_tiles: frame.dirty_tiles,
-        tile_count: frame.tile_count,
-        relevance_frame: frame.relevance_frame,
-        asked_ns: frame.asked_ns,
-        channels_frame: frame.channels_frame,
-        depth: frame.depth,
-        motion: frame.motion,
-    };
-    head.to_slot(frame.records.len())
 }

@@ -301,18 +301,8 @@ impl ReplayServer {
             *target = plane;
         }
         self.writer.publish(&TokenFrame {
-            stamp: head.stamp,
-            fixations: &head.fixations,
-            relevance_frame: head.relevance_frame,
-            asked_ns: head.asked_ns,
-            sample_bound: head.sample_bound,
-            rgb_bound: head.rgb_bound,
-            dirty_tiles: head.dirty_tiles,
-            tile_count: head.tile_count,
+            head: head.clone(),
             records: &frame.records,
-            channels_frame: head.channels_frame,
-            depth: head.depth,
-            motion: head.motion,
             planes,
             versions: &self.versions[..frame.records.len()],
             whole_version: 0,

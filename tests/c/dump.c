@@ -2,8 +2,8 @@
 //
 //     dump VIEW COUNT
 //
-// Floating-point numbers are given by the bits of a binary64, tokens and fixations as lists of their fields, and `pixels`,
-// `relevance` and the pictures `blocks` and `smooth` of small sources by the 64-bit FNV-1a of their bytes, in hexadecimal.
+// Floating-point numbers are given by the bits of a binary64, `head` and `tokens` by their bytes, and `pixels`, `relevance` and the
+// pictures `blocks` and `smooth` of small sources by the 64-bit FNV-1a of their bytes, all in hexadecimal.
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>
@@ -26,19 +26,10 @@ static void print_count(const char *name, uint64_t value) {
     printf("\"%s\":%" PRIu64 ",", name, value);
 }
 
-static void print_times(const struct foveate_slot_header *head) {
-    if ((head->flags & FOVEATE_FLAG_PTS) != 0) {
-        print_count("pts_ns", head->pts_ns);
-    } else {
-        printf("\"pts_ns\":null,");
-    }
-    print_count("capture_ns", head->capture_ns);
-    print_count("capture_unix_ns", head->capture_unix_ns);
-    print_count("capture_clock", head->capture_clock);
-    print_count("capture_error_ns", head->capture_error_ns);
-    print_count("clock_steps", head->clock_steps);
-    print_count("arrival_ns", head->arrival_ns);
-    print_count("publish_ns", head->publish_ns);
+static void print_bytes(const char *name, const void *bytes, size_t count) {
+    printf("\"%s\":\"", name);
+    for (size_t index = 0; index < count; index++) printf("%02x", ((const unsigned char *)bytes)[index]);
+    printf("\",");
 }
 
 static uint64_t bits_of(double number) {
@@ -98,34 +89,6 @@ static void print_segment(const struct foveate_segment *segment) {
     print_camera(segment);
 }
 
-static void print_fixations(const struct foveate_slot_header *head) {
-    printf("\"fixations\":[");
-    for (uint32_t index = 0; index < head->fixation_count; index++) {
-        const struct foveate_fixation *fixation = &head->fixations[index];
-        printf("%s[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 "]", index == 0 ? "" : ",", fixation->id,
-               bits_of(fixation->x), bits_of(fixation->y), fixation->since_frame, bits_of((double)fixation->weight),
-               fixation->reason);
-    }
-    printf("],");
-}
-
-static void print_token(const struct foveate_token *token) {
-    printf("[%" PRIu64 ",%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",", token->changed_frame, token->x0, token->y0, token->x1,
-           token->y1);
-    printf("%" PRId32 ",%" PRId32 ",%u,%u,%u,%u,", token->x, token->y, token->sx, token->sy, token->size, token->group);
-    printf("%u,%u,%u,%u,", token->first_column, token->columns, token->first_row, token->rows);
-    printf("%u,%u,%u,%" PRIu64 "]", token->fovea, token->extra_width, token->extra_height, bits_of((double)token->relevance));
-}
-
-static void print_tokens(const struct foveate_frame *frame) {
-    printf("\"tokens\":[");
-    for (size_t index = 0; index < frame->token_count; index++) {
-        if (0 < index) printf(",");
-        print_token(&frame->tokens[index]);
-    }
-    printf("],");
-}
-
 // Larger pictures are not drawn.
 static void print_pictures(const struct foveate_segment *segment, const struct foveate_frame *frame) {
     static uint8_t blocks[1 << 20], smooth[1 << 20];
@@ -136,33 +99,11 @@ static void print_pictures(const struct foveate_segment *segment, const struct f
     printf("\"smooth\":\"%016" PRIx64 "\",", fnv1a(smooth, bytes));
 }
 
-static void print_motion(const struct foveate_slot_header *head) {
-    printf("\"motion\":[");
-    for (int index = 0; head->motion_frame != 0 && index < 6; index++) {
-        printf("%s%" PRIu64, index == 0 ? "" : ",", bits_of((double)head->motion[index]));
-    }
-    printf("],");
-    print_count("motion_frame", head->motion_frame);
-}
-
 static void print_frame(const struct foveate_segment *segment, const struct foveate_frame *frame, int relevance) {
-    const struct foveate_slot_header *head = &frame->head;
     printf("{");
     print_segment(segment);
-    print_count("ring_sequence", head->ring_sequence);
-    print_count("frame_seq", head->frame_seq);
-    print_times(head);
-    print_fixations(head);
-    print_count("sample_bound", head->sample_bound);
-    print_count("rgb_bound", head->rgb_bound);
-    print_count("dirty_tiles", head->dirty_tiles);
-    print_count("tile_count", head->tile_count);
-    print_count("relevance_frame", head->relevance_frame);
-    print_count("asked_ns", head->asked_ns);
-    print_count("depth_capture_ns", head->depth_capture_ns);
-    print_count("depth_frame", head->depth_frame);
-    print_motion(head);
-    print_tokens(frame);
+    print_bytes("head", &frame->head, sizeof frame->head);
+    print_bytes("tokens", frame->tokens, frame->token_count * sizeof *frame->tokens);
     printf("\"pixels\":\"%016" PRIx64 "\",", fnv1a(frame->pixels, frame->pixel_bytes));
     print_pictures(segment, frame);
     printf("\"relevance\":\"%016" PRIx64 "\"}\n", fnv1a(frame->planes[relevance], frame->token_count * sizeof(float)));

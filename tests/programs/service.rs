@@ -59,6 +59,7 @@ fn what_is_installed_is_removed_again_but_for_the_configuration() {
         ("usr/lib/systemd/system/foveated.socket", 0o644),
         ("usr/lib/sysusers.d/foveate.conf", 0o644),
         ("usr/include/foveate.h", 0o644),
+        ("usr/include/foveate/abi.h", 0o644),
         ("usr/lib/cmake/foveate/foveateConfig.cmake", 0o644),
         ("usr/lib/pkgconfig/foveate.pc", 0o644),
         ("usr/share/doc/foveate/guide/service.md", 0o644),

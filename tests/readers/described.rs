@@ -1,11 +1,13 @@
-//! A frame as `tests/c/dump.c` and `python/tests/dump.py` print it: every field, exactly.
+//! A frame as `tests/c/dump.c` and `python/tests/dump.py` print it: every field, exactly. Fields of the slot's header and of the tokens
+//! follow from the definition of the ABI.
 
 use foveate_core::camera::CameraFacts;
 use foveate_core::color::{ColorMatrix, Transfer};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::Fixation;
+use foveate_ring::abi::SlotHeader;
+use foveate_ring::schema::{Field, Form, Struct};
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::daemon::Follower;
 
@@ -15,44 +17,70 @@ pub(crate) fn next_described(follower: &mut Follower) -> Value {
     described(follower.subscription.reader().unwrap().header(), &follower.frame)
 }
 
-/// Every field of a frame and of its segment, and digests of its arrays. Floating-point numbers are given by their bits.
+/// Every field of a frame and of its segment, and digests of its arrays. Floating-point numbers are given by the bits of a binary64.
 pub(crate) fn described(info: &SegmentInfo, frame: &TokenFrameBuf) -> Value {
     let TokenFrameBuf { head, records, pixels, .. } = frame;
-    let mut said = json!({
-        "ring_sequence": head.ring_sequence,
-        "frame_seq": head.stamp.frame_seq,
-        "pts_ns": head.stamp.pts_ns,
-        "capture_ns": head.stamp.capture_ns,
-        "capture_unix_ns": head.stamp.capture_unix_ns,
-        "capture_clock": head.stamp.capture_clock.code(),
-        "capture_error_ns": head.stamp.capture_error_ns,
-        "clock_steps": head.stamp.clock_steps,
-        "arrival_ns": head.stamp.arrival_ns,
-        "publish_ns": head.publish_ns,
-        "fixations": head.fixations.iter().map(fixation).collect::<Vec<_>>(),
-        "sample_bound": head.sample_bound,
-        "rgb_bound": head.rgb_bound,
-        "dirty_tiles": head.dirty_tiles,
-        "tile_count": head.tile_count,
-        "relevance_frame": head.relevance_frame,
-        "asked_ns": head.asked_ns,
-        "depth_capture_ns": head.depth.capture_ns,
-        "depth_frame": head.depth.frame_seq,
-        "motion": head.motion.map_or(Vec::new(), |motion| bits(&motion.now_from_before.map(f64::from))),
-        "motion_frame": head.motion.map_or(0, |motion| motion.frame_seq),
-        "tokens": records.iter().map(token).collect::<Vec<_>>(),
-        "pixels": fnv1a_64(pixels),
-        "relevance": fnv1a_64(frame.plane(1)),
-    });
+    let header = head.to_slot(records.len());
+    let mut fields = fields_of(&SlotHeader::SCHEMA, bytemuck::bytes_of(&header));
     let Value::Object(mut of_segment) = segment(info) else { unreachable!("an object") };
-    let fields = said.as_object_mut().unwrap();
     fields.append(&mut of_segment);
+    fields.insert("tokens".to_owned(), tokens(bytemuck::cast_slice(records)));
+    fields.insert("pixels".to_owned(), fnv1a_64(pixels).into());
+    fields.insert("relevance".to_owned(), fnv1a_64(frame.plane(1)).into());
     if 3 * info.extent.area() <= PICTURE_BYTES_MAX {
         let digest = |picture: Vec<[u8; 3]>| fnv1a_64(picture.as_flattened()).into();
         fields.insert("blocks".to_owned(), digest(frame.replicated(info)));
         fields.insert("smooth".to_owned(), digest(frame.smoothed(info)));
     }
-    said
+    fields.into()
+}
+
+/// A line of another reader as [`described`] has it: the bytes of `head`, which C prints, and of `tokens` become fields.
+pub(crate) fn read_line(line: &str) -> Value {
+    let mut fields: Map<String, Value> = serde_json::from_str(line).unwrap();
+    if let Some(head) = fields.remove("head") {
+        fields.append(&mut fields_of(&SlotHeader::SCHEMA, &bytes_of_hex(&head)));
+    }
+    let records = bytes_of_hex(&fields["tokens"]);
+    fields.insert("tokens".to_owned(), tokens(&records));
+    fields.into()
+}
+
+fn bytes_of_hex(text: &Value) -> Vec<u8> {
+    let digits = text.as_str().unwrap();
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+fn tokens(records: &[u8]) -> Value {
+    let records = records.chunks_exact(size_of::<TokenRecord>());
+    records.map(|record| Value::from(fields_of(&TokenRecord::SCHEMA, record))).collect()
+}
+
+/// The fields of a struct by name.
+fn fields_of(described: &Struct, bytes: &[u8]) -> Map<String, Value> {
+    let field = |field: &Field| {
+        let bytes = &bytes[field.offset..][..field.form.bytes()];
+        (field.name.to_owned(), value_of(&field.form, bytes))
+    };
+    described.fields.iter().map(field).collect()
+}
+
+fn value_of(form: &Form, bytes: &[u8]) -> Value {
+    match form {
+        Form::Array(item, _) => {
+            bytes.chunks_exact(item.bytes()).map(|bytes| value_of(item, bytes)).collect()
+        }
+        Form::Struct(described) => fields_of(described, bytes).into(),
+        Form::F32 => f64::from(bytemuck::pod_read_unaligned::<f32>(bytes)).to_bits().into(),
+        Form::I32 => bytemuck::pod_read_unaligned::<i32>(bytes).into(),
+        Form::Text(_) => unreachable!("no text is in a slot"),
+        Form::U8 | Form::U16 | Form::U32 | Form::U64 | Form::F64 => {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word).into()
+        }
+    }
 }
 
 /// Larger pictures are not drawn.
@@ -109,57 +137,6 @@ fn camera(camera: &CameraFacts) -> Value {
         "source_from_calibrated": bits(&camera.source_from_calibrated),
         "extent": [calibration.extent.width, calibration.extent.height],
     })
-}
-
-fn fixation(fixation: &Fixation) -> Value {
-    let Fixation { id, x, y, since_frame, reason, weight, .. } = *fixation;
-    json!([id, x.to_bits(), y.to_bits(), since_frame, f64::from(weight).to_bits(), reason.code()])
-}
-
-fn token(record: &TokenRecord) -> Value {
-    let TokenRecord {
-        changed_frame,
-        x0,
-        y0,
-        x1,
-        y1,
-        x,
-        y,
-        sx,
-        sy,
-        size,
-        group,
-        first_column,
-        columns,
-        first_row,
-        rows,
-        fovea,
-        extra_width,
-        extra_height,
-        relevance,
-    } = *record;
-    let relevance = f64::from(relevance).to_bits();
-    json!([
-        changed_frame,
-        x0,
-        y0,
-        x1,
-        y1,
-        x,
-        y,
-        sx,
-        sy,
-        size,
-        group,
-        first_column,
-        columns,
-        first_row,
-        rows,
-        fovea,
-        extra_width,
-        extra_height,
-        relevance
-    ])
 }
 
 fn bits(numbers: &[f64]) -> Vec<u64> {

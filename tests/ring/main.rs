@@ -13,6 +13,7 @@ mod thief;
 #[path = "../support/wait.rs"]
 mod wait;
 
+mod abi_files;
 mod picture_laws;
 mod ring_abi;
 mod ring_hostile;

@@ -13,17 +13,16 @@ use foveate::messages::ViewName;
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
-use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{CaptureClock, FrameStamp, PixelFormat};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations};
 use foveate_core::geometry::plan::Token;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
-use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
+use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
@@ -166,27 +165,24 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
     let tokens = [Token::of_level(0, 14, 0), Token::of_level(1, 0, 14)];
     let records = tokens.map(|token| TokenRecord::new(token, EXTENT, 14, frame_seq, 1.0));
     let now = foveate_core::clock::monotonic_ns();
+    let fixation = Fixation { id: 3, ..Fixation::at((32.0, 24.5), FixationReason::Policy) };
     writer.publish(&TokenFrame {
-        stamp: FrameStamp {
-            frame_seq,
-            pts_ns: Some(40),
-            capture_ns: now - u64::try_from(age.as_nanos()).unwrap(),
-            capture_unix_ns: foveate_core::clock::unix_ns(),
-            capture_clock: CaptureClock::RunningTime,
-            capture_error_ns: 0,
-            clock_steps: 0,
-            arrival_ns: now,
+        head: FrameHead {
+            stamp: FrameStamp {
+                pts_ns: Some(40),
+                capture_ns: now - u64::try_from(age.as_nanos()).unwrap(),
+                capture_unix_ns: foveate_core::clock::unix_ns(),
+                capture_clock: CaptureClock::RunningTime,
+                arrival_ns: now,
+                ..FrameStamp::numbered(frame_seq)
+            },
+            fixations: Fixations::from_iter([fixation]),
+            sample_bound: 1,
+            rgb_bound: 2,
+            dirty_tiles: 1,
+            tile_count: 4,
+            ..FrameHead::default()
         },
-        fixations: &[Fixation { id: 3, ..Fixation::at((32.0, 24.5), FixationReason::Policy) }],
-        sample_bound: 1,
-        rgb_bound: 2,
-        dirty_tiles: 1,
-        tile_count: 4,
-        relevance_frame: 0,
-        asked_ns: 0,
-        channels_frame: 0,
-        depth: DepthStamp::default(),
-        motion: None,
         records: &records,
         planes: plane_list([&vec![value; 2 * FORMAT.token_bytes()]]),
         versions: &[0; 2],

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendKind;
-use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Focus};
@@ -16,7 +15,7 @@ use foveate_core::layout::PlanRequest;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_daemon::control::directory::{StreamPort, StreamSpec};
-use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
+use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
 
 use crate::control::{Stage, start};
 
@@ -133,21 +132,18 @@ impl Shown {
     pub fn publish(&self, writer: &mut Writer, frame_seq: u64) {
         let now_ns = foveate_core::clock::monotonic_ns();
         writer.publish(&TokenFrame {
-            stamp: FrameStamp {
-                capture_ns: now_ns,
-                arrival_ns: now_ns,
-                ..FrameStamp::numbered(frame_seq)
+            head: FrameHead {
+                stamp: FrameStamp {
+                    capture_ns: now_ns,
+                    arrival_ns: now_ns,
+                    ..FrameStamp::numbered(frame_seq)
+                },
+                fixations: self.fixations.iter().copied().collect(),
+                dirty_tiles: 1,
+                tile_count: 80,
+                motion: Some(MOTION),
+                ..FrameHead::default()
             },
-            fixations: &self.fixations,
-            sample_bound: 0,
-            rgb_bound: 0,
-            dirty_tiles: 1,
-            tile_count: 80,
-            relevance_frame: 0,
-            asked_ns: 0,
-            channels_frame: 0,
-            depth: DepthStamp::default(),
-            motion: Some(MOTION),
             records: &self.records,
             planes: plane_list([&self.pixels]),
             versions: &vec![0; self.records.len()],

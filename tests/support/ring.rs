@@ -149,37 +149,13 @@ static UNVERSIONED: [u64; 4096] = [0; 4096];
 
 /// `frame`, to be published.
 pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
-    let FrameHead {
-        stamp,
-        ref fixations,
-        sample_bound,
-        rgb_bound,
-        dirty_tiles,
-        tile_count,
-        relevance_frame,
-        asked_ns,
-        channels_frame,
-        depth,
-        motion,
-        ..
-    } = frame.head;
-    let TokenFrameBuf { records, pixels, .. } = frame;
+    let TokenFrameBuf { head, records, pixels, .. } = frame;
     let mut planes = plane_list([pixels]);
     for (place, plane) in planes[1..].iter_mut().zip(&frame.planes) {
         *place = plane;
     }
     TokenFrame {
-        stamp,
-        fixations,
-        sample_bound,
-        rgb_bound,
-        dirty_tiles,
-        tile_count,
-        relevance_frame,
-        asked_ns,
-        channels_frame,
-        depth,
-        motion,
+        head: head.clone(),
         records,
         planes,
         versions: &UNVERSIONED[..records.len()],

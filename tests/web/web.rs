@@ -9,16 +9,15 @@ use std::process::Stdio;
 
 use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::clock::{monotonic_ns, unix_ns};
-use foveate_core::depth::DepthStamp;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations};
 use foveate_core::geometry::plan::Token;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::StreamPort;
-use foveate_ring::{ChannelFacts, SegmentSpec, State, TokenFrame, TokenRecord, Writer};
+use foveate_ring::{ChannelFacts, FrameHead, SegmentSpec, State, TokenFrame, TokenRecord, Writer};
 use proptest::prelude::*;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
@@ -788,26 +787,19 @@ fn publish_planes<const COUNT: usize>(
     planes: [&[u8]; COUNT],
 ) {
     writer.publish(&TokenFrame {
-        stamp: FrameStamp {
-            frame_seq,
-            pts_ns: None,
-            capture_ns: monotonic_ns(),
-            capture_unix_ns: unix_ns(),
-            capture_clock: CaptureClock::RunningTime,
-            capture_error_ns: 0,
-            clock_steps: 0,
-            arrival_ns: monotonic_ns(),
+        head: FrameHead {
+            stamp: FrameStamp {
+                capture_ns: monotonic_ns(),
+                capture_unix_ns: unix_ns(),
+                capture_clock: CaptureClock::RunningTime,
+                arrival_ns: monotonic_ns(),
+                ..FrameStamp::numbered(frame_seq)
+            },
+            fixations: Fixations::from_iter([Fixation::at((1.0, 1.0), FixationReason::Policy)]),
+            dirty_tiles: 1,
+            tile_count: 4,
+            ..FrameHead::default()
         },
-        fixations: &[Fixation::at((1.0, 1.0), FixationReason::Policy)],
-        sample_bound: 0,
-        rgb_bound: 0,
-        dirty_tiles: 1,
-        tile_count: 4,
-        relevance_frame: 0,
-        asked_ns: 0,
-        channels_frame: 0,
-        depth: DepthStamp::default(),
-        motion: None,
         records,
         planes: foveate_ring::plane_list(planes),
         versions: &vec![0; records.len()],

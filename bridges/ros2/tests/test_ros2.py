@@ -105,7 +105,7 @@ class Topics(unittest.TestCase):
                 continue
             compared += 1
             self.assertEqual(message.texels.tobytes(), frame.pixels.tobytes())
-            for name in (*foveate.abi.PLACE, "changed_frame", "relevance"):
+            for name in (*foveate.picture.PLACE, "changed_frame", "relevance"):
                 np.testing.assert_array_equal(getattr(message, name), frame.tokens[name], name)
             stamp = message.header.stamp
             self.assertEqual(stamp.sec * 10**9 + stamp.nanosec, frame.capture_unix_ns)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..abi import PLACE
 from ..errors import FoveateError
 from ..frame import sizes_of
+from ..picture import PLACE
 from ..texels import floats
 
 

@@ -2,7 +2,6 @@
 
 use bytemuck::Zeroable;
 use foveate_core::clock;
-use foveate_core::geometry::fixation::Fixations;
 use foveate_ring::{FrameHead, Items, TokenFrameBuf, TokenRecord};
 
 use super::{SampledFrame, Sink};
@@ -50,18 +49,8 @@ impl Sink for Memory {
         held.copy_from_slice(source.versions);
         frame.head = FrameHead {
             ring_sequence: frame.head.ring_sequence + 1,
-            stamp: source.stamp,
             publish_ns: clock::monotonic_ns(),
-            fixations: Fixations::from_iter(source.fixations.iter().copied()),
-            sample_bound: source.sample_bound,
-            rgb_bound: source.rgb_bound,
-            dirty_tiles: source.dirty_tiles,
-            tile_count: source.tile_count,
-            relevance_frame: source.relevance_frame,
-            asked_ns: source.asked_ns,
-            channels_frame: source.channels_frame,
-            depth: source.depth,
-            motion: source.motion,
+            ..source.head
         };
     }
 }

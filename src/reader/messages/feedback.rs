@@ -64,35 +64,24 @@ object!(LookMessage {
 
 impl Serialize for Look {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self {
-            view,
-            points,
-            region,
-            share,
-            normalised,
-            for_ms,
-            frame,
-            homography,
-            rotation,
-            wait,
-        } = self.clone();
-        let (x, y, points) = match points[..] {
+        let look = self.clone();
+        let (x, y, points) = match look.points[..] {
             [(x, y)] => (Some(x), Some(y), Vec::new()),
-            _ => (None, None, points),
+            _ => (None, None, look.points),
         };
         let message = LookMessage {
-            view,
+            view: look.view,
             x,
             y,
             points,
-            region,
-            share,
-            normalised,
-            for_ms,
-            frame,
-            homography,
-            rotation,
-            wait,
+            region: look.region,
+            share: look.share,
+            normalised: look.normalised,
+            for_ms: look.for_ms,
+            frame: look.frame,
+            homography: look.homography,
+            rotation: look.rotation,
+            wait: look.wait,
         };
         message.serialize(serializer)
     }
@@ -101,38 +90,28 @@ impl Serialize for Look {
 impl<'de> Deserialize<'de> for Look {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let message = LookMessage::deserialize(deserializer)?;
-        let LookMessage {
-            view,
-            x,
-            y,
-            points,
-            region,
-            share,
-            normalised,
-            for_ms,
-            frame,
-            homography,
-            rotation,
-            wait,
-        } = message;
-        let points = match (x, y, region) {
-            (Some(x), Some(y), None) if points.is_empty() => vec![(x, y)],
-            (None, None, Some(_)) if points.is_empty() => points,
-            (None, None, None) if (1..=FOVEAE_MAX).contains(&points.len()) => points,
-            (None, None, None) => return Err(de::Error::custom(points_wanted(points.len()))),
+        let points = match (message.x, message.y, message.region) {
+            (Some(x), Some(y), None) if message.points.is_empty() => vec![(x, y)],
+            (None, None, Some(_)) if message.points.is_empty() => message.points,
+            (None, None, None) if (1..=FOVEAE_MAX).contains(&message.points.len()) => {
+                message.points
+            }
+            (None, None, None) => {
+                return Err(de::Error::custom(points_wanted(message.points.len())));
+            }
             _ => return Err(de::Error::custom(ONE_KIND_WANTED)),
         };
         Ok(Self {
-            view,
+            view: message.view,
             points,
-            region,
-            share,
-            normalised,
-            for_ms,
-            frame,
-            homography,
-            rotation,
-            wait,
+            region: message.region,
+            share: message.share,
+            normalised: message.normalised,
+            for_ms: message.for_ms,
+            frame: message.frame,
+            homography: message.homography,
+            rotation: message.rotation,
+            wait: message.wait,
         })
     }
 }

@@ -25,17 +25,15 @@ use crate::{ToolError, write_json_line};
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendKind;
 use foveate_core::clock::monotonic_ns;
-use foveate_core::depth::DepthStamp;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, TokenFormat};
 use foveate_core::view::default_slot_count;
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::abi::SlotHeader;
-use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
+use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
 
 pub(super) mod reader;
 mod report;
@@ -205,21 +203,15 @@ impl BenchDaemon {
         self.pixels[..8].copy_from_slice(&self.frame_seq.to_le_bytes());
         let started_ns = monotonic_ns();
         self.writer.publish(&TokenFrame {
-            stamp: FrameStamp {
-                capture_ns: started_ns,
-                arrival_ns: started_ns,
-                ..FrameStamp::numbered(self.frame_seq)
+            head: FrameHead {
+                stamp: FrameStamp {
+                    capture_ns: started_ns,
+                    arrival_ns: started_ns,
+                    ..FrameStamp::numbered(self.frame_seq)
+                },
+                tile_count: 1,
+                ..FrameHead::default()
             },
-            fixations: &[Fixation::at((0.0, 0.0), FixationReason::Policy)],
-            relevance_frame: 0,
-            asked_ns: 0,
-            channels_frame: 0,
-            depth: DepthStamp::default(),
-            motion: None,
-            sample_bound: 0,
-            rgb_bound: 0,
-            dirty_tiles: 0,
-            tile_count: 1,
             records: &self.records,
             planes: plane_list([&self.pixels]),
             versions: &self.versions,

@@ -15,8 +15,9 @@ use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::CHANNELS;
 use foveate_core::token::DType;
-use foveate_ring::abi::{FixationBlock, fixation_blocks};
-use foveate_ring::{FrameHead, PlaneInfo, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
+use foveate_ring::abi::{FLAG_PTS, FixationBlock};
+use foveate_ring::schema::{Field, Form, Struct};
+use foveate_ring::{PlaneInfo, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
 
 /// The arrays of one view.
 pub(super) struct Extraction {
@@ -73,19 +74,35 @@ struct FrameRow {
 }
 
 /// [`FrameRow`] as a NumPy dtype.
-const FRAME_DTYPE: &str = "[('frame_seq', '<u8'), ('pts_ns', '<u8'), ('capture_ns', '<u8'), \
-    ('capture_unix_ns', '<u8'), ('arrival_ns', '<u8'), ('publish_ns', '<u8'), \
-    ('fixations', [('id', '<u8'), ('x', '<f8'), ('y', '<f8'), ('since_frame', '<u8'), ('weight', '<f4'), \
-    ('reason', '<u4')], (8,)), ('fixation_count', '<u4'), \
-    ('capture_clock', '<u4'), ('has_pts', '<u4'), ('sample_bound', '<u4'), ('rgb_bound', '<u4'), \
-    ('dirty_tiles', '<u4'), ('tile_count', '<u4'), ('token_count', '<u4'), ('segment', '<u4'), \
-    ('reserved', '<u4'), ('channels_frame', '<u8')]";
+fn frame_dtype() -> String {
+    let fixation = numpy_dtype(&FixationBlock::SCHEMA);
+    format!(
+        "[('frame_seq', '<u8'), ('pts_ns', '<u8'), ('capture_ns', '<u8'), \
+         ('capture_unix_ns', '<u8'), ('arrival_ns', '<u8'), ('publish_ns', '<u8'), \
+         ('fixations', {fixation}, ({FOVEAE_MAX},)), ('fixation_count', '<u4'), \
+         ('capture_clock', '<u4'), ('has_pts', '<u4'), ('sample_bound', '<u4'), ('rgb_bound', '<u4'), \
+         ('dirty_tiles', '<u4'), ('tile_count', '<u4'), ('token_count', '<u4'), ('segment', '<u4'), \
+         ('reserved', '<u4'), ('channels_frame', '<u8')]"
+    )
+}
 
-/// [`TokenRecord`] as a NumPy dtype.
-const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u4'), ('x1', '<u4'), ('y1', '<u4'), \
-    ('x', '<i4'), ('y', '<i4'), ('sx', '<u2'), ('sy', '<u2'), ('size', '<u2'), ('group', '<u2'), \
-    ('first_column', '<u2'), ('columns', '<u2'), ('first_row', '<u2'), ('rows', '<u2'), ('fovea', '<u2'), \
-    ('extra_width', '|u1'), ('extra_height', '|u1'), ('relevance', '<f4')]";
+/// A struct of numbers as a NumPy dtype.
+fn numpy_dtype(described: &Struct) -> String {
+    let field = |Field { name, form, .. }: &Field| {
+        let number = match form {
+            Form::U8 => "|u1",
+            Form::U16 => "<u2",
+            Form::U32 => "<u4",
+            Form::U64 => "<u8",
+            Form::I32 => "<i4",
+            Form::F32 => "<f4",
+            Form::F64 => "<f8",
+            Form::Text(_) | Form::Struct(_) | Form::Array(..) => unreachable!("{name} is a number"),
+        };
+        format!("('{name}', '{number}')")
+    };
+    format!("[{}]", described.fields.iter().map(field).collect::<Vec<_>>().join(", "))
+}
 
 impl Extraction {
     /// An extraction to `folder`, from which arrays of an earlier one are deleted.
@@ -189,9 +206,9 @@ impl Arrays {
             create(&plane.name, dtype, &row_shape).map(|rows| TokenArray::of(rows, plane.bytes))
         };
         Ok(Self {
-            frames: create("frames", FRAME_DTYPE, &[])?,
+            frames: create("frames", &frame_dtype(), &[])?,
             tokens: TokenArray::of(
-                create("tokens", RECORD_DTYPE, &[segment.capacity])?,
+                create("tokens", &numpy_dtype(&TokenRecord::SCHEMA), &[segment.capacity])?,
                 records_bytes,
             ),
             planes: segment.planes.iter().map(plane).collect::<Result<_, _>>()?,
@@ -232,29 +249,27 @@ fn push(array: &mut NpyWriter, parts: &[&[u8]]) -> Result<(), ToolError> {
     array.push(parts).map_err(|source| ToolError::File { path: array.path().to_owned(), source })
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "tokens and segments are fewer than 2^32")]
+#[expect(clippy::cast_possible_truncation, reason = "segments are fewer than 2^32")]
 fn frame_row(frame: &TokenFrameBuf, segment: usize) -> FrameRow {
-    let FrameHead { stamp, publish_ns, sample_bound, rgb_bound, dirty_tiles, tile_count, .. } =
-        frame.head;
-    let fixations = &frame.head.fixations;
+    let header = frame.head.to_slot(frame.records.len());
     FrameRow {
-        frame_seq: stamp.frame_seq,
-        pts_ns: stamp.pts_ns.unwrap_or(0),
-        capture_ns: stamp.capture_ns,
-        capture_unix_ns: stamp.capture_unix_ns,
-        arrival_ns: stamp.arrival_ns,
-        publish_ns,
-        fixations: fixation_blocks(fixations),
-        fixation_count: fixations.len() as u32,
-        capture_clock: stamp.capture_clock.code(),
-        has_pts: stamp.pts_ns.is_some().into(),
-        sample_bound,
-        rgb_bound,
-        dirty_tiles,
-        tile_count,
-        token_count: frame.records.len() as u32,
+        frame_seq: header.frame_seq,
+        pts_ns: header.pts_ns,
+        capture_ns: header.capture_ns,
+        capture_unix_ns: header.capture_unix_ns,
+        arrival_ns: header.arrival_ns,
+        publish_ns: header.publish_ns,
+        fixations: header.fixations,
+        fixation_count: header.fixation_count,
+        capture_clock: header.capture_clock,
+        has_pts: header.flags & FLAG_PTS,
+        sample_bound: header.sample_bound,
+        rgb_bound: header.rgb_bound,
+        dirty_tiles: header.dirty_tiles,
+        tile_count: header.tile_count,
+        token_count: header.token_count,
         segment: segment as u32,
         reserved: 0,
-        channels_frame: frame.head.channels_frame,
+        channels_frame: header.channels_frame,
     }
 }
