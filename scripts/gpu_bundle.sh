@@ -18,6 +18,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly GLIBC=2.35
 readonly BYTES_MAX=$((50 * 1000 * 1000))
 
+# What comes with a C library, and the C++ library, which only the layer needs.
+readonly BASE=' ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 libc.so.6 libdl.so.2 libgcc_s.so.1 libm.so.6 libpthread.so.0 librt.so.1 libstdc++.so.6 '
+
 # Libraries that machines may lack, by the package that has them here. Drivers of NVIDIA need those of the last three.
 readonly LOADER='libvulkan1 libvulkan.so.1'
 readonly DRIVER_LIBRARIES='libglvnd0 libGLdispatch.so.0
@@ -71,7 +74,7 @@ $LAYER"
 # Builds the tests, and with them the program that they run. Prints the paths of the test programs: build
 build() {
     cargo test --release --locked --manifest-path "$root/Cargo.toml" --package foveate-programs --no-default-features \
-        --features vulkan --no-run --test gpu --test engine --message-format json-render-diagnostics \
+        --features vulkan,fault-injection --no-run --test gpu --test engine --message-format json-render-diagnostics \
         | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
 }
 
@@ -126,19 +129,29 @@ put_scripts() {
     git -C "$root" describe --always --dirty 2>/dev/null >"$folder/VERSION" || printf 'unknown\n' >"$folder/VERSION"
 }
 
-# The newest version of the C library of which a file needs a symbol: newest_glibc FILE
+# The newest version of the C library that a file needs: newest_glibc FILE
 newest_glibc() {
-    objdump -T "$1" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -Vu | tail -n 1
+    objdump -p "$1" | sed -n -e 's/.* GLIBC_\([0-9.]*\)$/\1/p' -e 's/.* GLIBC_ABI_DT_RELR$/2.36/p' | sort -V | tail -n 1
 }
 
-# Fails if anything needs a newer C library than the archive promises.
-check_glibc() {
+# Fails if a file needs a library that neither comes with the C library nor is in the archive: check_libraries FILE
+check_libraries() {
+    local library
+    while read -r library; do
+        [[ $BASE == *" $library "* || -n $(find "$folder/lib" -name "$library") ]] \
+            || fail "${1##*/} needs $library (expected one of the archive): add its package to DRIVER_LIBRARIES"
+    done < <(objdump -p "$1" | sed -n 's/^ *NEEDED *//p')
+}
+
+# Fails if anything needs more of a machine than the archive promises: check_needs UNPACKED_WHEEL
+check_needs() {
     local file newest needed=0
     while read -r file; do
+        check_libraries "$file"
         newest=$(newest_glibc "$file")
         needed=$(printf '%s\n' "$needed" "${newest:-0}" | sort -V | tail -n 1)
         [ "$(printf '%s\n' "${newest:-0}" "$GLIBC" | sort -V | tail -n 1)" = "$GLIBC" ] \
-            || fail "${file#"$folder"/} needs glibc $newest (expected at most $GLIBC): build it on an older system, such as Debian 12"
+            || fail "${file##*/} needs glibc $newest (expected at most $GLIBC): build it on an older system, such as Debian 12"
     done < <(find "$folder" "$1" -name '*.so*' -o -path '*/bin/*' -type f)
     say "   needs glibc $needed"
 }
@@ -167,7 +180,7 @@ main() {
     put_libraries
     put_scripts
     python3 -m zipfile -e "$folder"/python/*.whl "$work/unpacked"
-    check_glibc "$work/unpacked"
+    check_needs "$work/unpacked"
     mkdir -p "$(dirname "$archive")"
     XZ_OPT='-6 -T0' tar --owner 0 --group 0 -C "$work" -cJf "$archive" foveate-gpu
     bytes=$(stat -c %s "$archive")

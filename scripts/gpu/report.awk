@@ -79,11 +79,13 @@ function upload_rate(label, microseconds) {
 }
 
 /^\{"program":/ {
-    failed = value($0, "\"failed\":[")
-    # `value` ends at the bracket, and gives the name of the first test that failed.
+    failed = substr($0, index($0, "\"failed\":[") + 10)
+    failed = substr(failed, 1, index(failed, "]") - 1)
+    gsub(/"/, "", failed)
+    gsub(/,/, ", ", failed)
     tests = tests sprintf("%s%s, validated by %s: %s of %s passed%s", (tests == "" ? "" : "; "), value($0, "\"program\":"), \
         value($0, "\"validation\":"), value($0, "\"passed\":"), value($0, "\"count\":"), \
-        (failed == "" ? "" : ", failed: " failed " and perhaps others"))
+        (failed == "" ? "" : ", failed: " failed))
     next
 }
 

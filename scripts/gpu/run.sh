@@ -35,13 +35,19 @@ It needs a Vulkan driver, glibc 2.35 or later, and bash, awk and coreutils. Wher
   --help         this
 
 Environment: PYTHON is the Python that has PyTorch (python3); PATIENCE is a whole number that all times are multiplied with (1).
-Exit codes: 0 if all tests passed, 1 if some failed, 2 for wrong usage, 69 if there is no Vulkan device.
+Exit codes: 0 if all tests passed, 1 if some failed or were cut short, 2 for wrong usage, 69 if there is no Vulkan device or OUT cannot
+be written, 130 if it was interrupted, which leaves what was measured until then in OUT.
 END
 }
 
 refuse() {
     printf 'run.sh: %s (try --help)\n' "$1" >&2
     exit 2
+}
+
+unavailable() {
+    printf 'run.sh: %s\n' "$1" >&2
+    exit 69
 }
 
 read_command_line() {
@@ -77,6 +83,16 @@ read_command_line() {
     limit=$((limit * patience))
 }
 
+prepare_folder() {
+    local file cause
+    cause=$({ mkdir -p "$out/log" && : >"$out/facts.json"; } 2>&1) \
+        || unavailable "cannot write to $out (${cause##*: }): choose another folder"
+    out=$(cd "$out" && pwd)
+    for file in parts tests bench tiers; do
+        : >"$out/$file.jsonl"
+    done
+}
+
 # A string of JSON: quoted TEXT
 quoted() {
     local text
@@ -102,9 +118,10 @@ left() {
     printf '%d' "$((seconds < $1 ? seconds : $1))"
 }
 
-# Runs a part, and notes how it ended; one that fails does not end the rest: part NAME SECONDS COMMAND...
+# Runs a part, and notes how it ended; one that fails does not end the rest, and one that returns 3 has nothing to measure:
+# part NAME SECONDS COMMAND...
 part() {
-    local name=$1 seconds started=$SECONDS status=0 outcome
+    local name=$1 seconds started=$SECONDS status=0 outcome=interrupted
     seconds=$(left "$(($2 * patience))")
     shift 2
     if [ "$seconds" -le 2 ]; then
@@ -118,7 +135,7 @@ part() {
             set -e
             "$@"
             [ -z "$unmeasured" ] || {
-                printf 'not measured: %s\n' "$unmeasured" >&2
+                printf 'not measured: %s\n' "${unmeasured%; }" >&2
                 exit 1
             }
         ) 2>"$out/log/$name.txt"
@@ -126,10 +143,16 @@ part() {
         set -e
         case $status in
         0) outcome=complete ;;
-        124) outcome="cut short after $seconds s" ;;
+        3) outcome="left out: $(tail -n 1 "$out/log/$name.txt")" ;;
+        124 | 137) outcome="cut short after $seconds s" ;;
         *) outcome="failed ($status): $(tail -n 1 "$out/log/$name.txt")" ;;
         esac
     fi
+    write_outcome
+}
+
+# Notes how the part ended that called this.
+write_outcome() {
     printf '{"name":%s,"seconds":%d,"outcome":%s}\n' "$(quoted "$name")" "$((SECONDS - started))" "$(quoted "$outcome")" \
         >>"$out/parts.jsonl"
 }
@@ -138,7 +161,12 @@ part() {
 limited() {
     local seconds=$((part_end - SECONDS))
     [ "$seconds" -gt 0 ] || return 124
-    timeout "$seconds" "$@"
+    ending_after "$seconds" "$@"
+}
+
+# In the foreground, so that Ctrl-C reaches the program: ending_after SECONDS COMMAND...
+ending_after() {
+    timeout --foreground --kill-after 5 "$@"
 }
 
 foveate() {
@@ -165,21 +193,21 @@ set_loader() {
 
 # Finds the device that is measured: a GPU, and software only where there is nothing else.
 find_device() {
-    local given_path=${LD_LIBRARY_PATH:-} choice how options
+    local given_path=${LD_LIBRARY_PATH:-} choice how options cause
     for choice in gpu software; do
         for how in system archive libraries nvidia; do
             options=()
             [ "$choice" = gpu ] || options=(--device '')
             [ -z "$device" ] || options=(--device "$device")
             set_loader "$how" || continue
-            link=$(timeout 60 "$here/bin/foveate" bench link --json "${options[@]}" 2>"$out/log/device-$choice-$how.txt") && break 2
+            link=$(ending_after "$((20 * patience))" "$here/bin/foveate" bench link --json "${options[@]}" 2>"$out/log/device-$choice-$how.txt") && break 2
         done
         unset VK_DRIVER_FILES VK_ICD_FILENAMES
     done
     if [ -z "$link" ]; then
-        printf 'run.sh: no Vulkan device: %s\n' "$(tail -n 1 "$out/log/device-gpu-system.txt")" >&2
-        printf 'Install the driver of your GPU, and see %s\n' "$out/log" >&2
-        exit 69
+        # With the loader and the libraries of the archive only the driver is missing.
+        cause=$(tail -n 1 "$out/log/device-software-libraries.txt")
+        unavailable "no Vulkan device to measure: ${cause#foveate: }; see $out/log"
     fi
     device=$(value_of device "$link")
     [ "$(value_of kind "$link")" != software ] || is_software=true
@@ -189,6 +217,7 @@ find_device() {
 find_validation() {
     local one='vulkan_device::the_open_device_is_one_of_those_listed'
     export FOVEATE_TEST_DEVICE=$device
+    part_end=$((SECONDS + 20 * patience))
     validation=system
     limited "$here/bin/test-gpu" --exact $one >/dev/null 2>&1 && return
     validation=archive
@@ -210,7 +239,7 @@ facts() {
         esac
     done
     if command -v nvidia-smi >/dev/null; then
-        nvidia=$(timeout 20 nvidia-smi --format=csv,noheader \
+        nvidia=$(ending_after 20 nvidia-smi --format=csv,noheader \
             --query-gpu=name,driver_version,memory.total,pcie.link.gen.current,pcie.link.width.current,clocks.sm,power.limit) || true
     fi
     printf '{"bundle":%s,"date":%s,"kernel":%s,"libc":%s,"processor":%s,"processors":%d,"memory_kb":%d,"pci":%s,"nvidia_smi":%s,' \
@@ -253,8 +282,11 @@ measure() {
     while IFS= read -r line; do
         printf '{"label":%s,"report":%s}\n' "$(quoted "$label")" "$line"
     done <"$out/lines" >>"$out/bench.jsonl"
-    [ "$status" -ne 124 ] || return 124
-    [ "$status" -eq 0 ] || unmeasured="$unmeasured$label; "
+    case $status in
+    0) ;;
+    124 | 137) return 124 ;;
+    *) unmeasured="$unmeasured$label; " ;;
+    esac
 }
 
 # Frames of a measurement: fewer of large ones and of cold ones, as emptying the caches takes longer than a frame, and hardly any on
@@ -313,7 +345,7 @@ batches() {
 tiers() {
     local python=${PYTHON:-python3} options=() wheel
     if ! "$python" -c 'import numpy, torch' 2>/dev/null; then
-        printf 'not measured: %s has no PyTorch\n' "$python" >&2
+        printf '%s has no PyTorch\n' "$python" >&2
         return 3
     fi
     for wheel in "$here"/python/foveate_engine-*.whl; do
@@ -344,38 +376,48 @@ write_results() {
     rm -rf "$out"/*.jsonl "$out/facts.json" "$out/lines" "$out/site"
 }
 
+# Writes what was measured until Ctrl-C.
+interrupted() {
+    trap '' INT TERM
+    # The trap runs inside of the part.
+    [ -z "${outcome:-}" ] || write_outcome
+    write_results
+    printf 'run.sh: interrupted; what was measured is in %s\n' "$out" >&2
+    exit 130
+}
+
 main() {
-    local loader=none link='' validation=none is_software=false unmeasured='' part_end=$limit test_status=0 file
+    local loader=none link='' validation=none is_software=false unmeasured='' part_end=$limit test_status=0
     read_command_line "$@"
-    mkdir -p "$out/log" || refuse "cannot create $out/log"
-    out=$(cd "$out" && pwd)
-    for file in parts tests bench tiers; do
-        : >"$out/$file.jsonl"
-    done
+    [ -x "$here/bin/foveate" ] || unavailable "$here/bin is missing: unpack the whole archive"
+    command -v awk >/dev/null || unavailable 'awk is missing: install mawk or gawk'
+    prepare_folder
     find_device
     find_validation
     facts >"$out/facts.json"
+    trap interrupted INT TERM
     printf 'Measuring %s; tests are validated by: %s\n' "$device" "$validation" >&2
+    # The sums stay below `limit`, so that no part takes the time of another.
     if [ "$is_quick" = true ]; then
-        part warm 50 warm_matrix
+        part warm 40 warm_matrix
         part tests-gpu 30 tests test-gpu
-        part tests-engine 25 tests test-engine --skip cpu::
-        part batches 15 batches
-        part tiers 35 tiers
-        part views 15 views
-        part policies 15 policies
-        part cold 20 cold_matrix
+        part tests-engine 22 tests test-engine --skip cpu::
+        part batches 12 batches
+        part tiers 26 tiers
+        part views 10 views
+        part policies 8 policies
+        part cold 12 cold_matrix
     else
-        part warm 110 warm_matrix
+        part warm 100 warm_matrix
         part tests-gpu 70 tests test-gpu
-        part tests-engine 70 tests test-engine --skip cpu::
+        part tests-engine 65 tests test-engine --skip cpu::
         part batches 30 batches
         part tiers 75 tiers
         part views 25 views
-        part policies 25 policies
-        part cold 80 cold_matrix
+        part policies 20 policies
+        part cold 65 cold_matrix
     fi
-    ! grep -q '"failed":\["' "$out/tests.jsonl" || test_status=1
+    [ "$(grep -c '"exit":0}$' "$out/tests.jsonl")" -eq 2 ] || test_status=1
     ! grep -q '"with_validation_messages":[1-9]' "$out/tests.jsonl" || part tests-plain 30 tests_without_validation
     write_results
     cat "$out/report.md"

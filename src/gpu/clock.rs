@@ -1,7 +1,6 @@
 //! The clock of a device, and its calibration against the CPU's.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ash::vk;
 
@@ -44,8 +43,6 @@ pub(super) struct DeviceClock {
     pub(super) ticks: TickClock,
     /// `None` if the device lacks the extension.
     calibrated: Option<ash::ext::calibrated_timestamps::Device>,
-    /// Test hook: behaves as if the device lacked the extension.
-    uncalibrated: AtomicBool,
 }
 
 impl DeviceClock {
@@ -58,12 +55,7 @@ impl DeviceClock {
     ) -> Self {
         let functions = || ash::ext::calibrated_timestamps::Device::new(&instance.raw, device);
         let calibrated = is_calibrated.then(functions);
-        Self { ticks, calibrated, uncalibrated: AtomicBool::new(false) }
-    }
-
-    /// Test hook: stops calibrating.
-    pub(super) fn forget_calibration(&self) {
-        self.uncalibrated.store(true, Ordering::Relaxed);
+        Self { ticks, calibrated }
     }
 
     pub(super) fn calibrate(&self) -> Option<Anchor> {
@@ -78,9 +70,8 @@ impl DeviceClock {
         let result = unsafe {
             call(functions.device(), 2, infos.as_ptr(), times.as_mut_ptr(), &raw mut deviation_ns)
         };
-        let is_wanted = !self.uncalibrated.load(Ordering::Relaxed);
         let [ticks, monotonic_ns] = times;
-        (result == vk::Result::SUCCESS && is_wanted).then_some(Anchor { ticks, monotonic_ns })
+        (result == vk::Result::SUCCESS).then_some(Anchor { ticks, monotonic_ns })
     }
 }
 

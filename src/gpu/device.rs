@@ -15,13 +15,11 @@ use parking_lot::Mutex;
 use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, choose};
 use super::clock::DeviceClock;
 use super::error::{GpuError, VkResultExt};
+use super::faults::Faults;
 use super::host_memory::HostImports;
 use super::instance::{
     Instance, ValidationLog, lock_for_destruction, lock_for_naming, with_shared,
 };
-
-/// Test hook: every device is lost after this many submissions.
-const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
 
 /// Size of the first blocks of memory taken from the driver, and of the largest; larger resources get memory of their own.
 const BLOCK_BYTES: u64 = 8 << 20;
@@ -91,8 +89,7 @@ pub struct Gpu {
     /// Compiled passes: with drivers that cache in memory, equal passes of the next stream compile at once.
     pub(super) pipelines: vk::PipelineCache,
     is_lost: AtomicBool,
-    /// Submissions until an injected loss.
-    submits_left: AtomicU64,
+    pub(super) faults: Faults,
     submission_count: AtomicU64,
     instance: Arc<Instance>,
 }
@@ -145,7 +142,7 @@ impl Gpu {
             host_imports,
             pipelines,
             is_lost: AtomicBool::new(false),
-            submits_left: AtomicU64::new(submits_until_injected_loss()),
+            faults: Faults::from_env(),
             submission_count: AtomicU64::new(0),
             instance: Arc::clone(instance),
         }))
@@ -160,26 +157,6 @@ impl Gpu {
     /// some messages are about objects leaked by the device.
     pub fn validation_log(&self) -> Option<Arc<ValidationLog>> {
         self.instance.validation_log().cloned()
-    }
-
-    /// Test hook: from now on every submission fails as after a device loss.
-    ///
-    /// `FOVEATE_INJECT_DEVICE_LOSS=N` in the environment does so for every device after N submissions, including those that warm up
-    /// passes.
-    pub fn inject_device_loss(&self) {
-        self.inject_device_loss_after(0);
-    }
-
-    /// Test hook: the same after this many more submissions.
-    pub fn inject_device_loss_after(&self, submissions: u64) {
-        self.submits_left.store(submissions, Ordering::Relaxed);
-    }
-
-    /// Test hook: from now on timestamps are converted as on a device without calibrated timestamps.
-    pub fn forget_calibration(&self) {
-        if let Some(clock) = &self.clock {
-            clock.forget_calibration();
-        }
     }
 
     /// Whether the device was lost, which is permanent: it has to be opened again.
@@ -198,10 +175,7 @@ impl Gpu {
 
     /// Submits one command buffer.
     pub(super) fn submit(&self, submit: &vk::SubmitInfo2<'_>) -> Result<(), GpuError> {
-        let left = self.submits_left.update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-            left.saturating_sub(u64::from(left != u64::MAX))
-        });
-        if left == 0 || self.is_lost() {
+        if self.faults.loses_submission() || self.is_lost() {
             return self.noticing_loss(Err(GpuError::DeviceLost { during: "vkQueueSubmit2" }));
         }
         let queue = self.queue.lock();
@@ -362,15 +336,4 @@ fn create_allocator(
             .with_max_host_memblock_size(LARGEST_BLOCK_BYTES),
     })
     .map_err(|source| GpuError::OutOfMemory { resource: "allocator".to_owned(), source })
-}
-
-/// The value of [`INJECT_DEVICE_LOSS`], or never.
-fn submits_until_injected_loss() -> u64 {
-    let Ok(value) = std::env::var(INJECT_DEVICE_LOSS) else { return u64::MAX };
-    value.parse().unwrap_or_else(|_| {
-        tracing::warn!(
-            "ignoring {INJECT_DEVICE_LOSS}={value:?}, which is not a number of submissions"
-        );
-        u64::MAX
-    })
 }

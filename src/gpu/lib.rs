@@ -14,6 +14,11 @@ mod choice;
 mod clock;
 mod device;
 mod error;
+#[cfg(any(debug_assertions, feature = "fault-injection"))]
+mod faults;
+#[cfg(not(any(debug_assertions, feature = "fault-injection")))]
+#[path = "no_faults.rs"]
+mod faults;
 mod host_memory;
 mod image;
 mod import;

@@ -97,7 +97,9 @@ impl Timestamps {
         let result =
             unsafe { self.gpu.raw().get_query_pool_results(self.queries, 0, ticks, flags) };
         if let (Ok(()), Some(clock)) = (result, &self.gpu.clock) {
-            let anchor = clock.calibrate().unwrap_or(Anchor {
+            let has_none = self.gpu.faults.has_no_calibration();
+            let calibrated = if has_none { None } else { clock.calibrate() };
+            let anchor = calibrated.unwrap_or(Anchor {
                 ticks: self.ticks.last().map_or(0, |[_, end]| *end),
                 monotonic_ns: run.end_ns,
             });

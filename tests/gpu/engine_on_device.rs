@@ -25,9 +25,11 @@ const EXTENT: Extent = Extent::new(315, 235);
 const SITES: [ChangeSite; 2] = [ChangeSite::Cpu, ChangeSite::Gpu];
 
 /// Keys of views.
-const VIEWS: [&str; 8] = [
+const VIEWS: [&str; 10] = [
     "layout = 'foveal'\nbudget = 80\ngaze = { policy = 'saliency' }",
     "layout = 'foveal'\nbudget = 80\nfoveae = 3\ngaze = { policy = 'saliency' }",
+    "layout = 'inset'\nbudget = 80\nblocks = 2\nmin_step = 1.3\ngaze = { policy = 'saliency' }",
+    "layout = 'inset'\nbudget = 60\nshare = 0.4\ngaze = { policy = 'fixed', x = 0.3, y = 0.6 }",
     "layout = 'uniform'\nbudget = 100\npatch = 10\ndtype = 'u8'\nnormalisation = 'none'",
     "layout = 'directional'\nbudget = 60\ngaze = { policy = 'saliency' }",
     "layout = 'relevance'\nbudget = 60\ngaze = { policy = 'relevance' }",
