@@ -5,7 +5,7 @@
 //!
 //! | Offset | Bytes | Field | Type | Meaning |
 //! | ---: | ---: | --- | --- | --- |
-//! | 0 | 4 | `magic` | u8[4] | `FVZ1`; the digit is the version |
+//! | 0 | 4 | `magic` | `[u8; 4]` | `FVZ1`; the digit is the version |
 //! | 4 | 4 | `flags` | u32 | bit 0: whole |
 //! | 8 | 8 | `run` | u64 | identity of the bridge's run: greater than that of any run before on that machine (ns since 1970 when it started) |
 //! | 16 | 8 | `sequence` | u64 | counts the frames of the view in this run, from 1 |
