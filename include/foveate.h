@@ -2433,8 +2433,10 @@ static int64_t foveate__floor(double number) {
 }
 
 FOVEATE_API void foveate_texel_at(const struct foveate_token *token, double x, double y, int64_t *column, int64_t *row) {
-    *column = foveate__floor((x - token->x) * token->size / foveate_token_width(token));
-    *row = foveate__floor((y - token->y) * token->size / foveate_token_height(token));
+    uint32_t width = foveate_token_width(token), height = foveate_token_height(token);
+    // A record that no writer of Foveate's makes may cover nothing.
+    *column = width == 0 ? 0 : foveate__floor((x - token->x) * token->size / width);
+    *row = height == 0 ? 0 : foveate__floor((y - token->y) * token->size / height);
 }
 
 FOVEATE_API void foveate_texel_box(const struct foveate_token *token, int64_t column, int64_t row, double box[4]) {

@@ -25,7 +25,7 @@ function median(list, count, numbers, i, j, swap) {
         for (j = i; j > 1 && numbers[j] + 0 < numbers[j - 1] + 0; j--) {
             swap = numbers[j]; numbers[j] = numbers[j - 1]; numbers[j - 1] = swap
         }
-    return count ? numbers[int((count + 1) / 2)] : ""
+    return count ? (numbers[int((count + 1) / 2)] + numbers[int(count / 2) + 1]) / 2 : ""
 }
 
 # A measurement, of one round.
