@@ -88,6 +88,11 @@ impl Component {
         let (columns, rows) = grid_of(samples);
         let mut places = places(samples);
         places.truncate(columns * rows);
+        // A rolling shutter takes what lies at the same height at the same time.
+        for row in places.chunks_mut(columns.max(1)) {
+            let y = row[0].1;
+            row.iter_mut().for_each(|place| place.1 = y);
+        }
         // None of a picture smaller than a block.
         let rows = vec![[0; WINDOW]; if columns == 0 { 0 } else { rows }];
         let columns = columns.max(1);

@@ -81,11 +81,12 @@ struct Axis {
 }
 
 impl Axis {
-    /// Taps of `texels`, where a texel of the level is 2^`shift` parts of a pixel long. The axis begins at a multiple of `begin` texels of
-    /// the level, and the taps of each texel at a multiple of `unit`, which divides that.
+    /// Taps of `texels`, where a texel of the level is 2^`shift` parts of a pixel long. The axis begins at a multiple of the first
+    /// `alignment`, in texels of the level, and the taps of each texel at a multiple of the second, which divides the first.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a token is not that long")]
-    fn new(texels: Texels, shift: u32, [begin, unit]: [u32; 2]) -> Self {
+    fn new(texels: Texels, shift: u32, alignment: [usize; 2]) -> Self {
+        let [begin, unit] = alignment.map(|texels| texels as u32);
         let first = (texels.parts(0).start >> shift) / begin * begin;
         let mut taps = [Taps::default(); USUAL_SIDE];
         let mut past = first;
@@ -145,7 +146,7 @@ impl<'a, V: Vectors> NarrowRows<'a, V> {
         let (extent, format) = (texels.frame.extent(), encoder.format());
         let shift = USUAL_SIDE.ilog2() + level;
         // Blocks begin where those of the level do, or with a pair of pixels that share their chroma.
-        let begin = if level == 0 { 2 } else { BLOCK as u32 };
+        let begin = if level == 0 { 2 } else { BLOCK };
         let columns = token.columns(extent, format.patch_side);
         let across = Axis::new(columns, shift, [begin, 2]);
         let down = Axis::new(token.rows(extent, format.patch_side), shift, [1, 1]);
