@@ -84,7 +84,6 @@ static LOGARITHMS: [u32; LOGARITHM_COUNT] = {
 const LOGARITHM_COUNT: usize = (TILE_SIDE * TILE_SIDE) as usize + 1;
 
 /// The logarithm of a number above 0, by squaring, bit by bit.
-#[expect(clippy::cast_lossless, reason = "`u64::from` is not const")]
 const fn computed_log2(number: u32) -> u32 {
     let whole = number.ilog2();
     // 1 to 2, in units of 2^-31.
