@@ -1,7 +1,6 @@
 //! The C header compiles without a warning as C and C++, holds its laws, and reads from the real `foveated`
 //! what the Rust reader reads.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -411,22 +410,6 @@ fn installed() -> TempDir {
 fn blocks(page: &str, language: &str) -> String {
     let opening = format!("\n```{language}\n");
     page.split(&opening).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
-}
-
-/// Offset, size and name of each field in a table of the document, whose rows begin with a number.
-fn rows(section: &str) -> Vec<(usize, usize, String)> {
-    let is_field = |line: &&str| {
-        line.strip_prefix("| ")
-            .is_some_and(|row| row.starts_with(|first: char| first.is_ascii_digit()))
-            && line.contains(" | `")
-    };
-    let rows = section.lines().filter(is_field);
-    rows.map(|line| {
-        let cells: Vec<_> = line.split('|').map(str::trim).collect();
-        let field = cells[3].trim_matches('`').to_owned();
-        (cells[1].parse().unwrap(), cells[2].parse().unwrap(), field)
-    })
-    .collect()
 }
 
 fn source(program: &str) -> PathBuf {
