@@ -54,14 +54,22 @@ def crossover(results: dict[str, Any]) -> str:
     return ", ".join(texts) or "-"
 
 
+def tests(results: dict[str, Any]) -> str:
+    """How many passed, and why not all."""
+    programs = results["tests"]
+    passed, count = (sum(program[key] for program in programs) for key in ("passed", "count"))
+    failed = sum(len(program["failed"]) for program in programs)
+    is_cut = any(program["exit"] in (124, 137) for program in programs)
+    return f"{passed} of {count}" + (f", {failed} failed" if failed else "") + (", cut short" if is_cut else "")
+
+
 def row(results: dict[str, Any]) -> str:
     facts, link = results["facts"], results["facts"]["link"]
-    passed, count = (sum(program[key] for program in results["tests"]) for key in ("passed", "count"))
     software = " (software)" if facts["is_software"] else ""
     cells = [
         f"{link['device']}{software}",
         f"{facts['date']}, {link['driver']}, {facts['processor']}",
-        f"{passed} of {count}",
+        tests(results),
         median_us(results, LABEL, "cpu", "total"),
         median_us(results, LABEL, "vulkan", "total"),
         median_us(results, LABEL, "vulkan", "gpu"),
