@@ -517,7 +517,7 @@ fn parse(text: &str, file: &str) -> Config {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub fn files_below(directory: &str, extension: &str) -> Vec<PathBuf> {
+pub(crate) fn files_below(directory: &str, extension: &str) -> Vec<PathBuf> {
     let (mut folders, mut files) = (vec![in_repository(directory)], Vec::new());
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -531,7 +531,7 @@ pub fn files_below(directory: &str, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-pub fn in_repository(path: &str) -> PathBuf {
+pub(crate) fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 

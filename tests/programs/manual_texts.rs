@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// An example of each page, and what it does.
-pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
+pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "foveate.1",
         &[
@@ -113,7 +113,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// The sections that end the page `name`.
-pub fn appendix(name: &str) -> String {
+pub(crate) fn appendix(name: &str) -> String {
     let (_, examples) = EXAMPLES
         .iter()
         .find(|(page, _)| *page == name)
@@ -143,7 +143,7 @@ fn section(text: &mut String, title: &str, entries: &[(&str, &str)]) {
 }
 
 /// The page of the configuration, from the commented file with the defaults.
-pub fn configuration(default: &str, source: &str) -> String {
+pub(crate) fn configuration(default: &str, source: &str) -> String {
     let mut page = format!(
         ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n.TH foveate.toml 5  \"{source}\" Foveate\n.SH NAME\nfoveate.toml \\- \
          configuration of foveated\n.SH DESCRIPTION\n"

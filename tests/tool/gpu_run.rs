@@ -96,7 +96,11 @@ fn check_row(folder: &Path, results: &Path) {
     }
     let text = fs::read_to_string(&document).unwrap();
     assert!(text.starts_with("before\n") && text.ends_with("\nafter\n"), "{text}");
-    assert_eq!(text.lines().filter(|line| line.contains("| 2 of 4, 2 failed |")).count(), 1, "{text}");
+    assert_eq!(
+        text.lines().filter(|line| line.contains("| 2 of 4, 2 failed |")).count(),
+        1,
+        "{text}"
+    );
 }
 
 /// The archive with programs that do less: frames are small, and test programs have two tests.
