@@ -25,6 +25,8 @@ pipeline = '''videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,w
 backend = "cpu"
 [[stream.view]]
 name = "main"
+slots = 8
+gaze = { policy = "fixed" }
 """
 
 
