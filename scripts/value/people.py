@@ -26,7 +26,7 @@ from common import (
 from live import steered
 from table import Table
 
-#: Scenes: the first is the one that rules were tuned on, the others were kept apart.
+#: Scenes: the first is the one that rules were tuned on, and `camera` is one of its stretches; the others were kept apart.
 SCENES = ("walkers", "apart", "camera", "dark", "panning")
 BUDGETS = (96, 160, 273, 512, 1024)
 PEOPLE = str(ROOT / "configs" / "scorers" / "people.safetensors")
