@@ -292,7 +292,7 @@ fn pixels(region: Region, extent: Extent) -> PixelBox {
 fn plan(case: &Case, inset: Inset, foci: &[(f64, [f64; 4])]) -> TokenPlan {
     let extent = case.shape.extent();
     let foci = foci.iter().zip(&case.fixations).map(|(&(kind, region), &(x, y))| {
-        let own_share = ((20.0 * kind) as u32 % 2 == 0).then_some(0.8);
+        let own_share = ((20.0 * kind) as u32).is_multiple_of(2).then_some(0.8);
         let region = (kind < 0.5).then(|| region_in(extent, region));
         Focus { region, share: (0.9 < kind).then_some(kind - 0.5), own_share, ..Focus::at(x, y) }
     });
