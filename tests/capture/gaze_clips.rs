@@ -548,7 +548,7 @@ fn a_query_keeps_a_red_ball_in_sight() {
 
 /// Signs come and go at any place among the walkers, each for two seconds.
 #[test]
-fn a_new_sign_is_looked_at_and_sharp_within_5_frames() {
+fn a_new_sign_is_looked_at_within_5_frames() {
     let Some(path) = clip(CLIP) else { return };
     let foveal = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
     let layouts = [foveal, Layout::Inset(Inset::default())];
@@ -559,7 +559,7 @@ fn a_new_sign_is_looked_at_and_sharp_within_5_frames() {
     });
     let mut run = Run::new(views.to_vec(), 0);
     let mut signs = 0;
-    // Of the layout foveal, the signs that were looked at in time, of inset those that were wholly sharp; and the last of them.
+    // Of each view, the signs that were looked at in time, and the last of them.
     let mut found = [(0, 0); 2];
     for_each_frame(&path, |index, frame| {
         let mut picture = Picture::copied(frame);
@@ -574,18 +574,16 @@ fn a_new_sign_is_looked_at_and_sharp_within_5_frames() {
             return;
         }
         signs = turn;
-        let mut points = run.stream.gaze(0).unwrap().points().into_iter();
-        let is_looked_at = points.any(|point| sign.contains(point, 0.0));
-        let are_found = [is_looked_at, run.is_sharp(1, sign)];
-        for ((count, last), is_found) in found.iter_mut().zip(are_found) {
-            if age <= 5 && *last < turn && is_found {
+        for (view, (count, last)) in found.iter_mut().enumerate() {
+            let mut points = run.stream.gaze(view).unwrap().points().into_iter();
+            if age <= 5 && *last < turn && points.any(|point| sign.contains(point, 0.0)) {
                 (*count, *last) = (*count + 1, turn);
             }
         }
     });
     for (layout, (count, _)) in layouts.iter().zip(found) {
         let share = percent((count, signs));
-        say(&format!("auto, {}: new signs found within 5 frames: {share}", layout.name()));
+        say(&format!("auto, {}: new signs looked at within 5 frames: {share}", layout.name()));
         assert!(9 * signs <= 10 * count, "{}: {share}", layout.name());
     }
 }
@@ -824,18 +822,6 @@ impl Run {
     fn level_at(&self, view: usize, place: (f64, f64)) -> u32 {
         let found = self.tokens[view].iter().find(|(token, _)| token.contains(place, 0.0));
         found.map(|(_, level)| *level).unwrap()
-    }
-
-    /// Whether all of a box is under tokens of level 0, which do not overlap.
-    fn is_sharp(&self, view: usize, place: PixelBox) -> bool {
-        let sharp = self.tokens[view].iter().filter(|(_, level)| *level == 0);
-        let common = |(token, _): &(PixelBox, u32)| {
-            let width = token.x1.min(place.x1) - token.x0.max(place.x0);
-            let height = token.y1.min(place.y1) - token.y0.max(place.y0);
-            width.max(0.0) * height.max(0.0)
-        };
-        let area = (place.x1 - place.x0) * (place.y1 - place.y0);
-        area <= sharp.map(common).sum::<f64>()
     }
 }
 

@@ -133,6 +133,8 @@ fn checks() -> BTreeMap<&'static str, Check> {
         ),
         ("MAX_SLOT_COUNT", view(&format!("slots = {}", MAX_SLOT_COUNT + 1))),
         ("MAX_PLANE_COUNT", NoKey("there are fewer kinds of planes")),
+        ("MAX_CAPACITY", NoKey("the budget has a lower limit")),
+        ("MAX_PATCH_SIDE", NoKey("the key `patch` has a list")),
         ("COEFFICIENTS_MAX", NoKey(file)),
         ("MODEL_BYTES_MAX", NoKey(file)),
         ("FEATURES_MAX", NoKey(file)),

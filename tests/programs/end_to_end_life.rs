@@ -226,7 +226,9 @@ fn a_looped_file_goes_on_counting_in_the_same_segment() {
 #[test]
 fn look_moves_the_fixation_that_another_reader_sees() {
     let place = Place::new();
-    let daemon = place.daemon(PATTERN);
+    // A gaze that moves by itself would take numbers of its own.
+    let view = "[[stream.view]]\nname = 'main'\ngaze = { policy = 'fixed' }\n";
+    let daemon = place.daemon(&format!("{PATTERN}{view}"));
     let mut follower = daemon.subscribe("camera/main");
     let before = follower.next_frame().head.fixation();
     assert_eq!((before.id, before.x, before.y), (1, 32.0, 24.0));

@@ -69,7 +69,7 @@ fn frames_of_another_kind_after_a_return_come_in_a_new_segment() {
     let mut feed = Feed::open(&place.path("feed"));
     place.write("camera.gst", breaking(&place, &films[0]));
     let daemon = place
-        .daemon("[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline_file = 'camera.gst'\n");
+        .daemon("[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline_file = 'camera.gst'\n[[stream.view]]\nname = 'main'\ngaze = { policy = 'fixed' }\n");
     let mut follower = daemon.subscribe("camera/main");
     for frame_seq in 1..=LIFE {
         feed.send(&raw_bytes(films[0].frame(frame_seq)));

@@ -278,9 +278,9 @@ impl FixationState {
         }
     }
 
-    /// Moves to the middles of `regions`, which are to be sharp, and to nothing else, once every fovea has dwelt and if no hold is active.
-    /// Returns whether it did.
-    pub(super) fn look_over(&mut self, regions: &[Region]) -> bool {
+    /// Moves to the middles of `regions`, which are to be wholly sharp if `is_sharp`, and to nothing else, once every fovea has dwelt and
+    /// if no hold is active. Returns whether it did.
+    pub(super) fn look_over(&mut self, regions: &[Region], is_sharp: bool) -> bool {
         if regions.is_empty()
             || self.is_held()
             || !self.foveae.iter().all(|fovea| self.has_dwelt(fovea))
@@ -289,7 +289,8 @@ impl FixationState {
         }
         let over = |region: &Region| {
             let (x, y) = region.middle();
-            self.arriving(x, y, FixationReason::Relevance, 1.0).over(Some(*region))
+            let fovea = self.arriving(x, y, FixationReason::Relevance, 1.0);
+            fovea.over(is_sharp.then_some(*region))
         };
         let foveae: Foveae = regions.iter().take(self.foveae_max).map(over).collect();
         self.fixate(&foveae);

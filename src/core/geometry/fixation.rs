@@ -12,11 +12,8 @@ use super::relevance::{Relevance, RelevanceMap};
 /// Fixations are quantized to this many positions per pixel, so that a plan is a function of few bits.
 const STEPS_PER_PIXEL: f64 = 16.0;
 
-/// Most of the budget, as a share, for all that somebody asked for. By measurement; see docs/reports/value.md.
+/// Most of the budget, as a share, for all that somebody asked for, or for what appeared. By measurement; see docs/reports/value.md.
 const ASKED_SHARE: f64 = 0.8;
-
-/// The same for what appeared: less, so that what appears in a crowd leaves the rest of the picture in sight.
-const NEW_SHARE: f64 = 0.4;
 
 /// Most fixations of a view.
 pub const FOVEAE_MAX: usize = 8;
@@ -81,7 +78,7 @@ impl Fixation {
     /// Most of the budget, as a share, that may go to it by itself: to what somebody asked for, or to what appeared.
     fn own_share(&self) -> Option<f64> {
         let has_appeared = self.reason == FixationReason::Relevance && self.region.is_some();
-        if self.is_asked() { Some(ASKED_SHARE) } else { has_appeared.then_some(NEW_SHARE) }
+        (self.is_asked() || has_appeared).then_some(ASKED_SHARE)
     }
 
     /// What it looks at: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
@@ -191,7 +188,8 @@ pub enum PlanRules {
     /// Those of gaze logs up to version 2: maps weigh on points that somebody asked for, too; the fovea is narrow where a scorer chose
     /// it; and the layout `relevance` has no order among what is as relevant as what is looked at.
     First,
-    /// Those of version 3: the layout `inset` gives a fixation that somebody asked for the block of any other.
+    /// Those of version 3: the layout `inset` gives a fixation that somebody asked for the block of any other, and the fovea is wide at
+    /// what appeared, too.
     Second,
     /// Those of now.
     #[default]
@@ -239,11 +237,16 @@ impl Gaze {
         asked.copied().max_by_key(|fixation| fixation.id)
     }
 
-    /// The relevance map, where a map chose all of the fixations, too: not a client's `look`, and not a fixed place.
+    /// The relevance map, where a map chose all of the fixations, too: not a client's `look`, not a fixed place, and not the box of what
+    /// appeared.
     pub fn leading_map(&self) -> Option<&RelevanceMap> {
         let by_map = |fixation: &Fixation| match fixation.reason {
             FixationReason::Attend | FixationReason::Saliency => true,
-            FixationReason::Relevance => self.rules != PlanRules::First,
+            FixationReason::Relevance => match self.rules {
+                PlanRules::First => false,
+                PlanRules::Second => true,
+                PlanRules::Current => fixation.region.is_none(),
+            },
             _ => false,
         };
         self.relevance

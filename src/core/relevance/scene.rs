@@ -235,6 +235,11 @@ impl Scene {
         regions.into_iter().map(|region| region.within(self.extent)).take(FOVEAE_MAX).collect()
     }
 
+    /// Whether what appeared did so after a calm, in which nothing else had.
+    pub fn is_onset_rare(&self, now_ns: u64) -> bool {
+        self.onsets.is_rare(now_ns)
+    }
+
     /// Puts what appeared, and was not seen since, an octave above all else in a score in octaves.
     pub fn raise_onsets(&self, score: &mut [f32], now_ns: u64) {
         if !self.onsets.holds(now_ns) {

@@ -99,6 +99,11 @@ impl Relevant {
         Self { attention, ..Self::new(Scoring::default(), parameters, extent, foveae, at) }
     }
 
+    /// Whether no client has weighed channels: what appears does not lead away from what somebody asked for.
+    fn is_free(&self) -> bool {
+        self.weights == self.scoring.weights
+    }
+
     fn look_around(&mut self, seen: Option<Seen<'_>>, is_due: bool) {
         if std::mem::take(&mut self.is_outdated) || is_due {
             let values = self.score(seen);
@@ -107,7 +112,9 @@ impl Relevant {
             }
             let now_ns = self.state.elapsed_ns();
             let regions = self.scene.onsets(now_ns);
-            if self.state.look_over(&regions) {
+            // In a crowd something always appears: sharpness there would cost the rest of the picture.
+            let is_sharp = regions.len() == 1 && self.scene.is_onset_rare(now_ns);
+            if self.is_free() && self.state.look_over(&regions, is_sharp) {
                 let places = regions.iter().map(|region| region.middle());
                 places.for_each(|place| self.scan.leave_trace(place, now_ns));
             } else {
@@ -231,10 +238,10 @@ impl FixationPolicy for Relevant {
         if let Some(seen) = self.scan.fitting(seen) {
             self.scene.absorb(&seen, now_ns);
         }
-        if self.scene.has_onset(now_ns) {
+        if self.is_free() && self.scene.has_onset(now_ns) {
             self.state.interrupt();
         }
-        if self.scene.has_first_sight(now_ns) {
+        if self.is_free() && self.scene.has_first_sight(now_ns) {
             self.state.go_on();
         }
         let is_due = self.state.is_due();

@@ -22,6 +22,9 @@ const USUAL_FRAMES: f64 = 4.0;
 /// How long an onset counts that is not seen, in seconds.
 const HOLD_S: f64 = 1.0;
 
+/// How long nothing else has appeared before something that is looked at alone, in seconds: in a crowd something always does.
+const CALM_S: f64 = 2.0;
+
 /// Pixels around what appeared, as a share of a cell: a cell of which it covers less looks as before.
 const MARGIN: f64 = 0.5;
 
@@ -42,6 +45,8 @@ pub(super) struct Onsets {
     appeared_ns: Vec<Option<u64>>,
     /// The newest of these.
     newest_ns: Option<u64>,
+    /// Time at which something last appeared after a calm.
+    rare_ns: Option<u64>,
 }
 
 impl Onsets {
@@ -53,6 +58,7 @@ impl Onsets {
             settled_ns: 0,
             appeared_ns: vec![None; grid.area()],
             newest_ns: None,
+            rare_ns: None,
         }
     }
 
@@ -94,7 +100,10 @@ impl Onsets {
         };
         let appeared: Vec<usize> = (0..self.difference.len()).filter(has_appeared).collect();
         if !appeared.is_empty() && (appeared.len() as f64) < CUT * self.grid.area() as f64 {
-            self.newest_ns = Some(now_ns);
+            let was_calm = |newest_ns| CALM_S <= seconds(newest_ns, now_ns);
+            if self.newest_ns.replace(now_ns).is_none_or(was_calm) {
+                self.rare_ns = Some(now_ns);
+            }
             appeared.into_iter().for_each(|index| self.appeared_ns[index] = Some(now_ns));
         }
         for (difference, usual) in self.difference.iter_mut().zip(&mut self.usual) {
@@ -110,6 +119,11 @@ impl Onsets {
     /// Whether any onset may still count.
     pub(super) fn holds(&self, now_ns: u64) -> bool {
         self.newest_ns.is_some_and(|onset_ns| seconds(onset_ns, now_ns) < HOLD_S)
+    }
+
+    /// Whether what appeared in the last second did so after a calm.
+    pub(super) fn is_rare(&self, now_ns: u64) -> bool {
+        self.rare_ns.is_some_and(|rare_ns| seconds(rare_ns, now_ns) < HOLD_S)
     }
 
     /// Whether something appeared in a cell and was not seen since. What was just being looked at counts, too: the plan was not made for
