@@ -152,7 +152,9 @@ impl Relevant {
             let channel = |name: &str| self.scene.channel(name);
             self.score = self.scoring.scorer.score(grid, channel, &self.weights);
         }
-        self.scene.raise_onsets(&mut self.score, now_ns);
+        if self.is_free() {
+            self.scene.raise_onsets(&mut self.score, now_ns);
+        }
         let values = relevance_of(&self.score);
         let frame_seq = seen.map_or(0, |seen| seen.frame_seq);
         let map = self.scene.map(&values, self.parameters.relevance_gain);
