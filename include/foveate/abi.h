@@ -420,9 +420,10 @@ FOVEATE__BYTES(foveate_slot_header, 512);
 // Place of a token of P x P texels, and the frame in which its content last changed. It covers P `sx` + `extra_width`
 // by P `sy` + `extra_height` source pixels from (`x`, `y`).
 struct foveate_token {
-    // Newest `frame_seq` that changed a pixel of a tile of 32 x 32 pixels that the token touches, when the token was
-    // last resampled. With a threshold of 0 it is resampled whenever such a tile changes; otherwise it keeps its texels
-    // and this number until one of its texels has moved by more than `sample_bound`.
+    // Newest `frame_seq` that changed a pixel of a tile of 32 x 32 pixels under the texels that the token is read from,
+    // when the token was last resampled. With a threshold fixed at 0 it is resampled whenever such a tile changes;
+    // otherwise it keeps its texels and this number until one of its texels has moved by more than `sample_bound`, such
+    // a tile is refreshed, a mask or the backend changes, or a frame has no token at its place.
     uint64_t changed_frame;
     // First column of the token's box. The box is half-open and clipped to the source; empty if the token lies outside.
     // In pixels.
