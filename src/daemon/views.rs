@@ -162,7 +162,7 @@ impl Worker {
         answer: &Sender<Result<(), Refusal>>,
     ) -> Option<ViewChange> {
         let built = self.build_new(channel);
-        // The supervisor restarts the stream if it waited in vain.
+        // The supervisor restarts the stream if it timed out waiting.
         let _ = answer.send(built.as_ref().map(drop).map_err(BuildError::refusal));
         added(built)
     }
