@@ -1508,7 +1508,8 @@ struct foveate_reader {
     int timer;           // runs out at `retry_ns` while there is no connection; or -1
     int subscription;    // a socket, or -1
     enum foveate__ending ending;
-    char ending_reason[512]; // with FOVEATE__ENDED
+    char ending_reason[512]; // with FOVEATE__ENDED: a code if the view may come back
+    char ending_text[512];   // the same in words; may be empty
 
     int steering;         // a socket, or -1
     unsigned answers_due; // on it
@@ -1661,6 +1662,10 @@ static enum foveate_result foveate__take_message(struct foveate_reader *reader, 
         reader->ending_reason[0] = '\0';
         if (foveate__find(message, "reason", &value)) {
             foveate__string(value, reader->ending_reason, sizeof reader->ending_reason);
+        }
+        reader->ending_text[0] = '\0';
+        if (foveate__find(message, "text", &value)) {
+            foveate__string(value, reader->ending_text, sizeof reader->ending_text);
         }
     }
     return FOVEATE_OK;
@@ -1932,8 +1937,8 @@ static void foveate__find_nearest(const struct foveate_reader *reader, uint64_t 
 
 // Whether the daemon is there or may come back.
 static bool foveate__may_go_on(const struct foveate_reader *reader) {
-    if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "restart") != 0
-        && strcmp(reader->ending_reason, "the stream begins anew") != 0) {
+    if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "daemon_stopped") != 0
+        && strcmp(reader->ending_reason, "stream_restarted") != 0) {
         return false;
     }
     return reader->ending == FOVEATE__RUNNING || reader->reconnects;
@@ -2028,7 +2033,8 @@ static enum foveate_result foveate__read_ending(struct foveate_reader *reader) {
         return FOVEATE_NOTHING;
     }
     if (reader->ending == FOVEATE__HUNG_UP) return foveate__fail_disconnected(reader);
-    return foveate__fail(&reader->error, FOVEATE_ENDED, "the view has ended: %s", reader->ending_reason);
+    const char *text = *reader->ending_text != '\0' ? reader->ending_text : reader->ending_reason;
+    return foveate__fail(&reader->error, FOVEATE_ENDED, "the view has ended: %s", text);
 }
 
 // Polls for everything once, without waiting.
@@ -2949,10 +2955,10 @@ static enum foveate_result foveate__append_ego_motion(struct foveate_reader *rea
                                                       const struct foveate_ego_motion *ego, uint64_t frame) {
     if (ego->homography == NULL && ego->rotation == NULL) return FOVEATE_OK;
     if (ego->homography != NULL && ego->rotation != NULL) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "a homography and a rotation say the same: send one");
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "`homography` and `rotation` exclude each other (expected one of them)");
     }
     if (frame == 0) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "an ego motion is one since a frame: name it in `frame`");
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "ego motion needs `frame`, the frame since which the camera moved");
     }
     if (ego->homography != NULL) return foveate__append_motion(reader, request, "homography", ego->homography, 9);
     return foveate__append_motion(reader, request, "rotation", ego->rotation, 4);
@@ -3002,7 +3008,7 @@ static enum foveate_result foveate__append_area(struct foveate_reader *reader, s
     }
     for (int edge = 0; edge < 4 && points->has_box && points->normalised; edge++) {
         if (!(0.0 <= points->box[edge] && points->box[edge] <= 1.0)) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "a normalised box is in shares of the sides, 0 to 1");
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid normalised `box` (expected shares of the sides, 0 to 1)");
         }
     }
     return points->has_box ? foveate__append_box(reader, request, points->box) : FOVEATE_OK;
@@ -3030,7 +3036,7 @@ FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, c
         }
         bool is_share = 0.0 <= x && x <= 1.0 && 0.0 <= y && y <= 1.0;
         if (points->normalised && !is_share) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "normalised x and y are shares of the sides, 0 to 1");
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid normalised `x` or `y` (expected shares of the sides, 0 to 1)");
         }
         foveate__append(&request, count == 1 ? ",\"x\":" : index == 0 ? ",\"points\":[[" : ",[");
         foveate__append_number(&request, x);

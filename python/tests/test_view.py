@@ -391,7 +391,7 @@ class ViewReconnects(WithDaemon):
 
     def test_a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not(self) -> None:
         view = self.open(reconnect=True)
-        self.daemon.end(VIEW, "restart")
+        self.daemon.end(VIEW, "daemon_stopped")
         with self.assertRaises(foveate.TimedOut):
             view.read(timeout=0)
         newer = FakeRing()

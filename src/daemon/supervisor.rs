@@ -10,7 +10,7 @@ use super::running::RunningStream;
 use super::{Event, StreamFailure, masked_of, running, stream_spec};
 use crate::control::directory::{Directory, StreamPort, ViewSetting};
 use crate::stream::Backends;
-use foveate::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
+use foveate::messages::{DAEMON_STOPPED, Refusal, RefusalReason, STREAM_RESTARTED, ViewName};
 use foveate_capture::{MaskChange, MaskRefusal, Masks};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
@@ -323,7 +323,7 @@ impl Supervisor {
         let Difference { removed, changed, .. } = &difference;
         // Stops all before it waits for any: a pipeline takes its time to stop.
         removed.iter().for_each(|name| self.stop_one(name, REMOVED));
-        changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTS));
+        changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTED));
         // One limit for all, so that this thread is back in time for its other duties.
         let deadline = Instant::now() + MASKED_FRAME_TIMEOUT;
         for (stream, revision) in masked {
@@ -362,7 +362,7 @@ impl Supervisor {
     /// Stops every stream, as the daemon ends.
     pub(super) fn stop(self) {
         for managed in self.streams.values() {
-            managed.running.iter().for_each(|running| running.stop(DAEMON_STOPS));
+            managed.running.iter().for_each(|running| running.stop(DAEMON_STOPPED));
         }
         for ManagedStream { running, masked, .. } in self.streams.into_values() {
             running.into_iter().for_each(RunningStream::join);

@@ -499,7 +499,7 @@ impl Subscription {
     }
 
     /// Subscribes again with the original options: after [`SubscriptionError::Disconnected`], or after an end with reason
-    /// [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
+    /// [`DAEMON_STOPPED`](super::messages::DAEMON_STOPPED).
     ///
     /// Tries once; retries are up to the caller. It fails at once if there is no daemon, and after [`ANSWER_TIMEOUT`] if it does not
     /// answer; [`ControlError::is_transient`] tells whether a retry may succeed. Frames left in the current ring are read before

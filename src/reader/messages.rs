@@ -27,15 +27,24 @@ pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 /// Longest JSON of a request in bytes, without raw bytes behind it: parsing costs more than copying.
 pub const JSON_BYTES_MAX: usize = 8 * 1024;
 
-/// Reason of the end of a view when its daemon stops; the view may come back.
-pub const DAEMON_STOPS: &str = "restart";
+/// Reason, a code, of the end of a view whose daemon stops; the view may come back.
+pub const DAEMON_STOPPED: &str = "daemon_stopped";
 
-/// Reason of the end of a view when its stream restarts with another configuration; the view may come back.
-pub const STREAM_RESTARTS: &str = "the stream begins anew";
+/// Reason, a code, of the end of a view whose stream restarts with another configuration; the view may come back.
+pub const STREAM_RESTARTED: &str = "stream_restarted";
 
 /// Whether a view that ended for this reason may come back.
 pub fn is_coming_back(reason: &str) -> bool {
-    [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason)
+    [DAEMON_STOPPED, STREAM_RESTARTED].contains(&reason)
+}
+
+/// The reason of the end of a view in words, for people.
+pub fn end_text(reason: &str) -> &str {
+    match reason {
+        DAEMON_STOPPED => "the daemon stopped",
+        STREAM_RESTARTED => "the stream restarted with another configuration",
+        other => other,
+    }
 }
 
 /// Longest text of a refusal in bytes; it may quote a client's input.
@@ -241,7 +250,7 @@ pub enum Event {
     Ended {
         /// The view.
         view: ViewName,
-        /// Why, in words.
+        /// Why: [`DAEMON_STOPPED`], [`STREAM_RESTARTED`], or for good and in words. [`end_text`] is the text for people.
         reason: String,
     },
 }
@@ -300,6 +309,7 @@ impl Serialize for Event {
                 object.serialize_entry("event", "ended")?;
                 object.serialize_entry("view", view)?;
                 object.serialize_entry("reason", reason)?;
+                object.serialize_entry("text", end_text(reason))?;
             }
         }
         object.end()

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::watch::seconds;
 use super::{StopCondition, ToolError, on_one_line, write_json_line};
 use foveate::client::{Client, Next, SubscribeOptions};
-use foveate::messages::{SceneEvent, ViewName, is_name};
+use foveate::messages::{SceneEvent, ViewName, end_text, is_name};
 use foveate_control::{ClientExt, StreamState};
 use foveate_core::clock::unix_ns;
 use foveate_core::events::{Event, EventKind, Phase};
@@ -150,7 +150,7 @@ impl Log {
         let written = if self.is_json {
             write_json_line(out, &StateLine { view, state, reason, unix_ns })
         } else {
-            let reason = on_one_line(reason);
+            let reason = on_one_line(end_text(reason));
             let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             writeln!(out, "{} {view}: {state}{because}", time(unix_ns)).and_then(|()| out.flush())
         };

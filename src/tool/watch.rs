@@ -14,7 +14,7 @@ use super::meter::{Meter, Observation, Rates};
 use super::segment::SegmentFacts;
 use super::{ToolError, on_one_line, overview, stop_on_signals};
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::messages::{Epoch, ViewName};
+use foveate::messages::{Epoch, ViewName, end_text};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::CaptureClock;
 use foveate_core::geometry::fixation::Fixation;
@@ -296,7 +296,7 @@ impl Watch {
     fn summary(&self) -> String {
         let Rates { fps, age_p50_ns, age_p99_ns } = self.meter.overall();
         let end = match &self.ended {
-            Some(reason) => format!("; the stream ended: {}", on_one_line(reason)),
+            Some(reason) => format!("; the stream ended: {}", on_one_line(end_text(reason))),
             None => String::new(),
         };
         format!(

@@ -16,7 +16,7 @@ use super::decoder::{DecodedFrame, Decoder};
 use super::messages::FeedState;
 use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::messages::{DAEMON_STOPS, RefusalReason, STREAM_RESTARTS, ViewName};
+use foveate::messages::{RefusalReason, ViewName, end_text, is_coming_back};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::error::chain;
 use foveate_ring::{State, TokenFrameBuf};
@@ -229,6 +229,7 @@ impl Follower {
 
     /// Publishes a state. A view that has ended stays so when the daemon goes away.
     fn publish_state(&self, state: FeedState, reason: &str) {
+        let reason = end_text(reason);
         self.feed.send_if_modified(|feed| {
             let is_known = feed.state == state && feed.reason == reason;
             if is_known || (feed.state == FeedState::Ended && state == FeedState::Lost) {
@@ -243,10 +244,7 @@ impl Follower {
 
 /// The state of a view that has ended for a reason: lost, where it comes back.
 fn ended_state(reason: &str) -> FeedState {
-    match reason {
-        DAEMON_STOPS | STREAM_RESTARTS => FeedState::Lost,
-        _ => FeedState::Ended,
-    }
+    if is_coming_back(reason) { FeedState::Lost } else { FeedState::Ended }
 }
 
 /// State and reason of a view that cannot be read.

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{
-    DAEMON_STOPS, DATAGRAM_BYTES_MAX, JSON_BYTES_MAX, Look, RefusalReason, STREAM_RESTARTS,
+    DAEMON_STOPPED, DATAGRAM_BYTES_MAX, JSON_BYTES_MAX, Look, RefusalReason, STREAM_RESTARTED,
 };
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
@@ -230,7 +230,7 @@ fn looks_that_cannot_be_obeyed_are_refused() {
 
 #[test]
 fn steering_a_view_that_restarts_is_transient() {
-    for ending in [DAEMON_STOPS, STREAM_RESTARTS] {
+    for ending in [DAEMON_STOPPED, STREAM_RESTARTED] {
         let stage = Stage::open();
         let (port, _writer) = stage.live_stream("camera", &["main"]);
         port.ended(ending);

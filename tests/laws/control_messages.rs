@@ -169,11 +169,11 @@ fn a_look_has_points() {
     let expected = Request::Look(Look::at_points(&view, &[(1.0, 2.0); 8]));
     assert_eq!(look(&format!(r#","points":[{eight}]"#)), Ok(expected));
     for (fields, part) in [
-        (String::new(), "1 to 8 points are expected, not 0"),
-        (r#","points":[]"#.to_owned(), "1 to 8 points are expected, not 0"),
-        (format!(r#","points":[{eight},[1,2]]"#), "1 to 8 points are expected, not 9"),
-        (r#","x":1"#.to_owned(), "expected `x` and `y`, or else `points`"),
-        (r#","x":1,"y":2,"points":[[1,2]]"#.to_owned(), "or else `points`"),
+        (String::new(), "invalid `points`: 0 points"),
+        (r#","points":[]"#.to_owned(), "invalid `points`: 0 points"),
+        (format!(r#","points":[{eight},[1,2]]"#), "invalid `points`: 9 points"),
+        (r#","x":1"#.to_owned(), "several kinds of points"),
+        (r#","x":1,"y":2,"points":[[1,2]]"#.to_owned(), "expected one of `x` and `y`"),
         (r#","points":[[1,2,3]]"#.to_owned(), "length 3"),
         (r#","points":[[1]]"#.to_owned(), "length 1"),
         (r#","points":[[1,null]]"#.to_owned(), "null"),

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use foveate::ControlError;
 use foveate::client::Next;
-use foveate::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS};
+use foveate::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTED};
 use foveate_control::{AdminRequest, ClientExt as _, StreamState, ViewListing, admin_path, order};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
@@ -94,7 +94,7 @@ fn a_reload_changes_what_the_file_changed_and_nothing_else() {
             let lines = ["added    new", "removed  gone", "changed  changed", "kept     kept"];
             assert_eq!(reloaded.stdout.lines().collect::<Vec<_>>(), lines);
         }
-        assert_eq!(changed.end(), STREAM_RESTARTS);
+        assert_eq!(changed.end(), STREAM_RESTARTED);
         assert_eq!(gone.end(), "the stream was removed");
         let after = kept.next_frame().head.clone();
         assert!(before.ring_sequence < after.ring_sequence, "the same segment");
