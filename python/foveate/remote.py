@@ -354,7 +354,7 @@ def list_views(session: Any, timeout: float = _TIMEOUT_S) -> list[RemoteName]:
 
 def _session(connect: Sequence[str]) -> Any:
     if not connect:
-        raise ValueError("`session` or `connect` is expected: nobody is met without being asked for")
+        raise ValueError("missing `session` or `connect` (expected one of them)")
     zenoh = _zenoh()
     config = zenoh.Config()
     for key, value in (
@@ -569,4 +569,4 @@ class RemoteView(Steered):
             if refused.is_transient:
                 raise Unavailable(f"{self._key} cannot be steered now: {refused}") from refused
             raise refused
-        raise TimedOut(f"nobody answers for {self._key}: it is not published, or cannot be steered from here")
+        raise TimedOut(f"no answer for {self._key}: it is not published, or cannot be steered from here")

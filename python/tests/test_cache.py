@@ -127,7 +127,7 @@ class CacheRefusesWhatCannotBe(unittest.TestCase):
         self.frame = World(1).look(0)
 
     def test_a_frame_larger_than_the_cache(self) -> None:
-        with self.assertRaisesRegex(ValueError, "7 tokens has no room for the 8"):
+        with self.assertRaisesRegex(ValueError, "cache too small: 7 tokens \\(expected at least 8"):
             foveate.TokenCache(7).missing(self.frame)
         with self.assertRaises(ValueError):
             foveate.TokenCache(0)

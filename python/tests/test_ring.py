@@ -396,7 +396,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
 
     def test_channels_are_had_by_their_names(self) -> None:
         ring = FakeRing(capacity=16)
-        with self.assertRaisesRegex(foveate.FoveateError, "front/policy publishes no channel 'strokes', only: none"):
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy does not publish the channel 'strokes', only none"):
             ring.publish()
             ring.read().channel("strokes")
         ring, _ = ring_with_channels()
@@ -528,7 +528,7 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
         assert borrowed is not None
         self.assertTrue(np.shares_memory(borrowed.grid(), borrowed.pixels))
         ring.publish(token_records(5))
-        with self.assertRaisesRegex(foveate.FoveateError, "5 tokens, which is no grid of 3 x 2"):
+        with self.assertRaisesRegex(foveate.FoveateError, "5 tokens, which do not form a grid of 3 x 2"):
             ring.read().grid()
 
     def test_the_tokens_of_other_layouts_are_no_grid(self) -> None:

@@ -61,28 +61,28 @@ pub struct Settings {
 #[non_exhaustive]
 pub enum PlanError {
     /// A grid without keys, or vectors without numbers.
-    #[error("{name} is 0: at least one key and one number per vector are needed")]
+    #[error("invalid `{name}`: 0 (expected at least 1)")]
     Empty {
         /// Which extent.
         name: &'static str,
     },
     /// Cells of one key.
-    #[error("coarse is {0}: a cell is at least 2 by 2")]
+    #[error("invalid `coarse`: {0} (expected at least 2)")]
     Coarse(usize),
     /// No levels, or more than [`LEVELS_MAX`].
-    #[error("levels is {0}: there are 1 to {LEVELS_MAX} levels of cells")]
+    #[error("invalid `levels`: {0} (expected 1 to {LEVELS_MAX})")]
     Levels(usize),
     /// A share of cells that is not one.
-    #[error("top is {0}: it is a share of cells, above 0 and up to 1")]
+    #[error("invalid `top`: {0} (expected a share above 0 and up to 1)")]
     Top(f64),
     /// A bias that is not a finite number.
-    #[error("bias is {0}: biases are finite numbers")]
+    #[error("invalid `bias`: {0} (expected a finite number)")]
     Bias(f32),
     /// A scale that is not a finite number.
-    #[error("scale is {0}: it is a finite number")]
+    #[error("invalid `scale`: {0} (expected a finite number)")]
     Scale(f32),
     /// More keys than indices.
-    #[error("a grid of {rows} by {columns} keys is too large: up to 2^28 keys are supported")]
+    #[error("grid too large: {rows} by {columns} keys (expected at most 2^28)")]
     TooLarge {
         /// Rows of the grid.
         rows: usize,

@@ -120,7 +120,7 @@ impl WallClock {
             self.steps.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
                 by_s = step_ns as f64 / 1e9,
-                "CLOCK_REALTIME was set: times since 1970 jump, and nothing else does"
+                "CLOCK_REALTIME was set: only times since 1970 jump"
             );
         }
     }

@@ -160,11 +160,11 @@ fn pictures_in(folder: &Path) -> Result<Vec<String>, CaptureError> {
         let is_special = fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file());
         match path.into_os_string().into_string() {
             Ok(path) if is_special => {
-                tracing::warn!(path, "left out: not a regular file (a FIFO, a device or a socket)");
+                tracing::warn!(path, "skipped: not a regular file (a FIFO, a device or a socket)");
             }
             Ok(path) => pictures.push(path),
             Err(path) => {
-                tracing::warn!(?path, "left out: the name is not UTF-8; rename the file");
+                tracing::warn!(?path, "skipped: the name is not UTF-8; rename the file");
             }
         }
     }

@@ -37,7 +37,7 @@ pub(super) enum RefusedBuffer {
     #[error("its memory cannot be written to")]
     NotWritable,
     /// It is shown only if it did.
-    #[error("it did not pass the privacy masks of its stream")]
+    #[error("it bypassed the privacy masks of its stream")]
     NotMasked,
     /// Rows from bottom to top are not supported.
     #[error("its layout has a stride of {stride} bytes")]

@@ -741,7 +741,7 @@ impl ViewConfig {
             if name.is_some_and(|name| name != view.name) {
                 table.refuse(
                     "name",
-                    "a view cannot be renamed: add another view to the file, or open one",
+                    "a view cannot be renamed; add another view to the file, or open one",
                 );
             }
         };

@@ -175,7 +175,7 @@ impl fmt::Display for FrameError {
         match self {
             Self::Extent { extent } => {
                 let most = Extent::MAX_SIDE;
-                write!(f, "a frame of {extent} pixels: both sides must lie in 1..={most}")
+                write!(f, "unsupported frame size: {extent} pixels (expected sides of 1 to {most})")
             }
             Self::OtherContent => f.write_str("a frame of other content than was asked for"),
             Self::PlaneTooShort { format, extent, index, stride, len, needed } => write!(

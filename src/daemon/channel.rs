@@ -323,7 +323,7 @@ impl ViewChannel {
             match watch.watch(&descriptor) {
                 Ok(memory) => self.shared.memory.lock().push(memory),
                 // Readers could keep it unseen.
-                Err(error) => return self.fail(&format!("its memory cannot be watched: {error}")),
+                Err(error) => return self.fail(&format!("cannot watch its memory: {error}")),
             }
         }
         let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };

@@ -28,8 +28,7 @@ use foveate_log::redact::redacted;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why a stream has no frames although its source delivers.
-const AWAITS_KEYFRAME: &str =
-    "waiting for a keyframe: the frames that arrive are damaged, and are dropped";
+const AWAITS_KEYFRAME: &str = "waiting for a keyframe; damaged frames are dropped";
 
 /// Longest reason that a segment holds, in bytes.
 const REASON_BYTES: usize = 127;

@@ -57,9 +57,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Activation(#[from] ActivationError),
     /// The group of the socket does not exist.
-    #[error(
-        "socket_group: there is no group {group} on this system: add it, or configure another one"
-    )]
+    #[error("socket_group: unknown group {group}: add it, or configure another one")]
     NoGroup {
         /// Its name.
         group: String,
@@ -115,10 +113,10 @@ pub enum StreamFailure {
     #[error(transparent)]
     Stream(#[from] StreamError),
     /// No thread could be started for it.
-    #[error("cannot start a thread: the system's limit of threads may be reached")]
+    #[error("cannot start a thread: raise the limit of threads (ulimit -u, TasksMax=)")]
     NoThread(#[source] io::Error),
     /// Its frame loop hit a bug; the log has the location.
-    #[error("its frame loop panicked: this is a bug, please report the log")]
+    #[error("its frame loop panicked: this is a bug; please report the log")]
     Panicked,
 }
 

@@ -160,7 +160,7 @@ impl Supervisor {
         let managed = self.streams.get(name.stream());
         let views = managed.map_or(&[][..], |managed| &managed.config.views);
         views.iter().find(|view| view.name == name.view()).ok_or_else(|| {
-            let error = format!("there is no view `{name}` of the configuration: see `foveate ls`");
+            let error = format!("the configuration has no view `{name}`: see `foveate ls`");
             Refusal::new(RefusalReason::UnknownView, error)
         })
     }
@@ -196,7 +196,7 @@ impl Supervisor {
         change: MaskChange,
     ) -> Result<(Vec<String>, Option<String>), Refusal> {
         let managed = self.streams.get(stream).ok_or_else(|| {
-            let error = format!("there is no stream {stream:?}: see `foveate ls`");
+            let error = format!("unknown stream {stream:?}: see `foveate ls`");
             Refusal::new(RefusalReason::UnknownStream, error)
         })?;
         let before = names_of(&managed.masks);
@@ -227,7 +227,7 @@ impl Supervisor {
         let patience = deadline.saturating_duration_since(Instant::now());
         let is_published = self.streams.get(stream)?.masks.await_published(revision, patience);
         (!is_published).then(|| {
-            format!("the stream delivered none within {} s", MASKED_FRAME_TIMEOUT.as_secs())
+            format!("the stream delivered no frame within {} s", MASKED_FRAME_TIMEOUT.as_secs())
         })
     }
 
@@ -331,7 +331,7 @@ impl Supervisor {
                 continue;
             }
             if let Some(reason) = self.await_masked(&stream, revision, deadline) {
-                tracing::info!(stream, reason, "masks hold from the next frame on");
+                tracing::info!(stream, reason, "masks apply from the next frame on");
             }
         }
         let Difference { removed, changed, .. } = &difference;

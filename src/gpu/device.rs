@@ -195,7 +195,7 @@ impl Gpu {
             && error != vk::Result::ERROR_DEVICE_LOST
         {
             if !std::mem::replace(&mut is_told, true) {
-                tracing::warn!(%error, "cannot wait yet for the GPU to become idle");
+                tracing::warn!(%error, "cannot wait for the GPU to become idle yet");
             }
             thread::sleep(IDLE_RETRY);
         }

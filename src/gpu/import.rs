@@ -115,9 +115,9 @@ unsafe fn import(
     match import() {
         Ok(Some(buffer)) => return Some(buffer),
         Ok(None) => {
-            tracing::info!(name, "the pages of this memory cannot be pinned for a device")
+            tracing::info!(name, "cannot pin the pages of this memory for a device")
         }
-        Err(error) => tracing::info!(name, %error, "the driver cannot import this memory"),
+        Err(error) => tracing::info!(name, %error, "the driver rejects this memory"),
     }
     None
 }

@@ -98,7 +98,7 @@ impl Closed {
             self.reported_at = Some(Instant::now());
             tracing::warn!(
                 closed = self.connections,
-                "more than {most} connections: the oldest is closed for each new {who}"
+                "too many connections (limit {most}): closing the oldest for each new {who}"
             );
         }
     }
@@ -112,7 +112,7 @@ async fn accept(listener: &TcpListener, who: &str, earliest: Instant) -> TcpStre
             Ok((stream, _)) => return stream,
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a {who}; trying again in a second");
+                tracing::warn!(%error, "cannot accept a {who}; retrying in a second");
                 sleep(ACCEPT_PAUSE).await;
             }
         }

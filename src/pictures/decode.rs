@@ -64,7 +64,7 @@ pub enum DecodeError {
     #[error("cannot be decoded: the JPEG is cut off (no end marker); copy the file again")]
     CutOff,
     /// Its file is larger than any picture of the pixels that are allowed.
-    #[error("is too large: {bytes} bytes, for at most {max_pixels} pixels (`max_pixels`)")]
+    #[error("is too large: {bytes} bytes for at most {max_pixels} pixels (`max_pixels`)")]
     TooManyBytes {
         /// Size of the file.
         bytes: u64,
@@ -73,7 +73,7 @@ pub enum DecodeError {
     },
     /// It has too many pixels.
     #[error(
-        "is too large: {extent} pixels, expected at most {max_pixels} in all: set `max_pixels` higher, or scale it down"
+        "is too large: {extent} pixels (expected at most {max_pixels} in all): raise `max_pixels`, or scale it down"
     )]
     TooManyPixels {
         /// Width and height.
@@ -82,12 +82,10 @@ pub enum DecodeError {
         max_pixels: u32,
     },
     /// It has no pixels, or too long a side.
-    #[error("has {0} pixels: both sides must lie in 1..={max}", max = Extent::MAX_SIDE)]
+    #[error("has {0} pixels (expected sides of 1 to {max})", max = Extent::MAX_SIDE)]
     Extent(Extent),
     /// A bug of a decoder.
-    #[error(
-        "cannot be decoded: its decoder panicked, which is a bug; save the picture in another format"
-    )]
+    #[error("cannot be decoded: its decoder panicked, a bug: save the picture in another format")]
     Panicked,
 }
 

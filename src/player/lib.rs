@@ -38,7 +38,7 @@ pub enum PlayerError {
     #[error(transparent)]
     Backend(#[from] BackendError),
     /// No frame comes.
-    #[error("the clip cannot be played: the decoder has been silent for {0:?}")]
+    #[error("cannot play the clip: no frame from the decoder for {0:?}")]
     Silent(Duration),
 }
 

@@ -227,7 +227,7 @@ fn check(arguments: &Arguments) -> Result<(), ToolError> {
     let foveae = arguments.foveae;
     if foveae != 1 && !matches!(arguments.layout, Layout::Foveal | Layout::Inset) {
         return Err(ToolError::Usage(format!(
-            "--foveae {foveae} is not allowed with --layout {}: remove one of them; only foveal and inset have several fixations",
+            "--foveae {foveae} needs --layout foveal or inset, not {}",
             layout_name(arguments.layout)
         )));
     }
@@ -482,21 +482,21 @@ fn extent(text: &str) -> Result<Extent, String> {
         .split_once('x')
         .and_then(|(width, height)| Some(Extent::new(width.parse().ok()?, height.parse().ok()?)));
     sides.filter(|extent| extent.is_supported()).ok_or_else(|| {
-        format!("it takes a width and a height from 1 to {}, such as 1920x1080", Extent::MAX_SIDE)
+        format!("expected a width and a height from 1 to {}, such as 1920x1080", Extent::MAX_SIDE)
     })
 }
 
 fn pixel_format(text: &str) -> Result<PixelFormat, String> {
     let named = |format: &PixelFormat| format.name().eq_ignore_ascii_case(text);
     PixelFormat::ALL.into_iter().find(named).ok_or_else(|| {
-        format!("it takes one of {}", PixelFormat::ALL.map(PixelFormat::name).join(", "))
+        format!("expected one of {}", PixelFormat::ALL.map(PixelFormat::name).join(", "))
     })
 }
 
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("it takes a share from 0 to 1, such as 0.1".to_owned()),
+        _ => Err("expected a share from 0 to 1, such as 0.1".to_owned()),
     }
 }
 
@@ -506,7 +506,7 @@ fn dtype(text: &str) -> Result<DType, String> {
         "f16" => Ok(DType::F16),
         "bf16" => Ok(DType::Bf16),
         "f32" => Ok(DType::F32),
-        _ => Err("it takes one of u8, f16, bf16, f32".to_owned()),
+        _ => Err("expected one of u8, f16, bf16, f32".to_owned()),
     }
 }
 
@@ -525,5 +525,5 @@ fn policy(text: &str) -> Result<Policy, String> {
 
 fn patch_side(text: &str) -> Result<u32, String> {
     let side = text.parse().ok().filter(|side| is_patch_side(*side));
-    side.ok_or_else(|| "it takes an even number from 8 to 64, or from 224 to 1024".to_owned())
+    side.ok_or_else(|| "expected an even number from 8 to 64, or from 224 to 1024".to_owned())
 }

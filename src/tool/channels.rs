@@ -68,7 +68,7 @@ pub(super) fn weigh(
     let count = weights.len();
     let weights: BTreeMap<String, f64> = weights.into_iter().collect();
     if weights.len() < count {
-        return Err(ToolError::Usage("a channel has one weight: name each once".to_owned()));
+        return Err(ToolError::Usage("duplicate channel (expected each once)".to_owned()));
     }
     let said = weights.iter().map(|(name, weight)| format!("{name} by {weight}"));
     let said = said.collect::<Vec<_>>().join(", ");

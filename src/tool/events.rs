@@ -64,10 +64,8 @@ pub(super) fn run(
     let view = view_of(&arguments.place, &mut client)?;
     if tells_nothing(&view, &mut client)? {
         // Fails if standard error is closed.
-        let _ = writeln!(
-            io::stderr(),
-            "nothing is told of {view}: its stream has no `events = true` in its configuration"
-        );
+        let _ =
+            writeln!(io::stderr(), "{view} reports no events: set `events = true` for its stream");
     }
     let mut log = Log { view: view.clone(), is_json: arguments.json, state: State::Live, lost: 0 };
     let stream = client.list()?.into_iter().find(|stream| stream.name == view.stream());
@@ -180,7 +178,9 @@ fn view_of(place: &EventSource, client: &mut Client) -> Result<ViewName, ToolErr
     let stream = streams.into_iter().find(|stream| stream.name == *name);
     let view = stream.and_then(|stream| Some(stream.views.first()?.name.clone()));
     view.ok_or_else(|| {
-        ToolError::Usage(format!("there is no stream `{name}` with a view; there are: {names}"))
+        ToolError::Usage(format!(
+            "unknown stream `{name}`, or one without a view (expected one of: {names})"
+        ))
     })
 }
 

@@ -139,7 +139,7 @@ fn check_unused(arguments: &Arguments, config: &StreamConfig) -> Result<(), Tool
     match folders.filter(|path| has_entries(path)).chain(pictures).next() {
         None => Ok(()),
         Some(present) => Err(ToolError::Usage(format!(
-            "{} exists already (expected no files there): choose another --out, or replace them with --force",
+            "{} exists already: choose another --out, or replace it with --force",
             present.display()
         ))),
     }
@@ -207,10 +207,7 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     // Depth belongs to the configuration's own source, too.
     for view in &mut stream.views {
         if view.depth != DepthDetail::None || view.boxes {
-            tracing::warn!(
-                view = view.name,
-                "left out: depth and boxes in space, as a clip alone has none"
-            );
+            tracing::warn!(view = view.name, "skipping depth and boxes in space: a clip has none");
         }
         (view.depth, view.boxes) = (DepthDetail::None, false);
     }

@@ -140,11 +140,11 @@ pub enum ToolError {
     },
 
     /// The measured backend fell back to the CPU.
-    #[error("the device fell back to the CPU during the measurement, so there is no result: {0}")]
+    #[error("no result: the device fell back to the CPU during the measurement: {0}")]
     FellBack(String),
 
     /// The setup of a ring measurement failed, or a reader exited early.
-    #[error("the ring cannot be measured")]
+    #[error("cannot measure the ring")]
     RingBench(#[source] io::Error),
 
     /// A request to the daemon failed.
@@ -184,7 +184,7 @@ pub enum ToolError {
     NoFrame,
 
     /// A requirement of every stream is missing; the findings were printed.
-    #[error("something that Foveate needs is missing: see FAIL above")]
+    #[error("requirements are missing: see FAIL above")]
     Unfit,
 
     /// The configuration cannot be used.
@@ -199,7 +199,7 @@ pub enum ToolError {
     /// A folder of pictures, in a build that reads none.
     #[cfg(all(feature = "gst", not(feature = "pictures")))]
     #[error(
-        "{}: this build reads no folders of pictures: build with the feature `pictures`, as is the default, or play them as a clip with --sequence",
+        "cannot read the folder {}: this build lacks the feature `pictures`, a default: build with it, or play the pictures as a clip with --sequence",
         .0.display()
     )]
     BuiltWithoutPictures(PathBuf),
@@ -215,11 +215,11 @@ pub enum ToolError {
     Player(PlayerError),
 
     /// A signal arrived before the end of the clip.
-    #[error("interrupted: the arrays hold the frames up to this point")]
+    #[error("interrupted: the arrays have the frames so far")]
     Interrupted,
 
     /// A clip cannot be played to its end.
-    #[error("the clip cannot be played: {0}")]
+    #[error("cannot play the clip: {0}")]
     Clip(String),
 
     /// A recording is incomplete.

@@ -70,7 +70,7 @@ pub(super) fn run(
     let Arguments { view, points, region, share, normalised, for_ms, frame, ego, wait } = arguments;
     let (points, rest) = points.as_chunks::<2>();
     if let [x] = rest {
-        let error = format!("a point is X Y, and the last one, {x}, has no Y");
+        let error = format!("missing Y of the last point, {x} (expected X Y)");
         return Err(ToolError::Usage(error));
     }
     let points: Vec<(f64, f64)> = points.iter().map(|[x, y]| (*x, *y)).collect();
@@ -106,7 +106,7 @@ pub(super) fn release(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     Client::connect(socket)?.release(&arguments.view)?;
-    writeln!(out, "{} looks where its policy says", arguments.view).map_err(ToolError::Output)
+    writeln!(out, "{} follows its policy again", arguments.view).map_err(ToolError::Output)
 }
 
 /// Prints where the points are now, of which some may have left the picture.
@@ -145,7 +145,7 @@ pub(super) fn numbers<const COUNT: usize>(text: &str) -> Result<[f64; COUNT], St
     let numbers = numbers.map(|number| number.filter(|number| number.is_finite()));
     let numbers: Option<Vec<f64>> = numbers.collect();
     let numbers = numbers.and_then(|numbers| <[f64; COUNT]>::try_from(numbers).ok());
-    numbers.ok_or_else(|| format!("expected {COUNT} numbers with commas between them"))
+    numbers.ok_or_else(|| format!("expected {COUNT} numbers, separated by commas"))
 }
 
 fn finite(text: &str) -> Result<f64, String> {

@@ -95,7 +95,7 @@ fn change(request: &AdminRequest, socket: &Path, out: &mut dyn Write) -> Result<
 fn list(stream: &str, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let streams = Client::connect(socket)?.list()?;
     let listed = streams.into_iter().find(|listing| listing.name == stream).ok_or_else(|| {
-        let error = format!("there is no stream {stream:?}: see `foveate ls`");
+        let error = format!("unknown stream {stream:?}: see `foveate ls`");
         ControlError::Refused(Refusal::new(RefusalReason::UnknownStream, error))
     })?;
     let row = |mask: MaskListing| {

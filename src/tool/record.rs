@@ -87,7 +87,9 @@ fn settings(arguments: &Arguments, path: &Path) -> Settings {
 
 fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     if path == Path::new("-") {
-        return Err("expected the path of a file: a recording does not go to standard output");
+        return Err(
+            "expected the path of a file: a recording cannot be written to standard output",
+        );
     }
     Ok(path)
 }
@@ -159,7 +161,7 @@ impl GazeLog {
     fn begin(&mut self, subscription: &Subscription) -> Result<(), ToolError> {
         if 1 < self.segments {
             return Err(ToolError::Recording(
-                "the picture changed its size or format, and a log covers one size".to_owned(),
+                "the size or format of the picture changed: a log covers one size".to_owned(),
             ));
         }
         let extent = subscription.reader().ok_or(ToolError::NoFrame)?.header().extent;
@@ -199,7 +201,7 @@ fn bytes(text: &str) -> Result<u64, String> {
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
-        _ => return Err("a size is bytes, or a number with KiB, MiB or GiB".to_owned()),
+        _ => return Err("expected a number of bytes, or one with KiB, MiB or GiB".to_owned()),
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     bytes

@@ -46,7 +46,7 @@ pub enum RecordingError {
     },
 
     /// The disk is full.
-    #[error("the disk of {} is full: the recording ends there, after {frames} frames; the file is complete", path.display())]
+    #[error("disk full: the recording {} ends after {frames} frames; the file is complete", path.display())]
     Full {
         /// The file.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum RecordingError {
     },
 
     /// A file cannot be written.
-    #[error("cannot write {}: it ends with its last whole chunk and has no index; `mcap recover` gives it one", path.display())]
+    #[error("cannot write {}: it ends with its last whole chunk and lacks an index; add one with `mcap recover`", path.display())]
     Cut {
         /// The file.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub enum RecordingError {
     },
 
     /// A message is not what it should be.
-    #[error("{} is no recording of a view: {what}", path.display())]
+    #[error("{} is not a recording of a view: {what}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -102,7 +102,7 @@ pub enum RecordingError {
     },
 
     /// The header of a segment cannot be used.
-    #[error("{} holds a segment that cannot be used", path.display())]
+    #[error("{} has an invalid segment", path.display())]
     Segment {
         /// The file.
         path: PathBuf,

@@ -75,7 +75,7 @@ pub(super) fn run(
 ) -> Result<(), ToolError> {
     if let Some(name) = arguments.stream.as_ref().filter(|name| !is_name(name)) {
         return Err(ToolError::Usage(format!(
-            "--stream {name:?} is no name: 1 to 63 of a-z, 0-9, `_` and `-`"
+            "invalid --stream {name:?} (expected 1 to 63 of a-z, 0-9, `_` and `-`)"
         )));
     }
     let until = StopCondition::new(None)?;
@@ -117,11 +117,11 @@ pub(super) fn run(
             (PlaybackItem::State(State::Ended, why), _) => reason = why,
             (PlaybackItem::State(state, why), Some(stage)) => stage.set_state(state, &why),
             (PlaybackItem::Damaged(path, why), _) => {
-                tracing::warn!(path = %path.display(), "left out a damaged part: {why}");
+                tracing::warn!(path = %path.display(), "skipping a damaged part: {why}");
                 damaged += 1;
             }
             (PlaybackItem::CutShort(path, why), _) => {
-                tracing::warn!(path = %path.display(), "the rest of the file cannot be read: {why}");
+                tracing::warn!(path = %path.display(), "cannot read the rest of the file: {why}");
             }
             // Playback gives no frame before its segment.
             (PlaybackItem::Frame { .. } | PlaybackItem::State(..), None) => {}
@@ -131,7 +131,7 @@ pub(super) fn run(
         if until.is_over() {
             return Ok(());
         }
-        let (path, what) = (arguments.files[0].clone(), "it holds no segment".to_owned());
+        let (path, what) = (arguments.files[0].clone(), "no segment".to_owned());
         return Err(RecordingError::Malformed { path, what }.into());
     };
     stage.end(&reason, &until);
@@ -220,7 +220,7 @@ impl ReplayServer {
         let name = arguments.stream.clone().unwrap_or_else(|| info.stream.clone());
         if !is_name(&name) || !is_name(&info.view) {
             return Err(ToolError::Usage(format!(
-                "the recording is of {name:?}/{:?}, which are no names",
+                "the recording has an invalid view name, {name:?}/{:?}",
                 info.view
             )));
         }

@@ -386,5 +386,5 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds
         .filter(|seconds| !seconds.is_zero())
-        .ok_or_else(|| "it takes a number of seconds above 0, such as 20 or 0.5".to_owned())
+        .ok_or_else(|| "expected a number of seconds above 0, such as 20 or 0.5".to_owned())
 }

@@ -99,7 +99,8 @@ impl Followers {
         if FOLLOWERS_MAX <= running.len() {
             sender.send_modify(|feed| {
                 feed.state = FeedState::Lost;
-                feed.reason = format!("{FOLLOWERS_MAX} views are shown already: close other pages");
+                feed.reason =
+                    format!("too many views are shown (limit {FOLLOWERS_MAX}): close other pages");
             });
             return receiver;
         }
@@ -113,7 +114,7 @@ impl Followers {
             Ok(_) => drop(running.insert(subject.clone(), sender)),
             Err(error) => sender.send_modify(|feed| {
                 feed.state = FeedState::Lost;
-                feed.reason = format!("the thread that reads the view cannot be started: {error}");
+                feed.reason = format!("cannot start the thread that reads the view: {error}");
             }),
         }
         receiver

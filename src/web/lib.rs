@@ -175,8 +175,7 @@ fn check_reach(listen: SocketAddr, anywhere: bool, token: bool) -> Result<(), We
     }
     if !anywhere {
         return Err(WebError::Usage(format!(
-            "{listen} can be reached from other machines, and anyone who connects sees the pictures: add --anywhere if that \
-             is intended, or listen on 127.0.0.1"
+            "{listen} is reachable from other machines, and anyone who connects sees the pictures: add --anywhere if that is intended, or listen on 127.0.0.1"
         )));
     }
     let who = if token { "who reads this network" } else { "who can connect to this address" };
@@ -201,6 +200,6 @@ fn open_browser(url: &str) {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        "it takes an address and a port, such as 127.0.0.1:8707 or [::1]:8707".to_owned()
+        "expected an address and a port, such as 127.0.0.1:8707 or [::1]:8707".to_owned()
     })
 }

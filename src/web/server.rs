@@ -92,7 +92,7 @@ async fn open_page(
     if !guard::is_own_page(&headers) {
         return guard::plain_text(
             StatusCode::FORBIDDEN,
-            "Only pages of this server may connect: the Origin header is missing or does not match the Host header.",
+            "the Origin header is missing or does not match the Host header: only pages of this server may connect",
         );
     }
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);

@@ -117,7 +117,7 @@ fn what_is_no_box_and_no_share_is_refused() {
         (
             json!({ "box": [1, 2, 3, 4], "x": 1, "y": 2 }),
             RefusalReason::BadRequest,
-            "or else `box`",
+            "`points` or `box`",
         ),
         (json!({ "x": 1, "y": 2, "share": 0 }), RefusalReason::BadRequest, "`share`: 0"),
         (json!({ "box": [1, 2, 3, 4], "share": 1.25 }), RefusalReason::BadRequest, "`share`: 1.25"),
@@ -378,7 +378,7 @@ fn feedback_above_the_rate_is_refused_and_the_client_kept() {
     let refused = looks.find_map(|look| look.err()).unwrap();
     let ControlError::Refused(refusal) = refused else { panic!("{refused}") };
     assert_eq!(refusal.reason, RefusalReason::RateLimit);
-    assert!(refusal.error.contains("3 of these a second"), "{refusal}");
+    assert!(refusal.error.contains("expected at most 3 messages a second"), "{refusal}");
     assert_eq!(client.list().unwrap().len(), 1, "the connection still serves");
 }
 
@@ -618,7 +618,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
         (json!({"name": "Left"}), "a-z, 0-9"),
         (json!({"colour": "red"}), "unknown key `colour`"),
         (json!({"gaze": {"policy": "replay", "log": "/etc/passwd"}}), "\"fixed\", \"feedback\""),
-        (json!({"gaze": {"policy": "relevance", "scorer": "/etc/passwd"}}), "without a scorer"),
+        (json!({"gaze": {"policy": "relevance", "scorer": "/etc/passwd"}}), "without `scorer`"),
         (json!({"name": null}), ""),
     ] {
         let refusal = refusal(client.open_view("camera", table(view.clone())));
@@ -636,11 +636,11 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
         (json!({"budget": 4999, "slots": 2}), "tokens"),
         (
             json!({"budget": 1, "slots": 2, "layout": "windows", "patch": 1024, "dtype": "f32"}),
-            "12582912 bytes a frame",
+            "frames too large: 12582912 bytes",
         ),
         (
             json!({"budget": 1, "slots": 2, "layout": "windows", "patch": 1024, "dtype": "u8", "depth": "texels"}),
-            "15728640 bytes a frame",
+            "frames too large: 15728640 bytes",
         ),
     ] {
         let refusal = refusal(client.open_view("camera", table(vast)));

@@ -168,7 +168,7 @@ fn clients_above_the_limit_are_told_so_until_one_leaves() {
     let error = third.list().unwrap_err();
     let ControlError::Refused(refusal) = error else { panic!("{error}") };
     assert_eq!(refusal.reason, RefusalReason::TooManyClients);
-    assert_eq!(refusal.error, "2 clients are connected already");
+    assert_eq!(refusal.error, "2 are connected");
 
     drop(first);
     until("a place is free", || Client::connect(&stage.path).unwrap().list().is_ok());

@@ -212,7 +212,7 @@ fn what_a_killed_recorder_had_written_can_be_read() {
     });
     recorder.signal(Signal::KILL);
     assert_eq!(recorder.finish().signal, Some(9));
-    assert!(Summary::read(&fs::read(&path).unwrap()).is_err(), "it has no index");
+    assert!(Summary::read(&fs::read(&path).unwrap()).is_err(), "lacks an index");
 
     let whole = Held::of([path.clone()]);
     assert!(whole.is_cut_short && !whole.frames.is_empty());
@@ -432,7 +432,7 @@ fn files_that_are_no_recording_are_refused() {
     let short = place.write("short.mcap", b"hello");
     for (path, code, part) in [
         (text, 1, "cannot read"),
-        (short, 1, "is no recording of a view"),
+        (short, 1, "is not a recording of a view"),
         (place.path("none.mcap"), 69, "cannot read"),
     ] {
         let outcome = place.foveate(&["replay", path.to_str().unwrap()]).finish();

@@ -686,7 +686,10 @@ fn look_prints_where_it_led_to() {
     let output = foveate(&stage.path, &["look", "camera/none", "1", "1"]);
     assert_eq!(output.status.code(), Some(69));
     let error = text(&output.stderr);
-    assert!(error.contains("no view `camera/none`; there are: `camera/main`"), "{error}");
+    assert!(
+        error.contains("unknown view `camera/none` (expected one of: `camera/main`)"),
+        "{error}"
+    );
 }
 
 /// Runs `watching` while frames are published one after the other.

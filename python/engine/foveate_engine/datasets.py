@@ -351,7 +351,7 @@ def _items_of(items: pa.Table, options: Mapping[str, Any]) -> Iterator[Item]:
     names = set(items.column_names)
     if not names & {"path", "bytes"}:
         raise ValueError(
-            f"items has the columns {', '.join(items.column_names) or 'none'}; path, bytes or both are expected"
+            f"items has the columns {', '.join(items.column_names) or 'none'} (expected path, bytes or both)"
         )
     columns = [
         items[name].to_pylist() if name in names else [None] * len(items) for name in ("path", "bytes", "fixation")
@@ -372,7 +372,7 @@ def _points(given: Any) -> list[list[float]]:
 def _options(every: float | None, background: Color, layout: Mapping[str, Any]) -> dict[str, Any]:
     """What ids depend on, beside the source and the fixation."""
     if every is not None and not (math.isfinite(every) and 0 <= every):
-        raise ValueError(f"every={every}: seconds from 0 on, or None for pictures, are expected")
+        raise ValueError(f"every={every} (expected seconds from 0 on, or None for pictures)")
     keys = {key: value for key, value in layout_keys(**layout).items() if value is not None}
     if background != BLACK:
         keys["background"] = list(background)

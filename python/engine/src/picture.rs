@@ -99,7 +99,7 @@ pub(crate) fn kind_of(
     ];
     let named = matrices.into_iter().find(|known| known.name() == matrix).ok_or_else(|| {
         let names = matrices.map(ColorMatrix::name).join(", ");
-        value_error(format!("matrix={matrix:?}: one of {names} is expected"))
+        value_error(format!("matrix={matrix:?} (expected one of {names})"))
     })?;
     let color = if format.is_rgb() {
         ColorTransform::from_rgb(range)

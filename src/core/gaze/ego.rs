@@ -54,15 +54,15 @@ pub enum EgoMotionError {
 impl fmt::Display for EgoMotionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFinite => f.write_str("an ego motion takes finite numbers"),
+            Self::NotFinite => f.write_str("invalid ego motion (expected finite numbers)"),
             Self::Singular => f.write_str(
-                "the homography takes the picture to a line: 9 numbers, row by row, of a matrix that can be inverted are expected",
+                "invalid `homography`: it maps the picture to a line (expected 9 numbers, row by row, of an invertible matrix)",
             ),
             Self::NotUnit { length } => write!(
                 f,
-                "the rotation has length {length}: a quaternion [x, y, z, w] of length 1 is expected"
+                "invalid `rotation`: length {length} (expected a quaternion [x, y, z, w] of length 1)"
             ),
-            Self::NoRays => f.write_str("a rotation needs the rays of the camera"),
+            Self::NoRays => f.write_str("`rotation` needs the rays of the camera"),
         }
     }
 }

@@ -123,18 +123,18 @@ impl fmt::Display for GazeLogParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotALog => f.write_str(
-                "it is not a gaze log: the first line of one, as `foveate record` writes it, has \"foveate_gaze_log\"",
+                "not a gaze log (expected \"foveate_gaze_log\" in the first line, as `foveate record` writes it)",
             ),
             Self::OtherVersion { version } => write!(
                 f,
-                "it is a gaze log of version {version}, and this program reads versions {OLDEST_VERSION} to {VERSION}"
+                "unsupported gaze log version {version} (expected {OLDEST_VERSION} to {VERSION})"
             ),
-            Self::BrokenLine { line, reason } => write!(f, "line {line} is broken: {reason}"),
+            Self::BrokenLine { line, reason } => write!(f, "invalid line {line}: {reason}"),
             Self::NotAscending { line, frame, before } => write!(
                 f,
-                "line {line} has frame {frame}, which does not come after frame {before} of the line above"
+                "invalid line {line}: frame {frame} does not follow frame {before} of the line above"
             ),
-            Self::Empty => f.write_str("it has no entries: record at least one frame"),
+            Self::Empty => f.write_str("no entries (expected at least one frame)"),
         }
     }
 }
@@ -218,7 +218,7 @@ fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
     let header: Header =
         serde_json::from_value(value).map_err(|error| broken(error.to_string()))?;
     if !Extent::new(header.extent[0], header.extent[1]).is_supported() {
-        return Err(broken("\"extent\" is not one that a source can have".to_owned()));
+        return Err(broken("unsupported \"extent\"".to_owned()));
     }
     Ok(header)
 }

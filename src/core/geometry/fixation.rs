@@ -155,13 +155,17 @@ impl<'de> Deserialize<'de> for Fixation {
         let FixationObject { id, x, y, since_frame, reason, weight, region, share } = object;
         // Numbers beyond those of an f32 have become infinite, which JSON cannot say.
         if !(0.0..=1.0).contains(&weight) {
-            return Err(de::Error::custom("a `weight` of 0 to 1 is expected"));
+            return Err(de::Error::custom("invalid `weight` (expected 0 to 1)"));
         }
         if share.is_some_and(|share| !is_share(share)) {
-            return Err(de::Error::custom("a `share` above 0 to 1 is expected"));
+            return Err(de::Error::custom(
+                "invalid `share` (expected a number above 0 and up to 1)",
+            ));
         }
         if region.is_some_and(|region| !region.has_area()) {
-            return Err(de::Error::custom("a `box` [x0, y0, x1, y1] with an area is expected"));
+            return Err(de::Error::custom(
+                "invalid `box` (expected [x0, y0, x1, y1] with an area)",
+            ));
         }
         Ok(Self { id, x, y, since_frame, reason, weight, region, share })
     }

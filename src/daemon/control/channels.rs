@@ -105,8 +105,7 @@ impl Channels {
             return Ok(());
         }
         let error = format!(
-            "{} channels of this view would have a weight of clients, and {CHANNEL_WEIGHTS_MAX} may: set others to 0, or \
-             `release` the view",
+            "{} channels of this view would have weights of clients (expected at most {CHANNEL_WEIGHTS_MAX}): set others to 0, or `release` the view",
             weighed.len()
         );
         Err(Refusal::new(RefusalReason::TooManyChannels, error))
@@ -152,7 +151,7 @@ fn set_weighed(weighed: &mut BTreeSet<String>, weights: &[ChannelWeight]) {
 
 fn too_many() -> Refusal {
     let error = format!(
-        "{INJECTED_MAX} channels are injected into this view, the most there may be: wait until the time of one is over"
+        "too many injected channels in this view (expected at most {INJECTED_MAX}): wait until the time of one is over"
     );
     Refusal::new(RefusalReason::TooManyChannels, error)
 }

@@ -26,7 +26,8 @@ const LIMITS: Limits =
 const FRESHNESS: Duration = Duration::from_millis(100);
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const FOREIGN_NAME: &str = "This server does not answer to that host name: add it to `metrics_hosts` of [daemon], or use an address.\n";
+const FOREIGN_NAME: &str =
+    "unexpected host name: add it to `metrics_hosts` of [daemon], or use an address\n";
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// Serves one page until it is dropped.
@@ -103,7 +104,9 @@ fn answer(request: &Request<Incoming>, hosts: &Hosts, page: &Mutex<Page>) -> Res
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let (status, kind, text) = match request.uri().path() {
         _ if !is_ours => (StatusCode::MISDIRECTED_REQUEST, TEXT, FOREIGN_NAME.to_owned()),
-        _ if !is_read => (StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned()),
+        _ if !is_read => {
+            (StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET is supported\n".to_owned())
+        }
         "/metrics" => (StatusCode::OK, METRICS, page.lock().fresh().to_owned()),
         _ => (StatusCode::NOT_FOUND, TEXT, "metrics are at /metrics\n".to_owned()),
     };

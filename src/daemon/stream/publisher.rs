@@ -28,7 +28,7 @@ pub const REPLACED: &str = "the stream continues in a new segment";
 const SHED_IN_ROW_MAX: u32 = 29;
 
 /// Reason given while a view that publishes only when read has no readers.
-const UNREAD: &str = "nobody reads the view: it publishes once it has a subscriber";
+const UNREAD: &str = "waiting for a subscriber";
 
 /// Publishes the token frames of one view, in one ring after the other.
 #[derive(Debug)]

@@ -97,7 +97,7 @@ impl Backends {
         let reason = match (required, device) {
             (true, _) => "the configuration says so".to_owned(),
             (false, Some(name)) => format!("its name holds {name:?}"),
-            (false, None) => "the first real GPU".to_owned(),
+            (false, None) => "the first GPU".to_owned(),
         };
         let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
         let (pool, devices) = (Arc::clone(&self.pool), Arc::clone(&self.devices));
@@ -187,10 +187,7 @@ impl StreamBackend {
 
     fn change_on_cpu_instead(&self) -> ChangeSite {
         let reason = self.info.reason.as_str();
-        tracing::warn!(
-            reason,
-            "changes are found on the CPU instead of the GPU, because the pyramid is kept on the CPU"
-        );
+        tracing::warn!(reason, "finding changes on the CPU, because the pyramid is on the CPU");
         ChangeSite::Cpu
     }
 

@@ -26,7 +26,7 @@ pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
     });
     let mut source = Source::open(&spec, &Arc::new(StreamCounters::default()))?;
     let Some(first) = next_frame(path, &mut source)? else {
-        return Err(broken(path, "it has no frames"));
+        return Err(broken(path, "no frames"));
     };
     let kind = view_of(path, &first)?.kind();
     let mut buffers = vec![packed(&view_of(path, &first)?)];
@@ -49,7 +49,7 @@ fn next_frame(path: &Path, source: &mut Source) -> Result<Option<CapturedFrame>,
         TakeResult::Ended(End::Eos) => Ok(None),
         TakeResult::Ended(End::Failed(error)) => Err(error.into()),
         TakeResult::TimedOut => {
-            Err(broken(path, &format!("the decoder gave no frame for {SILENCE_MAX:?}")))
+            Err(broken(path, &format!("no frame from the decoder for {SILENCE_MAX:?}")))
         }
     }
 }

@@ -286,7 +286,8 @@ impl Follower {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(ToolError::RingBench)?;
-        let lines = BufReader::new(process.stdout.take().expect("it is piped"));
+        let lines =
+            BufReader::new(process.stdout.take().expect("the command starts it with a pipe"));
         Ok(Self { process, lines })
     }
 

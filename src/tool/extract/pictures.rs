@@ -42,11 +42,12 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     if !arguments.start.is_zero() {
-        let message = "--start is for clips, and the pictures of a folder have no time: play them with --sequence";
+        let message =
+            "--start needs a clip: pictures of a folder have no time; play them with --sequence";
         return Err(ToolError::Usage(message.to_owned()));
     }
     if !config.masks.is_empty() {
-        let message = "the pictures of a folder are read without privacy masks: play them with --sequence, or leave [[stream.mask]] out";
+        let message = "privacy masks do not apply to pictures of a folder: play them with --sequence, or leave [[stream.mask]] out";
         return Err(ToolError::Usage(message.to_owned()));
     }
     let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<Vec<_>, _>>()?;
@@ -78,7 +79,7 @@ pub(super) fn run(
     let skipped = files.iter().filter(|file| file.error.is_some()).count();
     if 0 < skipped {
         tracing::warn!(
-            "{skipped} of {} files cannot be read: {} lists them",
+            "cannot read {skipped} of {} files: {} lists them",
             files.len(),
             path.display()
         );
@@ -94,8 +95,7 @@ fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
         // Nobody asks for anything, and nothing was seen before.
         Policy::Auto | Policy::Feedback => (0.5, 0.5),
         _ => {
-            let message = "the pictures of a folder are taken each by itself, and only the policies \"auto\", \"fixed\" and \"feedback\" \
-                           can do with that: set one of them in [stream.view.gaze], or play the folder with --sequence";
+            let message = "unsupported policy for separate pictures (expected \"auto\", \"fixed\" or \"feedback\" in [stream.view.gaze]): set one of them, or play the folder with --sequence";
             return Err(ToolError::Usage(message.to_owned()));
         }
     };

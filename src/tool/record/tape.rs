@@ -120,7 +120,7 @@ impl Tape {
         if 0 < recorder.pictures_skipped() {
             writeln!(
                 io::stderr(),
-                "{} pictures of the last frames were left out, to end soon; the frames are there",
+                "skipped {} pictures of the last frames to end in time; the frames are recorded",
                 recorder.pictures_skipped()
             )
             .map_err(ToolError::Output)?;
@@ -128,7 +128,7 @@ impl Tape {
         if 0 < self.missed {
             writeln!(
                 io::stderr(),
-                "{} frames are missing: they were overwritten before they could be recorded",
+                "{} frames are missing: they were overwritten before they were recorded",
                 self.missed
             )
             .map_err(ToolError::Output)?;

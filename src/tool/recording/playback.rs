@@ -100,7 +100,7 @@ impl Playback {
     ) -> Result<Option<PlaybackItem>, RecordingError> {
         let Entry { kind, topic, publish_time, data } = entry;
         let malformed = |what: String| RecordingError::Malformed { path: path.to_owned(), what };
-        let undecodable = |error: DecodeError| malformed(format!("a {kind:?} is broken: {error}"));
+        let undecodable = |error: DecodeError| malformed(format!("invalid {kind:?}: {error}"));
         let view = topic.rsplit_once('/').map_or("", |(view, _)| view);
         let known = self.view.get_or_insert_with(|| view.to_owned());
         if known != view {
@@ -121,7 +121,7 @@ impl Playback {
                     return Ok(Some(PlaybackItem::Damaged(path.to_owned(), why)));
                 }
                 let Some(segment) = segment else {
-                    return Err(malformed("a frame comes before its segment".to_owned()));
+                    return Err(malformed("a frame precedes its segment".to_owned()));
                 };
                 let missed = frame.missed;
                 let frame = Box::new(frame_of(frame, segment).map_err(malformed)?);
@@ -169,7 +169,7 @@ fn check_version(version: u32) -> Result<(), String> {
     if version == VERSION {
         return Ok(());
     }
-    Err(format!("it is of version {version}, and this program reads version {VERSION}"))
+    Err(format!("unsupported version {version} (expected {VERSION})"))
 }
 
 /// The frame as a reader of the ring got it. Everything that its segment promises of it is checked.

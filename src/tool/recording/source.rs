@@ -129,9 +129,7 @@ impl Source {
                 }
                 Some(Ok(LinearReadEvent::Record { opcode: op::CHUNK, data })) => {
                     let Ok(Record::Chunk { header, data }) = parse_record(op::CHUNK, data) else {
-                        return Ok(Some(Item::Damaged(
-                            "the header of a chunk is broken".to_owned(),
-                        )));
+                        return Ok(Some(Item::Damaged("invalid header of a chunk".to_owned())));
                     };
                     self.taken = 0;
                     self.chunk.clear();
@@ -245,7 +243,7 @@ fn decompress(
     }
     let crc = header.uncompressed_crc;
     if crc != 0 && records.len() == bytes && crc32fast::hash(records) != crc {
-        return damaged("is not what was written: its checksum differs".to_owned());
+        return damaged("is damaged: its checksum differs".to_owned());
     }
     Ok(None)
 }

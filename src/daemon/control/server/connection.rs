@@ -85,12 +85,12 @@ impl Connection {
             Ok(copy) => {
                 if !subscription.view.channel().add_subscriber(copy) {
                     let view = subscription.view.name();
-                    tracing::error!(%view, "a subscriber that was granted notices gets none");
+                    tracing::error!(%view, "a subscriber gets no notices although it was granted them");
                 }
                 Fate::Keep
             }
             Err(error) => {
-                tracing::warn!(%error, "dropping a subscriber: no descriptor is left for its notices");
+                tracing::warn!(%error, "dropping a subscriber: too many open files for its notices");
                 Fate::Close
             }
         }
