@@ -31,7 +31,7 @@ pub enum CalibrationError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what is expected.
+        /// The mistake, and the expected value.
         reason: String,
     },
     /// `crop` exceeds the calibrated picture.

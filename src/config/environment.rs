@@ -20,7 +20,7 @@ pub(super) type Environment<'a> = dyn Fn(&str) -> Result<String, VarError> + 'a;
 /// Longest credential, in bytes, as of systemd.
 const CREDENTIAL_BYTES_MAX: u64 = 1 << 20;
 
-/// What is shown of a value.
+/// The part of a value that may be shown.
 const MASK: &str = "***";
 
 /// What came from the environment or from credentials, each text with what may be shown in its place: every value, and every word

@@ -65,7 +65,7 @@ pub struct Mistake {
     pub column: usize,
     /// The key with its tables, such as `stream.view.budget`; empty if it concerns no key.
     pub key: String,
-    /// What is wrong, and what is allowed.
+    /// The mistake, and the allowed values.
     pub message: String,
 }
 

@@ -167,7 +167,7 @@ pub struct StreamConfig {
     /// Values for `${name}` in a pipeline.
     #[serde(deserialize_with = "parameters")]
     pub parameters: BTreeMap<String, String>,
-    /// What happens when frames arrive faster than they are processed.
+    /// Whether frames that arrive faster than they are processed are dropped or delay the source.
     pub pace: Pace,
     /// Whether a file starts over at its end.
     #[serde(rename = "loop")]
@@ -215,7 +215,7 @@ pub struct StreamConfig {
     /// Part of the name of the Vulkan device; never with [`BackendChoice::Cpu`].
     #[serde(deserialize_with = "optional::<Text, _, _>")]
     pub device: Option<String>,
-    /// What counts as a change of the picture, and where changes are found.
+    /// Change detection: the threshold, and the device that finds changes.
     pub change: ChangeTable,
     /// Whether events in its pictures are looked for.
     pub events: bool,
@@ -247,7 +247,7 @@ fn parameters<'de, D: Deserializer<'de>>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChangeTable {
-    /// What counts.
+    /// The threshold of change detection.
     #[serde(rename = "+")]
     pub config: ChangeConfig,
     /// Where frames are compared; never [`ChangeOn::Gpu`] with [`BackendChoice::Cpu`].
@@ -289,7 +289,7 @@ pub struct ViewConfig {
     /// The channels that are published, by name; only with the policy [`Policy::Relevance`].
     #[serde(deserialize_with = "checked::<ChannelNames, _, _>")]
     pub channels: Vec<String>,
-    /// What is published of the depth of its tokens; only with [`StreamConfig::depth`].
+    /// The depth that is published with the tokens; only with [`StreamConfig::depth`].
     pub depth: DepthDetail,
     /// Whether the boxes of its tokens in space are published; only with that and [`StreamConfig::camera`].
     pub boxes: bool,
@@ -420,7 +420,7 @@ pub enum CorruptedFrames {
     Show,
 }
 
-/// What happens when frames arrive faster than they are processed.
+/// Whether frames that arrive faster than they are processed are dropped or delay the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {

@@ -103,7 +103,7 @@ impl DepthScale {
     }
 }
 
-/// The step nearest to a sample; 0 for what is no depth, and beyond the last step.
+/// The step nearest to a sample; 0 for a sample without depth and for one beyond the last step.
 #[expect(clippy::cast_possible_truncation, reason = "checked before")]
 #[expect(clippy::cast_sign_loss, reason = "checked before")]
 fn whole_steps(sample: f32, steps_per_unit: f64) -> u32 {

@@ -1,5 +1,5 @@
 //! What a stream's pictures say about the camera and the scene: a cut, a camera that moves, is covered, over-exposed or frozen,
-//! light that flickers, and something new. Each is told once, with hysteresis; `docs/reports/events.md` has the thresholds.
+//! light that flickers, and something new. Each is reported once, with hysteresis; `docs/reports/events.md` has the thresholds.
 //!
 //! ```text
 //!  coarse level -> Picture -> cut, shift, covered, over-exposed, flicker ->+
@@ -71,7 +71,7 @@ names!(EventKind {
 } else Other);
 
 impl EventKind {
-    /// All that are told.
+    /// All kinds of events.
     pub const ALL: [Self; 8] = [
         Self::Cut,
         Self::CameraMoved,
@@ -83,7 +83,7 @@ impl EventKind {
         Self::Reached,
     ];
 
-    /// Whether it lasts, so that its end is told too.
+    /// Whether the event lasts, so that its end is reported too.
     pub const fn is_state(self) -> bool {
         matches!(
             self,
@@ -92,7 +92,7 @@ impl EventKind {
     }
 }
 
-/// Which part of an event is told.
+/// The part of an event that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It has no duration.
@@ -112,7 +112,7 @@ pub struct Event {
     pub kind: EventKind,
     /// Whether it began or ended.
     pub phase: Phase,
-    /// `frame_seq` of the frame at which it is told, once it has lasted for long enough.
+    /// `frame_seq` of the frame at which the event is reported, once it has lasted long enough.
     pub frame: u64,
     /// `frame_seq` of the frame from which on it holds; of an end, the frame with which it began.
     pub since_frame: u64,
@@ -133,12 +133,12 @@ pub const EVENTS_MAX: usize = THINGS_MAX + 11;
 /// The events of one frame.
 pub type Events = ArrayVec<Event, EVENTS_MAX>;
 
-/// What is known of a frame beside its coarse level.
+/// Facts about a frame besides its coarse level.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameFacts {
     /// Number and time.
     pub at: FrameTime,
-    /// Whether the source is live, so that equal frames are no still picture.
+    /// Whether the source is live, so that equal frames mean a frozen camera rather than a still picture.
     pub is_live: bool,
     /// Tiles with a sample that differs from the frame before.
     pub tiles_differing: usize,

@@ -82,7 +82,7 @@ impl PixelFormat {
         matches!(self, Self::Rgb | Self::Bgr) || self.has_fourth_byte()
     }
 
-    /// Whether a pixel is R, G and B and a byte that is no sample.
+    /// Whether a pixel is R, G, B and an unused byte.
     pub const fn has_fourth_byte(self) -> bool {
         matches!(self, Self::Rgbx | Self::Bgrx | Self::Rgba | Self::Bgra)
     }

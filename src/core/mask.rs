@@ -81,7 +81,7 @@ impl std::error::Error for CornersError {}
 ///
 /// # Errors
 ///
-/// What is wrong with them.
+/// The mistake in the corners.
 pub fn check_corners(points: &[[f64; 2]]) -> Result<(), CornersError> {
     if !(3..=CORNERS_MAX).contains(&points.len()) {
         return Err(CornersError::Count(points.len()));

@@ -245,7 +245,7 @@ newtype!(
     |given| {
         let parts = given.numbers::<4>()?;
         let length = parts.iter().map(|part| part * part).sum::<f64>().sqrt();
-        // What is one already stays as it is, bit by bit.
+        // Valid values are returned unchanged.
         match (length - 1.0).abs() {
             ..=1e-15 => Some(parts),
             ..=0.01 => Some(parts.map(|part| part / length)),

@@ -57,7 +57,7 @@ pub struct ViewSpec {
     pub parameters: GazeParameters,
     /// The channels that are published, by name; of the policy [`Policy::Relevance`], at most 63.
     pub channels: Vec<String>,
-    /// What is published of depth.
+    /// The published depth.
     pub depth: DepthDetail,
     /// Whether the boxes of tokens in space are published.
     pub boxes: bool,

@@ -83,7 +83,7 @@ impl Daemon<'_> {
                         ..
                     }
                 );
-                // What does not answer is told by the stream itself, once its own timeout is over.
+                // A stream that does not answer reports it itself, after its own timeout.
                 if answers {
                     return Err(unusable(&failure));
                 }

@@ -83,7 +83,7 @@ pub struct PlanInUse {
     pub plan: Arc<TokenPlan>,
 }
 
-/// An event, and when the frame at which it is told was captured.
+/// An event, and the capture time of the frame at which it is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimedEvent {
     /// The event.
@@ -501,7 +501,7 @@ pub struct ClientChannel {
     feedback: Mutex<FeedbackQueue>,
     /// Changes of the gaze, for the clients that record it. A new recorder is first sent the current gaze.
     pub gazes: Inbox<GazeChange>,
-    /// What happens in the stream, for the clients that subscribed to events. A new one is first told which states hold.
+    /// Events of the stream, for the clients that subscribed to them. A new client first gets the states that hold.
     pub events: Inbox<TimedEvent>,
     subscribers: Sender<OwnedFd>,
     /// The other end of `subscribers`, to drop those that have hung up.

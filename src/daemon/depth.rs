@@ -44,7 +44,7 @@ pub(super) struct DepthInlet {
     by_stream_time: bool,
     /// How long a frame waits for its picture; `None` if never.
     wait_max: Option<Duration>,
-    /// Whether a frame waited that long in vain. None waits until another picture has come.
+    /// Whether a frame timed out waiting for depth. Later frames do not wait until another depth picture has come.
     was_too_slow: bool,
     /// Its source if it turns out to be live, and cannot be waited for; `None` if the configuration says that it is not.
     if_live: Option<SourceSpec>,
@@ -61,7 +61,7 @@ struct PairingGap {
     since: Instant,
     paired: u64,
     unpaired: u64,
-    /// Whether that was said.
+    /// Whether this was logged.
     is_told: bool,
 }
 

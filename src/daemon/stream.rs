@@ -45,7 +45,7 @@ mod watch;
 pub struct ServedView {
     /// Name of the view.
     pub name: String,
-    /// What it samples.
+    /// The planes that it samples.
     pub spec: ViewSpec,
     /// Slots of its ring.
     pub slot_count: usize,
@@ -248,7 +248,7 @@ impl Stream {
         self.is_exact = is_exact;
     }
 
-    /// What was told at the newest frame, but for what a single view was told.
+    /// Events of the newest frame for all views, without those for a single view.
     pub fn events(&self) -> &[Event] {
         self.watch.as_ref().map_or(&[], |watch| &watch.told)
     }
@@ -279,7 +279,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// If the backend refuses frames of this kind, or there is no memory for a ring. A lost GPU is no error: the stream continues on
+    /// If the backend refuses frames of this kind, or there is no memory for a ring. After a lost GPU the stream continues on
     /// the CPU, and retries the GPU.
     pub fn step(
         &mut self,

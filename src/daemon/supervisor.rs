@@ -45,7 +45,7 @@ struct ManagedStream {
     masks: Arc<Masks>,
     /// `None` once it has ended.
     running: Option<RunningStream>,
-    /// What is secret in `config`.
+    /// The secrets in `config`.
     masked: Masked,
 }
 
@@ -210,7 +210,7 @@ impl Supervisor {
             Refusal::new(reason, refused.to_string())
         })?;
         let names = names_of(&managed.masks);
-        // A mask that is moved from frame to frame is no news.
+        // Masks may move from frame to frame: do not log each move.
         if names != before {
             tracing::info!(stream, ?names, "an operator changed the masks");
         }
@@ -339,7 +339,7 @@ impl Supervisor {
         let mut again = Vec::new();
         for stream in streams.iter().filter(|stream| changed.contains(&stream.name)) {
             let masks = self.take_out(&stream.name);
-            // Readers that were told to come back look for it while it waits for the next.
+            // Readers that may come back look for the stream while the next one starts.
             again.push((stream.clone(), self.register(stream, masks)));
         }
         again.into_iter().for_each(|(stream, port)| self.start(stream, port));

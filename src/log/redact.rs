@@ -72,7 +72,7 @@ const OPEN_HEADERS: [&str; 8] = [
 /// A text that is masked, in one of the spellings that a message may use.
 struct Spelling {
     text: String,
-    /// What is shown in its place.
+    /// The text shown in place of a secret.
     shown: String,
     /// Whether it is masked only where it is the whole text.
     alone: bool,

@@ -57,7 +57,7 @@ pub enum DecodeError {
     /// It is a FIFO, a device, a socket or a folder, which is not opened.
     #[error("cannot be read: not a regular file (expected a picture)")]
     NotAFile,
-    /// Its bytes are no picture of a known format, or a damaged one.
+    /// The bytes are not a picture of a known format, or are damaged.
     #[error("cannot be decoded: {0}")]
     Picture(#[source] ImageError),
     /// A JPEG without its end.
@@ -99,7 +99,7 @@ impl Decoded {
         Encoded::open(path, options)?.decode()
     }
 
-    /// What it has in common with pictures of its size.
+    /// Facts shared by pictures of its size and format.
     pub fn kind(&self) -> FrameKind {
         let (format, color) = (PixelFormat::Rgb, ColorTransform::IDENTITY);
         FrameKind { format, extent: self.extent, color }

@@ -55,7 +55,7 @@ pub fn look_at((x, y): (f64, f64)) -> Look {
     })
 }
 
-/// What is sampled of each picture.
+/// The sampled result of each picture.
 pub struct PictureView {
     /// Layout and format.
     pub spec: ViewSpec,

@@ -279,7 +279,7 @@ pub struct SubscribeOptions {
     pub notify: bool,
     /// Changes of the gaze: see [`Subscription::take_gazes`].
     pub gaze: bool,
-    /// What happens in the picture: see [`Subscription::take_scenes`].
+    /// Events in the picture: see [`Subscription::take_scenes`].
     pub events: bool,
 }
 
@@ -305,7 +305,7 @@ pub enum Next {
 #[non_exhaustive]
 pub enum SubscriptionError {
     /// The connection was closed, or the daemon died: [`Subscription::reconnect`]. Of a subscription that
-    /// [reconnects](Subscription::reconnecting) by itself: no daemon has answered within the timeout.
+    /// [reconnects](Subscription::reconnecting): no daemon has answered within the timeout.
     Disconnected,
 
     /// The ring cannot be read.

@@ -53,7 +53,7 @@ pub enum ControlError {
 
     /// The daemon's answer is not valid.
     NotUnderstood {
-        /// What is wrong with it.
+        /// The mistake.
         detail: String,
     },
 }

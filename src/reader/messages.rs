@@ -219,7 +219,7 @@ pub struct SceneEvent {
     pub view: ViewName,
     /// What happened.
     pub scene: events::Event,
-    /// When the frame at which it is told was captured, CLOCK_MONOTONIC in nanoseconds.
+    /// Capture time of the frame at which the event is reported, CLOCK_MONOTONIC in nanoseconds.
     pub capture_ns: u64,
     /// The same instant, CLOCK_REALTIME in nanoseconds since 1970.
     pub capture_unix_ns: u64,

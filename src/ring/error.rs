@@ -16,7 +16,7 @@ pub enum RingError {
         field: &'static str,
         /// Its value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
 
@@ -24,7 +24,7 @@ pub enum RingError {
     OutOfMemory {
         /// Their size.
         bytes: u64,
-        /// What is available instead, or the kernel's error.
+        /// The memory that is available, or the kernel's error.
         reason: String,
     },
 

@@ -56,7 +56,7 @@ impl Numbers {
         }
     }
 
-    /// Why it is no map.
+    /// Why the file does not hold a map.
     pub(super) fn no_map(&self) -> ToolError {
         let shape = &self.shape;
         ToolError::Usage(format!(

@@ -19,7 +19,7 @@ use foveate_ring::{Reader, State, TokenFrameBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The stream, or one of its views, whose fixations are told too [default: the first view]
+    /// The stream, or one of its views, whose fixations are printed too [default: the first view]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
     place: EventSource,
     /// Print one JSON object on a line for each event

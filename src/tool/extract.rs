@@ -58,7 +58,7 @@ pub struct Arguments {
     /// Scales the pictures of a sequence to the size of the first; otherwise one of another size is an error
     #[arg(long)]
     scale: bool,
-    /// What is done about files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first
+    /// Files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first
     #[arg(long, value_enum, value_name = "HOW", default_value = "skip")]
     unreadable: Unreadable,
     /// Most pixels of a picture in a folder; a larger one is an error of that file [default: 128000000, or `max_pixels` of the
@@ -77,7 +77,7 @@ pub struct Arguments {
     force: bool,
 }
 
-/// What is done about files that cannot be read.
+/// How to treat files that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Unreadable {
     Skip,

@@ -54,7 +54,7 @@ struct StreamHealth<'a> {
     state: StreamState,
     /// `null` before the first frame.
     newest_age_s: Option<f64>,
-    /// What is wrong; `null` if it is healthy.
+    /// The complaint; `null` if the stream is healthy.
     complaint: Option<String>,
 }
 

@@ -353,7 +353,7 @@ fn is_mistake(reason: RefusalReason) -> bool {
 ///
 /// # Errors
 ///
-/// If it fails. A closed pipe as output, as after `head`, is no failure.
+/// If the command fails. A closed pipe as output, as after `head`, counts as success.
 pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let asked_for = arguments.socket.as_deref();
     let socket = socket_path(asked_for);

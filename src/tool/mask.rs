@@ -52,7 +52,7 @@ pub(super) fn run(
     }
 }
 
-/// What is asked of the daemon; `None` to list the masks.
+/// The change to request; `None` to list the masks.
 fn request(arguments: &Arguments) -> Result<Option<AdminRequest>, ToolError> {
     let Arguments { stream, name, corners, rectangle, clear } = arguments;
     let (mut names, mut set) = (Vec::new(), Vec::new());

@@ -88,7 +88,7 @@ pub enum RecordingError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         source: mcap::McapError,
     },
 
@@ -97,7 +97,7 @@ pub enum RecordingError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
 
@@ -106,7 +106,7 @@ pub enum RecordingError {
     Segment {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         source: RingError,
     },
 }
@@ -254,7 +254,7 @@ impl Recorder {
         self.append(Topic::Status, now(), &event.encode_to_vec())
     }
 
-    /// Records what happened in the picture, at the time of the frame at which it was told.
+    /// Records an event, at the time of the frame at which it was reported.
     ///
     /// # Errors
     ///

@@ -160,7 +160,7 @@ impl Pace {
         Self { speed: (!arguments.fast).then_some(arguments.speed), began: None, ahead: 0 }
     }
 
-    /// Begins anew with the next frame.
+    /// Restarts the pace with the next frame.
     fn forget(&mut self) {
         (self.began, self.ahead) = (None, 0);
     }
@@ -179,7 +179,7 @@ impl Pace {
         };
         let (began, began_ns) = *self.began.get_or_insert((Instant::now(), publish_ns));
         let Some(passed_ns) = publish_ns.checked_sub(began_ns) else {
-            // The machine was started anew.
+            // The machine was rebooted.
             self.began = Some((Instant::now(), publish_ns));
             return;
         };
@@ -204,7 +204,7 @@ struct ReplayServer {
     waker: Waker,
     slot_count: usize,
     shape: PyramidShape,
-    /// Versions of the tokens of any frame: all are written anew.
+    /// Versions of the tokens of any frame: all are new.
     versions: Vec<u64>,
     plan: TokenPlan,
     server: Server,
@@ -360,7 +360,7 @@ fn view_config(info: &SegmentInfo, file: &Path) -> ViewConfig {
     // Of layouts whose parameters cannot be guessed, listings say that they are foveal; the segment says what they are.
     let config = ViewConfig::parse(&format!("layout = '{}'", info.layout)).unwrap_or_default();
     let mut gaze = config.gaze.clone();
-    // Clients that want to steer are told why they cannot.
+    // A refusal tells steering clients that this is a replay.
     gaze.policy = Policy::Replay { log: file.to_owned() };
     ViewConfig {
         name: info.view.clone(),

@@ -148,7 +148,7 @@ impl Watch {
         }
     }
 
-    /// Fails if it ended by itself before there was a frame.
+    /// Fails if the view ended before its first frame.
     fn check(&self, stop: &AtomicBool) -> Result<(), ToolError> {
         let is_bare = self.meter.frames() == 0 && !stop.load(Ordering::Relaxed);
         if is_bare { Err(ToolError::NoFrame) } else { Ok(()) }

@@ -351,7 +351,7 @@ struct Pane {
     wants_uniform: bool,
     /// Name of the channel that the page draws over it.
     channel: Option<String>,
-    /// Names of the channels that the page was told.
+    /// Channel names that the page has received.
     told_channels: Vec<String>,
 }
 

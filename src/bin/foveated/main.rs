@@ -39,7 +39,7 @@ fn limit_arenas() {
     }
 }
 
-/// Gives the system what memory is free after streams have ended or begun anew, at most once a minute: by itself the C library gives
+/// Gives the system what memory is free after streams have ended or restarted, at most once a minute: the C library alone gives
 /// back only what is free at the end of its heap. Decoders and capture wait for it if they allocate meanwhile; frame loops do not.
 #[cfg(target_env = "gnu")]
 fn give_memory_back() {

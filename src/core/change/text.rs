@@ -1,4 +1,4 @@
-//! What counts as a change, as it is written.
+//! Change detection in text: how configurations write its rules.
 
 use std::num::NonZeroU32;
 

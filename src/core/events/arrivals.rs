@@ -36,7 +36,7 @@ const FRAMES_MIN: u32 = 3;
 const HIDDEN_NS: u64 = 2_000_000_000;
 const HIDDEN_SPEED: f64 = 0.05;
 
-/// What comes beside something that was told so shortly before is a part of it.
+/// An arrival beside another one that was reported within this time belongs to it.
 const TOGETHER_NS: u64 = 1_000_000_000;
 
 /// After a new scene nothing is new for so long: the background has to be learned.
@@ -93,9 +93,9 @@ struct Thing {
     /// When it had an area of its own last, and in how many frames.
     seen: Moment,
     frames: u32,
-    /// Whether it was told, or need not be.
+    /// Whether it was reported, or need not be.
     is_known: bool,
-    /// When it was told.
+    /// When it was reported.
     told: Option<Moment>,
 }
 

@@ -38,11 +38,11 @@ impl Cut {
     pub(super) fn take(&mut self, now: Moment, picture: &Picture, is_clear: bool) -> Option<Event> {
         let was_clear = std::mem::replace(&mut self.was_clear, is_clear);
         let Picture { luma, before, has_before: true, .. } = picture else { return None };
-        let alike = correlation(luma, before);
-        let is_steady = alike.is_some_and(|alike| STEADY <= alike);
+        let similarity = correlation(luma, before);
+        let is_steady = similarity.is_some_and(|similarity| STEADY <= similarity);
         let was_steady = std::mem::replace(&mut self.was_steady, is_steady);
         let Some((since, frames)) = self.pending else {
-            let is_unlike = alike.is_some_and(|alike| alike < UNLIKE);
+            let is_unlike = similarity.is_some_and(|similarity| similarity < UNLIKE);
             if was_steady && was_clear && is_clear && is_unlike {
                 self.old.copy_from_slice(before);
                 self.pending = Some((now, 1));

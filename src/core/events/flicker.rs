@@ -89,8 +89,8 @@ impl Flicker {
     fn common_line(&self, band_count: usize) -> (f64, f64) {
         let lines: ArrayVec<f64, BANDS_MAX> =
             (0..band_count).filter_map(|band| self.line_of(band)).collect();
-        let alike = |line: f64| lines.iter().filter(move |other| (*other - line).abs() <= 1.0);
-        let most = lines.iter().map(|line| (alike(*line).count(), *line));
+        let near = |line: f64| lines.iter().filter(move |other| (*other - line).abs() <= 1.0);
+        let most = lines.iter().map(|line| (near(*line).count(), *line));
         let (count, line) =
             most.fold((0, 0.0), |best, next| if best.0 < next.0 { next } else { best });
         (count as f64 / band_count as f64, line)

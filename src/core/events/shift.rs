@@ -32,7 +32,7 @@ const BETTER: f64 = 0.6;
 const VOTES_MIN: u32 = 4;
 const MOVED: f64 = 0.6;
 
-/// Quarters of the picture with at least two votes; in each of them half must have moved, so that one large thing is no camera.
+/// Quarters of the picture with at least two votes; half of each must have moved, so that one large object does not look like a moving camera.
 const QUARTERS_MIN: usize = 3;
 const QUARTER_VOTES_MIN: u32 = 2;
 

@@ -2,7 +2,7 @@
 
 use super::{Event, EventKind, Moment, Phase};
 
-/// How long a signal must hold before it is told, in the time of the stream.
+/// How long a signal must hold before it is reported, in the time of the stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Thresholds {
     pub(super) begin_ms: u32,
@@ -16,7 +16,7 @@ pub(super) struct State {
     thresholds: Thresholds,
     /// When it began; `None` while it does not hold.
     since: Option<Moment>,
-    /// How strong it was when that was told.
+    /// The strength of the signal when the event was reported.
     value: f64,
     /// Since when the signal has said the opposite.
     turning_since: Option<Moment>,

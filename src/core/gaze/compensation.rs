@@ -1,6 +1,6 @@
 //! Latency compensation: what a client says about a frame, moved to where it is now.
 //!
-//! The picture as a whole moves by its global motion; what moves by itself around a point, or around a peak of a map, takes that along.
+//! The whole picture moves by its global motion; an object that moves on its own takes a point, or a peak of a map, along.
 //! The frame that is about to be looked at has not been seen yet: up to it, motion goes on as before.
 
 use crate::geometry::affine::Affine;
@@ -90,7 +90,7 @@ pub(super) fn placed(
     let peaks = Peaks::of(&weights, image, FOVEAE_MAX, radius_px);
     let global = path.global();
     let Some(back) = global.inverse() else { return Placed::AsItIs };
-    // Shifts of what moves by itself, and where it was.
+    // Shifts of moving objects, and their earlier places.
     let mut things = arrayvec::ArrayVec::<Thing, FOVEAE_MAX>::new();
     for peak in peaks.as_slice() {
         let from = (peak.x, peak.y);
@@ -133,7 +133,7 @@ struct Thing {
     shift: Option<(f64, f64)>,
 }
 
-/// Rounded alike everywhere, as `hypot` is not.
+/// Rounded in the same way on every machine, unlike `hypot`.
 fn length(x: f64, y: f64) -> f64 {
     (x * x + y * y).sqrt()
 }

@@ -1,6 +1,6 @@
-//! The ego motion that a client knows by itself, from odometry or a gyroscope: where the places of an earlier frame are now.
+//! Ego motion reported by a client, from odometry or a gyroscope: moves places of an earlier frame to the present one.
 //!
-//! A pure change of place, computed once for a message, in a fixed order of operations. What moved by itself in the scene is not in it.
+//! A pure change of place, computed once per message in a fixed order of operations. It leaves out objects that moved in the scene.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub enum EgoMotion {
     Rotation([f64; 4]),
 }
 
-/// Why numbers are no ego motion.
+/// Why numbers do not describe an ego motion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EgoMotionError {
     /// A number is NaN or infinite.
@@ -78,7 +78,7 @@ pub struct EgoTransform {
 
 #[derive(Clone, Debug, PartialEq)]
 enum PlaneMap {
-    /// What is in front of the camera has a third coordinate above 0.
+    /// Points in front of the camera have a third coordinate above 0.
     Homography {
         now_from_then: Matrix,
         then_from_now: Matrix,

@@ -10,7 +10,7 @@
 //! boxes.
 //!
 //! Each further line holds the gaze from frame `frame` on: 1 to 8 fixations, in the order of the foveae. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
-//! [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters alike.
+//! [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters equally.
 //!
 //! ```json
 //! {"frame":5,"fixations":[{"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","weight":1.0}],"relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
@@ -63,7 +63,7 @@ pub enum GazeLogError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The mistake in the file.
         source: GazeLogParseError,
     },
 }
@@ -88,7 +88,7 @@ impl Error for GazeLogError {
     }
 }
 
-/// What is wrong in a gaze log.
+/// A mistake in a gaze log.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GazeLogParseError {

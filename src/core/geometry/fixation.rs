@@ -75,13 +75,13 @@ impl Fixation {
         }
     }
 
-    /// Most of the budget, as a share, that may go to it by itself: to what somebody asked for, or to what appeared.
+    /// Largest share of the budget that may go to this fixation alone: to a client's request, or to an object that appeared.
     fn own_share(&self) -> Option<f64> {
         let has_appeared = self.reason == FixationReason::Relevance && self.region.is_some();
         (self.is_asked() || has_appeared).then_some(ASKED_SHARE)
     }
 
-    /// What it looks at: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
+    /// Its target: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
     /// what only touches the region is apart from it.
     pub fn target(&self) -> Region {
         let point = Region { x0: self.x, y0: self.y, x1: self.x, y1: self.y };
@@ -113,7 +113,7 @@ pub struct Focus {
     pub region: Option<Region>,
     /// Share of the budget for it, 0 to 1; `None` for what the layout says.
     pub share: Option<f64>,
-    /// Most of the budget, as a share, for what is to be shown at full resolution; `None` for what the view chose by itself.
+    /// Largest share of the budget for the region at full resolution; `None` for a fixation of the view's own choice.
     pub own_share: Option<f64>,
 }
 
@@ -207,7 +207,7 @@ crate::names!(PlanRules { First = "first", Second = "second", Current = "current
 pub struct Gaze {
     /// The points.
     pub fixations: Fixations,
-    /// Relevance of each part of the image; `None` where all of it matters alike.
+    /// Relevance of each part of the image; `None` where all of it matters equally.
     pub relevance: Option<Arc<Relevance>>,
     /// How a plan follows from them.
     pub rules: PlanRules,

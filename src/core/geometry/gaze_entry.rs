@@ -16,7 +16,7 @@ pub struct GazeEntry {
     pub frame: u64,
     /// The points, 1 to 8.
     pub fixations: Vec<Fixation>,
-    /// Relevance of each part of the image; `null` where all of it matters alike.
+    /// Relevance of each part of the image; `null` where all of it matters equally.
     pub relevance: Option<RelevanceEntry>,
     /// How a plan follows from them, where that is not as the log's version says.
     pub rules: Option<PlanRules>,

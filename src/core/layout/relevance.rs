@@ -62,7 +62,7 @@ pub(super) fn tokens(
             return Candidate { priority: f64::INFINITY, part };
         }
         let share = match priority.relevance {
-            // What is looked at matters most.
+            // Fixated cells matter most.
             Some(_) if is_looked_at => 1.0,
             Some(_) => {
                 let share = priority.relevance_of(patch, grids) / greatest;
@@ -87,7 +87,7 @@ pub(super) fn tokens(
         } else if leaves.len() + open.len() + children.clone().count() <= budget {
             open.extend(children.map(candidate));
         } else {
-            // What is less relevant must not be finer.
+            // A less relevant cell must not be finer.
             leaves.push(patch);
             break;
         }

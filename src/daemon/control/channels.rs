@@ -17,7 +17,7 @@ use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
 /// The channels of one view.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
-    /// The view that all of it was said of.
+    /// The view that channels and weights belong to.
     of: Option<Arc<ViewConfig>>,
     injected: BTreeMap<String, Injected>,
     /// Names of those whose weight is not 0, of clients.
@@ -41,7 +41,7 @@ impl Injected {
 }
 
 impl Channels {
-    /// Forgets all that was said of the view when it was another.
+    /// Forgets channels and weights of the view before it was replaced.
     pub(super) fn forget_unless_of(&mut self, config: &Arc<ViewConfig>) {
         if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, config)) {
             *self = Self { of: Some(Arc::clone(config)), ..Self::default() };

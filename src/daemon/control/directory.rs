@@ -201,7 +201,7 @@ impl Directory {
         }
     }
 
-    /// Removes a view from its stream, which goes on. Its subscribers are told `reason`.
+    /// Removes a view from its stream, which continues. Its subscribers get `reason`.
     pub fn remove_view(&self, view: &ViewName, reason: &str) {
         if let Some(stream) = self.stream(view.stream()) {
             stream.close_views(|present| present.name() == view, reason);

@@ -95,7 +95,7 @@ impl Drop for MetricsServer {
 }
 
 fn answer(request: &Request<Incoming>, hosts: &Hosts, page: &Mutex<Page>) -> Response<String> {
-    // Only what is no browser sends none.
+    // Only clients other than browsers omit this header.
     let is_ours = request
         .headers()
         .get_all(HOST)

@@ -371,7 +371,7 @@ impl Sink for Publisher {
         };
         let Ring { writer, waker } = ring;
         let fixation = frame.gaze.newest().id;
-        // The first fixation is no saccade. A change of the picture may have moved it, too.
+        // The first fixation does not count as a saccade; a change of the picture may also have moved it.
         let before = std::mem::replace(counted_fixation, fixation);
         let counts = channel.counters();
         counts.saccades.add(fixation.saturating_sub(before.max(1)));

@@ -268,7 +268,7 @@ impl Look {
         Self { region: Some(region), ..Self::at_points(view, &[]) }
     }
 
-    /// What is wrong with it, if anything can be said without its view.
+    /// Checks that need no knowledge of the view; the error says what is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
         let side = |number: f64| (0.0..=1.0).contains(&number);
         match self.region {
@@ -372,7 +372,7 @@ fn ego_motion(
     Ok(Some(motion))
 }
 
-/// What a `look` with too many places is told.
+/// The refusal of a `look` with several kinds of points.
 const ONE_KIND_WANTED: &str =
     "several kinds of points (expected one of `x` and `y`, `points` or `box`)";
 

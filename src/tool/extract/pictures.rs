@@ -1,4 +1,4 @@
-//! The pictures of a folder, each by itself.
+//! Extracts the pictures of a folder one by one, without motion between them.
 
 use std::fs;
 use std::io::{self, Write};

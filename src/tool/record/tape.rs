@@ -25,7 +25,7 @@ const QUEUED_BYTES: usize = 128 << 20;
 /// How often the thread looks for what has waited for long enough.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What is to be written.
+/// Items to write to the recording.
 enum Work {
     Segment(Box<HeaderPage>, Box<SegmentInfo>),
     Frame(Box<TokenFrameBuf>, u64),
@@ -48,7 +48,7 @@ pub(super) struct Tape {
     has_ended: bool,
 }
 
-/// What is left when the thread ends.
+/// The result of the thread.
 type Written = (Recorder, Result<(), RecordingError>);
 
 impl Tape {
@@ -150,7 +150,7 @@ impl Tape {
         self.send(Work::Segment(Box::new(reader.header_page()), Box::new(info.clone())))
     }
 
-    /// Notes a change of the view's state. That a segment has ended is no end of the view.
+    /// Notes a change of the view's state. The end of a segment is not the end of the view.
     fn state(&mut self, reader: &Reader) -> bool {
         let state = reader.state();
         if self.state.as_ref() == Some(&state) {

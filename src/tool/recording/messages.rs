@@ -112,7 +112,7 @@ pub struct SceneEvent {
     /// `once`, `began` or `ended`.
     #[prost(string, tag = "2")]
     pub phase: String,
-    /// The frame at which it is told.
+    /// The frame at which the event is reported.
     #[prost(uint64, tag = "3")]
     pub frame_seq: u64,
     /// The frame from which on it holds; of an end, the frame with which it began.

@@ -59,7 +59,7 @@ impl Playback {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or is no recording of the same view.
+    /// If a file cannot be read, or is not a recording of the same view.
     pub fn advance(
         &mut self,
         is_over: &dyn Fn() -> bool,

@@ -50,7 +50,7 @@ impl Kind {
 /// A message.
 #[derive(Debug)]
 pub struct Entry {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its topic.
     pub topic: String,

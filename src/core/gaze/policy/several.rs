@@ -17,7 +17,7 @@ use crate::relevance::seen::Seen;
 pub struct Party {
     /// Where they look.
     pub policy: Box<dyn FixationPolicy>,
-    /// What it is called.
+    /// Its name in configurations.
     pub name: FoveaPolicy,
 }
 

@@ -42,12 +42,12 @@ pub enum ScorerError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The mistake in the file.
         source: ScorerMistake,
     },
 }
 
-/// What is wrong in a scorer.
+/// A mistake in a scorer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScorerMistake(String);
 
@@ -56,7 +56,7 @@ impl Scorer {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is no scorer.
+    /// If the file cannot be read, or is not a scorer.
     pub fn load(path: &Path) -> Result<Self, ScorerError> {
         let unreadable = |source| ScorerError::Unreadable { path: path.to_owned(), source };
         let malformed = |source| ScorerError::Malformed { path: path.to_owned(), source };

@@ -33,7 +33,7 @@ impl ViewEntry {
         self.channel.name()
     }
 
-    /// What it is configured to be.
+    /// Its configuration.
     pub(in crate::control) fn config(&self) -> Arc<ViewConfig> {
         self.channel.config()
     }
