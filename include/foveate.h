@@ -160,7 +160,7 @@ enum foveate_state_code {
 // ---------------------------------------------------------------------------------------------------------------------
 // Results and errors.
 
-// The result of a call: 0 is success, positive is no error, negative is an error that foveate_last_error() explains.
+// The result of a call: 0 is success, positive another outcome, negative an error that foveate_last_error() explains.
 enum foveate_result {
     FOVEATE_OK = 0,      // done; a read has a frame
     FOVEATE_NOTHING = 1, // no unread frame, or nothing arrived in time, or a signal did
@@ -221,7 +221,7 @@ struct foveate_reader;
 // the first of these that is set. A relative `$XDG_RUNTIME_DIR` counts as unset. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
 //
 // There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. On failure returns NULL
-// and fills `error`, unless that is NULL. With FOVEATE_RECONNECT the absence of a daemon is no failure.
+// and fills `error`, unless that is NULL. With FOVEATE_RECONNECT it also succeeds without a daemon.
 FOVEATE_API struct foveate_reader *foveate_open(const char *view, const char *socket_path, unsigned flags, int timeout_ms,
                                                 struct foveate_error *error);
 

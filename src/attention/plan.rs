@@ -45,7 +45,7 @@ pub struct Level {
     pub bias: f32,
 }
 
-/// What is asked for.
+/// Settings of a plan: cells, levels and scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Side of a cell in cells of the level below, at least 2.
@@ -117,7 +117,7 @@ pub(crate) struct Cells {
     order: Vec<u32>,
     /// Keys in each cell, row by row.
     pub(crate) counts: Vec<f32>,
-    /// What is added to the score of each place; of a filler negative infinity.
+    /// Bias of each place's score; negative infinity for padding.
     pub(crate) offsets: Vec<f32>,
 }
 
@@ -138,7 +138,7 @@ impl Cells {
         (cell != NONE).then_some(cell as usize)
     }
 
-    /// What is added to the score of each cell, row by row.
+    /// Bias of each cell's score, row by row.
     #[cfg(feature = "vulkan")]
     pub(crate) fn offsets_by_cell(&self) -> Vec<f32> {
         let mut offsets = vec![0.0; self.count()];

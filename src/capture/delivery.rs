@@ -61,7 +61,7 @@ struct Inlet {
     unfilled: u32,
     /// `None`: every frame is taken.
     limit: Option<RateLimit>,
-    /// What is added to the stream time of the present round of a clip, in nanoseconds.
+    /// Offset of the stream time in the present round of a clip, in nanoseconds.
     round: Round,
     /// Why the first buffer that could not be taken was refused, which is logged.
     refusal: Option<String>,

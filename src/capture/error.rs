@@ -9,7 +9,7 @@ use foveate_core::geometry::extent::Extent;
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The source is no known shorthand.
+    /// The source is not a known shorthand.
     #[error(
         "invalid source {text:?} (expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"http://...\", or the path of a file or a folder of pictures): put a gst-launch description into `pipeline`"
     )]
@@ -121,7 +121,7 @@ pub enum CaptureError {
         /// GStreamer's error, or the missing element.
         reason: String,
     },
-    /// What arrives is no depth, and nothing can be converted to it.
+    /// The pipeline gives pictures that are not depth, and cannot be converted to it.
     #[error(
         "the pipeline gives {offered}, which is not depth (expected GRAY16_LE or GRAY16_BE of video/x-raw, or one static float32 tensor of other/tensors with the dimensions 1:WIDTH:HEIGHT)"
     )]
@@ -145,7 +145,7 @@ pub enum CaptureError {
         /// The device file.
         device: String,
     },
-    /// What is configured as a camera is none.
+    /// The configured device is not a camera.
     #[error("{device:?} is not a V4L2 device: choose one from `ls /dev/video*`")]
     NotACamera {
         /// Its path.
@@ -240,7 +240,7 @@ pub enum CaptureError {
         "cannot apply a privacy mask, so the frame is dropped: {reason}; put `videoconvert` before the appsink for frames in system memory, or remove the mask"
     )]
     NotMasked {
-        /// What is wrong with the frame.
+        /// The mistake in the frame.
         reason: String,
     },
     /// Frames became interlaced while the source was running.

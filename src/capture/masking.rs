@@ -1,4 +1,4 @@
-//! What happens to a frame on the streaming thread before the appsink has it, in its own memory where it has any: transparent pixels are
+//! Processing of a frame on the streaming thread before the appsink, in the frame's own memory where possible: transparent pixels are
 //! composited on a background, and privacy masks are filled.
 
 use std::sync::Arc;

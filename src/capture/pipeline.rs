@@ -68,7 +68,7 @@ impl Reports {
     }
 }
 
-/// What is taken of a pipeline.
+/// Requirements that a pipeline must meet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demands {
     pub(super) content: Content,
@@ -636,7 +636,7 @@ fn end_demuxer(element: &gst::Element) {
         *offset = info.offset;
         if *repeats == READS_PAST_END_MAX {
             tracing::info!("the demuxer missed the end of its file; sending it");
-            // What it asks for from now on fails.
+            // Its requests fail from now on.
             let _ = pad.peer().map(|peer| peer.set_active(false));
         }
         gst::PadProbeReturn::Pass

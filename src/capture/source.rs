@@ -294,7 +294,7 @@ impl Drop for Source {
         let Some(thread) = &self.thread else { return };
         if !thread.finishes(STOP_TIMEOUT) {
             thread.abandon();
-            // What it does is no longer waited for.
+            // Nobody waits for this thread any longer.
             self.counters.stages.next_pipeline();
             tracing::warn!(
                 stream = self.stream,

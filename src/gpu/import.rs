@@ -80,7 +80,7 @@ impl<M: AsRef<[UnsafeCell<u64>]>> HostTarget<M> {
             return None;
         }
         let bytes = start..start + size_of_val(words);
-        // SAFETY: whoever has the words lives as long as the buffer, and cannot be borrowed mutably meanwhile.
+        // SAFETY: the owner of the words outlives the buffer, and cannot be borrowed mutably meanwhile.
         let buffer = unsafe { import(gpu, name, BufferKind::ImportedTarget, bytes) }?;
         Some(Self { buffer, _memory: memory })
     }

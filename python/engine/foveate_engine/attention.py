@@ -84,7 +84,7 @@ def hierarchical_attention(
     :raises TypeError: if an array is of another kind or number format, or a setting is not a number.
     :raises ValueError: if shapes do not fit together, or a setting is out of its range.
     :raises BackendError: if there is no such device, keys or scores are too large for it, or it refuses or is lost; the next call
-        opens a lost one anew.
+        reopens a lost one.
     :raises EngineError: with `backend="vulkan"` in a fork of a process that has used it.
     """
     torch = sys.modules.get("torch")

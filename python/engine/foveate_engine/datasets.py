@@ -1,7 +1,7 @@
 """Tables of tokens: pictures and clips by path or bytes in, Arrow rows out, written so that a killed job can go on.
 
 :class:`Encoder` is what the operators for Ray (:mod:`foveate_engine.ray`) and Daft (:mod:`foveate_engine.daft`) run; it
-needs pyarrow only, and works by itself. ``docs/guide/datasets.md`` is the guide, and has a table of the columns.
+needs only pyarrow. ``docs/guide/datasets.md`` is the guide, and has a table of the columns.
 
 A row holds the tokens of a picture, or of a frame of a clip. Its tensors are Arrow's fixed-shape tensors: lists of one
 length, which any reader of Parquet has as lists. Its records are a struct of lists, each of which is a column of its own in
@@ -316,7 +316,7 @@ def done(folder: str | PathLike[str]) -> set[str]:
             ids.update(pq.read_table(file, columns=["id"], partitioning=None)["id"].to_pylist())
         except pa.ArrowException as error:
             raise ValueError(
-                f"{file} is no whole table of tokens ({error}); delete it, and its items are encoded again"
+                f"{file} is not a complete table of tokens ({error}): delete it, and its items are encoded again"
             ) from error
     return ids
 
@@ -364,7 +364,7 @@ def _items_of(items: pa.Table, options: Mapping[str, Any]) -> Iterator[Item]:
 
 
 def _points(given: Any) -> list[list[float]]:
-    """A point as a list of one; what is no point stays as it is, and becomes an error of its item."""
+    """A point as a list of one. Other values are returned unchanged, and become an error of their item."""
     is_one = len(given) == 2 and not any(isinstance(number, (list, tuple)) for number in given)
     return [list(given)] if is_one else list(given)
 

@@ -555,7 +555,7 @@ class Pyramid:
         :param scorer: a file as ``foveate.learn`` writes it; None is the one that needs no training.
         :param weights: what channels add to the score, in octaves for each of a channel's units, by name.
         :param gain: exponent of the weights, 0 (nothing) to 1.
-        :raises ValueError: if the file is no scorer, or an argument is wrong.
+        :raises ValueError: if the file is not a scorer, or an argument is wrong.
         """
         given = dict(weights or {})
         unknown = set(given) - set(_native.channel_names())
@@ -606,7 +606,7 @@ def fixations_of(
 ) -> list[tuple[float, float]]:
     """Points as the engine takes them; None is the middle of a picture of ``extent``.
 
-    :raises ValueError: if they are no points.
+    :raises ValueError: if they are not points.
     """
     if given is None:
         return [(extent[0] / 2, extent[1] / 2)]
@@ -624,7 +624,7 @@ def fixations_of(
 def weights(relevance: ArrayLike | None) -> NDArray[np.float64] | None:
     """A map as the engine takes it.
 
-    :raises ValueError: if it is no map.
+    :raises ValueError: if it is not a map.
     """
     if relevance is None:
         return None

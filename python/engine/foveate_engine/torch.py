@@ -72,7 +72,7 @@ def sample(
     :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`, without ``dtype`` and ``rounding``. With
         a ``normalisation`` the texels are (mean of the pixels - ``mean``) / ``std``, for images in 0 to 1; ``"none"``,
         the default, leaves them as they are.
-    :raises TypeError: if the images are no tensor of such a type, or there is no such argument.
+    :raises TypeError: if the images are not a tensor of such a type, or an argument is unknown.
     :raises ValueError: if a shape is wrong, or an argument does not go with another.
     """
     _check_images(images)
@@ -289,7 +289,7 @@ def _check_images(images: torch.Tensor) -> None:
 
 
 def _array(given: torch.Tensor | ArrayLike) -> NDArray[np.float64]:
-    """What is given, as float64; empty if it is no array of numbers."""
+    """The given array as float64; empty if it is not an array of numbers."""
     if isinstance(given, torch.Tensor):
         return np.asarray(given.detach().cpu().to(torch.float64))
     try:

@@ -47,7 +47,7 @@ struct Resident {
     perception: Option<Perception>,
 }
 
-/// What is known of the picture, cell by cell.
+/// The channels of the picture, cell by cell.
 struct Perception {
     scene: Scene,
     saliency: Saliency,
@@ -293,7 +293,7 @@ impl Resident {
         Ok(())
     }
 
-    /// What is known of the newest picture; from the first call on, pictures are taken in.
+    /// The channels of the newest picture; collected from the first call on.
     fn perceive(&mut self) -> PyResult<&Perception> {
         if self.perception.is_none() {
             let extent: Extent = self.engine.kind().extent;

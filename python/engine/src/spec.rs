@@ -23,7 +23,7 @@ use crate::errors::value_error;
 #[pyclass(frozen, module = "foveate_engine._native")]
 pub(crate) struct Spec {
     pub(crate) view: ViewSpec,
-    /// What it was read from.
+    /// The arguments that it was read from.
     #[cfg(feature = "gst")]
     pub(crate) config: ViewConfig,
 }

@@ -24,7 +24,7 @@ use foveate_core::view::ViewSpec;
 use foveate_gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError};
 
 /// The GPUs that this process has open, each once, however many streams use it and however they name it; and the thread
-/// pool for stages on the CPU. A GPU that was lost is opened anew.
+/// pool for stages on the CPU. A lost GPU is reopened.
 #[derive(Debug)]
 pub struct Backends {
     pool: Arc<Pool>,
@@ -311,7 +311,7 @@ pub struct ReopenedGpu {
 }
 
 impl GpuReopener {
-    /// Builds a backend on the chosen device, which is opened anew if it was lost.
+    /// Builds a backend on the chosen device, which is reopened if it was lost.
     ///
     /// # Errors
     ///
