@@ -1,4 +1,4 @@
-//! What follows from shapes and settings alone.
+//! The attention plan: sizes, cells and buffers that follow from shapes and settings alone.
 
 /// Most levels of cells.
 pub const LEVELS_MAX: usize = 3;
@@ -38,7 +38,7 @@ impl Shape {
 
 /// How the cells of a level are treated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Level {
+pub struct CellLevel {
     /// Share of the level's cells that is opened at most, above 0 and up to 1.
     pub top: f64,
     /// Added to the scores of its cells. With any other than 0, equal keys no longer give what full attention gives.
@@ -47,11 +47,11 @@ pub struct Level {
 
 /// Settings of a plan: cells, levels and scale.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct AttentionSettings {
     /// Side of a cell in cells of the level below, at least 2.
     pub coarse: usize,
     /// Level 1, whose cells are made of keys, and those above it; at most [`LEVELS_MAX`].
-    pub levels: Vec<Level>,
+    pub levels: Vec<CellLevel>,
     /// Factor of all dot products, usually `1 / sqrt(width)`.
     pub scale: f32,
 }
@@ -162,7 +162,7 @@ impl AttentionPlan {
     /// # Errors
     ///
     /// If one of them is out of its range.
-    pub fn new(shape: Shape, settings: &Settings) -> Result<Self, PlanError> {
+    pub fn new(shape: Shape, settings: &AttentionSettings) -> Result<Self, PlanError> {
         check(shape, settings)?;
         let extents: Vec<_> = (0..=settings.levels.len())
             .map(|level| {
@@ -197,7 +197,7 @@ impl AttentionPlan {
     }
 }
 
-fn check(shape: Shape, settings: &Settings) -> Result<(), PlanError> {
+fn check(shape: Shape, settings: &AttentionSettings) -> Result<(), PlanError> {
     let Shape { rows, columns, width, value_width, .. } = shape;
     let extents =
         [("rows", rows), ("columns", columns), ("width", width), ("value width", value_width)];
@@ -270,7 +270,7 @@ fn cells(
     side: usize,
     family: usize,
     order: Vec<u32>,
-    treated: Option<Level>,
+    treated: Option<CellLevel>,
 ) -> Cells {
     let mut counts = Vec::with_capacity(extent[0] * extent[1]);
     for row in 0..extent[0] {

@@ -18,7 +18,7 @@ use super::{CaptureError, SourceChoice, SourceSpec, hints};
 use foveate_config::ShorthandKind;
 use foveate_core::name::natural_order;
 use foveate_core::{file, jpeg};
-use foveate_log::redact::{Masked, backslashed, redacted};
+use foveate_log::redact::{SecretMask, backslashed, redacted};
 
 /// Longest file of a pipeline, in bytes.
 const PIPELINE_BYTES_MAX: u64 = 1 << 16;
@@ -46,7 +46,7 @@ pub struct Expansion {
     /// The FIFO that it reads through the element `fifo`. It can be opened only once.
     pub fifo: Option<PathBuf>,
     /// GStreamer's own messages quote parts of the description.
-    masked: Arc<Masked>,
+    masked: Arc<SecretMask>,
 }
 
 impl std::fmt::Debug for Expansion {
@@ -209,7 +209,7 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     }
     let built_in = ("latency_ms", spec.latency_ms.to_string());
     let text = substituted(&template, &values, &built_in)?;
-    let masked = Arc::new(Masked::default().and_credentials_in(&text));
+    let masked = Arc::new(SecretMask::default().and_credentials_in(&text));
     let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
     let shown = redacted(&substituted(&template, &shown, &built_in)?);
     Ok(Expansion { text, shown, clip, fifo, masked })

@@ -1,4 +1,4 @@
-//! A mapped frame.
+//! A captured frame, mapped into memory for reading.
 
 use gstreamer as gst;
 use gstreamer_video as gst_video;

@@ -33,7 +33,7 @@ use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
-    Address, Color, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked,
+    Address, Color, ConfigValue, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked,
     optional,
 };
 use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec, default_slot_count};
@@ -83,7 +83,7 @@ fn is_addition(path: &Path) -> bool {
 
 /// The part of a configuration that a file holds.
 #[derive(Clone, Copy)]
-enum Part<'a> {
+enum TextPart<'a> {
     /// The whole configuration.
     Whole,
     /// The first file, which need not have streams.
@@ -432,7 +432,7 @@ pub enum Pace {
 
 /// How decoded pictures are turned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Given", into = "Given")]
+#[serde(try_from = "ConfigValue", into = "ConfigValue")]
 pub enum Orientation {
     /// As their tags say: the matrix of an MP4 file, the EXIF data of a JPEG.
     #[default]
@@ -454,22 +454,22 @@ pub enum Turn {
     Degrees270 = 270,
 }
 
-impl TryFrom<Given> for Orientation {
+impl TryFrom<ConfigValue> for Orientation {
     type Error = String;
 
-    fn try_from(given: Given) -> Result<Self, String> {
+    fn try_from(given: ConfigValue) -> Result<Self, String> {
         match &given {
-            Given::Text(word) if word == "auto" => Ok(Self::Auto),
-            Given::Whole(0) => Ok(Self::Turned(Turn::Degrees0)),
-            Given::Whole(90) => Ok(Self::Turned(Turn::Degrees90)),
-            Given::Whole(180) => Ok(Self::Turned(Turn::Degrees180)),
-            Given::Whole(270) => Ok(Self::Turned(Turn::Degrees270)),
+            ConfigValue::Text(word) if word == "auto" => Ok(Self::Auto),
+            ConfigValue::Whole(0) => Ok(Self::Turned(Turn::Degrees0)),
+            ConfigValue::Whole(90) => Ok(Self::Turned(Turn::Degrees90)),
+            ConfigValue::Whole(180) => Ok(Self::Turned(Turn::Degrees180)),
+            ConfigValue::Whole(270) => Ok(Self::Turned(Turn::Degrees270)),
             _ => Err(given.refused("\"auto\", 0, 90, 180 or 270")),
         }
     }
 }
 
-impl From<Orientation> for Given {
+impl From<Orientation> for ConfigValue {
     fn from(orientation: Orientation) -> Self {
         match orientation {
             Orientation::Auto => Self::Text("auto".to_owned()),
@@ -551,12 +551,12 @@ impl Config {
         read_first: ReadText,
     ) -> Result<(Self, Vec<Mistake>), ConfigError> {
         let environment = |name: &str| env::var(name);
-        let part = if directory.is_some() { Part::First } else { Part::Whole };
+        let part = if directory.is_some() { TextPart::First } else { TextPart::Whole };
         let text = read(path, read_first)?;
         let (mut config, mut mistakes) = Self::parse_partly(&text, path, part, &environment);
         let mut taken = config.names_in(path);
         for file in directory.map(additions_in).transpose()?.unwrap_or_default() {
-            let part = Part::Further { taken: &taken };
+            let part = TextPart::Further { taken: &taken };
             let text = read(&file, file::read_text)?;
             let (added, more) = Self::parse_partly(&text, &file, part, &environment);
             mistakes.extend(more);
@@ -596,7 +596,7 @@ impl Config {
         file: &Path,
         environment: impl Fn(&str) -> Result<String, VarError>,
     ) -> Result<Self, ConfigError> {
-        let (config, mistakes) = Self::parse_partly(text, file, Part::Whole, &environment);
+        let (config, mistakes) = Self::parse_partly(text, file, TextPart::Whole, &environment);
         ConfigError::refused(mistakes).map(|()| config)
     }
 
@@ -604,7 +604,7 @@ impl Config {
     fn parse_partly(
         text: &str,
         file: &Path,
-        part: Part<'_>,
+        part: TextPart<'_>,
         environment: &Environment<'_>,
     ) -> (Self, Vec<Mistake>) {
         let mut substituted = Substituted::default();

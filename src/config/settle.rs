@@ -5,7 +5,7 @@ use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
 use super::{
-    Config, Pace, Part, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, ViewConfig,
+    Config, Pace, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, TextPart, ViewConfig,
 };
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::Threshold;
@@ -19,7 +19,7 @@ use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SI
 use foveate_core::view::VIEWS_MAX;
 
 impl Config {
-    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path, part: Part<'_>) {
+    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path, part: TextPart<'_>) {
         for daemon in table.tables("daemon") {
             if self.daemon.socket.as_ref().is_some_and(|socket| !socket.is_absolute()) {
                 daemon.refuse("socket", "expected an absolute path");
@@ -30,14 +30,14 @@ impl Config {
             self.streams.clear();
         }
         match part {
-            Part::Whole if tables.is_empty() => {
+            TextPart::Whole if tables.is_empty() => {
                 table.refuse(
                     "stream",
                     "no [[stream]]; expected at least one, with a `name` and a `source`",
                 );
             }
-            Part::Whole | Part::First => {}
-            Part::Further { taken } => {
+            TextPart::Whole | TextPart::First => {}
+            TextPart::Further { taken } => {
                 for key in table.names().filter(|key| *key != "stream") {
                     let message =
                         "expected only [[stream]] here: everything else belongs in the first file";

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 #[cfg(feature = "serde")]
-use crate::value::Given;
+use crate::value::ConfigValue;
 
 #[cfg(feature = "serde")]
 mod text;
@@ -41,7 +41,7 @@ impl ChangeConfig {
 /// The difference that a sample may have. As text it is the number, `"auto"`, or `"source"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Given", into = "Given"))]
+#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Threshold {
     /// So many steps of 8 bits.
     Fixed(u8),

@@ -1,8 +1,8 @@
-//! What a stream's pictures say about the camera and the scene: a cut, a camera that moves, is covered, over-exposed or frozen,
+//! Event detection in a stream's pictures: a cut, a camera that moves, is covered, over-exposed or frozen,
 //! light that flickers, and something new. Each is reported once, with hysteresis; `docs/reports/events.md` has the thresholds.
 //!
 //! ```text
-//!  coarse level -> Picture -> cut, shift, covered, over-exposed, flicker ->+
+//!  coarse level -> PictureStats -> cut, shift, covered, over-exposed, flicker ->+
 //!       |            tiles that differ from the frame before -> frozen  ->+-> Event, Event, ...
 //!       +-> Background -> arrivals (something new)                      ->+
 //! ```
@@ -16,7 +16,7 @@ use self::arrivals::{Arrivals, THINGS_MAX};
 use self::cut::Cut;
 use self::flicker::Flicker;
 use self::frozen::Frozen;
-use self::picture::Picture;
+use self::picture::PictureStats;
 use self::shift::Shift;
 use self::state::{State, Thresholds};
 use crate::frame::FrameTime;
@@ -183,7 +183,7 @@ pub struct Detectors {
     now: Moment,
     /// Time of the newest frame as the stream gives it; `None` before the first.
     given_ns: Option<u64>,
-    picture: Picture,
+    picture: PictureStats,
     cut: Cut,
     shift: Shift,
     covered: State,
@@ -206,7 +206,7 @@ impl Detectors {
             texel_px: f64::from(1_u32 << level),
             now: Moment::default(),
             given_ns: None,
-            picture: Picture::new(grid),
+            picture: PictureStats::new(grid),
             cut: Cut::new(grid),
             shift: Shift::new(grid),
             covered: State::new(EventKind::Covered, COVERED),

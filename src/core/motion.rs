@@ -1,4 +1,4 @@
-//! What moved between two pictures of a stream: block by block, and the picture as a whole.
+//! Motion between two pictures of a stream: block by block, and of the whole picture.
 //!
 //! Computed on the coarse level, whose texels are 8 to 32 pixels wide, to a fraction of a texel, in a fixed order of operations; so it
 //! is the same on every backend. It costs in proportion to the blocks that changed.

@@ -122,7 +122,7 @@ pub struct ViewUpdate<'a> {
 
 /// A read-only descriptor of the segment that a view publishes in.
 #[derive(Clone, Debug)]
-pub struct Segment {
+pub struct PublishedSegment {
     /// The descriptor.
     pub descriptor: Arc<OwnedFd>,
     /// Number of the segment, which no other one of this machine has had since it was started.
@@ -192,7 +192,7 @@ struct Shared {
     /// Replaced when an operator's change takes effect.
     config: Mutex<Arc<ViewConfig>>,
     /// `None` before the first frame, and once the view has ended.
-    segment: Mutex<Option<Segment>>,
+    segment: Mutex<Option<PublishedSegment>>,
     /// Why the view must end or has ended.
     end_reason: Mutex<Option<String>>,
     /// `None` for a view of the configuration.
@@ -326,7 +326,7 @@ impl ViewChannel {
                 Err(error) => return self.fail(&format!("cannot watch its memory: {error}")),
             }
         }
-        let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
+        let segment = PublishedSegment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
         let mut present = self.shared.segment.lock();
         // It may have been closed meanwhile.
         if self.end_reason().is_none() {
@@ -547,7 +547,7 @@ impl ClientChannel {
     }
 
     /// The current segment.
-    pub fn segment(&self) -> Option<Segment> {
+    pub fn segment(&self) -> Option<PublishedSegment> {
         self.shared.segment.lock().clone()
     }
 

@@ -14,7 +14,7 @@ use foveate::messages::{DAEMON_STOPPED, Refusal, RefusalReason, STREAM_RESTARTED
 use foveate_capture::{MaskChange, MaskRefusal, Masks};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
-use foveate_log::redact::Masked;
+use foveate_log::redact::SecretMask;
 
 /// Reason given to the readers of a removed stream.
 const REMOVED: &str = "the stream was removed";
@@ -46,7 +46,7 @@ struct ManagedStream {
     /// `None` once it has ended.
     running: Option<RunningStream>,
     /// The secrets in `config`.
-    masked: Masked,
+    masked: SecretMask,
 }
 
 /// Changes made by a new configuration, as names of streams.

@@ -1,4 +1,4 @@
-//! The depth pyramid: what is known of the depth of any box of pixels, exact, in a time that grows with the box's border.
+//! The depth pyramid: exact depth statistics of any box of pixels, in time proportional to the box's border.
 //!
 //! Depth pictures are few bytes a pixel and are measured in whole steps, so this is code for the CPU beside every backend: its
 //! numbers cannot depend on one.

@@ -1,4 +1,4 @@
-//! From the bytes of a file to pixels.
+//! Decodes the bytes of a picture file to pixels.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Cursor, Seek};

@@ -1,4 +1,4 @@
-//! Clips through the engine, frame by frame: what the daemon does with a stream, without a daemon, a ring or a drop.
+//! Plays clips through the engine frame by frame, as the daemon does, but without a daemon, a ring or drops.
 //!
 //! [`Player`] opens a source, takes its frames in order and leaves the tokens of each view in memory.
 

@@ -37,8 +37,9 @@ use serde_json::{Map, Value, json};
 
 use super::beacon::Beacon;
 use super::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted, Inject, Look,
-    Looking, Refusal, RefusalReason, SceneEvent, ViewName, Weigh, is_coming_back,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, FromDaemon, GazeEvent, Granted, Inject, Look,
+    Looking, Refusal, RefusalReason, SceneEvent, SubscriptionEvent, ViewName, Weigh,
+    is_coming_back,
 };
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -726,12 +727,12 @@ impl Subscription {
             }
             match parsed::<IgnoredAny>(&self.buffer, received.len)? {
                 FromDaemon::Notice => {}
-                FromDaemon::Event(Event::Segment { .. }) => {
+                FromDaemon::Event(SubscriptionEvent::Segment { .. }) => {
                     self.take_segment(received.descriptor)?;
                 }
-                FromDaemon::Event(Event::Gaze(gaze)) => self.gazes.push(gaze),
-                FromDaemon::Event(Event::Scene(scene)) => self.scenes.push(scene),
-                FromDaemon::Event(Event::Ended { reason, .. }) => {
+                FromDaemon::Event(SubscriptionEvent::Gaze(gaze)) => self.gazes.push(gaze),
+                FromDaemon::Event(SubscriptionEvent::Scene(scene)) => self.scenes.push(scene),
+                FromDaemon::Event(SubscriptionEvent::Ended { reason, .. }) => {
                     self.ending = Ending::Ended(reason);
                 }
                 FromDaemon::Refused(refusal) => {

@@ -234,7 +234,7 @@ object!(SceneEvent {
 
 /// An unsolicited message to a subscriber.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum SubscriptionEvent {
     /// From now on the view publishes in this segment, whose read-only descriptor comes with the datagram.
     Segment {
         /// The view.
@@ -255,7 +255,7 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl SubscriptionEvent {
     /// The event as a datagram.
     pub fn to_datagram(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("an event has string keys and no failing parts")
@@ -282,7 +282,7 @@ impl Event {
     }
 }
 
-impl Serialize for Event {
+impl Serialize for SubscriptionEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_map(None)?;
         match self {
@@ -324,7 +324,7 @@ pub enum FromDaemon<T> {
     /// The request was not granted.
     Refused(Refusal),
     /// An event for a subscriber.
-    Event(Event),
+    Event(SubscriptionEvent),
     /// A token frame was published; the ring holds all that the notice says.
     Notice,
 }
@@ -342,7 +342,7 @@ impl<T: DeserializeOwned> FromDaemon<T> {
         let head = datagram.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let message: Value = serde_json::from_slice(head)?;
         if !message["event"].is_null() {
-            Event::from_json(message).map(Self::Event)
+            SubscriptionEvent::from_json(message).map(Self::Event)
         } else if message["ok"] == true {
             T::deserialize(message).map(Self::Accepted)
         } else {

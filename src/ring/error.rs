@@ -1,4 +1,4 @@
-//! Errors of the ring.
+//! Errors of reading and writing a ring.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `foveate events`: what happens in the picture of a stream and to its source, line by line.
+//! `foveate events`: events in the picture of a stream and changes of its state, line by line.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -59,7 +59,7 @@ use foveate_web as web;
                   file), 78 wrong configuration.\n\
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."
 )]
-pub struct Arguments {
+pub struct ToolArguments {
     /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY,
     /// $XDG_RUNTIME_DIR/foveate and /run/foveate]
     #[arg(long, global = true, value_name = "PATH")]
@@ -71,9 +71,9 @@ pub struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// List the streams and views of the daemon
-    Ls(list::Arguments),
+    Ls(list::ListArguments),
     /// Show all streams and views live, or the token frames of one view as they arrive
-    Watch(watch::Arguments),
+    Watch(watch::WatchArguments),
     /// Wait until a view publishes frames
     Wait(health::WaitArguments),
     /// Check that every stream is live and fresh
@@ -88,7 +88,7 @@ enum Command {
     Weigh(channels::WeighArguments),
     /// Return a view to its policy
     Release(look::ReleaseArguments),
-    /// Tell what happens in the picture: a cut, a covered camera, something new; and when the camera is lost and back
+    /// Print events as they happen: a cut, a covered camera, something new, a camera lost or back
     Events(events::Arguments),
     /// Record a view: where it looks, or all that it publishes
     #[cfg(feature = "mcap")]
@@ -112,14 +112,14 @@ enum Command {
     Reload,
     /// Show the streams live in a browser: what the daemon sees, where it looks, and its cost
     #[cfg(feature = "web")]
-    Web(web::Arguments),
+    Web(web::WebArguments),
     /// Check this machine, its daemon and its cameras
     Doctor,
     /// Measure the cost of a frame, stage by stage, without a daemon
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Convert every frame of a file to NumPy arrays, without a daemon
     #[cfg(feature = "gst")]
-    Extract(extract::Arguments),
+    Extract(extract::ExtractArguments),
 }
 
 /// Errors of the subcommands.
@@ -354,7 +354,7 @@ fn is_mistake(reason: RefusalReason) -> bool {
 /// # Errors
 ///
 /// If the command fails. A closed pipe as output, as after `head`, counts as success.
-pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
+pub fn run(arguments: ToolArguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let asked_for = arguments.socket.as_deref();
     let socket = socket_path(asked_for);
     let result = match arguments.command {

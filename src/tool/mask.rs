@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     #[arg(long = "box", value_name = "LEFT,TOP,RIGHT,BOTTOM", value_parser = numbers::<4>)]
     #[arg(conflicts_with_all = ["corners", "clear"], allow_hyphen_values = true)]
     rectangle: Option<[f64; 4]>,
-    /// Clear the mask of that name, or without one all that were set at run time
+    /// Clear the mask NAME, or without NAME all masks set at run time
     #[arg(long)]
     clear: bool,
 }

@@ -1,4 +1,4 @@
-//! `foveate record`: what a view publishes, as an MCAP file, and where it looks, as a gaze log.
+//! `foveate record`: records a view's token frames as an MCAP file, or its gaze as a gaze log.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 
 use self::tape::Tape;
-use super::recording::Settings;
+use super::recording::RecordingSettings;
 use super::watch::seconds;
 use super::{StopCondition, ToolError};
 use foveate::client::{Client, Next, SubscribeOptions, Subscription};
@@ -75,9 +75,9 @@ pub(super) fn run(
     taped.and(followed)
 }
 
-fn settings(arguments: &Arguments, path: &Path) -> Settings {
+fn settings(arguments: &Arguments, path: &Path) -> RecordingSettings {
     let interval = (0.0 < arguments.pictures_hz).then(|| 1.0 / arguments.pictures_hz);
-    Settings {
+    RecordingSettings {
         path: path.to_owned(),
         rotate_bytes: arguments.rotate_size,
         rotate_after: arguments.rotate_seconds,

@@ -26,7 +26,7 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use foveate_daemon::stream::REPLACED;
 use foveate_ring::abi::MAX_PLANE_COUNT;
 use foveate_ring::{
@@ -231,8 +231,12 @@ impl ReplayServer {
             views: vec![view_config(&info, &arguments.files[0])],
             masks: Arc::default(),
         });
-        let server =
-            Server::bind(socket, Arc::clone(&directory), Access::default(), Limits::default())?;
+        let server = Server::bind(
+            socket,
+            Arc::clone(&directory),
+            Access::default(),
+            ServerLimits::default(),
+        )?;
         let channel = port.views.remove(0);
         let writer = Writer::recreate(page, arguments.stream.as_deref())?;
         let waker = Waker::new(&writer, channel.subscribers())?;

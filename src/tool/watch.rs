@@ -34,7 +34,7 @@ const TABLE_COLUMNS: usize = 79;
 
 /// Arguments of `foveate watch`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct WatchArguments {
     /// The view [default: a table of all streams and views, which waits if the daemon goes away]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
@@ -55,7 +55,11 @@ pub struct Arguments {
 
 /// Follows the view until it ends, the daemon is gone (without `--reconnect`), a signal arrives, or a limit of the
 /// arguments is reached. Always prints a summary. Without a frame only a signal is a good end.
-pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+pub fn run(
+    arguments: &WatchArguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
     let Some(view) = &arguments.view else {
         return overview::run(arguments.json, arguments.seconds, socket, out);
     };
@@ -121,7 +125,7 @@ impl Watch {
 
     fn run(
         &mut self,
-        arguments: &Arguments,
+        arguments: &WatchArguments,
         stop: &AtomicBool,
         out: &mut dyn Write,
     ) -> Result<(), ToolError> {

@@ -21,7 +21,7 @@ use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use foveate_core::layout::Layout;
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec};
-use foveate_daemon::control::server::Limits;
+use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{TokenFrameBuf, Writer};
 use serde_json::{Value, json};
 
@@ -372,7 +372,7 @@ fn a_lease_ends_with_silence() {
 
 #[test]
 fn feedback_above_the_rate_is_refused_and_the_client_kept() {
-    let scene = Scene::with(|_| {}, Limits { feedback_per_second: 3, ..UNLIMITED });
+    let scene = Scene::with(|_| {}, ServerLimits { feedback_per_second: 3, ..UNLIMITED });
     let mut client = scene.client();
     let mut looks = (0..1000).map(|_| client.look(Look::at(&main_view(), 1.0, 1.0)));
     let refused = looks.find_map(|look| look.err()).unwrap();
@@ -602,7 +602,7 @@ fn a_view_that_a_client_opens_is_its_own_until_it_leaves() {
 
 #[test]
 fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
-    let limits = Limits {
+    let limits = ServerLimits {
         views_per_client: 2,
         views_opened: 3,
         opened_tokens: 4998,
@@ -674,7 +674,7 @@ impl Scene {
         Self::with(|_| {}, UNLIMITED)
     }
 
-    fn with(change: impl FnOnce(&mut GazeParameters), limits: Limits) -> Self {
+    fn with(change: impl FnOnce(&mut GazeParameters), limits: ServerLimits) -> Self {
         let mut gaze = GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() };
         change(&mut gaze.parameters);
         Self::limited(ViewConfig { gaze, ..view_config("main") }, limits)
@@ -684,7 +684,7 @@ impl Scene {
         Self::limited(view, UNLIMITED)
     }
 
-    fn limited(view: ViewConfig, limits: Limits) -> Self {
+    fn limited(view: ViewConfig, limits: ServerLimits) -> Self {
         let stage = Stage::open_limited(limits);
         let mut port = stage.directory.add_stream(StreamSpec {
             name: "camera".to_owned(),

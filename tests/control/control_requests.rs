@@ -11,7 +11,7 @@ use foveate::messages::{
 };
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_daemon::control::server::Limits;
+use foveate_daemon::control::server::ServerLimits;
 use rustix::io::Errno;
 use serde_json::Value;
 
@@ -112,7 +112,8 @@ fn kernel_release() -> (u32, u32) {
 
 #[test]
 fn requests_above_the_rate_are_refused_and_the_client_closed() {
-    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5, ..UNLIMITED });
+    let stage =
+        Stage::open_limited(ServerLimits { clients: 4, requests_per_second: 5, ..UNLIMITED });
     let client = RawClient::connect(&stage.path);
     let mut answers = Vec::new();
     for _ in 0..1000 {
@@ -134,7 +135,7 @@ fn requests_above_the_rate_are_refused_and_the_client_closed() {
 
 #[test]
 fn long_requests_count_for_more() {
-    let stage = Stage::open_limited(Limits { requests_per_second: 20, ..UNLIMITED });
+    let stage = Stage::open_limited(ServerLimits { requests_per_second: 20, ..UNLIMITED });
     let client = RawClient::connect(&stage.path);
     let mut request = br#"{"op":"list"}"#.to_vec();
     request.resize(JSON_BYTES_MAX, b' ');
@@ -144,7 +145,8 @@ fn long_requests_count_for_more() {
 
 #[test]
 fn a_client_that_floods_still_learns_why_it_was_closed() {
-    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5, ..UNLIMITED });
+    let stage =
+        Stage::open_limited(ServerLimits { clients: 4, requests_per_second: 5, ..UNLIMITED });
     let client = RawClient::connect(&stage.path);
     // Sent at once, so that some are unread on the server's side when it closes.
     for _ in 0..12 {
@@ -158,7 +160,7 @@ fn a_client_that_floods_still_learns_why_it_was_closed() {
 
 #[test]
 fn clients_above_the_limit_are_told_so_until_one_leaves() {
-    let stage = Stage::open_limited(Limits { clients: 2, ..UNLIMITED });
+    let stage = Stage::open_limited(ServerLimits { clients: 2, ..UNLIMITED });
     let mut first = Client::connect(&stage.path).unwrap();
     let mut second = Client::connect(&stage.path).unwrap();
     first.list().unwrap();

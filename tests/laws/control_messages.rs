@@ -1,8 +1,8 @@
 //! Messages survive the way there and back, and nothing that is sent instead of them does harm.
 
 use foveate::messages::{
-    Attend, AttendTokens, Epoch, Event, FromDaemon, Granted, Inject, Look, Looking, NOTICE_BYTES,
-    NumberFormat, Refusal, RefusalReason, ViewName, Weigh, clipped,
+    Attend, AttendTokens, Epoch, FromDaemon, Granted, Inject, Look, Looking, NOTICE_BYTES,
+    NumberFormat, Refusal, RefusalReason, SubscriptionEvent, ViewName, Weigh, clipped,
 };
 use foveate_control::{Listing, Request, accepted, refused};
 use foveate_core::geometry::region::Region;
@@ -130,8 +130,8 @@ fn no_message_of_the_daemon_is_as_short_as_a_notice() {
         accepted(&Looking::at(&view, &[(0.0, 0.0)])),
         accepted(&Listing { version: None, streams: Vec::new(), server: None, next: None }),
         refused(&Refusal::new(RefusalReason::Busy, "")),
-        Event::Segment { view: view.clone(), epoch: Epoch(0) }.to_datagram(),
-        Event::Ended { view, reason: String::new() }.to_datagram(),
+        SubscriptionEvent::Segment { view: view.clone(), epoch: Epoch(0) }.to_datagram(),
+        SubscriptionEvent::Ended { view, reason: String::new() }.to_datagram(),
     ];
     for message in shortest {
         assert!(NOTICE_BYTES < message.len(), "{}", String::from_utf8_lossy(&message));

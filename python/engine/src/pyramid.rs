@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use crate::engine::Engine;
 use crate::errors::{backend_error, value_error};
 use crate::owned::Owned;
-use crate::picture::{Given, bytes_of, frame_of, kind_of};
+use crate::picture::{PictureArrays, bytes_of, frame_of, kind_of};
 use crate::spec::{Spec, gaze};
 
 /// Longest time between two pictures that counts, in seconds.
@@ -80,7 +80,7 @@ impl Pyramid {
     fn new(
         py: Python<'_>,
         engine: &Engine,
-        planes: Given<'_>,
+        planes: PictureArrays<'_>,
         format: &str,
         extent: (u32, u32),
         matrix: &str,
@@ -111,7 +111,7 @@ impl Pyramid {
     fn update<'py>(
         &self,
         py: Python<'py>,
-        planes: Given<'py>,
+        planes: PictureArrays<'py>,
         time_ns: u64,
     ) -> PyResult<Bytes<'py>> {
         let planes = bytes_of(&planes)?;

@@ -1,4 +1,4 @@
-//! Light that flickers: most of the picture changes its brightness periodically, at one frequency.
+//! Detects flicker: most of the picture changes its brightness periodically, at one frequency.
 //!
 //! Lamps on mains flicker faster than cameras take frames, so what is seen is a beat, and with a rolling shutter, bands that
 //! wander over the picture while its mean stays. So the means of some bands of rows are followed, each by the power spectrum of its
@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::picture::Picture;
+use super::picture::PictureStats;
 use super::state::{State, Thresholds};
 use super::{Event, EventKind, Moment};
 
@@ -63,7 +63,7 @@ impl Flicker {
         &self.state
     }
 
-    pub(super) fn take(&mut self, now: Moment, picture: &Picture) -> Option<Event> {
+    pub(super) fn take(&mut self, now: Moment, picture: &PictureStats) -> Option<Event> {
         let band_count = (picture.grid.height as usize).min(BANDS_MAX);
         let slot = self.count % WINDOW;
         for (band, mean) in self.means[slot].iter_mut().enumerate().take(band_count) {
@@ -146,7 +146,7 @@ impl Flicker {
     }
 }
 
-fn mean_of_band(picture: &Picture, band: usize, band_count: usize) -> f64 {
+fn mean_of_band(picture: &PictureStats, band: usize, band_count: usize) -> f64 {
     let height = picture.grid.height as usize;
     let rows = band * height / band_count..(band + 1) * height / band_count;
     let luma = &picture.luma[rows.start * picture.width()..rows.end * picture.width()];

@@ -15,7 +15,7 @@ const EDGE: u8 = 6;
 
 /// The luma of a picture, and what follows from it.
 #[derive(Clone, Debug)]
-pub(super) struct Picture {
+pub(super) struct PictureStats {
     pub(super) grid: Extent,
     /// (77 R + 150 G + 29 B) / 256 of each texel, row by row: BT.601 in whole numbers.
     pub(super) luma: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct Picture {
     pub(super) structured: f64,
 }
 
-impl Picture {
+impl PictureStats {
     pub(super) fn new(grid: Extent) -> Self {
         let none = vec![0; grid.area()];
         Self {

@@ -1,4 +1,4 @@
-//! Something that lasts: told when it has held for long enough, and again when it has been over for long enough.
+//! Hysteresis of lasting events: reports the start once a signal has held long enough, and the end once it has been over long enough.
 
 use super::{Event, EventKind, Moment, Phase};
 

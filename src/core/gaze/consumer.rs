@@ -1,4 +1,4 @@
-//! What a consumer attends to, until it is silent.
+//! The attention of a consumer (points or a map), until its lease or hold time is over.
 
 use std::sync::Arc;
 

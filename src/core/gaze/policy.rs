@@ -1,4 +1,4 @@
-//! Who chooses where a view looks, and how long the choice holds.
+//! Gaze policies: each chooses fixations, and for how long they hold.
 
 use std::fmt::Debug;
 

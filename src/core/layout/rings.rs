@@ -10,7 +10,7 @@ use crate::geometry::extent::Extent;
 use crate::geometry::fixation;
 use crate::geometry::plan::{STEP_MAX, Token};
 #[cfg(feature = "serde")]
-use crate::value::{Given, Wholes, checked, newtype, optional};
+use crate::value::{ConfigValue, Wholes, checked, newtype, optional};
 #[cfg(feature = "serde")]
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! What clients have said of the channels of a view: the maps that they injected, and the channels that they weighed.
+//! Client data for the channels of a view: injected maps, and weights.
 //!
 //! A name is its client's until the map's time is over or the client's connection ends; others are refused, and the refusal names the
 //! client. A map outlives the connection, but its name is free then.

@@ -1,4 +1,4 @@
-//! View descriptions of clients.
+//! Parses and limits the views that clients describe in `open_view`.
 
 use serde_json::{Map, Value};
 

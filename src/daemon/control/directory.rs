@@ -1,4 +1,4 @@
-//! What the daemon serves, shared between its frame loops and the server.
+//! The directory of streams and views, shared between frame loops and server.
 //!
 //! ```text
 //!  frame loop                          directory                        server's thread

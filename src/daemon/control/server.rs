@@ -13,7 +13,7 @@ use rustix::net::{SendFlags, SocketFlags};
 
 pub use self::admin::{AdminServer, PendingAdminRequest};
 use self::connection::{Connection, ConnectionLog, PendingAnswer, Subscription};
-pub use self::limits::Limits;
+pub use self::limits::ServerLimits;
 use self::limits::{UserShare, left_for};
 pub use self::listener::Access;
 use self::listener::Listener;
@@ -27,7 +27,7 @@ use crate::channel::SUBSCRIBERS_PENDING_MAX;
 use foveate::ControlError;
 use foveate::client::SubscribeOptions;
 use foveate::messages::{
-    DATAGRAM_BYTES_MAX, Event, Granted, Looking, Refusal, RefusalReason, ViewName,
+    DATAGRAM_BYTES_MAX, Granted, Looking, Refusal, RefusalReason, SubscriptionEvent, ViewName,
 };
 use foveate_control::{Request, accepted, json_bytes, refused};
 use foveate_stats::ServerCounters;
@@ -85,7 +85,7 @@ impl Server {
         path: &Path,
         directory: Arc<Directory>,
         access: Access,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> Result<Self, ServeError> {
         Self::serve(Listener::bind(path, access)?, path, directory, limits)
     }
@@ -99,7 +99,7 @@ impl Server {
     pub fn adopt(
         socket: OwnedFd,
         directory: Arc<Directory>,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> Result<Self, ServeError> {
         let (listener, path) = Listener::adopt(socket)?;
         Self::serve(listener, &path, directory, limits)
@@ -109,7 +109,7 @@ impl Server {
         listener: Listener,
         path: &Path,
         directory: Arc<Directory>,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> Result<Self, ServeError> {
         let stopping = Arc::new(AtomicBool::new(false));
         let stats = StatsSource::new(Arc::clone(&directory));
@@ -173,7 +173,7 @@ impl Drop for Server {
 struct ServerThread {
     listener: Listener,
     directory: Arc<Directory>,
-    limits: Limits,
+    limits: ServerLimits,
     stats: StatsSource,
     connections: Vec<Connection>,
     /// Connections accepted so far.
@@ -545,7 +545,7 @@ impl ServerThread {
             subscription.sent_epoch = Some(segment.epoch);
             // A new segment may end in its turn.
             subscription.sent_end = false;
-            let event = Event::Segment { view: name.clone(), epoch: segment.epoch };
+            let event = SubscriptionEvent::Segment { view: name.clone(), epoch: segment.epoch };
             let descriptor = Some(segment.descriptor.as_fd());
             let sent = socket::send(
                 &connection.socket,
@@ -561,7 +561,7 @@ impl ServerThread {
         let was_sent = std::mem::replace(&mut subscription.sent_end, end_reason.is_some());
         match end_reason {
             Some(reason) if !was_sent => {
-                let event = Event::Ended { view: name.clone(), reason };
+                let event = SubscriptionEvent::Ended { view: name.clone(), reason };
                 self.send(connection, &event.to_datagram())
             }
             _ => Fate::Keep,

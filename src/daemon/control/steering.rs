@@ -1,4 +1,4 @@
-//! Checks of feedback.
+//! Checks client feedback, and hands it to the frame loop.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use foveate_http::{Hosts, Limits};
+use foveate_http::{Hosts, HttpLimits};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
@@ -19,8 +19,8 @@ use tokio::runtime;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-const LIMITS: Limits =
-    Limits { connections: 128, exchange: Duration::from_secs(5), request_bytes: 8 * 1024 };
+const LIMITS: HttpLimits =
+    HttpLimits { connections: 128, exchange: Duration::from_secs(5), request_bytes: 8 * 1024 };
 
 /// Time for which a page is reused, so that frequent requests cost no more than copies.
 const FRESHNESS: Duration = Duration::from_millis(100);

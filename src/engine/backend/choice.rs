@@ -1,4 +1,4 @@
-//! Which backend a stream gets, why, and how it gets back to a GPU that it had to leave.
+//! Chooses the backend of a stream with a reason, and reopens a GPU after a loss.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Feedback messages and their answer.
+//! Feedback messages (`look`, `attend`, `inject`, `weigh`), and their answer.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Addresses of views.
+//! Names of views: `STREAM/VIEW`.
 
 use std::fmt;
 use std::str::FromStr;

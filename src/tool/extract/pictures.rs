@@ -14,12 +14,12 @@ use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_pictures::{DecodeOptions, PictureView, Reader, SampledView, look_at};
+use foveate_pictures::{DecodeOptions, FolderReader, PictureView, SampledView, look_at};
 use foveate_ring::{FrameHead, TokenFrameBuf};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Arguments, Unreadable, extractions, finish, segment_of};
+use super::{ExtractArguments, Unreadable, extractions, finish, segment_of};
 use crate::{ToolError, stop_on_signals};
 
 /// An element of `pictures.json`.
@@ -34,7 +34,7 @@ struct PictureFacts {
 
 /// Reads the pictures of `folder` into arrays.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &ExtractArguments,
     folder: &Path,
     config: &StreamConfig,
     chosen: StreamBackend,
@@ -61,7 +61,7 @@ pub(super) fn run(
     let decoders = std::thread::available_parallelism().map_or(1, usize::from);
     let info = chosen.info().clone();
     let options = DecodeOptions { max_pixels: config.max_pixels, background: config.background };
-    let reader = Reader::new(paths, decoders, options, chosen, views);
+    let reader = FolderReader::new(paths, decoders, options, chosen, views);
     let mut extractions = extractions(arguments, config)?;
     let mut files = Vec::new();
     let read = read(reader, arguments, &mut files, |number, kind, views| {
@@ -104,8 +104,8 @@ fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
 
 /// Gives the tokens of each picture to `push`, with its number, and lists the files in `files`.
 fn read(
-    mut reader: Reader,
-    arguments: &Arguments,
+    mut reader: FolderReader,
+    arguments: &ExtractArguments,
     files: &mut Vec<PictureFacts>,
     mut push: impl FnMut(u64, FrameKind, &[SampledView]) -> Result<(), ToolError>,
 ) -> Result<(), ToolError> {

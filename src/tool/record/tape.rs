@@ -10,8 +10,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::ToolError;
-use crate::recording::messages::EventKind;
-use crate::recording::{Recorder, RecordingError, Settings};
+use crate::recording::messages::StateKind;
+use crate::recording::{RecordingError, RecordingSettings, ViewRecorder};
 use foveate::client::Next;
 use foveate::messages::{SceneEvent, ViewName};
 use foveate_ring::{HeaderPage, Reader, SegmentInfo, State, TokenFrameBuf};
@@ -29,14 +29,14 @@ const TICK: Duration = Duration::from_millis(200);
 enum Work {
     Segment(Box<HeaderPage>, Box<SegmentInfo>),
     Frame(Box<TokenFrameBuf>, u64),
-    Event(EventKind, String),
+    Event(StateKind, String),
     Scene(Box<SceneEvent>),
 }
 
 /// A recording that is being made.
 pub(super) struct Tape {
     /// Until the first segment.
-    recorder: Option<Recorder>,
+    recorder: Option<ViewRecorder>,
     /// From then on.
     running: Option<(Sender<Work>, JoinHandle<Written>)>,
     /// State of the view, and its reason.
@@ -49,11 +49,14 @@ pub(super) struct Tape {
 }
 
 /// The result of the thread.
-type Written = (Recorder, Result<(), RecordingError>);
+type Written = (ViewRecorder, Result<(), RecordingError>);
 
 impl Tape {
-    pub(super) fn begin(view: &ViewName, settings: Settings) -> Result<Self, RecordingError> {
-        let recorder = Some(Recorder::create(view, settings)?);
+    pub(super) fn begin(
+        view: &ViewName,
+        settings: RecordingSettings,
+    ) -> Result<Self, RecordingError> {
+        let recorder = Some(ViewRecorder::create(view, settings)?);
         let skips_pictures = Arc::default();
         Ok(Self {
             recorder,
@@ -75,7 +78,7 @@ impl Tape {
             }
             Next::Ended(reason) => {
                 self.has_ended = true;
-                self.send(Work::Event(EventKind::Ended, reason.clone()))
+                self.send(Work::Event(StateKind::Ended, reason.clone()))
             }
             Next::TimedOut => true,
         };
@@ -97,8 +100,8 @@ impl Tape {
         self.skips_pictures.store(true, Ordering::Relaxed);
         if !self.has_ended {
             let (kind, reason) = match followed {
-                Ok(()) => (EventKind::Stopped, "by a signal or the time limit".to_owned()),
-                Err(error) => (EventKind::Disconnected, error.to_string()),
+                Ok(()) => (StateKind::Stopped, "by a signal or the time limit".to_owned()),
+                Err(error) => (StateKind::Disconnected, error.to_string()),
             };
             self.send(Work::Event(kind, reason));
         }
@@ -157,8 +160,8 @@ impl Tape {
             return true;
         }
         let kind = match state.0 {
-            State::Live => EventKind::Live,
-            State::Stalled => EventKind::Stalled,
+            State::Live => StateKind::Live,
+            State::Stalled => StateKind::Stalled,
             State::Ended => return true,
         };
         let reason = state.1.clone();
@@ -173,7 +176,11 @@ impl Tape {
 }
 
 /// Writes what comes until there is no more, or it fails.
-fn write(mut recorder: Recorder, queue: &Receiver<Work>, skips_pictures: &AtomicBool) -> Written {
+fn write(
+    mut recorder: ViewRecorder,
+    queue: &Receiver<Work>,
+    skips_pictures: &AtomicBool,
+) -> Written {
     let mut turn = || match queue.recv_timeout(TICK) {
         Ok(Work::Segment(page, info)) => {
             recorder.segment(page, *info);

@@ -1,4 +1,4 @@
-//! What stands out or moves, or what a consumer attends to.
+//! Policies `saliency` and `feedback`: fixate what stands out or moves, or what a consumer attends to.
 
 use super::FixationPolicy;
 use crate::frame::FrameTime;

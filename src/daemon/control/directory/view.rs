@@ -1,4 +1,4 @@
-//! What the server knows of one view.
+//! The server's entry of one view.
 
 use std::sync::Arc;
 use std::time::Instant;

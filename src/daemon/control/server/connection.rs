@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::limits::TokenBucket;
-use super::{Fate, Limits};
+use super::{Fate, ServerLimits};
 use crate::channel::ClientChannel;
 use crate::control::directory::{StreamEntry, ViewEntry};
 use crate::control::lease::Client;
@@ -56,7 +56,7 @@ pub(super) struct PendingAnswer {
 
 impl Connection {
     /// The `number`th connection, on `socket`.
-    pub(super) fn new(socket: OwnedFd, number: u64, limits: Limits) -> Self {
+    pub(super) fn new(socket: OwnedFd, number: u64, limits: ServerLimits) -> Self {
         let peer = socket::peer(&socket);
         let user = peer.map_or(u32::MAX, |peer| peer.user);
         let name = peer_name(peer.and_then(|peer| peer.process));

@@ -1,4 +1,4 @@
-//! What the dirty tiles look like, in sums of integers.
+//! Features of the dirty tiles, in sums of integers.
 //!
 //! Twin of `glsl/features.comp`.
 
