@@ -1,4 +1,4 @@
-"""The configurations of ``docs/guide/fleet.md`` let robots publish, desks read and steer, and guests only read."""
+"""The configurations in ``configs/zenoh`` let robots publish, desks read and steer, and guests only read."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ def certificates(folder: Path, names: list[str]) -> None:
 
 
 def documented(name: str, folder: Path, endpoint: str) -> str:
-    """A configuration of the guide, with its files in ``folder``."""
-    guide = (ROOT / "docs" / "guide" / "fleet.md").read_text()
-    [text] = re.findall(rf"```json5 {name}\n(.*?)```", guide, re.DOTALL)
+    """A shipped configuration, with its certificates in ``folder``."""
+    text = (ROOT / "configs" / "zenoh" / f"{name}.json5").read_text()
     text = text.replace("tls/127.0.0.1:7447", endpoint)
     return re.sub(r'"([\w-]+\.(?:pem|key))"', lambda match: f'"{folder / match[1]}"', text)
 
