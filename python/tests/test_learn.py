@@ -294,7 +294,7 @@ class Recordings(unittest.TestCase):
         with self.assertRaisesRegex(Unlearnable, "no decision"):
             recording.load(view)
         (view / "segments.json").write_text('[{"channels": null}]')
-        with self.assertRaisesRegex(Unlearnable, "says nothing of its channels"):
+        with self.assertRaisesRegex(Unlearnable, "does not describe its channels"):
             recording.load(view)
 
 

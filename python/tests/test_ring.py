@@ -408,7 +408,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
             self.assertEqual((len(frame), frame.plane("channels").shape), (1, (2, 2, 3)))
             self.assertEqual(frame.channel("strokes").tolist(), [[0, 1, 2], [3, 4, 5]])
             self.assertEqual(frame.channel("query").tolist(), [[6, 7, 8], [9, 10, 11]])
-            with self.assertRaisesRegex(foveate.FoveateError, "no channel 'depth', only: strokes, query"):
+            with self.assertRaisesRegex(foveate.FoveateError, "does not publish the channel 'depth', only strokes, query"):
                 frame.channel("depth")
 
     def test_channels_that_contradict_their_plane_are_named(self) -> None:
@@ -535,7 +535,7 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
         ring = FakeRing()
         ring.publish()
         with self.assertRaisesRegex(
-            foveate.FoveateError, "front/policy .* no grid, .* 'foveal': .* layout = \"uniform\""
+            foveate.FoveateError, "front/policy do not form a grid, .* 'foveal': .* layout = \"uniform\""
         ):
             ring.read().grid()
 

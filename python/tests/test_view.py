@@ -659,7 +659,7 @@ class ViewSteers(WithDaemon):
         self.assertEqual(self.asked()[0], {"op": "weigh", "view": VIEW, "weights": {"depth": 1.0, "edges": 0.25}})
         view.weigh({"a-1": 2, "depth": 1, "timeout": 3}, depth=0)
         self.assertEqual(self.asked()[0]["weights"], {"a-1": 2.0, "depth": 0.0, "timeout": 3.0})
-        with self.assertRaisesRegex(ValueError, "the weight of depth is nan"):
+        with self.assertRaisesRegex(ValueError, "invalid weight of depth: nan"):
             view.weigh(depth=float("nan"))
 
     def test_scores_name_the_frame_that_they_are_of(self) -> None:

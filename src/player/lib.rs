@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::mailbox::TakeResult;
-use foveate_capture::{CaptureError, CapturedFrame, End, Source, SourceSpec, warn_of_picture};
+use foveate_capture::{
+    CaptureError, CapturedFrame, End, Source, SourceSpec, TakeResult, warn_of_picture,
+};
 use foveate_config::StreamConfig;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::gaze::controller::PolicyFileError;

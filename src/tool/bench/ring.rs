@@ -174,7 +174,7 @@ impl BenchDaemon {
             views: vec![view],
             masks: Arc::default(),
         });
-        let limits = Limits { clients: CLIENTS_MAX, ..ServerLimits::default() };
+        let limits = ServerLimits { clients: CLIENTS_MAX, ..ServerLimits::default() };
         let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits);
         let server = server.map_err(|error| ToolError::RingBench(io::Error::other(error)))?;
         let default = default_slot_count(tokens * TOKEN_FORMAT.token_bytes());

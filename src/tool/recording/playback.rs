@@ -40,7 +40,7 @@ pub enum PlaybackItem {
 /// Reads the files of a recording of one view, in their order.
 pub struct Playback {
     waiting: VecDeque<PathBuf>,
-    open: Option<(PathBuf, Source)>,
+    open: Option<(PathBuf, RecordingSource)>,
     /// Prefix of the topics of the view; known from the first message on.
     view: Option<String>,
     segment: Option<Box<SegmentInfo>>,
