@@ -2163,7 +2163,7 @@ static enum foveate_result foveate__set_view(struct foveate_reader *reader, cons
         return foveate__fail(
             &reader->error, FOVEATE_INVALID,
             "\"%.127s\" is not a view name (expected STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, "
-            "such as camera/main",
+            "such as camera/main)",
             view == NULL ? "" : view);
     }
     memcpy(reader->view, view, strlen(view) + 1);
@@ -2955,10 +2955,12 @@ static enum foveate_result foveate__append_ego_motion(struct foveate_reader *rea
                                                       const struct foveate_ego_motion *ego, uint64_t frame) {
     if (ego->homography == NULL && ego->rotation == NULL) return FOVEATE_OK;
     if (ego->homography != NULL && ego->rotation != NULL) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "`homography` and `rotation` exclude each other (expected one of them)");
+        return foveate__fail(&reader->error, FOVEATE_INVALID,
+                             "`homography` and `rotation` exclude each other (expected one of them)");
     }
     if (frame == 0) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "ego motion needs `frame`, the frame since which the camera moved");
+        return foveate__fail(&reader->error, FOVEATE_INVALID,
+                             "ego motion needs `frame`, the frame since which the camera moved");
     }
     if (ego->homography != NULL) return foveate__append_motion(reader, request, "homography", ego->homography, 9);
     return foveate__append_motion(reader, request, "rotation", ego->rotation, 4);
@@ -2996,7 +2998,8 @@ static enum foveate_result foveate__append_area(struct foveate_reader *reader, s
                                                 const struct foveate_point *points, size_t count) {
     for (size_t index = 0; index < count; index++) {
         if (1 < count && points[index].has_box) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "a box and %zu points exclude each other (expected one of them)", count);
+            return foveate__fail(&reader->error, FOVEATE_INVALID,
+                                 "a box and %zu points exclude each other (expected one of them)", count);
         }
     }
     if (points->share != 0.0) {
@@ -3008,7 +3011,8 @@ static enum foveate_result foveate__append_area(struct foveate_reader *reader, s
     }
     for (int edge = 0; edge < 4 && points->has_box && points->normalised; edge++) {
         if (!(0.0 <= points->box[edge] && points->box[edge] <= 1.0)) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid normalised `box` (expected shares of the sides, 0 to 1)");
+            return foveate__fail(&reader->error, FOVEATE_INVALID,
+                                 "invalid normalised `box` (expected shares of the sides, 0 to 1)");
         }
     }
     return points->has_box ? foveate__append_box(reader, request, points->box) : FOVEATE_OK;
@@ -3022,7 +3026,8 @@ FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, cons
 FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, const struct foveate_point *points,
                                                 size_t count, int timeout_ms, struct foveate_looking *looking) {
     if (count < 1 || FOVEATE__POINTS_MAX < count) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid number of points (expected 1 to %d): %zu", FOVEATE__POINTS_MAX,
+        return foveate__fail(&reader->error, FOVEATE_INVALID,
+                             "invalid number of points (expected 1 to %d): %zu", FOVEATE__POINTS_MAX,
                              count);
     }
     struct foveate__request request;
@@ -3036,7 +3041,8 @@ FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, c
         }
         bool is_share = 0.0 <= x && x <= 1.0 && 0.0 <= y && y <= 1.0;
         if (points->normalised && !is_share) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid normalised `x` or `y` (expected shares of the sides, 0 to 1)");
+            return foveate__fail(&reader->error, FOVEATE_INVALID,
+                                 "invalid normalised `x` or `y` (expected shares of the sides, 0 to 1)");
         }
         foveate__append(&request, count == 1 ? ",\"x\":" : index == 0 ? ",\"points\":[[" : ",[");
         foveate__append_number(&request, x);
@@ -3060,7 +3066,8 @@ static enum foveate_result foveate__append_map(struct foveate_reader *reader, st
     const char *format = foveate__format_name(map->format);
     if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "unknown number format");
     if (map->rows < 1 || FOVEATE__MAP_SIDE_MAX < map->rows || map->columns < 1 || FOVEATE__MAP_SIDE_MAX < map->columns) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid map size: %u x %u cells (expected 1 to %d a side)", map->rows,
+        return foveate__fail(&reader->error, FOVEATE_INVALID,
+                             "invalid map size: %u x %u cells (expected 1 to %d a side)", map->rows,
                              map->columns, FOVEATE__MAP_SIDE_MAX);
     }
     foveate__append(request, ",\"shape\":[%u,%u],\"dtype\":\"%s\"", map->rows, map->columns, format);
