@@ -68,7 +68,7 @@ fn a_stream_that_nobody_reads_computes_nothing_and_its_readers_are_told() {
     }
     let (state, reason) = shown.readers[0].state();
     assert_eq!(state, State::Stalled);
-    assert!(reason.contains("nobody reads"), "{reason}");
+    assert!(reason.contains("waiting for a subscriber"), "{reason}");
     assert_eq!(shown.counters.tiles_dirty.get(), shown.stream.ingested().unwrap().count() as u64);
     assert_eq!(shown.counters.frames_rested.get(), 4);
 

@@ -30,7 +30,7 @@ fn an_operator_adds_a_stream_and_removes_it_and_its_readers_are_told() {
 
     let again = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
     again.assert_clean_exit(69);
-    assert!(again.message().contains("there is a stream second already"), "{again:#?}");
+    assert!(again.message().contains("stream second exists already"), "{again:#?}");
 
     place.foveate(&["remove-stream", "second"]).finish().assert_clean_exit(0);
     assert_eq!(follower.end(), "the stream was removed");

@@ -39,7 +39,7 @@ fn a_source_whose_opening_blocks_holds_up_nobody() {
     place.foveate(&["add-stream", file.to_str().unwrap()]).finish().assert_clean_exit(0);
     daemon.subscribe("camera/main").next_frame();
     let outcome = daemon.stop();
-    assert!(outcome.stderr.contains("goes on in the background"), "{outcome:#?}");
+    assert!(outcome.stderr.contains("continuing in the background"), "{outcome:#?}");
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
     let empty = place.path("empty");
     fs::create_dir(&empty).unwrap();
     for (arguments, message) in
-        [(&[][..], "has no pictures"), (&["--sequence"], "no pictures in the folder")]
+        [(&[][..], "no pictures in"), (&["--sequence"], "no pictures in the folder")]
     {
         let outcome = extract(&place, &empty, arguments);
         outcome.assert_clean_exit(78);

@@ -261,7 +261,7 @@ fn the_status_is_one_line_in_plain_words() {
         (
             &[("a", Starting, "")],
             vec!["a".to_owned()],
-            "1 stream, 1 starting: a; not ready without a",
+            "1 stream, 1 starting: a; waiting for a",
         ),
         (
             &["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, Starting, "")),

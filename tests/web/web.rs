@@ -202,7 +202,7 @@ fn without_a_daemon_the_page_says_so_and_goes_on_when_there_is_one() {
     page.message("report", |report| report["error"].is_null());
     drop(stage.server.take());
     let report = page.message("report", |report| !report["error"].is_null());
-    assert!(report["error"].as_str().unwrap().contains("No daemon listens on "), "{report}");
+    assert!(report["error"].as_str().unwrap().contains("no daemon listens on "), "{report}");
     assert_eq!(report["streams"], json!([]));
 
     let (path, directory) = (stage.path.clone(), stage.directory.clone());
