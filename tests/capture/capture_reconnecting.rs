@@ -210,7 +210,7 @@ fn a_loss_is_told_in_a_sentence_that_fits_its_place() {
         attempt: 7,
     };
     let whole = loss.to_string();
-    assert!(whole.starts_with("there is no camera \"/dev/video0\""), "{whole}");
+    assert!(whole.starts_with("no camera \"/dev/video0\""), "{whole}");
     assert!(whole.ends_with("; trying again in 4.0 s (7th time)"), "{whole}");
     assert_eq!(loss.to_text(1000), whole);
     for bytes_max in 40..whole.len() {

@@ -102,7 +102,12 @@ fn each_thing_that_is_no_channel_is_refused_for_its_own_reason_and_counted() {
         cases.push((named(name), one.clone(), RefusalReason::BadRequest, "1 to 31 of a-z"));
     }
     for channel in CHANNELS {
-        cases.push((named(channel.name), one.clone(), RefusalReason::BadRequest, "Foveate computes"));
+        cases.push((
+            named(channel.name),
+            one.clone(),
+            RefusalReason::BadRequest,
+            "Foveate computes",
+        ));
     }
     for (request, numbers, expected, part) in &cases {
         let refused = refusal(client.inject(request.clone(), numbers));

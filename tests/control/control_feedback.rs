@@ -140,7 +140,7 @@ fn more_points_than_foveae_are_refused_with_both_numbers() {
         let mut client = scene.client();
         let refused = refusal(client.look(Look::at_points(&main_view(), &[(1.0, 2.0); 3])));
         assert_eq!(refused.reason, RefusalReason::WrongCount);
-        for part in [&format!("for the {foveae} fovea"), "3 points", "foveae = 3"] {
+        for part in [&format!("for the {foveae} fovea"), "too many points: 3", "foveae = 3"] {
             assert!(refused.error.contains(part), "{part} is missing in: {refused}");
         }
         assert_eq!(scene.heard(), None);
@@ -527,7 +527,11 @@ fn an_ego_motion_that_cannot_be_obeyed_is_refused_with_what_is_wrong() {
     for (fields, reason, part) in [
         (format!(r#""homography":{identity}"#), "bad-request", "`frame`"),
         (turn.to_owned(), "bad-request", "`frame`"),
-        (format!(r#""frame":5,{turn},"homography":{identity}"#), "bad-request", "exclude each other"),
+        (
+            format!(r#""frame":5,{turn},"homography":{identity}"#),
+            "bad-request",
+            "exclude each other",
+        ),
         (r#""frame":5,"homography":[1,0,0,0,1,0,0,0]"#.to_owned(), "bad-request", "length 8"),
         (r#""frame":5,"homography":[0,0,0,0,0,0,0,0,0]"#.to_owned(), "bad-request", "to a line"),
         (r#""frame":5,"homography":[1,0,null,0,1,0,0,0,1]"#.to_owned(), "bad-request", "null"),

@@ -499,7 +499,7 @@ fn credentials_come_before_variables_and_are_remembered() {
     assert!(error.contains("OTHER is not set, and no credential has"), "{error}");
     fs::create_dir(folder.path().join("BROKEN")).unwrap();
     let error = parse("${BROKEN}").unwrap_err().to_string();
-    assert!(error.contains("the credential BROKEN cannot be read"), "{error}");
+    assert!(error.contains("cannot read the credential BROKEN"), "{error}");
 }
 
 fn toml_blocks(text: &str) -> impl Iterator<Item = &str> {

@@ -79,7 +79,10 @@ fn sigterm_and_sigint_end_the_daemon_cleanly_and_tell_its_readers() {
         assert!(!place.socket().exists());
         let watched = watching.finish();
         watched.assert_clean_exit(0);
-        assert!(watched.message().ends_with("; the stream ended: the daemon stopped"), "{watched:?}");
+        assert!(
+            watched.message().ends_with("; the stream ended: the daemon stopped"),
+            "{watched:?}"
+        );
     }
 }
 

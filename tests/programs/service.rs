@@ -258,11 +258,7 @@ fn the_status_is_one_line_in_plain_words() {
         (&[("a", Live, ""), ("b", Live, "")], vec![], "2 streams, all live"),
         (&stalled, vec![], "2 streams, 1 stalled: front (no frame for 12 s)"),
         (&all, vec![], "4 streams, 1 starting: a, 1 ended: c (end of file)"),
-        (
-            &[("a", Starting, "")],
-            vec!["a".to_owned()],
-            "1 stream, 1 starting: a; waiting for a",
-        ),
+        (&[("a", Starting, "")], vec!["a".to_owned()], "1 stream, 1 starting: a; waiting for a"),
         (
             &["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, Starting, "")),
             vec![],
