@@ -235,8 +235,12 @@ fn gaze() -> impl Strategy<Value = Gaze> {
             share,
         });
     let fixations = prop::collection::vec(fixation, 1..=FOVEAE_MAX);
-    let rules =
-        prop_oneof![Just(PlanRules::First), Just(PlanRules::Second), Just(PlanRules::Current)];
+    let rules = prop_oneof![
+        Just(PlanRules::First),
+        Just(PlanRules::Second),
+        Just(PlanRules::Third),
+        Just(PlanRules::Current)
+    ];
     let gaze = (fixations, prop::option::of(relevance()), rules);
     gaze.prop_map(|(fixations, relevance, rules)| Gaze {
         rules,
