@@ -195,11 +195,11 @@ fn log_of_version_4_replays_to_the_same_plans() {
     let plans_now = replayed(&text.replace("_log\":4", "_log\":5"), foveal);
     let in_box = |token: &&Token| {
         let lies = token.pixel_box(Extent::new(640, 480), 16);
-        lies.x0 < 550 && 450 < lies.x1 && lies.y0 < 90 && 60 < lies.y1
+        lies.x0 < 440 && 200 < lies.x1 && lies.y0 < 280 && 200 < lies.y1
     };
     let is_sharp =
         |plan: &TokenPlan| plan.tokens.iter().filter(in_box).all(|token| token.width(16) == 16);
-    assert_eq!([is_sharp(&plans[0]), is_sharp(&plans_now[0])], [false, true]);
+    assert_eq!([is_sharp(&plans[1]), is_sharp(&plans_now[1])], [false, true]);
 }
 
 /// The plans of the first four frames of a log.
