@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use foveate::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Inject, Looking, Refusal,
-    RefusalReason, TTL_MS_DEFAULT,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, FromDaemon, Inject, Looking, Refusal, RefusalReason,
+    SubscriptionEvent, TTL_MS_DEFAULT,
 };
 use foveate_control::{Listing, Request, numbers, refused};
 use foveate_core::frame::FrameTime;
@@ -143,7 +143,7 @@ fn hold_for_answer<T: DeserializeOwned + PartialEq + Debug>(datagram: &[u8]) {
     if let Ok(FromDaemon::<T>::Event(event)) = FromDaemon::from_datagram(datagram) {
         let again = FromDaemon::<T>::from_datagram(&event.to_datagram());
         assert_eq!(again.expect("it is a message"), FromDaemon::Event(event.clone()));
-        if let Event::Gaze(event) = event
+        if let SubscriptionEvent::Gaze(event) = event
             && let Ok(gaze) = event.entry.gaze()
         {
             assert_eq!(GazeEntry::new(&gaze, event.entry.frame).gaze(), Ok(gaze));

@@ -160,7 +160,7 @@ enum foveate_state_code {
 // ---------------------------------------------------------------------------------------------------------------------
 // Results and errors.
 
-// The result of a call: 0 is success, positive is no error, negative is an error that foveate_last_error() explains.
+// The result of a call: 0 is success, positive another outcome, negative an error that foveate_last_error() explains.
 enum foveate_result {
     FOVEATE_OK = 0,      // done; a read has a frame
     FOVEATE_NOTHING = 1, // no unread frame, or nothing arrived in time, or a signal did
@@ -221,7 +221,7 @@ struct foveate_reader;
 // the first of these that is set. A relative `$XDG_RUNTIME_DIR` counts as unset. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
 //
 // There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. On failure returns NULL
-// and fills `error`, unless that is NULL. With FOVEATE_RECONNECT the absence of a daemon is no failure.
+// and fills `error`, unless that is NULL. With FOVEATE_RECONNECT it also succeeds without a daemon.
 FOVEATE_API struct foveate_reader *foveate_open(const char *view, const char *socket_path, unsigned flags, int timeout_ms,
                                                 struct foveate_error *error);
 
@@ -675,7 +675,7 @@ FOVEATE_API const char *foveate_strerror(enum foveate_result result) {
     case FOVEATE_VERSION: return "the segment follows another version of the ABI";
     case FOVEATE_MALFORMED: return "the segment is broken";
     case FOVEATE_OVERTAKEN: return "the writer overtook this reader again and again";
-    case FOVEATE_NOT_UNDERSTOOD: return "the daemon's message is not understood";
+    case FOVEATE_NOT_UNDERSTOOD: return "cannot understand the daemon's message";
     case FOVEATE_NO_MEMORY: return "out of memory";
     case FOVEATE_SYSTEM: return "the kernel refused a call";
     }
@@ -979,7 +979,7 @@ foveate__set_address(struct sockaddr_un *address, struct foveate_error *error, c
     va_end(arguments);
     address->sun_family = AF_UNIX;
     if (0 < length && (size_t)length < sizeof address->sun_path) return FOVEATE_OK;
-    return foveate__fail(error, FOVEATE_INVALID, "the path of the socket has %d bytes, where 1 to %zu fit: choose another one",
+    return foveate__fail(error, FOVEATE_INVALID, "invalid socket path: %d bytes (expected 1 to %zu): choose another one",
                          length, sizeof address->sun_path - 1);
 }
 
@@ -1040,7 +1040,7 @@ static enum foveate_result foveate__fail_connect(struct foveate_error *error, co
         return foveate__fail(error, FOVEATE_NO_DAEMON, "%s is the socket of another program: give the daemon's path",
                              path);
     case EAGAIN:
-        return foveate__fail(error, FOVEATE_TIMED_OUT, "the daemon at %s accepts no clients: it may be overloaded or stopped",
+        return foveate__fail(error, FOVEATE_TIMED_OUT, "the daemon at %s does not accept clients: it may be overloaded or stopped",
                              path);
     default: return foveate__fail_system(error, "connect", number);
     }
@@ -1077,7 +1077,7 @@ static enum foveate_result foveate__send(int socket, const struct foveate__reque
         if (errno == EPIPE || errno == ECONNRESET) return FOVEATE_OK;
         if (errno != EAGAIN && errno != EINTR) return foveate__fail_system(error, "sendmsg", errno);
         if (foveate__poll(socket, POLLOUT, deadline_ns) == 0) {
-            return foveate__fail(error, FOVEATE_TIMED_OUT, "the daemon reads no messages: it may be overloaded or stopped");
+            return foveate__fail(error, FOVEATE_TIMED_OUT, "the daemon does not read messages: it may be overloaded or stopped");
         }
     }
 }
@@ -1142,7 +1142,7 @@ static enum foveate_result foveate__receive(int socket, char inbox[FOVEATE__INBO
 static enum foveate_result foveate__fail_not_understood(struct foveate_error *error, struct foveate__span message) {
     int bytes = (int)(message.end - message.at);
     return foveate__fail(error, FOVEATE_NOT_UNDERSTOOD,
-                         "the daemon's message is not understood (\"%.*s\"): daemon and reader may be of different versions",
+                         "cannot understand the daemon's message (\"%.*s\"): daemon and reader may be of different versions",
                          bytes < 80 ? bytes : 80, message.at);
 }
 
@@ -1252,7 +1252,7 @@ static enum foveate_result foveate__check_file(int file, size_t *bytes, struct f
 
 static enum foveate_result foveate__malformed(struct foveate_error *error, const char *field, uint64_t value) {
     return foveate__fail(error, FOVEATE_MALFORMED,
-                         "the segment is broken: %s is %llu; its writer has a bug, or is of another version", field,
+                         "invalid segment: %s is %llu; its writer has a bug, or is of another version", field,
                          (unsigned long long)value);
 }
 
@@ -1429,7 +1429,7 @@ static enum foveate_result foveate__check_segment(const struct foveate_segment *
     const struct foveate_segment_header *header = &segment->header;
     if (memcmp(header->magic, "FOVEATE", 8) != 0) {
         return foveate__fail(error, FOVEATE_NOT_A_SEGMENT,
-                             "the descriptor is not a Foveate segment: it begins with other bytes");
+                             "the descriptor is not a Foveate segment: it starts with other bytes");
     }
     if (header->abi_major != FOVEATE_ABI_MAJOR) {
         return foveate__fail(error, FOVEATE_VERSION,
@@ -1508,7 +1508,8 @@ struct foveate_reader {
     int timer;           // runs out at `retry_ns` while there is no connection; or -1
     int subscription;    // a socket, or -1
     enum foveate__ending ending;
-    char ending_reason[512]; // with FOVEATE__ENDED
+    char ending_reason[512]; // with FOVEATE__ENDED: a code if the view may come back
+    char ending_text[512];   // the same in words; may be empty
 
     int steering;         // a socket, or -1
     unsigned answers_due; // on it
@@ -1661,6 +1662,10 @@ static enum foveate_result foveate__take_message(struct foveate_reader *reader, 
         reader->ending_reason[0] = '\0';
         if (foveate__find(message, "reason", &value)) {
             foveate__string(value, reader->ending_reason, sizeof reader->ending_reason);
+        }
+        reader->ending_text[0] = '\0';
+        if (foveate__find(message, "text", &value)) {
+            foveate__string(value, reader->ending_text, sizeof reader->ending_text);
         }
     }
     return FOVEATE_OK;
@@ -1932,8 +1937,8 @@ static void foveate__find_nearest(const struct foveate_reader *reader, uint64_t 
 
 // Whether the daemon is there or may come back.
 static bool foveate__may_go_on(const struct foveate_reader *reader) {
-    if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "restart") != 0
-        && strcmp(reader->ending_reason, "the stream begins anew") != 0) {
+    if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "daemon_stopped") != 0
+        && strcmp(reader->ending_reason, "stream_restarted") != 0) {
         return false;
     }
     return reader->ending == FOVEATE__RUNNING || reader->reconnects;
@@ -2028,7 +2033,8 @@ static enum foveate_result foveate__read_ending(struct foveate_reader *reader) {
         return FOVEATE_NOTHING;
     }
     if (reader->ending == FOVEATE__HUNG_UP) return foveate__fail_disconnected(reader);
-    return foveate__fail(&reader->error, FOVEATE_ENDED, "the view has ended: %s", reader->ending_reason);
+    const char *text = *reader->ending_text != '\0' ? reader->ending_text : reader->ending_reason;
+    return foveate__fail(&reader->error, FOVEATE_ENDED, "the view has ended: %s", text);
 }
 
 // Polls for everything once, without waiting.
@@ -2156,8 +2162,8 @@ static enum foveate_result foveate__set_view(struct foveate_reader *reader, cons
     if (view == NULL || !foveate__is_view(view)) {
         return foveate__fail(
             &reader->error, FOVEATE_INVALID,
-            "\"%.127s\" is not the name of a view: it takes STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, "
-            "such as camera/main",
+            "\"%.127s\" is not a view name (expected STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, "
+            "such as camera/main)",
             view == NULL ? "" : view);
     }
     memcpy(reader->view, view, strlen(view) + 1);
@@ -2168,13 +2174,13 @@ static enum foveate_result foveate__set_own_view(struct foveate_reader *reader, 
     if (stream == NULL || !foveate__is_stream(stream)) {
         return foveate__fail(
             &reader->error, FOVEATE_INVALID,
-            "\"%.127s\" is not the name of a stream: it takes 1 to 63 of a-z, 0-9, `_` and `-`, such as camera",
+            "\"%.127s\" is not a stream name (expected 1 to 63 of a-z, 0-9, `_` and `-`, such as camera)",
             stream == NULL ? "" : stream);
     }
     if (keys == NULL) keys = "{}";
     size_t bytes = strlen(keys);
     if (FOVEATE__KEYS_BYTES_MAX < bytes) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "the keys of the view have %zu bytes; at most %d are allowed",
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "keys of the view too long: %zu bytes (expected at most %d)",
                              bytes, FOVEATE__KEYS_BYTES_MAX);
     }
     memcpy(reader->stream, stream, strlen(stream) + 1);
@@ -2187,7 +2193,7 @@ static enum foveate_result foveate__set_own_view(struct foveate_reader *reader, 
 static struct foveate_reader *foveate__new_reader(unsigned flags, struct foveate_error *error) {
     struct foveate_reader *reader = (struct foveate_reader *)calloc(1, sizeof *reader);
     if (reader == NULL) {
-        if (error != NULL) foveate__fail(error, FOVEATE_NO_MEMORY, "no memory for a reader");
+        if (error != NULL) foveate__fail(error, FOVEATE_NO_MEMORY, "out of memory for a reader");
         return NULL;
     }
     reader->subscription = reader->steering = reader->beacon = reader->timer = -1;
@@ -2935,7 +2941,7 @@ static enum foveate_result foveate__append_motion(struct foveate_reader *reader,
                                                   const char *name, const double *numbers, int count) {
     for (int index = 0; index < count; index++) {
         if (!foveate__is_finite(numbers[index])) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "the numbers of the %s must be finite", name);
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid %s (expected finite numbers)", name);
         }
         foveate__append(request, index == 0 ? ",\"%s\":[" : ",", name);
         foveate__append_number(request, numbers[index]);
@@ -2949,10 +2955,12 @@ static enum foveate_result foveate__append_ego_motion(struct foveate_reader *rea
                                                       const struct foveate_ego_motion *ego, uint64_t frame) {
     if (ego->homography == NULL && ego->rotation == NULL) return FOVEATE_OK;
     if (ego->homography != NULL && ego->rotation != NULL) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "a homography and a rotation say the same: send one");
+        return foveate__fail(&reader->error, FOVEATE_INVALID,
+                             "`homography` and `rotation` exclude each other (expected one of them)");
     }
     if (frame == 0) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "an ego motion is one since a frame: name it in `frame`");
+        return foveate__fail(&reader->error, FOVEATE_INVALID,
+                             "ego motion needs `frame`, the frame since which the camera moved");
     }
     if (ego->homography != NULL) return foveate__append_motion(reader, request, "homography", ego->homography, 9);
     return foveate__append_motion(reader, request, "rotation", ego->rotation, 4);
@@ -2976,7 +2984,7 @@ static enum foveate_result foveate__append_box(struct foveate_reader *reader, st
                                                const double box[4]) {
     for (int side = 0; side < 4; side++) {
         if (!foveate__is_finite(box[side])) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "the sides of the box must be finite numbers");
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid `box` (expected finite numbers)");
         }
         foveate__append(request, side == 0 ? ",\"box\":[" : ",");
         foveate__append_number(request, box[side]);
@@ -2990,19 +2998,21 @@ static enum foveate_result foveate__append_area(struct foveate_reader *reader, s
                                                 const struct foveate_point *points, size_t count) {
     for (size_t index = 0; index < count; index++) {
         if (1 < count && points[index].has_box) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "a box is looked at alone, not with %zu places", count);
+            return foveate__fail(&reader->error, FOVEATE_INVALID,
+                                 "a box and %zu points exclude each other (expected one of them)", count);
         }
     }
     if (points->share != 0.0) {
         if (!(0.0 < points->share && points->share <= 1.0)) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "a share of the budget is above 0 to 1");
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid `share` (expected a number above 0 and up to 1)");
         }
         foveate__append(request, ",\"share\":");
         foveate__append_number(request, points->share);
     }
     for (int edge = 0; edge < 4 && points->has_box && points->normalised; edge++) {
         if (!(0.0 <= points->box[edge] && points->box[edge] <= 1.0)) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "a normalised box is in shares of the sides, 0 to 1");
+            return foveate__fail(&reader->error, FOVEATE_INVALID,
+                                 "invalid normalised `box` (expected shares of the sides, 0 to 1)");
         }
     }
     return points->has_box ? foveate__append_box(reader, request, points->box) : FOVEATE_OK;
@@ -3016,7 +3026,8 @@ FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, cons
 FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, const struct foveate_point *points,
                                                 size_t count, int timeout_ms, struct foveate_looking *looking) {
     if (count < 1 || FOVEATE__POINTS_MAX < count) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "1 to %d points are looked at, not %zu", FOVEATE__POINTS_MAX,
+        return foveate__fail(&reader->error, FOVEATE_INVALID,
+                             "invalid number of points (expected 1 to %d): %zu", FOVEATE__POINTS_MAX,
                              count);
     }
     struct foveate__request request;
@@ -3026,11 +3037,12 @@ FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, c
     for (size_t index = 0; index < count && !points->has_box; index++) {
         double x = points[index].x, y = points[index].y;
         if (!foveate__is_finite(x) || !foveate__is_finite(y)) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "x and y must be finite numbers");
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid x or y (expected finite numbers)");
         }
         bool is_share = 0.0 <= x && x <= 1.0 && 0.0 <= y && y <= 1.0;
         if (points->normalised && !is_share) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "normalised x and y are shares of the sides, 0 to 1");
+            return foveate__fail(&reader->error, FOVEATE_INVALID,
+                                 "invalid normalised `x` or `y` (expected shares of the sides, 0 to 1)");
         }
         foveate__append(&request, count == 1 ? ",\"x\":" : index == 0 ? ",\"points\":[[" : ",[");
         foveate__append_number(&request, x);
@@ -3052,9 +3064,10 @@ FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, c
 static enum foveate_result foveate__append_map(struct foveate_reader *reader, struct foveate__request *request,
                                                const struct foveate_map *map) {
     const char *format = foveate__format_name(map->format);
-    if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "the number format is unknown");
+    if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "unknown number format");
     if (map->rows < 1 || FOVEATE__MAP_SIDE_MAX < map->rows || map->columns < 1 || FOVEATE__MAP_SIDE_MAX < map->columns) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "a map of %u x %u cells: each side takes 1 to %d", map->rows,
+        return foveate__fail(&reader->error, FOVEATE_INVALID,
+                             "invalid map size: %u x %u cells (expected 1 to %d a side)", map->rows,
                              map->columns, FOVEATE__MAP_SIDE_MAX);
     }
     foveate__append(request, ",\"shape\":[%u,%u],\"dtype\":\"%s\"", map->rows, map->columns, format);
@@ -3081,11 +3094,11 @@ FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, co
 FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, const struct foveate_scores *scores,
                                                       const void *numbers, int timeout_ms, struct foveate_looking *looking) {
     const char *format = foveate__format_name(scores->format);
-    if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "the number format is unknown");
+    if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "unknown number format");
     size_t number_bytes = foveate__format_bytes(scores->format);
     size_t count_max = (FOVEATE__MESSAGE_BYTES_MAX - FOVEATE__REQUEST_BYTES) / number_bytes;
     if (count_max < scores->count) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "%zu scores do not fit in a message of %zu", scores->count,
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "too many scores: %zu (expected at most %zu)", scores->count,
                              count_max);
     }
     struct foveate__request request;
@@ -3104,7 +3117,7 @@ static bool foveate__is_channel(const char *channel) {
 }
 
 static enum foveate_result foveate__fail_channel(struct foveate_reader *reader) {
-    return foveate__fail(&reader->error, FOVEATE_INVALID, "the name of a channel is 1 to %d of a-z, 0-9, _ and -",
+    return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid channel name (expected 1 to %d of a-z, 0-9, _ and -)",
                          FOVEATE__CHANNEL_NAME_BYTES_MAX);
 }
 
@@ -3125,7 +3138,7 @@ FOVEATE_API enum foveate_result foveate_inject(struct foveate_reader *reader, co
 FOVEATE_API enum foveate_result foveate_weigh(struct foveate_reader *reader, const struct foveate_weight *weights,
                                               size_t count, int timeout_ms) {
     if (count < 1 || FOVEATE__WEIGHTS_MAX < count) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "1 to %d weights are set at a time, not %zu",
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid number of weights (expected 1 to %d): %zu",
                              FOVEATE__WEIGHTS_MAX, count);
     }
     struct foveate__request request;
@@ -3133,7 +3146,7 @@ FOVEATE_API enum foveate_result foveate_weigh(struct foveate_reader *reader, con
     for (size_t index = 0; index < count; index++) {
         if (!foveate__is_channel(weights[index].channel)) return foveate__fail_channel(reader);
         if (!foveate__is_finite(weights[index].weight)) {
-            return foveate__fail(&reader->error, FOVEATE_INVALID, "weights must be finite numbers");
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "invalid weights (expected finite numbers)");
         }
         foveate__append(&request, "%s\"%s\":", index == 0 ? ",\"weights\":{" : ",", weights[index].channel);
         foveate__append_number(&request, weights[index].weight);

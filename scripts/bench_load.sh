@@ -44,7 +44,7 @@ read_flag() {
 
 load_packages() {
     cat <<'END'
-gstreamer1.0-tools|gst-launch-1.0|makes the clips, and measures what decoding costs by itself
+gstreamer1.0-tools|gst-launch-1.0|makes the clips, and measures the cost of decoding alone
 python3-numpy||the arrays of the Python reader
 END
 }

@@ -33,7 +33,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::{Layout, PlanRequest};
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand};
-use foveate_daemon::control::server::Limits;
+use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{Waker, Writer};
 use storm::Attacker;
 use wait::until;
@@ -46,7 +46,7 @@ const SLACK: usize = 16 << 20;
 
 #[test]
 fn a_storm_of_messages_is_answered_and_leaves_nothing_behind() {
-    let stage = Stage::open_limited(Limits { opened_bytes: 64 << 20, ..control::UNLIMITED });
+    let stage = Stage::open_limited(ServerLimits { opened_bytes: 64 << 20, ..control::UNLIMITED });
     let mut port = attentive_stream(&stage);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

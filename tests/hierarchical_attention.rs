@@ -5,7 +5,9 @@
 
 use std::num::NonZeroUsize;
 
-use foveate_attention::{AttentionPlan, Instructions, Level, PlanError, Settings, Shape, Tensors};
+use foveate_attention::{
+    AttentionPlan, AttentionSettings, CellLevel, Instructions, PlanError, Shape, Tensors,
+};
 
 const SHAPE: Shape =
     Shape { heads: 5, queries: 130, rows: 13, columns: 22, width: 21, value_width: 37 };
@@ -36,9 +38,10 @@ fn the_number_of_threads_does_not_show() {
 
 #[test]
 fn what_has_no_meaning_is_refused() {
-    let refusal =
-        |shape, settings: &Settings| AttentionPlan::new(shape, settings).map(drop).unwrap_err();
-    let of = |settings: &Settings| refusal(SHAPE, settings);
+    let refusal = |shape, settings: &AttentionSettings| {
+        AttentionPlan::new(shape, settings).map(drop).unwrap_err()
+    };
+    let of = |settings: &AttentionSettings| refusal(SHAPE, settings);
     assert_eq!(of(&settings(1, &[0.1])), PlanError::Coarse(1));
     assert_eq!(of(&settings(2, &[])), PlanError::Levels(0));
     assert_eq!(of(&settings(2, &[0.1; 4])), PlanError::Levels(4));
@@ -46,7 +49,7 @@ fn what_has_no_meaning_is_refused() {
         assert_eq!(of(&settings(2, &[top])), PlanError::Top(top));
     }
     assert!(matches!(of(&settings(2, &[f64::NAN])), PlanError::Top(_)));
-    let infinite = Settings { scale: f32::INFINITY, ..settings(2, &[0.1]) };
+    let infinite = AttentionSettings { scale: f32::INFINITY, ..settings(2, &[0.1]) };
     assert_eq!(of(&infinite), PlanError::Scale(f32::INFINITY));
     let mut biased = settings(2, &[0.1]);
     biased.levels[0].bias = f32::NEG_INFINITY;
@@ -59,9 +62,9 @@ fn what_has_no_meaning_is_refused() {
     assert_eq!(refused(Shape { rows, columns, ..SHAPE }), too_large);
 }
 
-fn settings(coarse: usize, tops: &[f64]) -> Settings {
-    let levels = tops.iter().map(|top| Level { top: *top, bias: 0.0 }).collect();
-    Settings { coarse, levels, scale: 0.5 }
+fn settings(coarse: usize, tops: &[f64]) -> AttentionSettings {
+    let levels = tops.iter().map(|top| CellLevel { top: *top, bias: 0.0 }).collect();
+    AttentionSettings { coarse, levels, scale: 0.5 }
 }
 
 fn computed(plan: &AttentionPlan, instructions: Instructions, threads: usize) -> Vec<f32> {

@@ -363,7 +363,7 @@ class View(ViewCore):
                 return await _driven(self._steering.asking(message.op, message.payload, message.fields), until)
         except TimedOut:
             if self._turns[0] is ticket:
-                # As in threads: a daemon that answers late is met anew.
+                # As in threads: a daemon that answers late is connected to again.
                 self._steering.hang_up()
             raise
         finally:

@@ -36,7 +36,7 @@ class TokenCache:
         """:param capacity: cached places; at least the tokens of a frame, several times that to be useful after
         saccades. Each takes the memory of one embedding."""
         if capacity < 1:
-            raise ValueError(f"a cache of {capacity} tokens cannot keep any: `capacity` must be at least 1")
+            raise ValueError(f"invalid `capacity`: {capacity} (expected at least 1)")
         self.capacity = capacity
         #: Tokens found in the cache, and tokens that had to be embedded, so far.
         self.hits, self.misses = 0, 0
@@ -88,7 +88,7 @@ class TokenCache:
         """
         indices = np.asarray(indices)
         if len(indices) != len(embeddings):
-            raise ValueError(f"got {len(embeddings)} embeddings for {len(indices)} tokens")
+            raise ValueError(f"{len(embeddings)} embeddings (expected {len(indices)}, one a token)")
         places, changes = self._keys(frame)
         self._make_table(embeddings)
         rows = [self._take_row(places[index], changes[index]) for index in indices.tolist()]
@@ -109,7 +109,7 @@ class TokenCache:
 
     def _keys(self, frame: Frame) -> tuple[list[_Place], list[int]]:
         if self.capacity < len(frame):
-            raise ValueError(f"a cache of {self.capacity} tokens has no room for the {len(frame)} of a frame")
+            raise ValueError(f"cache too small: {self.capacity} tokens (expected at least {len(frame)}, those of a frame)")
         source = (frame.epoch, frame.view, frame.layout)
         tokens = frame.tokens
         places = zip(*(tokens[name].tolist() for name in picture.PLACE))

@@ -90,7 +90,7 @@ class Camera:
             if self.distortion == name:
                 return model(self._padded_coefficients(count))
         known = ", ".join(name for name, _, _ in _MODELS)
-        raise FoveateError(f"unknown distortion model {self.distortion!r}; known are {known}")
+        raise FoveateError(f"unknown distortion model {self.distortion!r} (expected one of {known})")
 
     def _padded_coefficients(self, count: int) -> Floats:
         if self.coefficients[count:].any():
@@ -212,9 +212,9 @@ def _inverse(matrix: Floats, name: str) -> Floats:
     try:
         inverse = np.linalg.inv(matrix).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
-        raise FoveateError(f"the calibration is broken: {name} is singular: {matrix.tolist()}") from None
+        raise FoveateError(f"invalid calibration: {name} is singular: {matrix.tolist()}") from None
     if not np.isfinite(inverse).all():
-        raise FoveateError(f"the calibration is broken: {name} is {matrix.tolist()}")
+        raise FoveateError(f"invalid calibration: {name} is {matrix.tolist()}")
     return inverse
 
 

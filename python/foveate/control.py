@@ -158,7 +158,7 @@ class Connection:
         if payload is not None:
             datagram += b"\n" + payload
         if DATAGRAM_BYTES_MAX < len(datagram):
-            raise Refused("too-large", f"{len(datagram)} bytes do not fit in a message of at most {DATAGRAM_BYTES_MAX}")
+            raise Refused("too-large", f"message too large: {len(datagram)} bytes (expected at most {DATAGRAM_BYTES_MAX})")
         try:
             self._socket.send(datagram, socket.MSG_NOSIGNAL)
         except BlockingIOError:
@@ -268,7 +268,7 @@ def driven(steps: Steps[T], timeout: float | None, deadline: float | None) -> T:
 def deadline_in(timeout: float | None) -> float | None:
     """In so many seconds, on the clock of ``time.monotonic``; None for never."""
     if timeout is not None and math.isnan(timeout):
-        raise ValueError("a timeout of NaN would never be over: give seconds, or None to wait for as long as it takes")
+        raise ValueError("invalid timeout: NaN (expected seconds, or None to wait without limit)")
     return None if timeout is None else time.monotonic() + timeout
 
 
@@ -372,7 +372,7 @@ def _unconnected(path: str, error: OSError) -> FoveateError:
             "with socket= or FOVEATE_SOCKET"
         )
     if isinstance(error, BlockingIOError):
-        return TimedOut(f"the daemon at {path} accepts no clients: it may be overloaded or stopped")
+        return TimedOut(f"the daemon at {path} does not accept clients: it may be overloaded or stopped")
     return FoveateError(f"cannot connect to {path}: {error.strerror or error}")
 
 
@@ -383,5 +383,5 @@ def silent(timeout: float | None) -> TimedOut:
 
 def _not_understood(detail: object) -> FoveateError:
     return FoveateError(
-        f"the daemon's message is not understood ({detail}): daemon and package may be of different versions"
+        f"cannot understand the daemon's message ({detail}): daemon and package may be of different versions"
     )

@@ -31,18 +31,20 @@ class BrokenSegment(FoveateError):
 class Ended(FoveateError):
     """The view has ended, and all remaining frames were read.
 
-    :ivar reason: why, for people.
+    :ivar reason: why: ``"daemon_stopped"`` or ``"stream_restarted"`` if the view may come back, else in words.
+    :ivar text: the reason in words.
     :ivar hung_up: whether the daemon is gone or has dropped this connection, and the stream itself may continue.
     """
 
-    def __init__(self, view: str, reason: str, hung_up: bool = False) -> None:
-        super().__init__(view, reason, hung_up)
+    def __init__(self, view: str, reason: str, hung_up: bool = False, text: str = "") -> None:
+        super().__init__(view, reason, hung_up, text)
         self.view = view
         self.reason = reason
         self.hung_up = hung_up
+        self.text = text or reason
 
     def __str__(self) -> str:
-        return f"{self.view} has ended: {self.reason}"
+        return f"{self.view} has ended: {self.text}"
 
 
 class Lapped(FoveateError):

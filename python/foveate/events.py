@@ -9,16 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in the picture. ``docs/guide/events.md`` says when each kind is told.
+    """Something that happened in the picture. ``docs/guide/events.md`` says when each kind is reported.
 
     :ivar kind: ``"cut"``, ``"camera-moved"``, ``"covered"``, ``"over-exposed"``, ``"frozen"``, ``"flicker"``,
         ``"appeared"`` or ``"reached"``; later versions may have more.
     :ivar phase: ``"once"``, or ``"began"`` and later ``"ended"`` for what lasts.
-    :ivar frame: ``frame_seq`` of the frame at which it is told.
+    :ivar frame: ``frame_seq`` of the frame at which the event is reported.
     :ivar since_frame: ``frame_seq`` of the frame from which on it holds; of an end, the frame with which it began.
     :ivar value: How strong it is.
     :ivar box: Its place, (x0, y0, x1, y1) in source pixels; None for the whole picture.
-    :ivar capture_ns: When the frame at which it is told was captured: CLOCK_MONOTONIC in ns.
+    :ivar capture_ns: Capture time of the frame at which the event is reported: CLOCK_MONOTONIC in ns.
     :ivar capture_unix_ns: The same time: CLOCK_REALTIME in ns since 1970.
     :ivar lost: Events that were lost before it, because too many came at once.
     """

@@ -41,15 +41,15 @@ def look(
     """See :meth:`foveate.View.look`."""
     if box is None:
         if x is None or y is None:
-            raise ValueError("`x` and `y` are looked at, or else a `box`")
+            raise ValueError("no point (expected `x` and `y`, or `box`)")
         return look_at([(x, y)], share, **others)
     if x is not None or y is not None:
-        raise ValueError("`x` and `y`, and a `box`, are two places: look at one")
+        raise ValueError("several kinds of points (expected `x` and `y`, or `box`)")
     edges = [float(edge) for edge in box]
     if len(edges) != 4 or not all(map(math.isfinite, edges)) or edges[2] <= edges[0] or edges[3] <= edges[1]:
-        raise ValueError(f"a box is (x0, y0, x1, y1), finite, with x0 < x1 and y0 < y1, not {edges}")
+        raise ValueError(f"invalid `box` {edges} (expected finite (x0, y0, x1, y1) with x0 < x1 and y0 < y1)")
     if others["normalised"] and not (0 <= min(edges) and max(edges) <= 1):
-        raise ValueError(f"with `normalised`, a box is in shares of the sides, 0 to 1, not {edges}")
+        raise ValueError(f"invalid normalised `box` {edges} (expected shares of the sides, 0 to 1)")
     return Feedback("look", None, {"box": edges, **_look_fields(share, **others)})
 
 
@@ -65,11 +65,11 @@ def look_at(
 ) -> Feedback:
     """See :meth:`foveate.View.look_at`."""
     if not 0 < len(points) <= _POINTS_MAX:
-        raise ValueError(f"1 to {_POINTS_MAX} points are looked at, not {len(points)}")
+        raise ValueError(f"invalid `points`: {len(points)} points (expected 1 to {_POINTS_MAX})")
     places = [[float(x), float(y)] for x, y in points]
     for x, y in places:
         if normalised and not (0 <= x <= 1 and 0 <= y <= 1):
-            raise ValueError(f"with `normalised`, x and y are shares of the sides, 0 to 1, not {x} and {y}")
+            raise ValueError(f"invalid normalised point {x}, {y} (expected shares of the sides, 0 to 1)")
     fields = _look_fields(share, normalised, for_ms, frame, homography, rotation, wait)
     if len(places) == 1:
         [(x, y)] = places
@@ -88,7 +88,7 @@ def _look_fields(
 ) -> dict[str, Any]:
     """All that a look says beside where."""
     if share is not None and not 0 < share <= 1:
-        raise ValueError(f"a share of the budget is above 0 to 1, not {share}")
+        raise ValueError(f"invalid `share`: {share} (expected a number above 0 and up to 1)")
     return _given(
         share=None if share is None else float(share),
         normalised=normalised,
@@ -124,7 +124,7 @@ def inject(
     """See :meth:`foveate.View.inject`."""
     ttl_ms = round(ttl * 1000)
     if ttl_ms < 1:
-        raise ValueError(f"a map is kept for at least a millisecond, not {ttl} s")
+        raise ValueError(f"invalid `ttl`: {ttl} s (expected at least 0.001)")
     numbers, fields = _map(values, "a channel", box)
     given = _given(frame=_frame_seq(frame), wait=False)
     return Feedback("inject", numbers, {"name": name, "ttl_ms": ttl_ms, **fields, **given})
@@ -135,7 +135,7 @@ def weigh(weights: Mapping[str, float]) -> Feedback:
     numbers = {name: float(weight) for name, weight in weights.items()}
     for name, weight in numbers.items():
         if not math.isfinite(weight):
-            raise ValueError(f"the weight of {name} is {weight}, and a finite number is expected")
+            raise ValueError(f"invalid weight of {name}: {weight} (expected a finite number)")
     return Feedback("weigh", None, {"weights": numbers})
 
 
@@ -151,7 +151,7 @@ def _numbers(array: Any, what: str, ndim: int) -> tuple[NDArray[Any], str]:
         array = array.float() if "bfloat16" in str(array.dtype) else array
     numbers = np.asarray(array)
     if numbers.ndim != ndim:
-        raise ValueError(f"{what} has {ndim} axes, not {numbers.ndim}: its shape is {numbers.shape}")
+        raise ValueError(f"invalid shape of {what}: {numbers.shape} (expected {ndim} axes)")
     names = {"float32": "f32", "float16": "f16", "uint8": "u8"}
     name = names.get(numbers.dtype.name)
     if name is None:
@@ -165,7 +165,7 @@ def _map(array: Any, what: str, box: Sequence[float] | None) -> tuple[bytes, dic
     rows, columns = numbers.shape
     if not (0 < min(rows, columns) and max(rows, columns) <= _MAP_SIDE_MAX):
         raise Refused(
-            "map-too-large", f"the map has {rows} rows and {columns} columns, and each may be 1 to {_MAP_SIDE_MAX}"
+            "map-too-large", f"invalid map size: {rows} rows and {columns} columns (expected 1 to {_MAP_SIDE_MAX} each); pool it first"
         )
     fields: dict[str, Any] = {"shape": [rows, columns], "dtype": dtype}
     if box is not None:
@@ -182,9 +182,9 @@ def _frame_seq(frame: Frame | int | None) -> int | None:
 def _since(frame: Frame | int | None, homography: Any, rotation: Any) -> dict[str, Any]:
     """The fields that say which frame is meant, and how the camera moved since."""
     if homography is not None and rotation is not None:
-        raise ValueError("`homography` and `rotation` say the same: send one")
+        raise ValueError("`homography` and `rotation` exclude each other (expected one of them)")
     if frame is None and (homography is not None or rotation is not None):
-        raise ValueError("an ego motion is one since a frame: name it in `frame`")
+        raise ValueError("ego motion needs `frame`, the frame since which the camera moved")
     return {
         "frame": _frame_seq(frame),
         "homography": _finite(homography, [(3, 3), (9,)], "a homography"),
@@ -199,7 +199,7 @@ def _finite(array: Any, shapes: list[tuple[int, ...]], what: str) -> list[float]
     numbers = np.asarray(array, np.float64)
     if numbers.shape not in shapes or not np.isfinite(numbers).all():
         expected = " or ".join(map(str, shapes))
-        raise ValueError(f"{what} takes finite numbers of shape {expected}, not {numbers.tolist()}")
+        raise ValueError(f"invalid {what}: {numbers.tolist()} (expected finite numbers of shape {expected})")
     return [float(number) for number in numbers.ravel()]
 
 

@@ -189,7 +189,7 @@ class Frame:
         planes = self.planes
         if name not in planes:
             raise FoveateError(
-                f"{self.view} publishes no plane {name!r}, only {', '.join(planes)}: its daemon follows ABI "
+                f"{self.view} does not publish the plane {name!r}, only {', '.join(planes)}: its daemon follows ABI "
                 f"{self.info.abi[0]}.{self.info.abi[1]}, and a newer one may publish more"
             )
         return planes[name]
@@ -204,7 +204,7 @@ class Frame:
         if name not in self.info.channels:
             published = ", ".join(self.info.channels) or "none"
             raise FoveateError(
-                f"{self.view} publishes no channel {name!r}, only: {published}. Name it in the view's key `channels`, "
+                f"{self.view} does not publish the channel {name!r}, only {published}: name it in the view's key `channels`, "
                 'with the policy "relevance"'
             )
         return planes["channels"][self.info.channels.index(name)]
@@ -268,12 +268,12 @@ class Frame:
         """
         if self.info.grid is None:
             raise FoveateError(
-                f"the tokens of {self.view} form no grid, because its layout is {self.layout!r}: "
+                f"the tokens of {self.view} do not form a grid, because its layout is {self.layout!r}: "
                 'use a view with layout = "uniform"'
             )
         columns, rows = self.info.grid
         if len(self) != columns * rows:
-            raise FoveateError(f"the frame has {len(self)} tokens, which is no grid of {columns} x {rows}")
+            raise FoveateError(f"the frame has {len(self)} tokens, which do not form a grid of {columns} x {rows}")
         return self.pixels.reshape(rows, columns, *self.pixels.shape[1:])
 
     def rays(self) -> NDArray[np.float64]:

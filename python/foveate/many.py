@@ -194,7 +194,7 @@ def check_names(views: Sequence[str]) -> None:
     :raises ValueError: unless there are views, each once.
     """
     if not views or len(set(views)) != len(views):
-        raise ValueError(f"open_many takes at least one view, and each once, not {list(views)}")
+        raise ValueError(f"invalid views {list(views)} (expected at least one, each once)")
 
 
 def _newest_within(slop_ns: int, candidates: Sequence[Sequence[_Candidate]]) -> list[_Candidate]:

@@ -72,7 +72,7 @@ class _Held:
         arrays = {}
         for plane, items in zip(self.placement.planes, self.planes):
             count = len(self.tokens) if plane.count is None else plane.count
-            # A copy, so that whoever changes it changes nothing here.
+            # A copy, so that callers may change it.
             arrays[plane.name] = np.ndarray((count, *plane.shape), plane.dtype, items, 0, plane.strides).copy()
         return frame_of(self.info, self.head, self.tokens.copy(), arrays)
 
@@ -354,7 +354,7 @@ def list_views(session: Any, timeout: float = _TIMEOUT_S) -> list[RemoteName]:
 
 def _session(connect: Sequence[str]) -> Any:
     if not connect:
-        raise ValueError("`session` or `connect` is expected: nobody is met without being asked for")
+        raise ValueError("missing `session` or `connect` (expected one of them)")
     zenoh = _zenoh()
     config = zenoh.Config()
     for key, value in (
@@ -479,7 +479,7 @@ class RemoteView(Steered):
         :param timeout: how long to wait, in seconds; 0 does not wait, None waits until there is a frame or the end.
         :raises TimedOut: if there is none in time.
         :raises Ended: if the view has ended, and its last frame was read.
-        :raises BrokenSegment: if what arrives is no frame, or one of another version.
+        :raises BrokenSegment: if a message is not a frame, or is of another version.
         """
         deadline = deadline_in(timeout)
         with self._news:
@@ -569,4 +569,4 @@ class RemoteView(Steered):
             if refused.is_transient:
                 raise Unavailable(f"{self._key} cannot be steered now: {refused}") from refused
             raise refused
-        raise TimedOut(f"nobody answers for {self._key}: it is not published, or cannot be steered from here")
+        raise TimedOut(f"no answer for {self._key}: it is not published, or cannot be steered from here")

@@ -250,10 +250,10 @@ class Ring:
             return None
         if head.ring_sequence != sequence:
             raise BrokenSegment(
-                f"the segment is broken: ring_sequence is {head.ring_sequence} in the slot of {sequence}"
+                f"invalid segment: ring_sequence is {head.ring_sequence} in the slot of {sequence}"
             )
         if self._place.capacity < head.token_count:
-            raise BrokenSegment(f"the segment is broken: token_count is {head.token_count}")
+            raise BrokenSegment(f"invalid segment: token_count is {head.token_count}")
         return head
 
     def _slot(self, sequence: int) -> int:

@@ -472,7 +472,7 @@ def _ensure(holds: bool, field: str, value: object) -> None:
 
 
 def _malformed(field: str, value: object) -> NoReturn:
-    raise BrokenSegment(f"the segment is broken: {field} is {value}")
+    raise BrokenSegment(f"invalid segment: {field} is {value}")
 
 
 def opened(descriptor: int) -> Segment:

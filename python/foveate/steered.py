@@ -11,7 +11,7 @@ from .frame import Frame
 
 
 class Steered:
-    """The calls that steer; whoever has them knows the way of a message to the daemon."""
+    """The calls that steer a view; subclasses send the message to the daemon."""
 
     def _ask(self, message: feedback.Feedback, timeout: float | None) -> dict[str, Any]:
         """Sends a message, and returns the answer."""
@@ -185,7 +185,7 @@ class Steered:
         """Sets what channels add to the score of the view, by name, until :meth:`release`:
         ``view.weigh(depth=1.0, edges=0.2)``.
 
-        :param weights: the same of channels whose names are no identifiers: octaves of relevance for each unit of a
+        :param weights: the same for channels whose names are not identifiers: octaves of relevance for each unit of a
             channel, at most 64 from 0; 0 takes a weight back. A channel need not be there yet.
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.

@@ -16,8 +16,8 @@ from .events import Event, event_of
 from .ring import Ring
 from .segment import opened
 
-#: Reasons for an end after which the view may come back: the daemon stopped, or the stream was reconfigured.
-_COMING_BACK = ("restart", "the stream begins anew")
+#: Codes of ends after which the view may come back.
+_COMING_BACK = ("daemon_stopped", "stream_restarted")
 #: Temporary refusals of a reconnection: the daemon is about to stop, has not noticed yet that a connection is gone,
 #: has no frame yet for which a view can be opened, or has too many subscribers that wait for one.
 _PASSING = ("busy", "ended", "name-taken", "not-started", "too-many-clients")
@@ -37,6 +37,7 @@ class _Ending(NamedTuple):
 
     reason: str
     hung_up: bool
+    text: str = ""
 
 
 class _Beacon:
@@ -273,7 +274,7 @@ class Subscription:
         if descriptor is not None:
             os.close(descriptor)
         if kind == "ended":
-            self._ending = _Ending(str(event.get("reason")), hung_up=False)
+            self._ending = _Ending(str(event.get("reason")), hung_up=False, text=str(event.get("text", "")))
         elif kind == "scene":
             self._told.append(event_of(event))
         elif event.get("ok") is False:

@@ -194,7 +194,7 @@ class ViewCore:
         def nearest() -> Frame | None:
             newest_ns = subscription.poll_newest(Ring.newest_capture_ns)
             if newest_ns is None or newest_ns < capture_ns:
-                # What is asked for will not come.
+                # The requested frame will not come.
                 subscription.check_end()
             return subscription.poll_newest(lambda ring: ring.read_nearest(capture_ns))
 

@@ -329,7 +329,7 @@ class DaemonGoesAway(unittest.TestCase):
             patient = foveate.open("front/policy", daemon.path, reconnect=True)
             epochs = {patient.read(HANG).epoch, mortal.read(HANG).epoch}
             daemon.kill(signal.SIGTERM)
-            with self.assertRaisesRegex(foveate.Ended, "restart"):
+            with self.assertRaisesRegex(foveate.Ended, "the daemon stopped"):
                 while True:
                     mortal.read(timeout=None)
             daemon.start()

@@ -54,8 +54,8 @@ class BoxesOfMot(unittest.TestCase):
             "1,1,10,20,inf,40": "is not finite",
             "1,1,10,20,0,40": "both sides must be above 0",
             "1,1,10,20,30,-40": "both sides must be above 0",
-            "1.5,1,10,20,30,40": "is no whole number",
-            "nan,1,10,20,30,40": "is no whole number",
+            "1.5,1,10,20,30,40": "is not a whole number",
+            "nan,1,10,20,30,40": "is not a whole number",
             "0,1,10,20,30,40": "frames counted from 1",
             "25,1,10,20,30,40": "the frames 1 to 24",
             "1,1,300,20,30,40": "lies outside the picture of 256 x 190",
@@ -287,14 +287,14 @@ class Recordings(unittest.TestCase):
             recording.load(self.folder / "nothing")
         frames = np.load(view / "frames.npy")
         np.save(view / "frames.npy", frames[1:])
-        with self.assertRaisesRegex(Unlearnable, "record it anew"):
+        with self.assertRaisesRegex(Unlearnable, "record it again"):
             recording.load(view)
         frames["channels_frame"] = 0
         np.save(view / "frames.npy", frames)
         with self.assertRaisesRegex(Unlearnable, "no decision"):
             recording.load(view)
         (view / "segments.json").write_text('[{"channels": null}]')
-        with self.assertRaisesRegex(Unlearnable, "says nothing of its channels"):
+        with self.assertRaisesRegex(Unlearnable, "does not describe its channels"):
             recording.load(view)
 
 

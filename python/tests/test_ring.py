@@ -396,7 +396,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
 
     def test_channels_are_had_by_their_names(self) -> None:
         ring = FakeRing(capacity=16)
-        with self.assertRaisesRegex(foveate.FoveateError, "front/policy publishes no channel 'strokes', only: none"):
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy does not publish the channel 'strokes', only none"):
             ring.publish()
             ring.read().channel("strokes")
         ring, _ = ring_with_channels()
@@ -408,7 +408,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
             self.assertEqual((len(frame), frame.plane("channels").shape), (1, (2, 2, 3)))
             self.assertEqual(frame.channel("strokes").tolist(), [[0, 1, 2], [3, 4, 5]])
             self.assertEqual(frame.channel("query").tolist(), [[6, 7, 8], [9, 10, 11]])
-            with self.assertRaisesRegex(foveate.FoveateError, "no channel 'depth', only: strokes, query"):
+            with self.assertRaisesRegex(foveate.FoveateError, "does not publish the channel 'depth', only strokes, query"):
                 frame.channel("depth")
 
     def test_channels_that_contradict_their_plane_are_named(self) -> None:
@@ -528,14 +528,14 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
         assert borrowed is not None
         self.assertTrue(np.shares_memory(borrowed.grid(), borrowed.pixels))
         ring.publish(token_records(5))
-        with self.assertRaisesRegex(foveate.FoveateError, "5 tokens, which is no grid of 3 x 2"):
+        with self.assertRaisesRegex(foveate.FoveateError, "5 tokens, which do not form a grid of 3 x 2"):
             ring.read().grid()
 
     def test_the_tokens_of_other_layouts_are_no_grid(self) -> None:
         ring = FakeRing()
         ring.publish()
         with self.assertRaisesRegex(
-            foveate.FoveateError, "front/policy .* no grid, .* 'foveal': .* layout = \"uniform\""
+            foveate.FoveateError, "front/policy do not form a grid, .* 'foveal': .* layout = \"uniform\""
         ):
             ring.read().grid()
 

@@ -7,7 +7,9 @@ use std::env;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 
-use foveate_attention::{AttentionPlan, Instructions, Level, Settings, Shape, Tensors};
+use foveate_attention::{
+    AttentionPlan, AttentionSettings, CellLevel, Instructions, Shape, Tensors,
+};
 
 const SHAPE: Shape =
     Shape { heads: 1, queries: 64, rows: 16, columns: 16, width: 64, value_width: 64 };
@@ -19,8 +21,11 @@ fn main() {
         "plain" => Instructions::Plain,
         _ => Instructions::best(),
     };
-    let settings =
-        Settings { coarse: 2, levels: vec![Level { top: 1.0, bias: 0.0 }], scale: 0.125 };
+    let settings = AttentionSettings {
+        coarse: 2,
+        levels: vec![CellLevel { top: 1.0, bias: 0.0 }],
+        scale: 0.125,
+    };
     let plan = AttentionPlan::new(SHAPE, &settings).unwrap();
     let numbers = |count: usize| (0..count).map(|index| (index * 37 % 101) as f32 / 50.0 - 1.0);
     let queries: Vec<f32> = numbers(SHAPE.queries * SHAPE.width).collect();

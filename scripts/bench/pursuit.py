@@ -169,7 +169,7 @@ def main():
     options = parser.parse_args()
     frames, fps = read(options.clip)
     if not frames or fps <= 0:
-        raise SystemExit(f"{options.clip} is no clip that OpenCV can read")
+        raise SystemExit(f"OpenCV cannot read {options.clip}")
     tracks = tracks_of(frames, fps)
     if not tracks:
         raise SystemExit(f"nothing in {options.clip} moves through {SECONDS_MIN:g} s without a cut")

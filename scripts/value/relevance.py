@@ -1,4 +1,4 @@
-"""Signs: the text of whole sheets, read over four seconds in which the eye moves by itself; and which signs it looks at first."""
+"""Signs: the text of whole sheets, read over four seconds of saliency gaze; and which signs it looks at first."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def blobs(frame: Any, background: Any) -> list[Any]:
     """Boxes of what differs."""
     differs = np.abs(frame - background)
     foreground = ((differs[..., 0] > LUMA) | (differs[..., 1] + differs[..., 2] > CHROMA)).astype(np.uint8)
-    # What a dark coat and a grey path have in common leaves gaps. Beyond the edges there is nothing that counts.
+    # A dark coat on a grey path leaves gaps. Pixels beyond the edges do not count.
     closed = cv2.erode(cv2.dilate(foreground, np.ones((5, 3))), np.ones((5, 3)))
     _, _, statistics, _ = cv2.connectedComponentsWithStats(closed, connectivity=8)
     found = []

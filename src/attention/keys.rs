@@ -1,4 +1,4 @@
-//! Keys and values of a head, level by level, in the order in which they are read.
+//! Packs keys and values of a head level by level, in the order in which they are read.
 
 use crate::element::Element;
 use crate::lanes::LANES;

@@ -29,5 +29,5 @@ pub mod vulkan;
 
 pub use element::Element;
 pub use lanes::Instructions;
-pub use plan::{AttentionPlan, LEVELS_MAX, Level, PlanError, Settings, Shape};
+pub use plan::{AttentionPlan, AttentionSettings, CellLevel, LEVELS_MAX, PlanError, Shape};
 pub use run::Tensors;

@@ -1,4 +1,4 @@
-//! What follows from shapes and settings alone.
+//! The attention plan: sizes, cells and buffers that follow from shapes and settings alone.
 
 /// Most levels of cells.
 pub const LEVELS_MAX: usize = 3;
@@ -38,20 +38,20 @@ impl Shape {
 
 /// How the cells of a level are treated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Level {
+pub struct CellLevel {
     /// Share of the level's cells that is opened at most, above 0 and up to 1.
     pub top: f64,
     /// Added to the scores of its cells. With any other than 0, equal keys no longer give what full attention gives.
     pub bias: f32,
 }
 
-/// What is asked for.
+/// Settings of a plan: cells, levels and scale.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct AttentionSettings {
     /// Side of a cell in cells of the level below, at least 2.
     pub coarse: usize,
     /// Level 1, whose cells are made of keys, and those above it; at most [`LEVELS_MAX`].
-    pub levels: Vec<Level>,
+    pub levels: Vec<CellLevel>,
     /// Factor of all dot products, usually `1 / sqrt(width)`.
     pub scale: f32,
 }
@@ -61,28 +61,28 @@ pub struct Settings {
 #[non_exhaustive]
 pub enum PlanError {
     /// A grid without keys, or vectors without numbers.
-    #[error("{name} is 0: at least one key and one number per vector are needed")]
+    #[error("invalid `{name}`: 0 (expected at least 1)")]
     Empty {
         /// Which extent.
         name: &'static str,
     },
     /// Cells of one key.
-    #[error("coarse is {0}: a cell is at least 2 by 2")]
+    #[error("invalid `coarse`: {0} (expected at least 2)")]
     Coarse(usize),
     /// No levels, or more than [`LEVELS_MAX`].
-    #[error("levels is {0}: there are 1 to {LEVELS_MAX} levels of cells")]
+    #[error("invalid `levels`: {0} (expected 1 to {LEVELS_MAX})")]
     Levels(usize),
     /// A share of cells that is not one.
-    #[error("top is {0}: it is a share of cells, above 0 and up to 1")]
+    #[error("invalid `top`: {0} (expected a share above 0 and up to 1)")]
     Top(f64),
     /// A bias that is not a finite number.
-    #[error("bias is {0}: biases are finite numbers")]
+    #[error("invalid `bias`: {0} (expected a finite number)")]
     Bias(f32),
     /// A scale that is not a finite number.
-    #[error("scale is {0}: it is a finite number")]
+    #[error("invalid `scale`: {0} (expected a finite number)")]
     Scale(f32),
     /// More keys than indices.
-    #[error("a grid of {rows} by {columns} keys is too large: up to 2^28 keys are supported")]
+    #[error("grid too large: {rows} by {columns} keys (expected at most 2^28)")]
     TooLarge {
         /// Rows of the grid.
         rows: usize,
@@ -117,7 +117,7 @@ pub(crate) struct Cells {
     order: Vec<u32>,
     /// Keys in each cell, row by row.
     pub(crate) counts: Vec<f32>,
-    /// What is added to the score of each place; of a filler negative infinity.
+    /// Bias of each place's score; negative infinity for padding.
     pub(crate) offsets: Vec<f32>,
 }
 
@@ -138,7 +138,7 @@ impl Cells {
         (cell != NONE).then_some(cell as usize)
     }
 
-    /// What is added to the score of each cell, row by row.
+    /// Bias of each cell's score, row by row.
     #[cfg(feature = "vulkan")]
     pub(crate) fn offsets_by_cell(&self) -> Vec<f32> {
         let mut offsets = vec![0.0; self.count()];
@@ -162,7 +162,7 @@ impl AttentionPlan {
     /// # Errors
     ///
     /// If one of them is out of its range.
-    pub fn new(shape: Shape, settings: &Settings) -> Result<Self, PlanError> {
+    pub fn new(shape: Shape, settings: &AttentionSettings) -> Result<Self, PlanError> {
         check(shape, settings)?;
         let extents: Vec<_> = (0..=settings.levels.len())
             .map(|level| {
@@ -197,7 +197,7 @@ impl AttentionPlan {
     }
 }
 
-fn check(shape: Shape, settings: &Settings) -> Result<(), PlanError> {
+fn check(shape: Shape, settings: &AttentionSettings) -> Result<(), PlanError> {
     let Shape { rows, columns, width, value_width, .. } = shape;
     let extents =
         [("rows", rows), ("columns", columns), ("width", width), ("value width", value_width)];
@@ -270,7 +270,7 @@ fn cells(
     side: usize,
     family: usize,
     order: Vec<u32>,
-    treated: Option<Level>,
+    treated: Option<CellLevel>,
 ) -> Cells {
     let mut counts = Vec::with_capacity(extent[0] * extent[1]);
     for row in 0..extent[0] {

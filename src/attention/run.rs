@@ -1,4 +1,4 @@
-//! Attention of all heads, on several threads.
+//! Runs the attention of all heads on several threads.
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;

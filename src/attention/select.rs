@@ -1,4 +1,4 @@
-//! The places of the best scores of a row.
+//! Selects the indices of the best scores of a row.
 
 use std::cmp::Ordering;
 

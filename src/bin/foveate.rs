@@ -7,10 +7,10 @@ use std::sync::Arc;
 use clap::Parser;
 use foveate_core::error::chain;
 use foveate_log::redact::{printable, redacted};
-use foveate_tool::Arguments;
+use foveate_tool::ToolArguments;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = ToolArguments::parse();
     // As on a full disk, writing beyond the limit on file sizes (`ulimit -f`) has to fail, not to end the program.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let log = foveate_log::to_stderr("warn");

@@ -141,7 +141,7 @@ fn checked(caps: &gst::Caps) -> Result<Checked, CaptureError> {
     let extent = extent_of(caps)?;
     let refused = || CaptureError::NotNegotiated {
         offered: redacted(&caps.to_string()),
-        reason: "they are not complete caps of raw video".to_owned(),
+        reason: "incomplete caps of raw video".to_owned(),
     };
     let info = gst_video::VideoInfo::from_caps(caps).map_err(|_| refused())?;
     let format = PixelFormat::from_name(info.format().to_str()).ok_or_else(refused)?;
@@ -181,7 +181,7 @@ pub fn warn_of_picture(stream: &str, facts: &PixelFacts) {
         tracing::warn!(
             stream,
             transfer,
-            "HDR samples are used as if they were SDR, so contrast and colours are wrong: tone-map them in the pipeline (docs/guide/troubleshooting.md#hdr)"
+            "HDR samples are treated as SDR, so contrast and colours are wrong: tone-map them in the pipeline (docs/guide/troubleshooting.md#hdr)"
         );
     }
 }

@@ -34,7 +34,7 @@ fn target() -> Box<dyn Write + Send> {
         Some(path) => match File::create(path) {
             Ok(file) => Box::new(file),
             Err(error) => {
-                tracing::warn!(%error, "GST_DEBUG_FILE cannot be written; logging to standard error instead");
+                tracing::warn!(%error, "cannot write GST_DEBUG_FILE; logging to standard error instead");
                 Box::new(io::stderr())
             }
         },

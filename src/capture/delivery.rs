@@ -61,7 +61,7 @@ struct Inlet {
     unfilled: u32,
     /// `None`: every frame is taken.
     limit: Option<RateLimit>,
-    /// What is added to the stream time of the present round of a clip, in nanoseconds.
+    /// Offset of the stream time in the present round of a clip, in nanoseconds.
     round: Round,
     /// Why the first buffer that could not be taken was refused, which is logged.
     refusal: Option<String>,
@@ -160,7 +160,7 @@ impl Delivery {
         if !self.has_corrupted.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 stream = self.stream,
-                "a frame is damaged: dropped and counted, as further ones will be (`corrupted = \"show\"` takes them)"
+                "dropping and counting damaged frames (`corrupted = \"show\"` takes them)"
             );
         }
     }
@@ -309,7 +309,7 @@ impl Inlet {
             tracing::warn!(
                 stream = self.stream,
                 reason,
-                "a frame cannot be taken; it is counted as refused, as further ones will be"
+                "cannot take a frame; counting it and further ones as refused"
             );
             self.refusal = Some(reason);
         }

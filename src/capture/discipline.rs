@@ -1,7 +1,7 @@
 //! How exact CLOCK_REALTIME is, as the kernel's clock discipline promises, and how often it was set.
 //!
 //! chrony, ntpd, systemd-timesyncd and phc2sys (for PTP) tell the kernel how far off the clock may be: `maxerror` of `adjtimex(2)`,
-//! which the kernel lets grow by 500 ppm until the next word. Slewing changes CLOCK_REALTIME and CLOCK_MONOTONIC alike, so their
+//! which the kernel lets grow by 500 ppm until the next word. Slewing changes CLOCK_REALTIME and CLOCK_MONOTONIC equally, so their
 //! difference stays; it changes when CLOCK_REALTIME is set, by a leap second, and by a sleep of the machine.
 
 use std::mem::MaybeUninit;
@@ -64,7 +64,7 @@ pub struct WallClock {
     newest: Mutex<Option<Reading>>,
 }
 
-/// What is known of CLOCK_REALTIME.
+/// The state of CLOCK_REALTIME: error bound and steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockQuality {
     /// Bound of its error in nanoseconds; 0 if it is unknown.
@@ -85,7 +85,7 @@ impl WallClock {
         &CLOCK
     }
 
-    /// What is known at `monotonic_ns`; reads the clock again once in [`INTERVAL_NS`].
+    /// The state at `monotonic_ns`; reads the clock again once in [`INTERVAL_NS`].
     pub fn quality(&self, monotonic_ns: u64, read: impl FnOnce() -> Reading) -> ClockQuality {
         let next_ns = self.next_ns.load(Ordering::Relaxed);
         let is_due = next_ns <= monotonic_ns;
@@ -120,7 +120,7 @@ impl WallClock {
             self.steps.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
                 by_s = step_ns as f64 / 1e9,
-                "CLOCK_REALTIME was set: times since 1970 jump, and nothing else does"
+                "CLOCK_REALTIME was set: only times since 1970 jump"
             );
         }
     }

@@ -9,17 +9,16 @@ use foveate_core::geometry::extent::Extent;
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The source is no known shorthand.
+    /// The source is not a known shorthand.
     #[error(
-        "source {text:?} is not understood: write \"test\", \"/dev/videoN\", \"rtsp://...\", \"http://...\" or the path of a \
-         file or a folder of pictures, or put a gst-launch description into `pipeline`"
+        "invalid source {text:?} (expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"http://...\", or the path of a file or a folder of pictures): put a gst-launch description into `pipeline`"
     )]
     UnknownSource {
         /// The source as configured.
         text: String,
     },
     /// A pipeline file cannot be read.
-    #[error("pipeline file {} cannot be read: {reason}", path.display())]
+    #[error("cannot read the pipeline file {}: {reason}", path.display())]
     PipelineFile {
         /// The file.
         path: PathBuf,
@@ -35,7 +34,7 @@ pub enum CaptureError {
         problem: &'static str,
     },
     /// The description does not parse, or its elements do not link.
-    #[error("the pipeline is not valid: {reason}. Try it with `gst-launch-1.0`: {pipeline}")]
+    #[error("invalid pipeline: {reason}; try it with `gst-launch-1.0`: {pipeline}")]
     Parse {
         /// GStreamer's error.
         reason: String,
@@ -43,7 +42,7 @@ pub enum CaptureError {
         pipeline: String,
     },
     /// An element is not installed.
-    #[error("there is no GStreamer element {element:?}: {remedy}")]
+    #[error("missing GStreamer element {element:?}: {remedy}")]
     UnknownElement {
         /// Its name.
         element: String,
@@ -60,14 +59,14 @@ pub enum CaptureError {
     },
     /// What arrives at the appsink is not raw video.
     #[error(
-        "the pipeline gives {offered}, not raw video: put `decodebin` before the appsink, or choose the video branch"
+        "the pipeline gives {offered} (expected raw video): put `decodebin` before the appsink, or choose the video branch"
     )]
     NotRawVideo {
         /// The caps.
         offered: String,
     },
     /// A clip has no video.
-    #[error("there is no video in {what:?}, only {offered}: choose another clip")]
+    #[error("no video in {what:?}, only {offered}: choose another clip")]
     NoVideo {
         /// The path or address.
         what: String,
@@ -75,9 +74,7 @@ pub enum CaptureError {
         offered: String,
     },
     /// A folder has no pictures.
-    #[error(
-        "{folder:?} is a folder without pictures ({kinds}): expected some there, or the path of a file"
-    )]
+    #[error("no pictures in the folder {folder:?} (expected {kinds}, or the path of a file)")]
     NoPictures {
         /// Its path.
         folder: String,
@@ -86,8 +83,7 @@ pub enum CaptureError {
     },
     /// The pictures of a folder differ in size.
     #[error(
-        "{picture:?} has {extent} pixels, and the pictures before it {expected}: the pictures of a folder must be of one size: \
-         take it out, or set `scale_pictures = true` (`foveate extract --scale`)"
+        "{picture:?} has {extent} pixels (expected {expected}, as the pictures before it): remove it, or set `scale_pictures = true` (`foveate extract --scale`)"
     )]
     UnlikePictures {
         /// Path of the first that differs.
@@ -99,7 +95,7 @@ pub enum CaptureError {
     },
     /// A picture has too many pixels.
     #[error(
-        "{picture:?} is too large: {extent} pixels, expected at most {max_pixels} in all: set `max_pixels` higher, or scale it down"
+        "{picture:?} is too large: {extent} pixels (expected at most {max_pixels} in all): raise `max_pixels`, or scale it down"
     )]
     TooManyPixels {
         /// Its path.
@@ -118,19 +114,16 @@ pub enum CaptureError {
         remedy: String,
     },
     /// No conversion leads to a supported format.
-    #[error(
-        "the pipeline gives {offered}, which cannot be converted to a readable format: {reason}"
-    )]
+    #[error("cannot convert {offered} of the pipeline to a readable format: {reason}")]
     NotNegotiated {
         /// The caps.
         offered: String,
         /// GStreamer's error, or the missing element.
         reason: String,
     },
-    /// What arrives is no depth, and nothing can be converted to it.
+    /// The pipeline gives pictures that are not depth, and cannot be converted to it.
     #[error(
-        "this is no depth: expected GRAY16_LE or GRAY16_BE of video/x-raw, or one static float32 tensor of other/tensors with the \
-         dimensions 1:WIDTH:HEIGHT; other pictures hold no depth, so nothing is converted. The pipeline gives {offered}"
+        "the pipeline gives {offered}, which is not depth (expected GRAY16_LE or GRAY16_BE of video/x-raw, or one static float32 tensor of other/tensors with the dimensions 1:WIDTH:HEIGHT)"
     )]
     NotDepth {
         /// The caps.
@@ -147,12 +140,12 @@ pub enum CaptureError {
         what: String,
     },
     /// The camera does not exist.
-    #[error("there is no camera {device:?}: plug it in, or choose one from `ls /dev/video*`")]
+    #[error("no camera {device:?}: plug it in, or choose one from `ls /dev/video*`")]
     NoCamera {
         /// The device file.
         device: String,
     },
-    /// What is configured as a camera is none.
+    /// The configured device is not a camera.
     #[error("{device:?} is not a V4L2 device: choose one from `ls /dev/video*`")]
     NotACamera {
         /// Its path.
@@ -180,14 +173,14 @@ pub enum CaptureError {
     },
     /// The source does not answer.
     #[error(
-        "the source cannot be opened: {reason}. Check the address, the network and that the device is on"
+        "cannot open the source: {reason}; check the address, the network, and that the device is on"
     )]
     Unreachable {
         /// GStreamer's error.
         reason: String,
     },
     /// No installed plugin decodes the source.
-    #[error("no plugin for {what}: install the Debian package {package}")]
+    #[error("missing plugin for {what}: install the Debian package {package}")]
     MissingDecoder {
         /// The media that cannot be decoded.
         what: String,
@@ -204,9 +197,7 @@ pub enum CaptureError {
         what: String,
     },
     /// There is no such video track.
-    #[error(
-        "no video track {track}: expected `track` to be at most {count}, as the source has no more"
-    )]
+    #[error("invalid `track`: {track} (the source has {count} video tracks)")]
     NoTrack {
         /// The number that is configured.
         track: u32,
@@ -222,7 +213,7 @@ pub enum CaptureError {
         reason: String,
     },
     /// The source ended before its first frame.
-    #[error("{what} ended without a single video frame")]
+    #[error("{what} ended without a video frame")]
     NoFrames {
         /// The clip, or that it is the source.
         what: String,
@@ -237,7 +228,7 @@ pub enum CaptureError {
     },
     /// The frame size is not supported.
     #[error(
-        "frames of {extent} pixels: both sides must be between 1 and {}; scale them with `videoscale`",
+        "unsupported frame size: {extent} pixels (expected sides of 1 to {}); scale them with `videoscale`",
         Extent::MAX_SIDE
     )]
     Extent {
@@ -246,15 +237,14 @@ pub enum CaptureError {
     },
     /// A frame cannot be filled where a mask is.
     #[error(
-        "a privacy mask cannot be applied, so the frame is not shown: {reason}. Let the pipeline give frames in system memory, as \
-         `videoconvert` before the appsink does, or take the mask out"
+        "cannot apply a privacy mask, so the frame is dropped: {reason}; put `videoconvert` before the appsink for frames in system memory, or remove the mask"
     )]
     NotMasked {
-        /// What is wrong with the frame.
+        /// The mistake in the frame.
         reason: String,
     },
     /// Frames became interlaced while the source was running.
-    #[error("frames became interlaced in mid-stream; the source must be reopened")]
+    #[error("frames became interlaced in mid-stream; reopen the source")]
     BecameInterlaced,
     /// A live source ended.
     #[error("the live source ended: the camera or its server is gone")]
@@ -269,8 +259,7 @@ pub enum CaptureError {
     },
     /// Too many abandoned pipelines hang to start another one.
     #[error(
-        "{count} pipelines of this stream do not stop, so no new one is started: a driver hangs; unplug and replug the \
-         camera, or restart the daemon"
+        "cannot start another pipeline: {count} of this stream do not stop, because a driver hangs; replug the camera, or restart the daemon"
     )]
     NotStopping {
         /// Pipelines that hang.
@@ -278,8 +267,7 @@ pub enum CaptureError {
     },
     /// Too many threads of sources hang to start another one.
     #[error(
-        "{count} sources of this process hang and were abandoned, so no new one is started: look at their network mounts, FIFOs and \
-         drivers, and restart the daemon"
+        "cannot start another source: {count} of this process hang; check their network mounts, FIFOs and drivers, and restart the daemon"
     )]
     TooManyAbandoned {
         /// Threads that hang.
@@ -327,7 +315,7 @@ impl CaptureError {
 
 fn remedy_of_missing(what: &str) -> &'static str {
     if Path::new(what).components().any(|part| part.as_os_str() == "~") {
-        "`~` is expanded by shells only, so write the home directory in full, such as /home/NAME"
+        "`~` is expanded by shells only: write the home directory in full, such as /home/NAME"
     } else {
         "check the path"
     }

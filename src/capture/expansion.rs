@@ -18,7 +18,7 @@ use super::{CaptureError, SourceChoice, SourceSpec, hints};
 use foveate_config::ShorthandKind;
 use foveate_core::name::natural_order;
 use foveate_core::{file, jpeg};
-use foveate_log::redact::{Masked, backslashed, redacted};
+use foveate_log::redact::{SecretMask, backslashed, redacted};
 
 /// Longest file of a pipeline, in bytes.
 const PIPELINE_BYTES_MAX: u64 = 1 << 16;
@@ -46,7 +46,7 @@ pub struct Expansion {
     /// The FIFO that it reads through the element `fifo`. It can be opened only once.
     pub fifo: Option<PathBuf>,
     /// GStreamer's own messages quote parts of the description.
-    masked: Arc<Masked>,
+    masked: Arc<SecretMask>,
 }
 
 impl std::fmt::Debug for Expansion {
@@ -160,11 +160,11 @@ fn pictures_in(folder: &Path) -> Result<Vec<String>, CaptureError> {
         let is_special = fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file());
         match path.into_os_string().into_string() {
             Ok(path) if is_special => {
-                tracing::warn!(path, "left out: not a regular file (a FIFO, a device or a socket)");
+                tracing::warn!(path, "skipped: not a regular file (a FIFO, a device or a socket)");
             }
             Ok(path) => pictures.push(path),
             Err(path) => {
-                tracing::warn!(?path, "left out: the name is not UTF-8; rename the file");
+                tracing::warn!(?path, "skipped: the name is not UTF-8; rename the file");
             }
         }
     }
@@ -209,7 +209,7 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     }
     let built_in = ("latency_ms", spec.latency_ms.to_string());
     let text = substituted(&template, &values, &built_in)?;
-    let masked = Arc::new(Masked::default().and_credentials_in(&text));
+    let masked = Arc::new(SecretMask::default().and_credentials_in(&text));
     let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
     let shown = redacted(&substituted(&template, &shown, &built_in)?);
     Ok(Expansion { text, shown, clip, fifo, masked })

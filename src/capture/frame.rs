@@ -1,4 +1,4 @@
-//! A mapped frame.
+//! A captured frame, mapped into memory for reading.
 
 use gstreamer as gst;
 use gstreamer_video as gst_video;
@@ -37,7 +37,7 @@ pub(super) enum RefusedBuffer {
     #[error("its memory cannot be written to")]
     NotWritable,
     /// It is shown only if it did.
-    #[error("it did not pass the privacy masks of its stream")]
+    #[error("it bypassed the privacy masks of its stream")]
     NotMasked,
     /// Rows from bottom to top are not supported.
     #[error("its layout has a stride of {stride} bytes")]

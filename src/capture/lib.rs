@@ -39,7 +39,7 @@ pub use masking::{MaskChange, MaskCoverage, MaskRefusal, Masks};
 pub use source::Source;
 
 /// Result of taking a frame from a source.
-pub type TakeResult = mailbox::TakeResult<CapturedFrame>;
+pub type TakeResult = mailbox::MailboxResult<CapturedFrame>;
 
 /// What to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,7 +40,7 @@ pub enum PostResult {
 
 /// Result of a take.
 #[derive(Debug)]
-pub enum TakeResult<T> {
+pub enum MailboxResult<T> {
     /// The newest value.
     Frame(T),
     /// All values have been taken, and no more will come; later calls return the same.
@@ -156,21 +156,21 @@ impl<T> Ender<T> {
 
 impl<T> Consumer<T> {
     /// Takes the newest value, waiting up to `timeout` for one.
-    pub fn take(&mut self, timeout: Duration) -> TakeResult<T> {
+    pub fn take(&mut self, timeout: Duration) -> MailboxResult<T> {
         let start = Instant::now();
         loop {
             let seen = self.shared.posted.count();
             // Read before the value, because the end is set after the last one.
             let end = self.shared.end.get().cloned();
             if let Some(value) = self.try_take() {
-                return TakeResult::Frame(value);
+                return MailboxResult::Frame(value);
             }
             if let Some(end) = end {
-                return TakeResult::Ended(end);
+                return MailboxResult::Ended(end);
             }
             let left = timeout.saturating_sub(start.elapsed());
             if left.is_zero() {
-                return TakeResult::TimedOut;
+                return MailboxResult::TimedOut;
             }
             self.shared.posted.wait(seen, left.min(MAX_WAIT));
         }

@@ -1,4 +1,4 @@
-//! What happens to a frame on the streaming thread before the appsink has it, in its own memory where it has any: transparent pixels are
+//! Processing of a frame on the streaming thread before the appsink, in the frame's own memory where possible: transparent pixels are
 //! composited on a background, and privacy masks are filled.
 
 use std::sync::Arc;
@@ -55,21 +55,20 @@ pub struct MaskChange {
 pub enum MaskRefusal {
     /// It is one of the configuration.
     #[error(
-        "the mask {name:?} is one of the configuration, which alone may change it: change it there and reload, or choose another \
-         name"
+        "the mask {name:?} belongs to the configuration: change it there and reload, or choose another name"
     )]
     Configured {
         /// Its name.
         name: String,
     },
     /// There is none to clear.
-    #[error("there is no mask {name:?} that was set at run time: see `foveate mask`")]
+    #[error("no mask {name:?} was set at run time: see `foveate mask`")]
     Unknown {
         /// The name.
         name: String,
     },
     /// Too many at a time.
-    #[error("{count} masks are too many: at most {MASKS_MAX} may be set at run time")]
+    #[error("too many masks: {count} (expected at most {MASKS_MAX} set at run time)")]
     TooMany {
         /// What there would be.
         count: usize,

@@ -68,7 +68,7 @@ impl Reports {
     }
 }
 
-/// What is taken of a pipeline.
+/// Requirements that a pipeline must meet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demands {
     pub(super) content: Content,
@@ -233,7 +233,7 @@ impl Pipeline {
         });
         reported.unwrap_or_else(|| CaptureError::Failed {
             element: "pipeline".to_owned(),
-            reason: "it does not start, and reports no reason".to_owned(),
+            reason: "it does not start, without a reason".to_owned(),
         })
     }
 }
@@ -493,10 +493,7 @@ impl Flow {
             return gst::PadProbeReturn::Ok;
         }
         if 0 < self.buffers.load(Ordering::Relaxed) {
-            tracing::warn!(
-                tag,
-                "the orientation changed in mid-stream; the pictures are taken as they are"
-            );
+            tracing::warn!(tag, "the orientation changed in mid-stream; pictures are not turned");
             return gst::PadProbeReturn::Ok;
         }
         self.shut(reports, Event::Tagged(tag))
@@ -638,8 +635,8 @@ fn end_demuxer(element: &gst::Element) {
         *repeats = if *offset == info.offset { *repeats + 1 } else { 0 };
         *offset = info.offset;
         if *repeats == READS_PAST_END_MAX {
-            tracing::info!("the demuxer did not notice the end of its file, and is told");
-            // What it asks for from now on fails.
+            tracing::info!("the demuxer missed the end of its file; sending it");
+            // Its requests fail from now on.
             let _ = pad.peer().map(|peer| peer.set_active(false));
         }
         gst::PadProbeReturn::Pass

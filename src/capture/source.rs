@@ -208,10 +208,7 @@ impl Source {
             Ok(Err(error)) if error.is_transient(spec, Evidence::default()) => Ok(()),
             Ok(result) => result,
             Err(_) => {
-                tracing::warn!(
-                    stream,
-                    "checking the source does not return; it goes on in the background"
-                );
+                tracing::warn!(stream, "checking the source hangs; continuing in the background");
                 thread.abandon();
                 Err(blocked(limit))
             }
@@ -297,12 +294,12 @@ impl Drop for Source {
         let Some(thread) = &self.thread else { return };
         if !thread.finishes(STOP_TIMEOUT) {
             thread.abandon();
-            // What it does is no longer waited for.
+            // Nobody waits for this thread any longer.
             self.counters.stages.next_pipeline();
             tracing::warn!(
                 stream = self.stream,
                 abandoned = abandoned(),
-                "the pipeline is slow to stop; it goes on in the background"
+                "the pipeline is slow to stop; continuing in the background"
             );
         }
     }
@@ -501,7 +498,7 @@ impl Session {
             tracing::warn!(
                 stream,
                 clip,
-                "only the first picture of an animated PNG is shown: no plugin of GStreamer plays it"
+                "only the first picture of an animated PNG is shown: GStreamer cannot play it"
             );
         }
         let caps = pipeline.caps();
@@ -596,7 +593,8 @@ impl Session {
         }
         let seconds = self.spec.caps_timeout.as_secs();
         let refusal = self.delivery.refusal();
-        let refusal = refusal.map(|reason| format!("; those that came were refused: {reason}"));
+        let refusal =
+            refusal.map(|reason| format!("; the frames that arrived were refused: {reason}"));
         let seen = pipeline.progress() + &refusal.unwrap_or_default();
         Failure::Error(CaptureError::CapsTimeout { seconds, seen })
     }
@@ -692,7 +690,7 @@ fn all_corrupted(count: u64) -> CaptureError {
     CaptureError::Corrupt {
         what: "the file or stream".to_owned(),
         reason: format!(
-            "all of its {count} frames lack their keyframe or their end (`corrupted = \"show\"` takes them)"
+            "all {count} frames lack their keyframe or their end (`corrupted = \"show\"` takes them)"
         ),
     }
 }

@@ -27,11 +27,11 @@ pub enum CalibrationError {
         source: std::io::Error,
     },
     /// It is not a file of ROS's `camera_calibration`.
-    #[error("{} is not a calibration as ROS's camera_calibration writes it: {reason}", path.display())]
+    #[error("{} is not a calibration of ROS's camera_calibration: {reason}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what is expected.
+        /// The mistake, and the expected value.
         reason: String,
     },
     /// `crop` exceeds the calibrated picture.
@@ -71,19 +71,26 @@ pub fn parse_calibration(text: &str) -> Result<Calibration, String> {
     let document = documents.first().ok_or("it is empty")?;
     let extent = Extent::new(side(document, "image_width")?, side(document, "image_height")?);
     let k = numbers(&document["camera_matrix"]["data"], "camera_matrix")?;
-    let k: [f64; 9] = k.try_into().map_err(|_| "`camera_matrix` takes 9 numbers")?;
+    let k: [f64; 9] = k.try_into().map_err(|_| "invalid `camera_matrix` (expected 9 numbers)")?;
     let [fx, _, _, _, fy, _, below @ ..] = k;
     if !(0.0 < fx && 0.0 < fy) || below != [0.0, 0.0, 1.0] {
-        return Err("`camera_matrix` takes focal lengths above 0 and a last row of 0, 0, 1".into());
+        return Err(
+            "invalid `camera_matrix` (expected focal lengths above 0 and a last row of 0, 0, 1)"
+                .into(),
+        );
     }
     let distortion = document["distortion_model"].as_str().unwrap_or("plumb_bob").to_owned();
     if MODEL_BYTES_MAX < distortion.len() {
-        return Err(format!("`distortion_model` takes at most {MODEL_BYTES_MAX} bytes"));
+        return Err(format!(
+            "invalid `distortion_model` (expected at most {MODEL_BYTES_MAX} bytes)"
+        ));
     }
     let coefficients = &document["distortion_coefficients"]["data"];
     let coefficients = numbers(coefficients, "distortion_coefficients")?;
     if COEFFICIENTS_MAX < coefficients.len() {
-        return Err(format!("`distortion_coefficients` takes at most {COEFFICIENTS_MAX} numbers"));
+        return Err(format!(
+            "invalid `distortion_coefficients` (expected at most {COEFFICIENTS_MAX} numbers)"
+        ));
     }
     Ok(Calibration { extent, k, distortion, coefficients })
 }
@@ -119,11 +126,11 @@ fn check_size(text: &str) -> Result<(), String> {
 fn side(document: &Yaml, key: &str) -> Result<u32, String> {
     let side = document[key].as_i64().and_then(|side| u32::try_from(side).ok());
     side.filter(|side| (1..=Extent::MAX_SIDE).contains(side))
-        .ok_or_else(|| format!("`{key}` takes a number of pixels, 1 to {}", Extent::MAX_SIDE))
+        .ok_or_else(|| format!("invalid `{key}` (expected 1 to {} pixels)", Extent::MAX_SIDE))
 }
 
 fn numbers(list: &Yaml, key: &str) -> Result<Vec<f64>, String> {
-    let expected = || format!("`{key}` takes `data`, a list of numbers");
+    let expected = || format!("invalid `{key}` (expected `data`, a list of numbers)");
     let number = |item: &Yaml| match item {
         Yaml::Integer(number) => Some(*number as f64),
         item => item.as_f64().filter(|number| number.is_finite()),

@@ -20,7 +20,7 @@ pub(super) type Environment<'a> = dyn Fn(&str) -> Result<String, VarError> + 'a;
 /// Longest credential, in bytes, as of systemd.
 const CREDENTIAL_BYTES_MAX: u64 = 1 << 20;
 
-/// What is shown of a value.
+/// The part of a value that may be shown.
 const MASK: &str = "***";
 
 /// What came from the environment or from credentials, each text with what may be shown in its place: every value, and every word
@@ -158,7 +158,7 @@ fn remember_words(text: &str, environment: &Environment<'_>, secrets: &mut Secre
     }
 }
 
-const BAD_REFERENCE: &str = "`${` must be followed by the name of a credential or an environment variable and `}`; a literal `${` is written `$${`";
+const BAD_REFERENCE: &str = "invalid `${` (expected the name of a credential or an environment variable and `}` after it); write a literal `${` as `$${`";
 
 fn is_variable_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -178,7 +178,7 @@ fn looked_up(name: &str, environment: &Environment<'_>) -> Result<String, String
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             environment(name).map_err(|error| unusable(name, &error))
         }
-        Err(error) => Err(format!("the credential {name} cannot be read: {error}")),
+        Err(error) => Err(format!("cannot read the credential {name}: {error}")),
     }
 }
 
@@ -186,8 +186,7 @@ fn looked_up(name: &str, environment: &Environment<'_>) -> Result<String, String
 fn unusable(name: &str, error: &VarError) -> String {
     match error {
         VarError::NotPresent => format!(
-            "the environment variable {name} is not set, and there is no credential of that name; set it for the daemon, \
-             place the credential (LoadCredential=), or write `$${{{name}}}` if neither is meant"
+            "the environment variable {name} is not set, and no credential has that name; set it for the daemon, provide the credential (LoadCredential=), or write `$${{{name}}}` for the literal text"
         ),
         VarError::NotUnicode(_) => format!("the environment variable {name} is not UTF-8"),
     }

@@ -28,7 +28,7 @@ pub enum ConfigError {
 
     /// No file has a stream.
     #[error(
-        "no [[stream]] in {}, and none in {}: expected at least one, with a `name` and a `source`",
+        "no [[stream]] in {} and {}; expected at least one, with a `name` and a `source`",
         file.display(), directory.display()
     )]
     NoStream {
@@ -40,7 +40,7 @@ pub enum ConfigError {
 
     /// The files have more streams than a daemon may have.
     #[error(
-        "{count} streams with those of {}; expected at most {STREAMS_MAX} in all files", file.display()
+        "{count} streams, including those of {}; expected at most {STREAMS_MAX} in all files", file.display()
     )]
     TooManyStreams {
         /// The file with which they are too many.
@@ -65,7 +65,7 @@ pub struct Mistake {
     pub column: usize,
     /// The key with its tables, such as `stream.view.budget`; empty if it concerns no key.
     pub key: String,
-    /// What is wrong, and what is allowed.
+    /// The mistake, and the allowed values.
     pub message: String,
 }
 

@@ -33,7 +33,7 @@ use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
-    Address, Color, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked,
+    Address, Color, ConfigValue, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked,
     optional,
 };
 use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec, default_slot_count};
@@ -83,7 +83,7 @@ fn is_addition(path: &Path) -> bool {
 
 /// The part of a configuration that a file holds.
 #[derive(Clone, Copy)]
-enum Part<'a> {
+enum TextPart<'a> {
     /// The whole configuration.
     Whole,
     /// The first file, which need not have streams.
@@ -167,7 +167,7 @@ pub struct StreamConfig {
     /// Values for `${name}` in a pipeline.
     #[serde(deserialize_with = "parameters")]
     pub parameters: BTreeMap<String, String>,
-    /// What happens when frames arrive faster than they are processed.
+    /// Whether frames that arrive faster than they are processed are dropped or delay the source.
     pub pace: Pace,
     /// Whether a file starts over at its end.
     #[serde(rename = "loop")]
@@ -215,7 +215,7 @@ pub struct StreamConfig {
     /// Part of the name of the Vulkan device; never with [`BackendChoice::Cpu`].
     #[serde(deserialize_with = "optional::<Text, _, _>")]
     pub device: Option<String>,
-    /// What counts as a change of the picture, and where changes are found.
+    /// Change detection: the threshold, and the device that finds changes.
     pub change: ChangeTable,
     /// Whether events in its pictures are looked for.
     pub events: bool,
@@ -247,7 +247,7 @@ fn parameters<'de, D: Deserializer<'de>>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChangeTable {
-    /// What counts.
+    /// The threshold of change detection.
     #[serde(rename = "+")]
     pub config: ChangeConfig,
     /// Where frames are compared; never [`ChangeOn::Gpu`] with [`BackendChoice::Cpu`].
@@ -289,7 +289,7 @@ pub struct ViewConfig {
     /// The channels that are published, by name; only with the policy [`Policy::Relevance`].
     #[serde(deserialize_with = "checked::<ChannelNames, _, _>")]
     pub channels: Vec<String>,
-    /// What is published of the depth of its tokens; only with [`StreamConfig::depth`].
+    /// The depth that is published with the tokens; only with [`StreamConfig::depth`].
     pub depth: DepthDetail,
     /// Whether the boxes of its tokens in space are published; only with that and [`StreamConfig::camera`].
     pub boxes: bool,
@@ -420,7 +420,7 @@ pub enum CorruptedFrames {
     Show,
 }
 
-/// What happens when frames arrive faster than they are processed.
+/// Whether frames that arrive faster than they are processed are dropped or delay the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
@@ -432,7 +432,7 @@ pub enum Pace {
 
 /// How decoded pictures are turned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Given", into = "Given")]
+#[serde(try_from = "ConfigValue", into = "ConfigValue")]
 pub enum Orientation {
     /// As their tags say: the matrix of an MP4 file, the EXIF data of a JPEG.
     #[default]
@@ -454,22 +454,22 @@ pub enum Turn {
     Degrees270 = 270,
 }
 
-impl TryFrom<Given> for Orientation {
+impl TryFrom<ConfigValue> for Orientation {
     type Error = String;
 
-    fn try_from(given: Given) -> Result<Self, String> {
+    fn try_from(given: ConfigValue) -> Result<Self, String> {
         match &given {
-            Given::Text(word) if word == "auto" => Ok(Self::Auto),
-            Given::Whole(0) => Ok(Self::Turned(Turn::Degrees0)),
-            Given::Whole(90) => Ok(Self::Turned(Turn::Degrees90)),
-            Given::Whole(180) => Ok(Self::Turned(Turn::Degrees180)),
-            Given::Whole(270) => Ok(Self::Turned(Turn::Degrees270)),
+            ConfigValue::Text(word) if word == "auto" => Ok(Self::Auto),
+            ConfigValue::Whole(0) => Ok(Self::Turned(Turn::Degrees0)),
+            ConfigValue::Whole(90) => Ok(Self::Turned(Turn::Degrees90)),
+            ConfigValue::Whole(180) => Ok(Self::Turned(Turn::Degrees180)),
+            ConfigValue::Whole(270) => Ok(Self::Turned(Turn::Degrees270)),
             _ => Err(given.refused("\"auto\", 0, 90, 180 or 270")),
         }
     }
 }
 
-impl From<Orientation> for Given {
+impl From<Orientation> for ConfigValue {
     fn from(orientation: Orientation) -> Self {
         match orientation {
             Orientation::Auto => Self::Text("auto".to_owned()),
@@ -551,12 +551,12 @@ impl Config {
         read_first: ReadText,
     ) -> Result<(Self, Vec<Mistake>), ConfigError> {
         let environment = |name: &str| env::var(name);
-        let part = if directory.is_some() { Part::First } else { Part::Whole };
+        let part = if directory.is_some() { TextPart::First } else { TextPart::Whole };
         let text = read(path, read_first)?;
         let (mut config, mut mistakes) = Self::parse_partly(&text, path, part, &environment);
         let mut taken = config.names_in(path);
         for file in directory.map(additions_in).transpose()?.unwrap_or_default() {
-            let part = Part::Further { taken: &taken };
+            let part = TextPart::Further { taken: &taken };
             let text = read(&file, file::read_text)?;
             let (added, more) = Self::parse_partly(&text, &file, part, &environment);
             mistakes.extend(more);
@@ -596,7 +596,7 @@ impl Config {
         file: &Path,
         environment: impl Fn(&str) -> Result<String, VarError>,
     ) -> Result<Self, ConfigError> {
-        let (config, mistakes) = Self::parse_partly(text, file, Part::Whole, &environment);
+        let (config, mistakes) = Self::parse_partly(text, file, TextPart::Whole, &environment);
         ConfigError::refused(mistakes).map(|()| config)
     }
 
@@ -604,7 +604,7 @@ impl Config {
     fn parse_partly(
         text: &str,
         file: &Path,
-        part: Part<'_>,
+        part: TextPart<'_>,
         environment: &Environment<'_>,
     ) -> (Self, Vec<Mistake>) {
         let mut substituted = Substituted::default();
@@ -741,7 +741,7 @@ impl ViewConfig {
             if name.is_some_and(|name| name != view.name) {
                 table.refuse(
                     "name",
-                    "a view cannot be renamed: add another view to the file, or open one",
+                    "a view cannot be renamed; add another view to the file, or open one",
                 );
             }
         };

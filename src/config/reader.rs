@@ -19,7 +19,7 @@ use serde::{Deserialize, forward_to_deserialize_any};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use foveate_core::value::{Given, clipped};
+use foveate_core::value::{ConfigValue, clipped};
 
 /// Most mistakes reported for one file. A file with more is not a configuration.
 const MISTAKES_MAX: usize = 50;
@@ -256,8 +256,9 @@ impl<'a> ValuePath<'a> {
     }
 
     fn refused(&self, allowed: impl fmt::Display) -> Fault {
-        let given =
-            self.value().map(|value| Given::deserialize(ValueDeserializer::from(value.clone())));
+        let given = self
+            .value()
+            .map(|value| ConfigValue::deserialize(ValueDeserializer::from(value.clone())));
         match given {
             Some(Ok(given)) => Fault::custom(given.refused(allowed)),
             _ => Fault::custom(format_args!("expected {allowed}")),

@@ -5,7 +5,7 @@ use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
 use super::{
-    Config, Pace, Part, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, ViewConfig,
+    Config, Pace, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, TextPart, ViewConfig,
 };
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::Threshold;
@@ -19,7 +19,7 @@ use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SI
 use foveate_core::view::VIEWS_MAX;
 
 impl Config {
-    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path, part: Part<'_>) {
+    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path, part: TextPart<'_>) {
         for daemon in table.tables("daemon") {
             if self.daemon.socket.as_ref().is_some_and(|socket| !socket.is_absolute()) {
                 daemon.refuse("socket", "expected an absolute path");
@@ -30,14 +30,14 @@ impl Config {
             self.streams.clear();
         }
         match part {
-            Part::Whole if tables.is_empty() => {
+            TextPart::Whole if tables.is_empty() => {
                 table.refuse(
                     "stream",
-                    "no [[stream]]: expected at least one, with a `name` and a `source`",
+                    "no [[stream]]; expected at least one, with a `name` and a `source`",
                 );
             }
-            Part::Whole | Part::First => {}
-            Part::Further { taken } => {
+            TextPart::Whole | TextPart::First => {}
+            TextPart::Further { taken } => {
                 for key in table.names().filter(|key| *key != "stream") {
                     let message =
                         "expected only [[stream]] here: everything else belongs in the first file";
@@ -47,9 +47,8 @@ impl Config {
                     let name = &stream.name;
                     let taken = taken.get(name).filter(|_| table.has("name"));
                     if let Some(file) = taken.map(|file| file.display()) {
-                        let message = format!(
-                            "there is a stream `{name}` in {file} already; expected another name"
-                        );
+                        let message =
+                            format!("{file} has a stream `{name}` already; expected another name");
                         table.refuse("name", message);
                     }
                 }
@@ -71,8 +70,7 @@ impl StreamConfig {
     fn settle(&mut self, table: &Table<'_>, directory: &Path) {
         table.need("name");
         self.settle_source(table, directory);
-        let device_allowed =
-            "with `backend` as \"auto\" or \"vulkan\": a device is a Vulkan device";
+        let device_allowed = "with `backend` as \"auto\" or \"vulkan\"";
         let is_cpu = self.backend == BackendChoice::Cpu;
         table.allow("device", !is_cpu, "backend", device_allowed);
         table.allow("restart_timeout_ms", self.restart, "restart", "where `restart` is true");
@@ -124,7 +122,7 @@ impl StreamConfig {
             }
             if !seen.insert(mask.name.clone()) {
                 let message = format!(
-                    "there is another mask of this stream `{}`; expected a unique name",
+                    "another mask of this stream is called `{}`; expected a unique name",
                     mask.name
                 );
                 table.refuse("name", message);
@@ -145,7 +143,10 @@ impl StreamConfig {
             return;
         }
         if self.pace == Pace::EveryFrame {
-            table.refuse("pace", "\"every-frame\" makes the decoder wait, and a live source cannot; expected \"realtime\" here");
+            table.refuse(
+                "pace",
+                "a live source cannot wait for \"every-frame\"; expected \"realtime\" here",
+            );
         }
         if self.looped {
             table.refuse("loop", "a live source has no end; expected false here");
@@ -283,7 +284,7 @@ impl ViewConfig {
                 if self.budget < *foveae =>
             {
                 let message = format!(
-                    "{foveae} is more than there are tokens; expected at most the budget, {}",
+                    "{foveae} foveae exceed the tokens; expected at most the budget, {}",
                     self.budget
                 );
                 table.refuse("foveae", message);
@@ -293,7 +294,7 @@ impl ViewConfig {
                 if self.budget < *blocks && table.names().any(|name| name == "blocks") =>
             {
                 let message = format!(
-                    "{blocks} is more than there are tokens; expected at most the budget, {}",
+                    "{blocks} blocks exceed the tokens; expected at most the budget, {}",
                     self.budget
                 );
                 table.refuse("blocks", message);
@@ -374,11 +375,12 @@ fn check_several(policies: &[FoveaPolicy], foveae: usize) -> Result<(), String> 
     let again = (1..runs.len()).find(|run| runs[..*run].contains(&runs[*run]));
     if let Some(again) = again {
         let name = runs[again].name();
-        return Err(format!("\"{name}\" is in two places; expected equal policies side by side"));
+        return Err(format!(
+            "\"{name}\" stands apart from its equal; expected equal policies side by side"
+        ));
     }
     if policies.contains(&FoveaPolicy::Auto) && policies.contains(&FoveaPolicy::Feedback) {
-        let message =
-            "both \"auto\" and \"feedback\" follow what a client asks for; expected one of them";
+        let message = "\"auto\" and \"feedback\" both follow clients; expected one of them";
         return Err(message.to_owned());
     }
     let fixed = policies.iter().filter(|policy| **policy == FoveaPolicy::Fixed).count();
@@ -393,7 +395,7 @@ fn all_different<'a>(what: &str, tables: &[Table<'_>], names: impl Iterator<Item
     let mut seen = BTreeSet::new();
     for (name, table) in names.zip(tables) {
         if table.has("name") && !seen.insert(name) {
-            let message = format!("there is another {what} `{name}`; expected a unique name");
+            let message = format!("another {what} is called `{name}`; expected a unique name");
             table.refuse("name", message);
         }
     }

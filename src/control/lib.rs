@@ -125,8 +125,7 @@ impl Request {
         let (head, payload) = split(datagram);
         if JSON_BYTES_MAX < head.len() {
             let error = format!(
-                "the JSON of the request has {} bytes; at most {JSON_BYTES_MAX} are allowed: send numbers as raw bytes \
-                 behind a newline",
+                "request too large: {} bytes of JSON (expected at most {JSON_BYTES_MAX}); send numbers as raw bytes behind a newline",
                 head.len()
             );
             return Err(Refusal::new(RefusalReason::TooLarge, error));
@@ -137,7 +136,8 @@ impl Request {
         if payload.is_empty() || request.takes_payload() {
             Ok((request, payload))
         } else {
-            let error = format!("{} raw bytes after a request that takes none", payload.len());
+            let error =
+                format!("unexpected {} raw bytes after the request (expected none)", payload.len());
             Err(Refusal::new(RefusalReason::BadRequest, error))
         }
     }
@@ -228,7 +228,8 @@ impl ClientExt for Client {
 pub fn numbers(format: NumberFormat, payload: &[u8]) -> Result<Vec<f32>, Refusal> {
     let size = format.bytes();
     if !payload.len().is_multiple_of(size) {
-        let error = format!("{} bytes are not a whole number of {size}-byte values", payload.len());
+        let error =
+            format!("invalid payload: {} bytes (expected a multiple of {size})", payload.len());
         return Err(Refusal::new(RefusalReason::WrongCount, error));
     }
     let numbers = payload.chunks_exact(size);

@@ -1,4 +1,4 @@
-//! Statistics.
+//! Messages with statistics of streams and views, and rates between two of them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Pauses between retries.
+//! Exponential back-off: growing pauses between retries.
 
 use std::fmt;
 use std::time::Duration;

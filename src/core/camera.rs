@@ -56,7 +56,7 @@ pub struct Mount {
 /// the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Edit {
-    /// What is cut out: left, top, width and height in pixels; `None` for all.
+    /// The crop: left, top, width and height in pixels; `None` for the whole picture.
     pub crop: Option<[u32; 4]>,
     /// Which sides change places.
     pub flip: Flip,
@@ -78,7 +78,7 @@ pub enum Flip {
     Vertical,
 }
 
-/// What is published of a camera, for sources of one extent.
+/// The published calibration of a camera, for sources of one extent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CameraFacts {
     /// How rays become pixels of the calibrated picture.
@@ -92,7 +92,7 @@ pub struct CameraFacts {
 }
 
 impl Camera {
-    /// What is published of it for sources of `source` pixels.
+    /// The calibration as it is published for sources of `source` pixels.
     pub fn facts(&self, source: Extent) -> CameraFacts {
         let mount = |mount: &Mount| (mount.parent_frame.clone(), mount.parent_from_optical());
         CameraFacts {

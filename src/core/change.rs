@@ -1,14 +1,14 @@
-//! What counts as a change of the picture.
+//! Rules of change detection.
 
 use std::num::NonZeroU32;
 
 #[cfg(feature = "serde")]
-use crate::value::Given;
+use crate::value::ConfigValue;
 
 #[cfg(feature = "serde")]
 mod text;
 
-/// What counts as a change of the picture. By default every change, however small, and no tile is read again without one.
+/// Rules of change detection. By default every change counts, however small, and unchanged tiles are not read again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "text::ChangeKeys", into = "text::ChangeKeys"))]
@@ -21,7 +21,7 @@ pub struct ChangeConfig {
 
 impl ChangeConfig {
     /// Whether a token keeps its texels while none of them moves by more than the threshold. Where that is always 0, each token over a
-    /// tile that changes is published anew.
+    /// tile that changes is published again.
     pub fn keeps_tokens(&self) -> bool {
         self.threshold != Threshold::Fixed(0)
     }
@@ -41,7 +41,7 @@ impl ChangeConfig {
 /// The difference that a sample may have. As text it is the number, `"auto"`, or `"source"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Given", into = "Given"))]
+#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Threshold {
     /// So many steps of 8 bits.
     Fixed(u8),

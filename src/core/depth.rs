@@ -103,7 +103,7 @@ impl DepthScale {
     }
 }
 
-/// The step nearest to a sample; 0 for what is no depth, and beyond the last step.
+/// The step nearest to a sample; 0 for a sample without depth and for one beyond the last step.
 #[expect(clippy::cast_possible_truncation, reason = "checked before")]
 #[expect(clippy::cast_sign_loss, reason = "checked before")]
 fn whole_steps(sample: f32, steps_per_unit: f64) -> u32 {
@@ -163,7 +163,7 @@ pub struct DepthStamp {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
     feature = "serde",
-    serde(try_from = "crate::value::Given", into = "crate::value::Given")
+    serde(try_from = "crate::value::ConfigValue", into = "crate::value::ConfigValue")
 )]
 pub enum DepthDetail {
     /// Nothing.
@@ -178,23 +178,23 @@ pub enum DepthDetail {
 #[cfg(feature = "serde")]
 mod given {
     use super::DepthDetail;
-    use crate::value::Given;
+    use crate::value::ConfigValue;
 
-    impl TryFrom<Given> for DepthDetail {
+    impl TryFrom<ConfigValue> for DepthDetail {
         type Error = String;
 
-        fn try_from(given: Given) -> Result<Self, String> {
+        fn try_from(given: ConfigValue) -> Result<Self, String> {
             match &given {
-                Given::Switch(false) => Ok(Self::None),
-                Given::Switch(true) => Ok(Self::Tokens),
-                Given::Text(word) if word == "tokens" => Ok(Self::Tokens),
-                Given::Text(word) if word == "texels" => Ok(Self::Texels),
+                ConfigValue::Switch(false) => Ok(Self::None),
+                ConfigValue::Switch(true) => Ok(Self::Tokens),
+                ConfigValue::Text(word) if word == "tokens" => Ok(Self::Tokens),
+                ConfigValue::Text(word) if word == "texels" => Ok(Self::Texels),
                 _ => Err(given.refused("true, false, \"tokens\" or \"texels\"")),
             }
         }
     }
 
-    impl From<DepthDetail> for Given {
+    impl From<DepthDetail> for ConfigValue {
         fn from(detail: DepthDetail) -> Self {
             match detail {
                 DepthDetail::None => Self::Switch(false),

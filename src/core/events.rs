@@ -1,8 +1,8 @@
-//! What a stream's pictures say about the camera and the scene: a cut, a camera that moves, is covered, over-exposed or frozen,
-//! light that flickers, and something new. Each is told once, with hysteresis; `docs/reports/events.md` has the thresholds.
+//! Event detection in a stream's pictures: a cut, a camera that moves, is covered, over-exposed or frozen,
+//! light that flickers, and something new. Each is reported once, with hysteresis; `docs/reports/events.md` has the thresholds.
 //!
 //! ```text
-//!  coarse level -> Picture -> cut, shift, covered, over-exposed, flicker ->+
+//!  coarse level -> PictureStats -> cut, shift, covered, over-exposed, flicker ->+
 //!       |            tiles that differ from the frame before -> frozen  ->+-> Event, Event, ...
 //!       +-> Background -> arrivals (something new)                      ->+
 //! ```
@@ -16,7 +16,7 @@ use self::arrivals::{Arrivals, THINGS_MAX};
 use self::cut::Cut;
 use self::flicker::Flicker;
 use self::frozen::Frozen;
-use self::picture::Picture;
+use self::picture::PictureStats;
 use self::shift::Shift;
 use self::state::{State, Thresholds};
 use crate::frame::FrameTime;
@@ -71,7 +71,7 @@ names!(EventKind {
 } else Other);
 
 impl EventKind {
-    /// All that are told.
+    /// All kinds of events.
     pub const ALL: [Self; 8] = [
         Self::Cut,
         Self::CameraMoved,
@@ -83,7 +83,7 @@ impl EventKind {
         Self::Reached,
     ];
 
-    /// Whether it lasts, so that its end is told too.
+    /// Whether the event lasts, so that its end is reported too.
     pub const fn is_state(self) -> bool {
         matches!(
             self,
@@ -92,7 +92,7 @@ impl EventKind {
     }
 }
 
-/// Which part of an event is told.
+/// The part of an event that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It has no duration.
@@ -112,7 +112,7 @@ pub struct Event {
     pub kind: EventKind,
     /// Whether it began or ended.
     pub phase: Phase,
-    /// `frame_seq` of the frame at which it is told, once it has lasted for long enough.
+    /// `frame_seq` of the frame at which the event is reported, once it has lasted long enough.
     pub frame: u64,
     /// `frame_seq` of the frame from which on it holds; of an end, the frame with which it began.
     pub since_frame: u64,
@@ -133,12 +133,12 @@ pub const EVENTS_MAX: usize = THINGS_MAX + 11;
 /// The events of one frame.
 pub type Events = ArrayVec<Event, EVENTS_MAX>;
 
-/// What is known of a frame beside its coarse level.
+/// Facts about a frame besides its coarse level.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameFacts {
     /// Number and time.
     pub at: FrameTime,
-    /// Whether the source is live, so that equal frames are no still picture.
+    /// Whether the source is live, so that equal frames mean a frozen camera rather than a still picture.
     pub is_live: bool,
     /// Tiles with a sample that differs from the frame before.
     pub tiles_differing: usize,
@@ -183,7 +183,7 @@ pub struct Detectors {
     now: Moment,
     /// Time of the newest frame as the stream gives it; `None` before the first.
     given_ns: Option<u64>,
-    picture: Picture,
+    picture: PictureStats,
     cut: Cut,
     shift: Shift,
     covered: State,
@@ -206,7 +206,7 @@ impl Detectors {
             texel_px: f64::from(1_u32 << level),
             now: Moment::default(),
             given_ns: None,
-            picture: Picture::new(grid),
+            picture: PictureStats::new(grid),
             cut: Cut::new(grid),
             shift: Shift::new(grid),
             covered: State::new(EventKind::Covered, COVERED),

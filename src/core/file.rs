@@ -47,7 +47,7 @@ fn on_a_thread<T: Send + 'static>(
 ) -> io::Result<T> {
     if PENDING_MAX <= PENDING.load(Ordering::Relaxed) {
         return Err(io::Error::other(format!(
-            "{PENDING_MAX} earlier files are still being read; check the file systems that hold them"
+            "{PENDING_MAX} earlier reads have not returned; check the file systems of those files"
         )));
     }
     let (sender, receiver) = sync_channel(1);
@@ -68,7 +68,7 @@ fn on_a_thread<T: Send + 'static>(
             io::ErrorKind::TimedOut,
             format!("no answer within {} s; check its file system", TIMEOUT.as_secs()),
         )),
-        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("reading it failed")),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the reading thread panicked")),
     }
 }
 
@@ -91,8 +91,7 @@ pub fn wait_for_text(path: &Path, bytes_max: u64) -> io::Result<String> {
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(bytes)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
 }
 
 fn open_regular(path: &Path) -> io::Result<File> {
@@ -100,7 +99,7 @@ fn open_regular(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
-        let error = "not a regular file; expected a file, which can be read again";
+        let error = "not a regular file (expected a file that can be read again)";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
     }
     Ok(file)
@@ -110,7 +109,7 @@ fn read_bounded(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes_max < bytes.len() as u64 {
-        let error = format!("too large; expected at most {bytes_max} bytes");
+        let error = format!("too large (expected at most {bytes_max} bytes)");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
     }
     Ok(bytes)

@@ -82,7 +82,7 @@ impl PixelFormat {
         matches!(self, Self::Rgb | Self::Bgr) || self.has_fourth_byte()
     }
 
-    /// Whether a pixel is R, G and B and a byte that is no sample.
+    /// Whether a pixel is R, G, B and an unused byte.
     pub const fn has_fourth_byte(self) -> bool {
         matches!(self, Self::Rgbx | Self::Bgrx | Self::Rgba | Self::Bgra)
     }
@@ -175,7 +175,7 @@ impl fmt::Display for FrameError {
         match self {
             Self::Extent { extent } => {
                 let most = Extent::MAX_SIDE;
-                write!(f, "a frame of {extent} pixels: both sides must lie in 1..={most}")
+                write!(f, "unsupported frame size: {extent} pixels (expected sides of 1 to {most})")
             }
             Self::OtherContent => f.write_str("a frame of other content than was asked for"),
             Self::PlaneTooShort { format, extent, index, stride, len, needed } => write!(

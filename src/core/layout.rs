@@ -47,7 +47,7 @@ pub enum Layout {
             serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")
         )]
         foveae: u32,
-        /// No token is above this level, as far as the budget allows; `None` is no bound.
+        /// Highest level of a token, as far as the budget allows; `None` for no limit.
         #[cfg_attr(
             feature = "serde",
             serde(default, deserialize_with = "optional::<Whole<0, 11>, _, _>")
@@ -115,7 +115,7 @@ pub struct PlanRequest<'a> {
     pub budget: usize,
     /// Where the view looks, at least one place.
     pub fixations: &'a [Focus],
-    /// How much each part of the image matters; `None` where all of it matters alike.
+    /// How much each part of the image matters; `None` where all of it matters equally.
     pub relevance: Option<&'a RelevanceMap>,
     /// The plan of the frame before, of the same layout over the same picture; a foveal plan keeps what it can of it.
     pub before: Option<&'a TokenPlan>,

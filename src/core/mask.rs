@@ -61,12 +61,16 @@ pub enum CornersError {
 impl fmt::Display for CornersError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Count(count) => write!(f, "a mask has 3 to {CORNERS_MAX} corners, not {count}"),
+            Self::Count(count) => {
+                write!(f, "invalid mask: {count} corners (expected 3 to {CORNERS_MAX})")
+            }
             Self::Outside([x, y]) => write!(
                 f,
-                "corner {x},{y} is outside the picture: corners are shares of its width and height, 0 to 1"
+                "invalid mask: corner {x},{y} is outside the picture (expected shares of its width and height, 0 to 1)"
             ),
-            Self::Line => f.write_str("the corners lie on one line: a mask is an area"),
+            Self::Line => {
+                f.write_str("invalid mask: the corners lie on one line (expected an area)")
+            }
         }
     }
 }
@@ -77,7 +81,7 @@ impl std::error::Error for CornersError {}
 ///
 /// # Errors
 ///
-/// What is wrong with them.
+/// The mistake in the corners.
 pub fn check_corners(points: &[[f64; 2]]) -> Result<(), CornersError> {
     if !(3..=CORNERS_MAX).contains(&points.len()) {
         return Err(CornersError::Count(points.len()));

@@ -1,4 +1,4 @@
-//! What moved between two pictures of a stream: block by block, and the picture as a whole.
+//! Motion between two pictures of a stream: block by block, and of the whole picture.
 //!
 //! Computed on the coarse level, whose texels are 8 to 32 pixels wide, to a fraction of a texel, in a fixed order of operations; so it
 //! is the same on every backend. It costs in proportion to the blocks that changed.
@@ -34,19 +34,19 @@ const STILL: f64 = 1.0 / 64.0;
 /// The shift of the picture is looked for if this share of the blocks has changed.
 const CHANGED_MIN: f32 = 0.125;
 
-/// A block moves by itself if it moves against the background by so many texels.
+/// A block counts as moving if it moves against the background by this many texels.
 const OWN_MIN: f64 = 0.2;
 
-/// A place moves by itself if this share of what is known around it does.
+/// A place counts as moving if this share of the known blocks around it moves.
 const OWN_SHARE: f64 = 0.25;
 
-/// Blocks that move alike differ by less than this, in texels.
+/// Blocks with a common motion differ by less than this, in texels.
 const ALIKE: f64 = 1.0;
 
 /// Most blocks from which that mean begins; of more, evenly many. Otherwise the time would grow with their square.
 const MODES_MAX: usize = 64;
 
-/// Rounds of the mean of those that move alike.
+/// Iterations of the mean of blocks with a common motion.
 const MODE_ROUNDS: usize = 3;
 
 /// Most blocks of a coarse level.
@@ -238,7 +238,7 @@ impl Motion {
     }
 }
 
-/// A block that moves by itself.
+/// A block that moves against the background.
 #[derive(Clone, Copy, Debug)]
 struct Mover {
     dx: f64,
@@ -246,10 +246,10 @@ struct Mover {
     weight: f64,
 }
 
-/// What most of them do: the mean of those that are within `alike` of it, from the one that most are near.
-fn mode(movers: &[Mover], alike: f64) -> (f64, f64) {
+/// The motion of most blocks: the mean of those within `radius` of it, starting at the block with the most neighbours.
+fn mode(movers: &[Mover], radius: f64) -> (f64, f64) {
     let near = |mover: &Mover, to: (f64, f64)| {
-        mover.weight * biweight(length(mover.dx - to.0, mover.dy - to.1) / alike)
+        mover.weight * biweight(length(mover.dx - to.0, mover.dy - to.1) / radius)
     };
     let (mut best, mut most) = ((0.0, 0.0), 0.0);
     let candidates = movers.iter().step_by(movers.len().div_ceil(MODES_MAX).max(1));
@@ -274,7 +274,7 @@ fn mode(movers: &[Mover], alike: f64) -> (f64, f64) {
     best
 }
 
-/// Rounded alike everywhere, as `hypot` is not.
+/// Rounded in the same way on every machine, unlike `hypot`.
 fn length(x: f64, y: f64) -> f64 {
     (x * x + y * y).sqrt()
 }

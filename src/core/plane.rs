@@ -46,7 +46,7 @@ impl PlaneSpec {
         }
     }
 
-    /// Relevance, 1 where all parts of the image matter alike: `[N]`, f32.
+    /// Relevance, 1 where all parts of the image matter equally: `[N]`, f32.
     pub fn relevance() -> Self {
         Self { name: RELEVANCE, order: "N", dtype: DType::F32, count: None, item_shape: Vec::new() }
     }

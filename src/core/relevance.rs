@@ -1,4 +1,4 @@
-//! Relevance: what each part of the picture is worth, from what it looks like, what clients inject, and what was seen of it.
+//! Relevance of each part of the picture, from its features, injected maps, and how well it was seen.
 //!
 //! A [`scene`] makes [channels](channel) of the [features] of tiles, the coarse level, time and [injected maps](injection); a
 //! [`scorer`] reads them.

@@ -1,4 +1,4 @@
-//! What the bytes of a token mean: its side, its number format and its normalisation.
+//! Token format: side, number format and normalisation.
 //!
 //! A token is stored channel by channel, row by row: `[3, P, P]`, R then G then B.
 
@@ -12,7 +12,7 @@ pub mod numbers;
 mod text;
 
 #[cfg(feature = "serde")]
-use crate::value::Given;
+use crate::value::ConfigValue;
 
 /// The number format of a token's texels, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,7 +106,7 @@ pub fn is_patch_side(side: u32) -> bool {
 /// numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Given", into = "Given"))]
+#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub struct Normalisation {
     /// Subtracted from value / 255.
     pub mean: [f64; 3],

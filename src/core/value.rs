@@ -1,4 +1,4 @@
-//! Values as people write them, and types that take only some of those. What they refuse, they answer with what is allowed.
+//! Values of a configuration, and types that accept a part of them. Their errors state the allowed values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::name::is_name;
 /// A value of any type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Given {
+pub enum ConfigValue {
     /// A whole number.
     Whole(i64),
     /// Any other number.
@@ -25,9 +25,9 @@ pub enum Given {
     /// A string.
     Text(String),
     /// A list.
-    List(Vec<Given>),
+    List(Vec<ConfigValue>),
     /// A table.
-    Table(BTreeMap<String, Given>),
+    Table(BTreeMap<String, ConfigValue>),
     /// What JSON has no type for: a date or a time.
     Date(()),
 }
@@ -43,7 +43,7 @@ pub fn clipped(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]))
 }
 
-impl fmt::Display for Given {
+impl fmt::Display for ConfigValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(number) => number.fmt(f),
@@ -57,7 +57,7 @@ impl fmt::Display for Given {
     }
 }
 
-impl Given {
+impl ConfigValue {
     /// Why it is refused where only `allowed` may stand.
     pub fn refused(&self, allowed: impl fmt::Display) -> String {
         format!("{self} is not allowed here; expected {allowed}")
@@ -118,14 +118,14 @@ macro_rules! newtype {
     ($(#[$about:meta])* $name:ident $(<$($bound:ident),+>)? ($holds:ty): $allowed:expr, $take:expr) => {
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, Deserialize)]
-        #[serde(try_from = "Given")]
+        #[serde(try_from = "ConfigValue")]
         pub struct $name $(<$(const $bound: u32),+>)? ($holds);
 
-        impl $(<$(const $bound: u32),+>)? TryFrom<Given> for $name $(<$($bound),+>)? {
+        impl $(<$(const $bound: u32),+>)? TryFrom<ConfigValue> for $name $(<$($bound),+>)? {
             type Error = String;
 
-            fn try_from(given: Given) -> Result<Self, String> {
-                let take: fn(&Given) -> Option<$holds> = $take;
+            fn try_from(given: ConfigValue) -> Result<Self, String> {
+                let take: fn(&ConfigValue) -> Option<$holds> = $take;
                 take(&given).map(Self).ok_or_else(|| given.refused($allowed))
             }
         }
@@ -152,8 +152,8 @@ newtype!(
     Color([u8; 3]):
     "R, G and B, each a whole number from 0 to 255, such as [255, 255, 255]",
     |given| {
-        let Given::List(list) = given else { return None };
-        let byte = |given: &Given| u8::try_from(given.whole()?).ok();
+        let ConfigValue::List(list) = given else { return None };
+        let byte = |given: &ConfigValue| u8::try_from(given.whole()?).ok();
         list.iter().map(byte).collect::<Option<Vec<_>>>()?.try_into().ok()
     }
 );
@@ -187,8 +187,8 @@ newtype!(
     Wholes(Vec<u32>):
     "a list of whole numbers, such as [1, 2, 4]",
     |given| {
-        let Given::List(list) = given else { return None };
-        list.iter().map(Given::whole).collect()
+        let ConfigValue::List(list) = given else { return None };
+        list.iter().map(ConfigValue::whole).collect()
     }
 );
 
@@ -225,7 +225,7 @@ newtype!(
     FrameName(String):
     format_args!("a name of 1 to {FRAME_BYTES_MAX} bytes"),
     |given| {
-        let Given::Text(name) = given else { return None };
+        let ConfigValue::Text(name) = given else { return None };
         let fits = (1..=FRAME_BYTES_MAX).contains(&name.len()) && !name.contains('\0');
         fits.then(|| name.clone())
     }
@@ -235,7 +235,7 @@ newtype!(
     /// A place in metres.
     Position([f64; 3]):
     "a list of 3 numbers",
-    Given::numbers
+    ConfigValue::numbers
 );
 
 newtype!(
@@ -245,7 +245,7 @@ newtype!(
     |given| {
         let parts = given.numbers::<4>()?;
         let length = parts.iter().map(|part| part * part).sum::<f64>().sqrt();
-        // What is one already stays as it is, bit by bit.
+        // Valid values are returned unchanged.
         match (length - 1.0).abs() {
             ..=1e-15 => Some(parts),
             ..=0.01 => Some(parts.map(|part| part / length)),
@@ -259,8 +259,8 @@ newtype!(
     Crop([u32; 4]):
     "[left, top, width, height] in whole pixels of the calibrated picture",
     |given| {
-        let Given::List(list) = given else { return None };
-        let side = |side: &Given| side.number().filter(|side| side.fract() == 0.0 && (0.0..=16384.0).contains(side));
+        let ConfigValue::List(list) = given else { return None };
+        let side = |side: &ConfigValue| side.number().filter(|side| side.fract() == 0.0 && (0.0..=16384.0).contains(side));
         let sides: [f64; 4] = list.iter().map(side).collect::<Option<Vec<_>>>()?.try_into().ok()?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole")]
         Some(sides.map(|side| side as u32)).filter(|[_, _, width, height]| 0 < width * height)
@@ -275,8 +275,8 @@ newtype!(
          not all on one line"
     ),
     |given| {
-        let Given::List(list) = given else { return None };
-        let corners = list.iter().map(Given::numbers).collect::<Option<Vec<_>>>()?;
+        let ConfigValue::List(list) = given else { return None };
+        let corners = list.iter().map(ConfigValue::numbers).collect::<Option<Vec<_>>>()?;
         Some(corners).filter(|corners| check_corners(corners).is_ok())
     }
 );
@@ -304,10 +304,10 @@ newtype!(
     Parameter(String):
     "a string, a number, true or false",
     |given| match given {
-        Given::Text(text) => Some(text.clone()),
-        Given::Whole(number) => Some(number.to_string()),
-        Given::Real(number) => number.is_finite().then(|| number.to_string()),
-        Given::Switch(switch) => Some(switch.to_string()),
-        Given::List(_) | Given::Table(_) | Given::Date(()) => None,
+        ConfigValue::Text(text) => Some(text.clone()),
+        ConfigValue::Whole(number) => Some(number.to_string()),
+        ConfigValue::Real(number) => number.is_finite().then(|| number.to_string()),
+        ConfigValue::Switch(switch) => Some(switch.to_string()),
+        ConfigValue::List(_) | ConfigValue::Table(_) | ConfigValue::Date(()) => None,
     }
 );

@@ -1,4 +1,4 @@
-//! What a view wants of its stream.
+//! Specification of a view: gaze policy, layout, token format, channels and depth.
 
 use crate::depth::DepthDetail;
 use crate::gaze::GazeParameters;
@@ -16,7 +16,7 @@ use crate::relevance::channel::{CHANNELS, PUBLISHED_MAX};
 use crate::relevance::injection::check_channel_name;
 use crate::token::{DType, TokenFormat};
 #[cfg(feature = "serde")]
-use crate::value::{Given, newtype};
+use crate::value::{ConfigValue, newtype};
 #[cfg(feature = "serde")]
 use serde::Deserialize;
 
@@ -57,7 +57,7 @@ pub struct ViewSpec {
     pub parameters: GazeParameters,
     /// The channels that are published, by name; of the policy [`Policy::Relevance`], at most 63.
     pub channels: Vec<String>,
-    /// What is published of depth.
+    /// The published depth.
     pub depth: DepthDetail,
     /// Whether the boxes of tokens in space are published.
     pub boxes: bool,
@@ -138,11 +138,11 @@ newtype!(
     format_args!("\"all\", or a list of at most {PUBLISHED_MAX} different names of channels, such as [\"strokes\", \"change\"]"),
     |given| {
         let names: Vec<String> = match given {
-            Given::Text(text) if text == "all" => {
+            ConfigValue::Text(text) if text == "all" => {
                 CHANNELS.iter().map(|channel| channel.name.to_owned()).collect()
             }
-            Given::List(list) => {
-                let name = |given: &Given| given.text().map(str::to_owned);
+            ConfigValue::List(list) => {
+                let name = |given: &ConfigValue| given.text().map(str::to_owned);
                 list.iter().map(name).collect::<Option<_>>()?
             }
             _ => return None,

@@ -39,7 +39,7 @@ impl Daemon<'_> {
         if let Err(refusal) = self.reload() {
             tracing::warn!(
                 reason = refusal.error,
-                "the configuration was not reloaded: the old one stays in force"
+                "cannot reload the configuration: the old one stays in force"
             );
         }
     }
@@ -58,18 +58,11 @@ impl Daemon<'_> {
         let _masked = masked(&config);
         self.check(config.streams.iter().filter(|stream| !self.supervisor.runs(stream)))?;
         if config.daemon != self.config {
-            tracing::warn!("changes to [daemon] take effect at the next start");
+            tracing::warn!("[daemon] changed: restart the daemon to apply it");
         }
         let difference = self.supervisor.apply(config.streams);
         let Difference { added, removed, changed, adjusted, kept } = &difference;
-        tracing::info!(
-            ?added,
-            ?removed,
-            ?changed,
-            ?adjusted,
-            ?kept,
-            "the configuration was reloaded"
-        );
+        tracing::info!(?added, ?removed, ?changed, ?adjusted, ?kept, "reloaded the configuration");
         Ok(difference)
     }
 
@@ -90,7 +83,7 @@ impl Daemon<'_> {
                         ..
                     }
                 );
-                // What does not answer is told by the stream itself, once its own timeout is over.
+                // A stream that does not answer reports it itself, after its own timeout.
                 if answers {
                     return Err(unusable(&failure));
                 }
@@ -107,17 +100,17 @@ impl Daemon<'_> {
     fn add_stream(&mut self, text: &str, file: &Path) -> Result<Value, Refusal> {
         let config = Config::parse(text, file).map_err(|error| refusal(&chain(&error)))?;
         let [stream] = &config.streams[..] else {
-            let error = format!("expected one [[stream]], not {}", config.streams.len());
+            let error = format!("{} [[stream]] tables (expected one)", config.streams.len());
             return Err(refusal(&error));
         };
         if config.daemon != DaemonConfig::default() {
             return Err(refusal(
-                "[daemon] does not belong to a stream: it takes effect at the start",
+                "unexpected [daemon] (expected one [[stream]]): it takes effect at the start",
             ));
         }
         let _masked = masked(&config);
         if self.supervisor.has(&stream.name) {
-            let error = format!("there is a stream {} already: remove it first", stream.name);
+            let error = format!("stream {} exists already: remove it first", stream.name);
             return Err(Refusal::new(RefusalReason::NameTaken, error));
         }
         self.check([stream])?;
@@ -134,7 +127,7 @@ impl Daemon<'_> {
         directory: &Path,
     ) -> Result<Value, Refusal> {
         if keys.is_empty() {
-            return Err(refusal("no key is given: say which, such as `max_fps=10`"));
+            return Err(refusal("no key given (expected KEY=VALUE, such as `max_fps=10`)"));
         }
         let config = self.supervisor.view(view)?.with(keys, directory);
         // A client that sent one key has not seen the lines of the table.
@@ -148,11 +141,11 @@ impl Daemon<'_> {
     fn mask(&self, stream: &str, change: MaskChange) -> Result<Value, Refusal> {
         let is_whole = |mask: &Mask| !mask.name.is_empty() && !mask.points.is_empty();
         if !change.set.iter().all(is_whole) {
-            return Err(refusal("a mask has no name or no points: expected both"));
+            return Err(refusal("a mask without name or points (expected both)"));
         }
         let names: BTreeSet<_> = change.set.iter().map(|mask| &mask.name).collect();
         if names.len() < change.set.len() {
-            return Err(refusal("two masks have the same name: expected each once"));
+            return Err(refusal("two masks have the same name (expected unique names)"));
         }
         let (masks, pending) = self.supervisor.mask(stream, change)?;
         Ok(
@@ -162,7 +155,7 @@ impl Daemon<'_> {
 
     fn remove_stream(&mut self, name: &str) -> Result<Value, Refusal> {
         if !self.supervisor.has(name) {
-            let error = format!("there is no stream {name:?}: see `foveate ls`");
+            let error = format!("unknown stream {name:?}: see `foveate ls`");
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         }
         tracing::info!(stream = name, "an operator removes a stream");

@@ -83,7 +83,7 @@ pub struct PlanInUse {
     pub plan: Arc<TokenPlan>,
 }
 
-/// An event, and when the frame at which it is told was captured.
+/// An event, and the capture time of the frame at which it is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimedEvent {
     /// The event.
@@ -122,7 +122,7 @@ pub struct ViewUpdate<'a> {
 
 /// A read-only descriptor of the segment that a view publishes in.
 #[derive(Clone, Debug)]
-pub struct Segment {
+pub struct PublishedSegment {
     /// The descriptor.
     pub descriptor: Arc<OwnedFd>,
     /// Number of the segment, which no other one of this machine has had since it was started.
@@ -192,7 +192,7 @@ struct Shared {
     /// Replaced when an operator's change takes effect.
     config: Mutex<Arc<ViewConfig>>,
     /// `None` before the first frame, and once the view has ended.
-    segment: Mutex<Option<Segment>>,
+    segment: Mutex<Option<PublishedSegment>>,
     /// Why the view must end or has ended.
     end_reason: Mutex<Option<String>>,
     /// `None` for a view of the configuration.
@@ -323,10 +323,10 @@ impl ViewChannel {
             match watch.watch(&descriptor) {
                 Ok(memory) => self.shared.memory.lock().push(memory),
                 // Readers could keep it unseen.
-                Err(error) => return self.fail(&format!("its memory cannot be watched: {error}")),
+                Err(error) => return self.fail(&format!("cannot watch its memory: {error}")),
             }
         }
-        let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
+        let segment = PublishedSegment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
         let mut present = self.shared.segment.lock();
         // It may have been closed meanwhile.
         if self.end_reason().is_none() {
@@ -501,7 +501,7 @@ pub struct ClientChannel {
     feedback: Mutex<FeedbackQueue>,
     /// Changes of the gaze, for the clients that record it. A new recorder is first sent the current gaze.
     pub gazes: Inbox<GazeChange>,
-    /// What happens in the stream, for the clients that subscribed to events. A new one is first told which states hold.
+    /// Events of the stream, for the clients that subscribed to them. A new client first gets the states that hold.
     pub events: Inbox<TimedEvent>,
     subscribers: Sender<OwnedFd>,
     /// The other end of `subscribers`, to drop those that have hung up.
@@ -547,7 +547,7 @@ impl ClientChannel {
     }
 
     /// The current segment.
-    pub fn segment(&self) -> Option<Segment> {
+    pub fn segment(&self) -> Option<PublishedSegment> {
         self.shared.segment.lock().clone()
     }
 

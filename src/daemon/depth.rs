@@ -22,10 +22,10 @@ use foveate_stats::StreamCounters;
 const WAIT_SLICE: Duration = Duration::from_millis(100);
 
 /// Why files are not waited for.
-const TOO_SLOW: &str = "the depth pipeline keeps the stream waiting, which goes on without it";
+const TOO_SLOW: &str = "the depth pipeline is too slow; the stream continues without depth";
 
-/// Why frames do without depth that arrives.
-const APART: &str = "pictures come, and none within bound_ms of a frame: their clocks, their delays or the lengths of clips differ";
+/// Why frames are published without depth that arrives.
+const APART: &str = "no depth picture within `bound_ms` of a frame: check their clocks, delays and the lengths of clips";
 
 /// Pictures of depth, paired with the frames of a stream.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) struct DepthInlet {
     by_stream_time: bool,
     /// How long a frame waits for its picture; `None` if never.
     wait_max: Option<Duration>,
-    /// Whether a frame waited that long in vain. None waits until another picture has come.
+    /// Whether a frame timed out waiting for depth. Later frames do not wait until another depth picture has come.
     was_too_slow: bool,
     /// Its source if it turns out to be live, and cannot be waited for; `None` if the configuration says that it is not.
     if_live: Option<SourceSpec>,
@@ -61,7 +61,7 @@ struct PairingGap {
     since: Instant,
     paired: u64,
     unpaired: u64,
-    /// Whether that was said.
+    /// Whether this was logged.
     is_told: bool,
 }
 
@@ -146,7 +146,11 @@ impl DepthInlet {
             && self.gap.unpaired < counters.depth_unpaired.get()
         {
             self.gap.is_told = true;
-            tracing::warn!(stream = self.stream, reason = APART, "frames do without depth");
+            tracing::warn!(
+                stream = self.stream,
+                reason = APART,
+                "frames are published without depth"
+            );
             self.enter(StreamState::Live, APART, port);
         }
     }

@@ -12,6 +12,7 @@ use crate::control::directory::StreamPort;
 use crate::stream::{
     AddViewError, NewView, Replacement, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
+use foveate::messages::end_text;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
 use foveate_capture::{CapturedFrame, End, Masks, SourceSpec, warn_of_picture};
 use foveate_config::{StreamConfig, ViewConfig};
@@ -27,8 +28,7 @@ use foveate_log::redact::redacted;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why a stream has no frames although its source delivers.
-const AWAITS_KEYFRAME: &str =
-    "waiting for a keyframe: the frames that arrive are damaged, and are dropped";
+const AWAITS_KEYFRAME: &str = "waiting for a keyframe; damaged frames are dropped";
 
 /// Longest reason that a segment holds, in bytes.
 const REASON_BYTES: usize = 127;
@@ -129,7 +129,7 @@ impl FrameLoop {
             Ok(reason) => (*reason).to_owned(),
             Err(failure) => redacted(&chain(failure)),
         };
-        tracing::info!(stream = self.name, reason, "the stream has ended");
+        tracing::info!(stream = self.name, reason = end_text(&reason), "the stream has ended");
         // Before the source is dropped: a pipeline may take its time to stop.
         self.stream.end(&reason);
         self.port.ended(&reason);

@@ -18,14 +18,14 @@ impl HealthLog {
         self.logged.retain(|stream, stage| {
             let is_stuck = stuck.iter().any(|stuck| stuck.stream == *stream);
             if !is_stuck {
-                tracing::info!(stream, %stage, "the stage makes progress again");
+                tracing::info!(stream, %stage, "the stage progresses again");
             }
             is_stuck
         });
         for StuckStage { stream, stage, since } in stuck {
             if self.logged.insert(stream.clone(), stage) != Some(stage) {
                 let seconds = since.as_secs();
-                tracing::warn!(stream, %stage, seconds, "the stage makes no progress");
+                tracing::warn!(stream, %stage, seconds, "the stage has stalled");
             }
         }
     }

@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use crate::control::ServeError;
 use crate::control::directory::{Directory, StreamSpec};
-use crate::control::server::{Access, AdminServer, Limits, PendingAdminRequest, Server};
+use crate::control::server::{Access, AdminServer, PendingAdminRequest, Server, ServerLimits};
 use crate::stream::{BackendError, Backends, PolicyFileError, ServedView, StreamError};
 use foveate_capture::{CaptureError, Masks, Source, SourceSpec};
 use foveate_config::CalibrationError;
@@ -22,7 +22,7 @@ use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use foveate_control::admin_path;
 use foveate_core::error::{chain, exit};
 use foveate_engine::pool::Pool;
-use foveate_log::redact::{Masked, redacted};
+use foveate_log::redact::{SecretMask, redacted};
 
 use self::health::HealthLog;
 use self::metrics::Metrics;
@@ -57,9 +57,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Activation(#[from] ActivationError),
     /// The group of the socket does not exist.
-    #[error(
-        "socket_group: there is no group {group} on this system: add it, or configure another one"
-    )]
+    #[error("socket_group: unknown group {group}: add it, or configure another one")]
     NoGroup {
         /// Its name.
         group: String,
@@ -115,10 +113,10 @@ pub enum StreamFailure {
     #[error(transparent)]
     Stream(#[from] StreamError),
     /// No thread could be started for it.
-    #[error("cannot start a thread: the system's limit of threads may be reached")]
+    #[error("cannot start a thread: raise the limit of threads (ulimit -u, TasksMax=)")]
     NoThread(#[source] io::Error),
     /// Its frame loop hit a bug; the log has the location.
-    #[error("its frame loop panicked: this is a bug, please report the log")]
+    #[error("its frame loop panicked: this is a bug; please report the log")]
     Panicked,
 }
 
@@ -172,7 +170,7 @@ pub type Reread<'a> = dyn Fn() -> Result<Config, ConfigError> + 'a;
 /// If a socket cannot be served, or every stream has ended and one failed.
 pub fn run(
     config: &Config,
-    masked: &mut Vec<Masked>,
+    masked: &mut Vec<SecretMask>,
     socket: &Path,
     reread: &Reread<'_>,
 ) -> Result<(), DaemonError> {
@@ -213,7 +211,7 @@ pub fn run(
 
 /// Serves the socket that the service manager passed, or else creates one.
 fn serve(config: &Config, socket: &Path, directory: Arc<Directory>) -> Result<Server, DaemonError> {
-    let limits = Limits::default();
+    let limits = ServerLimits::default();
     Ok(match service::passed_socket()? {
         Some(passed) => Server::adopt(passed, directory, limits)?,
         None => Server::bind(socket, directory, access(&config.daemon)?, limits)?,
@@ -365,19 +363,19 @@ fn forward_signals(events: Sender<Event>) -> io::Result<()> {
 }
 
 /// Masks what is secret in a configuration: first in all but its streams, then in each stream.
-pub fn masked(config: &Config) -> Vec<Masked> {
+pub fn masked(config: &Config) -> Vec<SecretMask> {
     let streams = config.streams.iter().map(masked_of);
-    [Masked::new(config.secrets())].into_iter().chain(streams).collect()
+    [SecretMask::new(config.secrets())].into_iter().chain(streams).collect()
 }
 
 /// Masks what is secret in the configuration of a stream.
-fn masked_of(stream: &StreamConfig) -> Masked {
+fn masked_of(stream: &StreamConfig) -> SecretMask {
     let depth = stream.depth.as_ref();
     let texts = [stream.source.text()].into_iter().chain(depth.map(|depth| depth.source.text()));
     let texts: Vec<_> = texts.collect();
     let parameters = depth.into_iter().flat_map(|depth| depth.parameters.values());
     let texts = texts.iter().chain(stream.parameters.values()).chain(parameters);
-    texts.fold(Masked::new(&stream.secrets), |masked, text| masked.and_credentials_in(text))
+    texts.fold(SecretMask::new(&stream.secrets), |masked, text| masked.and_credentials_in(text))
 }
 
 fn stream_spec(config: &StreamConfig, masks: Arc<Masks>) -> StreamSpec {

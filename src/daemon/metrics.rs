@@ -1,4 +1,4 @@
-//! What the daemon counts, for Prometheus: a thread of its own answers whoever asks for `/metrics`.
+//! Metrics for Prometheus: a thread of its own answers requests for `/metrics`.
 
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// If somebody else listens there, or it is no address of this machine.
+    /// If the address is in use, or not an address of this machine.
     pub(super) fn serve(
         address: SocketAddr,
         names: &[String],

@@ -45,7 +45,7 @@ mod watch;
 pub struct ServedView {
     /// Name of the view.
     pub name: String,
-    /// What it samples.
+    /// The planes that it samples.
     pub spec: ViewSpec,
     /// Slots of its ring.
     pub slot_count: usize,
@@ -92,21 +92,18 @@ pub enum StreamError {
     #[error("the backend failed")]
     Backend(#[from] BackendError),
     /// A view wants depth, and the stream has none.
-    #[error(
-        "the view publishes depth or boxes in space, and the stream has no depth: it needs [stream.depth]"
-    )]
+    #[error("`depth` and `boxes` need [stream.depth], which the stream lacks")]
     NoDepth,
     /// A view wants boxes in space, and the camera's rays are not known.
     #[error(
-        "the view publishes boxes in space, and the camera's rays are not known: it needs [stream.camera] with a calibration whose \
-         distortion is \"plumb_bob\", \"rational_polynomial\" or \"equidistant\""
+        "`boxes` needs the camera's rays: add [stream.camera] with a calibration whose distortion is \"plumb_bob\", \"rational_polynomial\" or \"equidistant\""
     )]
     NoRays,
     /// Too little shared memory for all views together.
-    #[error("no memory for the rings of all views")]
+    #[error("cannot allocate the rings of all views")]
     Rings(#[source] RingError),
     /// No shared memory for a view.
-    #[error("no ring for view {view:?}")]
+    #[error("cannot make the ring of view {view:?}")]
     Ring {
         /// Name of the view.
         view: String,
@@ -119,10 +116,10 @@ pub enum StreamError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddViewError {
     /// It was built for other frames or another backend: the stream was rebuilt meanwhile.
-    #[error("the view is outdated, as the stream has changed: build it again")]
+    #[error("the view is outdated, because the stream has changed: build it again")]
     Outdated,
     /// The stream has as many views as it can have.
-    #[error("the stream already has {VIEWS_MAX} views, the most it can have: close one first")]
+    #[error("too many views (limit {VIEWS_MAX}): close one first")]
     Full,
 }
 
@@ -251,7 +248,7 @@ impl Stream {
         self.is_exact = is_exact;
     }
 
-    /// What was told at the newest frame, but for what a single view was told.
+    /// Events of the newest frame for all views, without those for a single view.
     pub fn events(&self) -> &[Event] {
         self.watch.as_ref().map_or(&[], |watch| &watch.told)
     }
@@ -282,7 +279,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// If the backend refuses frames of this kind, or there is no memory for a ring. A lost GPU is no error: the stream continues on
+    /// If the backend refuses frames of this kind, or there is no memory for a ring. After a lost GPU the stream continues on
     /// the CPU, and retries the GPU.
     pub fn step(
         &mut self,

@@ -10,11 +10,11 @@ use super::running::RunningStream;
 use super::{Event, StreamFailure, masked_of, running, stream_spec};
 use crate::control::directory::{Directory, StreamPort, ViewSetting};
 use crate::stream::Backends;
-use foveate::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
+use foveate::messages::{DAEMON_STOPPED, Refusal, RefusalReason, STREAM_RESTARTED, ViewName};
 use foveate_capture::{MaskChange, MaskRefusal, Masks};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
-use foveate_log::redact::Masked;
+use foveate_log::redact::SecretMask;
 
 /// Reason given to the readers of a removed stream.
 const REMOVED: &str = "the stream was removed";
@@ -45,8 +45,8 @@ struct ManagedStream {
     masks: Arc<Masks>,
     /// `None` once it has ended.
     running: Option<RunningStream>,
-    /// What is secret in `config`.
-    masked: Masked,
+    /// The secrets in `config`.
+    masked: SecretMask,
 }
 
 /// Changes made by a new configuration, as names of streams.
@@ -160,7 +160,7 @@ impl Supervisor {
         let managed = self.streams.get(name.stream());
         let views = managed.map_or(&[][..], |managed| &managed.config.views);
         views.iter().find(|view| view.name == name.view()).ok_or_else(|| {
-            let error = format!("there is no view `{name}` of the configuration: see `foveate ls`");
+            let error = format!("the configuration has no view `{name}`: see `foveate ls`");
             Refusal::new(RefusalReason::UnknownView, error)
         })
     }
@@ -196,7 +196,7 @@ impl Supervisor {
         change: MaskChange,
     ) -> Result<(Vec<String>, Option<String>), Refusal> {
         let managed = self.streams.get(stream).ok_or_else(|| {
-            let error = format!("there is no stream {stream:?}: see `foveate ls`");
+            let error = format!("unknown stream {stream:?}: see `foveate ls`");
             Refusal::new(RefusalReason::UnknownStream, error)
         })?;
         let before = names_of(&managed.masks);
@@ -210,7 +210,7 @@ impl Supervisor {
             Refusal::new(reason, refused.to_string())
         })?;
         let names = names_of(&managed.masks);
-        // A mask that is moved from frame to frame is no news.
+        // Masks may move from frame to frame: do not log each move.
         if names != before {
             tracing::info!(stream, ?names, "an operator changed the masks");
         }
@@ -227,7 +227,7 @@ impl Supervisor {
         let patience = deadline.saturating_duration_since(Instant::now());
         let is_published = self.streams.get(stream)?.masks.await_published(revision, patience);
         (!is_published).then(|| {
-            format!("the stream delivered none within {} s", MASKED_FRAME_TIMEOUT.as_secs())
+            format!("the stream delivered no frame within {} s", MASKED_FRAME_TIMEOUT.as_secs())
         })
     }
 
@@ -323,7 +323,7 @@ impl Supervisor {
         let Difference { removed, changed, .. } = &difference;
         // Stops all before it waits for any: a pipeline takes its time to stop.
         removed.iter().for_each(|name| self.stop_one(name, REMOVED));
-        changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTS));
+        changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTED));
         // One limit for all, so that this thread is back in time for its other duties.
         let deadline = Instant::now() + MASKED_FRAME_TIMEOUT;
         for (stream, revision) in masked {
@@ -331,7 +331,7 @@ impl Supervisor {
                 continue;
             }
             if let Some(reason) = self.await_masked(&stream, revision, deadline) {
-                tracing::info!(stream, reason, "masks hold from the next frame on");
+                tracing::info!(stream, reason, "masks apply from the next frame on");
             }
         }
         let Difference { removed, changed, .. } = &difference;
@@ -339,7 +339,7 @@ impl Supervisor {
         let mut again = Vec::new();
         for stream in streams.iter().filter(|stream| changed.contains(&stream.name)) {
             let masks = self.take_out(&stream.name);
-            // Readers that were told to come back look for it while it waits for the next.
+            // Readers that may come back look for the stream while the next one starts.
             again.push((stream.clone(), self.register(stream, masks)));
         }
         again.into_iter().for_each(|(stream, port)| self.start(stream, port));
@@ -362,7 +362,7 @@ impl Supervisor {
     /// Stops every stream, as the daemon ends.
     pub(super) fn stop(self) {
         for managed in self.streams.values() {
-            managed.running.iter().for_each(|running| running.stop(DAEMON_STOPS));
+            managed.running.iter().for_each(|running| running.stop(DAEMON_STOPPED));
         }
         for ManagedStream { running, masked, .. } in self.streams.into_values() {
             running.into_iter().for_each(RunningStream::join);

@@ -165,7 +165,7 @@ pub enum BackendError {
     Gpu(#[from] foveate_gpu::GpuError),
     /// Change detection on a device that does not share the CPU's memory.
     #[error(
-        "changes cannot be found on {device}, a {kind} that is not known to share the CPU's memory: every frame would have to be copied to it first; set `on` in [stream.change] to \"auto\" or \"cpu\""
+        "cannot find changes on {device}, a {kind} that may not share the CPU's memory: set `on` in [stream.change] to \"auto\" or \"cpu\""
     )]
     ChangeOnOwnMemory {
         /// Name of the device.

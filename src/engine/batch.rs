@@ -43,7 +43,7 @@ impl Batch {
         self.kind
     }
 
-    /// What is sampled of each.
+    /// The sampled result of each picture.
     pub fn spec(&self) -> &ViewSpec {
         &self.spec
     }

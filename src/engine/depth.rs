@@ -1,4 +1,4 @@
-//! The depth pyramid: what is known of the depth of any box of pixels, exact, in a time that grows with the box's border.
+//! The depth pyramid: exact depth statistics of any box of pixels, in time proportional to the box's border.
 //!
 //! Depth pictures are few bytes a pixel and are measured in whole steps, so this is code for the CPU beside every backend: its
 //! numbers cannot depend on one.
@@ -68,7 +68,7 @@ pub struct DepthPicture<'a> {
     pub stamp: DepthStamp,
 }
 
-/// What is known of the depth of some pixels, in steps.
+/// Statistics of the depth of some pixels, in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// Sum of the known depths.
@@ -176,7 +176,7 @@ impl DepthPyramid {
         PixelBox::of(columns, scaled(pixels.y0..pixels.y1, source.height, self.extent.height))
     }
 
-    /// What is known of the depth of a box of its pixels.
+    /// Depth of a box of the token's pixels.
     pub fn measure(&self, pixels: PixelBox) -> Measure {
         let mut measure = Measure::NONE;
         if !pixels.is_empty() {

@@ -526,7 +526,7 @@ impl Engine {
                 Ok(()) => self.note_coarse(at),
                 // The next update fails too, and reports it.
                 Err(error) => {
-                    tracing::warn!(%error, "cannot read the coarse level of a frame; gaze policies do without it for one frame")
+                    tracing::warn!(%error, "cannot read the coarse level of a frame; gaze policies skip it")
                 }
             }
         }

@@ -139,7 +139,7 @@ impl Planes {
         self.spec
     }
 
-    /// Switches to `sampler`, which samples every token anew in the next update. Returns the old one.
+    /// Switches to `sampler`, which samples every token again in the next update. Returns the old one.
     pub fn set_sampler(&mut self, sampler: Sampler) -> Sampler {
         self.forget_samples();
         std::mem::replace(&mut self.sampler, sampler)

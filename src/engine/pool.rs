@@ -97,7 +97,7 @@ impl Pool {
             tracing::warn!(
                 started,
                 helper_count,
-                "the system allows no more threads; frames take longer: raise its limit, or lower `threads`"
+                "cannot start a thread; frames take longer: raise the limit of threads, or lower `threads`"
             );
         }
         Self { shared, helpers, instructions: Instructions::best() }

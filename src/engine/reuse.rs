@@ -27,7 +27,7 @@ pub(crate) struct Reuse {
     /// The first row of the plan's tokens.
     first_row: u32,
     /// For each token, the row of the texels that it was last published with; `None` if it has not been published, is to be published
-    /// anew, or nobody remembers.
+    /// again, or the change is unknown.
     rows: Vec<Option<u32>>,
     /// For each token, the most by which one of its texels has moved since it was last published.
     pub(crate) moved: Vec<u8>,
@@ -49,7 +49,7 @@ impl Reuse {
         }
     }
 
-    /// Forgets what tokens were published with: all are published anew.
+    /// Forgets published tokens: all are published again.
     pub(crate) fn forget(&mut self) {
         self.rows.fill(None);
         self.moved.fill(0);
@@ -98,7 +98,7 @@ impl Reuse {
         self.first_row
     }
 
-    /// Takes the rule of the next frame, by which tokens are read from `boxes`. Those over a tile that it refreshes are published anew.
+    /// Takes the rule of the next frame, by which tokens are read from `boxes`. Tokens over a refreshed tile are published again.
     /// Returns whether a token has moved by more than the rule allows.
     pub(crate) fn follow(&mut self, rule: &IngestRule, boxes: &[PixelBox]) -> bool {
         self.threshold = rule.threshold;

@@ -1,4 +1,4 @@
-//! Where the token frames of a view go: a ring in shared memory, or memory of this process.
+//! Sinks for the token frames of a view: a ring in shared memory, or memory of this process.
 
 use arrayvec::ArrayVec;
 use foveate_core::frame::{FrameStamp, PictureMotion};
@@ -44,7 +44,7 @@ pub struct SampledFrame<'a> {
     pub planes: &'a Planes,
     /// What the scorer read.
     pub channels: &'a ChannelPlane,
-    /// What is known of the depth of the tokens.
+    /// Depth of the tokens.
     pub depth: &'a DepthPlanes,
 }
 

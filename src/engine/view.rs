@@ -265,7 +265,7 @@ impl<S> View<S> {
     }
 
     fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
-        // What is kept of the plan before is against noise: of a map that leads, and did before.
+        // The previous plan is kept against noise while the same map leads.
         let is_led_alike = |planned: &&Planned| {
             let reason = |gaze: &Gaze| gaze.keeping_reason();
             reason(&gaze).is_some() && reason(&planned.gaze) == reason(&gaze)

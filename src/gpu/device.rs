@@ -118,7 +118,7 @@ impl Gpu {
         let device = create_device(instance, &candidate)?;
         let (allocator, pipelines) = create_allocator(instance, &device, &candidate)
             .and_then(|allocator| Ok((allocator, create_pipeline_cache(&device)?)))
-            // SAFETY: nothing that was created from the device is left, and nobody else has it.
+            // SAFETY: all objects of the device were destroyed, and this is its last owner.
             .inspect_err(|_| unsafe { device.destroy_device(None) })?;
         // SAFETY: the device was created with one queue of this family.
         let queue = unsafe { device.get_device_queue(candidate.queue_family(), 0) };
@@ -188,14 +188,14 @@ impl Gpu {
     }
 
     /// Waits for the work of all lanes, after that of one failed. Afterwards the device uses no resource, even if it is lost: for that,
-    /// Vulkan takes the loss as the end of a wait. Any other error, such as of a driver without memory, is no end.
+    /// Vulkan ends the wait with a loss. After another error, such as a driver without memory, the wait has not ended.
     pub(super) fn wait_idle(&self) {
         let mut is_told = false;
         while let Err(error) = self.try_wait_idle()
             && error != vk::Result::ERROR_DEVICE_LOST
         {
             if !std::mem::replace(&mut is_told, true) {
-                tracing::warn!(%error, "cannot wait yet for the GPU to become idle");
+                tracing::warn!(%error, "cannot wait for the GPU to become idle yet");
             }
             thread::sleep(IDLE_RETRY);
         }

@@ -8,7 +8,7 @@ use ash::vk;
 pub enum GpuError {
     /// The Vulkan loader is missing or cannot be loaded.
     #[error(
-        "the Vulkan loader cannot be opened; install the Debian packages libvulkan1 and mesa-vulkan-drivers"
+        "cannot open the Vulkan loader; install the Debian packages libvulkan1 and mesa-vulkan-drivers"
     )]
     LoaderMissing {
         /// The dynamic linker's reason.
@@ -39,7 +39,7 @@ pub enum GpuError {
 
     /// A resource exceeds a limit of the device.
     #[error(
-        "{resource:?} takes {needed} {unit}, and this device allows {limit}; use a smaller one, or the CPU backend"
+        "{resource:?} is too large for this device: {needed} {unit} (expected at most {limit}); use a smaller one, or the CPU backend"
     )]
     TooLarge {
         /// Debug name of the resource.
@@ -69,7 +69,7 @@ pub enum GpuError {
     },
 
     /// Allocating memory for a resource failed.
-    #[error("no memory for {resource:?}")]
+    #[error("cannot allocate {resource:?}")]
     OutOfMemory {
         /// Debug name of the resource.
         resource: String,

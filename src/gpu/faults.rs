@@ -62,7 +62,7 @@ fn submits_until_injected_loss() -> u64 {
     let Ok(value) = std::env::var(INJECT_DEVICE_LOSS) else { return u64::MAX };
     value.parse().unwrap_or_else(|_| {
         tracing::warn!(
-            "ignoring {INJECT_DEVICE_LOSS}={value:?}, which is not a number of submissions"
+            "ignoring {INJECT_DEVICE_LOSS}={value:?} (expected a number of submissions)"
         );
         u64::MAX
     })

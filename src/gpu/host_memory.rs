@@ -1,4 +1,4 @@
-//! What a device offers of `VK_EXT_external_memory_host`.
+//! Support of a device for `VK_EXT_external_memory_host`.
 
 use std::ffi::c_void;
 

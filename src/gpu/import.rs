@@ -80,7 +80,7 @@ impl<M: AsRef<[UnsafeCell<u64>]>> HostTarget<M> {
             return None;
         }
         let bytes = start..start + size_of_val(words);
-        // SAFETY: whoever has the words lives as long as the buffer, and cannot be borrowed mutably meanwhile.
+        // SAFETY: the owner of the words outlives the buffer, and cannot be borrowed mutably meanwhile.
         let buffer = unsafe { import(gpu, name, BufferKind::ImportedTarget, bytes) }?;
         Some(Self { buffer, _memory: memory })
     }
@@ -115,9 +115,9 @@ unsafe fn import(
     match import() {
         Ok(Some(buffer)) => return Some(buffer),
         Ok(None) => {
-            tracing::info!(name, "the pages of this memory cannot be pinned for a device")
+            tracing::info!(name, "cannot pin the pages of this memory for a device")
         }
-        Err(error) => tracing::info!(name, %error, "the driver cannot import this memory"),
+        Err(error) => tracing::info!(name, %error, "the driver rejects this memory"),
     }
     None
 }

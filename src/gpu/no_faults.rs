@@ -1,4 +1,4 @@
-//! What a release build has in place of `faults.rs`.
+//! Empty replacement of `faults.rs` in release builds.
 
 pub(super) struct Faults;
 

@@ -1,4 +1,4 @@
-//! HTTP for a few clients whom nobody knows: the accept loop of metrics and live page, and the host names that they answer to.
+//! HTTP for a few untrusted clients: the accept loop of metrics and live page, and the host names that they answer to.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -32,7 +32,7 @@ const REPORT_PAUSE: Duration = Duration::from_secs(60);
 
 /// What strangers may cost. A connection that is upgraded counts no more.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Connections at a time; others wait in the listener's queue.
     pub connections: usize,
     /// Time limit of a connection, from accept to the last byte of the answer.
@@ -52,7 +52,7 @@ pub struct Ends {
 
 /// Accepts connections for ever; without room, in place of the oldest once that may be closed. Each gets one answer of `service`.
 /// `who` names a client in the log.
-pub async fn serve<S, B>(listener: &TcpListener, limits: Limits, who: &str, service: S)
+pub async fn serve<S, B>(listener: &TcpListener, limits: HttpLimits, who: &str, service: S)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
@@ -98,7 +98,7 @@ impl Closed {
             self.reported_at = Some(Instant::now());
             tracing::warn!(
                 closed = self.connections,
-                "more than {most} connections: the oldest is closed for each new {who}"
+                "too many connections (limit {most}): closing the oldest for each new {who}"
             );
         }
     }
@@ -112,7 +112,7 @@ async fn accept(listener: &TcpListener, who: &str, earliest: Instant) -> TcpStre
             Ok((stream, _)) => return stream,
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a {who}; trying again in a second");
+                tracing::warn!(%error, "cannot accept a {who}; retrying in a second");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -120,7 +120,7 @@ async fn accept(listener: &TcpListener, who: &str, earliest: Instant) -> TcpStre
 }
 
 /// Reads one request, answers it, and closes the connection or hands it over.
-async fn exchange<S, B>(stream: TcpStream, limits: Limits, service: S)
+async fn exchange<S, B>(stream: TcpStream, limits: HttpLimits, service: S)
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Error: Into<Box<dyn Error + Send + Sync>>,

@@ -62,7 +62,7 @@ fn install(level: &str, target: Dispatch) -> Log {
                 .log_internal_errors(false)
                 .with_writer(|| Redacting::new(io::stderr()));
             subscriber.with(lines).init();
-            tracing::warn!(%error, "there is no thread for the log: whoever logs waits for it");
+            tracing::warn!(%error, "cannot start the log thread; logging synchronously");
             Log::direct()
         }
     }

@@ -132,7 +132,7 @@ fn write(queue: &Receiver<Message>, target: &Dispatch) {
         if reported < dropped && queue.is_empty() {
             let lines = dropped - reported;
             dispatcher::with_default(target, || {
-                tracing::warn!(lines, "the log was too slow: these lines are missing")
+                tracing::warn!(lines, "the log was too slow: dropped lines")
             });
             reported = dropped;
         }

@@ -2,7 +2,7 @@
 //!
 //! Two mechanisms back each other up. Patterns: the user part and the query of a URI, `user:password@host` without a scheme, and the
 //! value after `password=` and the like, also where that name is misspelt.
-//! Exact texts: what is [masked](Masked) while a stream uses it, in any spelling that GStreamer's messages use. Masking too much is
+//! Exact texts: what is [masked](SecretMask) while a stream uses it, in any spelling that GStreamer's messages use. Masking too much is
 //! acceptable, too little is not.
 //!
 //! A secret shorter than [`MIN_SECRET_BYTES`] is masked only where it is the whole text or stands in quotes: masked everywhere, it
@@ -72,11 +72,11 @@ const OPEN_HEADERS: [&str; 8] = [
 /// A text that is masked, in one of the spellings that a message may use.
 struct Spelling {
     text: String,
-    /// What is shown in its place.
+    /// The text shown in place of a secret.
     shown: String,
     /// Whether it is masked only where it is the whole text.
     alone: bool,
-    /// How many [`Masked`] have it.
+    /// How many [`SecretMask`] have it.
     users: usize,
 }
 
@@ -86,9 +86,9 @@ static SPELLINGS: RwLock<Vec<Spelling>> = RwLock::new(Vec::new());
 /// Texts that are masked until this is dropped.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "what it masks is shown once it is dropped"]
-pub struct Masked(Vec<String>);
+pub struct SecretMask(Vec<String>);
 
-impl Masked {
+impl SecretMask {
     /// Masks each secret by the text beside it.
     pub fn new<'a>(secrets: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
         let mut masked = Self::default();
@@ -140,7 +140,7 @@ impl Masked {
     }
 }
 
-impl Drop for Masked {
+impl Drop for SecretMask {
     fn drop(&mut self) {
         let mut known = SPELLINGS.write();
         for spelling in known.iter_mut() {

@@ -1,4 +1,4 @@
-//! From the bytes of a file to pixels.
+//! Decodes the bytes of a picture file to pixels.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Cursor, Seek};
@@ -57,14 +57,14 @@ pub enum DecodeError {
     /// It is a FIFO, a device, a socket or a folder, which is not opened.
     #[error("cannot be read: not a regular file (expected a picture)")]
     NotAFile,
-    /// Its bytes are no picture of a known format, or a damaged one.
+    /// The bytes are not a picture of a known format, or are damaged.
     #[error("cannot be decoded: {0}")]
     Picture(#[source] ImageError),
     /// A JPEG without its end.
     #[error("cannot be decoded: the JPEG is cut off (no end marker); copy the file again")]
     CutOff,
     /// Its file is larger than any picture of the pixels that are allowed.
-    #[error("is too large: {bytes} bytes, for at most {max_pixels} pixels (`max_pixels`)")]
+    #[error("is too large: {bytes} bytes for at most {max_pixels} pixels (`max_pixels`)")]
     TooManyBytes {
         /// Size of the file.
         bytes: u64,
@@ -73,7 +73,7 @@ pub enum DecodeError {
     },
     /// It has too many pixels.
     #[error(
-        "is too large: {extent} pixels, expected at most {max_pixels} in all: set `max_pixels` higher, or scale it down"
+        "is too large: {extent} pixels (expected at most {max_pixels} in all): raise `max_pixels`, or scale it down"
     )]
     TooManyPixels {
         /// Width and height.
@@ -82,12 +82,10 @@ pub enum DecodeError {
         max_pixels: u32,
     },
     /// It has no pixels, or too long a side.
-    #[error("has {0} pixels: both sides must lie in 1..={max}", max = Extent::MAX_SIDE)]
+    #[error("has {0} pixels (expected sides of 1 to {max})", max = Extent::MAX_SIDE)]
     Extent(Extent),
     /// A bug of a decoder.
-    #[error(
-        "cannot be decoded: its decoder panicked, which is a bug; save the picture in another format"
-    )]
+    #[error("cannot be decoded: its decoder panicked, a bug: save the picture in another format")]
     Panicked,
 }
 
@@ -101,7 +99,7 @@ impl Decoded {
         Encoded::open(path, options)?.decode()
     }
 
-    /// What it has in common with pictures of its size.
+    /// Facts shared by pictures of its size and format.
     pub fn kind(&self) -> FrameKind {
         let (format, color) = (PixelFormat::Rgb, ColorTransform::IDENTITY);
         FrameKind { format, extent: self.extent, color }

@@ -1,6 +1,6 @@
 //! Files of pictures through the engine, of any size and in any number.
 //!
-//! [`Reader`] decodes them ahead on threads of its own, samples those of one size together, and gives their tokens in the order of
+//! [`FolderReader`] decodes them ahead on threads of its own, samples those of one size together, and gives their tokens in the order of
 //! the files. A file that cannot be read is an item like any other.
 
 mod decode;
@@ -10,4 +10,6 @@ mod reader;
 
 pub use self::decode::{DecodeError, DecodeOptions, Decoded, decode};
 pub use self::list::{ENDINGS, ListError, list};
-pub use self::reader::{Item, Look, PictureView, Reader, SampledView, look_at};
+pub use self::reader::{
+    FolderReader, GazeChooser, PictureView, SampledPicture, SampledView, look_at,
+};

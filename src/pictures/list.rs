@@ -24,7 +24,7 @@ pub enum ListError {
     },
     /// It has none.
     #[error(
-        "{} has no pictures ({}): expected some there, or the path of another folder",
+        "no pictures in {} (expected {})",
         path.display(), ENDINGS.join(", ")
     )]
     Empty {

@@ -1,4 +1,4 @@
-//! Tokens of files.
+//! Reads picture files as tokens: decodes ahead, and samples pictures of one size together.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ const BATCH_BYTES_KEPT: usize = 4 * WINDOW_BYTES;
 
 /// A file, and its tokens.
 #[derive(Debug)]
-pub struct Item {
+pub struct SampledPicture {
     /// The file.
     pub path: PathBuf,
     /// What the picture has in common with others of its size, and what was seen of it for each view; or why nothing was.
@@ -44,10 +44,10 @@ pub struct SampledView {
 }
 
 /// Where to look in a picture of this extent.
-pub type Look = Box<dyn Fn(Extent) -> Gaze + Send>;
+pub type GazeChooser = Box<dyn Fn(Extent) -> Gaze + Send>;
 
 /// Looks at the place at these shares of width and height.
-pub fn look_at((x, y): (f64, f64)) -> Look {
+pub fn look_at((x, y): (f64, f64)) -> GazeChooser {
     Box::new(move |extent| {
         let (x, y) = snapped(extent, x * f64::from(extent.width), y * f64::from(extent.height));
         let reason = FixationReason::Policy;
@@ -55,16 +55,16 @@ pub fn look_at((x, y): (f64, f64)) -> Look {
     })
 }
 
-/// What is sampled of each picture.
+/// The sampled result of each picture.
 pub struct PictureView {
     /// Layout and format.
     pub spec: ViewSpec,
     /// Where to look.
-    pub look: Look,
+    pub look: GazeChooser,
 }
 
 /// Samples the pictures of files, those of one size together, and gives them in the order of the files.
-pub struct Reader {
+pub struct FolderReader {
     prefetcher: Prefetcher,
     chosen: StreamBackend,
     views: Vec<PictureView>,
@@ -72,7 +72,7 @@ pub struct Reader {
     batches: Vec<(usize, Batch)>,
 }
 
-impl Reader {
+impl FolderReader {
     /// Reads `paths` with `decoders` threads beside the caller's, for at least one view.
     pub fn new(
         paths: Vec<PathBuf>,
@@ -109,7 +109,7 @@ impl Reader {
     pub fn next_items(
         &mut self,
         mut goes_on: impl FnMut() -> bool,
-    ) -> Result<Vec<Item>, BackendError> {
+    ) -> Result<Vec<SampledPicture>, BackendError> {
         let (mut opened, mut bytes) = (Vec::new(), 0);
         while opened.len() < WINDOW
             && bytes < WINDOW_BYTES
@@ -139,9 +139,8 @@ impl Reader {
                 }
             }
         }
-        let item = |((path, opened), seen): ((PathBuf, DecodeResult), Vec<SampledView>)| Item {
-            path,
-            seen: opened.map(|picture| (picture.kind(), seen)),
+        let item = |((path, opened), seen): ((PathBuf, DecodeResult), Vec<SampledView>)| {
+            SampledPicture { path, seen: opened.map(|picture| (picture.kind(), seen)) }
         };
         Ok(opened.into_iter().zip(seen).map(item).collect())
     }
@@ -203,8 +202,8 @@ fn kinds_of(opened: &[(PathBuf, DecodeResult)]) -> Vec<FrameKind> {
     kinds
 }
 
-impl std::fmt::Debug for Reader {
+impl std::fmt::Debug for FolderReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").field("files", &self.len()).finish_non_exhaustive()
+        f.debug_struct("FolderReader").field("files", &self.len()).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Clips through the engine, frame by frame: what the daemon does with a stream, without a daemon, a ring or a drop.
+//! Plays clips through the engine frame by frame, as the daemon does, but without a daemon, a ring or drops.
 //!
 //! [`Player`] opens a source, takes its frames in order and leaves the tokens of each view in memory.
 
@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::mailbox::TakeResult;
-use foveate_capture::{CaptureError, CapturedFrame, End, Source, SourceSpec, warn_of_picture};
+use foveate_capture::{
+    CaptureError, CapturedFrame, End, Source, SourceSpec, TakeResult, warn_of_picture,
+};
 use foveate_config::StreamConfig;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::gaze::controller::PolicyFileError;
@@ -38,7 +39,7 @@ pub enum PlayerError {
     #[error(transparent)]
     Backend(#[from] BackendError),
     /// No frame comes.
-    #[error("the clip cannot be played: the decoder has been silent for {0:?}")]
+    #[error("cannot play the clip: no frame from the decoder for {0:?}")]
     Silent(Duration),
 }
 

@@ -37,8 +37,9 @@ use serde_json::{Map, Value, json};
 
 use super::beacon::Beacon;
 use super::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted, Inject, Look,
-    Looking, Refusal, RefusalReason, SceneEvent, ViewName, Weigh, is_coming_back,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, FromDaemon, GazeEvent, Granted, Inject, Look,
+    Looking, Refusal, RefusalReason, SceneEvent, SubscriptionEvent, ViewName, Weigh,
+    is_coming_back,
 };
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -279,7 +280,7 @@ pub struct SubscribeOptions {
     pub notify: bool,
     /// Changes of the gaze: see [`Subscription::take_gazes`].
     pub gaze: bool,
-    /// What happens in the picture: see [`Subscription::take_scenes`].
+    /// Events in the picture: see [`Subscription::take_scenes`].
     pub events: bool,
 }
 
@@ -305,7 +306,7 @@ pub enum Next {
 #[non_exhaustive]
 pub enum SubscriptionError {
     /// The connection was closed, or the daemon died: [`Subscription::reconnect`]. Of a subscription that
-    /// [reconnects](Subscription::reconnecting) by itself: no daemon has answered within the timeout.
+    /// [reconnects](Subscription::reconnecting): no daemon has answered within the timeout.
     Disconnected,
 
     /// The ring cannot be read.
@@ -499,7 +500,7 @@ impl Subscription {
     }
 
     /// Subscribes again with the original options: after [`SubscriptionError::Disconnected`], or after an end with reason
-    /// [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
+    /// [`DAEMON_STOPPED`](super::messages::DAEMON_STOPPED).
     ///
     /// Tries once; retries are up to the caller. It fails at once if there is no daemon, and after [`ANSWER_TIMEOUT`] if it does not
     /// answer; [`ControlError::is_transient`] tells whether a retry may succeed. Frames left in the current ring are read before
@@ -726,12 +727,12 @@ impl Subscription {
             }
             match parsed::<IgnoredAny>(&self.buffer, received.len)? {
                 FromDaemon::Notice => {}
-                FromDaemon::Event(Event::Segment { .. }) => {
+                FromDaemon::Event(SubscriptionEvent::Segment { .. }) => {
                     self.take_segment(received.descriptor)?;
                 }
-                FromDaemon::Event(Event::Gaze(gaze)) => self.gazes.push(gaze),
-                FromDaemon::Event(Event::Scene(scene)) => self.scenes.push(scene),
-                FromDaemon::Event(Event::Ended { reason, .. }) => {
+                FromDaemon::Event(SubscriptionEvent::Gaze(gaze)) => self.gazes.push(gaze),
+                FromDaemon::Event(SubscriptionEvent::Scene(scene)) => self.scenes.push(scene),
+                FromDaemon::Event(SubscriptionEvent::Ended { reason, .. }) => {
                     self.ending = Ending::Ended(reason);
                 }
                 FromDaemon::Refused(refusal) => {

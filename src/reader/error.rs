@@ -53,7 +53,7 @@ pub enum ControlError {
 
     /// The daemon's answer is not valid.
     NotUnderstood {
-        /// What is wrong with it.
+        /// The mistake.
         detail: String,
     },
 }
@@ -74,7 +74,7 @@ impl fmt::Display for ControlError {
         match self {
             Self::PathTooLong { path } => write!(
                 f,
-                "{} is too long for a socket (at most 107 bytes): choose a shorter path with --socket",
+                "socket path {} is too long (expected at most 107 bytes): choose a shorter one with --socket",
                 path.display()
             ),
             Self::NoDaemon { path } => write!(

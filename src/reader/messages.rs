@@ -27,15 +27,24 @@ pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 /// Longest JSON of a request in bytes, without raw bytes behind it: parsing costs more than copying.
 pub const JSON_BYTES_MAX: usize = 8 * 1024;
 
-/// Reason of the end of a view when its daemon stops; the view may come back.
-pub const DAEMON_STOPS: &str = "restart";
+/// Reason, a code, of the end of a view whose daemon stops; the view may come back.
+pub const DAEMON_STOPPED: &str = "daemon_stopped";
 
-/// Reason of the end of a view when its stream restarts with another configuration; the view may come back.
-pub const STREAM_RESTARTS: &str = "the stream begins anew";
+/// Reason, a code, of the end of a view whose stream restarts with another configuration; the view may come back.
+pub const STREAM_RESTARTED: &str = "stream_restarted";
 
 /// Whether a view that ended for this reason may come back.
 pub fn is_coming_back(reason: &str) -> bool {
-    [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason)
+    [DAEMON_STOPPED, STREAM_RESTARTED].contains(&reason)
+}
+
+/// The reason of the end of a view in words, for people.
+pub fn end_text(reason: &str) -> &str {
+    match reason {
+        DAEMON_STOPPED => "the daemon stopped",
+        STREAM_RESTARTED => "the stream restarted with another configuration",
+        other => other,
+    }
 }
 
 /// Longest text of a refusal in bytes; it may quote a client's input.
@@ -210,7 +219,7 @@ pub struct SceneEvent {
     pub view: ViewName,
     /// What happened.
     pub scene: events::Event,
-    /// When the frame at which it is told was captured, CLOCK_MONOTONIC in nanoseconds.
+    /// Capture time of the frame at which the event is reported, CLOCK_MONOTONIC in nanoseconds.
     pub capture_ns: u64,
     /// The same instant, CLOCK_REALTIME in nanoseconds since 1970.
     pub capture_unix_ns: u64,
@@ -225,7 +234,7 @@ object!(SceneEvent {
 
 /// An unsolicited message to a subscriber.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum SubscriptionEvent {
     /// From now on the view publishes in this segment, whose read-only descriptor comes with the datagram.
     Segment {
         /// The view.
@@ -241,12 +250,12 @@ pub enum Event {
     Ended {
         /// The view.
         view: ViewName,
-        /// Why, in words.
+        /// Why: [`DAEMON_STOPPED`], [`STREAM_RESTARTED`], or for good and in words. [`end_text`] is the text for people.
         reason: String,
     },
 }
 
-impl Event {
+impl SubscriptionEvent {
     /// The event as a datagram.
     pub fn to_datagram(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("an event has string keys and no failing parts")
@@ -273,7 +282,7 @@ impl Event {
     }
 }
 
-impl Serialize for Event {
+impl Serialize for SubscriptionEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_map(None)?;
         match self {
@@ -300,6 +309,7 @@ impl Serialize for Event {
                 object.serialize_entry("event", "ended")?;
                 object.serialize_entry("view", view)?;
                 object.serialize_entry("reason", reason)?;
+                object.serialize_entry("text", end_text(reason))?;
             }
         }
         object.end()
@@ -314,7 +324,7 @@ pub enum FromDaemon<T> {
     /// The request was not granted.
     Refused(Refusal),
     /// An event for a subscriber.
-    Event(Event),
+    Event(SubscriptionEvent),
     /// A token frame was published; the ring holds all that the notice says.
     Notice,
 }
@@ -332,7 +342,7 @@ impl<T: DeserializeOwned> FromDaemon<T> {
         let head = datagram.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let message: Value = serde_json::from_slice(head)?;
         if !message["event"].is_null() {
-            Event::from_json(message).map(Self::Event)
+            SubscriptionEvent::from_json(message).map(Self::Event)
         } else if message["ok"] == true {
             T::deserialize(message).map(Self::Accepted)
         } else {

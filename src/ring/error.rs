@@ -1,4 +1,4 @@
-//! Errors of the ring.
+//! Errors of reading and writing a ring.
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum RingError {
         field: &'static str,
         /// Its value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
 
@@ -24,7 +24,7 @@ pub enum RingError {
     OutOfMemory {
         /// Their size.
         bytes: u64,
-        /// What is available instead, or the kernel's error.
+        /// The memory that is available, or the kernel's error.
         reason: String,
     },
 
@@ -69,12 +69,11 @@ impl fmt::Display for RingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spec { field, value, allowed } => {
-                write!(f, "a segment cannot have {field} = {value}: {allowed}")
+                write!(f, "invalid `{field}` of a segment: {value} (expected {allowed})")
             }
             Self::OutOfMemory { bytes, reason } => write!(
                 f,
-                "{bytes} bytes of shared memory cannot be reserved ({reason}): lower token budgets or numbers of \
-                 slots, or free memory"
+                "cannot reserve {bytes} bytes of shared memory ({reason}): lower `budget` or `slots`, or free memory"
             ),
             Self::System { call, .. } => write!(f, "{call} failed"),
             Self::NotASegment { reason } => {
@@ -86,12 +85,11 @@ impl fmt::Display for RingError {
                  reader of the daemon's version"
             ),
             Self::Malformed { field, value } => {
-                write!(f, "the segment is broken: {field} is {value}")
+                write!(f, "invalid segment: {field} is {value}")
             }
             Self::Overtaken { tries } => write!(
                 f,
-                "the writer overtook this reader {tries} times in a row: it is suspended for too long while copying, or \
-                 the segment is broken"
+                "the writer overtook this reader {tries} times in a row: the reader is suspended for too long while copying, or the segment is invalid"
             ),
         }
     }

@@ -13,12 +13,12 @@ use super::segment::Segment;
 /// An item for each token, side by side.
 #[derive(Debug)]
 pub struct Items {
-    words: Words,
+    words: ItemWords,
     item_bytes: usize,
 }
 
 #[derive(Debug)]
-enum Words {
+enum ItemWords {
     Own(Box<[AtomicU64]>),
     /// A plane of a slot; its place in bytes from the start of the segment.
     Slot {
@@ -64,7 +64,7 @@ impl Items {
     /// memory.
     pub fn new(item_bytes: usize, count: usize) -> Self {
         let words = (item_bytes * count).div_ceil(WORD_BYTES);
-        Self { words: Words::Own(bytemuck::zeroed_slice_box(words)), item_bytes }
+        Self { words: ItemWords::Own(bytemuck::zeroed_slice_box(words)), item_bytes }
     }
 
     /// The items of `bytes` bytes from `offset` in a segment.
@@ -75,7 +75,7 @@ impl Items {
         item_bytes: usize,
     ) -> Self {
         let memory = SegmentMemory(Arc::clone(segment));
-        Self { words: Words::Slot { memory, offset, bytes }, item_bytes }
+        Self { words: ItemWords::Slot { memory, offset, bytes }, item_bytes }
     }
 
     /// Whether no word belongs to two items, so that threads may store different items at the same time.
@@ -124,15 +124,15 @@ impl Items {
     /// The memory that they lie in, and where they start in it, in bytes; `None` if it is theirs alone.
     pub fn memory(&self) -> Option<(&SegmentMemory, usize)> {
         match &self.words {
-            Words::Own(_) => None,
-            Words::Slot { memory, offset, .. } => Some((memory, *offset)),
+            ItemWords::Own(_) => None,
+            ItemWords::Slot { memory, offset, .. } => Some((memory, *offset)),
         }
     }
 
     fn words(&self) -> &[AtomicU64] {
         match &self.words {
-            Words::Own(words) => words,
-            Words::Slot { memory, offset, bytes } => memory.0.mapping.words(*offset, *bytes),
+            ItemWords::Own(words) => words,
+            ItemWords::Slot { memory, offset, bytes } => memory.0.mapping.words(*offset, *bytes),
         }
     }
 }

@@ -48,7 +48,7 @@ impl Mapping {
     /// Pages are populated at once, so that the first frames cause no page faults.
     fn new(file: BorrowedFd<'_>, bytes: usize, protection: ProtFlags) -> Result<Self, RingError> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps no existing memory.
         let address = unsafe { mmap(ptr::null_mut(), bytes, protection, flags, file, 0) };
         let base = NonNull::new(address.during("mmap")?.cast());
         Ok(Self { base: base.expect("mmap returns no null without MAP_FIXED"), bytes })
@@ -68,7 +68,7 @@ impl Mapping {
     pub(super) fn memory(&self) -> &[UnsafeCell<u64>] {
         let word_count = self.bytes / WORD_BYTES;
         let start = self.start::<UnsafeCell<u64>>(0, word_count);
-        // SAFETY: as in `words`; a cell gives no access by itself.
+        // SAFETY: as in `words`; creating a cell does not access the memory.
         unsafe { slice::from_raw_parts(start.as_ptr(), word_count) }
     }
 

@@ -50,7 +50,7 @@ pub(super) fn reserved_memory(name: &str, bytes: usize) -> Result<OwnedFd, RingE
         Ok(()) => Ok(file),
         Err(Errno::FBIG) => Err(RingError::OutOfMemory {
             bytes,
-            reason: "more than the limit on file sizes, which `ulimit -f` shows, allows".to_owned(),
+            reason: "more than the limit on file sizes (`ulimit -f`)".to_owned(),
         }),
         Err(errno @ (Errno::NOMEM | Errno::NOSPC)) => {
             Err(RingError::OutOfMemory { bytes, reason: errno.to_string() })

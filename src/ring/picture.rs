@@ -1,4 +1,4 @@
-//! Pictures that token frames rebuild: what the tokens are, and what a model is given as a picture; and channels to draw.
+//! Rebuilds RGB pictures from token frames, and gives channels as images to draw.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub type Rgb = [u8; 3];
 
 /// A channel on the cells of a picture.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Channel<'a> {
+pub struct ChannelImage<'a> {
     /// Its name.
     pub name: &'a str,
     /// Columns and rows of cells.
@@ -30,7 +30,7 @@ pub struct Channel<'a> {
     pub cells: Vec<f64>,
 }
 
-impl Channel<'_> {
+impl ChannelImage<'_> {
     /// Least and greatest value that it may have; of an injected one, those that it has.
     pub fn range(&self) -> (f64, f64) {
         if let Some(channel) = channel::Channel::named(self.name) {
@@ -61,7 +61,7 @@ impl TokenFrameBuf {
     /// Each texel fills the pixels whose centres it covers; where tokens overlap, those with smaller steps are on top. It shows what
     /// the tokens are.
     pub fn replicated(&self, segment: &SegmentInfo) -> Vec<Rgb> {
-        let mut picture = Picture::black(segment.extent);
+        let mut picture = RgbImage::black(segment.extent);
         for patch in self.coarse_first(segment) {
             picture.fill(&patch);
         }
@@ -77,8 +77,8 @@ impl TokenFrameBuf {
     /// each axis, and rounded half up. Every reader draws the same bytes.
     pub fn smoothed(&self, segment: &SegmentInfo) -> Vec<Rgb> {
         let extent = segment.extent;
-        let plain = Picture { extent, texels: self.replicated(segment) };
-        let mut picture = Picture::black(extent);
+        let plain = RgbImage { extent, texels: self.replicated(segment) };
+        let mut picture = RgbImage::black(extent);
         for patch in self.coarse_first(segment) {
             picture.interpolate(&plain, &patch);
         }
@@ -86,7 +86,10 @@ impl TokenFrameBuf {
     }
 
     /// The channels that a frame of `segment` holds, in the order of the plane.
-    pub fn channels<'a>(&'a self, segment: &'a SegmentInfo) -> impl Iterator<Item = Channel<'a>> {
+    pub fn channels<'a>(
+        &'a self,
+        segment: &'a SegmentInfo,
+    ) -> impl Iterator<Item = ChannelImage<'a>> {
         let facts = segment.plane_index(CHANNELS).zip(segment.channels.as_ref());
         facts.into_iter().flat_map(|(index, facts)| {
             let PlaneInfo { dtype, ref shape, token_stride, .. } = segment.planes[index];
@@ -95,7 +98,7 @@ impl TokenFrameBuf {
             facts.names.iter().zip(items).map(move |(name, items)| {
                 let numbers = items.chunks_exact(dtype.bytes()).take(grid.area());
                 let cells = numbers.map(|number| dtype.number(number)).collect();
-                Channel { name, grid, cell_side, cells }
+                ChannelImage { name, grid, cell_side, cells }
             })
         })
     }
@@ -149,12 +152,12 @@ impl Patch<'_> {
     }
 }
 
-struct Picture {
+struct RgbImage {
     extent: Extent,
     texels: Vec<Rgb>,
 }
 
-impl Picture {
+impl RgbImage {
     fn black(extent: Extent) -> Self {
         Self { extent, texels: vec![[0; 3]; extent.area()] }
     }

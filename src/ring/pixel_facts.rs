@@ -1,4 +1,4 @@
-//! What a segment's header says of the pixels.
+//! Pixel aspect ratio and colour in a segment's header.
 
 use super::abi::{ASSUMED_MATRIX, ASSUMED_RANGE, COLOR_MATRIX_RGB, SegmentHeader};
 use super::error::{RingError, ensure};

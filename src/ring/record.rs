@@ -1,4 +1,4 @@
-//! Records of tokens.
+//! Token records of a slot: places and versions.
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;

@@ -45,9 +45,9 @@ impl Counter {
 
 /// The number of things that come and go.
 #[derive(Debug, Default)]
-pub struct Level(AtomicU64);
+pub struct LiveCount(AtomicU64);
 
-impl Level {
+impl LiveCount {
     /// Adds one.
     pub fn enter(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
@@ -184,8 +184,8 @@ impl Restarts {
 #[derive(Debug, Default)]
 pub struct EventCounters {
     told: [Counter; EventKind::ALL.len()],
-    now: [Level; EventKind::ALL.len()],
-    watched: Level,
+    now: [LiveCount; EventKind::ALL.len()],
+    watched: LiveCount,
 }
 
 impl EventCounters {
@@ -259,7 +259,7 @@ counters! {
             "Attempts of the stream to move back to its GPU";
         backend_returns: Counter, "foveate_backend_returns_total",
             "Times the stream moved back to its GPU";
-        pipelines_stopping: Level, "foveate_pipelines_stopping",
+        pipelines_stopping: LiveCount, "foveate_pipelines_stopping",
             "Pipelines that were given up and have not stopped yet";
         depth_captured: Counter, "foveate_depth_captured_total",
             "Depth pictures that the depth pipeline delivered";
@@ -296,7 +296,7 @@ counters! {
 counters! {
     /// Counters of one view since it was created.
     ViewCounters => ViewCounts {
-        subscribers: Level, "foveate_subscribers",
+        subscribers: LiveCount, "foveate_subscribers",
             "Connections subscribed to the view";
         frames_published: Counter, "foveate_view_frames_published_total",
             "Frames that the view published";
@@ -335,7 +335,7 @@ counters! {
 counters! {
     /// Counters of the control server since it started.
     ServerCounters => ServerCounts {
-        clients: Level, "foveate_control_clients",
+        clients: LiveCount, "foveate_control_clients",
             "Connections to the control socket";
         clients_accepted: Counter, "foveate_control_clients_accepted_total",
             "Connections to the control socket that were accepted";
@@ -343,7 +343,7 @@ counters! {
             "Connections that were dropped because the client did not read its messages";
         clients_evicted: Counter, "foveate_control_clients_evicted_total",
             "Connections without a request that were closed to make room for others";
-        opened_bytes: Level, "foveate_opened_view_bytes",
+        opened_bytes: LiveCount, "foveate_opened_view_bytes",
             "Bytes of the rings of views that clients opened, with those of closed ones that somebody still has";
         requests: Counter, "foveate_control_requests_total",
             "Requests that were answered, refusals included";

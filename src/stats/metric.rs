@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::durations::HistogramCounts;
-use crate::{Counter, Level};
+use crate::{Counter, LiveCount};
 
 /// Nanoseconds of a second.
 const SECOND_NS: f64 = 1e9;
@@ -49,7 +49,7 @@ impl Counter {
     pub(crate) const KIND: MetricKind = MetricKind::Counter;
 }
 
-impl Level {
+impl LiveCount {
     pub(crate) const KIND: MetricKind = MetricKind::Gauge;
 }
 

@@ -93,7 +93,7 @@ pub(super) fn order_patiently(
         scope.spawn(move || drop(sender.send(order(socket, request))));
         answer.recv_timeout(PATIENCE).or_else(|_| {
             // Fails if standard error is closed.
-            let _ = writeln!(io::stderr(), "the daemon has not answered yet: waiting");
+            let _ = writeln!(io::stderr(), "the daemon has not answered yet; still waiting");
             answer.recv()
         })
     })

@@ -56,11 +56,11 @@ impl Numbers {
         }
     }
 
-    /// Why it is no map.
+    /// Why the file does not hold a map.
     pub(super) fn no_map(&self) -> ToolError {
         let shape = &self.shape;
         ToolError::Usage(format!(
-            "an array of shape {shape:?} is not a map: a map has two axes, rows and columns"
+            "invalid map: an array of shape {shape:?} (expected two axes, rows and columns)"
         ))
     }
 
@@ -100,7 +100,7 @@ fn send(
         return Err(numbers.no_map());
     }
     let Some(frame) = frame else {
-        let error = "an array of one axis holds the scores of a frame's tokens: name the frame with --frame";
+        let error = "an array of one axis holds scores of tokens: name their frame with --frame";
         return Err(ToolError::Usage(error.to_owned()));
     };
     let attend = AttendTokens { view, frame, dtype, homography, rotation, wait };
@@ -122,7 +122,8 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if FILE_BYTES_MAX < bytes.len() as u64 {
-        let error = format!("the file has more than {FILE_BYTES_MAX} bytes: pool the map first");
+        let error =
+            format!("file too large (expected at most {FILE_BYTES_MAX} bytes): pool the map first");
         return Err(io::Error::other(error));
     }
     Ok(bytes)
@@ -135,7 +136,7 @@ fn check_count(sides: &[u64]) -> io::Result<()> {
         return Ok(());
     }
     let error = format!(
-        "{sides:?} numbers do not fit in a message, which holds {NUMBERS_MAX}: pool the map first"
+        "map too large: {sides:?} (expected at most {NUMBERS_MAX} numbers): pool the map first"
     );
     Err(io::Error::other(error))
 }
@@ -159,11 +160,11 @@ fn read_npy(bytes: &[u8]) -> io::Result<Numbers> {
     let shape: Vec<usize> = shape.collect();
     if array.order() == Order::Fortran && 1 < shape.len() {
         return Err(io::Error::other(
-            "the array is in Fortran order: save numpy.ascontiguousarray(array) instead",
+            "array in Fortran order (expected C order): save numpy.ascontiguousarray(array) instead",
         ));
     }
     let DType::Plain(kind) = array.dtype() else {
-        return Err(io::Error::other("the array holds records instead of numbers"));
+        return Err(io::Error::other("array of records (expected numbers)"));
     };
     let values = match (kind.type_char(), kind.size_field()) {
         (TypeChar::Float, 2) => array.into_vec::<f16>()?.into_iter().map(f16::to_f32).collect(),
@@ -173,7 +174,7 @@ fn read_npy(bytes: &[u8]) -> io::Result<Numbers> {
         (TypeChar::Bool, _) => array.into_vec::<bool>()?.into_iter().map(f32::from).collect(),
         _ => {
             let error = format!(
-                "numbers of type {kind} are not supported: save float16, float32, float64, uint8 or bool"
+                "unsupported number type {kind} (expected float16, float32, float64, uint8 or bool)"
             );
             return Err(io::Error::other(error));
         }
@@ -190,8 +191,10 @@ fn check_header_bytes(bytes: &[u8]) -> io::Result<()> {
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
     if (bytes.len() as u64) < u64::from(length) {
-        let error =
-            format!("the header announces {length} bytes, and the file has {}", bytes.len());
+        let error = format!(
+            "file cut short (expected {length} bytes, as its header says): {} bytes",
+            bytes.len()
+        );
         return Err(io::Error::other(error));
     }
     Ok(())

@@ -48,9 +48,9 @@ mod session;
 /// Arguments of `foveate bench`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Arguments {
+pub struct BenchArguments {
     #[command(subcommand)]
-    part: Option<Part>,
+    part: Option<BenchPart>,
     /// Size of the frames [default: 1920x1080]
     #[arg(long, value_name = "WxH", value_parser = extent)]
     size: Option<Extent>,
@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Play a file instead: .y4m, raw samples such as .nv12 with --size, or anything that GStreamer plays
     #[arg(long, value_name = "FILE")]
     clip: Option<PathBuf>,
-    /// Backend to measure; `all` skips those that are unavailable, and says so
+    /// Backend to measure; `all` skips unavailable ones with a message
     #[arg(long, value_enum, default_value = "all")]
     backend: Backend,
     /// Part of the name of the Vulkan device, such as llvmpipe
@@ -84,10 +84,10 @@ pub struct Arguments {
     /// Number of views, 1 to 32: the first looks at the centre, the others elsewhere
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=VIEWS_MAX as i64), default_value_t = 1)]
     views: u8,
-    /// What decides where the views look, as in a configuration [default: that of configurations, and fixed beside it]
+    /// Gaze policy of the views, as in a configuration [default: the default of configurations, and fixed]
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     policy: Option<Policy>,
-    /// Make the features of tiles; the same as `--policy relevance`
+    /// Compute the features of tiles; same as `--policy relevance`
     #[arg(long, conflicts_with = "policy")]
     features: bool,
     /// Number format of the tokens: u8, f16, bf16 or f32
@@ -108,7 +108,7 @@ pub struct Arguments {
     /// Frames to measure, 1 to 100000, after some warm-up frames; also the number read from a clip
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), default_value_t = 300)]
     frames: u32,
-    /// Measure so many pictures at a time instead, 1 to 256, each seen once
+    /// Measure batches of this many pictures instead, 1 to 256
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), conflicts_with_all = ["dump", "views", "features", "refresh", "cold"])]
     batch: Option<u32>,
     /// Empty the caches before each frame
@@ -130,7 +130,7 @@ pub struct Arguments {
 
 /// Measurements of their own.
 #[derive(Debug, clap::Subcommand)]
-enum Part {
+enum BenchPart {
     /// Measure the rates between the CPU's memory and a Vulkan device
     #[cfg(feature = "vulkan")]
     Link(link::Arguments),
@@ -174,7 +174,7 @@ type Policy = gaze::controller::Policy<PathBuf, PathBuf>;
 
 /// Measures, and writes a report to `out`.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &BenchArguments,
     #[cfg_attr(
         not(feature = "gst"),
         expect(unused_variables, reason = "for what needs the daemon")
@@ -186,16 +186,16 @@ pub(super) fn run(
         #[cfg(not(any(feature = "gst", feature = "vulkan")))]
         Some(part) => match *part {},
         #[cfg(feature = "vulkan")]
-        Some(Part::Link(arguments)) => link::run(arguments, out),
+        Some(BenchPart::Link(arguments)) => link::run(arguments, out),
         #[cfg(feature = "gst")]
-        Some(Part::Ring(arguments)) => ring::run(arguments, out),
+        Some(BenchPart::Ring(arguments)) => ring::run(arguments, out),
         #[cfg(feature = "gst")]
-        Some(Part::RingReader(arguments)) => ring::reader::run(arguments, socket, out),
+        Some(BenchPart::RingReader(arguments)) => ring::reader::run(arguments, socket, out),
         None => bench_frames(arguments, out),
     }
 }
 
-fn bench_frames(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
+fn bench_frames(arguments: &BenchArguments, out: &mut dyn Write) -> Result<(), ToolError> {
     check(arguments)?;
     let frames = frames(arguments)?;
     if let Some(size) = arguments.batch {
@@ -217,7 +217,7 @@ fn bench_frames(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolEr
 }
 
 /// Checks combinations of arguments.
-fn check(arguments: &Arguments) -> Result<(), ToolError> {
+fn check(arguments: &BenchArguments) -> Result<(), ToolError> {
     let refused = |text: &str| Err(ToolError::Usage(text.to_owned()));
     if arguments.device.is_some() && arguments.backend == Backend::Cpu {
         return refused(
@@ -227,7 +227,7 @@ fn check(arguments: &Arguments) -> Result<(), ToolError> {
     let foveae = arguments.foveae;
     if foveae != 1 && !matches!(arguments.layout, Layout::Foveal | Layout::Inset) {
         return Err(ToolError::Usage(format!(
-            "--foveae {foveae} is not allowed with --layout {}: remove one of them; only foveal and inset have several fixations",
+            "--foveae {foveae} needs --layout foveal or inset, not {}",
             layout_name(arguments.layout)
         )));
     }
@@ -240,7 +240,7 @@ fn check(arguments: &Arguments) -> Result<(), ToolError> {
 }
 
 /// The frames to play.
-fn frames(arguments: &Arguments) -> Result<Frames, ToolError> {
+fn frames(arguments: &BenchArguments) -> Result<Frames, ToolError> {
     if let Some(path) = &arguments.clip {
         return clip::load(path, arguments.size, arguments.frames as usize);
     }
@@ -254,7 +254,7 @@ fn frames(arguments: &Arguments) -> Result<Frames, ToolError> {
 
 const DEFAULT_EXTENT: Extent = Extent::new(1920, 1080);
 
-fn changed_share(arguments: &Arguments) -> f64 {
+fn changed_share(arguments: &BenchArguments) -> f64 {
     arguments.changed.unwrap_or(0.1)
 }
 
@@ -266,7 +266,7 @@ struct Bench<'a> {
 }
 
 /// The policies to measure: the one that was asked for, or the default, and fixed beside it.
-fn policies(arguments: &Arguments) -> Vec<Policy> {
+fn policies(arguments: &BenchArguments) -> Vec<Policy> {
     if arguments.features {
         return vec![Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 }];
     }
@@ -279,7 +279,10 @@ fn policies(arguments: &Arguments) -> Vec<Policy> {
 }
 
 /// The requested backends.
-fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a>>, ToolError> {
+fn benches<'a>(
+    arguments: &BenchArguments,
+    frames: &'a Frames,
+) -> Result<Vec<Bench<'a>>, ToolError> {
     let mut benches = Vec::new();
     let policies = policies(arguments);
     if arguments.backend != Backend::Vulkan {
@@ -305,7 +308,7 @@ fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a
 }
 
 fn cpu_session<'a>(
-    arguments: &Arguments,
+    arguments: &BenchArguments,
     frames: &'a Frames,
     policy: &Policy,
 ) -> Result<Session<'a>, ToolError> {
@@ -314,12 +317,12 @@ fn cpu_session<'a>(
 }
 
 /// A pool of all threads, with the instructions that were asked for.
-fn pool(arguments: &Arguments) -> Arc<Pool> {
+fn pool(arguments: &BenchArguments) -> Arc<Pool> {
     Arc::new(Pool::of_threads(None).limited_to(arguments.instructions))
 }
 
 fn vulkan_bench<'a>(
-    arguments: &Arguments,
+    arguments: &BenchArguments,
     frames: &'a Frames,
     policy: &Policy,
 ) -> Result<Bench<'a>, ToolError> {
@@ -350,7 +353,7 @@ fn driver_of(_device: Option<&str>) -> Option<String> {
     None
 }
 
-fn setup(arguments: &Arguments, policy: &Policy) -> Result<Setup, ToolError> {
+fn setup(arguments: &BenchArguments, policy: &Policy) -> Result<Setup, ToolError> {
     let gaze = || GazeConfig { policy: policy.clone(), ..GazeConfig::default() };
     Ok(Setup {
         view: view(arguments)?,
@@ -366,8 +369,8 @@ fn setup(arguments: &Arguments, policy: &Policy) -> Result<Setup, ToolError> {
 }
 
 /// The view to measure, checked like one of a configuration.
-fn view(arguments: &Arguments) -> Result<ViewConfig, ToolError> {
-    let Arguments { layout, foveae, budget, patch, dtype, .. } = arguments;
+fn view(arguments: &BenchArguments) -> Result<ViewConfig, ToolError> {
+    let BenchArguments { layout, foveae, budget, patch, dtype, .. } = arguments;
     let layout = match layout {
         Layout::Foveal => format!("layout = \"foveal\"\nfoveae = {foveae}"),
         Layout::Inset => format!("layout = \"inset\"\nblocks = {foveae}"),
@@ -390,7 +393,7 @@ fn layout_name(layout: Layout) -> String {
 
 /// Measures each backend once.
 fn measure(
-    arguments: &Arguments,
+    arguments: &BenchArguments,
     benches: &mut [Bench<'_>],
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
@@ -404,7 +407,7 @@ fn measure(
     Ok(())
 }
 
-fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report {
+fn report(arguments: &BenchArguments, bench: &Bench<'_>, samples: &Samples) -> Report {
     let Bench { session, policy, driver } = bench;
     let backend = session.backend();
     let stages = Stages::of(backend, samples);
@@ -446,7 +449,7 @@ fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report
     }
 }
 
-fn frame_facts(arguments: &Arguments, session: &Session<'_>, samples: &Samples) -> FrameFacts {
+fn frame_facts(arguments: &BenchArguments, session: &Session<'_>, samples: &Samples) -> FrameFacts {
     let kind = session.frames().kind();
     let name = |path: &PathBuf| {
         path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
@@ -465,7 +468,7 @@ fn frame_facts(arguments: &Arguments, session: &Session<'_>, samples: &Samples) 
     }
 }
 
-fn view_facts(arguments: &Arguments, policy: &'static str) -> ViewFacts {
+fn view_facts(arguments: &BenchArguments, policy: &'static str) -> ViewFacts {
     ViewFacts {
         count: arguments.views.into(),
         layout: layout_name(arguments.layout),
@@ -482,21 +485,21 @@ fn extent(text: &str) -> Result<Extent, String> {
         .split_once('x')
         .and_then(|(width, height)| Some(Extent::new(width.parse().ok()?, height.parse().ok()?)));
     sides.filter(|extent| extent.is_supported()).ok_or_else(|| {
-        format!("it takes a width and a height from 1 to {}, such as 1920x1080", Extent::MAX_SIDE)
+        format!("expected a width and a height from 1 to {}, such as 1920x1080", Extent::MAX_SIDE)
     })
 }
 
 fn pixel_format(text: &str) -> Result<PixelFormat, String> {
     let named = |format: &PixelFormat| format.name().eq_ignore_ascii_case(text);
     PixelFormat::ALL.into_iter().find(named).ok_or_else(|| {
-        format!("it takes one of {}", PixelFormat::ALL.map(PixelFormat::name).join(", "))
+        format!("expected one of {}", PixelFormat::ALL.map(PixelFormat::name).join(", "))
     })
 }
 
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("it takes a share from 0 to 1, such as 0.1".to_owned()),
+        _ => Err("expected a share from 0 to 1, such as 0.1".to_owned()),
     }
 }
 
@@ -506,7 +509,7 @@ fn dtype(text: &str) -> Result<DType, String> {
         "f16" => Ok(DType::F16),
         "bf16" => Ok(DType::Bf16),
         "f32" => Ok(DType::F32),
-        _ => Err("it takes one of u8, f16, bf16, f32".to_owned()),
+        _ => Err("expected one of u8, f16, bf16, f32".to_owned()),
     }
 }
 
@@ -525,5 +528,5 @@ fn policy(text: &str) -> Result<Policy, String> {
 
 fn patch_side(text: &str) -> Result<u32, String> {
     let side = text.parse().ok().filter(|side| is_patch_side(*side));
-    side.ok_or_else(|| "it takes an even number from 8 to 64, or from 224 to 1024".to_owned())
+    side.ok_or_else(|| "expected an even number from 8 to 64, or from 224 to 1024".to_owned())
 }

@@ -27,7 +27,7 @@ pub(super) struct InjectArguments {
     /// Number of the frame that the map was made from [default: the newest]
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
-    /// For how long after that frame the map is kept, 1 to 60000
+    /// Time to keep the map after that frame, in milliseconds, 1 to 60000
     #[arg(long, value_name = "N", default_value_t = TTL_MS_DEFAULT)]
     ttl_ms: u32,
 }
@@ -37,7 +37,7 @@ pub(super) struct WeighArguments {
     /// The view; its policy must be "auto" or "relevance"
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
-    /// Octaves of relevance for each unit of a channel, at most 64 from 0; 0 takes a weight back
+    /// Octaves of relevance for each unit of a channel, -64 to 64; 0 removes the weight
     #[arg(value_name = "NAME=WEIGHT", value_parser = weight, required = true)]
     weights: Vec<(String, f64)>,
 }
@@ -68,7 +68,7 @@ pub(super) fn weigh(
     let count = weights.len();
     let weights: BTreeMap<String, f64> = weights.into_iter().collect();
     if weights.len() < count {
-        return Err(ToolError::Usage("a channel has one weight: name each once".to_owned()));
+        return Err(ToolError::Usage("duplicate channel (expected each once)".to_owned()));
     }
     let said = weights.iter().map(|(name, weight)| format!("{name} by {weight}"));
     let said = said.collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! `foveate events`: what happens in the picture of a stream and to its source, line by line.
+//! `foveate events`: events in the picture of a stream and changes of its state, line by line.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::watch::seconds;
 use super::{StopCondition, ToolError, on_one_line, write_json_line};
 use foveate::client::{Client, Next, SubscribeOptions};
-use foveate::messages::{SceneEvent, ViewName, is_name};
+use foveate::messages::{SceneEvent, ViewName, end_text, is_name};
 use foveate_control::{ClientExt, StreamState};
 use foveate_core::clock::unix_ns;
 use foveate_core::events::{Event, EventKind, Phase};
@@ -19,7 +19,7 @@ use foveate_ring::{Reader, State, TokenFrameBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The stream, or one of its views, whose fixations are told too [default: the first view]
+    /// The stream, or one of its views, whose fixations are printed too [default: the first view]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
     place: EventSource,
     /// Print one JSON object on a line for each event
@@ -64,10 +64,8 @@ pub(super) fn run(
     let view = view_of(&arguments.place, &mut client)?;
     if tells_nothing(&view, &mut client)? {
         // Fails if standard error is closed.
-        let _ = writeln!(
-            io::stderr(),
-            "nothing is told of {view}: its stream has no `events = true` in its configuration"
-        );
+        let _ =
+            writeln!(io::stderr(), "{view} reports no events: set `events = true` for its stream");
     }
     let mut log = Log { view: view.clone(), is_json: arguments.json, state: State::Live, lost: 0 };
     let stream = client.list()?.into_iter().find(|stream| stream.name == view.stream());
@@ -150,7 +148,7 @@ impl Log {
         let written = if self.is_json {
             write_json_line(out, &StateLine { view, state, reason, unix_ns })
         } else {
-            let reason = on_one_line(reason);
+            let reason = on_one_line(end_text(reason));
             let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             writeln!(out, "{} {view}: {state}{because}", time(unix_ns)).and_then(|()| out.flush())
         };
@@ -180,7 +178,9 @@ fn view_of(place: &EventSource, client: &mut Client) -> Result<ViewName, ToolErr
     let stream = streams.into_iter().find(|stream| stream.name == *name);
     let view = stream.and_then(|stream| Some(stream.views.first()?.name.clone()));
     view.ok_or_else(|| {
-        ToolError::Usage(format!("there is no stream `{name}` with a view; there are: {names}"))
+        ToolError::Usage(format!(
+            "unknown stream `{name}`, or one without a view (expected one of: {names})"
+        ))
     })
 }
 

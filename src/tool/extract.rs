@@ -34,7 +34,7 @@ mod pictures;
 /// Arguments of `foveate extract`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "docs/guide/extract.md describes the arrays.")]
-pub struct Arguments {
+pub struct ExtractArguments {
     /// The file to play, a folder of pictures, or an http:// or https:// address
     #[arg(value_name = "CLIP", required_unless_present = "pipeline")]
     clip: Option<PathBuf>,
@@ -52,20 +52,20 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0")]
     start: Duration,
     /// Plays the pictures of a folder as a clip, one a second: of one size, each compared with the one before; otherwise each is
-    /// taken by itself, of any size
+    /// taken alone, of any size
     #[arg(long)]
     sequence: bool,
     /// Scales the pictures of a sequence to the size of the first; otherwise one of another size is an error
     #[arg(long)]
     scale: bool,
-    /// What is done about files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first
+    /// Files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first
     #[arg(long, value_enum, value_name = "HOW", default_value = "skip")]
     unreadable: Unreadable,
     /// Most pixels of a picture in a folder; a larger one is an error of that file [default: 128000000, or `max_pixels` of the
     /// configuration]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     max_pixels: Option<u32>,
-    /// Colour behind what is transparent, each 0 to 255 [default: 0,0,0, which is black, or `background` of the configuration]
+    /// Colour behind transparent pixels, each 0 to 255 [default: 0,0,0, which is black, or `background` of the configuration]
     #[arg(long, value_name = "R,G,B", value_parser = color)]
     background: Option<[u8; 3]>,
     /// Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy
@@ -77,7 +77,7 @@ pub struct Arguments {
     force: bool,
 }
 
-/// What is done about files that cannot be read.
+/// How to treat files that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Unreadable {
     Skip,
@@ -96,7 +96,7 @@ fn color(text: &str) -> Result<[u8; 3], String> {
 }
 
 /// Plays the clip, or reads the pictures, into arrays, and prints their folders to `out`.
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
+pub(super) fn run(arguments: &ExtractArguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let config = stream_config(arguments)?;
     if !arguments.force {
         check_unused(arguments, &config)?;
@@ -131,7 +131,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
 }
 
 /// Checks that there are no files where arrays would be written.
-fn check_unused(arguments: &Arguments, config: &StreamConfig) -> Result<(), ToolError> {
+fn check_unused(arguments: &ExtractArguments, config: &StreamConfig) -> Result<(), ToolError> {
     let has_entries =
         |path: &Path| path.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     let folders = config.views.iter().map(|view| arguments.out.join(&view.name));
@@ -139,14 +139,17 @@ fn check_unused(arguments: &Arguments, config: &StreamConfig) -> Result<(), Tool
     match folders.filter(|path| has_entries(path)).chain(pictures).next() {
         None => Ok(()),
         Some(present) => Err(ToolError::Usage(format!(
-            "{} exists already (expected no files there): choose another --out, or replace them with --force",
+            "{} exists already: choose another --out, or replace it with --force",
             present.display()
         ))),
     }
 }
 
 /// The arrays of each view.
-fn extractions(arguments: &Arguments, config: &StreamConfig) -> Result<Vec<Extraction>, ToolError> {
+fn extractions(
+    arguments: &ExtractArguments,
+    config: &StreamConfig,
+) -> Result<Vec<Extraction>, ToolError> {
     let folders = config.views.iter().map(|view| arguments.out.join(&view.name));
     folders.map(Extraction::new).collect()
 }
@@ -177,10 +180,10 @@ fn segment_of(
     }
 }
 
-fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
+fn stream_config(arguments: &ExtractArguments) -> Result<StreamConfig, ToolError> {
     let config = arguments.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
     let stream = config.streams.into_iter().next().unwrap_or_default();
-    foveate_log::redact::Masked::new(&stream.secrets).for_good();
+    foveate_log::redact::SecretMask::new(&stream.secrets).for_good();
     let source = match (&arguments.pipeline, &arguments.clip) {
         (Some(pipeline), _) => SourceChoice::Pipeline(pipeline.clone()),
         (None, clip) => {
@@ -207,10 +210,7 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     // Depth belongs to the configuration's own source, too.
     for view in &mut stream.views {
         if view.depth != DepthDetail::None || view.boxes {
-            tracing::warn!(
-                view = view.name,
-                "left out: depth and boxes in space, as a clip alone has none"
-            );
+            tracing::warn!(view = view.name, "skipping depth and boxes in space: a clip has none");
         }
         (view.depth, view.boxes) = (DepthDetail::None, false);
     }
@@ -220,7 +220,7 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
 /// Takes the frames that were asked for through the stages, and gives each to `push`.
 fn play(
     player: &mut Player,
-    arguments: &Arguments,
+    arguments: &ExtractArguments,
     mut push: impl FnMut(&Player) -> Result<(), ToolError>,
 ) -> Result<(), ToolError> {
     let stop = stop_on_signals()?;

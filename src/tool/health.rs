@@ -54,7 +54,7 @@ struct StreamHealth<'a> {
     state: StreamState,
     /// `null` before the first frame.
     newest_age_s: Option<f64>,
-    /// What is wrong; `null` if it is healthy.
+    /// The complaint; `null` if the stream is healthy.
     complaint: Option<String>,
 }
 
@@ -80,10 +80,10 @@ fn why_not_live(name: &ViewName, socket: &Path) -> Option<String> {
         Err(error) => return Some(error.to_string()),
     };
     let Some(stream) = streams.iter().find(|stream| stream.name == name.stream()) else {
-        return Some(format!("there is no stream `{}`", name.stream()));
+        return Some(format!("unknown stream `{}`", name.stream()));
     };
     let Some(view) = stream.views.iter().find(|view| view.name == *name) else {
-        return Some(format!("there is no view `{name}`"));
+        return Some(format!("unknown view `{name}`"));
     };
     match stream.state {
         StreamState::Live if view.epoch.is_some() => None,

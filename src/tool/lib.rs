@@ -59,7 +59,7 @@ use foveate_web as web;
                   file), 78 wrong configuration.\n\
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."
 )]
-pub struct Arguments {
+pub struct ToolArguments {
     /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY,
     /// $XDG_RUNTIME_DIR/foveate and /run/foveate]
     #[arg(long, global = true, value_name = "PATH")]
@@ -71,9 +71,9 @@ pub struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// List the streams and views of the daemon
-    Ls(list::Arguments),
+    Ls(list::ListArguments),
     /// Show all streams and views live, or the token frames of one view as they arrive
-    Watch(watch::Arguments),
+    Watch(watch::WatchArguments),
     /// Wait until a view publishes frames
     Wait(health::WaitArguments),
     /// Check that every stream is live and fresh
@@ -88,7 +88,7 @@ enum Command {
     Weigh(channels::WeighArguments),
     /// Return a view to its policy
     Release(look::ReleaseArguments),
-    /// Tell what happens in the picture: a cut, a covered camera, something new; and when the camera is lost and back
+    /// Print events as they happen: a cut, a covered camera, something new, a camera lost or back
     Events(events::Arguments),
     /// Record a view: where it looks, or all that it publishes
     #[cfg(feature = "mcap")]
@@ -112,14 +112,14 @@ enum Command {
     Reload,
     /// Show the streams live in a browser: what the daemon sees, where it looks, and its cost
     #[cfg(feature = "web")]
-    Web(web::Arguments),
+    Web(web::WebArguments),
     /// Check this machine, its daemon and its cameras
     Doctor,
     /// Measure the cost of a frame, stage by stage, without a daemon
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Convert every frame of a file to NumPy arrays, without a daemon
     #[cfg(feature = "gst")]
-    Extract(extract::Arguments),
+    Extract(extract::ExtractArguments),
 }
 
 /// Errors of the subcommands.
@@ -140,11 +140,11 @@ pub enum ToolError {
     },
 
     /// The measured backend fell back to the CPU.
-    #[error("the device fell back to the CPU during the measurement, so there is no result: {0}")]
+    #[error("no result: the device fell back to the CPU during the measurement: {0}")]
     FellBack(String),
 
     /// The setup of a ring measurement failed, or a reader exited early.
-    #[error("the ring cannot be measured")]
+    #[error("cannot measure the ring")]
     RingBench(#[source] io::Error),
 
     /// A request to the daemon failed.
@@ -184,7 +184,7 @@ pub enum ToolError {
     NoFrame,
 
     /// A requirement of every stream is missing; the findings were printed.
-    #[error("something that Foveate needs is missing: see FAIL above")]
+    #[error("requirements are missing: see FAIL above")]
     Unfit,
 
     /// The configuration cannot be used.
@@ -199,7 +199,7 @@ pub enum ToolError {
     /// A folder of pictures, in a build that reads none.
     #[cfg(all(feature = "gst", not(feature = "pictures")))]
     #[error(
-        "{}: this build reads no folders of pictures: build with the feature `pictures`, as is the default, or play them as a clip with --sequence",
+        "cannot read the folder {}: this build lacks the feature `pictures`, a default: build with it, or play the pictures as a clip with --sequence",
         .0.display()
     )]
     BuiltWithoutPictures(PathBuf),
@@ -215,11 +215,11 @@ pub enum ToolError {
     Player(PlayerError),
 
     /// A signal arrived before the end of the clip.
-    #[error("interrupted: the arrays hold the frames up to this point")]
+    #[error("interrupted: the arrays have the frames so far")]
     Interrupted,
 
     /// A clip cannot be played to its end.
-    #[error("the clip cannot be played: {0}")]
+    #[error("cannot play the clip: {0}")]
     Clip(String),
 
     /// A recording is incomplete.
@@ -353,8 +353,8 @@ fn is_mistake(reason: RefusalReason) -> bool {
 ///
 /// # Errors
 ///
-/// If it fails. A closed pipe as output, as after `head`, is no failure.
-pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
+/// If the command fails. A closed pipe as output, as after `head`, counts as success.
+pub fn run(arguments: ToolArguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let asked_for = arguments.socket.as_deref();
     let socket = socket_path(asked_for);
     let result = match arguments.command {

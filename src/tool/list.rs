@@ -1,4 +1,4 @@
-//! `foveate ls`: what the daemon serves.
+//! `foveate ls`: lists streams and views.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ use foveate_stats::{NoticeCounts, StreamCounts};
 
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct ListArguments {
     /// Only this stream, or only this view of it [default: all]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
     place: Option<EventSource>,
@@ -29,7 +29,7 @@ pub struct Arguments {
 }
 
 /// Prints every stream and every view, or those that are named.
-pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+pub fn run(arguments: &ListArguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let mut listing = Client::connect(socket)?.listing()?;
     if let Some(place) = &arguments.place {
         keep_only(&mut listing, place)?;

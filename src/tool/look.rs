@@ -18,11 +18,11 @@ pub(super) struct Arguments {
     #[arg(value_name = "X Y", value_parser = finite, allow_negative_numbers = true)]
     #[arg(required_unless_present = "region", num_args = 2..=16)]
     points: Vec<f64>,
-    /// Look at a box instead: sharp all over it, as far as the budget goes
+    /// Look at a box instead, sharp throughout as far as the budget allows
     #[arg(long = "box", value_name = "X0,Y0,X1,Y1", value_parser = region, allow_hyphen_values = true)]
     #[arg(conflicts_with = "points")]
     region: Option<Region>,
-    /// Share of the budget that is spent on it, above 0 to 1 [default: as the layout says]
+    /// Share of the budget for the target, above 0 and up to 1 [default: as the layout says]
     #[arg(long, value_name = "F", value_parser = finite)]
     share: Option<f64>,
     /// Points and boxes are in shares of the picture's width and height, 0 to 1
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     /// silence_ms]
     #[arg(long = "for", value_name = "MS")]
     for_ms: Option<u32>,
-    /// Number of the frame that the points are in; what moved since moves them along [default: the frame to come]
+    /// Number of the frame that the points refer to; motion since then moves them along [default: the frame to come]
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
     #[command(flatten)]
@@ -45,11 +45,11 @@ pub(super) struct Arguments {
 /// How the camera moved since a frame.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct EgoArguments {
-    /// How the camera moved since --frame, instead of what was measured: 9 numbers, row by row, from pixels of then to pixels of now
+    /// Camera motion since --frame, instead of the measured one: a homography from old to new pixels, 9 numbers row by row
     #[arg(long, value_name = "H11,H12,...,H33", value_parser = numbers::<9>, allow_hyphen_values = true)]
     #[arg(requires = "frame", conflicts_with = "rotation")]
     pub(super) homography: Option<[f64; 9]>,
-    /// The same of a calibrated camera: a quaternion from its optical frame of then to that of now
+    /// Rotation of a calibrated camera since --frame: a quaternion from its old to its new optical frame
     #[arg(long, value_name = "X,Y,Z,W", value_parser = numbers::<4>, allow_hyphen_values = true, requires = "frame")]
     pub(super) rotation: Option<[f64; 4]>,
 }
@@ -70,7 +70,7 @@ pub(super) fn run(
     let Arguments { view, points, region, share, normalised, for_ms, frame, ego, wait } = arguments;
     let (points, rest) = points.as_chunks::<2>();
     if let [x] = rest {
-        let error = format!("a point is X Y, and the last one, {x}, has no Y");
+        let error = format!("missing Y of the last point, {x} (expected X Y)");
         return Err(ToolError::Usage(error));
     }
     let points: Vec<(f64, f64)> = points.iter().map(|[x, y]| (*x, *y)).collect();
@@ -106,7 +106,7 @@ pub(super) fn release(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     Client::connect(socket)?.release(&arguments.view)?;
-    writeln!(out, "{} looks where its policy says", arguments.view).map_err(ToolError::Output)
+    writeln!(out, "{} follows its policy again", arguments.view).map_err(ToolError::Output)
 }
 
 /// Prints where the points are now, of which some may have left the picture.
@@ -145,7 +145,7 @@ pub(super) fn numbers<const COUNT: usize>(text: &str) -> Result<[f64; COUNT], St
     let numbers = numbers.map(|number| number.filter(|number| number.is_finite()));
     let numbers: Option<Vec<f64>> = numbers.collect();
     let numbers = numbers.and_then(|numbers| <[f64; COUNT]>::try_from(numbers).ok());
-    numbers.ok_or_else(|| format!("expected {COUNT} numbers with commas between them"))
+    numbers.ok_or_else(|| format!("expected {COUNT} numbers, separated by commas"))
 }
 
 fn finite(text: &str) -> Result<f64, String> {

@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     #[arg(long = "box", value_name = "LEFT,TOP,RIGHT,BOTTOM", value_parser = numbers::<4>)]
     #[arg(conflicts_with_all = ["corners", "clear"], allow_hyphen_values = true)]
     rectangle: Option<[f64; 4]>,
-    /// Clear the mask of that name, or without one all that were set at run time
+    /// Clear the mask NAME, or without NAME all masks set at run time
     #[arg(long)]
     clear: bool,
 }
@@ -52,7 +52,7 @@ pub(super) fn run(
     }
 }
 
-/// What is asked of the daemon; `None` to list the masks.
+/// The change to request; `None` to list the masks.
 fn request(arguments: &Arguments) -> Result<Option<AdminRequest>, ToolError> {
     let Arguments { stream, name, corners, rectangle, clear } = arguments;
     let (mut names, mut set) = (Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ fn change(request: &AdminRequest, socket: &Path, out: &mut dyn Write) -> Result<
 fn list(stream: &str, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let streams = Client::connect(socket)?.list()?;
     let listed = streams.into_iter().find(|listing| listing.name == stream).ok_or_else(|| {
-        let error = format!("there is no stream {stream:?}: see `foveate ls`");
+        let error = format!("unknown stream {stream:?}: see `foveate ls`");
         ControlError::Refused(Refusal::new(RefusalReason::UnknownStream, error))
     })?;
     let row = |mask: MaskListing| {

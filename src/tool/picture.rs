@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
-use foveate_ring::picture::{Channel, Rgb};
+use foveate_ring::picture::{ChannelImage, Rgb};
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
 /// Colours by rank, from fine (warm) to coarse (cool); also of the scanpath, from new to old.
@@ -155,7 +155,7 @@ pub(super) fn density(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Canvas {
 pub(super) fn channel(
     segment: &SegmentInfo,
     frame: &TokenFrameBuf,
-    channel: &Channel<'_>,
+    channel: &ChannelImage<'_>,
 ) -> Canvas {
     let mut picture = Canvas::new(segment.extent);
     let side = channel.cell_side;

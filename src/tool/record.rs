@@ -1,4 +1,4 @@
-//! `foveate record`: what a view publishes, as an MCAP file, and where it looks, as a gaze log.
+//! `foveate record`: records a view's token frames as an MCAP file, or its gaze as a gaze log.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 
 use self::tape::Tape;
-use super::recording::Settings;
+use super::recording::RecordingSettings;
 use super::watch::seconds;
 use super::{StopCondition, ToolError};
 use foveate::client::{Client, Next, SubscribeOptions, Subscription};
@@ -75,9 +75,9 @@ pub(super) fn run(
     taped.and(followed)
 }
 
-fn settings(arguments: &Arguments, path: &Path) -> Settings {
+fn settings(arguments: &Arguments, path: &Path) -> RecordingSettings {
     let interval = (0.0 < arguments.pictures_hz).then(|| 1.0 / arguments.pictures_hz);
-    Settings {
+    RecordingSettings {
         path: path.to_owned(),
         rotate_bytes: arguments.rotate_size,
         rotate_after: arguments.rotate_seconds,
@@ -87,7 +87,9 @@ fn settings(arguments: &Arguments, path: &Path) -> Settings {
 
 fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     if path == Path::new("-") {
-        return Err("expected the path of a file: a recording does not go to standard output");
+        return Err(
+            "expected the path of a file: a recording cannot be written to standard output",
+        );
     }
     Ok(path)
 }
@@ -159,7 +161,7 @@ impl GazeLog {
     fn begin(&mut self, subscription: &Subscription) -> Result<(), ToolError> {
         if 1 < self.segments {
             return Err(ToolError::Recording(
-                "the picture changed its size or format, and a log covers one size".to_owned(),
+                "the size or format of the picture changed: a log covers one size".to_owned(),
             ));
         }
         let extent = subscription.reader().ok_or(ToolError::NoFrame)?.header().extent;
@@ -199,7 +201,7 @@ fn bytes(text: &str) -> Result<u64, String> {
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
-        _ => return Err("a size is bytes, or a number with KiB, MiB or GiB".to_owned()),
+        _ => return Err("expected a number of bytes, or one with KiB, MiB or GiB".to_owned()),
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     bytes

@@ -1,8 +1,8 @@
-//! Recordings of a view: MCAP files that hold its token frames as the ring held them, and what others can show of them.
+//! Recordings of a view: MCAP files with its token frames as in the ring, and messages that other viewers can show.
 //! `docs/reference/recording.md` specifies them.
 //!
 //! ```text
-//!  record --> Recorder: messages of a frame -> Part: reserved, compressed, indexed -> run.mcap, run-0001.mcap, ...
+//!  record --> ViewRecorder: messages of a frame -> RecordingFile: reserved, compressed, indexed -> run.mcap, run-0001.mcap, ...
 //!  replay <-- Playback: segments and token frames <- the files, in this order
 //! ```
 
@@ -13,8 +13,10 @@ use std::time::Duration;
 use foxglove::Encode;
 use prost::Message;
 
-use self::messages::{Event, EventKind, Gaze, Segment, TokenFrame, VERSION};
-use self::part::{Part, Times, WriteError};
+use self::messages::{
+    GazeMessage, SegmentMessage, StateKind, StateMessage, TokenFrameMessage, VERSION,
+};
+use self::part::{RecordingFile, Times, WriteError};
 use self::topic::Topic;
 use foveate::messages::{SceneEvent, ViewName};
 use foveate_core::clock::unix_ns;
@@ -46,7 +48,7 @@ pub enum RecordingError {
     },
 
     /// The disk is full.
-    #[error("the disk of {} is full: the recording ends there, after {frames} frames; the file is complete", path.display())]
+    #[error("disk full: the recording {} ends after {frames} frames; the file is complete", path.display())]
     Full {
         /// The file.
         path: PathBuf,
@@ -57,7 +59,7 @@ pub enum RecordingError {
     },
 
     /// A file cannot be written.
-    #[error("cannot write {}: it ends with its last whole chunk and has no index; `mcap recover` gives it one", path.display())]
+    #[error("cannot write {}: it ends with its last whole chunk and lacks an index; add one with `mcap recover`", path.display())]
     Cut {
         /// The file.
         path: PathBuf,
@@ -88,25 +90,25 @@ pub enum RecordingError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         source: mcap::McapError,
     },
 
     /// A message is not what it should be.
-    #[error("{} is no recording of a view: {what}", path.display())]
+    #[error("{} is not a recording of a view: {what}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
 
     /// The header of a segment cannot be used.
-    #[error("{} holds a segment that cannot be used", path.display())]
+    #[error("{} has an invalid segment", path.display())]
     Segment {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         source: RingError,
     },
 }
@@ -127,7 +129,7 @@ fn if_exists(source: &io::Error) -> &'static str {
 
 /// How to record.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RecordingSettings {
     /// The first file; the others have numbers before its extension.
     pub path: PathBuf,
     /// Most bytes of a file; one with a single frame may have more.
@@ -150,10 +152,10 @@ pub struct Finished {
 }
 
 /// Records a view.
-pub struct Recorder {
-    settings: Settings,
+pub struct ViewRecorder {
+    settings: RecordingSettings,
     view: ViewName,
-    part: Part,
+    part: RecordingFile,
     /// Files so far.
     count: u32,
     finished: Vec<Finished>,
@@ -167,13 +169,13 @@ pub struct Recorder {
     pictures_skipped: u64,
 }
 
-impl Recorder {
+impl ViewRecorder {
     /// Begins a recording of `view`.
     ///
     /// # Errors
     ///
     /// If the file exists, or cannot be created.
-    pub fn create(view: &ViewName, settings: Settings) -> Result<Self, RecordingError> {
+    pub fn create(view: &ViewName, settings: RecordingSettings) -> Result<Self, RecordingError> {
         Ok(Self {
             part: created(&settings.path)?,
             view: view.clone(),
@@ -214,7 +216,7 @@ impl Recorder {
         let mut messages = Vec::new();
         if 0 < missed {
             let reason = "overwritten before they could be recorded".to_owned();
-            let event = Event { kind: EventKind::Missed.to_string(), reason, epoch, missed };
+            let event = StateMessage { kind: StateKind::Missed.to_string(), reason, epoch, missed };
             messages.push((Topic::Status, event.encode_to_vec()));
         }
         if self.pictures.as_mut().is_some_and(|rate| rate.takes(frame.head.stamp.capture_ns)) {
@@ -248,20 +250,21 @@ impl Recorder {
     /// # Errors
     ///
     /// If the disk is full or fails.
-    pub fn event(&mut self, kind: EventKind, reason: &str) -> Result<(), RecordingError> {
+    pub fn event(&mut self, kind: StateKind, reason: &str) -> Result<(), RecordingError> {
         let epoch = self.segment.as_ref().map_or(0, |(_, info)| info.epoch);
-        let event = Event { kind: kind.to_string(), reason: reason.to_owned(), epoch, missed: 0 };
+        let event =
+            StateMessage { kind: kind.to_string(), reason: reason.to_owned(), epoch, missed: 0 };
         self.append(Topic::Status, now(), &event.encode_to_vec())
     }
 
-    /// Records what happened in the picture, at the time of the frame at which it was told.
+    /// Records an event, at the time of the frame at which it was reported.
     ///
     /// # Errors
     ///
     /// If the disk is full or fails.
     pub fn scene(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
         let times = Times { log: told.capture_unix_ns, publish: unix_ns() };
-        self.append(Topic::Events, times, &messages::SceneEvent::from(told).encode_to_vec())
+        self.append(Topic::Events, times, &messages::SceneMessage::from(told).encode_to_vec())
     }
 
     /// Writes what has waited for long enough; to be called at least every second.
@@ -309,8 +312,8 @@ impl Recorder {
 
     /// Whether a frame with `bytes` bytes of messages belongs in another file. A file has at least one frame.
     fn must_rotate(&mut self, bytes: u64) -> Result<bool, RecordingError> {
-        let Settings { rotate_bytes, rotate_after, .. } = self.settings;
-        let is_large = |part: &Part| {
+        let RecordingSettings { rotate_bytes, rotate_after, .. } = self.settings;
+        let is_large = |part: &RecordingFile| {
             rotate_bytes.is_some_and(|most| most < part.bound(FRAME_MESSAGES_MAX, bytes))
         };
         if is_large(&self.part) {
@@ -350,8 +353,9 @@ impl Recorder {
     }
 }
 
-fn created(path: &Path) -> Result<Part, RecordingError> {
-    Part::create(path).map_err(|source| RecordingError::Create { path: path.to_owned(), source })
+fn created(path: &Path) -> Result<RecordingFile, RecordingError> {
+    RecordingFile::create(path)
+        .map_err(|source| RecordingError::Create { path: path.to_owned(), source })
 }
 
 /// `run.mcap` with the number 1 is `run-0001.mcap`.
@@ -379,17 +383,17 @@ fn times_of(head: &FrameHead) -> Times {
 }
 
 fn segment_message(page: &HeaderPage, epoch: u64) -> Vec<u8> {
-    Segment { version: VERSION, epoch, header: page.to_vec() }.encode_to_vec()
+    SegmentMessage { version: VERSION, epoch, header: page.to_vec() }.encode_to_vec()
 }
 
 fn gaze_message(head: &FrameHead) -> Vec<u8> {
-    let fixations = head.fixations.iter().map(messages::Fixation::from).collect();
-    Gaze { frame_seq: head.stamp.frame_seq, fixations }.encode_to_vec()
+    let fixations = head.fixations.iter().map(messages::FixationMessage::from).collect();
+    GazeMessage { frame_seq: head.stamp.frame_seq, fixations }.encode_to_vec()
 }
 
 fn token_message(frame: TokenFrameBuf, epoch: u64, missed: u64) -> Vec<u8> {
     let TokenFrameBuf { head, records, pixels, planes } = frame;
-    let message = TokenFrame {
+    let message = TokenFrameMessage {
         version: VERSION,
         epoch,
         missed,

@@ -26,7 +26,7 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use foveate_daemon::stream::REPLACED;
 use foveate_ring::abi::MAX_PLANE_COUNT;
 use foveate_ring::{
@@ -75,7 +75,7 @@ pub(super) fn run(
 ) -> Result<(), ToolError> {
     if let Some(name) = arguments.stream.as_ref().filter(|name| !is_name(name)) {
         return Err(ToolError::Usage(format!(
-            "--stream {name:?} is no name: 1 to 63 of a-z, 0-9, `_` and `-`"
+            "invalid --stream {name:?} (expected 1 to 63 of a-z, 0-9, `_` and `-`)"
         )));
     }
     let until = StopCondition::new(None)?;
@@ -117,11 +117,11 @@ pub(super) fn run(
             (PlaybackItem::State(State::Ended, why), _) => reason = why,
             (PlaybackItem::State(state, why), Some(stage)) => stage.set_state(state, &why),
             (PlaybackItem::Damaged(path, why), _) => {
-                tracing::warn!(path = %path.display(), "left out a damaged part: {why}");
+                tracing::warn!(path = %path.display(), "skipping a damaged part: {why}");
                 damaged += 1;
             }
             (PlaybackItem::CutShort(path, why), _) => {
-                tracing::warn!(path = %path.display(), "the rest of the file cannot be read: {why}");
+                tracing::warn!(path = %path.display(), "cannot read the rest of the file: {why}");
             }
             // Playback gives no frame before its segment.
             (PlaybackItem::Frame { .. } | PlaybackItem::State(..), None) => {}
@@ -131,7 +131,7 @@ pub(super) fn run(
         if until.is_over() {
             return Ok(());
         }
-        let (path, what) = (arguments.files[0].clone(), "it holds no segment".to_owned());
+        let (path, what) = (arguments.files[0].clone(), "no segment".to_owned());
         return Err(RecordingError::Malformed { path, what }.into());
     };
     stage.end(&reason, &until);
@@ -160,7 +160,7 @@ impl Pace {
         Self { speed: (!arguments.fast).then_some(arguments.speed), began: None, ahead: 0 }
     }
 
-    /// Begins anew with the next frame.
+    /// Restarts the pace with the next frame.
     fn forget(&mut self) {
         (self.began, self.ahead) = (None, 0);
     }
@@ -179,7 +179,7 @@ impl Pace {
         };
         let (began, began_ns) = *self.began.get_or_insert((Instant::now(), publish_ns));
         let Some(passed_ns) = publish_ns.checked_sub(began_ns) else {
-            // The machine was started anew.
+            // The machine was rebooted.
             self.began = Some((Instant::now(), publish_ns));
             return;
         };
@@ -204,7 +204,7 @@ struct ReplayServer {
     waker: Waker,
     slot_count: usize,
     shape: PyramidShape,
-    /// Versions of the tokens of any frame: all are written anew.
+    /// Versions of the tokens of any frame: all are new.
     versions: Vec<u64>,
     plan: TokenPlan,
     server: Server,
@@ -220,7 +220,7 @@ impl ReplayServer {
         let name = arguments.stream.clone().unwrap_or_else(|| info.stream.clone());
         if !is_name(&name) || !is_name(&info.view) {
             return Err(ToolError::Usage(format!(
-                "the recording is of {name:?}/{:?}, which are no names",
+                "the recording has an invalid view name, {name:?}/{:?}",
                 info.view
             )));
         }
@@ -231,8 +231,12 @@ impl ReplayServer {
             views: vec![view_config(&info, &arguments.files[0])],
             masks: Arc::default(),
         });
-        let server =
-            Server::bind(socket, Arc::clone(&directory), Access::default(), Limits::default())?;
+        let server = Server::bind(
+            socket,
+            Arc::clone(&directory),
+            Access::default(),
+            ServerLimits::default(),
+        )?;
         let channel = port.views.remove(0);
         let writer = Writer::recreate(page, arguments.stream.as_deref())?;
         let waker = Waker::new(&writer, channel.subscribers())?;
@@ -360,7 +364,7 @@ fn view_config(info: &SegmentInfo, file: &Path) -> ViewConfig {
     // Of layouts whose parameters cannot be guessed, listings say that they are foveal; the segment says what they are.
     let config = ViewConfig::parse(&format!("layout = '{}'", info.layout)).unwrap_or_default();
     let mut gaze = config.gaze.clone();
-    // Clients that want to steer are told why they cannot.
+    // A refusal tells steering clients that this is a replay.
     gaze.policy = Policy::Replay { log: file.to_owned() };
     ViewConfig {
         name: info.view.clone(),

@@ -14,7 +14,7 @@ use super::meter::{Meter, Observation, Rates};
 use super::segment::SegmentFacts;
 use super::{ToolError, on_one_line, overview, stop_on_signals};
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::messages::{Epoch, ViewName};
+use foveate::messages::{Epoch, ViewName, end_text};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::CaptureClock;
 use foveate_core::geometry::fixation::Fixation;
@@ -34,7 +34,7 @@ const TABLE_COLUMNS: usize = 79;
 
 /// Arguments of `foveate watch`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct WatchArguments {
     /// The view [default: a table of all streams and views, which waits if the daemon goes away]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
@@ -55,7 +55,11 @@ pub struct Arguments {
 
 /// Follows the view until it ends, the daemon is gone (without `--reconnect`), a signal arrives, or a limit of the
 /// arguments is reached. Always prints a summary. Without a frame only a signal is a good end.
-pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+pub fn run(
+    arguments: &WatchArguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
     let Some(view) = &arguments.view else {
         return overview::run(arguments.json, arguments.seconds, socket, out);
     };
@@ -121,7 +125,7 @@ impl Watch {
 
     fn run(
         &mut self,
-        arguments: &Arguments,
+        arguments: &WatchArguments,
         stop: &AtomicBool,
         out: &mut dyn Write,
     ) -> Result<(), ToolError> {
@@ -148,7 +152,7 @@ impl Watch {
         }
     }
 
-    /// Fails if it ended by itself before there was a frame.
+    /// Fails if the view ended before its first frame.
     fn check(&self, stop: &AtomicBool) -> Result<(), ToolError> {
         let is_bare = self.meter.frames() == 0 && !stop.load(Ordering::Relaxed);
         if is_bare { Err(ToolError::NoFrame) } else { Ok(()) }
@@ -296,7 +300,7 @@ impl Watch {
     fn summary(&self) -> String {
         let Rates { fps, age_p50_ns, age_p99_ns } = self.meter.overall();
         let end = match &self.ended {
-            Some(reason) => format!("; the stream ended: {}", on_one_line(reason)),
+            Some(reason) => format!("; the stream ended: {}", on_one_line(end_text(reason))),
             None => String::new(),
         };
         format!(
@@ -386,5 +390,5 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds
         .filter(|seconds| !seconds.is_zero())
-        .ok_or_else(|| "it takes a number of seconds above 0, such as 20 or 0.5".to_owned())
+        .ok_or_else(|| "expected a number of seconds above 0, such as 20 or 0.5".to_owned())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::token::TokenFormat;
-use foveate_ring::picture::Channel;
+use foveate_ring::picture::ChannelImage;
 use foveate_ring::{FrameHead, SegmentInfo, TokenFrameBuf, TokenRecord};
 
 /// A token frame with 8-bit texels.
@@ -38,11 +38,11 @@ pub(super) struct DecodedChannel {
     pub(super) cells: Vec<u8>,
 }
 
-impl From<Channel<'_>> for DecodedChannel {
+impl From<ChannelImage<'_>> for DecodedChannel {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares of 255")]
-    fn from(channel: Channel<'_>) -> Self {
+    fn from(channel: ChannelImage<'_>) -> Self {
         let cells = channel.shares().map(|share| (share * 255.0).round() as u8).collect();
-        let Channel { name, grid, cell_side, .. } = channel;
+        let ChannelImage { name, grid, cell_side, .. } = channel;
         Self { name: name.to_owned(), grid, cell_side, cells }
     }
 }

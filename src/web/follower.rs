@@ -16,7 +16,7 @@ use super::decoder::{DecodedFrame, Decoder};
 use super::messages::FeedState;
 use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::messages::{DAEMON_STOPS, RefusalReason, STREAM_RESTARTS, ViewName};
+use foveate::messages::{RefusalReason, ViewName, end_text, is_coming_back};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::error::chain;
 use foveate_ring::{State, TokenFrameBuf};
@@ -99,7 +99,8 @@ impl Followers {
         if FOLLOWERS_MAX <= running.len() {
             sender.send_modify(|feed| {
                 feed.state = FeedState::Lost;
-                feed.reason = format!("{FOLLOWERS_MAX} views are shown already: close other pages");
+                feed.reason =
+                    format!("too many views are shown (limit {FOLLOWERS_MAX}): close other pages");
             });
             return receiver;
         }
@@ -113,7 +114,7 @@ impl Followers {
             Ok(_) => drop(running.insert(subject.clone(), sender)),
             Err(error) => sender.send_modify(|feed| {
                 feed.state = FeedState::Lost;
-                feed.reason = format!("the thread that reads the view cannot be started: {error}");
+                feed.reason = format!("cannot start the thread that reads the view: {error}");
             }),
         }
         receiver
@@ -229,6 +230,7 @@ impl Follower {
 
     /// Publishes a state. A view that has ended stays so when the daemon goes away.
     fn publish_state(&self, state: FeedState, reason: &str) {
+        let reason = end_text(reason);
         self.feed.send_if_modified(|feed| {
             let is_known = feed.state == state && feed.reason == reason;
             if is_known || (feed.state == FeedState::Ended && state == FeedState::Lost) {
@@ -243,10 +245,7 @@ impl Follower {
 
 /// The state of a view that has ended for a reason: lost, where it comes back.
 fn ended_state(reason: &str) -> FeedState {
-    match reason {
-        DAEMON_STOPS | STREAM_RESTARTS => FeedState::Lost,
-        _ => FeedState::Ended,
-    }
+    if is_coming_back(reason) { FeedState::Lost } else { FeedState::Ended }
 }
 
 /// State and reason of a view that cannot be read.

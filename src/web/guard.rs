@@ -39,7 +39,7 @@ pub(super) async fn check_host(
         Some(host) if hosts.allow(host) => next.run(request).await,
         _ => plain_text(
             StatusCode::MISDIRECTED_REQUEST,
-            "This server does not answer to that host name. Use localhost or 127.0.0.1, or start it with --allow-host NAME.",
+            "unexpected host name: use localhost or 127.0.0.1, or start the server with --allow-host NAME",
         ),
     };
     for (name, value) in HEADERS {

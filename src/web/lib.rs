@@ -1,4 +1,4 @@
-//! `foveate web`: a live page of what the daemon sees, where it looks and what that costs.
+//! `foveate web`: a live page with the views of a daemon, their gaze and their cost.
 //!
 //! ```text
 //!  daemon --rings--> follower (a thread for each view that is shown)        --watch--+
@@ -41,7 +41,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Arguments of `foveate web`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct WebArguments {
     /// The view that the page shows first [default: the first there is]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
@@ -115,12 +115,12 @@ fn taken_port(source: &io::Error) -> &'static str {
 ///
 /// If the arguments contradict each other, or the address cannot be listened on.
 pub fn run(
-    arguments: Arguments,
+    arguments: WebArguments,
     socket: &Path,
     stop: &AtomicBool,
     out: &mut dyn Write,
 ) -> Result<(), WebError> {
-    let Arguments { view, listen, open, anywhere, allowed_hosts, read_only, token } = arguments;
+    let WebArguments { view, listen, open, anywhere, allowed_hosts, read_only, token } = arguments;
     check_reach(listen, anywhere, token)?;
     let token = token.then(Token::random).transpose().map_err(WebError::Random)?;
     let cannot_listen = |source| WebError::Listen { address: listen, source };
@@ -175,8 +175,7 @@ fn check_reach(listen: SocketAddr, anywhere: bool, token: bool) -> Result<(), We
     }
     if !anywhere {
         return Err(WebError::Usage(format!(
-            "{listen} can be reached from other machines, and anyone who connects sees the pictures: add --anywhere if that \
-             is intended, or listen on 127.0.0.1"
+            "{listen} is reachable from other machines, and anyone who connects sees the pictures: add --anywhere if that is intended, or listen on 127.0.0.1"
         )));
     }
     let who = if token { "who reads this network" } else { "who can connect to this address" };
@@ -201,6 +200,6 @@ fn open_browser(url: &str) {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        "it takes an address and a port, such as 127.0.0.1:8707 or [::1]:8707".to_owned()
+        "expected an address and a port, such as 127.0.0.1:8707 or [::1]:8707".to_owned()
     })
 }

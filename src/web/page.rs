@@ -90,7 +90,8 @@ pub(super) async fn run(
         Ok(()) | Err(Closing::Gone) => {}
         Err(Closing::Misuse(reason)) => wire.close(close_code::POLICY, &reason).await,
         Err(Closing::Replaced) => {
-            let reason = "another page was opened, and too many are open: reload to go on here";
+            let reason =
+                "too many pages are open, and another one was opened: reload to continue here";
             // One that reads nothing must not keep the connection.
             let _ = timeout(REPLACED_LIMIT, wire.close(REPLACED, reason)).await;
         }
@@ -105,7 +106,7 @@ pub(super) async fn reject_beyond(socket: WebSocket, most: usize) {
 
 /// Refuses a page without the token.
 pub(super) async fn reject_stranger(socket: WebSocket) {
-    let reason = "the address lacks the token: open the address that foveate web printed";
+    let reason = "the address lacks the token: open the address that `foveate web` printed";
     Wire(socket).close(STRANGER, reason).await;
 }
 
@@ -350,7 +351,7 @@ struct Pane {
     wants_uniform: bool,
     /// Name of the channel that the page draws over it.
     channel: Option<String>,
-    /// Names of the channels that the page was told.
+    /// Channel names that the page has received.
     told_channels: Vec<String>,
 }
 

@@ -149,7 +149,7 @@ impl Report {
         let error = match error {
             ControlError::NoDaemon { .. } => {
                 format!(
-                    "No daemon listens on {}. Start foveated, and this page goes on.",
+                    "no daemon listens on {}: start foveated, and this page continues",
                     socket.display()
                 )
             }

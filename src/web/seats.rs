@@ -1,4 +1,4 @@
-//! The pages that are open at a time, shared among those who open them.
+//! Limits open pages, and shares them among users.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};

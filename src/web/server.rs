@@ -10,7 +10,7 @@ use axum::http::{Extensions, HeaderMap, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use foveate_http::{Ends, Hosts, Limits};
+use foveate_http::{Ends, Hosts, HttpLimits};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
@@ -23,7 +23,7 @@ use super::reports::Reports;
 use super::seats::{Owner, Seats};
 
 /// What connections may cost before they are pages.
-const LIMITS: Limits = Limits {
+const LIMITS: HttpLimits = HttpLimits {
     connections: 128,
     exchange: Duration::from_secs(10),
     // Browsers send the cookies of everything else that is served on this machine.
@@ -92,7 +92,7 @@ async fn open_page(
     if !guard::is_own_page(&headers) {
         return guard::plain_text(
             StatusCode::FORBIDDEN,
-            "Only pages of this server may connect: the Origin header is missing or does not match the Host header.",
+            "the Origin header is missing or does not match the Host header: only pages of this server may connect",
         );
     }
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);

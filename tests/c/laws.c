@@ -997,7 +997,7 @@ static void a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not(void) 
     struct written_segment segment = new_segment(4);
     struct session session = patient_session_with(&segment);
     publish(&segment, 1);
-    say(session.client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"restart\"}");
+    say(session.client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"daemon_stopped\"}");
     EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
     EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     close(session.client);

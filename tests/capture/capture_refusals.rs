@@ -127,7 +127,7 @@ fn buffers_that_are_no_frames_are_told_where_none_was_one() {
     let spec = SourceSpec { caps_timeout: Duration::from_secs(1), ..pipeline(text) };
     let error = open(&spec).unwrap_err().to_string();
     assert!(
-        error.contains("those that came were refused: ") && error.contains("1000 bytes"),
+        error.contains("the frames that arrived were refused: ") && error.contains("1000 bytes"),
         "{error}"
     );
 }

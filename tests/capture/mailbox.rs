@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use foveate_capture::mailbox::{PostResult, TakeResult, mailbox};
+use foveate_capture::mailbox::{MailboxResult, PostResult, mailbox};
 use foveate_capture::{CaptureError, End, Pace};
 use proptest::prelude::*;
 
@@ -19,9 +19,9 @@ proptest! {
         for (value, take) in takes.into_iter().enumerate() {
             if take {
                 let taken = match consumer.take(Duration::ZERO) {
-                    TakeResult::Frame(value) => Some(value),
-                    TakeResult::TimedOut => None,
-                    TakeResult::Ended(end) => panic!("nobody ended it: {end:?}"),
+                    MailboxResult::Frame(value) => Some(value),
+                    MailboxResult::TimedOut => None,
+                    MailboxResult::Ended(end) => panic!("nobody ended it: {end:?}"),
                 };
                 prop_assert_eq!(taken, waiting.take());
             } else {
@@ -46,12 +46,12 @@ fn between_threads_every_value_is_taken_in_order_or_reported_replaced() {
     let (mut taken, mut last) = (0, 0);
     loop {
         match consumer.take(HANG) {
-            TakeResult::Frame(value) => {
+            MailboxResult::Frame(value) => {
                 assert!(last < value, "{value} after {last}");
                 (taken, last) = (taken + 1, value);
             }
-            TakeResult::Ended(end) => break assert_eq!(end, End::Eos),
-            TakeResult::TimedOut => panic!("the consumer was not woken"),
+            MailboxResult::Ended(end) => break assert_eq!(end, End::Eos),
+            MailboxResult::TimedOut => panic!("the consumer was not woken"),
         }
     }
     assert_eq!(last, COUNT, "the newest value is never lost");
@@ -71,11 +71,11 @@ fn with_every_frame_nothing_is_replaced() {
     });
     for expected in 1..=COUNT {
         match consumer.take(HANG) {
-            TakeResult::Frame(value) => assert_eq!(value, expected),
+            MailboxResult::Frame(value) => assert_eq!(value, expected),
             other => panic!("{other:?} instead of {expected}"),
         }
     }
-    assert!(matches!(consumer.take(HANG), TakeResult::Ended(End::Eos)));
+    assert!(matches!(consumer.take(HANG), MailboxResult::Ended(End::Eos)));
     posting.join().unwrap();
 }
 
@@ -96,10 +96,10 @@ fn ending_the_stream_releases_a_waiting_producer_and_keeps_the_frame_before() {
     let waiting = thread::spawn(move || producer.post(2));
     ender.end(End::Failed(CaptureError::LiveEnded));
     assert_eq!(waiting.join().unwrap(), PostResult::Closed);
-    assert!(matches!(consumer.take(HANG), TakeResult::Frame(1)));
+    assert!(matches!(consumer.take(HANG), MailboxResult::Frame(1)));
     let end = End::Failed(CaptureError::LiveEnded);
     for _ in 0..2 {
-        assert!(matches!(consumer.take(HANG), TakeResult::Ended(told) if told == end));
+        assert!(matches!(consumer.take(HANG), MailboxResult::Ended(told) if told == end));
     }
 }
 
@@ -108,13 +108,13 @@ fn the_first_end_counts() {
     let (producer, mut consumer) = mailbox::<u8>(Pace::Realtime);
     producer.ender().end(End::Eos);
     producer.ender().end(End::Failed(CaptureError::LiveEnded));
-    assert!(matches!(consumer.take(HANG), TakeResult::Ended(End::Eos)));
+    assert!(matches!(consumer.take(HANG), MailboxResult::Ended(End::Eos)));
 }
 
 #[test]
 fn an_empty_mailbox_times_out() {
     let (_producer, mut consumer) = mailbox::<u8>(Pace::Realtime);
-    assert!(matches!(consumer.take(Duration::from_millis(5)), TakeResult::TimedOut));
+    assert!(matches!(consumer.take(Duration::from_millis(5)), MailboxResult::TimedOut));
 }
 
 #[test]

@@ -78,8 +78,8 @@ fn each_thing_that_is_no_channel_is_refused_for_its_own_reason_and_counted() {
         (square(), f32s(&[1.0, 0.0, f32::INFINITY, 0.0]), RefusalReason::NotFinite, "value 2"),
         (square(), f32s(&[1.0, 0.0, 0.0, 65505.0]), RefusalReason::BadRequest, "65504"),
         (square(), one[..15].to_vec(), RefusalReason::WrongCount, "15 bytes"),
-        (square(), one[..12].to_vec(), RefusalReason::WrongCount, "3 values instead of 4"),
-        (square(), f32s(&[1.0; 5]), RefusalReason::WrongCount, "5 values instead of 4"),
+        (square(), one[..12].to_vec(), RefusalReason::WrongCount, "3 values (expected 4)"),
+        (square(), f32s(&[1.0; 5]), RefusalReason::WrongCount, "5 values (expected 4)"),
         (shaped([1, 129]), vec![1; 129], RefusalReason::MapTooLarge, "1 to 128"),
         (shaped([0, 4]), Vec::new(), RefusalReason::MapTooLarge, "1 to 128"),
         (Inject { region: Some(flat), ..square() }, one.clone(), RefusalReason::BadBox, "x0 < x1"),
@@ -320,8 +320,8 @@ fn each_thing_that_is_no_weight_is_refused() {
         (weigh("Depth", 1.0), "1 to 31 of a-z"),
         (weigh("depth", 64.01), "64.01: a number within 64"),
         (weigh("depth", -1e308), "within 64"),
-        (many(0..0), "1 to 64 weights are expected, not 0"),
-        (many(0..65), "1 to 64 weights are expected, not 65"),
+        (many(0..0), "invalid number of weights: 0 (expected 1 to 64)"),
+        (many(0..65), "invalid number of weights: 65 (expected 1 to 64)"),
     ] {
         let refused = refusal(client.weigh(weigh));
         assert_eq!(refused.reason, RefusalReason::BadRequest, "{refused}");

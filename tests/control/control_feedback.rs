@@ -21,7 +21,7 @@ use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use foveate_core::layout::Layout;
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec};
-use foveate_daemon::control::server::Limits;
+use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{TokenFrameBuf, Writer};
 use serde_json::{Value, json};
 
@@ -117,7 +117,7 @@ fn what_is_no_box_and_no_share_is_refused() {
         (
             json!({ "box": [1, 2, 3, 4], "x": 1, "y": 2 }),
             RefusalReason::BadRequest,
-            "or else `box`",
+            "`points` or `box`",
         ),
         (json!({ "x": 1, "y": 2, "share": 0 }), RefusalReason::BadRequest, "`share`: 0"),
         (json!({ "box": [1, 2, 3, 4], "share": 1.25 }), RefusalReason::BadRequest, "`share`: 1.25"),
@@ -372,13 +372,13 @@ fn a_lease_ends_with_silence() {
 
 #[test]
 fn feedback_above_the_rate_is_refused_and_the_client_kept() {
-    let scene = Scene::with(|_| {}, Limits { feedback_per_second: 3, ..UNLIMITED });
+    let scene = Scene::with(|_| {}, ServerLimits { feedback_per_second: 3, ..UNLIMITED });
     let mut client = scene.client();
     let mut looks = (0..1000).map(|_| client.look(Look::at(&main_view(), 1.0, 1.0)));
     let refused = looks.find_map(|look| look.err()).unwrap();
     let ControlError::Refused(refusal) = refused else { panic!("{refused}") };
     assert_eq!(refusal.reason, RefusalReason::RateLimit);
-    assert!(refusal.error.contains("3 of these a second"), "{refusal}");
+    assert!(refusal.error.contains("expected at most 3 messages a second"), "{refusal}");
     assert_eq!(client.list().unwrap().len(), 1, "the connection still serves");
 }
 
@@ -602,7 +602,7 @@ fn a_view_that_a_client_opens_is_its_own_until_it_leaves() {
 
 #[test]
 fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
-    let limits = Limits {
+    let limits = ServerLimits {
         views_per_client: 2,
         views_opened: 3,
         opened_tokens: 4998,
@@ -618,7 +618,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
         (json!({"name": "Left"}), "a-z, 0-9"),
         (json!({"colour": "red"}), "unknown key `colour`"),
         (json!({"gaze": {"policy": "replay", "log": "/etc/passwd"}}), "\"fixed\", \"feedback\""),
-        (json!({"gaze": {"policy": "relevance", "scorer": "/etc/passwd"}}), "without a scorer"),
+        (json!({"gaze": {"policy": "relevance", "scorer": "/etc/passwd"}}), "without `scorer`"),
         (json!({"name": null}), ""),
     ] {
         let refusal = refusal(client.open_view("camera", table(view.clone())));
@@ -636,11 +636,11 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
         (json!({"budget": 4999, "slots": 2}), "tokens"),
         (
             json!({"budget": 1, "slots": 2, "layout": "windows", "patch": 1024, "dtype": "f32"}),
-            "12582912 bytes a frame",
+            "frames too large: 12582912 bytes",
         ),
         (
             json!({"budget": 1, "slots": 2, "layout": "windows", "patch": 1024, "dtype": "u8", "depth": "texels"}),
-            "15728640 bytes a frame",
+            "frames too large: 15728640 bytes",
         ),
     ] {
         let refusal = refusal(client.open_view("camera", table(vast)));
@@ -674,7 +674,7 @@ impl Scene {
         Self::with(|_| {}, UNLIMITED)
     }
 
-    fn with(change: impl FnOnce(&mut GazeParameters), limits: Limits) -> Self {
+    fn with(change: impl FnOnce(&mut GazeParameters), limits: ServerLimits) -> Self {
         let mut gaze = GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() };
         change(&mut gaze.parameters);
         Self::limited(ViewConfig { gaze, ..view_config("main") }, limits)
@@ -684,7 +684,7 @@ impl Scene {
         Self::limited(view, UNLIMITED)
     }
 
-    fn limited(view: ViewConfig, limits: Limits) -> Self {
+    fn limited(view: ViewConfig, limits: ServerLimits) -> Self {
         let stage = Stage::open_limited(limits);
         let mut port = stage.directory.add_stream(StreamSpec {
             name: "camera".to_owned(),

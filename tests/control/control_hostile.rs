@@ -19,7 +19,7 @@ use foveate_daemon::channel::{
     EventFd, SUBSCRIBERS_PENDING_MAX, ViewChannel, ViewUpdate, view_channel,
 };
 use foveate_daemon::control::directory::{StreamPort, ViewCommand};
-use foveate_daemon::control::server::Limits;
+use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::Waker;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -69,7 +69,7 @@ fn a_recorder_is_not_told_what_was_left_of_an_earlier_record() {
 
 #[test]
 fn views_that_are_closed_count_until_the_frame_loop_has_let_them_go() {
-    let stage = Stage::open_limited(Limits { views_opened: 8, ..UNLIMITED });
+    let stage = Stage::open_limited(ServerLimits { views_opened: 8, ..UNLIMITED });
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let (opened, last) = open_and_leave(&stage, 100);
     assert_eq!((opened, last["reason"].as_str()), (8, Some("too-many-views")), "{last}");
@@ -165,7 +165,7 @@ fn a_refusal_fits_a_datagram_however_long_what_it_quotes_is() {
 
 #[test]
 fn clients_that_come_and_go_without_end_delay_nobody() {
-    let stage = Stage::open_limited(Limits { clients: 2, ..UNLIMITED });
+    let stage = Stage::open_limited(ServerLimits { clients: 2, ..UNLIMITED });
     let client = RawClient::connect(&stage.path);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -288,7 +288,7 @@ fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
 
 #[test]
 fn clients_that_left_descriptors_behind_lock_nobody_out() {
-    let (mut stage, mut unread) = Stage::with_waiting(Limits::default(), |path| {
+    let (mut stage, mut unread) = Stage::with_waiting(ServerLimits::default(), |path| {
         (0..200).map(|_| send_lingering(&RawClient::connect(path))).collect::<Vec<_>>()
     });
     let client = RawClient::connect(&stage.path);

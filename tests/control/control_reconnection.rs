@@ -11,7 +11,7 @@ use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::{Look, Refusal, RefusalReason};
 use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
-use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
@@ -130,7 +130,7 @@ fn a_daemon_with_too_many_clients_is_worth_another_try_and_one_without_the_view_
     let (_port, _writer) = stage.live_stream("camera", &["main"]);
     let mut follower = Follower::new(&stage, false);
     stop(&mut stage);
-    serve(&mut stage, Limits { clients: 1, ..UNLIMITED });
+    serve(&mut stage, ServerLimits { clients: 1, ..UNLIMITED });
     let other = RawClient::connect(&stage.path);
     assert_eq!(other.ask(br#"{"op":"list"}"#)["ok"], true);
     let (reason, is_transient) = follower.refusal();
@@ -328,7 +328,7 @@ fn stop(stage: &mut Stage) {
 
 /// Serves the directory of `stage`, like a restarted daemon. A program that another test starts has the lock of the server before
 /// until it runs.
-fn serve(stage: &mut Stage, limits: Limits) {
+fn serve(stage: &mut Stage, limits: ServerLimits) {
     wait::until("the socket is free", || {
         let directory = Arc::clone(&stage.directory);
         match Server::bind(&stage.path, directory, Access::default(), limits) {

@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{
-    DAEMON_STOPS, DATAGRAM_BYTES_MAX, JSON_BYTES_MAX, Look, RefusalReason, STREAM_RESTARTS,
+    DAEMON_STOPPED, DATAGRAM_BYTES_MAX, JSON_BYTES_MAX, Look, RefusalReason, STREAM_RESTARTED,
 };
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_daemon::control::server::Limits;
+use foveate_daemon::control::server::ServerLimits;
 use rustix::io::Errno;
 use serde_json::Value;
 
@@ -112,7 +112,8 @@ fn kernel_release() -> (u32, u32) {
 
 #[test]
 fn requests_above_the_rate_are_refused_and_the_client_closed() {
-    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5, ..UNLIMITED });
+    let stage =
+        Stage::open_limited(ServerLimits { clients: 4, requests_per_second: 5, ..UNLIMITED });
     let client = RawClient::connect(&stage.path);
     let mut answers = Vec::new();
     for _ in 0..1000 {
@@ -134,7 +135,7 @@ fn requests_above_the_rate_are_refused_and_the_client_closed() {
 
 #[test]
 fn long_requests_count_for_more() {
-    let stage = Stage::open_limited(Limits { requests_per_second: 20, ..UNLIMITED });
+    let stage = Stage::open_limited(ServerLimits { requests_per_second: 20, ..UNLIMITED });
     let client = RawClient::connect(&stage.path);
     let mut request = br#"{"op":"list"}"#.to_vec();
     request.resize(JSON_BYTES_MAX, b' ');
@@ -144,7 +145,8 @@ fn long_requests_count_for_more() {
 
 #[test]
 fn a_client_that_floods_still_learns_why_it_was_closed() {
-    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5, ..UNLIMITED });
+    let stage =
+        Stage::open_limited(ServerLimits { clients: 4, requests_per_second: 5, ..UNLIMITED });
     let client = RawClient::connect(&stage.path);
     // Sent at once, so that some are unread on the server's side when it closes.
     for _ in 0..12 {
@@ -158,7 +160,7 @@ fn a_client_that_floods_still_learns_why_it_was_closed() {
 
 #[test]
 fn clients_above_the_limit_are_told_so_until_one_leaves() {
-    let stage = Stage::open_limited(Limits { clients: 2, ..UNLIMITED });
+    let stage = Stage::open_limited(ServerLimits { clients: 2, ..UNLIMITED });
     let mut first = Client::connect(&stage.path).unwrap();
     let mut second = Client::connect(&stage.path).unwrap();
     first.list().unwrap();
@@ -168,7 +170,7 @@ fn clients_above_the_limit_are_told_so_until_one_leaves() {
     let error = third.list().unwrap_err();
     let ControlError::Refused(refusal) = error else { panic!("{error}") };
     assert_eq!(refusal.reason, RefusalReason::TooManyClients);
-    assert_eq!(refusal.error, "2 clients are connected already");
+    assert_eq!(refusal.error, "2 are connected");
 
     drop(first);
     until("a place is free", || Client::connect(&stage.path).unwrap().list().is_ok());
@@ -230,7 +232,7 @@ fn looks_that_cannot_be_obeyed_are_refused() {
 
 #[test]
 fn steering_a_view_that_restarts_is_transient() {
-    for ending in [DAEMON_STOPS, STREAM_RESTARTS] {
+    for ending in [DAEMON_STOPPED, STREAM_RESTARTED] {
         let stage = Stage::open();
         let (port, _writer) = stage.live_stream("camera", &["main"]);
         port.ended(ending);

@@ -12,7 +12,7 @@ use foveate::{ControlError, existing, socket_places};
 use foveate_control::ClientExt as _;
 use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
-use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use rustix::net::SocketAddrUnix;
 
 use crate::control::{Stage, seqpacket_socket};
@@ -37,7 +37,7 @@ fn the_socket_and_its_new_directory_are_given_to_the_group_that_is_to_connect() 
     let path = folder.path().join("new").join("run").join("foveate.sock");
     let access = Access { mode: 0o600, group: Some(group) };
     let directory = Directory::new().unwrap();
-    let server = Server::bind(&path, directory, access, Limits::default()).unwrap();
+    let server = Server::bind(&path, directory, access, ServerLimits::default()).unwrap();
     let facts = |path: &Path| {
         let metadata = fs::metadata(path).unwrap();
         (metadata.gid(), metadata.permissions().mode() & 0o7777)
@@ -212,7 +212,7 @@ fn a_client_takes_the_first_place_with_a_file_else_the_first() {
 }
 
 fn bind(path: &Path) -> Result<Server, ServeError> {
-    Server::bind(path, Directory::new().unwrap(), Access::default(), Limits::default())
+    Server::bind(path, Directory::new().unwrap(), Access::default(), ServerLimits::default())
 }
 
 /// A bound socket that does not listen.

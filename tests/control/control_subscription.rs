@@ -264,10 +264,10 @@ fn a_daemon_that_stops_says_why_streams_end_before_it_hangs_up() {
     let mut stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let mut subscription = subscribed(&stage);
-    port.ended("restart");
+    port.ended("daemon_stopped");
     stage.server.take().unwrap().stop();
     let end = subscription.next_frame(&mut TokenFrameBuf::default(), HANG).unwrap();
-    assert_eq!(end, Next::Ended("restart".to_owned()));
+    assert_eq!(end, Next::Ended("daemon_stopped".to_owned()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use foveate_config::ViewConfig;
 use foveate_core::view::VIEWS_MAX;
 use foveate_daemon::control::directory::{StreamPort, ViewCommand};
-use foveate_daemon::control::server::Limits;
+use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::Reader;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::RecvFlags;
@@ -24,7 +24,7 @@ fn a_user_gets_half_of_the_connections_and_all_strangers_seven_eighths() {
     if !are_there() {
         return;
     }
-    let stage = stage(Limits { clients: 16, ..UNLIMITED });
+    let stage = stage(ServerLimits { clients: 16, ..UNLIMITED });
     let first = connect(&stage.path, 5001, 20);
     let second = connect(&stage.path, 5002, 20);
     let third = connect(&stage.path, 5003, 1);
@@ -34,7 +34,7 @@ fn a_user_gets_half_of_the_connections_and_all_strangers_seven_eighths() {
 
 #[test]
 fn connections_without_a_request_make_room() {
-    let stage = stage(Limits { clients: 4, ..UNLIMITED });
+    let stage = stage(ServerLimits { clients: 4, ..UNLIMITED });
     let idle = [(); 3].map(|()| RawClient::connect(&stage.path));
     let busy = RawClient::connect(&stage.path);
     assert_eq!(busy.ask(LIST)["ok"], true);
@@ -51,7 +51,7 @@ fn a_user_gets_half_of_the_opened_views() {
     if !are_there() {
         return;
     }
-    let stage = stage(Limits { views_opened: 8, ..UNLIMITED });
+    let stage = stage(ServerLimits { views_opened: 8, ..UNLIMITED });
     let _stream = stage.live_stream("camera", &["main"]);
     let mut kept = Vec::new();
     let mut opened = |user| {
@@ -107,7 +107,7 @@ fn opened_views_make_way_for_configured_ones() {
 #[test]
 fn memory_that_a_reader_keeps_counts_until_it_lets_go() {
     let one = ViewConfig { budget: 4, ..ViewConfig::default() }.ring_bytes();
-    let stage = stage(Limits { opened_bytes: one + one / 2, ..UNLIMITED });
+    let stage = stage(ServerLimits { opened_bytes: one + one / 2, ..UNLIMITED });
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let opened_bytes = || stage.server().counters().opened_bytes.get();
     let (client, kept) = open_and_subscribe(&stage, &port);
@@ -146,7 +146,7 @@ fn open_and_subscribe(stage: &Stage, port: &StreamPort) -> (RawClient, OwnedFd) 
 }
 
 /// A stage whose socket every user may use.
-fn stage(limits: Limits) -> Stage {
+fn stage(limits: ServerLimits) -> Stage {
     let stage = Stage::open_limited(limits);
     for folder in stage.path.ancestors().skip(1).take(2) {
         open_to_all(folder);

@@ -67,7 +67,7 @@ fn the_directory_names_the_stream_and_the_stage() {
         let stuck = directory.stuck(AT_ONCE);
         assert_eq!(stuck.len(), 1);
         assert_eq!((stuck[0].stream.as_str(), stuck[0].stage), ("other", Stage::Publish));
-        assert!(stuck[0].to_string().starts_with("stream other: publish has made no progress"));
+        assert!(stuck[0].to_string().starts_with("stream other: publish has not progressed"));
         assert_eq!(directory.health(), Ok(()), "it may take a moment");
     });
     assert_eq!(directory.stuck(AT_ONCE), []);

@@ -4,7 +4,9 @@
 use std::num::NonZeroUsize;
 
 use foveate_attention::vulkan::VulkanAttention;
-use foveate_attention::{AttentionPlan, Element, Instructions, Level, Settings, Shape, Tensors};
+use foveate_attention::{
+    AttentionPlan, AttentionSettings, CellLevel, Element, Instructions, Shape, Tensors,
+};
 use foveate_gpu::GpuError;
 use half::f16;
 
@@ -31,11 +33,11 @@ fn a_device_computes_what_the_cpu_does() {
             };
             // Where cells have sides of powers of two all scores are exact, however they are summed.
             let coarse = [2, 4][random.below(2) as usize];
-            let levels = (0..1 + random.below(3)).map(|_| Level {
+            let levels = (0..1 + random.below(3)).map(|_| CellLevel {
                 top: [0.01, 0.1, 0.25, 0.5, 1.0][random.below(5) as usize],
                 bias: [-1.5, 0.0, 0.75][random.below(3) as usize],
             });
-            let settings = Settings { coarse, levels: levels.collect(), scale: 0.125 };
+            let settings = AttentionSettings { coarse, levels: levels.collect(), scale: 0.125 };
             let plan = AttentionPlan::new(shape, &settings).unwrap();
             let inputs = Inputs::new(shape, &mut random);
             let found = inputs.on_device(&mut attention, &plan).unwrap();
@@ -191,9 +193,9 @@ fn on_device<T: Element>(
     attention.run(plan, tensors).map(|()| results)
 }
 
-fn settings(coarse: usize, tops: &[f64]) -> Settings {
-    let levels = tops.iter().map(|top| Level { top: *top, bias: 0.0 }).collect();
-    Settings { coarse, levels, scale: 0.125 }
+fn settings(coarse: usize, tops: &[f64]) -> AttentionSettings {
+    let levels = tops.iter().map(|top| CellLevel { top: *top, bias: 0.0 }).collect();
+    AttentionSettings { coarse, levels, scale: 0.125 }
 }
 
 fn assert_close(found: &[f32], expected: &[f32], case: &str) {

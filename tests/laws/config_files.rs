@@ -450,7 +450,7 @@ fn files_of_a_directory_add_streams_in_the_order_of_their_names() {
     fs::create_dir(&directory).unwrap();
     fs::write(&first, "[daemon]\nsocket_mode = '0600'\n").unwrap();
     let error = Config::load_with(&first, &directory).unwrap_err().to_string();
-    assert!(error.contains("foveate.toml, and none in ") && error.contains("conf.d"), "{error}");
+    assert!(error.contains("foveate.toml and ") && error.contains("conf.d"), "{error}");
 
     add("20-rear.toml", "[[stream]]\nname = 'rear'\nsource = 'rear.avi'\n");
     add("10-front.toml", "[[stream]]\nname = 'front'\nsource = 'test'\nrequired = true\n");
@@ -496,7 +496,7 @@ fn credentials_come_before_variables_and_are_remembered() {
     assert_eq!(secrets["of the environment"], "***");
     assert_eq!(secrets["mellon"], "***");
     let error = parse("${OTHER}").unwrap_err().to_string();
-    assert!(error.contains("OTHER is not set, and there is no credential"), "{error}");
+    assert!(error.contains("OTHER is not set, and no credential has"), "{error}");
     fs::create_dir(folder.path().join("BROKEN")).unwrap();
     let error = parse("${BROKEN}").unwrap_err().to_string();
     assert!(error.contains("the credential BROKEN cannot be read"), "{error}");

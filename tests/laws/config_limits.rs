@@ -222,7 +222,7 @@ fn huge_configurations_are_refused_early() {
     fs::write(&file, "#".repeat((1 << 20) + 1)).unwrap();
     for error in [Config::load(&file).unwrap_err(), Config::reload(&file, None).unwrap_err()] {
         let reason = error.reason();
-        assert!(reason.contains("too large; expected at most 1048576 bytes"), "{reason}");
+        assert!(reason.contains("too large (expected at most 1048576 bytes)"), "{reason}");
     }
 }
 

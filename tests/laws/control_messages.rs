@@ -1,8 +1,8 @@
 //! Messages survive the way there and back, and nothing that is sent instead of them does harm.
 
 use foveate::messages::{
-    Attend, AttendTokens, Epoch, Event, FromDaemon, Granted, Inject, Look, Looking, NOTICE_BYTES,
-    NumberFormat, Refusal, RefusalReason, ViewName, Weigh, clipped,
+    Attend, AttendTokens, Epoch, FromDaemon, Granted, Inject, Look, Looking, NOTICE_BYTES,
+    NumberFormat, Refusal, RefusalReason, SubscriptionEvent, ViewName, Weigh, clipped,
 };
 use foveate_control::{Listing, Request, accepted, refused};
 use foveate_core::geometry::region::Region;
@@ -130,8 +130,8 @@ fn no_message_of_the_daemon_is_as_short_as_a_notice() {
         accepted(&Looking::at(&view, &[(0.0, 0.0)])),
         accepted(&Listing { version: None, streams: Vec::new(), server: None, next: None }),
         refused(&Refusal::new(RefusalReason::Busy, "")),
-        Event::Segment { view: view.clone(), epoch: Epoch(0) }.to_datagram(),
-        Event::Ended { view, reason: String::new() }.to_datagram(),
+        SubscriptionEvent::Segment { view: view.clone(), epoch: Epoch(0) }.to_datagram(),
+        SubscriptionEvent::Ended { view, reason: String::new() }.to_datagram(),
     ];
     for message in shortest {
         assert!(NOTICE_BYTES < message.len(), "{}", String::from_utf8_lossy(&message));
@@ -169,11 +169,11 @@ fn a_look_has_points() {
     let expected = Request::Look(Look::at_points(&view, &[(1.0, 2.0); 8]));
     assert_eq!(look(&format!(r#","points":[{eight}]"#)), Ok(expected));
     for (fields, part) in [
-        (String::new(), "1 to 8 points are expected, not 0"),
-        (r#","points":[]"#.to_owned(), "1 to 8 points are expected, not 0"),
-        (format!(r#","points":[{eight},[1,2]]"#), "1 to 8 points are expected, not 9"),
-        (r#","x":1"#.to_owned(), "expected `x` and `y`, or else `points`"),
-        (r#","x":1,"y":2,"points":[[1,2]]"#.to_owned(), "or else `points`"),
+        (String::new(), "invalid `points`: 0 points"),
+        (r#","points":[]"#.to_owned(), "invalid `points`: 0 points"),
+        (format!(r#","points":[{eight},[1,2]]"#), "invalid `points`: 9 points"),
+        (r#","x":1"#.to_owned(), "several kinds of points"),
+        (r#","x":1,"y":2,"points":[[1,2]]"#.to_owned(), "expected one of `x` and `y`"),
         (r#","points":[[1,2,3]]"#.to_owned(), "length 3"),
         (r#","points":[[1]]"#.to_owned(), "length 1"),
         (r#","points":[[1,null]]"#.to_owned(), "null"),

@@ -67,23 +67,29 @@ fn a_broken_log_says_what_is_wrong_and_where() {
         entry_line(&GazeEntry { fixations, ..entry })
     });
     for (text, expected) in [
-        (String::new(), "it is not a gaze log"),
-        ("x,y\n1,2".to_owned(), "it is not a gaze log"),
-        (entry(1), "it is not a gaze log"),
-        (other, "it is a gaze log of version 1, and this program reads versions 2 to 5"),
-        (format!("{header}\n{empty}"), "line 2 is broken: a `box` [x0, y0, x1, y1] with an area"),
-        (format!("{header}\n{whole}"), "line 2 is broken: a `share` above 0 to 1"),
-        (header.clone(), "it has no entries"),
-        (header.replace("1920", "0"), "line 1 is broken"),
-        (format!("{header}\n{}\n{broken}", entry(3)), "line 3 is broken: missing field `x`"),
-        (format!("{header}\n{heavy}"), "line 2 is broken: a `weight` of 0 to 1 is expected"),
-        (format!("{header}\n{none}"), "line 2 is broken: 1 to 8 fixations are expected"),
-        (format!("{header}\n{many}"), "line 2 is broken: 1 to 8 fixations are expected"),
-        (format!("{header}\n{short}"), "line 2 is broken: 4 hexadecimal digits"),
-        (format!("{header}\n{odd}"), "line 2 is broken: hexadecimal digits"),
+        (String::new(), "not a gaze log"),
+        ("x,y\n1,2".to_owned(), "not a gaze log"),
+        (entry(1), "not a gaze log"),
+        (other, "unsupported gaze log version 1 (expected 2 to 5)"),
+        (format!("{header}\n{empty}"), "invalid line 2: invalid `box`"),
+        (format!("{header}\n{whole}"), "invalid line 2: invalid `share`"),
+        (header.clone(), "no entries"),
+        (header.replace("1920", "0"), "invalid line 1"),
+        (format!("{header}\n{}\n{broken}", entry(3)), "invalid line 3: missing field `x`"),
+        (format!("{header}\n{heavy}"), "invalid line 2: invalid `weight` (expected 0 to 1)"),
+        (
+            format!("{header}\n{none}"),
+            "invalid line 2: invalid number of fixations (expected 1 to 8)",
+        ),
+        (
+            format!("{header}\n{many}"),
+            "invalid line 2: invalid number of fixations (expected 1 to 8)",
+        ),
+        (format!("{header}\n{short}"), "invalid line 2: invalid \"codes\" (expected 4"),
+        (format!("{header}\n{odd}"), "invalid line 2: invalid \"codes\" (expected hex"),
         (
             format!("{header}\n{}\n{}", entry(7), entry(7)),
-            "line 3 has frame 7, which does not come after",
+            "invalid line 3: frame 7 does not follow",
         ),
     ] {
         let error = GazeLog::parse(&text).unwrap_err().to_string();

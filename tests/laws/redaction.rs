@@ -1,6 +1,6 @@
 //! A credential never survives redaction, wherever it stands.
 
-use foveate_log::redact::{MASK, Masked, redacted};
+use foveate_log::redact::{MASK, SecretMask, redacted};
 use proptest::prelude::*;
 
 /// What a password may hold inside a URI: anything but blanks and quotes, `@`, `/` and `:` included.
@@ -46,7 +46,7 @@ proptest! {
     ) {
         let secret = format!("MARKER{tail}");
         let masked = MASK.to_owned();
-        let _masked = Masked::new([(&secret, &masked)]);
+        let _masked = SecretMask::new([(&secret, &masked)]);
         let backslashed: String = secret.chars().flat_map(|c| {
             (!c.is_alphanumeric() && !"_-./:@%+".contains(c)).then_some('\\').into_iter().chain([c])
         }).collect();
@@ -69,7 +69,7 @@ proptest! {
             2 => format!("rtspsrc user-pw={} user-id=somebody", password.replace(' ', "\\ ")),
             _ => format!("rtspsrc location=\"rtsp://user:{encoded}@host/x\" ! appsink"),
         };
-        let _masked = Masked::default().and_credentials_in(&text);
+        let _masked = SecretMask::default().and_credentials_in(&text);
         let given = if matches!(shape, 0 | 3) { &encoded } else { &password };
         let shown = redacted(&format!("unescaping {given} to {password} for somebody"));
         prop_assert!(!shown.contains("MARKER") && !shown.contains("%4D%41"), "{text}: {shown}");
@@ -118,7 +118,7 @@ fn the_password_of_an_address_is_masked_with_its_blanks_and_quotes() {
     let queries = ["p=P@MARKER", "user=a&password=P@MARKER", "a#P@MARKER"];
     let of_queries = queries.map(|query| format!("rtsp://h:554/long/path/x?{query}"));
     for source in of_users.into_iter().chain(of_queries) {
-        let _masked = Masked::default().and_credentials_in(&source);
+        let _masked = SecretMask::default().and_credentials_in(&source);
         for text in [source.clone(), format!("cannot open {source} now"), format!("{source:?}")] {
             assert!(!redacted(&text).contains("MARKER"), "{text} gives {}", redacted(&text));
         }
@@ -129,7 +129,7 @@ fn the_password_of_an_address_is_masked_with_its_blanks_and_quotes() {
 fn a_short_secret_is_masked_where_it_stands_alone_and_leaves_words_whole() {
     let secrets = [("q7", "***"), ("/dev/q7", "/dev/${CAMERA}")];
     let secrets = secrets.map(|(text, shown)| (text.to_owned(), shown.to_owned()));
-    let _masked = Masked::new(secrets.iter().map(|(text, shown)| (text, shown)));
+    let _masked = SecretMask::new(secrets.iter().map(|(text, shown)| (text, shown)));
     assert_eq!(redacted("q7"), MASK);
     assert_eq!(redacted("cannot set it to \"q7\" or 'q7'"), "cannot set it to \"***\" or '***'");
     assert_eq!(redacted("there is no camera /dev/q7"), "there is no camera /dev/${CAMERA}");
@@ -139,7 +139,7 @@ fn a_short_secret_is_masked_where_it_stands_alone_and_leaves_words_whole() {
 #[test]
 fn a_secret_is_masked_until_the_last_that_masks_it_is_dropped() {
     let (secret, shown) = ("OnlyOfThisTest".to_owned(), MASK.to_owned());
-    let mask = || Masked::new([(&secret, &shown)]);
+    let mask = || SecretMask::new([(&secret, &shown)]);
     let (first, second) = (mask(), mask());
     drop(first);
     assert_eq!(redacted(&secret), MASK);
@@ -196,7 +196,7 @@ fn headers_and_cookies_are_masked_whatever_their_names() {
         assert_eq!(redacted(text), expected);
     }
     let text = "souphttpsrc extra-headers=\"h,Cookie=(string)\\\"a=MARKER1\\\",X-Foo=MARKER2,Accept=video/mp4\"";
-    let _masked = Masked::default().and_credentials_in(text);
+    let _masked = SecretMask::default().and_credentials_in(text);
     assert_eq!(
         redacted("cookie MARKER1 and MARKER2 for video/mp4"),
         "cookie *** and *** for video/mp4"

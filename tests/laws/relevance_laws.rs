@@ -544,7 +544,7 @@ fn a_file_that_is_no_scorer_is_refused_with_the_reason() {
         (refusal(None, &whole), "`channels`"),
         (refusal(Some("strokes"), &whole), "`mean` has the shape [2]: [1]"),
         (refusal(Some("strokes,strokes"), &whole), "`strokes` is named twice"),
-        (refusal(Some("strokes,Depth"), &whole), "`Depth` is no name"),
+        (refusal(Some("strokes,Depth"), &whole), "invalid channel name `Depth`"),
         (with(0, ("mean", &[2], &[f32::NAN, 0.0])), "value 0 of `mean` is NaN"),
         (with(1, ("std", &[2], &[1.0, 0.0])), "`std` of the channel `depth` is 0"),
         (with(1, ("std", &[1], &[1.0])), "`std` has the shape [1]"),
@@ -565,7 +565,7 @@ fn a_file_that_is_no_scorer_is_refused_with_the_reason() {
     let mut tall = whole.to_vec();
     tall[2] = ("conv1.weight", &[2, 2, 1, 1], &[0.0; 4]);
     tall[3] = ("conv1.bias", &[2], &[0.0; 2]);
-    assert!(refusal(Some("strokes,depth"), &tall).contains("no `conv2.weight`"));
+    assert!(refusal(Some("strokes,depth"), &tall).contains("or `conv2.weight`"));
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use foveate::ControlError;
 use foveate::client::Next;
-use foveate::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS};
+use foveate::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTED};
 use foveate_control::{AdminRequest, ClientExt as _, StreamState, ViewListing, admin_path, order};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
@@ -38,7 +38,7 @@ fn an_operator_adds_a_stream_and_removes_it_and_its_readers_are_told() {
     assert_eq!(names, ["first"]);
     let gone = place.foveate(&["remove-stream", "second"]).finish();
     gone.assert_clean_exit(69);
-    assert!(gone.message().contains("there is no stream \"second\""), "{gone:#?}");
+    assert!(gone.message().contains("unknown stream \"second\""), "{gone:#?}");
     daemon.stop().assert_clean_exit(0);
 }
 
@@ -64,7 +64,7 @@ fn what_concerns_the_daemon_as_a_whole_is_no_stream() {
     let file = place.write("second.toml", text);
     let refused = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
     refused.assert_clean_exit(78);
-    assert!(refused.message().contains("[daemon] does not belong to a stream"), "{refused:#?}");
+    assert!(refused.message().contains("unexpected [daemon]"), "{refused:#?}");
     let names: Vec<_> = listed(&daemon).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["camera"], "it is not added");
     daemon.stop().assert_clean_exit(0);
@@ -94,7 +94,7 @@ fn a_reload_changes_what_the_file_changed_and_nothing_else() {
             let lines = ["added    new", "removed  gone", "changed  changed", "kept     kept"];
             assert_eq!(reloaded.stdout.lines().collect::<Vec<_>>(), lines);
         }
-        assert_eq!(changed.end(), STREAM_RESTARTS);
+        assert_eq!(changed.end(), STREAM_RESTARTED);
         assert_eq!(gone.end(), "the stream was removed");
         let after = kept.next_frame().head.clone();
         assert!(before.ring_sequence < after.ring_sequence, "the same segment");
@@ -165,7 +165,10 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
     }
     let nobody = place.foveate(&["set", "camera/nobody", "budget=3"]).finish();
     nobody.assert_clean_exit(69);
-    assert!(nobody.message().contains("there is no view `camera/nobody`"), "{nobody:#?}");
+    assert!(
+        nobody.message().contains("the configuration has no view `camera/nobody`"),
+        "{nobody:#?}"
+    );
     place.foveate(&["set", "camera/main", "budget"]).finish().assert_clean_exit(2);
     daemon.stop();
 }

@@ -289,7 +289,7 @@ fn depth_that_comes_late_is_counted_and_frames_do_without() {
         assert_eq!(frame.head.depth, DepthStamp::default());
         let listing = daemon.listing("front");
         let depth = listing.detail.depth.unwrap();
-        let is_said = depth.reason.contains("none within bound_ms");
+        let is_said = depth.reason.contains("no depth picture within `bound_ms`");
         3 < listing.counts.depth_late && is_said && depth.state == StreamState::Live
     });
     let counts = daemon.listing("front").counts;
@@ -342,9 +342,9 @@ fn an_opened_view_without_depth_or_rays_is_told_so() {
     daemon.subscribe("front/main").next_frame();
     daemon.subscribe("plain/main").next_frame();
     for (stream, key, part) in [
-        ("plain", "depth", "needs [stream.depth]"),
-        ("plain", "boxes", "needs [stream.depth]"),
-        ("front", "boxes", "needs [stream.camera]"),
+        ("plain", "depth", "need [stream.depth]"),
+        ("plain", "boxes", "need [stream.depth]"),
+        ("front", "boxes", "add [stream.camera]"),
     ] {
         let mut view = serde_json::Map::new();
         view.insert("name".to_owned(), format!("{stream}-{key}").into());

@@ -9,7 +9,7 @@ use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::events::{EventKind, Phase};
 use foveate_core::geometry::region::Region;
 use foveate_ring::TokenFrameBuf;
-use foveate_tool::recording::messages::SceneEvent as Recorded;
+use foveate_tool::recording::messages::SceneMessage as Recorded;
 use prost::Message;
 use serde_json::Value;
 

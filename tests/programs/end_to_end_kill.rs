@@ -398,7 +398,7 @@ fn until_lost(follower: &mut Follower) {
     loop {
         match follower.subscription.next_in_order(&mut follower.frame, HANG) {
             Ok(Next::Frame { .. } | Next::NewSegment) => {}
-            Ok(Next::Ended(reason)) => return assert_eq!(reason, "restart"),
+            Ok(Next::Ended(reason)) => return assert_eq!(reason, "daemon_stopped"),
             Err(SubscriptionError::Disconnected) => return,
             other => panic!("{other:?}"),
         }

@@ -75,7 +75,7 @@ fn sigterm_and_sigint_end_the_daemon_cleanly_and_tell_its_readers() {
         daemon.process.signal(signal);
         daemon.process.finish().assert_clean_exit(0);
         assert!(asked.elapsed() < END, "it took {:?}", asked.elapsed());
-        assert_eq!(follower.end(), "restart");
+        assert_eq!(follower.end(), "daemon_stopped");
         assert!(!place.socket().exists());
         let watched = watching.finish();
         watched.assert_clean_exit(0);
@@ -93,7 +93,7 @@ fn a_daemon_whose_decoder_waits_for_a_camera_ends_as_cleanly() {
     let asked = Instant::now();
     daemon.stop();
     assert!(asked.elapsed() < END, "it took {:?}", asked.elapsed());
-    assert_eq!(follower.end(), "restart");
+    assert_eq!(follower.end(), "daemon_stopped");
     drop(feed);
 }
 

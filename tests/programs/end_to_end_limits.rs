@@ -107,7 +107,7 @@ fn recording_ends_without_its_last_pictures() {
     recorder.signal(Signal::TERM);
     let outcome = recorder.finish();
     outcome.assert_clean_exit(0);
-    assert!(outcome.stderr.contains("pictures of the last frames were left out"), "{outcome:#?}");
+    assert!(outcome.stderr.contains("pictures of the last frames to end in time"), "{outcome:#?}");
     daemon.stop();
 }
 

@@ -12,9 +12,9 @@ use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, TokenFrameBuf};
-use foveate_tool::recording::messages::{Event, Gaze, descriptors};
+use foveate_tool::recording::messages::{GazeMessage, StateMessage, descriptors};
 use foveate_tool::recording::playback::{Playback, PlaybackItem};
-use foveate_tool::recording::{Recorder, Settings};
+use foveate_tool::recording::{RecordingSettings, ViewRecorder};
 use mcap::Summary;
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader};
 use prost::Message;
@@ -78,12 +78,12 @@ fn a_recording_holds_what_the_ring_held_byte_by_byte() {
     assert!((1..=21).contains(&images), "{images}");
     assert_eq!(counts[&("/camera/main/boxes", "foxglove.CompressedImage")], images);
     assert_eq!(counts[&("/camera/main/annotations", "foxglove.ImageAnnotations")], images);
-    let events = messages::<Event>(&bytes, "/camera/main/status");
+    let events = messages::<StateMessage>(&bytes, "/camera/main/status");
     let kinds: Vec<_> = events.iter().map(|(_, event)| event.kind.as_str()).collect();
     assert_eq!(kinds[0], "live", "{kinds:?}");
     let (_, last) = events.last().unwrap();
     assert_eq!((&last.kind[..], &last.reason[..]), ("ended", "end of file"));
-    let gazes = messages::<Gaze>(&bytes, "/camera/main/gaze");
+    let gazes = messages::<GazeMessage>(&bytes, "/camera/main/gaze");
     assert_eq!(gazes[0].1.frame_seq, frames[0].head.stamp.frame_seq);
     assert_eq!((gazes[0].1.fixations[0].x, gazes[0].1.fixations[0].y), (80.0, 60.0));
     let times: Vec<_> = frames.iter().map(|frame| frame.head.stamp.capture_unix_ns).collect();
@@ -111,7 +111,7 @@ fn each_file_of_a_rotated_recording_is_whole_and_none_is_larger_than_asked() {
         let held = Held::of([path.clone()]);
         assert!(!held.frames.is_empty() && !held.is_cut_short);
         assert_eq!(held.segments.len(), 1);
-        assert_eq!(messages::<Gaze>(&bytes, "/camera/main/gaze").len(), 1);
+        assert_eq!(messages::<GazeMessage>(&bytes, "/camera/main/gaze").len(), 1);
     }
     let held = Held::of(paths);
     assert_eq!(held.segments.len(), 1, "it is one segment");
@@ -212,7 +212,7 @@ fn what_a_killed_recorder_had_written_can_be_read() {
     });
     recorder.signal(Signal::KILL);
     assert_eq!(recorder.finish().signal, Some(9));
-    assert!(Summary::read(&fs::read(&path).unwrap()).is_err(), "it has no index");
+    assert!(Summary::read(&fs::read(&path).unwrap()).is_err(), "lacks an index");
 
     let whole = Held::of([path.clone()]);
     assert!(whole.is_cut_short && !whole.frames.is_empty());
@@ -244,7 +244,7 @@ fn frames_that_a_recorder_misses_are_counted() {
     let gaps = numbers.windows(2).map(|pair| pair[1] - pair[0] - 1).sum::<u64>();
     assert!(0 < gaps, "{numbers:?}");
     assert_eq!(held.missed, gaps);
-    let events = messages::<Event>(&fs::read(&path).unwrap(), "/camera/main/status");
+    let events = messages::<StateMessage>(&fs::read(&path).unwrap(), "/camera/main/status");
     assert_eq!(events.iter().map(|(_, event)| event.missed).sum::<u64>(), gaps);
     let told = format!("{gaps} frames are missing");
     assert!(outcome.stderr.contains(&told), "{told} is not in {}", outcome.stderr);
@@ -319,13 +319,13 @@ fn a_clock_that_was_set_while_recording_does_not_hold_up_the_replay() {
     let held = Held::of([path]);
     let place = Place::new();
     let path = place.path("set.mcap");
-    let settings = Settings {
+    let settings = RecordingSettings {
         path: path.clone(),
         rotate_bytes: None,
         rotate_after: None,
         picture_interval: None,
     };
-    let mut again = Recorder::create(&"camera/main".parse().unwrap(), settings).unwrap();
+    let mut again = ViewRecorder::create(&"camera/main".parse().unwrap(), settings).unwrap();
     let (page, info) = &held.segments[0];
     again.segment(page.clone(), info.clone());
     let count = held.frames.len();
@@ -432,7 +432,7 @@ fn files_that_are_no_recording_are_refused() {
     let short = place.write("short.mcap", b"hello");
     for (path, code, part) in [
         (text, 1, "cannot read"),
-        (short, 1, "is no recording of a view"),
+        (short, 1, "is not a recording of a view"),
         (place.path("none.mcap"), 69, "cannot read"),
     ] {
         let outcome = place.foveate(&["replay", path.to_str().unwrap()]).finish();
@@ -512,13 +512,13 @@ fn a_ring_that_is_too_large_is_not_made() {
     let (slot_count, stride) = (info.slot_count as u64, 1u64 << 28);
     page[16..24].copy_from_slice(&(4096 + slot_count * stride).to_le_bytes());
     page[32..40].copy_from_slice(&stride.to_le_bytes());
-    let settings = Settings {
+    let settings = RecordingSettings {
         path: path.clone(),
         rotate_bytes: None,
         rotate_after: None,
         picture_interval: None,
     };
-    let mut recorder = Recorder::create(&"camera/main".parse().unwrap(), settings).unwrap();
+    let mut recorder = ViewRecorder::create(&"camera/main".parse().unwrap(), settings).unwrap();
     recorder.segment(page, info);
     recorder.frame(held.frames[0].clone(), 0).unwrap();
     recorder.finish().unwrap();

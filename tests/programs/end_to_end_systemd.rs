@@ -44,7 +44,7 @@ fn the_service_is_ready_when_it_serves_tells_how_it_fares_and_stops() {
         let mut reading = Reading::begin(manager);
         reading.frame();
         manager.expect(&["stop", "foveated.service"]);
-        assert_eq!(reading.end(), "restart");
+        assert_eq!(reading.end(), "daemon_stopped");
         assert_eq!(manager.property("Result"), "success");
         assert_eq!(manager.property("ExecMainStatus"), "0");
         assert_eq!(manager.property("NRestarts"), "0");
@@ -287,7 +287,7 @@ impl Reading {
 
     /// Reads on over the end of a daemon.
     fn frame_of_another_segment(&mut self) -> u64 {
-        assert_eq!(self.end(), "restart");
+        assert_eq!(self.end(), "daemon_stopped");
         self.subscription.reconnect().unwrap();
         self.frame()
     }

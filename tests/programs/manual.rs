@@ -88,7 +88,7 @@ fn manual_pages_and_completions_are_those_of_the_command_line() {
 fn manual_pages_and_completions_know_every_subcommand() {
     let (pages, completions) =
         (texts(&repository().join(MANUAL)), texts(&repository().join(COMPLETIONS)));
-    let tool = foveate_tool::Arguments::command();
+    let tool = foveate_tool::ToolArguments::command();
     let names: Vec<&str> = tool.get_subcommands().map(clap::Command::get_name).collect();
     assert!(15 < names.len(), "{names:?}");
     for name in names {
@@ -110,7 +110,7 @@ fn examples_of_manual_pages_are_valid_commands() {
     for (command, _) in EXAMPLES.iter().flat_map(|(_, examples)| *examples) {
         let parser = match command.split(' ').next() {
             Some("foveated") => arguments::Arguments::command(),
-            _ => foveate_tool::Arguments::command(),
+            _ => foveate_tool::ToolArguments::command(),
         };
         let parsed = parser.try_get_matches_from(command.split(' '));
         assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
@@ -123,7 +123,7 @@ fn the_reference_lists_every_subcommand() {
     let (begin, end) = ("<!-- commands begins -->\n", "<!-- commands ends -->");
     let (before, rest) = page.split_once(begin).unwrap();
     let (_, after) = rest.split_once(end).unwrap();
-    let tool = foveate_tool::Arguments::command();
+    let tool = foveate_tool::ToolArguments::command();
     let rows = tool.get_subcommands().map(|subcommand| {
         let about = subcommand.get_about().unwrap();
         format!("| `foveate {}` | {about} |\n", subcommand.get_name())
@@ -161,7 +161,7 @@ fn completions_are_scripts_that_their_shells_read() {
 }
 
 fn make_pages(folder: &Path) {
-    let mut tool = without_help(foveate_tool::Arguments::command());
+    let mut tool = without_help(foveate_tool::ToolArguments::command());
     tool.build();
     make_page(&tool, "1", folder);
     make_page(&arguments::Arguments::command(), "8", folder);
@@ -185,7 +185,7 @@ fn make_page(command: &clap::Command, section: &str, folder: &Path) {
 
 fn make_completions(folder: &Path) {
     for mut command in
-        [without_help(foveate_tool::Arguments::command()), arguments::Arguments::command()]
+        [without_help(foveate_tool::ToolArguments::command()), arguments::Arguments::command()]
     {
         let name = command.get_name().to_owned();
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
@@ -205,7 +205,7 @@ fn offer_names(folder: &Path) {
     let paths = ["foveate.bash", "_foveate", "foveate.fish"].map(|name| folder.join(name));
     let [mut bash, mut zsh, mut fish] =
         paths.each_ref().map(|path| fs::read_to_string(path).unwrap());
-    for subcommand in foveate_tool::Arguments::command().get_subcommands() {
+    for subcommand in foveate_tool::ToolArguments::command().get_subcommands() {
         let mut positionals =
             subcommand.get_positionals().map(|argument| argument.get_id().as_str());
         let Some(kind) = positionals.find(|id| NAMED.contains(id)) else { continue };

@@ -136,7 +136,7 @@ fn a_program_that_prints_frames_says_why_it_ends() {
 
     let outcome = print.start(&place, &["camera/other", "3"]).finish();
     assert_eq!(outcome.code, Some(1), "{outcome:#?}");
-    assert!(outcome.message().contains("there is no view `camera/other`"), "{outcome:#?}");
+    assert!(outcome.message().contains("unknown view `camera/other`"), "{outcome:#?}");
 
     let process = print.start(&place, &["camera/main"]);
     process.stdout.wait_for("tokens around");

@@ -490,7 +490,10 @@ fn a_segment_larger_than_memory_is_refused_with_its_size_and_the_way_out() {
     let RingError::OutOfMemory { bytes, .. } = error else { panic!("{error}") };
     assert!(40 << 40 < bytes);
     let message = error.to_string();
-    assert!(message.contains(&bytes.to_string()) && message.contains("token budget"), "{message}");
+    assert!(
+        message.contains(&bytes.to_string()) && message.contains("lower `budget`"),
+        "{message}"
+    );
 }
 
 #[test]

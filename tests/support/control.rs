@@ -21,7 +21,7 @@ use foveate_core::geometry::plan::Token;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -36,7 +36,7 @@ use crate::wait::HANG;
 pub const EXTENT: Extent = Extent::new(64, 48);
 
 /// Limits that no test reaches unless it wants to.
-pub const UNLIMITED: Limits = Limits {
+pub const UNLIMITED: ServerLimits = ServerLimits {
     clients: 64,
     requests_per_second: 1_000_000,
     feedback_per_second: 1_000_000,
@@ -61,7 +61,7 @@ impl Stage {
         Self::open_limited(UNLIMITED)
     }
 
-    pub fn open_limited(limits: Limits) -> Self {
+    pub fn open_limited(limits: ServerLimits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run").join("foveate.sock");
         let directory = Directory::new().unwrap();
@@ -71,7 +71,7 @@ impl Stage {
     }
 
     /// Serves an empty directory on a socket that clients have connected to before, as under a service manager.
-    pub fn with_waiting<T>(limits: Limits, connect: impl FnOnce(&Path) -> T) -> (Self, T) {
+    pub fn with_waiting<T>(limits: ServerLimits, connect: impl FnOnce(&Path) -> T) -> (Self, T) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("foveate.sock");
         let listener = seqpacket_socket();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use foveate::client::Client;
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use foveate_ring::{State, TokenRecord, Writer};
 use foveate_stats::NoticeCounts;
 use serde_json::Value;
@@ -620,7 +620,8 @@ fn watch_goes_on_with_a_daemon_that_comes_back_if_it_is_asked_to() {
     port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
     publish(&mut new, 1, 0);
     let _server =
-        Server::bind(&stage.path, stage.directory, Access::default(), Limits::default()).unwrap();
+        Server::bind(&stage.path, stage.directory, Access::default(), ServerLimits::default())
+            .unwrap();
     assert_eq!(epoch(), format!("{:016x}", new.epoch()));
 
     let output = child.wait_with_output().unwrap();
@@ -686,7 +687,10 @@ fn look_prints_where_it_led_to() {
     let output = foveate(&stage.path, &["look", "camera/none", "1", "1"]);
     assert_eq!(output.status.code(), Some(69));
     let error = text(&output.stderr);
-    assert!(error.contains("no view `camera/none`; there are: `camera/main`"), "{error}");
+    assert!(
+        error.contains("unknown view `camera/none` (expected one of: `camera/main`)"),
+        "{error}"
+    );
 }
 
 /// Runs `watching` while frames are published one after the other.

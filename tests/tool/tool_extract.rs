@@ -32,5 +32,5 @@ fn masks_are_refused_where_they_are_not_applied() {
         .unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("without privacy masks"), "{error}");
+    assert!(error.contains("privacy masks do not apply"), "{error}");
 }

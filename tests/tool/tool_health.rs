@@ -54,8 +54,8 @@ fn wait_says_why_it_gave_up() {
     for (socket, view, reason) in [
         (&stage.path, "attic/main", "the stream is starting"),
         (&stage.path, "camera/main", "the stream is ended: end of file"),
-        (&stage.path, "attic/other", "there is no view `attic/other`"),
-        (&stage.path, "cellar/main", "there is no stream `cellar`"),
+        (&stage.path, "attic/other", "unknown view `attic/other`"),
+        (&stage.path, "cellar/main", "unknown stream `cellar`"),
         (&nowhere, "attic/main", "no daemon listens on "),
     ] {
         let output = foveate(socket, &["wait", view, "--timeout", "0.2"]);

@@ -520,7 +520,7 @@ fn a_page_too_many_replaces_the_users_oldest() {
     let mut another = greeted(&web, 1);
     let (code, reason) = closed(&mut pages[0]);
     assert_eq!(code, 4001);
-    assert!(reason.contains("another page was opened"), "{reason}");
+    assert!(reason.contains("another one was opened"), "{reason}");
     for page in pages[1..].iter_mut().chain(&mut another) {
         page.message("report", |_| true);
     }
@@ -559,7 +559,7 @@ fn only_pages_with_the_token_are_let_in() {
         wrong.clone_into(&mut web.query);
         let (code, reason) = closed(&mut web.page());
         assert_eq!(code, 4003, "{wrong}");
-        assert!(reason.contains("open the address that foveate web printed"), "{reason}");
+        assert!(reason.contains("open the address that `foveate web` printed"), "{reason}");
     }
     assert!(
         web.get("/", "localhost").starts_with("HTTP/1.1 200 "),

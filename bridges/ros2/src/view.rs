@@ -163,7 +163,7 @@ fn take_point(name: &ViewName, sender: &SyncSender<PointStamped>, sample: &Sampl
                 tracing::debug!("{name}: a point was left out");
             }
         }
-        Err(error) => tracing::warn!("{name}: what was published to look at is no point: {error}"),
+        Err(error) => tracing::warn!("{name}: cannot parse the published point: {error}"),
     }
 }
 

@@ -32,7 +32,7 @@ pub enum SessionError {
 const WAITS_US: [(&str, &str); 2] =
     [("wait_before_drop", "1000000"), ("max_wait_before_drop_fragments", "5000000")];
 
-/// Opens a session that meets others nowhere but at `endpoints`: it looks for nobody by multicast, and listens on nothing by itself,
+/// Opens a session with `endpoints` only: without multicast scouting and without a listening socket of its own,
 /// unless the file says so. Endpoints to connect to need not be there yet.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use foveate::client::{Next, Subscription, SubscriptionError};
-use foveate::messages::{DAEMON_STOPS, STREAM_RESTARTS, ViewName};
+use foveate::messages::{ViewName, end_text, is_coming_back};
 use foveate_core::error::chain;
 use foveate_ring::{State, TokenFrameBuf};
 use parking_lot::Mutex;
@@ -214,7 +214,7 @@ impl View {
                 Err(error) => {
                     let reason = chain(&error);
                     tracing::warn!("{}: {reason}", self.shared.name);
-                    self.set_state("lost", &reason);
+                    self.set_state("lost", end_text(&reason));
                 }
             }
             let until = Instant::now() + RETRY;
@@ -291,7 +291,7 @@ impl View {
         match subscription.reader().map(|reader| reader.state()) {
             Some((State::Stalled, reason)) => self.set_state("stalled", &reason),
             Some((State::Ended, reason)) if is_coming_back(&reason) => {
-                self.set_state("lost", &reason);
+                self.set_state("lost", end_text(&reason));
             }
             Some((State::Live | State::Ended, _)) => {}
             None => self.set_state("starting", "no frame has arrived yet"),
@@ -319,8 +319,4 @@ impl View {
             tracing::debug!("{}: the status was not published: {error}", self.shared.name);
         }
     }
-}
-
-fn is_coming_back(reason: &str) -> bool {
-    matches!(reason, DAEMON_STOPS | STREAM_RESTARTS)
 }

@@ -31,7 +31,7 @@ EPOCHS, BATCH, RATE = 40, 60, 2e-3
 
 
 class Classifier(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """Tokens to scores of the classes: each token by itself, the mean of all, and a layer on top."""
+    """Tokens to scores of the classes: a layer for each token, the mean of all, and a layer on top."""
 
     def __init__(self, patch: int, classes: int) -> None:
         super().__init__()

@@ -114,12 +114,12 @@ def read(samples: NDArray[np.uint8], format: str | None, name: str, background: 
         samples = samples[:, :, None]
     if samples.ndim != 3 or samples.shape[2] != count:
         shape = "[H, W]" if count == 1 else f"[H, W, {count}]"
-        raise ValueError(f"{name} has the shape {list(samples.shape)}; {shape} is expected of {format}")
+        raise ValueError(f"{name} has the shape {list(samples.shape)} (expected {shape} for {format})")
     height, width = samples.shape[:2]
     if format == "YUY2" and width % 2:
         raise ValueError(f"{name} is {width} pixels wide; YUY2 has them in pairs")
     if 0 in samples.shape:
-        raise ValueError(f"{name} has the shape {list(samples.shape)}; at least one pixel is expected")
+        raise ValueError(f"{name} has the shape {list(samples.shape)} (expected at least one pixel)")
     if format in _WITH_ALPHA:
         _native.composite(samples, background if format == "RGBA" else background[::-1])
     return Picture([_rows(samples)], format, (width, height))
@@ -132,7 +132,7 @@ def _said(image: Any, format: str | None, name: str) -> tuple[Any, str | None]:
         return _converted(image, mode, format, name)
     if isinstance(interpretation, str) and interpretation not in _VIPS_INTERPRETATIONS:
         raise TypeError(
-            f"{name} has the interpretation {interpretation!r}; RGB or gray is expected: convert it with image.colourspace('srgb')"
+            f"{name} has the interpretation {interpretation!r} (expected RGB or gray): convert it with image.colourspace('srgb')"
         )
     if hasattr(image, "bgra") and hasattr(image, "__array_interface__"):
         # A screenshot of mss, whose fourth byte is padding.
@@ -143,10 +143,10 @@ def _said(image: Any, format: str | None, name: str) -> tuple[Any, str | None]:
 def _converted(image: Any, mode: str, format: str | None, name: str) -> tuple[Any, str]:
     """An image of Pillow in a mode that has samples of gray, RGB or RGBA."""
     if mode == "LAB":
-        raise TypeError(f"{name} has the mode 'LAB'; RGB is expected: convert it with PIL.ImageCms, from the profile 'LAB' to 'sRGB'")
+        raise TypeError(f"{name} has the mode 'LAB' (expected RGB): convert it with PIL.ImageCms, from the profile 'LAB' to 'sRGB'")
     if mode not in _PILLOW_MODES:
         raise TypeError(
-            f"{name} has the mode {mode!r}; 8 bits a channel are expected: scale its samples to 0 to 255, and convert it with "
+            f"{name} has the mode {mode!r} (expected 8 bits a channel): scale its samples to 0 to 255, and convert it with "
             "image.convert('L')"
         )
     target, own = _PILLOW_MODES[mode]
@@ -154,7 +154,7 @@ def _converted(image: Any, mode: str, format: str | None, name: str) -> tuple[An
         target, own = "RGBA", "RGBA"
     # One may leave alpha out, but not call red blue.
     if format not in (None, own) and (format, own) != ("RGBx", "RGBA"):
-        raise ValueError(f"format={format!r}, and {name} has the mode {mode!r}; {own!r} or None is expected")
+        raise ValueError(f"format={format!r}, and {name} has the mode {mode!r} (expected {own!r} or None)")
     if mode == "La":
         image = image.convert("LA")
     return (image if image.mode == target else image.convert(target)), format or own
@@ -172,7 +172,7 @@ def array(given: Any, name: str) -> NDArray[np.uint8]:
     if isinstance(given, np.ma.MaskedArray) and given.mask.any():
         raise TypeError(f"{name} has masked samples; fill them first, as with {name}.filled(0)")
     if given.dtype != np.uint8:
-        raise TypeError(f"{name} has the type {given.dtype}; uint8 is expected: pictures of 0 to 255 (scale and round others first)")
+        raise TypeError(f"{name} has the type {given.dtype} (expected uint8): pictures of 0 to 255 (scale and round others first)")
     return _native.owned(given)
 
 
@@ -236,7 +236,7 @@ def _planar(planes: list[NDArray[np.uint8]], format: str, name: str) -> Picture:
     expected = (*half, 2) if format == "NV12" else half
     for index, plane in enumerate(planes[1:], 1):
         if plane.shape != expected:
-            raise ValueError(f"{name}[{index}] has the shape {list(plane.shape)}; {list(expected)} is expected of {format}")
+            raise ValueError(f"{name}[{index}] has the shape {list(plane.shape)} (expected {list(expected)} for {format})")
     return Picture([_rows(plane) for plane in planes], format, (width, height))
 
 

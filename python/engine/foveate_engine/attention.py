@@ -84,7 +84,7 @@ def hierarchical_attention(
     :raises TypeError: if an array is of another kind or number format, or a setting is not a number.
     :raises ValueError: if shapes do not fit together, or a setting is out of its range.
     :raises BackendError: if there is no such device, keys or scores are too large for it, or it refuses or is lost; the next call
-        opens a lost one anew.
+        reopens a lost one.
     :raises EngineError: with `backend="vulkan"` in a fork of a process that has used it.
     """
     torch = sys.modules.get("torch")
@@ -94,9 +94,9 @@ def hierarchical_attention(
         _check_kind(name, array, torch if is_torch else None)
     settings = _settings(arrays, grid, coarse, top, levels, bias, scale)
     if backend not in _BACKENDS:
-        raise ValueError(f"backend is {backend!r}: expected {' or '.join(map(repr, _BACKENDS))}")
+        raise ValueError(f"backend={backend!r} (expected {' or '.join(map(repr, _BACKENDS))})")
     if device is not None and not isinstance(device, str):
-        raise TypeError(f"device is {device!r}: expected a part of a device's name, or None")
+        raise TypeError(f"device={device!r} (expected a part of a device's name, or None)")
     if backend == "vulkan":
         return cast(Array, _vulkan_attention(torch if is_torch else None, arrays, settings, device))
     if device is not None:
@@ -151,14 +151,14 @@ def _settings(
         )
     level_count = _whole("levels", levels)
     if not 1 <= level_count <= _LEVELS_MAX:
-        raise ValueError(f"levels is {level_count}: expected 1 to {_LEVELS_MAX}")
+        raise ValueError(f"levels={level_count} (expected 1 to {_LEVELS_MAX})")
     side = _whole("coarse", coarse)
     if not 2 <= side < 1 << 31:
         raise ValueError(f"coarse is {side}: a cell is at least 2 by 2, and at most 2**31 - 1")
     tops = _numbers("top", top, level_count) if isinstance(top, (list, tuple)) else [_number("top", top)] * level_count
     for share in tops:
         if not 0 < share <= 1:
-            raise ValueError(f"top is {share}: expected a share of cells, above 0 and up to 1")
+            raise ValueError(f"top={share} (expected a share of cells, above 0 and up to 1)")
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else _number("scale", scale)
     biases = [0.0] * level_count if bias is None else _numbers("bias", bias, level_count)
     return _Settings((rows, columns), side, tops, biases, factor)
@@ -166,7 +166,7 @@ def _settings(
 
 def _grid(grid: Any) -> tuple[int, int]:
     if not isinstance(grid, (tuple, list)) or len(grid) != 2:
-        raise TypeError(f"grid is {grid!r}: expected a pair, rows and columns")
+        raise TypeError(f"grid={grid!r} (expected a pair, rows and columns)")
     rows, columns = (_whole("grid", side) for side in grid)
     if rows < 1 or columns < 1:
         raise ValueError(f"grid is {rows} by {columns}: expected at least one key")
@@ -177,18 +177,18 @@ def _whole(name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}: expected a whole number") from None
+        raise TypeError(f"{name}={value!r} (expected a whole number)") from None
 
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, str):
-        raise TypeError(f"{name} is {value!r}: expected a number")
+        raise TypeError(f"{name}={value!r} (expected a number)")
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is {value!r}: expected a number") from None
+        raise TypeError(f"{name}={value!r} (expected a number)") from None
     if not math.isfinite(number) or float(np.finfo(np.float32).max) < abs(number):
-        raise ValueError(f"{name} is {number}: expected a finite number, in single precision too")
+        raise ValueError(f"{name}={number} (expected a finite number, in single precision too)")
     return number
 
 
@@ -196,7 +196,7 @@ def _numbers(name: str, values: Any, count: int) -> list[float]:
     try:
         numbers = [_number(name, value) for value in values]
     except TypeError:
-        raise TypeError(f"{name} is {values!r}: expected numbers, one for each level") from None
+        raise TypeError(f"{name}={values!r} (expected numbers, one for each level)") from None
     if len(numbers) != count:
         raise ValueError(f"{name} has {len(numbers)} numbers: expected {count}, one for each level")
     return numbers

@@ -61,9 +61,9 @@ def pictures(images: Any, format: str | None, background: Color) -> Iterator[lis
     :raises ValueError: if it is empty, or they differ.
     """
     if isinstance(images, (str, bytes)) or not hasattr(images, "__len__"):
-        raise TypeError(f"images is a {type(images).__name__}; a list of pictures, or an array of them, is expected")
+        raise TypeError(f"images is a {type(images).__name__} (expected a list of pictures, or an array of them)")
     if not len(images):
-        raise ValueError("images is empty; at least one picture is expected")
+        raise ValueError("images is empty (expected at least one picture)")
     first = None
     for start in range(0, len(images), SIZE_MAX):
         found = []
@@ -96,7 +96,7 @@ def each(given: Any, count: int) -> list[Any]:
     if given is None or is_point:
         return [given] * count
     if len(given) != count:
-        raise ValueError(f"fixations has {len(given)} entries, for {count} pictures; one point for all, or one entry each, is expected")
+        raise ValueError(f"fixations has {len(given)} entries, for {count} pictures (expected one point for all, or one entry each)")
     return list(given)
 
 
@@ -109,6 +109,6 @@ def maps(given: ArrayLike | Sequence[ArrayLike | None] | None, count: int) -> li
         return [None] * count
     found: list[Any] = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
     if len(found) != count:
-        raise ValueError(f"relevance has {len(found)} maps, for {count} pictures; one for each, or None, is expected")
+        raise ValueError(f"relevance has {len(found)} maps, for {count} pictures (expected one for each, or None)")
     return found
 

@@ -1,7 +1,7 @@
 """Tables of tokens: pictures and clips by path or bytes in, Arrow rows out, written so that a killed job can go on.
 
 :class:`Encoder` is what the operators for Ray (:mod:`foveate_engine.ray`) and Daft (:mod:`foveate_engine.daft`) run; it
-needs pyarrow only, and works by itself. ``docs/guide/datasets.md`` is the guide, and has a table of the columns.
+needs only pyarrow. ``docs/guide/datasets.md`` is the guide, and has a table of the columns.
 
 A row holds the tokens of a picture, or of a frame of a clip. Its tensors are Arrow's fixed-shape tensors: lists of one
 length, which any reader of Parquet has as lists. Its records are a struct of lists, each of which is a column of its own in
@@ -316,7 +316,7 @@ def done(folder: str | PathLike[str]) -> set[str]:
             ids.update(pq.read_table(file, columns=["id"], partitioning=None)["id"].to_pylist())
         except pa.ArrowException as error:
             raise ValueError(
-                f"{file} is no whole table of tokens ({error}); delete it, and its items are encoded again"
+                f"{file} is not a complete table of tokens ({error}): delete it, and its items are encoded again"
             ) from error
     return ids
 
@@ -351,7 +351,7 @@ def _items_of(items: pa.Table, options: Mapping[str, Any]) -> Iterator[Item]:
     names = set(items.column_names)
     if not names & {"path", "bytes"}:
         raise ValueError(
-            f"items has the columns {', '.join(items.column_names) or 'none'}; path, bytes or both are expected"
+            f"items has the columns {', '.join(items.column_names) or 'none'} (expected path, bytes or both)"
         )
     columns = [
         items[name].to_pylist() if name in names else [None] * len(items) for name in ("path", "bytes", "fixation")
@@ -364,7 +364,7 @@ def _items_of(items: pa.Table, options: Mapping[str, Any]) -> Iterator[Item]:
 
 
 def _points(given: Any) -> list[list[float]]:
-    """A point as a list of one; what is no point stays as it is, and becomes an error of its item."""
+    """A point as a list of one. Other values are returned unchanged, and become an error of their item."""
     is_one = len(given) == 2 and not any(isinstance(number, (list, tuple)) for number in given)
     return [list(given)] if is_one else list(given)
 
@@ -372,7 +372,7 @@ def _points(given: Any) -> list[list[float]]:
 def _options(every: float | None, background: Color, layout: Mapping[str, Any]) -> dict[str, Any]:
     """What ids depend on, beside the source and the fixation."""
     if every is not None and not (math.isfinite(every) and 0 <= every):
-        raise ValueError(f"every={every}: seconds from 0 on, or None for pictures, are expected")
+        raise ValueError(f"every={every} (expected seconds from 0 on, or None for pictures)")
     keys = {key: value for key, value in layout_keys(**layout).items() if value is not None}
     if background != BLACK:
         keys["background"] = list(background)

@@ -83,7 +83,7 @@ class Engine(_OnBackend):
         :raises BackendError: if Vulkan is required, and there is no such device.
         """
         if threads is not None and not 1 <= threads <= 64:
-            raise ValueError(f"threads={threads}: a number from 1 to 64, or None, is expected")
+            raise ValueError(f"threads={threads} (expected a number from 1 to 64, or None)")
         self._native = _native.Engine(backend, device, threads)
         self._batches = Batches(self._native)
         self.threads = self._native.threads
@@ -236,9 +236,9 @@ class Engine(_OnBackend):
         if (source is None) == (pipeline is None):
             raise ValueError("either `source` or `pipeline` is expected")
         if frames is not None and frames < 1:
-            raise ValueError(f"frames={frames}: a number from 1 on, or None, is expected")
+            raise ValueError(f"frames={frames} (expected a number from 1 on, or None)")
         if not (math.isfinite(start) and 0 <= start < 2**32):
-            raise ValueError(f"start={start}: a time in seconds from 0 on is expected")
+            raise ValueError(f"start={start} (expected a time in seconds from 0 on)")
         keys = {**layout_keys(**layout), "gaze": dict(gaze or {"policy": "fixed"})}
         by_source = threshold == "source"
         steps = None if by_source else steps_of(threshold)
@@ -350,10 +350,10 @@ class Folder(_OnBackend):
         if unreadable not in ("skip", "refuse"):
             raise ValueError(f'unreadable={unreadable!r}: "skip" or "refuse" is expected')
         if not all(0 <= share <= 1 for share in place):
-            raise ValueError(f"place={place}: shares of width and height, 0 to 1, are expected")
+            raise ValueError(f"place={place} (expected shares of width and height, 0 to 1)")
         files = _native.listed(path, deep) if isinstance(path, (str, PathLike)) else list(path)
         if not files:
-            raise ValueError("path is an empty list; at least one file is expected")
+            raise ValueError("path is an empty list (expected at least one file)")
         self._paths = [fspath(file) for file in files]
         self._native = _native.Folder(engine._native, checked, self._paths, place, os.cpu_count() or 1, *options)
         self._spec, self._refuses = checked, unreadable == "refuse"
@@ -486,7 +486,7 @@ class Pyramid:
         elif math.isfinite(seconds) and before <= seconds * 1e9 < 2**63:
             time_ns = round(seconds * 1e9)
         else:
-            raise ValueError(f"seconds={seconds}: a time from {before / 1e9} on, that of the picture before, is expected")
+            raise ValueError(f"seconds={seconds} (expected a time from {before / 1e9} on, that of the picture before)")
         tiles = self._native.update(given.planes, time_ns)
         columns, rows = self._native.tile_grid
         return tiles.view(np.bool_).reshape(rows, columns)
@@ -555,16 +555,16 @@ class Pyramid:
         :param scorer: a file as ``foveate.learn`` writes it; None is the one that needs no training.
         :param weights: what channels add to the score, in octaves for each of a channel's units, by name.
         :param gain: exponent of the weights, 0 (nothing) to 1.
-        :raises ValueError: if the file is no scorer, or an argument is wrong.
+        :raises ValueError: if the file is not a scorer, or an argument is wrong.
         """
         given = dict(weights or {})
         unknown = set(given) - set(_native.channel_names())
         if unknown:
             raise ValueError(f"weights names {', '.join(map(repr, sorted(unknown)))}; the channels are {', '.join(_native.channel_names())}")
         if not all(math.isfinite(weight) for weight in given.values()):
-            raise ValueError("weights must be finite numbers")
+            raise ValueError("invalid weights (expected finite numbers)")
         if not 0 <= gain <= 1:
-            raise ValueError(f"gain={gain}: a number from 0 to 1 is expected")
+            raise ValueError(f"gain={gain} (expected a number from 0 to 1)")
         cells, (columns, rows) = self._native.relevance(None if scorer is None else fspath(scorer), given, gain)
         return cells.reshape(rows, columns)
 
@@ -588,7 +588,7 @@ def color_of(given: Color) -> Color:
     """
     if isinstance(given, (tuple, list)) and len(given) == 3 and all(isinstance(part, int) and 0 <= part <= 255 for part in given):
         return (given[0], given[1], given[2])
-    raise ValueError(f"background={given!r}: R, G and B, each a whole number from 0 to 255, are expected")
+    raise ValueError(f"background={given!r} (expected R, G and B, each a whole number from 0 to 255)")
 
 
 def pixels_of(given: int) -> int:
@@ -598,7 +598,7 @@ def pixels_of(given: int) -> int:
     """
     if isinstance(given, int) and 1 <= given < 2**32:
         return given
-    raise ValueError(f"max_pixels={given!r}: a whole number from 1 on is expected")
+    raise ValueError(f"max_pixels={given!r} (expected a whole number from 1 on)")
 
 
 def fixations_of(
@@ -606,7 +606,7 @@ def fixations_of(
 ) -> list[tuple[float, float]]:
     """Points as the engine takes them; None is the middle of a picture of ``extent``.
 
-    :raises ValueError: if they are no points.
+    :raises ValueError: if they are not points.
     """
     if given is None:
         return [(extent[0] / 2, extent[1] / 2)]
@@ -617,14 +617,14 @@ def fixations_of(
     if points.shape == (2,):
         points = points[None]
     if points.ndim != 2 or points.shape[1] != 2 or not len(points):
-        raise ValueError(f"fixation={given!r}: (x, y) in source pixels, or a list of such points, is expected")
+        raise ValueError(f"fixation={given!r} (expected (x, y) in source pixels, or a list of such points)")
     return cast("list[tuple[float, float]]", [tuple(point) for point in points.tolist()])
 
 
 def weights(relevance: ArrayLike | None) -> NDArray[np.float64] | None:
     """A map as the engine takes it.
 
-    :raises ValueError: if it is no map.
+    :raises ValueError: if it is not a map.
     """
     if relevance is None:
         return None

@@ -28,7 +28,7 @@ from . import datasets
 class Tokenizer:
     """What an actor of ``ray.data.Dataset.map_batches`` runs, with ``batch_format="pyarrow"``: items in, rows out.
 
-    Ray starts an actor anew when its process dies, and repeats the batches that it had not answered. With a ``folder``
+    Ray restarts an actor when its process dies, and repeats the batches that it had not answered. With a ``folder``
     that neither loses nor repeats rows: each batch is one file, which appears whole or not at all, and items that the
     folder holds are left out. So a job that was killed goes on when it is started again with the same folder.
     """

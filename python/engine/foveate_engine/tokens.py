@@ -103,7 +103,7 @@ class Tokens:
     :ivar info: What the tokens are made with.
     :ivar source: Where the picture comes from, such as the path of a file; None for an array.
     :ivar seconds: Time of the frame in its clip; None if it has none.
-    :ivar changed: Share of the picture's tiles that were read anew for this frame, 0 to 1.
+    :ivar changed: Share of the picture's tiles that were read again for this frame, 0 to 1.
     """
 
     pixels: NDArray[Any]

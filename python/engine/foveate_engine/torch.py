@@ -72,7 +72,7 @@ def sample(
     :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`, without ``dtype`` and ``rounding``. With
         a ``normalisation`` the texels are (mean of the pixels - ``mean``) / ``std``, for images in 0 to 1; ``"none"``,
         the default, leaves them as they are.
-    :raises TypeError: if the images are no tensor of such a type, or there is no such argument.
+    :raises TypeError: if the images are not a tensor of such a type, or an argument is unknown.
     :raises ValueError: if a shape is wrong, or an argument does not go with another.
     """
     _check_images(images)
@@ -273,23 +273,23 @@ def _is_real(tokens: NDArray[Any], first: str, count: str, patch: int) -> NDArra
 def _check_images(images: torch.Tensor) -> None:
     if not isinstance(images, torch.Tensor):
         raise TypeError(
-            f"images is a {type(images).__name__}; a torch.Tensor, [B, 3, H, W], is expected: "
+            f"images is a {type(images).__name__} (expected a torch.Tensor, [B, 3, H, W]): "
             "torch.from_numpy makes one of an array"
         )
     if images.dtype not in _SUM_DTYPES:
         raise TypeError(
-            f"images has the type {images.dtype}; float16, bfloat16, float32 or float64 is expected: "
+            f"images has the type {images.dtype} (expected float16, bfloat16, float32 or float64): "
             "images.float() / 255 makes one of uint8"
         )
     if images.ndim != 4 or images.shape[1] != 3 or 0 in images.shape:
         way_out = ": images[None] makes a batch of one" if images.ndim == 3 else ""
         if images.ndim == 4 and images.shape[3] == 3:
             way_out = ": images.permute(0, 3, 1, 2) moves the channels"
-        raise ValueError(f"images has the shape {list(images.shape)}; [B, 3, H, W] is expected{way_out}")
+        raise ValueError(f"images has the shape {list(images.shape)} (expected [B, 3, H, W]){way_out}")
 
 
 def _array(given: torch.Tensor | ArrayLike) -> NDArray[np.float64]:
-    """What is given, as float64; empty if it is no array of numbers."""
+    """The given array as float64; empty if it is not an array of numbers."""
     if isinstance(given, torch.Tensor):
         return np.asarray(given.detach().cpu().to(torch.float64))
     try:

@@ -2,7 +2,9 @@
 
 use std::num::NonZeroUsize;
 
-use foveate_attention::{AttentionPlan, Element, Instructions, Level, Settings, Shape, Tensors};
+use foveate_attention::{
+    AttentionPlan, AttentionSettings, CellLevel, Element, Instructions, Shape, Tensors,
+};
 use half::f16;
 use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3, PyUntypedArrayMethods};
@@ -59,8 +61,8 @@ fn compute<'py, T: Element + numpy::Element + Default>(
         return Err(value_error("the shapes of q, k and v do not fit together"));
     }
     let treated = tops.into_iter().zip(biases);
-    let levels = treated.map(|(top, bias)| Level { top, bias }).collect();
-    let settings = Settings { coarse, levels, scale };
+    let levels = treated.map(|(top, bias)| CellLevel { top, bias }).collect();
+    let settings = AttentionSettings { coarse, levels, scale };
     let plan =
         AttentionPlan::new(shape, &settings).map_err(|error| value_error(error.to_string()))?;
     let [queries, keys, values] =

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::engine::Engine;
 use crate::errors::backend_error;
 use crate::owned::Owned;
-use crate::picture::{Given, bytes_of, frame_of, kind_of};
+use crate::picture::{PictureArrays, bytes_of, frame_of, kind_of};
 use crate::pyramid::{Arrays, arrays_of};
 use crate::spec::{Spec, gaze};
 
@@ -45,7 +45,7 @@ impl Batch {
     fn sample<'py>(
         &self,
         py: Python<'py>,
-        pictures: Vec<Given<'py>>,
+        pictures: Vec<PictureArrays<'py>>,
         fixations: Vec<Vec<(f64, f64)>>,
         relevance: Vec<Option<PyReadonlyArray2<'py, f64>>>,
     ) -> PyResult<Vec<Arrays<'py>>> {

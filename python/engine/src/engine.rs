@@ -25,7 +25,7 @@ pub(crate) struct Engine {
 /// Backend, device and reason.
 pub(crate) type Info = (String, String, String);
 
-/// What Python is told of a backend.
+/// The backend as Python sees it: kind, device and reason.
 pub(crate) fn told(info: &BackendInfo) -> Info {
     (info.kind.to_string(), info.device.clone(), info.reason.clone())
 }

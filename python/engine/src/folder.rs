@@ -4,7 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use foveate_pictures::{
-    DecodeError, DecodeOptions, Decoded, Item, ListError, PictureView, Reader, SampledView, look_at,
+    DecodeError, DecodeOptions, Decoded, FolderReader, ListError, PictureView, SampledPicture,
+    SampledView, look_at,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -72,7 +73,7 @@ fn pixels_of<'py>(
 /// Samples files, many at a time.
 #[pyclass(frozen, module = "foveate_engine._native")]
 pub(crate) struct Folder {
-    reader: Owned<Reader>,
+    reader: Owned<FolderReader>,
 }
 
 /// A file: its path; width and height, where was looked, and its tokens; or why there are none.
@@ -93,7 +94,7 @@ impl Folder {
     ) -> PyResult<Self> {
         let options = DecodeOptions { max_pixels, background };
         let view = PictureView { spec: spec.view.clone(), look: look_at(place) };
-        let reader = Reader::new(paths, decoders, options, engine.chosen()?, vec![view]);
+        let reader = FolderReader::new(paths, decoders, options, engine.chosen()?, vec![view]);
         Ok(Self { reader: Owned::new("folder", reader) })
     }
 
@@ -109,7 +110,7 @@ impl Folder {
                 .with(|reader| reader.next_items(goes_on).map_err(|error| backend_error(&error)))
         })?;
         signalled?;
-        let file = |Item { path, seen }| match seen {
+        let file = |SampledPicture { path, seen }| match seen {
             Ok((kind, mut views)) => {
                 let seen = views.pop().map(|SampledView { gaze, tokens }| {
                     let extent = (kind.extent.width, kind.extent.height);

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use crate::errors::value_error;
 
 /// Planes as Python gives them, [`owned`] by the call: their bytes, and the bytes from one row to the next.
-pub(crate) type Given<'py> = Vec<(PyReadonlyArray1<'py, u8>, usize)>;
+pub(crate) type PictureArrays<'py> = Vec<(PyReadonlyArray1<'py, u8>, usize)>;
 
 /// A copy of an array of uint8, float16 or float32, or of one element of its first axis, in C order. The interpreter's lock is held
 /// meanwhile.
@@ -99,7 +99,7 @@ pub(crate) fn kind_of(
     ];
     let named = matrices.into_iter().find(|known| known.name() == matrix).ok_or_else(|| {
         let names = matrices.map(ColorMatrix::name).join(", ");
-        value_error(format!("matrix={matrix:?}: one of {names} is expected"))
+        value_error(format!("matrix={matrix:?} (expected one of {names})"))
     })?;
     let color = if format.is_rgb() {
         ColorTransform::from_rgb(range)
@@ -135,7 +135,7 @@ pub(crate) fn frame_of<'a>(
 }
 
 /// The bytes of `given`, without Python.
-pub(crate) fn bytes_of<'a>(given: &'a Given<'_>) -> PyResult<Vec<(&'a [u8], usize)>> {
+pub(crate) fn bytes_of<'a>(given: &'a PictureArrays<'_>) -> PyResult<Vec<(&'a [u8], usize)>> {
     let bytes =
         |(bytes, stride): &'a (PyReadonlyArray1<'_, u8>, usize)| Ok((bytes.as_slice()?, *stride));
     given.iter().map(bytes).collect()

@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use crate::engine::Engine;
 use crate::errors::{backend_error, value_error};
 use crate::owned::Owned;
-use crate::picture::{Given, bytes_of, frame_of, kind_of};
+use crate::picture::{PictureArrays, bytes_of, frame_of, kind_of};
 use crate::spec::{Spec, gaze};
 
 /// Longest time between two pictures that counts, in seconds.
@@ -47,7 +47,7 @@ struct Resident {
     perception: Option<Perception>,
 }
 
-/// What is known of the picture, cell by cell.
+/// The channels of the picture, cell by cell.
 struct Perception {
     scene: Scene,
     saliency: Saliency,
@@ -80,7 +80,7 @@ impl Pyramid {
     fn new(
         py: Python<'_>,
         engine: &Engine,
-        planes: Given<'_>,
+        planes: PictureArrays<'_>,
         format: &str,
         extent: (u32, u32),
         matrix: &str,
@@ -111,7 +111,7 @@ impl Pyramid {
     fn update<'py>(
         &self,
         py: Python<'py>,
-        planes: Given<'py>,
+        planes: PictureArrays<'py>,
         time_ns: u64,
     ) -> PyResult<Bytes<'py>> {
         let planes = bytes_of(&planes)?;
@@ -293,7 +293,7 @@ impl Resident {
         Ok(())
     }
 
-    /// What is known of the newest picture; from the first call on, pictures are taken in.
+    /// The channels of the newest picture; collected from the first call on.
     fn perceive(&mut self) -> PyResult<&Perception> {
         if self.perception.is_none() {
             let extent: Extent = self.engine.kind().extent;

@@ -23,7 +23,7 @@ use crate::errors::value_error;
 #[pyclass(frozen, module = "foveate_engine._native")]
 pub(crate) struct Spec {
     pub(crate) view: ViewSpec,
-    /// What it was read from.
+    /// The arguments that it was read from.
     #[cfg(feature = "gst")]
     pub(crate) config: ViewConfig,
 }
@@ -163,7 +163,7 @@ fn map_of(given: &PyReadonlyArray2<'_, f64>, frame_seq: u64) -> PyResult<Arc<Rel
     let side = |cells: usize| {
         u32::try_from(cells).ok().filter(|_| (1..=MAP_SIDE_MAX).contains(&cells)).ok_or_else(|| {
             value_error(format!(
-                "relevance has {rows} x {columns} cells: 1 to {MAP_SIDE_MAX} along each side are expected"
+                "relevance has {rows} x {columns} cells (expected 1 to {MAP_SIDE_MAX} along each side)"
             ))
         })
     };
@@ -171,7 +171,7 @@ fn map_of(given: &PyReadonlyArray2<'_, f64>, frame_seq: u64) -> PyResult<Arc<Rel
     let weights = given.as_slice().map_err(|_| value_error("relevance must be C-contiguous"))?;
     if let Some(weight) = weights.iter().find(|weight| !weight.is_finite() || **weight < 0.0) {
         return Err(value_error(format!(
-            "relevance has the weight {weight}: finite numbers from 0 on are expected"
+            "relevance has the weight {weight} (expected finite numbers from 0 on)"
         )));
     }
     let map = RelevanceMap::new(grid, weights.iter().copied());

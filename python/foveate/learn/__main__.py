@@ -103,7 +103,7 @@ def _learn(given: argparse.Namespace, folder: Path) -> None:
             f"--hidden {given.hidden} with {len(given.weights)} weights: {outputs} outputs of the first convolution "
             f"(expected at most {HIDDEN_MAX}, two for each weight): lower --hidden"
         )
-    # What is missing is said before anything takes long.
+    # Report missing requirements before any long step.
     library("torch", "torch", "learning a scorer")
     if given.pictures is not None:
         library("PIL.Image", "Pillow", "--pictures")
@@ -182,7 +182,7 @@ def _trained(given: argparse.Namespace, clip: Recording, truth: Truth, rows: lis
 
     channels = read(names)
     if not np.isfinite(channels).all():
-        raise Unlearnable(f"{clip.folder}/channels.npy has values that are not finite: record it anew")
+        raise Unlearnable(f"{clip.folder}/channels.npy has values that are not finite: record it again")
     varying = training.varying(names, channels, wanted is not None)
     if varying != names:
         channels = read(varying)

@@ -105,7 +105,7 @@ def _mot(path: Path, text: str, clip: _Clip) -> Truth:
         if len(values) != len(words):
             raise Unlearnable(f"{where}: {line.strip()[:60]!r}: expected numbers with commas between")
         if not values[0].is_integer():
-            raise Unlearnable(f"{where}: the frame {values[0]:g} is no whole number")
+            raise Unlearnable(f"{where}: the frame {values[0]:g} is not a whole number")
         frame = clip.checked_frame(int(values[0]), where)
         box = clip.checked_box(values[2], values[3], values[4], values[5], where)
         if len(values) > 6 and values[6] == 0:

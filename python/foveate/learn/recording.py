@@ -80,7 +80,7 @@ def _extracted(program: str, clip: str, folder: Path, budget: int, view: list[st
 
 
 def _quoted(text: str) -> str:
-    """A string of TOML in which `${` is no variable."""
+    """A string of TOML with `${` escaped, so that it does not start a variable."""
     return json.dumps(text, ensure_ascii=False).replace("${", "$${")
 
 
@@ -113,12 +113,12 @@ def _checked(folder: Path, frames: Any, channels: Any, segments: Any) -> Recordi
         seen = frames["channels_frame"].astype(np.int64)
         frame_count = int(frames["frame_seq"].max())
     except (LookupError, TypeError, ValueError) as error:
-        raise Unlearnable(f"the recording {folder} says nothing of its channels ({error!r}): record it anew") from error
+        raise Unlearnable(f"the recording {folder} does not describe its channels ({error!r}): record it again") from error
     grid = -(-size[1] // cell), -(-size[0] // cell)
     if channels.shape != (len(frames), len(names), *grid):
         raise Unlearnable(
             f"{folder}/channels.npy has the shape {list(channels.shape)}: "
-            f"{[len(frames), len(names), *grid]} is expected by the other files: record it anew"
+            f"{[len(frames), len(names), *grid]} is expected by the other files: record it again"
         )
     if len({(other["source_width"], other["source_height"]) for other in segments}) != 1:
         raise Unlearnable(f"the frames of {folder} change their size: record a clip of one size")

@@ -28,9 +28,9 @@ FRAMES_MAX = 2000
 BATCH, RATE = 16, 1e-2
 #: Share of channels that a step leaves out, so that no single one is relied on.
 DROPPED = 0.1
-#: How far from 0 and 1 the aims are: a cell is never wholly sure. So scores of cells without anything are alike.
+#: How far from 0 and 1 the aims are: a cell is never wholly sure. So empty cells have similar scores.
 UNSURE = 0.05
-#: No score is farther above the mean; if one were, all of the frame are scaled down alike.
+#: No score is farther above the mean; if one were, all scores of the frame are scaled down by one factor.
 OCTAVES_MAX = 4.0
 #: Octaves above the mean cell from which a cell counts as covered: the layout `relevance` shows at level 0 what
 #: has 0.8 of the greatest relevance to the power of 0.5.
@@ -153,7 +153,7 @@ def _trained(torch: Any, names: Sequence[str], channels: Any, shares: Any, setti
     tensors = {"mean": mean, "std": std}
     kernels = [(layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in layers]
     if pairs:
-        # What is kept within 0 and 1 is what is above 0, less what is above 1.
+        # Clamping to 0 and 1: the part above 0, less the part above 1.
         (weight, bias), (last, offset) = kernels
         first = np.concatenate([weight, weight]), np.concatenate([bias, bias - 1])
         kernels = [first, (np.concatenate([last, -last], axis=1), offset)]

@@ -123,7 +123,7 @@ class Qwen:
     def rows(self, frame: Any) -> Rows:
         """The picture of a ``uniform`` view, base and blocks of an ``inset`` view, or the windows of a ``windows`` view.
 
-        :raises Unsuitable: if the view has another layout or normalisation, or a picture's sides are no multiples of
+        :raises Unsuitable: if the view has another layout or normalisation, or a picture's sides are not multiples of
             28 (Qwen3-VL: 32).
         """
         where = [grid.place for grid in grids(frame, self.name)]

@@ -1,4 +1,4 @@
-//! What each operation means, in plain Rust.
+//! The definition of each vector operation in plain Rust, and the fallback on processors without AVX2 or NEON.
 
 use super::{LANES, Lanes};
 

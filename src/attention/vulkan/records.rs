@@ -1,4 +1,4 @@
-//! What the shaders are told of a plan, and where the numbers of a query lie.
+//! Push constants that describe a plan to the shaders, and the layout of a query's numbers.
 //!
 //! Device side: `glsl/attention/plan.glsl`, `glsl/attention/attend.glsl`
 

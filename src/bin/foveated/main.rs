@@ -10,7 +10,7 @@ use clap::Parser;
 use foveate_config::{Config, ConfigError};
 use foveate_core::error::{chain, exit};
 use foveate_daemon::DaemonError;
-use foveate_log::redact::{self, Masked};
+use foveate_log::redact::{self, SecretMask};
 
 use arguments::Arguments;
 
@@ -39,7 +39,7 @@ fn limit_arenas() {
     }
 }
 
-/// Gives the system what memory is free after streams have ended or begun anew, at most once a minute: by itself the C library gives
+/// Gives the system what memory is free after streams have ended or restarted, at most once a minute: the C library alone gives
 /// back only what is free at the end of its heap. Decoders and capture wait for it if they allocate meanwhile; frame loops do not.
 #[cfg(target_env = "gnu")]
 fn give_memory_back() {
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
 }
 
 /// Masks what is secret in the configuration in `masked`, which the caller keeps until it has shown the failure.
-fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
+fn run(arguments: &Arguments, masked: &mut Vec<SecretMask>) -> Result<(), Failure> {
     if arguments.check {
         return check(arguments, masked);
     }
@@ -114,7 +114,7 @@ fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
 }
 
 /// Reports the mistakes of the configuration together with what is wrong with its streams.
-fn check(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
+fn check(arguments: &Arguments, masked: &mut Vec<SecretMask>) -> Result<(), Failure> {
     let (config, mistakes) = match &arguments.config {
         Some(file) => Config::load_partly(file, arguments.config_dir.as_deref())?,
         None => (Config::default(), Vec::new()),

@@ -1,11 +1,11 @@
-//! What counts as a change, as it is written.
+//! Change detection in text: how configurations write its rules.
 
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
 use super::{ChangeConfig, Threshold};
-use crate::value::{Given, Whole, optional};
+use crate::value::{ConfigValue, Whole, optional};
 
 /// [`ChangeConfig`] as it is written.
 #[derive(Serialize, Deserialize)]
@@ -47,15 +47,17 @@ impl From<ChangeConfig> for ChangeKeys {
     }
 }
 
-impl TryFrom<Given> for Threshold {
+impl TryFrom<ConfigValue> for Threshold {
     type Error = String;
 
-    fn try_from(given: Given) -> Result<Self, String> {
+    fn try_from(given: ConfigValue) -> Result<Self, String> {
         let fixed = |steps| u8::try_from(steps).ok().map(Self::Fixed);
         let threshold = match &given {
-            Given::Whole(steps) => fixed(*steps),
-            Given::Text(word) if word == "auto" => Some(Self::Auto { limit: Self::LIMIT_DEFAULT }),
-            Given::Text(word) if word == "source" => {
+            ConfigValue::Whole(steps) => fixed(*steps),
+            ConfigValue::Text(word) if word == "auto" => {
+                Some(Self::Auto { limit: Self::LIMIT_DEFAULT })
+            }
+            ConfigValue::Text(word) if word == "source" => {
                 Some(Self::BySource { limit: Self::LIMIT_DEFAULT })
             }
             _ => None,
@@ -65,7 +67,7 @@ impl TryFrom<Given> for Threshold {
     }
 }
 
-impl From<Threshold> for Given {
+impl From<Threshold> for ConfigValue {
     fn from(threshold: Threshold) -> Self {
         match threshold {
             Threshold::Fixed(steps) => Self::Whole(steps.into()),

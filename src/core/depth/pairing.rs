@@ -24,7 +24,7 @@ impl Moment {
     }
 }
 
-/// A step back by more than this is no disorder of a few pictures.
+/// A larger step back in time is a restart of the source, not a few pictures out of order.
 const JUMP_NS: u64 = 500_000_000;
 
 /// Tells the rounds of a clip apart.

@@ -1,4 +1,4 @@
-//! Something new in the picture: an area that differs from the background, was not there, and stays for half a second.
+//! Detects arrivals: a new area that differs from the background and stays for half a second.
 //!
 //! The background is that of the saliency, which learns what is usual at each place. Areas are followed from frame to frame by
 //! their overlap; what splits off something known is not new, and what is hidden for a moment is still known.
@@ -36,7 +36,7 @@ const FRAMES_MIN: u32 = 3;
 const HIDDEN_NS: u64 = 2_000_000_000;
 const HIDDEN_SPEED: f64 = 0.05;
 
-/// What comes beside something that was told so shortly before is a part of it.
+/// An arrival beside another one that was reported within this time belongs to it.
 const TOGETHER_NS: u64 = 1_000_000_000;
 
 /// After a new scene nothing is new for so long: the background has to be learned.
@@ -87,19 +87,19 @@ struct Area {
 
 /// Something that is followed.
 #[derive(Clone, Copy, Debug)]
-struct Thing {
+struct TrackedObject {
     place: Box,
     since: Moment,
     /// When it had an area of its own last, and in how many frames.
     seen: Moment,
     frames: u32,
-    /// Whether it was told, or need not be.
+    /// Whether it was reported, or need not be.
     is_known: bool,
-    /// When it was told.
+    /// When it was reported.
     told: Option<Moment>,
 }
 
-impl Thing {
+impl TrackedObject {
     /// How long it may be hidden: no longer than it was seen, so that a fragment is forgotten at once.
     fn may_hide_ns(&self) -> u64 {
         HIDDEN_NS.min(self.seen.ns - self.since.ns)
@@ -121,7 +121,7 @@ pub(super) struct Arrivals {
     scratch: Vec<f32>,
     /// Texels yet to be visited of the area that is being filled.
     waiting: Vec<usize>,
-    things: ArrayVec<Thing, THINGS_MAX>,
+    things: ArrayVec<TrackedObject, THINGS_MAX>,
     /// Since when the background is learned; `None` before the first frame.
     learned_since: Option<Moment>,
 }
@@ -146,7 +146,7 @@ impl Arrivals {
     /// Masks cover `texels` from the next frame on: forgets what was seen there.
     pub(super) fn hide(&mut self, texels: &TileSet) {
         self.background.hide(texels);
-        let is_there = |thing: &Thing| {
+        let is_there = |thing: &TrackedObject| {
             let Box { x0, y0, x1, y1 } = thing.place;
             (y0..y1).any(|y| (x0..x1).any(|x| texels.contains(x as u32, y as u32)))
         };
@@ -184,7 +184,7 @@ impl Arrivals {
             if !stays || thing.is_known || thing.seen != now {
                 continue;
             }
-            let is_part = |other: &Thing| {
+            let is_part = |other: &TrackedObject| {
                 other.is_told_within(now, TOGETHER_NS)
                     && other.place.touches(thing.place, self.margin)
             };
@@ -266,14 +266,20 @@ impl Arrivals {
             let (is_known, since) = parts.next().map_or((is_learning, now), |whole| {
                 (whole.is_known, if whole.is_known { now } else { whole.since })
             });
-            let thing =
-                Thing { place: area.place, since, seen: now, frames: 1, is_known, told: None };
+            let thing = TrackedObject {
+                place: area.place,
+                since,
+                seen: now,
+                frames: 1,
+                is_known,
+                told: None,
+            };
             // With as many as can be followed, it is looked at again in the next frame.
             let _ = self.things.try_push(thing);
         }
         // What has no area of its own may be behind or before something that has.
         for index in 0..known {
-            let Thing { place, seen, .. } = self.things[index];
+            let TrackedObject { place, seen, .. } = self.things[index];
             if seen != now
                 && let Some(area) = areas.iter().find(|area| area.place.touches(place, 0))
             {
@@ -284,7 +290,7 @@ impl Arrivals {
 
     /// The thing nearest to an area, of the first `known` that have no area of this frame yet and may be there.
     fn nearest(&self, now: Moment, known: usize, place: Box) -> Option<usize> {
-        let may_be = |thing: &Thing| {
+        let may_be = |thing: &TrackedObject| {
             let hidden_s = now.seconds_since(thing.seen);
             let moved = HIDDEN_SPEED * hidden_s * f64::from(self.grid.longer_side());
             thing.seen != now && thing.place.touches(place, self.margin + moved.floor() as i32)
@@ -294,7 +300,7 @@ impl Arrivals {
     }
 }
 
-fn event(now: Moment, thing: &Thing, level: u32, extent: Extent, grid: Extent) -> Event {
+fn event(now: Moment, thing: &TrackedObject, level: u32, extent: Extent, grid: Extent) -> Event {
     let Box { x0, y0, x1, y1 } = thing.place;
     let edge = |texel: i32, side: u32| f64::from(texel << level).min(f64::from(side));
     let region = Region {

@@ -1,10 +1,10 @@
-//! A cut: from one steady picture to another that has nothing to do with it.
+//! Detects cuts: a steady picture is followed by an unrelated one.
 //!
 //! The measure is the correlation of luma, which neither brightness nor contrast changes. (Differences of pictures and their
 //! thresholds are compared by Boreczky and Rowe, Comparison of video shot boundary detection techniques, Journal of Electronic
 //! Imaging 5, 1996.) A flash returns to the picture before, and what moves fast is never steady, so neither is a cut.
 
-use super::picture::{Picture, correlation};
+use super::picture::{PictureStats, correlation};
 use super::{Event, EventKind, Moment, Phase};
 use crate::geometry::extent::Extent;
 
@@ -35,14 +35,19 @@ impl Cut {
     }
 
     /// `is_clear` says whether the picture has structure and is not clipped, so that it can be compared.
-    pub(super) fn take(&mut self, now: Moment, picture: &Picture, is_clear: bool) -> Option<Event> {
+    pub(super) fn take(
+        &mut self,
+        now: Moment,
+        picture: &PictureStats,
+        is_clear: bool,
+    ) -> Option<Event> {
         let was_clear = std::mem::replace(&mut self.was_clear, is_clear);
-        let Picture { luma, before, has_before: true, .. } = picture else { return None };
-        let alike = correlation(luma, before);
-        let is_steady = alike.is_some_and(|alike| STEADY <= alike);
+        let PictureStats { luma, before, has_before: true, .. } = picture else { return None };
+        let similarity = correlation(luma, before);
+        let is_steady = similarity.is_some_and(|similarity| STEADY <= similarity);
         let was_steady = std::mem::replace(&mut self.was_steady, is_steady);
         let Some((since, frames)) = self.pending else {
-            let is_unlike = alike.is_some_and(|alike| alike < UNLIKE);
+            let is_unlike = similarity.is_some_and(|similarity| similarity < UNLIKE);
             if was_steady && was_clear && is_clear && is_unlike {
                 self.old.copy_from_slice(before);
                 self.pending = Some((now, 1));

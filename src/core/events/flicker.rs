@@ -1,4 +1,4 @@
-//! Light that flickers: most of the picture changes its brightness periodically, at one frequency.
+//! Detects flicker: most of the picture changes its brightness periodically, at one frequency.
 //!
 //! Lamps on mains flicker faster than cameras take frames, so what is seen is a beat, and with a rolling shutter, bands that
 //! wander over the picture while its mean stays. So the means of some bands of rows are followed, each by the power spectrum of its
@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::picture::Picture;
+use super::picture::PictureStats;
 use super::state::{State, Thresholds};
 use super::{Event, EventKind, Moment};
 
@@ -63,7 +63,7 @@ impl Flicker {
         &self.state
     }
 
-    pub(super) fn take(&mut self, now: Moment, picture: &Picture) -> Option<Event> {
+    pub(super) fn take(&mut self, now: Moment, picture: &PictureStats) -> Option<Event> {
         let band_count = (picture.grid.height as usize).min(BANDS_MAX);
         let slot = self.count % WINDOW;
         for (band, mean) in self.means[slot].iter_mut().enumerate().take(band_count) {
@@ -89,8 +89,8 @@ impl Flicker {
     fn common_line(&self, band_count: usize) -> (f64, f64) {
         let lines: ArrayVec<f64, BANDS_MAX> =
             (0..band_count).filter_map(|band| self.line_of(band)).collect();
-        let alike = |line: f64| lines.iter().filter(move |other| (*other - line).abs() <= 1.0);
-        let most = lines.iter().map(|line| (alike(*line).count(), *line));
+        let near = |line: f64| lines.iter().filter(move |other| (*other - line).abs() <= 1.0);
+        let most = lines.iter().map(|line| (near(*line).count(), *line));
         let (count, line) =
             most.fold((0, 0.0), |best, next| if best.0 < next.0 { next } else { best });
         (count as f64 / band_count as f64, line)
@@ -146,7 +146,7 @@ impl Flicker {
     }
 }
 
-fn mean_of_band(picture: &Picture, band: usize, band_count: usize) -> f64 {
+fn mean_of_band(picture: &PictureStats, band: usize, band_count: usize) -> f64 {
     let height = picture.grid.height as usize;
     let rows = band * height / band_count..(band + 1) * height / band_count;
     let luma = &picture.luma[rows.start * picture.width()..rows.end * picture.width()];

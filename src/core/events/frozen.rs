@@ -1,4 +1,4 @@
-//! A live source that repeats its newest frame, though its frames have never been equal before: a sensor has noise.
+//! Detects frozen cameras: a live source repeats its newest frame, although sensor noise made all frames differ before.
 
 use super::state::{State, Thresholds};
 use super::{Event, EventKind, FrameFacts, Moment};

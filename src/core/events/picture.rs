@@ -1,4 +1,4 @@
-//! What is measured of a coarse level.
+//! Measurements of a coarse level: luma, sharpness, exposure.
 
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
@@ -15,7 +15,7 @@ const EDGE: u8 = 6;
 
 /// The luma of a picture, and what follows from it.
 #[derive(Clone, Debug)]
-pub(super) struct Picture {
+pub(super) struct PictureStats {
     pub(super) grid: Extent,
     /// (77 R + 150 G + 29 B) / 256 of each texel, row by row: BT.601 in whole numbers.
     pub(super) luma: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct Picture {
     pub(super) structured: f64,
 }
 
-impl Picture {
+impl PictureStats {
     pub(super) fn new(grid: Extent) -> Self {
         let none = vec![0; grid.area()];
         Self {
@@ -97,7 +97,7 @@ fn luma_of([r, g, b]: [u8; 3]) -> u8 {
     ((77 * u32::from(r) + 150 * u32::from(g) + 29 * u32::from(b)) >> 8) as u8
 }
 
-/// How alike two pictures are but for brightness and contrast: the correlation of their luma, -1 to 1; `None` if one of them has
+/// Similarity of two pictures apart from brightness and contrast: the correlation of their luma, -1 to 1; `None` if one of them has
 /// less contrast than a standard deviation of [`CONTRAST_MIN`].
 pub(super) fn correlation(one: &[u8], other: &[u8]) -> Option<f64> {
     let count = one.len() as u64;

@@ -1,10 +1,10 @@
-//! A camera that moves: most blocks of the picture lie elsewhere than in a picture of the last seconds.
+//! Detects moved cameras: most blocks of the picture lie elsewhere than in a picture of the last seconds.
 //!
 //! Blocks of the coarse level are looked for around their place (Jain and Jain, Displacement measurement and its application in
 //! interframe image coding, IEEE Transactions on Communications 29, 1981). What moves before the camera moves few blocks, and
 //! blocks without structure have no vote.
 
-use super::picture::Picture;
+use super::picture::PictureStats;
 use super::state::{State, Thresholds};
 use super::{Event, EventKind, Moment};
 use crate::geometry::extent::Extent;
@@ -32,7 +32,7 @@ const BETTER: f64 = 0.6;
 const VOTES_MIN: u32 = 4;
 const MOVED: f64 = 0.6;
 
-/// Quarters of the picture with at least two votes; in each of them half must have moved, so that one large thing is no camera.
+/// Quarters of the picture with at least two votes; half of each must have moved, so that one large object does not look like a moving camera.
 const QUARTERS_MIN: usize = 3;
 const QUARTER_VOTES_MIN: u32 = 2;
 
@@ -92,7 +92,12 @@ impl Shift {
     }
 
     /// `texel_px` is the side of a texel in source pixels.
-    pub(super) fn take(&mut self, now: Moment, picture: &Picture, texel_px: f64) -> Option<Event> {
+    pub(super) fn take(
+        &mut self,
+        now: Moment,
+        picture: &PictureStats,
+        texel_px: f64,
+    ) -> Option<Event> {
         let Some(key_at) = self.key_at else {
             self.set_key(now, picture);
             return None;
@@ -120,7 +125,7 @@ impl Shift {
         event
     }
 
-    fn set_key(&mut self, now: Moment, picture: &Picture) {
+    fn set_key(&mut self, now: Moment, picture: &PictureStats) {
         self.key.copy_from_slice(&picture.luma);
         (self.key_at, self.was_away) = (Some(now), false);
         self.voters.clear();

@@ -1,8 +1,8 @@
-//! Something that lasts: told when it has held for long enough, and again when it has been over for long enough.
+//! Hysteresis of lasting events: reports the start once a signal has held long enough, and the end once it has been over long enough.
 
 use super::{Event, EventKind, Moment, Phase};
 
-/// How long a signal must hold before it is told, in the time of the stream.
+/// How long a signal must hold before it is reported, in the time of the stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Thresholds {
     pub(super) begin_ms: u32,
@@ -16,7 +16,7 @@ pub(super) struct State {
     thresholds: Thresholds,
     /// When it began; `None` while it does not hold.
     since: Option<Moment>,
-    /// How strong it was when that was told.
+    /// The strength of the signal when the event was reported.
     value: f64,
     /// Since when the signal has said the opposite.
     turning_since: Option<Moment>,

@@ -1,6 +1,6 @@
-//! Latency compensation: what a client says about a frame, moved to where it is now.
+//! Latency compensation: moves a client's points and maps from the frame that they refer to into the present frame.
 //!
-//! The picture as a whole moves by its global motion; what moves by itself around a point, or around a peak of a map, takes that along.
+//! The whole picture moves by its global motion; an object that moves on its own takes a point, or a peak of a map, along.
 //! The frame that is about to be looked at has not been seen yet: up to it, motion goes on as before.
 
 use crate::geometry::affine::Affine;
@@ -90,20 +90,20 @@ pub(super) fn placed(
     let peaks = Peaks::of(&weights, image, FOVEAE_MAX, radius_px);
     let global = path.global();
     let Some(back) = global.inverse() else { return Placed::AsItIs };
-    // Shifts of what moves by itself, and where it was.
-    let mut things = arrayvec::ArrayVec::<Thing, FOVEAE_MAX>::new();
+    // Shifts of moving objects, and their earlier places.
+    let mut things = arrayvec::ArrayVec::<MovingObject, FOVEAE_MAX>::new();
     for peak in peaks.as_slice() {
         let from = (peak.x, peak.y);
         let (to, ground) = (path.carried(from, 0.5 * radius_px), global.at(from));
         let is_own = SAME_PX < length(to.0 - ground.0, to.1 - ground.1);
         let shift = if is_own { Some((to.0 - from.0, to.1 - from.1)) } else { None };
-        things.push(Thing { from, shift });
+        things.push(MovingObject { from, shift });
     }
     if global == Affine::IDENTITY && things.iter().all(|thing| thing.shift.is_none()) {
         return Placed::AsItIs;
     }
     let owner = |place: (f64, f64)| {
-        let off = |thing: &Thing| length(place.0 - thing.from.0, place.1 - thing.from.1);
+        let off = |thing: &MovingObject| length(place.0 - thing.from.0, place.1 - thing.from.1);
         let nearest = things.iter().enumerate().map(|(index, thing)| (index, off(thing)));
         let nearest = nearest.min_by(|a, b| a.1.total_cmp(&b.1));
         nearest.filter(|(_, off)| *off < REACH * radius_px).map(|(index, _)| index)
@@ -127,13 +127,13 @@ pub(super) fn placed(
 
 /// A peak of a map.
 #[derive(Clone, Copy, Debug)]
-struct Thing {
+struct MovingObject {
     from: (f64, f64),
     /// `None` if it moves with the picture.
     shift: Option<(f64, f64)>,
 }
 
-/// Rounded alike everywhere, as `hypot` is not.
+/// Rounded in the same way on every machine, unlike `hypot`.
 fn length(x: f64, y: f64) -> f64 {
     (x * x + y * y).sqrt()
 }

@@ -1,4 +1,4 @@
-//! What a consumer attends to, until it is silent.
+//! The attention of a consumer (points or a map), until its lease or hold time is over.
 
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ impl Attention {
         }
         state.set_relevance(consumer.relevance.clone());
         if state.may_move() {
-            // Pursuit finds by itself where the peaks of the map that was sent have gone.
+            // Pursuit finds where the peaks of the client's map have moved.
             let sent = consumer.map.clone().filter(|_| self.parameters.pursuit);
             let map = sent.unwrap_or(map);
             let weights = map.as_weights();

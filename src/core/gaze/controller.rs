@@ -1,4 +1,4 @@
-//! From a policy and the feedback of clients to where a view looks.
+//! The gaze controller: combines a policy and client feedback into the gaze of a view.
 
 use std::collections::BTreeMap;
 #[cfg(feature = "serde")]
@@ -13,7 +13,7 @@ use super::policy::fixed::Fixed;
 use super::policy::relevance::{Relevant, Scoring};
 use super::policy::replay::Replay;
 use super::policy::saliency::Salient;
-use super::policy::several::{Party, Several};
+use super::policy::several::{PolicyGroup, PolicyGroups};
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::geometry::extent::Extent;
@@ -30,7 +30,7 @@ use crate::relevance::scorer::Scorer;
 use crate::relevance::scorer::ScorerError;
 use crate::relevance::seen::Seen;
 #[cfg(feature = "serde")]
-use crate::value::{Given, Real, Whole, checked, newtype};
+use crate::value::{ConfigValue, Real, Whole, checked, newtype};
 #[cfg(feature = "serde")]
 use serde::Deserialize;
 
@@ -176,9 +176,9 @@ newtype!(
     ChannelWeights(BTreeMap<String, f32>):
     format_args!("a table of at most {CHANNEL_WEIGHTS_MAX} channels with numbers within {CHANNEL_WEIGHT_MAX} of 0, such as {{ strokes = 2.0 }}"),
     |given| {
-        let Given::Table(table) = given else { return None };
+        let ConfigValue::Table(table) = given else { return None };
         #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
-        let weight = |(name, given): (&String, &Given)| {
+        let weight = |(name, given): (&String, &ConfigValue)| {
             let weight = given.number().filter(|weight| weight.abs() <= CHANNEL_WEIGHT_MAX.into())?;
             check_channel_name(name).ok()?;
             Some((name.clone(), weight as f32))
@@ -421,12 +421,12 @@ fn begun(
         Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
         Policy::Several { policy, x, y } => {
             assert_eq!(policy.len(), foveae, "a policy for each fovea");
-            let party = |same: &[FoveaPolicy]| Party {
+            let party = |same: &[FoveaPolicy]| PolicyGroup {
                 policy: begun(same[0].at((x, y)), parameters, extent, same.len(), at),
                 name: same[0],
             };
             let parties = policy.chunk_by(|one, next| one == next).map(party);
-            Box::new(Several::new(parties.collect(), at))
+            Box::new(PolicyGroups::new(parties.collect(), at))
         }
     }
 }

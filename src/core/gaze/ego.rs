@@ -1,6 +1,6 @@
-//! The ego motion that a client knows by itself, from odometry or a gyroscope: where the places of an earlier frame are now.
+//! Ego motion reported by a client, from odometry or a gyroscope: moves places of an earlier frame to the present one.
 //!
-//! A pure change of place, computed once for a message, in a fixed order of operations. What moved by itself in the scene is not in it.
+//! A pure change of place, computed once per message in a fixed order of operations. It leaves out objects that moved in the scene.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub enum EgoMotion {
     Rotation([f64; 4]),
 }
 
-/// Why numbers are no ego motion.
+/// Why numbers do not describe an ego motion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EgoMotionError {
     /// A number is NaN or infinite.
@@ -54,15 +54,15 @@ pub enum EgoMotionError {
 impl fmt::Display for EgoMotionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFinite => f.write_str("an ego motion takes finite numbers"),
+            Self::NotFinite => f.write_str("invalid ego motion (expected finite numbers)"),
             Self::Singular => f.write_str(
-                "the homography takes the picture to a line: 9 numbers, row by row, of a matrix that can be inverted are expected",
+                "invalid `homography`: it maps the picture to a line (expected 9 numbers, row by row, of an invertible matrix)",
             ),
             Self::NotUnit { length } => write!(
                 f,
-                "the rotation has length {length}: a quaternion [x, y, z, w] of length 1 is expected"
+                "invalid `rotation`: length {length} (expected a quaternion [x, y, z, w] of length 1)"
             ),
-            Self::NoRays => f.write_str("a rotation needs the rays of the camera"),
+            Self::NoRays => f.write_str("`rotation` needs the rays of the camera"),
         }
     }
 }
@@ -78,7 +78,7 @@ pub struct EgoTransform {
 
 #[derive(Clone, Debug, PartialEq)]
 enum PlaneMap {
-    /// What is in front of the camera has a third coordinate above 0.
+    /// Points in front of the camera have a third coordinate above 0.
     Homography {
         now_from_then: Matrix,
         then_from_now: Matrix,

@@ -43,7 +43,7 @@ struct Fovea {
     around: Option<Region>,
     /// When a saccade led there; `None` where none did, or where it lost what it followed.
     moved_ns: Option<u64>,
-    /// What it follows.
+    /// The object that it follows.
     track: Track,
     /// The last map that was free to move it, by its number; 0 for none.
     decided_by: u64,
@@ -410,7 +410,7 @@ impl FixationState {
         sent: Option<SentMap>,
     ) -> Points {
         let goals = peaks.goals(&self.gaze.fixations);
-        // What is made of what is seen asks for nothing.
+        // A map computed from the picture requests nothing.
         let region = peaks.region().filter(|_| sent.is_some());
         let (mut foveae, mut reached) = (Foveae::new(), Points::new());
         for (fovea, goal) in self.foveae.iter().zip(goals) {

@@ -10,7 +10,7 @@
 //! boxes.
 //!
 //! Each further line holds the gaze from frame `frame` on: 1 to 8 fixations, in the order of the foveae. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
-//! [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters alike.
+//! [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters equally.
 //!
 //! ```json
 //! {"frame":5,"fixations":[{"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","weight":1.0}],"relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
@@ -63,7 +63,7 @@ pub enum GazeLogError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The mistake in the file.
         source: GazeLogParseError,
     },
 }
@@ -88,7 +88,7 @@ impl Error for GazeLogError {
     }
 }
 
-/// What is wrong in a gaze log.
+/// A mistake in a gaze log.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GazeLogParseError {
@@ -123,18 +123,18 @@ impl fmt::Display for GazeLogParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotALog => f.write_str(
-                "it is not a gaze log: the first line of one, as `foveate record` writes it, has \"foveate_gaze_log\"",
+                "not a gaze log (expected \"foveate_gaze_log\" in the first line, as `foveate record` writes it)",
             ),
             Self::OtherVersion { version } => write!(
                 f,
-                "it is a gaze log of version {version}, and this program reads versions {OLDEST_VERSION} to {VERSION}"
+                "unsupported gaze log version {version} (expected {OLDEST_VERSION} to {VERSION})"
             ),
-            Self::BrokenLine { line, reason } => write!(f, "line {line} is broken: {reason}"),
+            Self::BrokenLine { line, reason } => write!(f, "invalid line {line}: {reason}"),
             Self::NotAscending { line, frame, before } => write!(
                 f,
-                "line {line} has frame {frame}, which does not come after frame {before} of the line above"
+                "invalid line {line}: frame {frame} does not follow frame {before} of the line above"
             ),
-            Self::Empty => f.write_str("it has no entries: record at least one frame"),
+            Self::Empty => f.write_str("no entries (expected at least one frame)"),
         }
     }
 }
@@ -219,7 +219,7 @@ fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
     let header: Header =
         serde_json::from_value(value).map_err(|error| broken(error.to_string()))?;
     if !Extent::new(header.extent[0], header.extent[1]).is_supported() {
-        return Err(broken("\"extent\" is not one that a source can have".to_owned()));
+        return Err(broken("unsupported \"extent\"".to_owned()));
     }
     Ok(header)
 }

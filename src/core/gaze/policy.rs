@@ -1,4 +1,4 @@
-//! Who chooses where a view looks, and how long the choice holds.
+//! Gaze policies: each chooses fixations, and for how long they hold.
 
 use std::fmt::Debug;
 
@@ -52,7 +52,7 @@ pub trait FixationPolicy: Debug + Send {
         None
     }
 
-    /// From now on foveae of other policies look at these places, in pixels: it does not go there by itself.
+    /// From now on foveae of other policies look at these places, in pixels: this policy does not choose them.
     fn avoid(&mut self, _places: &[(f64, f64)]) {}
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on. What is made afterwards must not tell what was

@@ -124,7 +124,7 @@ fn added(one: (f64, f64), other: (f64, f64)) -> (f64, f64) {
     (one.0 + other.0, one.1 + other.1)
 }
 
-/// Rounded alike everywhere, as `hypot` is not.
+/// Rounded in the same way on every machine, unlike `hypot`.
 fn length((x, y): (f64, f64)) -> f64 {
     (x * x + y * y).sqrt()
 }

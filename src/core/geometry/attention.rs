@@ -64,26 +64,24 @@ pub enum AttentionError {
 impl fmt::Display for AttentionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Count { given, wanted } => write!(f, "{given} values instead of {wanted}"),
+            Self::Count { given, wanted } => write!(f, "{given} values (expected {wanted})"),
             Self::Grid { grid } => write!(
                 f,
-                "a map of {grid} cells is not allowed, only 1 to {ATTENTION_SIDE_MAX} a side: pool it first"
+                "invalid map size: {grid} cells (expected 1 to {ATTENTION_SIDE_MAX} a side); pool it first"
             ),
-            Self::EmptyRegion => {
-                f.write_str("the box [x0, y0, x1, y1] must be finite, with x0 < x1 and y0 < y1")
-            }
+            Self::EmptyRegion => f.write_str(
+                "invalid `box` (expected finite [x0, y0, x1, y1] with x0 < x1 and y0 < y1)",
+            ),
             Self::Outside { image } => {
-                write!(f, "the box lies outside the image of {image} pixels")
+                write!(f, "`box` is outside the image of {image} pixels")
             }
             Self::NotFinite { index, value } => {
-                write!(f, "value {index} is {value}: attention must be finite")
+                write!(f, "invalid value {index}: {value} (expected a finite number)")
             }
             Self::Negative { index, value } => {
-                write!(f, "value {index} is {value}: attention must not be negative")
+                write!(f, "invalid value {index}: {value} (expected 0 or more)")
             }
-            Self::AllZero => {
-                f.write_str("all values over the image are 0: no place is attended to")
-            }
+            Self::AllZero => f.write_str("all values over the image are 0 (expected one above 0)"),
         }
     }
 }

@@ -77,7 +77,7 @@ impl Fixation {
         }
     }
 
-    /// What it looks at: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
+    /// Its target: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
     /// what only touches the region is apart from it.
     pub fn target(&self) -> Region {
         let point = Region { x0: self.x, y0: self.y, x1: self.x, y1: self.y };
@@ -109,7 +109,7 @@ pub struct Focus {
     pub region: Option<Region>,
     /// Share of the budget for it, 0 to 1; `None` for what the layout says.
     pub share: Option<f64>,
-    /// Most of the budget, as a share, for what is to be shown at full resolution; `None` for what the view chose by itself.
+    /// Largest share of the budget for the region at full resolution; `None` for a fixation of the view's own choice.
     pub own_share: Option<f64>,
 }
 
@@ -151,13 +151,17 @@ impl<'de> Deserialize<'de> for Fixation {
         let FixationObject { id, x, y, since_frame, reason, weight, region, share } = object;
         // Numbers beyond those of an f32 have become infinite, which JSON cannot say.
         if !(0.0..=1.0).contains(&weight) {
-            return Err(de::Error::custom("a `weight` of 0 to 1 is expected"));
+            return Err(de::Error::custom("invalid `weight` (expected 0 to 1)"));
         }
         if share.is_some_and(|share| !is_share(share)) {
-            return Err(de::Error::custom("a `share` above 0 to 1 is expected"));
+            return Err(de::Error::custom(
+                "invalid `share` (expected a number above 0 and up to 1)",
+            ));
         }
         if region.is_some_and(|region| !region.has_area()) {
-            return Err(de::Error::custom("a `box` [x0, y0, x1, y1] with an area is expected"));
+            return Err(de::Error::custom(
+                "invalid `box` (expected [x0, y0, x1, y1] with an area)",
+            ));
         }
         Ok(Self { id, x, y, since_frame, reason, weight, region, share })
     }
@@ -201,7 +205,7 @@ crate::names!(PlanRules { First = "first", Second = "second", Third = "third", C
 pub struct Gaze {
     /// The points.
     pub fixations: Fixations,
-    /// Relevance of each part of the image; `None` where all of it matters alike.
+    /// Relevance of each part of the image; `None` where all of it matters equally.
     pub relevance: Option<Arc<Relevance>>,
     /// How a plan follows from them.
     pub rules: PlanRules,

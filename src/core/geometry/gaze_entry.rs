@@ -16,7 +16,7 @@ pub struct GazeEntry {
     pub frame: u64,
     /// The points, 1 to 8.
     pub fixations: Vec<Fixation>,
-    /// Relevance of each part of the image; `null` where all of it matters alike.
+    /// Relevance of each part of the image; `null` where all of it matters equally.
     pub relevance: Option<RelevanceEntry>,
     /// How a plan follows from them, where that is not as the log's version says.
     pub rules: Option<PlanRules>,
@@ -57,8 +57,8 @@ impl GazeEntry {
         let relevance = self.relevance.as_ref().map(RelevanceEntry::relevance).transpose()?;
         let fixations = Fixations::try_from(self.fixations.as_slice()).ok();
         let fixations = fixations.filter(|fixations| !fixations.is_empty());
-        let fixations =
-            fixations.ok_or_else(|| format!("1 to {FOVEAE_MAX} fixations are expected"))?;
+        let fixations = fixations
+            .ok_or_else(|| format!("invalid number of fixations (expected 1 to {FOVEAE_MAX})"))?;
         let rules = self.rules.unwrap_or_default();
         Ok(Gaze { fixations, relevance: relevance.map(Arc::new), rules })
     }
@@ -69,16 +69,16 @@ impl RelevanceEntry {
         let [width, height] = self.grid;
         let sides = 1..=GRID_SIDE_MAX;
         if !sides.contains(&width) || !sides.contains(&height) {
-            return Err(format!("a grid of 1 to {GRID_SIDE_MAX} cells a side is expected"));
+            return Err(format!("invalid \"grid\" (expected 1 to {GRID_SIDE_MAX} cells a side)"));
         }
         let grid = Extent::new(width, height);
         let digits = self.codes.as_bytes();
         if digits.len() != 2 * grid.area() {
             let wanted = 2 * grid.area();
-            return Err(format!("{wanted} hexadecimal digits are expected in \"codes\""));
+            return Err(format!("invalid \"codes\" (expected {wanted} hexadecimal digits)"));
         }
         let codes: Option<Vec<u8>> = digits.as_chunks::<2>().0.iter().map(code_of).collect();
-        let codes = codes.ok_or("hexadecimal digits are expected in \"codes\"")?;
+        let codes = codes.ok_or("invalid \"codes\" (expected hexadecimal digits)")?;
         Ok(Relevance { map: RelevanceMap::from_codes(grid, &codes), frame_seq: self.frame })
     }
 }

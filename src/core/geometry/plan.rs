@@ -187,7 +187,7 @@ fn whole_texels(pixels: Range<u32>, level: u32, length: u32) -> Range<u32> {
 }
 
 /// Whether a token of `patch_side` texels a side may be a square of `side` source pixels: those of layouts with real steps. Without
-/// real steps, its texels are those of a level, wherever it is placed on their grid; whole steps that are no level's would be summed
+/// real steps, its texels are those of a level, wherever it is placed on their grid; whole steps between those of levels would be summed
 /// from pixels.
 pub fn is_side(side: u32, patch_side: u32) -> bool {
     let step = side / patch_side;

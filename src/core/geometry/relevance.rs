@@ -166,7 +166,7 @@ fn cells(start: u32, end: u32, side: u32, count: u32) -> std::ops::Range<usize> 
     first as usize..past as usize
 }
 
-/// Weights of all codes. Computed by square roots and products alone, which are rounded alike on every machine, so that a gaze log leads
+/// Weights of all codes. Computed by square roots and products alone, which every machine rounds in the same way, so that a gaze log leads
 /// to the same plans everywhere.
 fn code_table() -> [f64; 256] {
     let step = 2f64.sqrt().sqrt().sqrt().sqrt().sqrt();

@@ -1,4 +1,4 @@
-//! Which tiles of a frame are ingested.
+//! The rule by which tiles of a frame are ingested.
 
 use std::ops::Range;
 

@@ -159,7 +159,7 @@ impl TileSet {
         self.words
             .iter()
             .enumerate()
-            .flat_map(|(position, &word)| Ones(word).map(move |bit| position * 64 + bit))
+            .flat_map(|(position, &word)| SetBits(word).map(move |bit| position * 64 + bit))
     }
 
     /// (column, row) of the tiles in the set, in row-major order.
@@ -184,9 +184,9 @@ fn grid_position(index: usize, width: usize) -> (u32, u32) {
 }
 
 /// The positions of the set bits of a word, ascending.
-struct Ones(u64);
+struct SetBits(u64);
 
-impl Iterator for Ones {
+impl Iterator for SetBits {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! As [`foveal`], of boxes that may be halved along one axis: a line of text keeps its columns and gives up rows.
+//! As [`foveal`], but boxes may be halved along one axis: a line of text keeps its columns and gives up rows.
 //!
 //! Which axis is halved follows the structure tensor of the relevance map under the box (Bigün and Granlund, "Optimal orientation
 //! detection of linear symmetry", ICCV 1987): where relevance runs along x, so do the finer texels. Elsewhere, and where

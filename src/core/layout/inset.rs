@@ -3,7 +3,7 @@
 //! The grid, the base, is the finest whose tokens fit into what the blocks leave of the budget. It depends on the budget and its shares
 //! alone, so it stays where it is while the view looks around. A block is a grid of squares, too: around a fixation at the least step, or
 //! over a region that somebody asked for at the finest step at which its tokens cover it. What is asked for may take more of the budget
-//! than what the view chooses by itself. Tokens of the base that lie under a block are left out, and the blocks get what that frees.
+//! than fixations of the view's own choice. Tokens of the base that lie under a block are left out, and the blocks get what that frees.
 
 use std::ops::Range;
 
@@ -152,7 +152,7 @@ impl Division {
             let is_coarse = |(focus, quota): (&Focus, &usize)| {
                 block(inset, request, focus, *quota).is_some_and(|block| base.side <= block.side)
             };
-            // A block that is no finer than the base shows nothing more.
+            // A block must be finer than the base to show more.
             match fixations.iter().zip(&quotas).position(is_coarse) {
                 Some(index) => quotas[index] = 0,
                 None => return Self { base, quotas },
@@ -167,7 +167,7 @@ fn tokens_of(share: f64, budget: usize) -> usize {
     (share.clamp(0.0, 1.0) * budget as f64).round() as usize
 }
 
-/// The tokens that each block asks for. The fixations that the view chose by itself divide what others leave of the share, so that the
+/// The tokens that each block asks for. The fixations of the view's own choice divide the rest of the share, so that the
 /// base stays as it is as long as that suffices.
 fn wanted(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
     let PlanRequest { patch_side, budget, fixations, .. } = *request;

@@ -13,7 +13,7 @@ use crate::geometry::fixation::PlanRules;
 use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::{Token, TokenPlan};
 #[cfg(feature = "serde")]
-use crate::value::{Given, newtype};
+use crate::value::{ConfigValue, newtype};
 #[cfg(feature = "serde")]
 use serde::Deserialize;
 
@@ -29,8 +29,8 @@ newtype!(
     Shares(Vec<f64>):
     format_args!("a list of 1 to {THRESHOLDS_MAX} numbers from 0.0 to 1.0, each below the one before, such as [0.8, 0.5, 0.2]"),
     |given| {
-        let Given::List(list) = given else { return None };
-        let shares: Vec<f64> = list.iter().map(Given::number).collect::<Option<_>>()?;
+        let ConfigValue::List(list) = given else { return None };
+        let shares: Vec<f64> = list.iter().map(ConfigValue::number).collect::<Option<_>>()?;
         let are_shares = shares.iter().all(|share| (0.0..=1.0).contains(share));
         let descend = shares.is_sorted_by(|a, b| b < a);
         let fit = (1..=THRESHOLDS_MAX).contains(&shares.len());
@@ -62,7 +62,7 @@ pub(super) fn tokens(
             return Candidate { priority: f64::INFINITY, part };
         }
         let share = match priority.relevance {
-            // What is looked at matters most.
+            // Fixated cells matter most.
             Some(_) if is_looked_at => 1.0,
             Some(_) => {
                 let share = priority.relevance_of(patch, grids) / greatest;
@@ -87,7 +87,7 @@ pub(super) fn tokens(
         } else if leaves.len() + open.len() + children.clone().count() <= budget {
             open.extend(children.map(candidate));
         } else {
-            // What is less relevant must not be finer.
+            // A less relevant cell must not be finer.
             leaves.push(patch);
             break;
         }

@@ -10,7 +10,7 @@ use crate::geometry::extent::Extent;
 use crate::geometry::fixation;
 use crate::geometry::plan::{STEP_MAX, Token};
 #[cfg(feature = "serde")]
-use crate::value::{Given, Wholes, checked, newtype, optional};
+use crate::value::{ConfigValue, Wholes, checked, newtype, optional};
 #[cfg(feature = "serde")]
 use serde::Deserialize;
 
@@ -91,7 +91,7 @@ impl Rings {
         if strides.len() != grids.len() || !(1..=RINGS_MAX).contains(&strides.len()) {
             let (strides, grids) = (strides.len(), grids.len());
             return Err(format!(
-                "{strides} strides and {grids} grids are not rings; expected 1 to {RINGS_MAX} of each, as many strides as grids"
+                "{strides} strides and {grids} grids; expected 1 to {RINGS_MAX} of each, as many strides as grids"
             ));
         }
         let mut rings = ArrayVec::<Ring, RINGS_MAX>::new();
@@ -167,7 +167,7 @@ fn ring_of(stride: u32, grid: u32) -> Result<Ring, String> {
         .filter(|ring| ring.width() <= width_max)
         .ok_or_else(|| {
             format!(
-                "a grid of {grid} with the stride {stride} cannot be; expected both from 1, the stride at most {STEP_MAX}, and no block wider than {width_max} pixels"
+                "a grid of {grid} with the stride {stride}; expected both from 1, the stride at most {STEP_MAX}, and blocks at most {width_max} pixels wide"
             )
         })
 }

@@ -1,4 +1,4 @@
-//! How most of a picture moves: an affine fit to the motion of its blocks that what moves by itself has no part in.
+//! Global motion of a picture: an affine fit to the motion of its blocks, without those of moving objects.
 //!
 //! Iteratively reweighted least squares with the biweight of Beaton and Tukey (Technometrics 16, 1974), as by Odobez and
 //! Bouthemy, "Robust multiresolution estimation of parametric motion models", Journal of Visual Communication and Image
@@ -33,7 +33,7 @@ const SHARE_MIN: f64 = 0.4;
 pub enum Unknown {
     /// There is hardly any texture in it.
     NoTexture,
-    /// It is no picture of the same scene: too few blocks match, or agree.
+    /// The pictures show different scenes: too few blocks match, or agree.
     Cut,
 }
 

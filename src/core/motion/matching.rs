@@ -1,4 +1,4 @@
-//! Where each block of a picture was in the one before.
+//! Block matching: finds each block of a picture in the one before.
 //!
 //! Whole texels by comparing at every shift (Jain and Jain, "Displacement measurement and its application in interframe image
 //! coding", IEEE Transactions on Communications 29, 1981), fractions of one by least squares on gradients (Lucas and Kanade, "An

@@ -1,7 +1,7 @@
-//! The channels: what is known about each cell of a picture, by name.
+//! Channels: named maps with one value for each cell of a picture.
 //!
 //! Cells are tiles, pooled to at most [`CELLS_MAX`] along a side. Every formula is of integers and of the operations of IEEE 754
-//! that are rounded alike everywhere (+ - * / and the square root), in a fixed order, so that a channel has the same bits on any
+//! that every machine rounds in the same way (+ - * / and the square root), in a fixed order, so that a channel has the same bits on any
 //! processor and with any backend.
 
 use crate::geometry::extent::Extent;

@@ -1,4 +1,4 @@
-//! What a tile looks like, in integers.
+//! Features of a tile: integer sums of its colours, gradients and texture.
 
 use std::ops::AddAssign;
 

@@ -66,28 +66,28 @@ impl fmt::Display for InjectionError {
         match self {
             Self::Name(name) => write!(
                 f,
-                "`{name}` is no name of a channel: 1 to {CHANNEL_NAME_BYTES_MAX} of a-z, 0-9, `_` and `-` are expected"
+                "invalid channel name `{name}` (expected 1 to {CHANNEL_NAME_BYTES_MAX} of a-z, 0-9, `_` and `-`)"
             ),
             Self::Computed(name) => {
-                write!(f, "`{name}` is a channel that is computed: inject under another name")
+                write!(f, "Foveate computes the channel `{name}`: inject under another name")
             }
-            Self::Count { given, wanted } => write!(f, "{given} values instead of {wanted}"),
+            Self::Count { given, wanted } => write!(f, "{given} values (expected {wanted})"),
             Self::Grid(grid) => write!(
                 f,
-                "a map of {grid} cells is not allowed, only 1 to {ATTENTION_SIDE_MAX} a side: pool it first"
+                "invalid map size: {grid} cells (expected 1 to {ATTENTION_SIDE_MAX} a side); pool it first"
             ),
-            Self::EmptyRegion => {
-                f.write_str("the box [x0, y0, x1, y1] must be finite, with x0 < x1 and y0 < y1")
-            }
-            Self::Outside(image) => write!(f, "the box lies outside the image of {image} pixels"),
+            Self::EmptyRegion => f.write_str(
+                "invalid `box` (expected finite [x0, y0, x1, y1] with x0 < x1 and y0 < y1)",
+            ),
+            Self::Outside(image) => write!(f, "`box` is outside the image of {image} pixels"),
             Self::Value { index, value } => {
                 write!(
                     f,
-                    "value {index} is {value}: finite numbers within {VALUE_MAX} of 0 are expected"
+                    "invalid value {index}: {value} (expected a finite number within {VALUE_MAX} of 0)"
                 )
             }
             Self::Ttl(ms) => {
-                write!(f, "a time to live of {ms} ms is not allowed, only 1 to {TTL_MS_MAX}")
+                write!(f, "invalid `ttl_ms`: {ms} (expected 1 to {TTL_MS_MAX})")
             }
         }
     }

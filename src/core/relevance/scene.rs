@@ -1,4 +1,4 @@
-//! What a view knows of the picture, cell by cell: the [channels](super::channel).
+//! The scene of a view: its [channels](super::channel), cell by cell.
 //!
 //! What depends on a cell alone is computed when a tile of it has changed; what depends on others, at a decision.
 

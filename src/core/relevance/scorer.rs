@@ -1,4 +1,4 @@
-//! From channels to relevance: an affine normalisation and one or two small convolutions.
+//! Scorers: compute relevance from channels, by an affine normalisation and one or two small convolutions.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a view sees of a frame.
+//! The input of gaze decisions: coarse level, motion and channels of a frame.
 
 use super::features::TileFeatures;
 use crate::geometry::coarse::CoarseLevel;

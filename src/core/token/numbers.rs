@@ -1,4 +1,4 @@
-//! From 0..=255 to the numbers of a token's format.
+//! Converts 8-bit samples to the numbers of a token's format.
 
 use super::{DType, Normalisation, TokenFormat};
 

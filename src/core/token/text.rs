@@ -1,4 +1,4 @@
-//! Formats of tokens as they are written.
+//! Token formats in text: how configurations write them.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde::Deserialize;
 
 use super::is_patch_side;
 use super::{DType, Normalisation, Outside, Rounding, TokenFormat};
-use crate::value::{Given, checked, newtype};
+use crate::value::{ConfigValue, checked, newtype};
 
-impl TryFrom<Given> for Normalisation {
+impl TryFrom<ConfigValue> for Normalisation {
     type Error = String;
 
-    fn try_from(given: Given) -> Result<Self, String> {
+    fn try_from(given: ConfigValue) -> Result<Self, String> {
         let taken = match &given {
-            Given::Text(word) => {
+            ConfigValue::Text(word) => {
                 let preset = Self::PRESETS.into_iter().find(|(name, _)| name == word);
                 preset.map(|(_, preset)| preset)
             }
-            Given::Table(keys) if keys.len() == 2 => {
-                let row = |key| keys.get(key).and_then(Given::numbers::<3>);
+            ConfigValue::Table(keys) if keys.len() == 2 => {
+                let row = |key| keys.get(key).and_then(ConfigValue::numbers::<3>);
                 row("mean").zip(row("std")).map(|(mean, std)| Self { mean, std })
             }
             _ => None,
@@ -32,7 +32,7 @@ impl TryFrom<Given> for Normalisation {
     }
 }
 
-impl From<Normalisation> for Given {
+impl From<Normalisation> for ConfigValue {
     fn from(normalisation: Normalisation) -> Self {
         let presets = Normalisation::PRESETS;
         if let Some((name, _)) = presets.iter().find(|(_, preset)| *preset == normalisation) {

@@ -1,4 +1,4 @@
-//! What clients have said of the channels of a view: the maps that they injected, and the channels that they weighed.
+//! Client data for the channels of a view: injected maps, and weights.
 //!
 //! A name is its client's until the map's time is over or the client's connection ends; others are refused, and the refusal names the
 //! client. A map outlives the connection, but its name is free then.
@@ -17,7 +17,7 @@ use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
 /// The channels of one view.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
-    /// The view that all of it was said of.
+    /// The view that channels and weights belong to.
     of: Option<Arc<ViewConfig>>,
     injected: BTreeMap<String, Injected>,
     /// Names of those whose weight is not 0, of clients.
@@ -41,7 +41,7 @@ impl Injected {
 }
 
 impl Channels {
-    /// Forgets all that was said of the view when it was another.
+    /// Forgets channels and weights of the view before it was replaced.
     pub(super) fn forget_unless_of(&mut self, config: &Arc<ViewConfig>) {
         if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, config)) {
             *self = Self { of: Some(Arc::clone(config)), ..Self::default() };
@@ -105,8 +105,7 @@ impl Channels {
             return Ok(());
         }
         let error = format!(
-            "{} channels of this view would have a weight of clients, and {CHANNEL_WEIGHTS_MAX} may: set others to 0, or \
-             `release` the view",
+            "{} channels of this view would have weights of clients (expected at most {CHANNEL_WEIGHTS_MAX}): set others to 0, or `release` the view",
             weighed.len()
         );
         Err(Refusal::new(RefusalReason::TooManyChannels, error))
@@ -152,7 +151,7 @@ fn set_weighed(weighed: &mut BTreeSet<String>, weights: &[ChannelWeight]) {
 
 fn too_many() -> Refusal {
     let error = format!(
-        "{INJECTED_MAX} channels are injected into this view, the most there may be: wait until the time of one is over"
+        "too many injected channels in this view (expected at most {INJECTED_MAX}): wait until the time of one is over"
     );
     Refusal::new(RefusalReason::TooManyChannels, error)
 }

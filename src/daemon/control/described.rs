@@ -1,4 +1,4 @@
-//! View descriptions of clients.
+//! Parses and limits the views that clients describe in `open_view`.
 
 use serde_json::{Map, Value};
 
@@ -18,14 +18,13 @@ pub fn view_from_table(table: &Map<String, Value>) -> Result<ViewConfig, Refusal
     let bytes = serde_json::to_string(table).map_or(usize::MAX, |text| text.len());
     if VIEW_BYTES_MAX < bytes {
         let error = format!(
-            "the description of the view has {bytes} bytes; at most {VIEW_BYTES_MAX} are allowed"
+            "description of the view too large: {bytes} bytes (expected at most {VIEW_BYTES_MAX})"
         );
         return Err(Refusal::new(RefusalReason::BadRequest, error));
     }
     let config = ViewConfig::from_table(table).map_err(|error| bad_request(error.reason()))?;
     if let Policy::Replay { .. } | Policy::Relevance { scorer: Some(_), .. } = config.gaze.policy {
-        let error = "a view that a client opens takes the policies \"auto\", \"fixed\", \"feedback\", \"saliency\", and \"relevance\" \
-                     without a scorer of its own";
+        let error = "unsupported policy for a view that a client opens (expected \"auto\", \"fixed\", \"feedback\", \"saliency\", or \"relevance\" without `scorer`)";
         return Err(bad_request(error));
     }
     Ok(config)

@@ -1,4 +1,4 @@
-//! What the daemon serves, shared between its frame loops and the server.
+//! The directory of streams and views, shared between frame loops and server.
 //!
 //! ```text
 //!  frame loop                          directory                        server's thread
@@ -152,7 +152,7 @@ impl Directory {
     /// If a name is invalid or not unique, or there is no view: the configuration was checked before.
     pub fn add_stream(&self, spec: StreamSpec) -> StreamPort {
         let StreamSpec { name, source, views, masks } = spec;
-        assert!(is_name(&name), "{name:?} is not the name of a stream");
+        assert!(is_name(&name), "invalid stream name {name:?}");
         assert!(!views.is_empty(), "stream {name} has no views");
         let ends = |config| view::ends(&name, config, None, &self.wakeup);
         let (entries, views) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
@@ -201,7 +201,7 @@ impl Directory {
         }
     }
 
-    /// Removes a view from its stream, which goes on. Its subscribers are told `reason`.
+    /// Removes a view from its stream, which continues. Its subscribers get `reason`.
     pub fn remove_view(&self, view: &ViewName, reason: &str) {
         if let Some(stream) = self.stream(view.stream()) {
             stream.close_views(|present| present.name() == view, reason);
@@ -302,7 +302,7 @@ impl Directory {
 
 /// A stuck stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stream {stream}: {stage} has made no progress for {} s", since.as_secs())]
+#[error("stream {stream}: {stage} has not progressed for {} s", since.as_secs())]
 pub struct StuckStage {
     /// Name of the stream.
     pub stream: String,
@@ -417,7 +417,7 @@ impl StreamEntry {
         let mut views = self.views.lock();
         self.make_way(&mut views, entry.name());
         if VIEWS_MAX <= views.len() || views.iter().any(|view| view.name() == entry.name()) {
-            let error = "the configuration has a view of that name, or as many as there can be";
+            let error = "the configuration has a view of that name, or the maximum number of views";
             return drop(answer.send(Err(Refusal::new(RefusalReason::TooManyViews, error))));
         }
         let opened = views.partition_point(|view| view.owner().is_none());
@@ -435,7 +435,7 @@ impl StreamEntry {
     /// opened one.
     fn make_way(&self, views: &mut Vec<Arc<ViewEntry>>, name: &ViewName) {
         let is_opened = |view: &ViewEntry| view.owner().is_some();
-        let reason = "the operator's configuration has a view of that name now";
+        let reason = "the configuration has a view of that name now";
         self.close(views, |view| is_opened(view) && view.name() == name, reason);
         if VIEWS_MAX <= views.len()
             && let Some(last) = views.last().map(|view| view.name().clone())

@@ -22,7 +22,7 @@ pub enum ServeError {
 
     /// The socket cannot be given to its group.
     #[error(
-        "{} cannot be given to group {group}: make the daemon's user a member of it, or configure another socket_group",
+        "cannot change the group of {} to {group}: make the daemon's user a member of it, or configure another socket_group",
         path.display()
     )]
     Group {
@@ -53,8 +53,7 @@ pub enum ServeError {
 
     /// The passed socket is of the wrong kind.
     #[error(
-        "the socket that the service manager passed is not a listening SOCK_SEQPACKET socket at a path: \
-         use ListenSequentialPacket= with a path in the socket unit"
+        "invalid socket from the service manager (expected a listening SOCK_SEQPACKET socket at a path): use ListenSequentialPacket= with a path in the socket unit"
     )]
     NotListening,
 

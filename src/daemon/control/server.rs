@@ -13,7 +13,7 @@ use rustix::net::{SendFlags, SocketFlags};
 
 pub use self::admin::{AdminServer, PendingAdminRequest};
 use self::connection::{Connection, ConnectionLog, PendingAnswer, Subscription};
-pub use self::limits::Limits;
+pub use self::limits::ServerLimits;
 use self::limits::{UserShare, left_for};
 pub use self::listener::Access;
 use self::listener::Listener;
@@ -27,7 +27,7 @@ use crate::channel::SUBSCRIBERS_PENDING_MAX;
 use foveate::ControlError;
 use foveate::client::SubscribeOptions;
 use foveate::messages::{
-    DATAGRAM_BYTES_MAX, Event, Granted, Looking, Refusal, RefusalReason, ViewName,
+    DATAGRAM_BYTES_MAX, Granted, Looking, Refusal, RefusalReason, SubscriptionEvent, ViewName,
 };
 use foveate_control::{Request, accepted, json_bytes, refused};
 use foveate_stats::ServerCounters;
@@ -85,7 +85,7 @@ impl Server {
         path: &Path,
         directory: Arc<Directory>,
         access: Access,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> Result<Self, ServeError> {
         Self::serve(Listener::bind(path, access)?, path, directory, limits)
     }
@@ -99,7 +99,7 @@ impl Server {
     pub fn adopt(
         socket: OwnedFd,
         directory: Arc<Directory>,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> Result<Self, ServeError> {
         let (listener, path) = Listener::adopt(socket)?;
         Self::serve(listener, &path, directory, limits)
@@ -109,7 +109,7 @@ impl Server {
         listener: Listener,
         path: &Path,
         directory: Arc<Directory>,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> Result<Self, ServeError> {
         let stopping = Arc::new(AtomicBool::new(false));
         let stats = StatsSource::new(Arc::clone(&directory));
@@ -173,7 +173,7 @@ impl Drop for Server {
 struct ServerThread {
     listener: Listener,
     directory: Arc<Directory>,
-    limits: Limits,
+    limits: ServerLimits,
     stats: StatsSource,
     connections: Vec<Connection>,
     /// Connections accepted so far.
@@ -320,8 +320,9 @@ impl ServerThread {
         let answer = if allowed {
             self.answer(len, connection)
         } else {
-            let error =
-                format!("a client may send {limit} requests a second, counted by the KiB of JSON");
+            let error = format!(
+                "too many requests (expected at most {limit} a second, counted by the KiB of JSON)"
+            );
             Err(Refusal::new(RefusalReason::RateLimit, error))
         };
         let datagram = answer.unwrap_or_else(|refusal| Some(self.refusal(&refusal)));
@@ -337,7 +338,7 @@ impl ServerThread {
     /// Refuses a request with descriptors attached, without reading it.
     fn refuse_descriptors(&self, connection: &Connection) -> Fate {
         self.stats.counters().requests.add(1);
-        let error = "descriptors are attached to the request, and no request takes any";
+        let error = "unexpected descriptors with the request (expected none)";
         let refusal = self.refusal(&Refusal::new(RefusalReason::BadRequest, error));
         self.send(connection, &refusal);
         Fate::Close
@@ -346,7 +347,8 @@ impl ServerThread {
     /// The answer to the datagram of `len` bytes in the buffer; `None` if it comes later.
     fn answer(&self, len: usize, connection: &mut Connection) -> Result<Option<Vec<u8>>, Refusal> {
         let Some(datagram) = self.buffer.get(..len) else {
-            let error = format!("{len} bytes are more than the {DATAGRAM_BYTES_MAX} of a message");
+            let error =
+                format!("message too large: {len} bytes (expected at most {DATAGRAM_BYTES_MAX})");
             return Err(Refusal::new(RefusalReason::TooLarge, error));
         };
         let (request, payload) = Request::from_datagram(datagram)?;
@@ -401,7 +403,7 @@ impl ServerThread {
     ) -> Result<Vec<u8>, Refusal> {
         if let Some(present) = &connection.subscription {
             let error = format!(
-                "this connection has subscribed to `{}` already: open another one",
+                "this connection has subscribed to `{}` already: connect again for another view",
                 present.view.name()
             );
             return Err(Refusal::new(RefusalReason::AlreadySubscribed, error));
@@ -409,7 +411,7 @@ impl ServerThread {
         let (stream, view) = self.find(&name)?;
         if wants.notify && view.channel().subscriber_queue_is_full() {
             let error = format!(
-                "view `{name}` publishes no frames, and {SUBSCRIBERS_PENDING_MAX} subscribers are waiting already"
+                "view `{name}` does not publish, and {SUBSCRIBERS_PENDING_MAX} subscribers are waiting already: try again later"
             );
             return Err(Refusal::new(RefusalReason::Busy, error));
         }
@@ -456,8 +458,9 @@ impl ServerThread {
         let steered = if connection.feedback_bucket.take(Instant::now(), limit, 1) {
             steer(SteeringRequest { stream: &stream, view: &view, client: &connection.client })
         } else {
-            let error =
-                format!("a client may send {limit} of these a second: send the newest only");
+            let error = format!(
+                "too much feedback (expected at most {limit} messages a second): send only the newest"
+            );
             Err(Refusal::new(RefusalReason::RateLimit, error))
         };
         let steered =
@@ -472,7 +475,7 @@ impl ServerThread {
             let listed = listed.map(|view| format!("`{}`", view.name()));
             let listed = listed.collect::<Vec<_>>().join(", ");
             let more = if NAMES_LISTED_MAX < names.len() { ", ..." } else { "" };
-            let error = format!("there is no view `{name}`; there are: {listed}{more}");
+            let error = format!("unknown view `{name}` (expected one of: {listed}{more})");
             Refusal::new(RefusalReason::UnknownView, error)
         })
     }
@@ -542,7 +545,7 @@ impl ServerThread {
             subscription.sent_epoch = Some(segment.epoch);
             // A new segment may end in its turn.
             subscription.sent_end = false;
-            let event = Event::Segment { view: name.clone(), epoch: segment.epoch };
+            let event = SubscriptionEvent::Segment { view: name.clone(), epoch: segment.epoch };
             let descriptor = Some(segment.descriptor.as_fd());
             let sent = socket::send(
                 &connection.socket,
@@ -558,7 +561,7 @@ impl ServerThread {
         let was_sent = std::mem::replace(&mut subscription.sent_end, end_reason.is_some());
         match end_reason {
             Some(reason) if !was_sent => {
-                let event = Event::Ended { view: name.clone(), reason };
+                let event = SubscriptionEvent::Ended { view: name.clone(), reason };
                 self.send(connection, &event.to_datagram())
             }
             _ => Fate::Keep,
@@ -618,7 +621,7 @@ impl ServerThread {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(Errno::AGAIN) => return,
                 Err(errno) => {
-                    tracing::warn!(%errno, "cannot accept a client; trying again in a second");
+                    tracing::warn!(%errno, "cannot accept a client; retrying in a second");
                     self.accept_again_at = Some(Instant::now() + ACCEPT_PAUSE);
                     return;
                 }
@@ -627,9 +630,11 @@ impl ServerThread {
             if !self.make_room(connection.client.user) {
                 let (present, most) = (self.connections.len(), self.limits.clients);
                 let error = if present < most {
-                    format!("of {most} connections the rest is kept for other users: close one")
+                    format!(
+                        "too many connections for this user (limit {most}; the rest is kept for others): close one"
+                    )
                 } else {
-                    format!("{present} clients are connected already")
+                    format!("too many clients: {present} are connected; try again later")
                 };
                 self.turn_away(connection, error);
                 continue;
@@ -661,7 +666,7 @@ impl ServerThread {
         let counters = self.stats.counters();
         counters.clients.leave();
         counters.clients_evicted.add(1);
-        let error = "there was no request, and another client needs the room: connect to ask";
+        let error = "closed without a request, to make room for another client: connect again when there is one";
         self.turn_away(connection, error.to_owned());
         true
     }

@@ -1,4 +1,4 @@
-//! Checks of feedback.
+//! Checks client feedback, and hands it to the frame loop.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl SteeringRequest<'_> {
         let known = self.view.channel().newest_planned_frame();
         if known < attend.frame {
             let error =
-                format!("the tokens of frame {} are not known yet: try again", attend.frame);
+                format!("the tokens of frame {} are not available yet: try again", attend.frame);
             return Err(Refusal::new(RefusalReason::UnknownFrame, error));
         }
         let shown = self.view.channel().plan_of(attend.frame);
@@ -231,14 +231,12 @@ impl SteeringRequest<'_> {
             let steered = policy.iter().find(|policy| policy.is_feedback());
             let steered = steered.map_or("feedback", |policy| policy.name());
             let error = format!(
-                "view `{name}` has {foveae} {noun} of the policy \"{steered}\", and {points} points were sent: send at most \
-                 {foveae}, or open a view in whose list of policies it stands {points} times"
+                "too many points: {points} for the {foveae} {noun} of the policy \"{steered}\" in view `{name}`: send at most {foveae}, or open a view that lists the policy {points} times"
             );
             return Err(Refusal::new(RefusalReason::WrongCount, error));
         }
         let error = format!(
-            "view `{name}` has {foveae} {noun}, and {points} points were sent: send at most {foveae}, or open a view with \
-             `layout = \"foveal\"` and `foveae = {points}`"
+            "too many points: {points} for the {foveae} {noun} of view `{name}`: send at most {foveae}, or open a view with `layout = \"foveal\"` and `foveae = {points}`"
         );
         Err(Refusal::new(RefusalReason::WrongCount, error))
     }
@@ -247,7 +245,7 @@ impl SteeringRequest<'_> {
         let Some(frame) = frame else { return Ok(()) };
         let newest = self.view.channel().newest_frame();
         if newest < frame {
-            let error = format!("frame {frame} has not been published: the newest is {newest}");
+            let error = format!("unknown frame {frame}: the newest published one is {newest}");
             return Err(Refusal::new(RefusalReason::UnknownFrame, error));
         }
         let is_old = frame < self.view.channel().first_frame() || FRAMES_KEPT <= newest - frame;
@@ -257,8 +255,7 @@ impl SteeringRequest<'_> {
     fn too_old(self, frame: u64) -> Refusal {
         let newest = self.view.channel().newest_frame();
         let error = format!(
-            "frame {frame} is too old: feedback may name the last {FRAMES_KEPT} frames of the present picture, and the \
-             newest is {newest}"
+            "frame {frame} is too old (expected one of the last {FRAMES_KEPT} frames of the present size; the newest is {newest})"
         );
         Refusal::new(RefusalReason::FrameTooOld, error)
     }
@@ -302,7 +299,7 @@ impl SteeringRequest<'_> {
         let name = self.stream.name();
         let refused = |why: String| {
             let error =
-                format!("a rotation needs the rays of the camera: {why}, or send a `homography`");
+                format!("`rotation` needs the rays of the camera: {why}, or send a `homography`");
             Refusal::new(RefusalReason::NoCamera, error)
         };
         let camera = self.stream.camera().ok_or_else(|| {
@@ -311,8 +308,7 @@ impl SteeringRequest<'_> {
         Rays::of(&camera.facts(image)).map_err(|UnknownDistortion| {
             let model = &camera.calibration.distortion;
             refused(format!(
-                "those of the distortion \"{model}\" of stream `{name}` are not known; calibrate it as plumb_bob, \
-                 rational_polynomial without tilt or equidistant"
+                "the distortion \"{model}\" of stream `{name}` is not supported; calibrate it as plumb_bob, rational_polynomial without tilt or equidistant"
             ))
         })
     }
@@ -337,7 +333,7 @@ impl SteeringRequest<'_> {
         let sent = self.view.channel().send(feedback, image, monotonic_ns(), is_moved);
         let Some(ticket) = sent else {
             let error = format!(
-                "stream `{}` delivers no frames, and {FEEDBACK_PENDING_MAX} messages are waiting already",
+                "stream `{}` does not deliver frames, and {FEEDBACK_PENDING_MAX} messages are waiting already: try again later",
                 self.stream.name()
             );
             return Err(Refusal::new(RefusalReason::Busy, error));
@@ -373,7 +369,7 @@ fn places_of(look: &Look, image: Extent) -> Result<(Points, Option<(f64, f64)>),
 
 fn out_of_picture(what: &str) -> Refusal {
     let error = format!(
-        "by the ego motion {what} is in the picture any more: it left, or is behind the camera; the motion is from `frame` to now"
+        "ego motion moves {what} out of the picture or behind the camera (the motion is from `frame` to now)"
     );
     Refusal::new(RefusalReason::OutOfPicture, error)
 }
@@ -408,7 +404,7 @@ fn weights_of(weigh: &Weigh) -> Result<Arc<[ChannelWeight]>, Refusal> {
     let count = weigh.weights.len();
     if !(1..=CHANNEL_WEIGHTS_MAX).contains(&count) {
         return Err(refused(format!(
-            "1 to {CHANNEL_WEIGHTS_MAX} weights are expected, not {count}"
+            "invalid number of weights: {count} (expected 1 to {CHANNEL_WEIGHTS_MAX})"
         )));
     }
     let checked = |(name, weight): (&String, &f64)| {
@@ -419,7 +415,7 @@ fn weights_of(weigh: &Weigh) -> Result<Arc<[ChannelWeight]>, Refusal> {
             return Ok(ChannelWeight { name: name.clone(), weight: rounded });
         }
         Err(refused(format!(
-            "the weight of `{name}` is {weight}: a number within {CHANNEL_WEIGHT_MAX} of 0 is expected"
+            "invalid weight of `{name}`: {weight} (expected a number within {CHANNEL_WEIGHT_MAX} of 0)"
         )))
     };
     weigh.weights.iter().map(checked).collect()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use foveate_http::{Hosts, Limits};
+use foveate_http::{Hosts, HttpLimits};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
@@ -19,14 +19,15 @@ use tokio::runtime;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-const LIMITS: Limits =
-    Limits { connections: 128, exchange: Duration::from_secs(5), request_bytes: 8 * 1024 };
+const LIMITS: HttpLimits =
+    HttpLimits { connections: 128, exchange: Duration::from_secs(5), request_bytes: 8 * 1024 };
 
 /// Time for which a page is reused, so that frequent requests cost no more than copies.
 const FRESHNESS: Duration = Duration::from_millis(100);
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const FOREIGN_NAME: &str = "This server does not answer to that host name: add it to `metrics_hosts` of [daemon], or use an address.\n";
+const FOREIGN_NAME: &str =
+    "unexpected host name: add it to `metrics_hosts` of [daemon], or use an address\n";
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// Serves one page until it is dropped.
@@ -94,7 +95,7 @@ impl Drop for MetricsServer {
 }
 
 fn answer(request: &Request<Incoming>, hosts: &Hosts, page: &Mutex<Page>) -> Response<String> {
-    // Only what is no browser sends none.
+    // Only clients other than browsers omit this header.
     let is_ours = request
         .headers()
         .get_all(HOST)
@@ -103,7 +104,9 @@ fn answer(request: &Request<Incoming>, hosts: &Hosts, page: &Mutex<Page>) -> Res
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let (status, kind, text) = match request.uri().path() {
         _ if !is_ours => (StatusCode::MISDIRECTED_REQUEST, TEXT, FOREIGN_NAME.to_owned()),
-        _ if !is_read => (StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned()),
+        _ if !is_read => {
+            (StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET is supported\n".to_owned())
+        }
         "/metrics" => (StatusCode::OK, METRICS, page.lock().fresh().to_owned()),
         _ => (StatusCode::NOT_FOUND, TEXT, "metrics are at /metrics\n".to_owned()),
     };

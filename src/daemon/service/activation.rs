@@ -10,11 +10,11 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 #[non_exhaustive]
 pub enum ActivationError {
     /// `LISTEN_FDS` or a variable like it is invalid.
-    #[error("the environment describes no valid socket activation (LISTEN_FDS, LISTEN_PID)")]
+    #[error("invalid socket activation in the environment (LISTEN_FDS, LISTEN_PID)")]
     Environment(#[source] io::Error),
     /// More than one socket was passed.
     #[error(
-        "the service manager passed {count} sockets, but only one can be served: list one path in the socket unit"
+        "the service manager passed {count} sockets (expected one): list one path in the socket unit"
     )]
     TooMany {
         /// Number of sockets.

@@ -25,7 +25,7 @@ pub fn status_text(streams: &[StreamListing], awaited: &[String]) -> String {
         }
     }
     if !awaited.is_empty() {
-        text.push_str(&format!("; not ready without {}", listed(awaited)));
+        text.push_str(&format!("; waiting for {}", listed(awaited)));
     }
     // The protocol ends a value at a newline.
     text.replace(char::is_control, " ")

@@ -28,7 +28,7 @@ pub const REPLACED: &str = "the stream continues in a new segment";
 const SHED_IN_ROW_MAX: u32 = 29;
 
 /// Reason given while a view that publishes only when read has no readers.
-const UNREAD: &str = "nobody reads the view: it publishes once it has a subscriber";
+const UNREAD: &str = "waiting for a subscriber";
 
 /// Publishes the token frames of one view, in one ring after the other.
 #[derive(Debug)]
@@ -371,7 +371,7 @@ impl Sink for Publisher {
         };
         let Ring { writer, waker } = ring;
         let fixation = frame.gaze.newest().id;
-        // The first fixation is no saccade. A change of the picture may have moved it, too.
+        // The first fixation does not count as a saccade; a change of the picture may also have moved it.
         let before = std::mem::replace(counted_fixation, fixation);
         let counts = channel.counters();
         counts.saccades.add(fixation.saturating_sub(before.max(1)));

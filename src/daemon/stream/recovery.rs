@@ -73,9 +73,9 @@ enum Phase {
 enum Failure {
     #[error(transparent)]
     Backend(#[from] BackendError),
-    #[error("no thread to open the device on")]
+    #[error("cannot start a thread to open the device")]
     NoThread(#[source] io::Error),
-    #[error("opening the device panicked, which is a bug")]
+    #[error("opening the device panicked: this is a bug; please report the log")]
     Panicked,
 }
 
@@ -271,7 +271,7 @@ impl Drop for Recovery {
             && !worker.stops_within(STOP_TIMEOUT)
         {
             let stream = &self.stream;
-            tracing::warn!(stream, "the GPU's driver does not answer: leaving its thread behind");
+            tracing::warn!(stream, "the GPU's driver does not answer: abandoning its thread");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Looks for events in the frames of a stream, and tells the clients of its views.
+//! Runs event detection on the frames of a stream, and sends events to the clients of its views.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which backend a stream gets, why, and how it gets back to a GPU that it had to leave.
+//! Chooses the backend of a stream with a reason, and reopens a GPU after a loss.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use foveate_core::view::ViewSpec;
 use foveate_gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError};
 
 /// The GPUs that this process has open, each once, however many streams use it and however they name it; and the thread
-/// pool for stages on the CPU. A GPU that was lost is opened anew.
+/// pool for stages on the CPU. A lost GPU is reopened.
 #[derive(Debug)]
 pub struct Backends {
     pool: Arc<Pool>,
@@ -97,7 +97,7 @@ impl Backends {
         let reason = match (required, device) {
             (true, _) => "the configuration says so".to_owned(),
             (false, Some(name)) => format!("its name holds {name:?}"),
-            (false, None) => "the first real GPU".to_owned(),
+            (false, None) => "the first GPU".to_owned(),
         };
         let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
         let (pool, devices) = (Arc::clone(&self.pool), Arc::clone(&self.devices));
@@ -187,10 +187,7 @@ impl StreamBackend {
 
     fn change_on_cpu_instead(&self) -> ChangeSite {
         let reason = self.info.reason.as_str();
-        tracing::warn!(
-            reason,
-            "changes are found on the CPU instead of the GPU, because the pyramid is kept on the CPU"
-        );
+        tracing::warn!(reason, "finding changes on the CPU, because the pyramid is on the CPU");
         ChangeSite::Cpu
     }
 
@@ -314,7 +311,7 @@ pub struct ReopenedGpu {
 }
 
 impl GpuReopener {
-    /// Builds a backend on the chosen device, which is opened anew if it was lost.
+    /// Builds a backend on the chosen device, which is reopened if it was lost.
     ///
     /// # Errors
     ///

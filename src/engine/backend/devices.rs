@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) type Open = dyn Fn(&DeviceChoice) -> Result<Arc<Gpu>, GpuError> + Send + Sync;
 
 /// Devices, each open once, however many streams use it and however they name it. A lost one is forgotten, and opened
-/// anew for the next stream that needs it.
+/// again for the next stream that needs it.
 pub(super) struct Devices {
     open_anew: Box<Open>,
     /// Never held across a driver call, which may hang.

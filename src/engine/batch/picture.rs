@@ -1,4 +1,4 @@
-//! What goes into a batch, and what comes out.
+//! Input pictures and output tokens of a batch.
 
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;

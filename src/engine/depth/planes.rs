@@ -1,4 +1,4 @@
-//! The planes of depth of one view: what is known of the depth of each token, and where in space it lies.
+//! The depth planes of one view: depth statistics of each token, and its box in space.
 
 use foveate_core::camera::rays::RayBounds;
 use foveate_core::depth::{DepthDetail, DepthStamp};

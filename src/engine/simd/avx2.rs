@@ -222,7 +222,7 @@ impl Vectors for Avx2 {
     #[inline(always)]
     fn looked_up(self, table: &Lookup, values: &[u8], found: &mut [[u8; 2]]) {
         assert_eq!(values.len(), found.len(), "a place for each value");
-        // Without a line: gathering is no faster.
+        // Without a line: gathering would not be faster.
         let Some(line) = table.line() else { return Plain.looked_up(table, values, found) };
         let (values, last_values) = values.as_chunks::<16>();
         let (found, last_found) = found.as_chunks_mut::<16>();

@@ -1,4 +1,4 @@
-//! Feedback messages and their answer.
+//! Feedback messages (`look`, `attend`, `inject`, `weigh`), and their answer.
 
 use std::collections::BTreeMap;
 
@@ -268,7 +268,7 @@ impl Look {
         Self { region: Some(region), ..Self::at_points(view, &[]) }
     }
 
-    /// What is wrong with it, if anything can be said without its view.
+    /// Checks that need no knowledge of the view; the error says what is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
         let side = |number: f64| (0.0..=1.0).contains(&number);
         match self.region {
@@ -276,7 +276,9 @@ impl Look {
             Some(Region { x0, y0, x1, y1 })
                 if self.normalised && ![x0, y0, x1, y1].into_iter().all(side) =>
             {
-                return Err("a normalised box is in shares of the sides, 0 to 1".to_owned());
+                return Err(
+                    "invalid normalised `box` (expected shares of the sides, 0 to 1)".to_owned()
+                );
             }
             Some(_) => {}
             None if !(1..=FOVEAE_MAX).contains(&self.points.len()) => {
@@ -285,7 +287,9 @@ impl Look {
             None => {}
         }
         if self.normalised && !self.points.iter().all(|(x, y)| side(*x) && side(*y)) {
-            return Err("normalised x and y are shares of the sides, 0 to 1".to_owned());
+            return Err(
+                "invalid normalised `x` or `y` (expected shares of the sides, 0 to 1)".to_owned()
+            );
         }
         self.check_area()?;
         self.ego_motion().map(drop)
@@ -304,7 +308,7 @@ impl Look {
         }
         match self.share.filter(|share| !is_share(*share)) {
             Some(share) => {
-                Err(format!("invalid `share`: {share} (expected a number above 0 to 1)"))
+                Err(format!("invalid `share`: {share} (expected a number above 0 and up to 1)"))
             }
             None => Ok(()),
         }
@@ -353,11 +357,13 @@ fn ego_motion(
         (Some(cells), None) => EgoMotion::Homography(cells),
         (None, Some(quaternion)) => EgoMotion::Rotation(quaternion),
         (Some(_), Some(_)) => {
-            return Err("`homography` and `rotation` are two ways to say the same: send one".into());
+            return Err(
+                "`homography` and `rotation` exclude each other (expected one of them)".into()
+            );
         }
     };
     if frame.is_none() {
-        return Err("an ego motion is one since a frame: name it in `frame`".into());
+        return Err("ego motion needs `frame`, the frame since which the camera moved".into());
     }
     let mut numbers = homography.iter().flatten().chain(rotation.iter().flatten());
     if !numbers.all(|number| number.is_finite()) {
@@ -366,12 +372,13 @@ fn ego_motion(
     Ok(Some(motion))
 }
 
-/// What a `look` with too many places is told.
-const ONE_KIND_WANTED: &str = "expected `x` and `y`, or else `points`, or else `box`";
+/// The refusal of a `look` with several kinds of points.
+const ONE_KIND_WANTED: &str =
+    "several kinds of points (expected one of `x` and `y`, `points` or `box`)";
 
 fn points_wanted(given: usize) -> String {
     format!(
-        "1 to {FOVEAE_MAX} points are expected, not {given}, in `points`, or one as `x` and `y`, or a `box`"
+        "invalid `points`: {given} points (expected 1 to {FOVEAE_MAX}, or `x` and `y`, or a `box`)"
     )
 }
 

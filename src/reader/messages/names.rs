@@ -1,4 +1,4 @@
-//! Addresses of views.
+//! Names of views: `STREAM/VIEW`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -56,8 +56,7 @@ impl fmt::Display for ViewNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is not the name of a view: expected STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, \
-             such as camera/main",
+            "invalid view name {:?} (expected STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, such as camera/main)",
             self.0
         )
     }

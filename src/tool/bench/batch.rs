@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::frames::Frames;
 use super::report::Quantiles;
-use super::{Arguments, Backend, pool, view};
+use super::{Backend, BenchArguments, pool, view};
 use crate::{ToolError, write_json_line};
 use foveate_core::backend::{BackendChoice, BackendKind};
 use foveate_core::clock::monotonic_ns;
@@ -45,7 +45,7 @@ struct Bench {
 
 /// Measures batches of `size` pictures, taken from `frames` over and over, and writes a report to `out`.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &BenchArguments,
     frames: &Frames,
     size: usize,
     out: &mut dyn Write,
@@ -64,7 +64,7 @@ pub(super) fn run(
 
 /// The requested backends.
 fn benches(
-    arguments: &Arguments,
+    arguments: &BenchArguments,
     frames: &Frames,
     spec: &ViewSpec,
     size: usize,
@@ -95,7 +95,7 @@ fn benches(
 }
 
 fn measure(
-    arguments: &Arguments,
+    arguments: &BenchArguments,
     frames: &Frames,
     benches: &mut [Bench],
     size: usize,

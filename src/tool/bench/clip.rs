@@ -22,11 +22,11 @@ pub(super) fn load(path: &Path, extent: Option<Extent>, count: usize) -> Result<
     match (raw, extent) {
         (Some(format), Some(extent)) => raw_frames(path, kind_of(format, extent), count),
         (Some(_), None) => Err(ToolError::Usage(format!(
-            "{} holds raw samples without a size: add --size WIDTHxHEIGHT",
+            "{} has no header with its size: add --size WIDTHxHEIGHT",
             path.display()
         ))),
         (None, Some(_)) => Err(ToolError::Usage(format!(
-            "{} has a size of its own: remove --size",
+            "--size conflicts with the header of {}: remove it",
             path.display()
         ))),
         (None, None) if extension.eq_ignore_ascii_case("y4m") => y4m_frames(path, count),
@@ -71,7 +71,7 @@ fn y4m_frames(path: &Path, count: usize) -> Result<Frames, ToolError> {
         match line(path, &mut file)?.as_str() {
             "" => break,
             line if line.starts_with("FRAME") => {}
-            _ => return Err(broken(path, &format!("frame {number} does not begin with FRAME"))),
+            _ => return Err(broken(path, &format!("frame {number} does not start with FRAME"))),
         }
         let buffer = read_frame(path, &mut file, kind, number)?;
         buffers.push(buffer.ok_or_else(|| cut(path, number))?);
@@ -83,7 +83,7 @@ fn y4m_frames(path: &Path, count: usize) -> Result<Frames, ToolError> {
 fn y4m_extent(header: &str) -> Result<Extent, String> {
     let mut words = header.split_ascii_whitespace();
     if words.next() != Some("YUV4MPEG2") {
-        return Err("it does not begin with YUV4MPEG2".to_owned());
+        return Err("not a YUV4MPEG2 file".to_owned());
     }
     let (mut width, mut height) = (0, 0);
     for word in words {
@@ -93,8 +93,7 @@ fn y4m_extent(header: &str) -> Result<Extent, String> {
             ("C", "420" | "420jpeg" | "420mpeg2" | "420paldv") => {}
             ("C", other) => {
                 return Err(format!(
-                    "its samples are C{other} instead of 8-bit 4:2:0: convert them with \
-                     `ffmpeg -i FILE -pix_fmt yuv420p clip.y4m`"
+                    "unsupported samples C{other} (expected 8-bit 4:2:0): convert with `ffmpeg -i FILE -pix_fmt yuv420p clip.y4m`"
                 ));
             }
             _ => {}
@@ -105,7 +104,7 @@ fn y4m_extent(header: &str) -> Result<Extent, String> {
         Ok(extent)
     } else {
         Err(format!(
-            "its frames are {extent}; both sides must be between 1 and {}",
+            "unsupported frame size {extent} (expected sides of 1 to {})",
             Extent::MAX_SIDE
         ))
     }
@@ -141,5 +140,5 @@ fn opened(path: &Path) -> Result<BufReader<File>, ToolError> {
 }
 
 fn cut(path: &Path, number: usize) -> ToolError {
-    broken(path, &format!("it ends within frame {number}; is --size right, and the file whole?"))
+    broken(path, &format!("file cut short in frame {number}: check --size and the file"))
 }

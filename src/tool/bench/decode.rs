@@ -7,8 +7,7 @@ use std::time::Duration;
 use super::frames::{Frames, broken, frame_bytes, most_frames, played};
 use crate::ToolError;
 use crate::extract::clip_source;
-use foveate_capture::mailbox::TakeResult;
-use foveate_capture::{CapturedFrame, End, Source, SourceSpec};
+use foveate_capture::{CapturedFrame, End, Source, SourceSpec, TakeResult};
 use foveate_config::{Pace, SourceChoice, StreamConfig};
 use foveate_core::frame::FrameView;
 use foveate_stats::StreamCounters;
@@ -26,7 +25,7 @@ pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
     });
     let mut source = Source::open(&spec, &Arc::new(StreamCounters::default()))?;
     let Some(first) = next_frame(path, &mut source)? else {
-        return Err(broken(path, "it has no frames"));
+        return Err(broken(path, "no frames"));
     };
     let kind = view_of(path, &first)?.kind();
     let mut buffers = vec![packed(&view_of(path, &first)?)];
@@ -49,7 +48,7 @@ fn next_frame(path: &Path, source: &mut Source) -> Result<Option<CapturedFrame>,
         TakeResult::Ended(End::Eos) => Ok(None),
         TakeResult::Ended(End::Failed(error)) => Err(error.into()),
         TakeResult::TimedOut => {
-            Err(broken(path, &format!("the decoder gave no frame for {SILENCE_MAX:?}")))
+            Err(broken(path, &format!("no frame from the decoder for {SILENCE_MAX:?}")))
         }
     }
 }

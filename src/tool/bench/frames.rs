@@ -98,7 +98,7 @@ pub(super) fn played(
     buffers: Vec<Vec<u8>>,
 ) -> Result<Frames, ToolError> {
     if buffers.is_empty() {
-        return Err(broken(path, "it has no frames"));
+        return Err(broken(path, "no frames"));
     }
     Ok(Frames::new(kind, buffers))
 }

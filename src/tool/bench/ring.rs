@@ -31,7 +31,7 @@ use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, TokenFormat};
 use foveate_core::view::default_slot_count;
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
 
@@ -174,7 +174,7 @@ impl BenchDaemon {
             views: vec![view],
             masks: Arc::default(),
         });
-        let limits = Limits { clients: CLIENTS_MAX, ..Limits::default() };
+        let limits = ServerLimits { clients: CLIENTS_MAX, ..ServerLimits::default() };
         let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits);
         let server = server.map_err(|error| ToolError::RingBench(io::Error::other(error)))?;
         let default = default_slot_count(tokens * TOKEN_FORMAT.token_bytes());
@@ -286,7 +286,8 @@ impl Follower {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(ToolError::RingBench)?;
-        let lines = BufReader::new(process.stdout.take().expect("it is piped"));
+        let lines =
+            BufReader::new(process.stdout.take().expect("the command starts it with a pipe"));
         Ok(Self { process, lines })
     }
 

@@ -1,4 +1,4 @@
-//! The pictures of a folder, each by itself.
+//! Extracts the pictures of a folder one by one, without motion between them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,12 +14,12 @@ use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_pictures::{DecodeOptions, PictureView, Reader, SampledView, look_at};
+use foveate_pictures::{DecodeOptions, FolderReader, PictureView, SampledView, look_at};
 use foveate_ring::{FrameHead, TokenFrameBuf};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Arguments, Unreadable, extractions, finish, segment_of};
+use super::{ExtractArguments, Unreadable, extractions, finish, segment_of};
 use crate::{ToolError, stop_on_signals};
 
 /// An element of `pictures.json`.
@@ -34,7 +34,7 @@ struct PictureFacts {
 
 /// Reads the pictures of `folder` into arrays.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &ExtractArguments,
     folder: &Path,
     config: &StreamConfig,
     chosen: StreamBackend,
@@ -42,11 +42,12 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     if !arguments.start.is_zero() {
-        let message = "--start is for clips, and the pictures of a folder have no time: play them with --sequence";
+        let message =
+            "--start needs a clip: pictures of a folder have no time; play them with --sequence";
         return Err(ToolError::Usage(message.to_owned()));
     }
     if !config.masks.is_empty() {
-        let message = "the pictures of a folder are read without privacy masks: play them with --sequence, or leave [[stream.mask]] out";
+        let message = "privacy masks do not apply to pictures of a folder: play them with --sequence, or leave [[stream.mask]] out";
         return Err(ToolError::Usage(message.to_owned()));
     }
     let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<Vec<_>, _>>()?;
@@ -60,7 +61,7 @@ pub(super) fn run(
     let decoders = std::thread::available_parallelism().map_or(1, usize::from);
     let info = chosen.info().clone();
     let options = DecodeOptions { max_pixels: config.max_pixels, background: config.background };
-    let reader = Reader::new(paths, decoders, options, chosen, views);
+    let reader = FolderReader::new(paths, decoders, options, chosen, views);
     let mut extractions = extractions(arguments, config)?;
     let mut files = Vec::new();
     let read = read(reader, arguments, &mut files, |number, kind, views| {
@@ -78,7 +79,7 @@ pub(super) fn run(
     let skipped = files.iter().filter(|file| file.error.is_some()).count();
     if 0 < skipped {
         tracing::warn!(
-            "{skipped} of {} files cannot be read: {} lists them",
+            "cannot read {skipped} of {} files: {} lists them",
             files.len(),
             path.display()
         );
@@ -94,8 +95,7 @@ fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
         // Nobody asks for anything, and nothing was seen before.
         Policy::Auto | Policy::Feedback => (0.5, 0.5),
         _ => {
-            let message = "the pictures of a folder are taken each by itself, and only the policies \"auto\", \"fixed\" and \"feedback\" \
-                           can do with that: set one of them in [stream.view.gaze], or play the folder with --sequence";
+            let message = "unsupported policy for separate pictures (expected \"auto\", \"fixed\" or \"feedback\" in [stream.view.gaze]): set one of them, or play the folder with --sequence";
             return Err(ToolError::Usage(message.to_owned()));
         }
     };
@@ -104,8 +104,8 @@ fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
 
 /// Gives the tokens of each picture to `push`, with its number, and lists the files in `files`.
 fn read(
-    mut reader: Reader,
-    arguments: &Arguments,
+    mut reader: FolderReader,
+    arguments: &ExtractArguments,
     files: &mut Vec<PictureFacts>,
     mut push: impl FnMut(u64, FrameKind, &[SampledView]) -> Result<(), ToolError>,
 ) -> Result<(), ToolError> {

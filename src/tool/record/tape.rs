@@ -10,8 +10,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::ToolError;
-use crate::recording::messages::EventKind;
-use crate::recording::{Recorder, RecordingError, Settings};
+use crate::recording::messages::StateKind;
+use crate::recording::{RecordingError, RecordingSettings, ViewRecorder};
 use foveate::client::Next;
 use foveate::messages::{SceneEvent, ViewName};
 use foveate_ring::{HeaderPage, Reader, SegmentInfo, State, TokenFrameBuf};
@@ -25,18 +25,18 @@ const QUEUED_BYTES: usize = 128 << 20;
 /// How often the thread looks for what has waited for long enough.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What is to be written.
+/// Items to write to the recording.
 enum Work {
     Segment(Box<HeaderPage>, Box<SegmentInfo>),
     Frame(Box<TokenFrameBuf>, u64),
-    Event(EventKind, String),
+    Event(StateKind, String),
     Scene(Box<SceneEvent>),
 }
 
 /// A recording that is being made.
 pub(super) struct Tape {
     /// Until the first segment.
-    recorder: Option<Recorder>,
+    recorder: Option<ViewRecorder>,
     /// From then on.
     running: Option<(Sender<Work>, JoinHandle<Written>)>,
     /// State of the view, and its reason.
@@ -48,12 +48,15 @@ pub(super) struct Tape {
     has_ended: bool,
 }
 
-/// What is left when the thread ends.
-type Written = (Recorder, Result<(), RecordingError>);
+/// The result of the thread.
+type Written = (ViewRecorder, Result<(), RecordingError>);
 
 impl Tape {
-    pub(super) fn begin(view: &ViewName, settings: Settings) -> Result<Self, RecordingError> {
-        let recorder = Some(Recorder::create(view, settings)?);
+    pub(super) fn begin(
+        view: &ViewName,
+        settings: RecordingSettings,
+    ) -> Result<Self, RecordingError> {
+        let recorder = Some(ViewRecorder::create(view, settings)?);
         let skips_pictures = Arc::default();
         Ok(Self {
             recorder,
@@ -75,7 +78,7 @@ impl Tape {
             }
             Next::Ended(reason) => {
                 self.has_ended = true;
-                self.send(Work::Event(EventKind::Ended, reason.clone()))
+                self.send(Work::Event(StateKind::Ended, reason.clone()))
             }
             Next::TimedOut => true,
         };
@@ -97,8 +100,8 @@ impl Tape {
         self.skips_pictures.store(true, Ordering::Relaxed);
         if !self.has_ended {
             let (kind, reason) = match followed {
-                Ok(()) => (EventKind::Stopped, "by a signal or the time limit".to_owned()),
-                Err(error) => (EventKind::Disconnected, error.to_string()),
+                Ok(()) => (StateKind::Stopped, "by a signal or the time limit".to_owned()),
+                Err(error) => (StateKind::Disconnected, error.to_string()),
             };
             self.send(Work::Event(kind, reason));
         }
@@ -120,7 +123,7 @@ impl Tape {
         if 0 < recorder.pictures_skipped() {
             writeln!(
                 io::stderr(),
-                "{} pictures of the last frames were left out, to end soon; the frames are there",
+                "skipped {} pictures of the last frames to end in time; the frames are recorded",
                 recorder.pictures_skipped()
             )
             .map_err(ToolError::Output)?;
@@ -128,7 +131,7 @@ impl Tape {
         if 0 < self.missed {
             writeln!(
                 io::stderr(),
-                "{} frames are missing: they were overwritten before they could be recorded",
+                "{} frames are missing: they were overwritten before they were recorded",
                 self.missed
             )
             .map_err(ToolError::Output)?;
@@ -150,15 +153,15 @@ impl Tape {
         self.send(Work::Segment(Box::new(reader.header_page()), Box::new(info.clone())))
     }
 
-    /// Notes a change of the view's state. That a segment has ended is no end of the view.
+    /// Notes a change of the view's state. The end of a segment is not the end of the view.
     fn state(&mut self, reader: &Reader) -> bool {
         let state = reader.state();
         if self.state.as_ref() == Some(&state) {
             return true;
         }
         let kind = match state.0 {
-            State::Live => EventKind::Live,
-            State::Stalled => EventKind::Stalled,
+            State::Live => StateKind::Live,
+            State::Stalled => StateKind::Stalled,
             State::Ended => return true,
         };
         let reason = state.1.clone();
@@ -173,7 +176,11 @@ impl Tape {
 }
 
 /// Writes what comes until there is no more, or it fails.
-fn write(mut recorder: Recorder, queue: &Receiver<Work>, skips_pictures: &AtomicBool) -> Written {
+fn write(
+    mut recorder: ViewRecorder,
+    queue: &Receiver<Work>,
+    skips_pictures: &AtomicBool,
+) -> Written {
     let mut turn = || match queue.recv_timeout(TICK) {
         Ok(Work::Segment(page, info)) => {
             recorder.segment(page, *info);

@@ -1,15 +1,15 @@
-//! The messages of a recording that are Foveate's own, as Protocol Buffers. `docs/reference/recording.md` documents them.
+//! Foveate's own messages of a recording, as Protocol Buffers. `docs/reference/recording.md` documents them.
 
 use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
-use foveate::messages::SceneEvent as Scene;
+use foveate::messages::SceneEvent;
 use foveate_core::events as event;
-use foveate_core::geometry::fixation::Fixation as RingFixation;
+use foveate_core::geometry::fixation::Fixation;
 use foveate_core::geometry::region::Region;
 
-/// `version` of [`TokenFrame`] and [`Segment`]. Incremented when an old reader would misread a new recording.
+/// `version` of [`TokenFrameMessage`] and [`SegmentMessage`]. Incremented when an old reader would misread a new recording.
 pub const VERSION: u32 = 1;
 
 /// What the names of the messages begin with.
@@ -17,7 +17,7 @@ const PACKAGE: &str = "foveate";
 
 /// A token frame, as its slot of the ring held it.
 #[derive(Clone, PartialEq, Message)]
-pub struct TokenFrame {
+pub struct TokenFrameMessage {
     /// [`VERSION`].
     #[prost(uint32, tag = "1")]
     pub version: u32,
@@ -40,7 +40,7 @@ pub struct TokenFrame {
 
 /// A segment that token frames are of.
 #[derive(Clone, PartialEq, Message)]
-pub struct Segment {
+pub struct SegmentMessage {
     /// [`VERSION`].
     #[prost(uint32, tag = "1")]
     pub version: u32,
@@ -54,7 +54,7 @@ pub struct Segment {
 
 /// A point that a view looked at.
 #[derive(Clone, PartialEq, Message)]
-pub struct Fixation {
+pub struct FixationMessage {
     /// Counts the fixations of the view.
     #[prost(uint64, tag = "1")]
     pub id: u64,
@@ -77,19 +77,19 @@ pub struct Fixation {
 
 /// Where a view looks from a frame on.
 #[derive(Clone, PartialEq, Message)]
-pub struct Gaze {
+pub struct GazeMessage {
     /// The frame.
     #[prost(uint64, tag = "1")]
     pub frame_seq: u64,
     /// All fixations, each in the place that it keeps.
     #[prost(message, repeated, tag = "2")]
-    pub fixations: Vec<Fixation>,
+    pub fixations: Vec<FixationMessage>,
 }
 
 /// What happened to a view, or to its recording.
 #[derive(Clone, PartialEq, Message)]
-pub struct Event {
-    /// One of [`EventKind`].
+pub struct StateMessage {
+    /// One of [`StateKind`].
     #[prost(string, tag = "1")]
     pub kind: String,
     /// In words.
@@ -105,14 +105,14 @@ pub struct Event {
 
 /// What happened in the picture.
 #[derive(Clone, PartialEq, Message)]
-pub struct SceneEvent {
+pub struct SceneMessage {
     /// Such as `covered`.
     #[prost(string, tag = "1")]
     pub kind: String,
     /// `once`, `began` or `ended`.
     #[prost(string, tag = "2")]
     pub phase: String,
-    /// The frame at which it is told.
+    /// The frame at which the event is reported.
     #[prost(uint64, tag = "3")]
     pub frame_seq: u64,
     /// The frame from which on it holds; of an end, the frame with which it began.
@@ -131,7 +131,7 @@ pub struct SceneEvent {
 
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
+pub enum StateKind {
     /// The view publishes frames.
     Live,
     /// No frames for a while.
@@ -146,7 +146,7 @@ pub enum EventKind {
     Stopped,
 }
 
-foveate_core::names!(EventKind {
+foveate_core::names!(StateKind {
     Live = "live",
     Stalled = "stalled",
     Ended = "ended",
@@ -155,8 +155,8 @@ foveate_core::names!(EventKind {
     Stopped = "stopped",
 });
 
-impl From<&Scene> for SceneEvent {
-    fn from(told: &Scene) -> Self {
+impl From<&SceneEvent> for SceneMessage {
+    fn from(told: &SceneEvent) -> Self {
         let event::Event { kind, phase, frame, since_frame, region, value } = told.scene;
         let region = region.map(|Region { x0, y0, x1, y1 }| vec![x0, y0, x1, y1]);
         Self {
@@ -171,9 +171,9 @@ impl From<&Scene> for SceneEvent {
     }
 }
 
-impl From<&RingFixation> for Fixation {
-    fn from(fixation: &RingFixation) -> Self {
-        let RingFixation { id, x, y, since_frame, reason, weight, .. } = *fixation;
+impl From<&Fixation> for FixationMessage {
+    fn from(fixation: &Fixation) -> Self {
+        let Fixation { id, x, y, since_frame, reason, weight, .. } = *fixation;
         Self { id, x, y, since_frame, weight, reason: reason.to_string() }
     }
 }

@@ -64,7 +64,7 @@ impl From<McapError> for WriteError {
 }
 
 /// A file that messages are appended to.
-pub(super) struct Part {
+pub(super) struct RecordingFile {
     path: PathBuf,
     file: Arc<File>,
     /// Writes only whole chunks, at [`flush`](Self::flush).
@@ -91,7 +91,7 @@ struct Chunk {
     since: Option<Instant>,
 }
 
-impl Part {
+impl RecordingFile {
     /// Creates a file, which must not exist.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = Arc::new(File::create_new(path)?);

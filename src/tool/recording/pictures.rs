@@ -1,4 +1,4 @@
-//! What Foxglove and Rerun show of a token frame: the picture rebuilt from it, boxes, fixations, and the camera.
+//! Messages for Foxglove and Rerun: the picture rebuilt from a token frame, boxes, fixations, and the camera.
 
 use foxglove::messages::points_annotation::Type;
 use foxglove::messages::{

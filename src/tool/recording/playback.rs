@@ -1,4 +1,4 @@
-//! Reads a recording back.
+//! Plays a recording back: frames and state changes in order.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use bytemuck::Zeroable;
 use prost::{DecodeError, Message};
 
 use super::RecordingError;
-use super::messages::{Event, Segment, TokenFrame, VERSION};
-use super::source::{Entry, Item, Kind, Source};
+use super::messages::{SegmentMessage, StateMessage, TokenFrameMessage, VERSION};
+use super::source::{Entry, MessageKind, RecordingItem, RecordingSource};
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, State, TokenFrameBuf, TokenRecord};
 
@@ -40,7 +40,7 @@ pub enum PlaybackItem {
 /// Reads the files of a recording of one view, in their order.
 pub struct Playback {
     waiting: VecDeque<PathBuf>,
-    open: Option<(PathBuf, Source)>,
+    open: Option<(PathBuf, RecordingSource)>,
     /// Prefix of the topics of the view; known from the first message on.
     view: Option<String>,
     segment: Option<Box<SegmentInfo>>,
@@ -59,7 +59,7 @@ impl Playback {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or is no recording of the same view.
+    /// If a file cannot be read, or is not a recording of the same view.
     pub fn advance(
         &mut self,
         is_over: &dyn Fn() -> bool,
@@ -67,23 +67,23 @@ impl Playback {
         while !is_over() {
             let Some((path, source)) = &mut self.open else {
                 let Some(path) = self.waiting.pop_front() else { return Ok(None) };
-                let source = Source::open(&path)?;
+                let source = RecordingSource::open(&path)?;
                 self.open = Some((path, source));
                 continue;
             };
             let path = path.clone();
             let item = source.next(is_over);
             match item.map_err(|source| RecordingError::Read { path: path.clone(), source })? {
-                Some(Item::Message(entry)) => {
+                Some(RecordingItem::Message(entry)) => {
                     if let Some(played) = self.played(&path, entry)? {
                         return Ok(Some(played));
                     }
                 }
-                Some(Item::Damaged(why)) => {
+                Some(RecordingItem::Damaged(why)) => {
                     self.is_damaged = true;
                     return Ok(Some(PlaybackItem::Damaged(path, why)));
                 }
-                Some(Item::CutShort(why)) => {
+                Some(RecordingItem::CutShort(why)) => {
                     self.open = None;
                     return Ok(Some(PlaybackItem::CutShort(path, why)));
                 }
@@ -100,20 +100,20 @@ impl Playback {
     ) -> Result<Option<PlaybackItem>, RecordingError> {
         let Entry { kind, topic, publish_time, data } = entry;
         let malformed = |what: String| RecordingError::Malformed { path: path.to_owned(), what };
-        let undecodable = |error: DecodeError| malformed(format!("a {kind:?} is broken: {error}"));
+        let undecodable = |error: DecodeError| malformed(format!("invalid {kind:?}: {error}"));
         let view = topic.rsplit_once('/').map_or("", |(view, _)| view);
         let known = self.view.get_or_insert_with(|| view.to_owned());
         if known != view {
             return Err(malformed(format!("it has topics of {known} and of {view}")));
         }
         match kind {
-            Kind::Segment => {
-                let segment = Segment::decode(&data[..]).map_err(undecodable)?;
+            MessageKind::Segment => {
+                let segment = SegmentMessage::decode(&data[..]).map_err(undecodable)?;
                 check_version(segment.version).map_err(malformed)?;
                 self.enter(path, &segment)
             }
-            Kind::TokenFrame => {
-                let frame = TokenFrame::decode(&data[..]).map_err(undecodable)?;
+            MessageKind::TokenFrame => {
+                let frame = TokenFrameMessage::decode(&data[..]).map_err(undecodable)?;
                 check_version(frame.version).map_err(malformed)?;
                 let segment = self.segment.as_ref();
                 if self.is_damaged && segment.is_none_or(|segment| segment.epoch != frame.epoch) {
@@ -121,14 +121,14 @@ impl Playback {
                     return Ok(Some(PlaybackItem::Damaged(path.to_owned(), why)));
                 }
                 let Some(segment) = segment else {
-                    return Err(malformed("a frame comes before its segment".to_owned()));
+                    return Err(malformed("a frame precedes its segment".to_owned()));
                 };
                 let missed = frame.missed;
                 let frame = Box::new(frame_of(frame, segment).map_err(malformed)?);
                 Ok(Some(PlaybackItem::Frame { frame, published_unix_ns: publish_time, missed }))
             }
-            Kind::Event => {
-                let event = Event::decode(&data[..]).map_err(undecodable)?;
+            MessageKind::Event => {
+                let event = StateMessage::decode(&data[..]).map_err(undecodable)?;
                 let states = [State::Live, State::Stalled, State::Ended];
                 let state = states.into_iter().find(|state| state.to_string() == event.kind);
                 Ok(state.map(|state| PlaybackItem::State(state, event.reason)))
@@ -140,7 +140,7 @@ impl Playback {
     fn enter(
         &mut self,
         path: &Path,
-        segment: &Segment,
+        segment: &SegmentMessage,
     ) -> Result<Option<PlaybackItem>, RecordingError> {
         let page: Box<HeaderPage> =
             segment.header.as_slice().try_into().map(Box::new).map_err(|_| {
@@ -169,12 +169,12 @@ fn check_version(version: u32) -> Result<(), String> {
     if version == VERSION {
         return Ok(());
     }
-    Err(format!("it is of version {version}, and this program reads version {VERSION}"))
+    Err(format!("unsupported version {version} (expected {VERSION})"))
 }
 
 /// The frame as a reader of the ring got it. Everything that its segment promises of it is checked.
-fn frame_of(frame: TokenFrame, segment: &SegmentInfo) -> Result<TokenFrameBuf, String> {
-    let TokenFrame { epoch, header, records, planes, .. } = frame;
+fn frame_of(frame: TokenFrameMessage, segment: &SegmentInfo) -> Result<TokenFrameBuf, String> {
+    let TokenFrameMessage { epoch, header, records, planes, .. } = frame;
     if epoch != segment.epoch {
         return Err(format!(
             "a frame is of segment {epoch:016x}, and follows {:016x}",

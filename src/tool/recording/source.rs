@@ -1,4 +1,4 @@
-//! The messages of an MCAP file that is not trusted: memory is allocated as data arrives, and damaged chunks are left out.
+//! Reads messages of an untrusted MCAP file: memory is allocated as data arrives, and damaged chunks are skipped.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,7 +26,7 @@ const RECORD_HEAD_BYTES: usize = 1 + 8;
 
 /// Messages of our own that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// A `Segment`.
     Segment,
     /// A `TokenFrame`.
@@ -35,7 +35,7 @@ pub enum Kind {
     Event,
 }
 
-impl Kind {
+impl MessageKind {
     /// From the name of a schema.
     fn of_schema(name: &str) -> Option<Self> {
         match name {
@@ -50,8 +50,8 @@ impl Kind {
 /// A message.
 #[derive(Debug)]
 pub struct Entry {
-    /// What it is.
-    pub kind: Kind,
+    /// Its kind.
+    pub kind: MessageKind,
     /// Its topic.
     pub topic: String,
     /// When it was published, in nanoseconds since 1970.
@@ -62,7 +62,7 @@ pub struct Entry {
 
 /// What comes next in a file.
 #[derive(Debug)]
-pub enum Item {
+pub enum RecordingItem {
     /// A message of ours.
     Message(Entry),
     /// A chunk, or a record, that is damaged, and was left out.
@@ -72,7 +72,7 @@ pub enum Item {
 }
 
 /// An open file.
-pub struct Source {
+pub struct RecordingSource {
     file: File,
     reader: LinearReader,
     names: Names,
@@ -85,11 +85,11 @@ pub struct Source {
 /// The kinds of messages by their numbers in the file.
 #[derive(Default)]
 struct Names {
-    schemas: HashMap<u16, Kind>,
-    channels: HashMap<u16, (Kind, String)>,
+    schemas: HashMap<u16, MessageKind>,
+    channels: HashMap<u16, (MessageKind, String)>,
 }
 
-impl Source {
+impl RecordingSource {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let file = File::open(path)
@@ -106,15 +106,15 @@ impl Source {
     /// # Errors
     ///
     /// If it is not MCAP, uses an unknown compression, or cannot be read.
-    pub fn next(&mut self, is_over: &dyn Fn() -> bool) -> Result<Option<Item>, McapError> {
+    pub fn next(&mut self, is_over: &dyn Fn() -> bool) -> Result<Option<RecordingItem>, McapError> {
         while !is_over() {
             match next_record(&self.chunk, &mut self.taken) {
                 Some(Ok((opcode, body))) => match self.names.take(opcode, body) {
                     Ok(None) => continue,
-                    Ok(Some(entry)) => return Ok(Some(Item::Message(entry))),
-                    Err(error) => return Ok(Some(Item::Damaged(error.to_string()))),
+                    Ok(Some(entry)) => return Ok(Some(RecordingItem::Message(entry))),
+                    Err(error) => return Ok(Some(RecordingItem::Damaged(error.to_string()))),
                 },
-                Some(Err(why)) => return Ok(Some(Item::Damaged(why.to_owned()))),
+                Some(Err(why)) => return Ok(Some(RecordingItem::Damaged(why.to_owned()))),
                 None => {}
             }
             match self.reader.next_event() {
@@ -129,31 +129,31 @@ impl Source {
                 }
                 Some(Ok(LinearReadEvent::Record { opcode: op::CHUNK, data })) => {
                     let Ok(Record::Chunk { header, data }) = parse_record(op::CHUNK, data) else {
-                        return Ok(Some(Item::Damaged(
-                            "the header of a chunk is broken".to_owned(),
+                        return Ok(Some(RecordingItem::Damaged(
+                            "invalid header of a chunk".to_owned(),
                         )));
                     };
                     self.taken = 0;
                     self.chunk.clear();
                     if let Some(why) = decompress(&header, &data, &mut self.chunk, is_over)? {
                         self.chunk.clear();
-                        return Ok(Some(Item::Damaged(why)));
+                        return Ok(Some(RecordingItem::Damaged(why)));
                     }
                 }
                 Some(Ok(LinearReadEvent::Record { opcode, data })) => {
                     match self.names.take(opcode, data) {
                         Ok(None) => {}
-                        Ok(Some(entry)) => return Ok(Some(Item::Message(entry))),
-                        Err(error) => return Ok(Some(Item::Damaged(error.to_string()))),
+                        Ok(Some(entry)) => return Ok(Some(RecordingItem::Message(entry))),
+                        Err(error) => return Ok(Some(RecordingItem::Damaged(error.to_string()))),
                     }
                 }
                 Some(Err(error @ (McapError::BadMagic | McapError::Io(_)))) => return Err(error),
                 Some(Err(McapError::UnexpectedEof)) => {
-                    return Ok(Some(Item::CutShort(
+                    return Ok(Some(RecordingItem::CutShort(
                         "the file ends in the middle of a record".to_owned(),
                     )));
                 }
-                Some(Err(error)) => return Ok(Some(Item::CutShort(error.to_string()))),
+                Some(Err(error)) => return Ok(Some(RecordingItem::CutShort(error.to_string()))),
             }
         }
         Ok(None)
@@ -168,7 +168,7 @@ impl Names {
         }
         match parse_record(opcode, body)? {
             Record::Schema { header, .. } => {
-                if let Some(kind) = Kind::of_schema(&header.name) {
+                if let Some(kind) = MessageKind::of_schema(&header.name) {
                     self.schemas.insert(header.id, kind);
                 }
             }
@@ -245,7 +245,7 @@ fn decompress(
     }
     let crc = header.uncompressed_crc;
     if crc != 0 && records.len() == bytes && crc32fast::hash(records) != crc {
-        return damaged("is not what was written: its checksum differs".to_owned());
+        return damaged("is damaged: its checksum differs".to_owned());
     }
     Ok(None)
 }

@@ -1,4 +1,4 @@
-//! The channels of a recording.
+//! Topics of a recording, one MCAP channel each.
 
 use foxglove::messages::{CameraCalibration, CompressedImage, ImageAnnotations};
 use foxglove::{Encode, Schema};

@@ -374,7 +374,7 @@ function followPointer(surface) {
   });
 }
 
-// What is shown
+// Displayed items
 
 function toggle(name) {
   shows[name] = !shows[name];

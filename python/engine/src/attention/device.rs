@@ -54,7 +54,7 @@ impl AttentionDevice {
 }
 
 impl AttentionDevice {
-    /// A device that was lost, in this call or before, is opened anew by the next one.
+    /// The next call reopens a lost device.
     fn run<T: Element>(&self, plan: &AttentionPlan, tensors: Tensors<'_, T>) -> PyResult<()> {
         self.open.with(|attention| {
             if attention.gpu().is_lost() {
@@ -71,7 +71,7 @@ fn open(choice: &DeviceChoice) -> Result<VulkanAttention, GpuError> {
 
 fn refusal(error: &GpuError) -> PyErr {
     let remedy = match error {
-        GpuError::DeviceLost { .. } => "the next call opens the device anew",
+        GpuError::DeviceLost { .. } => "the next call reopens the device",
         _ => "backend=\"cpu\" needs no device",
     };
     BackendError::new_err(format!("backend=\"vulkan\": {}; {remedy}", chain(error)))

@@ -1,4 +1,4 @@
-//! One point, until a client moves it.
+//! Policy `fixed`: one point, until a client moves it.
 
 use super::FixationPolicy;
 use crate::frame::FrameTime;

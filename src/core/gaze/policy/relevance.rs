@@ -1,4 +1,4 @@
-//! What a scorer makes of the channels, or what a consumer attends to.
+//! Policy `relevance`: fixates the peaks of a scorer's map, or of a consumer's map.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

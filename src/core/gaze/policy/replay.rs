@@ -1,4 +1,4 @@
-//! What was recorded.
+//! Policy `replay`: replays a recorded gaze log.
 
 use std::sync::Arc;
 

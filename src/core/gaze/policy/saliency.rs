@@ -1,4 +1,4 @@
-//! What stands out or moves, or what a consumer attends to.
+//! Policies `saliency` and `feedback`: fixate what stands out or moves, or what a consumer attends to.
 
 use super::FixationPolicy;
 use crate::frame::FrameTime;
@@ -12,7 +12,7 @@ use crate::geometry::fixation::Gaze;
 use crate::geometry::tile::TileSet;
 use crate::relevance::seen::Seen;
 
-/// Looks around by itself, with the policy `feedback` where no consumer attends to anything. A `look` holds for its time, or for
+/// Looks around on its own; with the policy `feedback`, where no consumer attends to anything. A `look` holds for its time, or for
 /// `silence_ms`.
 #[derive(Debug)]
 pub struct Salient {

@@ -1,4 +1,4 @@
-//! Foveae of different policies in one view.
+//! Policies in a list: foveae of different policies in one view.
 
 use arrayvec::ArrayVec;
 
@@ -14,10 +14,10 @@ use crate::relevance::seen::Seen;
 
 /// Foveae that share a policy.
 #[derive(Debug)]
-pub struct Party {
+pub struct PolicyGroup {
     /// Where they look.
     pub policy: Box<dyn FixationPolicy>,
-    /// What it is called.
+    /// Its name in configurations.
     pub name: FoveaPolicy,
 }
 
@@ -26,8 +26,8 @@ pub struct Party {
 /// Its fixations are those of the first policy, then those of the next, numbered in one sequence. Where two are at the same place,
 /// the first is looked at. Relevance is that of the first policy that has any.
 #[derive(Debug)]
-pub struct Several {
-    parties: Vec<Party>,
+pub struct PolicyGroups {
+    parties: Vec<PolicyGroup>,
     gaze: Gaze,
     /// Those of the gaze.
     foveae: Foveae,
@@ -47,9 +47,9 @@ struct Fovea {
 
 type Foveae = ArrayVec<Fovea, FOVEAE_MAX>;
 
-impl Several {
+impl PolicyGroups {
     /// From policies that begin with the frame of `at`, together of at most [`FOVEAE_MAX`] foveae.
-    pub fn new(parties: Vec<Party>, at: FrameTime) -> Self {
+    pub fn new(parties: Vec<PolicyGroup>, at: FrameTime) -> Self {
         let gaze = Gaze::clone(parties[0].policy.gaze());
         let (foveae, before) = (Foveae::new(), Foveae::new());
         let mut several = Self { parties, gaze, foveae, before, last_id: 0, at };
@@ -69,7 +69,7 @@ impl Several {
     /// ids.
     fn join(&mut self) {
         let mut foveae = Foveae::new();
-        for (party, Party { policy, .. }) in self.parties.iter().enumerate() {
+        for (party, PolicyGroup { policy, .. }) in self.parties.iter().enumerate() {
             for fixation in &policy.gaze().fixations {
                 let is_taken = |other: &Fovea| place(&other.fixation) == place(fixation);
                 if !foveae.iter().any(is_taken) {
@@ -112,7 +112,7 @@ fn place(fixation: &Fixation) -> (f64, f64) {
     (fixation.x, fixation.y)
 }
 
-impl FixationPolicy for Several {
+impl FixationPolicy for PolicyGroups {
     fn gaze(&self) -> &Gaze {
         &self.gaze
     }

@@ -1,4 +1,4 @@
-//! Where a model of a picture lies, while the camera moves.
+//! Keeps a model of the picture, such as its background, aligned while the camera moves.
 //!
 //! A model is moved by whole texels, so that it is not blurred, and what is left of the motion says where each place of the picture
 //! lies in it. Only what turns or grows is resampled, once it is off by a texel.

@@ -142,7 +142,7 @@ impl Background {
         }
     }
 
-    /// The same where the model does not lie texel on texel: what is between the model's texels around a place is no change.
+    /// The same where the model is shifted by fractions of a texel: values between those of the model's texels around a place do not count as change.
     fn moved_change_into(&mut self, samples: &[u8], change: &mut [f32]) -> bool {
         let (mut difference, mut count) = (0.0, 0.0);
         let Self { aligned, level, unrest, places, row: [offs, excesses], .. } = self;

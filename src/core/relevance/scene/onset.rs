@@ -1,4 +1,4 @@
-//! What appears: a cell that looks otherwise from one frame to the next, by more than is usual there and around.
+//! Detects onsets: cells that change from one frame to the next by more than is usual there and around.
 //!
 //! Abrupt onsets capture attention: Yantis and Jonides, "Abrupt visual onsets and selective attention", Journal of Experimental
 //! Psychology: Human Perception and Performance 10 (1984). What moves comes from a cell beside, which changes before; what flickers

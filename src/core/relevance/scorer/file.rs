@@ -42,12 +42,12 @@ pub enum ScorerError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The mistake in the file.
         source: ScorerMistake,
     },
 }
 
-/// What is wrong in a scorer.
+/// A mistake in a scorer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScorerMistake(String);
 
@@ -56,7 +56,7 @@ impl Scorer {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is no scorer.
+    /// If the file cannot be read, or is not a scorer.
     pub fn load(path: &Path) -> Result<Self, ScorerError> {
         let unreadable = |source| ScorerError::Unreadable { path: path.to_owned(), source };
         let malformed = |source| ScorerError::Malformed { path: path.to_owned(), source };
@@ -70,13 +70,13 @@ impl Scorer {
     ///
     /// If they are none.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ScorerMistake> {
-        let invalid = |error| mistake(format!("it is no safetensors file: {error}"));
+        let invalid = |error| mistake(format!("not a safetensors file: {error}"));
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(invalid)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(invalid)?;
         let names = metadata.metadata().as_ref().and_then(|texts| texts.get("channels"));
         let names = names.ok_or_else(|| {
             mistake(
-                "its metadata lacks `channels`, the names of the channels with commas between"
+                "metadata without `channels` (expected the names of the channels, separated by commas)"
                     .to_owned(),
             )
         })?;
@@ -87,7 +87,7 @@ impl Scorer {
             layers.push(convolution(&tensors, "conv2", layers[0].outputs, 1..=1)?);
         } else if layers[0].outputs != 1 {
             return Err(mistake(format!(
-                "`conv1.weight` has {} outputs, and there is no `conv2.weight` that makes one score of them",
+                "`conv1.weight` has {} outputs (expected 1, or `conv2.weight` as a second layer)",
                 layers[0].outputs
             )));
         }
@@ -96,7 +96,9 @@ impl Scorer {
                 .contains(&name)
         };
         if let Some(name) = tensors.names().into_iter().find(|name| !known(name)) {
-            return Err(mistake(format!("the tensor `{name}` is none of a scorer's")));
+            return Err(mistake(format!(
+                "unexpected tensor `{name}` (expected `mean`, `std`, `conv1.*` and `conv2.*`)"
+            )));
         }
         Ok(Self { inputs, layers })
     }
@@ -106,21 +108,21 @@ fn inputs(names: &str, tensors: &SafeTensors<'_>) -> Result<Vec<Input>, ScorerMi
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
     if INPUTS_MAX < names.len() {
         return Err(mistake(format!(
-            "{} channels are too many: at most {INPUTS_MAX}",
+            "too many channels: {} (expected at most {INPUTS_MAX})",
             names.len()
         )));
     }
     for (index, name) in names.iter().enumerate() {
         check_channel_name(name).map_err(|error| mistake(error.to_string()))?;
         if names[..index].contains(name) {
-            return Err(mistake(format!("the channel `{name}` is named twice")));
+            return Err(mistake(format!("duplicate channel `{name}`")));
         }
     }
     let mean = numbers(tensors, "mean", &[names.len()])?;
     let std = numbers(tensors, "std", &[names.len()])?;
     if let Some(index) = std.iter().position(|std| *std < f32::MIN_POSITIVE) {
         return Err(mistake(format!(
-            "`std` of the channel `{}` is {}: above 0 is expected",
+            "invalid `std` of the channel `{}`: {} (expected a number above 0)",
             names[index], std[index]
         )));
     }
@@ -148,7 +150,7 @@ fn convolution(
         _ => {
             let (fewest, most) = (outputs.start(), outputs.end());
             return Err(mistake(format!(
-                "`{weight}` has the shape {shape:?}: [{fewest} to {most}, {inputs}, k, k] is expected, k 1 or 3"
+                "invalid shape of `{weight}`: {shape:?} (expected [{fewest} to {most}, {inputs}, k, k] with k 1 or 3)"
             )));
         }
     };
@@ -158,7 +160,7 @@ fn convolution(
 }
 
 fn tensor<'a>(tensors: &SafeTensors<'a>, name: &str) -> Result<TensorView<'a>, ScorerMistake> {
-    tensors.tensor(name).map_err(|_| mistake(format!("the tensor `{name}` is missing")))
+    tensors.tensor(name).map_err(|_| mistake(format!("missing tensor `{name}`")))
 }
 
 /// The numbers of a tensor of that shape.
@@ -169,11 +171,14 @@ fn numbers(
 ) -> Result<Vec<f32>, ScorerMistake> {
     let tensor = tensor(tensors, name)?;
     if tensor.dtype() != Dtype::F32 {
-        return Err(mistake(format!("`{name}` is {:?}: F32 is expected", tensor.dtype())));
+        return Err(mistake(format!(
+            "invalid type of `{name}`: {:?} (expected F32)",
+            tensor.dtype()
+        )));
     }
     if tensor.shape() != shape {
         return Err(mistake(format!(
-            "`{name}` has the shape {:?}: {shape:?} is expected",
+            "invalid shape of `{name}`: {:?} (expected {shape:?})",
             tensor.shape()
         )));
     }
@@ -182,7 +187,7 @@ fn numbers(
     let is_allowed = |number: &f32| number.abs() <= WEIGHT_MAX;
     match numbers.iter().position(|number| !is_allowed(number)) {
         Some(index) => Err(mistake(format!(
-            "value {index} of `{name}` is {}: finite numbers within {WEIGHT_MAX} of 0 are expected",
+            "invalid value {index} of `{name}`: {} (expected a finite number within {WEIGHT_MAX} of 0)",
             numbers[index]
         ))),
         None => Ok(numbers),
@@ -205,10 +210,10 @@ impl fmt::Display for ScorerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { path, source } => {
-                write!(f, "the scorer {} cannot be read: {source}", path.display())
+                write!(f, "cannot read the scorer {}: {source}", path.display())
             }
             Self::Malformed { path, source } => {
-                write!(f, "{} is no scorer: {source}", path.display())
+                write!(f, "{} is not a scorer: {source}", path.display())
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What the server knows of one view.
+//! The server's entry of one view.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,7 +33,7 @@ impl ViewEntry {
         self.channel.name()
     }
 
-    /// What it is configured to be.
+    /// Its configuration.
     pub(in crate::control) fn config(&self) -> Arc<ViewConfig> {
         self.channel.config()
     }

@@ -138,9 +138,7 @@ impl AdminThread {
     fn carry_out(&self, len: usize) -> Result<Value, Refusal> {
         let refusal = |reason, error: String| Refusal::new(reason, error);
         let datagram = self.buffer.get(..len).ok_or_else(|| {
-            let error = format!(
-                "the request is longer than {DATAGRAM_BYTES_MAX} bytes, the most that is allowed"
-            );
+            let error = format!("request too large (expected at most {DATAGRAM_BYTES_MAX} bytes)");
             refusal(RefusalReason::TooLarge, error)
         })?;
         let request = serde_json::from_slice(datagram)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::limits::TokenBucket;
-use super::{Fate, Limits};
+use super::{Fate, ServerLimits};
 use crate::channel::ClientChannel;
 use crate::control::directory::{StreamEntry, ViewEntry};
 use crate::control::lease::Client;
@@ -56,7 +56,7 @@ pub(super) struct PendingAnswer {
 
 impl Connection {
     /// The `number`th connection, on `socket`.
-    pub(super) fn new(socket: OwnedFd, number: u64, limits: Limits) -> Self {
+    pub(super) fn new(socket: OwnedFd, number: u64, limits: ServerLimits) -> Self {
         let peer = socket::peer(&socket);
         let user = peer.map_or(u32::MAX, |peer| peer.user);
         let name = peer_name(peer.and_then(|peer| peer.process));
@@ -85,12 +85,12 @@ impl Connection {
             Ok(copy) => {
                 if !subscription.view.channel().add_subscriber(copy) {
                     let view = subscription.view.name();
-                    tracing::error!(%view, "a subscriber that was granted notices gets none");
+                    tracing::error!(%view, "a subscriber gets no notices although it was granted them");
                 }
                 Fate::Keep
             }
             Err(error) => {
-                tracing::warn!(%error, "dropping a subscriber: no descriptor is left for its notices");
+                tracing::warn!(%error, "dropping a subscriber: too many open files for its notices");
                 Fate::Close
             }
         }

@@ -7,7 +7,7 @@ use rustix::process::geteuid;
 /// Limits on clients. What all clients share is shared among users: of connections, opened views, their tokens and their bytes, one
 /// user may have half, and all together seven eighths. The rest is kept for the daemon's own user and root, who may have all.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Connections at a time.
     pub clients: usize,
     /// Requests a second from one connection, and the largest burst; it is closed beyond that. One with more than a KiB of JSON
@@ -27,7 +27,7 @@ pub struct Limits {
     pub opened_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             clients: 64,

@@ -1,4 +1,4 @@
-//! What views send to the clients that subscribed to it: changes of the gaze, and events of the stream.
+//! News for subscribers: changes of a view's gaze, and events of its stream.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::connection::{Connection, Subscription};
 use crate::channel::outbox::Inbox;
 use crate::channel::{ClientChannel, GazeChange, TimedEvent};
 use crate::control::directory::ViewEntry;
-use foveate::messages::{Event, GazeEvent, SceneEvent, ViewName};
+use foveate::messages::{GazeEvent, SceneEvent, SubscriptionEvent, ViewName};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 
 /// One kind of news.
@@ -16,7 +16,7 @@ pub(super) struct News<T> {
     /// Items that a subscription is not told of; `None` if it wants none.
     lost_before: fn(&Subscription) -> Option<u64>,
     /// The message about an item of a view, after so many lost ones.
-    pub(super) event: fn(&ViewName, &T, u64) -> Event,
+    pub(super) event: fn(&ViewName, &T, u64) -> SubscriptionEvent,
 }
 
 /// Changes of the gaze.
@@ -25,7 +25,7 @@ pub(super) const GAZES: News<GazeChange> = News {
     lost_before: |subscription| subscription.gazes_lost_before,
     event: |view, change, lost| {
         let entry = GazeEntry::new(&change.gaze, change.frame_seq);
-        Event::Gaze(GazeEvent { view: view.clone(), entry, lost })
+        SubscriptionEvent::Gaze(GazeEvent { view: view.clone(), entry, lost })
     },
 };
 
@@ -35,7 +35,13 @@ pub(super) const EVENTS: News<TimedEvent> = News {
     lost_before: |subscription| subscription.events_lost_before,
     event: |view, timed, lost| {
         let TimedEvent { event: scene, capture_ns, capture_unix_ns } = *timed;
-        Event::Scene(SceneEvent { view: view.clone(), scene, capture_ns, capture_unix_ns, lost })
+        SubscriptionEvent::Scene(SceneEvent {
+            view: view.clone(),
+            scene,
+            capture_ns,
+            capture_unix_ns,
+            lost,
+        })
     },
 };
 

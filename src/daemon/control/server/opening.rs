@@ -25,7 +25,7 @@ impl ServerThread {
             let names: Vec<_> =
                 streams.iter().map(|stream| format!("`{}`", stream.name())).collect();
             let (stream, names) = (clipped(stream), names.join(", "));
-            let error = format!("there is no stream `{stream}`; there are: {names}");
+            let error = format!("unknown stream `{stream}` (expected one of: {names})");
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         };
         // Before the first frame the cost of a view is unknown, and one that cannot be built must not end the stream.
@@ -42,7 +42,10 @@ impl ServerThread {
         table.entry("name").or_insert_with(|| free_name(&entry, number).into());
         let config = crate::control::described::view_from_table(&table)?;
         if has_view(&entry, &config.name) {
-            let error = format!("stream `{stream}` has a view `{}` already", config.name);
+            let error = format!(
+                "stream `{stream}` has a view `{}` already: choose another name",
+                config.name
+            );
             return Err(Refusal::new(RefusalReason::NameTaken, error));
         }
         if VIEWS_MAX <= entry.views().len() {
@@ -75,12 +78,13 @@ impl ServerThread {
         let refused = |error| Err(Refusal::new(RefusalReason::TooManyViews, error));
         if limits.views_per_client <= connection.opened {
             let most = limits.views_per_client;
-            return refused(format!("a client may open {most} views: close this connection first"));
+            return refused(format!(
+                "too many views of this client (limit {most}): close this connection first"
+            ));
         }
         if left(limits.views_opened, |_| 1) == 0 {
             return refused(format!(
-                "clients may open {} views, and half of them one user: {} are there, those included that are closed and still \
-                 mapped",
+                "too many opened views: {1} exist, including closed ones that are still mapped (limit {0}, and half of it for one user)",
                 limits.views_opened,
                 opened.len()
             ));
@@ -89,22 +93,21 @@ impl ServerThread {
         let tokens = left(limits.opened_tokens, |view| sampled(view, ViewConfig::capacity));
         if tokens < wanted {
             return refused(format!(
-                "{wanted} tokens a frame, and {tokens} are left for views that this user opens: ask for a smaller budget"
+                "budget too large: {wanted} tokens a frame (this user has {tokens} left): ask for a smaller `budget`"
             ));
         }
         let wanted = config.frame_bytes();
         let bytes = left(limits.opened_frame_bytes, |view| sampled(view, ViewConfig::frame_bytes));
         if bytes < wanted {
             return refused(format!(
-                "{wanted} bytes a frame, and {bytes} are left for views that this user opens: ask for a smaller budget, patch or dtype"
+                "frames too large: {wanted} bytes (this user has {bytes} left): ask for a smaller `budget`, `patch` or `dtype`"
             ));
         }
         let wanted = config.ring_bytes();
         let bytes = left(limits.opened_bytes, |view| view.channel().bytes());
         if bytes < wanted {
             return refused(format!(
-                "its ring takes {wanted} bytes, and {bytes} are left for views that this user opens, as rings of closed views \
-                 count while somebody has them mapped: ask for fewer slots or a smaller budget"
+                "ring too large: {wanted} bytes (this user has {bytes} left; rings of closed views count while they are mapped): ask for fewer `slots` or a smaller `budget`"
             ));
         }
         Ok(())

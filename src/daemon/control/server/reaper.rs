@@ -20,7 +20,7 @@ pub(super) struct Reaper {
 }
 
 impl Reaper {
-    /// Starts the thread, which ends by itself once everything is closed.
+    /// Starts the thread, which ends once everything is closed.
     pub(super) fn start() -> io::Result<Self> {
         let (sockets, queue) = unbounded();
         thread::Builder::new().name("reaper".to_owned()).spawn(move || {
@@ -36,13 +36,13 @@ impl Reaper {
     }
 }
 
-/// Closes a connection for all its holders, whoever is the last: they find nothing in it.
+/// Closes a connection for all processes that hold it; they find it empty.
 fn close(socket: OwnedFd) {
     if sockopt::socket_acceptconn(&socket) == Ok(true) {
         // The service manager goes on listening.
         return;
     }
-    // What is received belongs to the thread, whose descriptor table is its own.
+    // Received descriptors belong to this thread, which has its own descriptor table.
     let take = || unshare(CloneFlags::CLONE_FILES).is_ok() && socket::take_datagrams(&socket);
     let is_more = || {
         thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What the dirty tiles look like, in sums of integers.
+//! Features of the dirty tiles, in sums of integers.
 //!
 //! Twin of `glsl/features.comp`.
 
@@ -244,7 +244,7 @@ impl Luma {
         }
     }
 
-    /// Pixels by luma / 16. Each bin is counted by itself.
+    /// Pixels by luma / 16, one counter per bin.
     #[inline(always)]
     fn histogram<V: Vectors>(&self, vectors: V) -> [u32; BINS] {
         let none = vectors.loaded_bytes(&[0; PAIR]);

@@ -64,7 +64,7 @@ impl Level {
         while !target.is_empty() {
             let texels = row_from(&self.texels, place);
             match target.first_chunk_mut() {
-                // What is too much is overwritten by the next block.
+                // The next block overwrites the surplus.
                 Some(target) => *target = texels,
                 None => target.copy_from_slice(&texels[..target.len()]),
             }

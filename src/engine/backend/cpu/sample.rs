@@ -108,7 +108,7 @@ pub struct SampleToken<'a> {
     pub target: Target<'a>,
     /// Working memory.
     pub room: &'a mut Room,
-    /// What it was last published with, if it is compared with that.
+    /// The bytes that it was last published with, if compared.
     pub sent: Option<Sent<'a>>,
 }
 
@@ -620,7 +620,7 @@ struct Overlap {
     /// The first texel of the level, and the last.
     first: usize,
     last: usize,
-    /// What is shared with the first and with the last; 0 with the last if there is only one. Those between are covered.
+    /// Overlap with the first and with the last pixel; 0 with the last if there is only one. Pixels between are covered entirely.
     shared: [u32; 2],
 }
 
@@ -674,7 +674,7 @@ impl Overlap {
         sums
     }
 
-    /// What it shares with all of them.
+    /// Overlap with all of them.
     #[inline(always)]
     fn total(&self, side: u32) -> u32 {
         let between = (self.last - self.first).saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What the dirty tiles look like, in sums of integers.
+//! Features of the dirty tiles, in sums of integers.
 //!
 //! Device side: `glsl/features.comp`    Twin: `src/engine/backend/cpu/features.rs`
 

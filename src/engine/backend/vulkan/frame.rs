@@ -18,7 +18,7 @@ pub(super) struct FrameStaging {
     kind: FrameKind,
     /// Where the planes lie in `samples`.
     planes: [PlanePlace; 3],
-    /// Whether imports have worked so far. One failure is enough to stop trying, as the frames of a source are alike.
+    /// Whether imports have worked so far. One failure is enough to stop trying, as all frames of a source have the same layout.
     lends: bool,
     gpu: Arc<Gpu>,
 }

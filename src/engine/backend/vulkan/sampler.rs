@@ -119,8 +119,8 @@ impl ViewPasses {
 fn small_pyramid(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Pyramid, GpuError> {
     let grid = shape.extent().in_cells(TILE_SIDE);
     let [width, height] = [grid.width, grid.height].map(|tiles| {
-        let alike = if tiles.is_power_of_two() { 1 } else { 3 };
-        alike * TILE_SIDE
+        let spread = if tiles.is_power_of_two() { 1 } else { 3 };
+        spread * TILE_SIDE
     });
     Pyramid::new(gpu, PyramidShape::new(Extent::new(width, height)), 1)
 }
