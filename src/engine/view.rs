@@ -195,21 +195,6 @@ impl<S> View<S> {
         (view, kept.expect("the sink was handed over"))
     }
 
-    /// Whether its policy reads the coarse level.
-    pub(crate) fn wants_coarse(&self) -> bool {
-        self.gaze.as_ref().is_some_and(Controller::wants_coarse)
-    }
-
-    /// Whether its policy reads the tiles.
-    pub(crate) fn wants_tiles(&self) -> bool {
-        self.gaze.as_ref().is_some_and(Controller::wants_tiles)
-    }
-
-    /// Whether it decides by the tiles at the next frame.
-    pub(crate) fn reads_tiles(&self) -> bool {
-        self.spec.policy.is_relevance() && !self.planes.is_resting()
-    }
-
     /// Switches to `sampler`, of the engine of `generation`, and returns the sampler before.
     pub(crate) fn set_sampler(&mut self, sampler: Sampler, generation: u64) -> Sampler {
         self.generation = generation;
