@@ -209,9 +209,9 @@ impl Engine {
         views.iter_mut().for_each(|view| view.planes.follow(&rule));
         begin(views);
         let mut planes = planes_of(views);
-        let differences = self.backend.compare(frame, &rule, &mut planes)?;
+        let differences = self.backend.begin_update(frame, &rule, &mut planes)?;
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
-        let update = self.backend.update(self.tracker.ingested(), &mut planes)?;
+        let update = self.backend.end_update(self.tracker.ingested(), &mut planes)?;
         drop(planes);
         self.rule = rule;
         self.publish(stamp, views, plan, update);
@@ -430,7 +430,7 @@ impl Engine {
         let shape = self.shape();
         let mut planes = Planes::new(SamplerSpec::of(spec), sampler);
         planes.set_plan(spec.plan(gaze, shape, None), shape.extent());
-        self.backend.update(&TileSet::none(shape.extent()), &mut [&mut planes])?;
+        self.backend.sample(&TileSet::none(shape.extent()), &mut planes)?;
         let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
         planes.record(shape.extent(), &self.tracker, relevance);
         Ok(planes)
@@ -460,7 +460,7 @@ impl Engine {
         if !self.kept.tiles {
             self.kept.tiles = true;
             self.backend.keep_features(true);
-            self.backend.update(&TileSet::none(self.kind.extent), &mut [])?;
+            self.backend.end_update(&TileSet::none(self.kind.extent), &mut [])?;
             self.backend.note_features(&TileSet::none(self.kind.extent));
         }
         self.backend.read_coarse(&mut self.coarse)?;
@@ -608,8 +608,8 @@ fn fill(
 ) -> Result<UpdateTimes, BackendError> {
     let rule = IngestRule { is_first: true, threshold: 0, refreshed: 0..0 };
     let all = TileSet::all(source.extent());
-    backend.compare(source, &rule, views)?;
-    let times = backend.update(&all, views)?;
+    backend.begin_update(source, &rule, views)?;
+    let times = backend.end_update(&all, views)?;
     backend.note_features(&all);
     Ok(times)
 }

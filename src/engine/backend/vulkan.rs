@@ -214,7 +214,7 @@ impl VulkanBackend {
 }
 
 impl Backend for VulkanBackend {
-    fn compare(
+    fn begin_update(
         &mut self,
         frame: &FrameView<'_>,
         rule: &IngestRule,
@@ -246,7 +246,7 @@ impl Backend for VulkanBackend {
         })
     }
 
-    fn update(
+    fn end_update(
         &mut self,
         ingested: &TileSet,
         views: &mut [&mut Planes],
