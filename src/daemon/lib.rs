@@ -315,7 +315,7 @@ pub fn check<'a>(
         let mut found: Vec<_> = views.map(StreamFailure::from).collect();
         found.extend(running::camera(stream).err());
         found.extend(Source::check(&spec, limit).err().map(StreamFailure::from));
-        let depth = SourceSpec::of_depth(stream).map(|spec| Source::check(&spec, limit));
+        let depth = stream.depth_source().map(|spec| Source::check(&spec, limit));
         found.extend(depth.and_then(Result::err).map(StreamFailure::Depth));
         found
     };
