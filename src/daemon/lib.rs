@@ -23,6 +23,7 @@ use foveate_control::admin_path;
 use foveate_core::error::{chain, exit};
 use foveate_engine::pool::Pool;
 use foveate_log::redact::{Masked, redacted};
+pub use foveate_server::{self as control, channel, memory};
 
 use self::health::HealthLog;
 use self::metrics::Metrics;
@@ -30,12 +31,9 @@ use self::service::{ActivationError, ServiceNotifier};
 use self::supervisor::Supervisor;
 
 mod admin_requests;
-pub mod channel;
-pub mod control;
 mod depth;
 mod frame_loop;
 mod health;
-pub mod memory;
 pub mod metrics;
 mod running;
 pub mod service;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::builder::{NewView, Replacement, RingBuilder};
-pub use self::publisher::REPLACED;
 use self::publisher::{MotionPath, Publisher};
 use self::recovery::Recovery;
 use self::watch::Watch;
+pub use crate::channel::REPLACED;
 use crate::channel::ViewChannel;
 use foveate_config::{PublishChoice, ViewConfig};
 use foveate_core::backend::{BackendInfo, BackendKind};

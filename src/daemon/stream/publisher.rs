@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::watch::timed;
 use super::{ServedView, StreamError, ViewPace, keeps_plans};
-use crate::channel::{FEEDBACK_PENDING_MAX, ViewChannel, ViewUpdate};
+use crate::channel::{FEEDBACK_PENDING_MAX, REPLACED, ViewChannel, ViewUpdate};
 use foveate_core::error::chain;
 use foveate_core::events::{Event, EventKind, Phase};
 use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes};
@@ -20,9 +20,6 @@ use foveate_core::view::ViewSpec;
 use foveate_engine::{SampledFrame, Sink, View};
 use foveate_ring::{Items, State, Waker, Writer};
 use foveate_stats::{NoticeCounts, StreamCounters};
-
-/// Reason given to the readers of a segment when the stream continues in another.
-pub const REPLACED: &str = "the stream continues in a new segment";
 
 /// Most frames in a row that an opened view leaves out while the frame loop is late: a stream that always is late serves it, too.
 const SHED_IN_ROW_MAX: u32 = 29;
