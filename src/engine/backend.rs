@@ -4,6 +4,7 @@
 //! oracle in the other's tests, and `vulkan`. Both keep one rule: every texel of every level is the exactly rounded
 //! mean of the source pixels it covers.
 
+use std::fmt;
 use std::sync::Arc;
 
 use foveate_core::clock::Span;
@@ -64,7 +65,7 @@ pub struct UpdateTimes {
 /// | Vulkan, compared on the device | compares, ingests, reduces and samples in one submission | copies tokens that the device could not write to their places |
 ///
 /// Between the two, pyramid and tokens are undefined.
-pub trait Backend: Send {
+pub trait Backend: fmt::Debug + Send {
     /// Compares `frame` with the resident copy and copies the tiles that `rule` selects into it. Returns the largest
     /// difference of a sample for each tile, row by row; undefined for the [first](IngestRule::is_first) frame.
     ///

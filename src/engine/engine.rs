@@ -76,7 +76,7 @@ pub struct Engine {
 #[derive(Debug)]
 pub struct RetiredBackend {
     _samplers: Vec<Sampler>,
-    _backend: BackendHandle,
+    _backend: Box<dyn Backend>,
 }
 
 impl Engine {
@@ -303,7 +303,7 @@ impl Engine {
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
         self.publish(stamp, views, Span { start_ns, end_ns: start_ns }, update);
         self.end_step(stamp, views);
-        Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
+        Ok(RetiredBackend { _samplers: samplers, _backend: old })
     }
 
     /// Switches to `backend` between two frames. It was built for frames of the same kind and has seen none; `samplers`
@@ -329,15 +329,12 @@ impl Engine {
         backend.keep_coarse(kept.coarse);
         backend.keep_features(kept.tiles);
         if let Err(error) = fill(&mut *backend, &resident, &mut []) {
-            return Err((
-                RetiredBackend { _samplers: samplers, _backend: BackendHandle(backend) },
-                error,
-            ));
+            return Err((RetiredBackend { _samplers: samplers, _backend: backend }, error));
         }
         let old = std::mem::replace(&mut self.backend, backend);
         let samplers = self.set_samplers(samplers, views);
         self.kept = kept;
-        Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
+        Ok(RetiredBackend { _samplers: samplers, _backend: old })
     }
 
     /// Gives the views `samplers` and the next generation; returns the old samplers.
@@ -612,15 +609,6 @@ fn fill(
     let times = backend.end_update(&all, views)?;
     backend.note_features(&all);
     Ok(times)
-}
-
-/// A backend that is held only to be dropped.
-struct BackendHandle(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Backend>);
-
-impl fmt::Debug for BackendHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Backend")
-    }
 }
 
 impl fmt::Debug for Engine {

@@ -105,7 +105,7 @@ impl VulkanBackend {
         let (comparison, records) = match change_on {
             ChangeSite::Cpu => {
                 let detector = Detector::new(kind, pool, pool.instructions());
-                let staging = TileStaging::new(gpu, kind)?;
+                let staging = TileStaging::new(gpu, kind, 1)?;
                 (Comparison::Host { detector, staging }, Records::Listed)
             }
             ChangeSite::Gpu => {
