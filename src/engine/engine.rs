@@ -22,8 +22,8 @@ use crate::backend::{Backend, BackendError, UpdateTimes};
 use crate::change::tracker::ChangeTracker;
 use crate::depth::{Depth, DepthPicture};
 use crate::planes::{Planes, Sampler, SamplerSpec};
-use crate::sink::Sink;
-use crate::view::{FrameChanges, View, ViewBuilder};
+use crate::sink::{FrameChanges, Sink};
+use crate::view::{View, ViewBuilder};
 
 /// When the stages of one frame ran, on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

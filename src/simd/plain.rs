@@ -37,6 +37,12 @@ impl Vectors for Plain {
     type Bytes = [u8; 64];
     type Words = [i16; 32];
     type Sums = [i32; 16];
+    type Lanes = Self;
+
+    #[inline(always)]
+    fn lanes(self) -> Self {
+        self
+    }
 
     #[inline(never)]
     fn loaded_bytes(self, bytes: &[u8; 64]) -> [u8; 64] {

@@ -345,7 +345,7 @@ impl Sink for Publisher {
         counts.tokens_kept.add(frame.kept() as u64);
         channel.update(&ViewUpdate {
             frame_seq: frame.stamp.frame_seq,
-            shape: frame.shape,
+            shape: frame.changes.shape,
             gaze: frame.gaze,
             plan: frame.plan(),
             plan_since: frame.plan_since,
