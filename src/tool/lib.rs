@@ -259,7 +259,7 @@ pub enum ToolError {
     /// A recording cannot be served.
     #[cfg(feature = "mcap")]
     #[error(transparent)]
-    Serve(#[from] foveate_daemon::control::ServeError),
+    Serve(#[from] foveate_server::ServeError),
 
     /// The page cannot be served.
     #[cfg(feature = "web")]

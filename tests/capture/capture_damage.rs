@@ -115,7 +115,7 @@ fn a_source_of_damaged_frames_is_not_silent() {
         ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
     };
     let counters = Arc::<StreamCounters>::default();
-    let mut source = ReconnectingSource::new(&spec, &counters);
+    let mut source = ReconnectingSource::new(&spec, &Arc::default(), &counters);
     let (started, mut damaged) = (Instant::now(), 0);
     while started.elapsed() < 5 * limit || damaged < 10 {
         match source.take(Duration::from_millis(20)) {

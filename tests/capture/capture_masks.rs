@@ -124,7 +124,8 @@ fn masks_change_from_one_frame_to_the_next() {
     let text = "videotestsrc is-live=true pattern=white ! video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 \
                 ! appsink name=frames";
     let spec = SourceSpec { pace: Pace::Realtime, ..spec(text, Vec::new()) };
-    let mut source = Source::open(&spec, &Arc::default()).unwrap();
+    let masks = Arc::<Masks>::default();
+    let mut source = Source::start_behind(&masks, &spec, &Arc::default()).unwrap();
     let mut seen_until = |revision: u64| loop {
         match source.take(HANG) {
             TakeResult::Frame(frame) if frame.mask_revision() < revision => {}
@@ -140,14 +141,14 @@ fn masks_change_from_one_frame_to_the_next() {
         &[Mask::rectangle("a", [0.5, 0.5, 1.0, 1.0]), Mask::rectangle("b", [0.0, 0.0, 0.1, 0.1])],
         &[],
     ];
-    for masks in steps {
-        let change = match masks.last() {
+    for present in steps {
+        let change = match present.last() {
             Some(mask) => set(mask.clone()),
             None => MaskChange { clears_all: true, ..MaskChange::default() },
         };
-        let revision = spec.masks.change(change).unwrap();
+        let revision = masks.change(change).unwrap();
         let found = seen_until(revision);
-        assert_same(&found, &filled(&white, masks, &found));
+        assert_same(&found, &filled(&white, present, &found));
     }
 }
 
@@ -229,7 +230,7 @@ fn spec(text: &str, masks: Vec<Mask>) -> SourceSpec {
     SourceSpec {
         pace: Pace::EveryFrame,
         caps_timeout: HANG,
-        masks: Arc::new(Masks::new(masks)),
+        masks,
         ..SourceSpec::new("test", source)
     }
 }

@@ -246,7 +246,10 @@ impl Scene {
     fn of(spec: SourceSpec) -> Self {
         let counters = Arc::<StreamCounters>::default();
         let pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(20), 1);
-        Self { source: ReconnectingSource::with_pauses(&spec, &counters, pauses), counters }
+        Self {
+            source: ReconnectingSource::with_pauses(&spec, &Arc::default(), &counters, pauses),
+            counters,
+        }
     }
 
     /// Reads raw frames from a pipe.

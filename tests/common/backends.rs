@@ -97,7 +97,7 @@ impl Player {
             dirty.indices().min().unwrap_or(0)..dirty.indices().max().map_or(0, |last| last + 1);
         let refreshed = if turn.len() == dirty.count() { turn } else { 0..0 };
         let rule = IngestRule { is_first, threshold: 0, refreshed };
-        let largest = self.backend.compare(frame, &rule, &mut views)?;
+        let largest = self.backend.begin_update(frame, &rule, &mut views)?;
         self.ingested.clear();
         for (index, &largest) in largest.iter().enumerate() {
             if rule.ingests(index, largest) {
@@ -105,7 +105,7 @@ impl Player {
             }
         }
         assert!(self.ingested.iter().all(|(column, row)| is_first || dirty.contains(column, row)));
-        let times = self.backend.update(&self.ingested, &mut views)?;
+        let times = self.backend.end_update(&self.ingested, &mut views)?;
         self.backend.note_features(&self.ingested);
         Ok(times)
     }

@@ -132,8 +132,8 @@ fn clean_tiles_keep_their_texels(make: Make<'_>) {
     let mut player = make(before.kind());
     player.update(&before.view(), &TileSet::all(extent), &mut []);
     let rule = IngestRule { is_first: false, threshold: u8::MAX, refreshed: 0..0 };
-    player.backend.compare(&after.view(), &rule, &mut []).unwrap();
-    player.backend.update(&TileSet::none(extent), &mut []).unwrap();
+    player.backend.begin_update(&after.view(), &rule, &mut []).unwrap();
+    player.backend.end_update(&TileSet::none(extent), &mut []).unwrap();
     assert_levels_equal(&mut player, &naive::pyramid(&naive::picture(&before)));
 }
 

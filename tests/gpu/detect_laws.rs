@@ -362,9 +362,9 @@ impl Side {
         let Self { tracker, backend, views } = self;
         let mut views: Vec<_> = views.iter_mut().collect();
         let rule = tracker.rule();
-        let differences = backend.compare(frame, &rule, &mut views).unwrap();
+        let differences = backend.begin_update(frame, &rule, &mut views).unwrap();
         tracker.note(frame, frame_seq, &rule, differences);
-        backend.update(tracker.ingested(), &mut views).unwrap()
+        backend.end_update(tracker.ingested(), &mut views).unwrap()
     }
 }
 

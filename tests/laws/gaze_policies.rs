@@ -443,8 +443,8 @@ fn release_gives_the_eye_back_to_the_policy_at_the_next_frame() {
 #[test]
 fn before_anything_is_seen_the_middle_is_looked_at() {
     for policy in [Policy::Feedback, Policy::Saliency] {
+        assert!(policy.reads(false).coarse);
         let mut controller = Controller::new(policy, parameters(), EXTENT, 3, frame_time(1, 0));
-        assert!(controller.wants_coarse());
         let black = CoarseLevel::new(PyramidShape::new(EXTENT));
         for frame_seq in 1..100 {
             let seen = (frame_seq > 50).then(|| Seen::coarsely(&black, frame_seq - 1));

@@ -181,14 +181,6 @@ impl FixationPolicy for Relevant {
         self.attention.as_ref().is_none_or(Attention::is_settled)
     }
 
-    fn wants_coarse(&self) -> bool {
-        true
-    }
-
-    fn wants_tiles(&self) -> bool {
-        true
-    }
-
     fn scene(&self) -> Option<&Scene> {
         Some(&self.scene)
     }

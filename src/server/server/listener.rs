@@ -14,7 +14,7 @@ use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
-use crate::control::{ServeError, socket};
+use crate::{ServeError, socket};
 use foveate::ControlError;
 use foveate_config::SOCKET_MODE;
 

@@ -1,5 +1,6 @@
 //! The vector operations that kernels are written in.
 
+use super::lanes::Lanes;
 use super::lookup::Lookup;
 
 /// Operations on 64 bytes at a time. A value of an implementing type is proof that the processor has its instructions.
@@ -13,6 +14,11 @@ pub trait Vectors: Copy {
     type Words: Copy;
     /// 16 numbers of 32 bits, signed where that matters.
     type Sums: Copy;
+    /// Operations on numbers of 32 bits.
+    type Lanes: Lanes;
+
+    /// The operations on numbers of 32 bits.
+    fn lanes(self) -> Self::Lanes;
 
     /// Loads bytes from memory.
     fn loaded_bytes(self, bytes: &[u8; 64]) -> Self::Bytes;

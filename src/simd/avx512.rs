@@ -1,17 +1,18 @@
-//! AVX-512: 64 bytes are one register.
+//! AVX-512: 64 bytes are one register. Lanes are those of AVX2.
 
 use std::arch::x86_64::*;
 
 use super::Detected;
+use super::avx2::Avx2;
 use super::lookup::Lookup;
 use super::vectors::Vectors;
 
-/// Proof of AVX-512 BW, VL and VNNI.
+/// Proof of AVX-512 BW, VL and VNNI, and of what [`Avx2`] needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Avx512(Detected);
 
 impl Avx512 {
-    /// `detected` proves AVX-512 BW, VL and VNNI.
+    /// `detected` proves the instructions.
     #[inline(always)]
     pub(super) fn new(detected: Detected) -> Self {
         Self(detected)
@@ -31,6 +32,12 @@ impl Vectors for Avx512 {
     type Bytes = __m512i;
     type Words = __m512i;
     type Sums = __m512i;
+    type Lanes = Avx2;
+
+    #[inline(always)]
+    fn lanes(self) -> Avx2 {
+        Avx2::new(self.0)
+    }
 
     #[inline(always)]
     fn loaded_bytes(self, bytes: &[u8; 64]) -> __m512i {

@@ -1,7 +1,9 @@
 //! Kernels compiled for several sets of vector instructions, chosen at run time.
 //!
-//! A [`Kernel`] is written once, over [`Vectors`]: 64 bytes at a time. `plain` defines each operation in a few lines of
-//! Rust, and runs on other processors; the others are a few instructions each. All give the same results.
+//! A [`Kernel`] is written once, over [`Vectors`]: 64 bytes at a time, or eight numbers of 32 bits ([`Lanes`]). `plain` defines each
+//! operation in a few lines of Rust, and runs on other processors; the others are a few instructions each. On bytes, all give the same
+//! results. Sums of lanes are made in the same order by all, but AVX2 and NEON round a product and its sum once and plain Rust twice, so
+//! their results agree to rounding only.
 
 #![allow(
     unsafe_code,
@@ -12,32 +14,29 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod lanes;
 mod lookup;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod plain;
-#[cfg(target_arch = "x86_64")]
-mod sse2;
 mod vectors;
 
+pub use lanes::{LANES, Lanes};
 pub use lookup::{Line, Lookup};
 pub use vectors::Vectors;
 
 /// Vector instructions that this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instructions {
-    /// Plain Rust.
+    /// Plain Rust. On x86-64 it is compiled to SSE2.
     Plain,
     /// NEON, which every processor of this architecture has.
     #[cfg(target_arch = "aarch64")]
     Neon,
-    /// SSE2, which every processor of this architecture has.
-    #[cfg(target_arch = "x86_64")]
-    Sse2,
-    /// AVX2 and F16C.
+    /// AVX2, FMA and F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2(Detected),
-    /// AVX-512 BW, VL and VNNI.
+    /// Those, and AVX-512 BW, VL and VNNI.
     #[cfg(target_arch = "x86_64")]
     Avx512(Detected),
 }
@@ -70,14 +69,16 @@ impl Instructions {
         available.push(Self::Neon);
         #[cfg(target_arch = "x86_64")]
         {
-            available.push(Self::Sse2);
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+            let has_avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c");
+            let has_avx512 = is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vnni");
+            if has_avx2 {
                 available.push(Self::Avx2(Detected(())));
             }
-            if is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512vnni")
-            {
+            if has_avx2 && has_avx512 {
                 available.push(Self::Avx512(Detected(())));
             }
         }
@@ -90,8 +91,6 @@ impl Instructions {
             Self::Plain => "plain",
             #[cfg(target_arch = "aarch64")]
             Self::Neon => "neon",
-            #[cfg(target_arch = "x86_64")]
-            Self::Sse2 => "sse2",
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
@@ -112,25 +111,23 @@ impl Instructions {
             #[cfg(target_arch = "aarch64")]
             Self::Neon => kernel.run(neon::Neon),
             #[cfg(target_arch = "x86_64")]
-            Self::Sse2 => kernel.run(sse2::Sse2),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Detected` is made only after the processor said that it has AVX2 and F16C.
+            // SAFETY: `Detected` is made only after the processor said that it has AVX2, FMA and F16C.
             Self::Avx2(detected) => unsafe { run_avx2(kernel, detected) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Detected` is made only after the processor said that it has AVX-512 BW, VL and VNNI.
+            // SAFETY: `Detected` is made only after the processor said that it has these and AVX-512 BW, VL and VNNI.
             Self::Avx512(detected) => unsafe { run_avx512(kernel, detected) },
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn run_avx2<K: Kernel>(kernel: K, detected: Detected) -> K::Output {
     kernel.run(avx2::Avx2::new(detected))
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512bw,avx512vl,avx512vnni")]
+#[target_feature(enable = "avx2,fma,f16c,avx512bw,avx512vl,avx512vnni")]
 fn run_avx512<K: Kernel>(kernel: K, detected: Detected) -> K::Output {
     kernel.run(avx512::Avx512::new(detected))
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
-use crate::control::channels::Channels;
-use crate::control::lease::{Client, Steering};
+use crate::channels::Channels;
+use crate::lease::{Client, Steering};
 use crate::memory::MemoryWatch;
 use foveate::messages::{ViewName, clipped};
 use foveate_config::ViewConfig;
@@ -18,7 +18,7 @@ pub(super) const LISTED_TEXT_BYTES_MAX: usize = 2048;
 
 /// The server's end of a view.
 #[derive(Debug)]
-pub(in crate::control) struct ViewEntry {
+pub(crate) struct ViewEntry {
     owner: Option<Client>,
     channel: ClientChannel,
     /// Locked by the server's thread and by readers of the metrics; never by a frame loop.
@@ -29,32 +29,32 @@ pub(in crate::control) struct ViewEntry {
 
 impl ViewEntry {
     /// Its address.
-    pub(in crate::control) fn name(&self) -> &ViewName {
+    pub(crate) fn name(&self) -> &ViewName {
         self.channel.name()
     }
 
     /// Its configuration.
-    pub(in crate::control) fn config(&self) -> Arc<ViewConfig> {
+    pub(crate) fn config(&self) -> Arc<ViewConfig> {
         self.channel.config()
     }
 
     /// The client that opened it; `None` for a view of the configuration.
-    pub(in crate::control) fn owner(&self) -> Option<&Client> {
+    pub(crate) fn owner(&self) -> Option<&Client> {
         self.owner.as_ref()
     }
 
     /// The channel to its frame loop.
-    pub(in crate::control) fn channel(&self) -> &ClientChannel {
+    pub(crate) fn channel(&self) -> &ClientChannel {
         &self.channel
     }
 
     /// Its steering lease.
-    pub(in crate::control) fn steering(&self) -> &Mutex<Steering> {
+    pub(crate) fn steering(&self) -> &Mutex<Steering> {
         &self.steering
     }
 
     /// What clients have said of its channels.
-    pub(in crate::control) fn channels(&self) -> MutexGuard<'_, Channels> {
+    pub(crate) fn channels(&self) -> MutexGuard<'_, Channels> {
         let mut channels = self.channels.lock();
         // An operator's change of the view begins a new policy.
         channels.forget_unless_of(&self.config());
@@ -62,7 +62,7 @@ impl ViewEntry {
     }
 
     /// Its entry in a listing.
-    pub(in crate::control) fn listing(&self) -> ViewListing {
+    pub(crate) fn listing(&self) -> ViewListing {
         let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
         let (fixations, scanpath) = self.channel.fixations();
         let (config, counts) = (self.config(), self.channel.counters().snapshot());
@@ -90,7 +90,7 @@ impl ViewEntry {
     }
 
     /// Its counters.
-    pub(in crate::control) fn stats(&self) -> ViewStats {
+    pub(crate) fn stats(&self) -> ViewStats {
         ViewStats {
             name: self.name().clone(),
             counts: self.channel.counters().snapshot(),

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::listener::{Access, Listener};
 use crate::channel::EventFd;
-use crate::control::{ServeError, socket};
+use crate::{ServeError, socket};
 use foveate::ControlError;
 use foveate::messages::{DATAGRAM_BYTES_MAX, Refusal, RefusalReason};
 use foveate_control::{AdminRequest, accepted, refused};

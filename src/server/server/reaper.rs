@@ -12,7 +12,7 @@ use crossbeam_channel::{Sender, unbounded};
 use nix::sched::{CloneFlags, unshare};
 use rustix::net::sockopt;
 
-use crate::control::socket;
+use crate::socket;
 
 #[derive(Debug)]
 pub(super) struct Reaper {

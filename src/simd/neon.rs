@@ -1,10 +1,11 @@
-//! NEON, which every processor of this architecture has: 64 bytes are four registers, one for each group.
+//! NEON, which every processor of this architecture has: 64 bytes are four registers, one for each group; eight lanes are two.
 //!
 //! The dot products that newer processors have (FEAT_DotProd) are not used: they multiply bytes, while samples are multiplied here
 //! by factors of 16 bits. Only `added_distances` could use one, to add up, and would be four instructions instead of five.
 
 use std::arch::aarch64::*;
 
+use super::lanes::{LANES, Lanes};
 use super::lookup::{Line, Lookup};
 use super::plain::Plain;
 use super::vectors::Vectors;
@@ -33,15 +34,32 @@ macro_rules! call_all {
     };
 }
 
+/// Calls an intrinsic for each of two registers.
+macro_rules! call_both {
+    ($intrinsic:ident $(::<$constant:ident>)? ($($argument:ident),*)) => {
+        [
+            call!($intrinsic $(::<$constant>)? ($($argument[0]),*)),
+            call!($intrinsic $(::<$constant>)? ($($argument[1]),*)),
+        ]
+    };
+}
+
 type Bytes = [uint8x16_t; 4];
 type Words = [int16x8_t; 4];
 type Sums = [int32x4_t; 4];
 type Halves = [int64x2_t; 4];
+type Pair = [float32x4_t; 2];
 
 impl Vectors for Neon {
     type Bytes = Bytes;
     type Words = Words;
     type Sums = Sums;
+    type Lanes = Self;
+
+    #[inline(always)]
+    fn lanes(self) -> Self {
+        self
+    }
 
     #[inline(always)]
     fn loaded_bytes(self, bytes: &[u8; 64]) -> Bytes {
@@ -293,4 +311,93 @@ fn numbers_on(Line { factor, offset }: Line, values: uint32x4_t) -> float32x4_t 
 #[expect(clippy::cast_possible_truncation, reason = "at most the bits of a word")]
 fn word(bits: u32) -> i16 {
     bits as i16
+}
+
+impl Lanes for Neon {
+    type Vector = Pair;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Pair {
+        [call!(vdupq_n_f32(value)); 2]
+    }
+
+    #[inline(always)]
+    fn load(self, values: &[f32; LANES]) -> Pair {
+        bytemuck::cast(*values)
+    }
+
+    #[inline(always)]
+    fn store(self, vector: Pair) -> [f32; LANES] {
+        bytemuck::cast(vector)
+    }
+
+    #[inline(always)]
+    fn add(self, a: Pair, b: Pair) -> Pair {
+        call_both!(vaddq_f32(a, b))
+    }
+
+    #[inline(always)]
+    fn multiply(self, a: Pair, b: Pair) -> Pair {
+        call_both!(vmulq_f32(a, b))
+    }
+
+    #[inline(always)]
+    fn multiply_add(self, a: Pair, b: Pair, c: Pair) -> Pair {
+        call_both!(vfmaq_f32(c, a, b))
+    }
+
+    #[inline(always)]
+    fn max(self, a: Pair, b: Pair) -> Pair {
+        // Not `vmaxq_f32`, which gives what is not a number.
+        let mask = call_both!(vcgtq_f32(a, b));
+        call_both!(vbslq_f32(mask, a, b))
+    }
+
+    #[inline(always)]
+    fn round(self, vector: Pair) -> Pair {
+        call_both!(vrndnq_f32(vector))
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, exponents: Pair) -> Pair {
+        const FRACTION_BITS: i32 = 23;
+        let whole = call_both!(vcvtq_s32_f32(exponents));
+        let bias = [call!(vdupq_n_s32(127)); 2];
+        let biased = call_both!(vaddq_s32(whole, bias));
+        bytemuck::cast(call_both!(vshlq_n_s32::<FRACTION_BITS>(biased)))
+    }
+
+    #[inline(always)]
+    fn exceeding(self, a: Pair, b: Pair) -> u8 {
+        let places: [uint32x4_t; 2] = bytemuck::cast([1, 2, 4, 8, 16, 32, 64, 128]);
+        let mask = call_both!(vcgtq_f32(a, b));
+        let [low, high] = call_both!(vandq_u32(mask, places));
+        let bits = call!(vorrq_u32(low, high));
+        let bits = call!(vaddvq_u32(bits));
+        bits.to_le_bytes()[0]
+    }
+
+    #[inline(always)]
+    fn where_exceeding(self, a: Pair, b: Pair, kept: Pair) -> Pair {
+        let (mask, kept) = (call_both!(vcgtq_f32(a, b)), bits(kept));
+        bytemuck::cast(call_both!(vandq_u32(mask, kept)))
+    }
+
+    #[inline(always)]
+    fn unless_exceeding(self, a: Pair, b: Pair, kept: Pair) -> Pair {
+        let (mask, kept) = (call_both!(vcgtq_f32(a, b)), bits(kept));
+        bytemuck::cast(call_both!(vbicq_u32(kept, mask)))
+    }
+
+    #[inline(always)]
+    fn lane_sums(self, [a, b, c, d]: [Pair; 4]) -> [f32; 4] {
+        let (ab, cd) = (call_both!(vpaddq_f32(a, b)), call_both!(vpaddq_f32(c, d)));
+        let [lower, upper] = call_both!(vpaddq_f32(ab, cd));
+        bytemuck::cast(call!(vaddq_f32(lower, upper)))
+    }
+}
+
+#[inline(always)]
+fn bits(vector: Pair) -> [uint32x4_t; 2] {
+    bytemuck::cast(vector)
 }

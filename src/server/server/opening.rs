@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::ServerThread;
 use super::connection::Connection;
 use super::limits::{UserShare, left_for};
-use crate::control::directory::{StreamEntry, ViewEntry};
+use crate::directory::{StreamEntry, ViewEntry};
 use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
 use foveate_control::{StreamState, accepted};
@@ -40,7 +40,7 @@ impl ServerThread {
         }
         let number = connection.client.number;
         table.entry("name").or_insert_with(|| free_name(&entry, number).into());
-        let config = crate::control::described::view_from_table(&table)?;
+        let config = crate::described::view_from_table(&table)?;
         if has_view(&entry, &config.name) {
             let error = format!(
                 "stream `{stream}` has a view `{}` already: choose another name",

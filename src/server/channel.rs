@@ -39,6 +39,9 @@ use foveate_stats::{NoticeCounts, ViewCounters};
 
 pub mod outbox;
 
+/// Reason given to the readers of a segment when the stream continues in another.
+pub const REPLACED: &str = "the stream continues in a new segment";
+
 /// Frames back from the newest whose token plans are kept.
 pub const FRAMES_KEPT: u64 = 64;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::connection::{Connection, Subscription};
 use crate::channel::outbox::Inbox;
 use crate::channel::{ClientChannel, GazeChange, TimedEvent};
-use crate::control::directory::ViewEntry;
+use crate::directory::ViewEntry;
 use foveate::messages::{GazeEvent, SceneEvent, SubscriptionEvent, ViewName};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 
