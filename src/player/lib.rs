@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::mailbox::TakeResult;
+use foveate_capture::TakeResult;
 use foveate_capture::{CaptureError, CapturedFrame, End, Source, SourceSpec, warn_of_picture};
 use foveate_config::StreamConfig;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::frames::{Frames, broken, frame_bytes, most_frames, played};
 use crate::ToolError;
 use crate::extract::clip_source;
-use foveate_capture::mailbox::TakeResult;
+use foveate_capture::TakeResult;
 use foveate_capture::{CapturedFrame, End, Source, SourceSpec};
 use foveate_config::{Pace, SourceChoice, StreamConfig};
 use foveate_core::frame::FrameView;
