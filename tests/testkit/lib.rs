@@ -2,7 +2,12 @@
 
 #![allow(missing_docs, reason = "for tests alone")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(clippy::new_without_default, clippy::len_without_is_empty, reason = "no test needs it")]
+#![allow(
+    clippy::len_without_is_empty,
+    clippy::new_without_default,
+    clippy::should_implement_trait,
+    reason = "for tests alone"
+)]
 
 #[cfg(feature = "engine")]
 pub mod backends;
