@@ -42,7 +42,7 @@ fn every_metric_of_the_dashboard_exists() {
 #[test]
 fn every_query_of_the_dashboard_has_an_answer() {
     if !is_long() {
-        return leave_out("FOVEATE_LONG=1 asks a real Prometheus");
+        return leave_out("without FOVEATE_LONG=1");
     }
     let place = Place::new();
     let daemon = place.daemon(
