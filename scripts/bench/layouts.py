@@ -1,6 +1,6 @@
-"""Draws docs/images/layouts.png: the layouts side by side on frames of a clip.
+"""Draws docs/images/layouts.png: the layouts side by side on one picture, the 120th frame of vtest.avi.
 
-Usage: layouts.py --programs FOLDER --out FILE CLIP
+Usage: layouts.py --programs FOLDER --out FILE PICTURE
 
 Needs Pillow (Debian: python3-pil).
 """
@@ -30,10 +30,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("clip", type=Path)
+    parser.add_argument("picture", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        pictures = boxes(arguments.programs, arguments.clip, Path(folder))
+        pictures = boxes(arguments.programs, arguments.picture, Path(folder))
     height = pictures[0].height * WIDTH // pictures[0].width
     rows = -(-len(pictures) // COLUMNS)
     sheet = Image.new("RGB", (COLUMNS * (WIDTH + GAP) - GAP, rows * (TITLE + height + GAP) - GAP), "white")
@@ -45,21 +45,21 @@ def main():
     sheet.quantize(192).save(arguments.out, optimize=True)
 
 
-def boxes(programs, clip, folder):
+def boxes(programs, picture, folder):
     """What `foveate snap` draws of each layout."""
     views = "".join(f'[[stream.view]]\nname = "v{index}"\n{keys}\n' for index, keys in enumerate(LAYOUTS.values()))
     configuration, socket = folder / "layouts.toml", folder / "foveate.sock"
-    configuration.write_text(f'[[stream]]\nname = "clip"\nsource = "{clip.absolute()}"\nloop = true\n{views}')
+    configuration.write_text(f'[[stream]]\nname = "still"\nsource = "{picture.absolute()}"\nloop = true\n{views}')
     command = [programs / "foveated", "--config", configuration, "--socket", socket]
     daemon = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     tool = [programs / "foveate", "--socket", socket]
     try:
         pictures = []
         for index in range(len(LAYOUTS)):
-            subprocess.run([*tool, "wait", f"clip/v{index}"], check=True, stdout=subprocess.DEVNULL)
-            subprocess.run([*tool, "snap", f"clip/v{index}", "--out", folder], check=True, stdout=subprocess.DEVNULL)
-            with Image.open(folder / "boxes.png") as picture:
-                pictures.append(picture.convert("RGB"))
+            subprocess.run([*tool, "wait", f"still/v{index}"], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*tool, "snap", f"still/v{index}", "--out", folder], check=True, stdout=subprocess.DEVNULL)
+            with Image.open(folder / "boxes.png") as drawn:
+                pictures.append(drawn.convert("RGB"))
         return pictures
     finally:
         daemon.terminate()
