@@ -2,8 +2,8 @@
 //!
 //! [`expansion`] makes a pipeline description of the configured source; `pipeline` builds it and inserts elements before the
 //! appsink only if the caps need them; [`source`] watches it, loops files, and ends with a typed reason; `delivery` runs on
-//! GStreamer's streaming thread and fills the [`mailbox`]; before that `damage` drops damaged frames, and `masking` fills privacy
-//! masks. A stream takes its frames from a [`reconnecting`] source, which starts a new pipeline after [`transient`] errors.
+//! GStreamer's streaming thread and fills the `mailbox`; before that `damage` drops damaged frames, and `masking` fills privacy
+//! masks. A stream takes its frames from a [`reconnecting`] source, which starts a new pipeline after `transient` errors.
 //!
 //! No loss goes uncounted: every buffer that reaches the appsink gets the next `frame_seq`, even if it is dropped later. Those
 //! that a [rate limit](foveate_core::rate) skips get none, and have a counter of their own.
@@ -21,13 +21,13 @@ mod error;
 pub mod expansion;
 mod frame;
 pub mod hints;
-pub mod mailbox;
+mod mailbox;
 mod masking;
 mod pipeline;
 pub mod reconnecting;
 pub mod source;
-pub mod times;
-pub mod transient;
+mod times;
+mod transient;
 
 pub use caps::warn_of_picture;
 pub use error::CaptureError;

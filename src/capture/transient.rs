@@ -11,16 +11,16 @@ use foveate_stats::LossReason;
 
 /// Evidence that a configuration works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     /// The pipeline, or the one of the newest frame, is live.
-    pub is_live: bool,
+    pub(crate) is_live: bool,
     /// The stream has delivered frames, from this pipeline or an earlier one.
-    pub has_delivered: bool,
+    pub(crate) has_delivered: bool,
 }
 
 impl CaptureError {
     /// Whether another pipeline for `spec` may succeed after this error.
-    pub fn is_transient(&self, spec: &SourceSpec, evidence: Evidence) -> bool {
+    pub(crate) fn is_transient(&self, spec: &SourceSpec, evidence: Evidence) -> bool {
         let Evidence { is_live, has_delivered } = evidence;
         if !may_reconnect(spec, evidence) {
             return false;
@@ -72,7 +72,7 @@ impl CaptureError {
     }
 
     /// The restart counter for a pipeline that this error ended.
-    pub fn loss_reason(&self) -> LossReason {
+    pub(crate) fn loss_reason(&self) -> LossReason {
         match self {
             Self::NoCamera { .. }
             | Self::Busy { .. }
@@ -99,7 +99,7 @@ impl CaptureError {
 }
 
 /// Whether a lost pipeline of `spec` may be replaced.
-pub fn may_reconnect(spec: &SourceSpec, evidence: Evidence) -> bool {
+pub(crate) fn may_reconnect(spec: &SourceSpec, evidence: Evidence) -> bool {
     let is_clip = match (spec.live, spec.kind()) {
         (Some(is_live), _) => !is_live,
         (None, Some(ShorthandKind::Http)) => evidence.has_delivered && !evidence.is_live,
@@ -111,3 +111,6 @@ pub fn may_reconnect(spec: &SourceSpec, evidence: Evidence) -> bool {
 fn is_live_by_name(spec: &SourceSpec) -> bool {
     spec.kind().is_some_and(|kind| kind != ShorthandKind::File)
 }
+
+#[cfg(test)]
+mod tests;

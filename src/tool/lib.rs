@@ -32,7 +32,7 @@ mod health;
 pub mod list;
 mod look;
 mod mask;
-pub mod meter;
+mod meter;
 #[cfg(feature = "gst")]
 mod npy;
 mod overview;

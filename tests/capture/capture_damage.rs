@@ -11,8 +11,7 @@ use foveate_capture::{
 use foveate_stats::{StreamCounters, StreamCounts};
 use gstreamer as gst;
 use gstreamer::prelude::*;
-
-use crate::wait::HANG;
+use testkit::wait::HANG;
 
 /// Each with the decoder of its streams. A keyframe is every 20th frame.
 const ENCODERS: [(&str, &str); 4] = [

@@ -31,9 +31,10 @@ use foveate_core::view::{VIEWS_MAX, ViewSpec};
 use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_ring::{Reader, TokenFrameBuf};
+use testkit::footage::clip;
+use testkit::is_long;
+use testkit::wait::HANG;
 
-use crate::footage::clip;
-use crate::wait::HANG;
 use crate::walkers::{Footage, PixelBox, Walker};
 
 /// People before a fixed camera, ten frames a second.
@@ -182,10 +183,6 @@ fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
         // What is followed costs no more tokens than what is left behind and found again.
         assert!(share(still.kept) - 0.01 < share(pursued.kept), "{pursued}, {still}");
     }
-}
-
-fn is_long() -> bool {
-    std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1")
 }
 
 /// Every third one, and all with `FOVEATE_LONG=1`: the figures of `docs/reports/pursuit.md` are of all.
@@ -450,7 +447,7 @@ fn part_of<'a>(frame: &FrameView<'a>, left: usize, top: usize) -> FrameView<'a> 
 /// An oracle that is 300 ms late, with `FOVEATE_LONG=1` also 100 and 500 ms: with compensation, its maps are moved along with the
 /// walkers.
 #[test]
-fn who_is_attended_to_late_is_looked_at_where_he_is_now() {
+fn late_attention_is_moved_to_the_present_position() {
     let Some(path) = clip(CLIP) else { return };
     let walkers = &some_of(walkers_of(&path).to_vec());
     for late in if is_long() { &[3, 1, 5][..] } else { &[3] } {

@@ -119,7 +119,7 @@ fn a_file_that_cannot_be_replayed_is_named() {
 
 /// The digests are of plans that `foveate extract` made of such a log before version 3.
 #[test]
-fn a_log_of_version_2_leads_to_the_plans_of_its_time() {
+fn log_of_version_2_replays_to_the_same_plans() {
     let codes = concat!(
         "db7df997ecf9e2c343b37be24964589bb47b9dc756ce7b3ff773a4836a9f64ff4e5fdadaad5c5d3c",
         "3d71736666868c6ec6e9dc706aec6e9e884198a666617f4c9089d6d23cd4e9f1924c8b968ab7ee8c",

@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_calls_lead_to_the_same_gaze(
+    fn equal_calls_lead_to_equal_gaze(
         frames in frames(), parameters in any_parameters(), foveae in foveae(),
     ) {
         for policy in [Policy::Feedback, relevance(), Policy::Auto] {
@@ -136,7 +136,7 @@ proptest! {
 
     /// However long the client keeps sending, once the map has been decided on.
     #[test]
-    fn a_map_that_is_equal_to_the_one_before_causes_no_saccade(
+    fn an_equal_map_causes_no_saccade(
         first in any::<u64>(), seed in any::<u64>(), parameters in any_parameters(), foveae in foveae(),
     ) {
         let parameters =
@@ -169,7 +169,7 @@ fn a_look_holds_as_long_as_it_says() {
 }
 
 #[test]
-fn a_look_without_a_time_holds_for_ever_where_the_policy_is_fixed() {
+fn a_fixed_policy_holds_a_look_for_ever() {
     let mut course = Course::new(fixed(), parameters());
     course.step(&frame(look(10.0, 20.0, None))).unwrap();
     course.pass(20 * SECOND_NS, Operation::Nothing).unwrap();
@@ -195,7 +195,7 @@ fn a_look_without_a_time_holds_until_silence_or_newer_attention() {
 }
 
 #[test]
-fn attention_is_followed_from_the_next_decision_on_and_for_as_long_as_it_comes() {
+fn attention_is_followed_while_it_comes() {
     let mut course = Course::new(Policy::Feedback, parameters());
     course.pass(SECOND_NS, Operation::Nothing).unwrap();
     assert_eq!(course.fixation().reason, FixationReason::Saliency);
@@ -240,7 +240,7 @@ fn auto_follows_maps_until_silence_and_then_the_scorer() {
 
 /// Two bumps far apart are two places, and a line of them is one.
 #[test]
-fn a_map_with_its_weight_in_one_place_asks_for_its_box() {
+fn a_concentrated_map_asks_for_its_box() {
     let line = map_from(|x, y| {
         let is_on = (200.0..400.0).contains(&x) && (100.0..120.0).contains(&y);
         if is_on { 1.0 } else { 0.2 }
@@ -259,7 +259,7 @@ fn a_map_with_its_weight_in_one_place_asks_for_its_box() {
 }
 
 #[test]
-fn a_box_that_is_looked_at_is_the_region_of_its_fixation() {
+fn looking_at_a_box_sets_the_fixations_region() {
     let area = LookArea { size: Some((50.0, 31.0)), share: Some(0.5) };
     for policy in [fixed(), Policy::Feedback, Policy::Saliency, relevance(), Policy::Auto] {
         let mut controller = Controller::new(policy, parameters(), EXTENT, 1, frame_time(1, 0));
@@ -431,7 +431,7 @@ fn what_is_equally_relevant_is_sharp_in_turn() {
 }
 
 #[test]
-fn release_gives_the_eye_back_to_the_policy_at_the_next_frame() {
+fn release_returns_the_gaze_to_the_policy() {
     let mut course = Course::new(Policy::Feedback, parameters());
     course.pass(SECOND_NS, Operation::Attend { seed: 5 }).unwrap();
     course.step(&frame(look(10.0, 20.0, None))).unwrap();
@@ -687,7 +687,7 @@ fn saliency_looks_at_several_things_at_once() {
 }
 
 #[test]
-fn a_replay_looks_at_as_many_of_the_recorded_places_as_it_has_foveae() {
+fn a_replay_uses_one_recorded_place_per_fovea() {
     let mut gaze = gaze_at(3, 64.0, 48.0);
     gaze.fixations.extend(gaze_at(4, 128.0, 48.0).fixations);
     gaze.fixations.extend(gaze_at(5, 256.0, 48.0).fixations);
@@ -870,7 +870,7 @@ fn a_view_with_fewer_frames_follows_as_well() {
 
 /// A place in the frame to come is not moved by what moved before it.
 #[test]
-fn a_look_that_was_moved_already_is_followed_from_where_it_is() {
+fn pursuit_continues_from_a_moved_look() {
     let begin = (100.0, 240.0);
     let chase =
         Chase { begin, object: (240.0, 0.0), looks: true, is_exact: true, ..Chase::default() };
