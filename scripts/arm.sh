@@ -42,7 +42,7 @@ engine on the CPU, of attention, the thread pool and the ring; and in a Debian f
 Rust, C and Python. qemu-user on x86-64 reorders no memory accesses: of their order it shows nothing. That is for loom
 (scripts/test.sh). All of it takes one to two hours on two processors.
 
-  --short    only the laws of the vector layers of engine and attention, two minutes when nothing was built before
+  --short    only the laws of the vector layer and of attention, two minutes when nothing was built before
   --readers  only the daemon and its readers, and the ring between processes; needs root, a gigabyte in ~/.cache/foveate, and
              clips unless FOVEATE_WITHOUT_CLIPS=1
   --count    instead, prints how many instructions each kernel executes, plain and with NEON, instead of times
@@ -72,7 +72,7 @@ arm_cargo() {
 
 # One command for all packages, so that Cargo builds what they depend on once.
 check_vectors() {
-    arm_cargo test --locked --package foveate-attention --package foveate-engine \
+    arm_cargo test --locked --package foveate-attention --package foveate-simd \
         --test hierarchical_attention --test simd_laws
 }
 
@@ -80,7 +80,7 @@ check_vectors() {
 # for ARM, nor the one that has to hold within five seconds.
 check_laws() {
     export CARGO_PROFILE_TEST_OPT_LEVEL=3
-    arm_cargo test --locked --package foveate-attention --package foveate-engine --package foveate-ring \
+    arm_cargo test --locked --package foveate-attention --package foveate-engine --package foveate-ring --package foveate-simd \
         --test hierarchical_attention --test simd_laws --test pool_order --test ring_order || return
     arm_cargo test --locked --package foveate-ring --test ring -- --skip ring_processes \
         --skip a_reader_whose_wakes_are_stolen || return
@@ -137,7 +137,7 @@ check_readers() {
     write_linker
     export CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_PROFILE_DEV_OPT_LEVEL=1 FOVEATE_WITHOUT_VULKAN=1
     warn 'NOT RUN ON ARM: frames of 420 kB in six processes at full speed, which emulated readers hardly ever get whole.'
-    debian_cargo test --locked --package foveate-ring --test ring -- ring_processes --skip frames_of_420_kb || return
+    debian_cargo test --locked --package foveate-ring --test ring -- ring_processes --skip large_frames_are_whole || return
     debian_cargo test --locked --test readers -- conformance
 }
 
@@ -200,7 +200,7 @@ main() {
         ensure_packages debian_packages
         check_readers || fail 'the readers do not agree on ARM; see above'
         ;;
-    short) check_vectors || fail 'a law of the vector layers does not hold on ARM; see above' ;;
+    short) check_vectors || fail 'a law of the vector layer does not hold on ARM; see above' ;;
     count) count_instructions || fail 'nothing was counted; see above' ;;
     esac
 }

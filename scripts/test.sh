@@ -107,7 +107,7 @@ provide_clips() {
 
 # A container may forbid the namespaces that the tests' service manager needs. Elsewhere root can use them.
 look_for_namespaces() {
-    # As tests/support/user_manager.sh does.
+    # As tests/programs/user_manager.sh does.
     local probe='mount -t tmpfs none /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup
         && mkdir /sys/fs/cgroup/foveate-probe && rmdir /sys/fs/cgroup/foveate-probe && mount -t tmpfs none /run'
     if [ "$(id -u)" -eq 0 ] && unshare --mount sh -c "${probe//$'\n'/ }" 2>/dev/null \

@@ -4,17 +4,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "support/control.rs"]
-mod control;
-#[path = "common/mutation.rs"]
-mod mutation;
-#[path = "common/naive.rs"]
-mod naive;
-#[path = "support/storm.rs"]
-mod storm;
-#[path = "support/wait.rs"]
-mod wait;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -22,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use control::{EXTENT, Stage, main_view, publish, start, view_config};
 use foveate::client::Client;
 use foveate::messages::{Look, RefusalReason};
 use foveate_config::{GazeConfig, ViewConfig};
@@ -35,8 +23,10 @@ use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand};
 use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{Waker, Writer};
-use storm::Attacker;
-use wait::until;
+use testkit::control::{self, EXTENT, Stage, main_view, publish, start, view_config};
+use testkit::is_long;
+use testkit::storm::Attacker;
+use testkit::wait::until;
 
 /// Clients at a time.
 const CLIENTS: u64 = 32;
@@ -61,8 +51,7 @@ fn a_storm_of_messages_is_answered_and_leaves_nothing_behind() {
         all_are_gone(&stage, &mut witness, &before);
         let warm = Belongings::now();
 
-        let is_long = std::env::var_os("FOVEATE_LONG").is_some();
-        storm(&stage.path, 2, if is_long { 1_000_000 } else { 10_000 });
+        storm(&stage.path, 2, if is_long() { 1_000_000 } else { 10_000 });
         all_are_gone(&stage, &mut witness, &before);
         let grown = Belongings::now().memory.saturating_sub(warm.memory);
         assert!(grown < SLACK, "{grown} bytes more than before");

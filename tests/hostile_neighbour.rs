@@ -20,28 +20,13 @@ use rustix::fs::{Mode, OFlags, fstat};
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Pid, Signal, kill_process};
-
-use crate::control::RawClient;
-use crate::daemon::{Belongings, Place};
-use crate::thief::Thief;
-use crate::users::{are_there, as_user, open_to_all};
-use crate::wait::{HANG, until};
-use crate::web_server::Web;
-
-#[path = "support/control.rs"]
-mod control;
-#[path = "support/daemon.rs"]
-mod daemon;
-#[path = "support/left_out.rs"]
-mod left_out;
-#[path = "support/thief.rs"]
-mod thief;
-#[path = "support/users.rs"]
-mod users;
-#[path = "support/wait.rs"]
-mod wait;
-#[path = "support/web_server.rs"]
-mod web_server;
+use testkit::control::{self, RawClient};
+use testkit::daemon::{Belongings, Place};
+use testkit::is_long;
+use testkit::thief::Thief;
+use testkit::users::{are_there, as_user, open_to_all};
+use testkit::wait::{HANG, until};
+use testkit::web_server::Web;
 
 const NEIGHBOUR: u32 = 5001;
 const HONEST: u32 = 5002;
@@ -90,7 +75,7 @@ fn a_hostile_neighbour_harms_nobody() {
         got_memory: AtomicBool::new(false),
         stole: AtomicBool::new(false),
     };
-    let frames = if std::env::var_os("FOVEATE_LONG").is_some() { 3_600 } else { 600 };
+    let frames = if is_long() { 3_600 } else { 600 };
 
     let serve = || {
         thread::scope(|scope| {
@@ -150,40 +135,6 @@ fn start(place: &Place, metrics: SocketAddr, stderr: PipeWriter) -> Child {
     command.env("PASSWORD", SECRET).stderr(stderr).spawn().unwrap()
 }
 
-/// The ages of frames while a neighbour tries everything, beside those while one keeps the processors busy with as many threads: twice
-/// in turns, since the machine may have other work.
-#[test]
-#[ignore = "measures; run it alone with --nocapture"]
-fn measure_the_attack_against_busy_loops() {
-    let place = Place::new();
-    open_to_all(place.socket().parent().unwrap());
-    let metrics = free_address();
-    let (_log, stderr) = pipe().unwrap();
-    let _foveated = Killed(start(&place, metrics, stderr));
-    until("frames are published", || published(&place.socket()).is_some_and(|count| 10 < count));
-    let web = Web::start(&place.socket(), &[]);
-    let target = Target {
-        socket: place.socket(),
-        http: [web.address, metrics],
-        got_memory: AtomicBool::new(false),
-        stole: AtomicBool::new(false),
-    };
-    let measure = |what: &str| {
-        let ages = as_user(HONEST, || ages(&target.socket, 900));
-        let at = |percent: usize| ages[ages.len() * percent / 100].as_secs_f64() * 1e3;
-        println!("{what}: p50 {:.1} ms, p90 {:.1} ms, p99 {:.1} ms", at(50), at(90), at(99));
-    };
-    measure("alone");
-    for _ in 0..2 {
-        let spin: Attack = |_, is_over| while !is_over.load(Ordering::Relaxed) {};
-        during(&target, &[spin; ATTACKS.len()], || measure("busy loops"));
-        during(&target, &ATTACKS, || measure("all attacks"));
-        for (name, attack) in NAMES.iter().zip(ATTACKS) {
-            during(&target, &[attack], || measure(name));
-        }
-    }
-}
-
 type Attack = fn(&Target, &AtomicBool);
 
 const ATTACKS: [Attack; 8] = [
@@ -197,27 +148,11 @@ const ATTACKS: [Attack; 8] = [
     send_half_requests,
 ];
 
-const NAMES: [&str; ATTACKS.len()] = [
-    "leave_descriptors",
-    "hoard_rings",
-    "open_expensive_views",
-    "steal_wakes",
-    "flood",
-    "sit_idle",
-    "look_for_passwords",
-    "send_half_requests",
-];
-
 /// Does `work` while the neighbour attacks.
 fn under_attack<T>(target: &Target, work: impl FnOnce() -> T) -> T {
-    during(target, &ATTACKS, work)
-}
-
-/// Does `work` while the neighbour does all of `attacks`.
-fn during<T>(target: &Target, attacks: &[Attack], work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for &attack in attacks {
+        for attack in ATTACKS {
             let is_over = &is_over;
             scope.spawn(move || as_user(NEIGHBOUR, || attack(target, is_over)));
         }

@@ -28,7 +28,7 @@ fn each_part_of_each_stage_is_done_once_and_seen() {
 
 /// A thread that finds the slot taken works alone; one that finds it free comes after everyone who used it.
 #[test]
-fn threads_that_post_at_the_same_time_do_not_disturb_each_other() {
+fn concurrent_posts_do_not_interfere() {
     check(|| {
         let board = Arc::new(Board::new(1));
         let helper = passer_by(&board);

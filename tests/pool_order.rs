@@ -31,7 +31,7 @@ fn threads_that_are_helped_at_the_same_time_keep_their_parts() {
 }
 
 #[test]
-fn a_stage_of_which_a_part_panics_is_left_before_it_goes() {
+fn a_panicking_stage_is_left_before_it_ends() {
     let pool = Pool::new(2);
     for bad in (0..4).cycle().take(ROUNDS.min(40)) {
         let mut parts: Vec<_> = (0..4).map(Box::new).collect();

@@ -18,7 +18,6 @@ use ring_laws::test_laws;
 
 #[path = "../src/ring/protocol.rs"]
 mod protocol;
-#[path = "support/ring_laws.rs"]
 mod ring_laws;
 
 /// Two words, so that there is something to be torn.

@@ -41,7 +41,7 @@ macro_rules! laws_of_frames {
             use super::{READS, atomic, check, load_bytes, protocol, store_bytes, thread};
 
             #[allow(clippy::duplicate_mod, reason = "once for each length")]
-            #[path = "support/ring_laws.rs"]
+            #[path = "ring_laws.rs"]
             pub(super) mod ring_laws;
 
             const FRAME_BYTES: usize = $bytes;

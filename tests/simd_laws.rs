@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate_engine::simd::{Instructions, Kernel, Line, Lookup, Vectors};
+use foveate_simd::{Instructions, Kernel, Line, Lookup, Vectors};
 use half::f16;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -31,17 +31,10 @@ use foveate_daemon::channel::{EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_engine::depth::DepthPicture;
 use foveate_stats::StreamCounters;
-use naive::{OwnedFrame, Random};
 use parking_lot::{Condvar, Mutex};
-use threads::is_asleep;
-use wait::until;
-
-#[path = "common/naive.rs"]
-mod naive;
-#[path = "support/threads.rs"]
-mod threads;
-#[path = "support/wait.rs"]
-mod wait;
+use testkit::naive::{self, OwnedFrame, Random};
+use testkit::threads::is_asleep;
+use testkit::wait::until;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

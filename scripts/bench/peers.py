@@ -32,7 +32,7 @@ PAUSE_S = 0.1
 STAGES_RUNS = 3
 BASE = ("Foveate CPU", "incremental")
 # Narrower vector instructions that are measured too, where the processor has wider ones.
-NARROWER = ["avx2", "sse2"]
+NARROWER = ["avx2", "plain"]
 STAGES_CAPTION = (
     f"Medians in microseconds of the quickest of {STAGES_RUNS} runs, on the CPU; megabytes that `change` and `ingest` read and write, and that "
     "`sample` writes; and rates of two streams of bytes each:"

@@ -1,4 +1,4 @@
-"""Boxes of the walkers of vtest.avi, as MOT text: those of tests/support/walkers.rs, by background subtraction."""
+"""Boxes of the walkers of vtest.avi, as MOT text: those of tests/capture/walkers.rs, by background subtraction."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@
 )]
 
 use crate::keys::{Head, Pair, key_stride, value_stride};
-use crate::lanes::{Kernel, LANES, Lanes};
 use crate::plan::{AttentionPlan, GROUP, PANEL};
 use crate::select::Selector;
 use crate::tile::{TILE, halves, product};
+use foveate_simd::{Kernel, LANES, Lanes, Vectors};
 
 /// Queries of a block: whole tiles.
 pub(crate) const BLOCK: usize = 16 * TILE;
@@ -104,9 +104,12 @@ pub(crate) struct Block<'a> {
 }
 
 impl Kernel for Block<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) {
+    fn run<V: Vectors>(self, vectors: V) {
         let Self { plan, head, scratch, count } = self;
+        let lanes = vectors.lanes();
         let coarsest = plan.levels.len() - 1;
         scratch.scores.resize_with(plan.levels.len(), Scores::default);
         scratch.visits.resize_with(coarsest, Visits::default);
@@ -309,7 +312,7 @@ fn dots_of_two<L: Lanes>(
             sums[1][key] = lanes.multiply_add(vectors[1], numbers, sums[1][key]);
         }
     }
-    [lanes.sums(sums[0]), lanes.sums(sums[1])]
+    [lanes.lane_sums(sums[0]), lanes.lane_sums(sums[1])]
 }
 
 #[inline(always)]
@@ -347,7 +350,7 @@ fn soften<L: Lanes>(lanes: L, scratch: &mut Scratch, count: usize) {
                 *numbers = lanes.store(weights);
             }
         }
-        scratch.weights[query] = lanes.sums([sums; GROUP])[0];
+        scratch.weights[query] = lanes.lane_sums([sums; GROUP])[0];
     }
 }
 

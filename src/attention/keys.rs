@@ -1,8 +1,8 @@
 //! Packs keys and values of a head level by level, in the order in which they are read.
 
 use crate::element::Element;
-use crate::lanes::LANES;
 use crate::plan::{AttentionPlan, Cells, PANEL};
+use foveate_simd::LANES;
 
 /// Keys and values of one head. Vectors are filled up with zeros: keys to whole vectors, values to whole panels.
 #[derive(Debug, Default)]

@@ -19,7 +19,6 @@
 mod block;
 mod element;
 mod keys;
-mod lanes;
 mod plan;
 mod run;
 mod select;
@@ -28,6 +27,6 @@ mod tile;
 pub mod vulkan;
 
 pub use element::Element;
-pub use lanes::Instructions;
+pub use foveate_simd::Instructions;
 pub use plan::{AttentionPlan, AttentionSettings, CellLevel, LEVELS_MAX, PlanError, Shape};
 pub use run::Tensors;

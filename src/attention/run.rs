@@ -7,8 +7,8 @@ use std::thread;
 use crate::block::{BLOCK, Block, Scratch};
 use crate::element::Element;
 use crate::keys::{Head, key_stride, value_stride};
-use crate::lanes::Instructions;
 use crate::plan::AttentionPlan;
+use foveate_simd::Instructions;
 
 /// Heads whose keys are held in the order of the kernels at the same time, for each thread.
 const HEADS_PER_THREAD: usize = 4;

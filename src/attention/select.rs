@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::lanes::{LANES, Lanes};
+use foveate_simd::{LANES, Lanes};
 
 /// Once so few scores are left to choose from they are compared one by one.
 const FEW: usize = 24;
@@ -131,7 +131,7 @@ fn spread<L: Lanes>(lanes: L, row: &[[f32; LANES]]) -> (usize, f32, f32) {
         sum = lanes.add(sum, scores);
         square = lanes.multiply_add(scores, scores, square);
     }
-    let [count, sum, square, _] = lanes.sums([count, sum, square, zero]);
+    let [count, sum, square, _] = lanes.lane_sums([count, sum, square, zero]);
     let mean = sum / count;
     (whole(count), mean, (square / count - mean * mean).max(0.0).sqrt())
 }
@@ -196,7 +196,7 @@ fn above<L: Lanes>(lanes: L, row: &[[f32; LANES]], bound: f32) -> usize {
         let is_above = lanes.where_exceeding(lanes.load(scores), bound, one);
         counts[0] = lanes.add(counts[0], is_above);
     }
-    let [a, b, c, d] = lanes.sums(counts);
+    let [a, b, c, d] = lanes.lane_sums(counts);
     whole(a) + whole(b) + whole(c) + whole(d)
 }
 

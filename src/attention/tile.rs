@@ -1,7 +1,7 @@
 //! Products of matrices, six rows by sixteen columns at a time: as much as fits into the registers of AVX2.
 
-use crate::lanes::{LANES, Lanes};
 use crate::plan::PANEL;
+use foveate_simd::{LANES, Lanes};
 
 /// Rows of a tile.
 pub(crate) const TILE: usize = 6;

@@ -4,58 +4,49 @@ use gstreamer as gst;
 use gstreamer::glib::translate::IntoGlib;
 use gstreamer_video as gst_video;
 
-use super::{CaptureError, Orientation, hints};
-use foveate_config::Turn;
+use super::{CaptureError, hints};
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform, Colorimetry, Transfer};
 use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::{PixelAspect, PixelFacts};
+use foveate_core::source::{Content, Orientation, Turn};
 use foveate_log::redact::redacted;
 
 pub(super) mod depth;
 
-/// What the frames of a source are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Content {
-    /// Pictures; what is not readable is converted.
-    #[default]
-    Pictures,
-    /// Depth, which nothing else can be converted to.
-    Depth,
+/// Caps that need no conversion, of `extent` if one is given, and perhaps of square pixels.
+pub(super) fn readable(content: Content, extent: Option<Extent>, is_square: bool) -> gst::Caps {
+    match content {
+        Content::Pictures => readable_pictures(extent, is_square),
+        Content::Depth => depth::readable(),
+    }
 }
 
-impl Content {
-    /// Caps that need no conversion, of `extent` if one is given, and perhaps of square pixels.
-    pub(super) fn readable(self, extent: Option<Extent>, is_square: bool) -> gst::Caps {
-        match self {
-            Self::Pictures => readable(extent, is_square),
-            Self::Depth => depth::readable(),
-        }
+/// Parses them.
+pub(super) fn read(content: Content, caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
+    match content {
+        Content::Pictures => read_pictures(caps),
+        Content::Depth => depth::read(caps),
     }
+}
 
-    /// Parses them.
-    pub(super) fn read(self, caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
-        match self {
-            Self::Pictures => read(caps),
-            Self::Depth => depth::read(caps),
-        }
+/// Whether pictures of these caps are interlaced. Fails as [`read`] does.
+pub(super) fn is_interlaced(content: Content, caps: &gst::Caps) -> Result<bool, CaptureError> {
+    match content {
+        Content::Pictures => checked(caps).map(|(info, ..)| info.is_interlaced()),
+        Content::Depth => depth::read(caps).map(|_| false),
     }
+}
 
-    /// Fails as [`read`](Self::read) does.
-    pub(super) fn is_interlaced(self, caps: &gst::Caps) -> Result<bool, CaptureError> {
-        match self {
-            Self::Pictures => is_interlaced(caps),
-            Self::Depth => depth::read(caps).map(|_| false),
-        }
-    }
-
-    /// The elements that convert `offered` to readable caps.
-    pub(super) fn adapters(self, offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
-        match self {
-            Self::Pictures => adapters(offered),
-            Self::Depth => Err(depth::refused(offered)),
-        }
+/// The elements that convert `offered` to readable caps.
+pub(super) fn adapters(
+    content: Content,
+    offered: &gst::Caps,
+) -> Result<Vec<Adapter>, CaptureError> {
+    match content {
+        Content::Pictures => picture_adapters(offered),
+        Content::Depth => Err(depth::refused(offered)),
     }
 }
 
@@ -103,7 +94,7 @@ impl FrameFormat {
 
 /// Caps that need no conversion: raw frames in system memory, of `extent` if one is given, preferably progressive. With
 /// `is_square` pixels, which a scaler must be asked for: else it would stretch a picture of another shape.
-fn readable(extent: Option<Extent>, is_square: bool) -> gst::Caps {
+fn readable_pictures(extent: Option<Extent>, is_square: bool) -> gst::Caps {
     let formats = || gst::List::new(PixelFormat::ALL.map(PixelFormat::name));
     let size = |extent: Extent| [extent.width, extent.height].map(u32::cast_signed);
     let raw = || {
@@ -121,18 +112,13 @@ fn readable(extent: Option<Extent>, is_square: bool) -> gst::Caps {
     [progressive, raw().build()].into_iter().collect()
 }
 
-/// Parses [`readable`] caps. Fails if the size is not supported, or the caps are incomplete.
-fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
+/// Parses [`readable_pictures`] caps. Fails if the size is not supported, or the caps are incomplete.
+fn read_pictures(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     let (info, format, extent) = checked(caps)?;
     let colorimetry = colorimetry_of(&info, named_colorimetry(caps), format);
     let samples = Samples::Picture(format, colorimetry);
     let pixel_aspect = aspect_of(&info);
     Ok(FrameFormat { caps: caps.clone(), info: Some(info), samples, extent, pixel_aspect })
-}
-
-/// Fails as [`read`] does.
-fn is_interlaced(caps: &gst::Caps) -> Result<bool, CaptureError> {
-    checked(caps).map(|(info, ..)| info.is_interlaced())
 }
 
 type Checked = (gst_video::VideoInfo, PixelFormat, Extent);
@@ -278,15 +264,15 @@ const DOWNLOADS: [(&str, &[&str]); 7] = [
     ("memory:VulkanImage", &["vulkandownload"]),
 ];
 
-/// The elements that convert `offered` to [`readable`] caps, in pipeline order. Fails if the frames lie in device memory and no
+/// The elements that convert `offered` to [`readable_pictures`] caps, in pipeline order. Fails if the frames lie in device memory and no
 /// installed element copies them to system memory.
-fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
+fn picture_adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
     let mut adapters = Vec::new();
     if let Some(memory) = device_memory(offered) {
         adapters.push(download(&memory)?);
     }
     // Before the deinterlacer, because it accepts every format, interlaced or not.
-    if !offered.can_intersect(&readable(None, false)) {
+    if !offered.can_intersect(&readable_pictures(None, false)) {
         adapters.push(CONVERT);
     }
     if names_interlaced(offered) {

@@ -8,13 +8,13 @@ use gstreamer::prelude::*;
 use gstreamer_app::AppSink;
 use parking_lot::Mutex;
 
-use super::caps::{Content, FrameFormat};
+use super::caps::{self, FrameFormat};
 use super::discipline::{ClockQuality, Reading, WallClock};
 use super::frame::RefusedBuffer;
 use super::mailbox::{PostResult, Producer};
 use super::masking::{Masked, Masking};
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
-use super::{CaptureError, CapturedFrame, CorruptedFrames, Pace, SourceSpec};
+use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Masks, Pace, SourceSpec};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
@@ -74,12 +74,13 @@ impl Delivery {
         counters: Arc<StreamCounters>,
         activity: Arc<CaptureActivity>,
         spec: &SourceSpec,
+        masks: &Arc<Masks>,
     ) -> Self {
         let inlet = Inlet {
             producer,
             content: spec.content,
             format: None,
-            masking: Masking::new(&spec.masks, spec.background),
+            masking: Masking::new(masks, spec.background),
             masked: None,
             unfilled: 0,
             limit: spec.frame_interval.map(RateLimit::new),
@@ -282,7 +283,7 @@ impl Inlet {
     fn learn(&mut self, caps: Option<gst::Caps>) {
         let Some(caps) = caps else { return };
         if self.format.as_ref().is_none_or(|format| format.caps != caps) {
-            self.format = self.content.read(&caps).ok();
+            self.format = caps::read(self.content, &caps).ok();
         }
     }
 

@@ -13,10 +13,10 @@ use super::times::ClockSample;
 use foveate_core::clock;
 
 /// How often the clock is looked at.
-pub const INTERVAL_NS: u64 = 1_000_000_000;
+pub(crate) const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// A change of the difference of both clocks by less is not told from the time between reading one and the other.
-pub const STEP_MIN_NS: u64 = 2_000_000;
+pub(crate) const STEP_MIN_NS: u64 = 2_000_000;
 
 /// Readings that were interrupted for longer are tried again.
 const READING_MAX_NS: u64 = 50_000;
@@ -26,11 +26,11 @@ const READINGS_MAX: u32 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The clocks.
-    pub clocks: ClockSample,
+    pub(crate) clocks: ClockSample,
     /// How long reading both took, in nanoseconds.
-    pub took_ns: u64,
+    pub(crate) took_ns: u64,
     /// Bound of the error of CLOCK_REALTIME in nanoseconds; `None` if nobody keeps it, or the system does not say.
-    pub error_ns: Option<u64>,
+    pub(crate) error_ns: Option<u64>,
 }
 
 impl Reading {
@@ -146,3 +146,6 @@ fn kernel_error_ns() -> Option<u64> {
     let microseconds = u64::try_from(told.maxerror).ok()?.max(1);
     Some(microseconds * 1000)
 }
+
+#[cfg(test)]
+mod tests;

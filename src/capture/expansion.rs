@@ -15,8 +15,8 @@ use rustix::fs::{Access, AtFlags, CWD, accessat, major};
 use rustix::io::Errno;
 
 use super::{CaptureError, SourceChoice, SourceSpec, hints};
-use foveate_config::ShorthandKind;
 use foveate_core::name::natural_order;
+use foveate_core::source::ShorthandKind;
 use foveate_core::{file, jpeg};
 use foveate_log::redact::{SecretMask, backslashed, redacted};
 

@@ -29,7 +29,7 @@ const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// Result of a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PostResult {
+pub(crate) enum PostResult {
     /// Posted; the previous value had been taken.
     Delivered,
     /// Posted; the previous value was dropped.
@@ -63,7 +63,7 @@ struct Shared<T> {
 
 /// The only producer.
 #[derive(Debug)]
-pub struct Producer<T> {
+pub(crate) struct Producer<T> {
     shared: Arc<Shared<T>>,
     pace: Pace,
     /// Index of the producer's place, which is empty between calls.
@@ -72,7 +72,7 @@ pub struct Producer<T> {
 
 /// The only consumer. Dropping it releases a waiting producer.
 #[derive(Debug)]
-pub struct Consumer<T> {
+pub(crate) struct Consumer<T> {
     shared: Arc<Shared<T>>,
     /// Index of the consumer's place, which is empty between calls.
     place: u8,
@@ -80,12 +80,12 @@ pub struct Consumer<T> {
 
 /// Ends the stream from another thread than the producer's, which may be waiting.
 #[derive(Debug)]
-pub struct Ender<T> {
+pub(crate) struct Ender<T> {
     shared: Arc<Shared<T>>,
 }
 
 /// Creates an empty mailbox.
-pub fn mailbox<T>(pace: Pace) -> (Producer<T>, Consumer<T>) {
+pub(crate) fn mailbox<T>(pace: Pace) -> (Producer<T>, Consumer<T>) {
     let shared = Arc::new(Shared {
         places: [const { Mutex::new(None) }; 3],
         middle: AtomicU8::new(1),
@@ -109,7 +109,7 @@ impl<T> Shared<T> {
 
 impl<T> Producer<T> {
     /// Posts `value`. With [`Pace::EveryFrame`] it first waits until the previous value has been taken.
-    pub fn post(&mut self, value: T) -> PostResult {
+    pub(crate) fn post(&mut self, value: T) -> PostResult {
         if self.pace == Pace::EveryFrame {
             self.wait_until_taken();
         }
@@ -128,7 +128,7 @@ impl<T> Producer<T> {
     }
 
     /// Creates a handle that ends the stream.
-    pub fn ender(&self) -> Ender<T> {
+    pub(crate) fn ender(&self) -> Ender<T> {
         Ender { shared: Arc::clone(&self.shared) }
     }
 
@@ -146,7 +146,7 @@ impl<T> Producer<T> {
 
 impl<T> Ender<T> {
     /// Ends the stream with a reason, and releases a waiting producer. Only the first reason counts.
-    pub fn end(&self, end: End) {
+    pub(crate) fn end(&self, end: End) {
         // Later reasons are consequences of the first.
         let _ = self.shared.end.set(end);
         self.shared.posted.notify();
@@ -156,7 +156,7 @@ impl<T> Ender<T> {
 
 impl<T> Consumer<T> {
     /// Takes the newest value, waiting up to `timeout` for one.
-    pub fn take(&mut self, timeout: Duration) -> MailboxResult<T> {
+    pub(crate) fn take(&mut self, timeout: Duration) -> MailboxResult<T> {
         let start = Instant::now();
         loop {
             let seen = self.shared.posted.count();
@@ -177,7 +177,7 @@ impl<T> Consumer<T> {
     }
 
     /// Whether a value is waiting to be taken.
-    pub fn has_next(&self) -> bool {
+    pub(crate) fn has_next(&self) -> bool {
         self.shared.has_fresh()
     }
 
@@ -231,3 +231,6 @@ impl Signal {
         let _ = futex::wait(&self.0, futex::Flags::PRIVATE, seen, Some(&timeout));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,12 +13,12 @@ use gstreamer_app::{AppSink, AppSinkCallbacks};
 use gstreamer_video as gst_video;
 use parking_lot::Mutex;
 
-use super::caps::{self, Adapter, Content};
+use super::caps::{self, Adapter};
 use super::delivery::Delivery;
 use super::expansion::{Expansion, FIFO};
-use super::{CaptureError, Pace, damage, hints};
-use foveate_config::ShorthandKind;
+use super::{CaptureError, Content, Pace, damage, hints};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
 
 /// Capacity of the channel to the watching thread. Only floods exceed it, and their first messages suffice.
@@ -141,7 +141,7 @@ impl Pipeline {
         let pad = sink_pad(sink.upcast_ref());
         let is_scaled = adapters.contains(&caps::SCALE);
         let extent = demands.extent.filter(|_| is_scaled);
-        configure(&sink, &content.readable(extent, is_scaled), delivery, &reports);
+        configure(&sink, &caps::readable(content, extent, is_scaled), delivery, &reports);
         probe(&pad, &offered, &reports, &flow, demands, delivery);
         note_exactness(&pad, expansion.is_picture(), delivery);
         choose_tracks(&pipeline, demands.track, &reports);
@@ -584,10 +584,10 @@ fn refusal_of(caps: &gst::Caps, Demands { content, max_pixels, .. }: Demands) ->
         let picture = String::new();
         return Some(Event::Refused(CaptureError::TooManyPixels { picture, extent, max_pixels }));
     }
-    if !caps.can_intersect(&content.readable(None, false)) {
+    if !caps.can_intersect(&caps::readable(content, None, false)) {
         return None;
     }
-    match content.is_interlaced(caps) {
+    match caps::is_interlaced(content, caps) {
         Ok(true) => Some(Event::Interlaced(caps.clone())),
         Ok(false) => None,
         Err(error) => Some(Event::Refused(error)),

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::source::StoppingSource;
-use super::transient::Evidence;
-use super::{CaptureError, CapturedFrame, End, Pace, Source, SourceSpec, TakeResult};
+use super::transient::{Evidence, may_reconnect};
+use super::{CaptureError, CapturedFrame, End, Masks, Pace, Source, SourceSpec, TakeResult};
 use foveate_core::backoff::{Backoff, NextTry};
 use foveate_core::clock::monotonic_ns;
 use foveate_log::redact::redacted;
@@ -80,6 +80,7 @@ impl fmt::Display for Loss {
 #[derive(Debug)]
 pub struct ReconnectingSource {
     spec: SourceSpec,
+    masks: Arc<Masks>,
     counters: Arc<StreamCounters>,
     backoff: Backoff,
     /// The pause before the current pipeline.
@@ -112,20 +113,23 @@ struct Playing {
 }
 
 impl ReconnectingSource {
-    /// Creates a source whose first pipeline starts with the first call of [`take`](Self::take).
-    pub fn new(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Self {
+    /// Creates a source whose first pipeline starts with the first call of [`take`](Self::take). Its frames are filled by `masks`, instead
+    /// of those of `spec`.
+    pub fn new(spec: &SourceSpec, masks: &Arc<Masks>, counters: &Arc<StreamCounters>) -> Self {
         let pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, monotonic_ns());
-        Self::with_pauses(spec, counters, pauses)
+        Self::with_pauses(spec, masks, counters, pauses)
     }
 
     /// As [`new`](Self::new), with other pauses.
     pub fn with_pauses(
         spec: &SourceSpec,
+        masks: &Arc<Masks>,
         counters: &Arc<StreamCounters>,
         backoff: Backoff,
     ) -> Self {
         Self {
             spec: spec.clone(),
+            masks: Arc::clone(masks),
             counters: Arc::clone(counters),
             backoff,
             pause: Duration::ZERO,
@@ -198,7 +202,7 @@ impl ReconnectingSource {
         if let Some(reason) = reason {
             self.counters.restarts.add(reason);
         }
-        match Source::start(&self.spec, &self.counters) {
+        match Source::start_behind(&self.masks, &self.spec, &self.counters) {
             Ok(source) => {
                 let (begun, corrupted) = (Instant::now(), self.counters.frames_corrupted.get());
                 let playing =
@@ -226,7 +230,7 @@ impl ReconnectingSource {
             None => (playing.begun, limit + 2 * self.spec.caps_timeout),
         };
         let silent = since.elapsed();
-        if silent < limit || !self.spec.may_reconnect(self.evidence()) {
+        if silent < limit || !may_reconnect(&self.spec, self.evidence()) {
             return SourceEvent::Nothing;
         }
         self.lose(CaptureError::Silent { seconds: silent.as_secs() })

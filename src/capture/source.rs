@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select};
 use gstreamer as gst;
 
-use super::caps::{self, Adapter, Content};
+use super::caps::{self, Adapter};
 use super::delivery::{Delivery, Round};
 use super::expansion::{Expansion, Playlist};
 use super::mailbox::{Consumer, Ender, mailbox};
@@ -19,8 +19,11 @@ use super::pipeline::{
     self, Demands, Event, Liveness, Pipeline, error_of, is_raw, missing_plugin_of, web_page,
 };
 use super::transient::Evidence;
-use super::{CaptureError, CapturedFrame, End, Orientation, Pace, SourceSpec, TakeResult, hints};
-use foveate_config::ShorthandKind;
+use super::{
+    CaptureError, CapturedFrame, Content, End, Masks, Orientation, Pace, SourceSpec, TakeResult,
+    hints,
+};
+use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
@@ -159,10 +162,24 @@ impl Source {
     ///
     /// If no thread can be started, or too many have been abandoned.
     pub fn start(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
+        Self::start_behind(&Arc::new(Masks::new(spec.masks.clone())), spec, counters)
+    }
+
+    /// As [`start`](Self::start), behind `masks`, which may change, instead of those of `spec`.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_behind(
+        masks: &Arc<Masks>,
+        spec: &SourceSpec,
+        counters: &Arc<StreamCounters>,
+    ) -> Result<Self, CaptureError> {
         let (producer, frames) = mailbox(spec.pace);
         let ender = producer.ender();
         let activity = counters.stages.next_pipeline();
-        let delivery = Delivery::new(producer, Arc::clone(counters), Arc::clone(&activity), spec);
+        let (own_counters, own_activity) = (Arc::clone(counters), Arc::clone(&activity));
+        let delivery = Delivery::new(producer, own_counters, own_activity, spec, masks);
         let [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
@@ -479,7 +496,7 @@ impl Session {
                 }
                 Err(Failure::Adapt { offered, reason }) => {
                     let adapters =
-                        caps::joined(&self.adapters, self.spec.content.adapters(&offered)?);
+                        caps::joined(&self.adapters, caps::adapters(self.spec.content, &offered)?);
                     (adapters, Some(not_negotiated(&offered, reason)))
                 }
             };
@@ -502,7 +519,7 @@ impl Session {
             );
         }
         let caps = pipeline.caps();
-        let read = caps.as_ref().and_then(|caps| self.spec.content.read(caps).ok());
+        let read = caps.as_ref().and_then(|caps| caps::read(self.spec.content, caps).ok());
         let color = read.and_then(|read| read.facts().color).map(|color| color.to_string());
         let caps = caps.map(|caps| caps.to_string());
         tracing::info!(
@@ -666,7 +683,7 @@ fn end_failure(
     let is_unspecific = matches!(reported, None | Some(CaptureError::Failed { .. }));
     let offers = pipeline.offers();
     if let Some(raw) = offers.iter().find(|caps| is_raw(caps)) {
-        if !raw.can_intersect(&content.readable(None, false)) {
+        if !raw.can_intersect(&caps::readable(content, None, false)) {
             return Failure::Adapt {
                 offered: raw.clone(),
                 reason: reported.map(|error| error.to_string()),
@@ -674,7 +691,7 @@ fn end_failure(
         }
     } else if content == Content::Depth
         && let Some(other) =
-            offers.first().filter(|caps| !caps.can_intersect(&content.readable(None, false)))
+            offers.first().filter(|caps| !caps.can_intersect(&caps::readable(content, None, false)))
     {
         return caps::depth::refused(other).into();
     } else if content == Content::Pictures

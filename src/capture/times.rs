@@ -4,26 +4,26 @@ use foveate_core::clock;
 use foveate_core::frame::CaptureClock;
 
 /// A reference time older than this comes from a clock that is not set.
-pub const REFERENCE_MAX_AGE_NS: u64 = 60_000_000_000;
+pub(crate) const REFERENCE_MAX_AGE_NS: u64 = 60_000_000_000;
 
 /// A reference time may lie this far in the future: two clocks kept by NTP do not agree better.
-pub const REFERENCE_MAX_LEAD_NS: u64 = 1_000_000_000;
+pub(crate) const REFERENCE_MAX_LEAD_NS: u64 = 1_000_000_000;
 
 /// From the NTP epoch, 1900, to the Unix epoch, 1970, in seconds (RFC 868).
 const UNIX_FROM_NTP_S: u64 = 2_208_988_800;
 
 /// Both clocks, read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockSample {
+pub(crate) struct ClockSample {
     /// CLOCK_MONOTONIC, in nanoseconds.
-    pub monotonic_ns: u64,
+    pub(crate) monotonic_ns: u64,
     /// CLOCK_REALTIME, in nanoseconds since 1970.
-    pub unix_ns: u64,
+    pub(crate) unix_ns: u64,
 }
 
 impl ClockSample {
     /// Now.
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self { monotonic_ns: clock::monotonic_ns(), unix_ns: clock::unix_ns() }
     }
 
@@ -39,27 +39,27 @@ impl ClockSample {
 
 /// Timestamps that a pipeline gives a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PipelineTimes {
+pub(crate) struct PipelineTimes {
     /// The reference timestamp, in nanoseconds since 1970.
-    pub reference_unix_ns: Option<u64>,
+    pub(crate) reference_unix_ns: Option<u64>,
     /// Base time plus running time, on CLOCK_MONOTONIC, in nanoseconds.
-    pub running_ns: Option<u64>,
+    pub(crate) running_ns: Option<u64>,
 }
 
 /// When a frame was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CaptureTime {
+pub(crate) struct CaptureTime {
     /// Never after the arrival.
-    pub time: ClockSample,
+    pub(crate) time: ClockSample,
     /// Where it comes from.
-    pub clock: CaptureClock,
+    pub(crate) clock: CaptureClock,
     /// The pipeline gave a time after the arrival, and the arrival replaces it.
-    pub is_clamped: bool,
+    pub(crate) is_clamped: bool,
 }
 
 /// The capture time of a frame that arrived at `arrival`: its reference time if plausible, else its running time, else the
 /// arrival.
-pub fn capture_time(times: PipelineTimes, arrival: ClockSample) -> CaptureTime {
+pub(crate) fn capture_time(times: PipelineTimes, arrival: ClockSample) -> CaptureTime {
     let (time, clock) = pipeline_time(times, arrival);
     let is_clamped = arrival.monotonic_ns < time.monotonic_ns;
     CaptureTime { time: if is_clamped { arrival } else { time }, clock, is_clamped }
@@ -79,10 +79,13 @@ fn pipeline_time(times: PipelineTimes, arrival: ClockSample) -> (ClockSample, Ca
 }
 
 /// A reference timestamp in nanoseconds since 1970, by the name of its caps; `None` for clocks without a known epoch.
-pub fn unix_ns_from_reference(caps_name: &str, ns: u64) -> Option<u64> {
+pub(crate) fn unix_ns_from_reference(caps_name: &str, ns: u64) -> Option<u64> {
     match caps_name {
         "timestamp/x-unix" => Some(ns),
         "timestamp/x-ntp" => ns.checked_sub(UNIX_FROM_NTP_S * 1_000_000_000),
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

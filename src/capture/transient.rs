@@ -6,23 +6,23 @@
 //! frames, or, for errors about missing or damaged pictures, the source is live.
 
 use super::{CaptureError, SourceSpec};
-use foveate_config::{Pace, ShorthandKind};
+use foveate_core::source::{Pace, ShorthandKind};
 use foveate_stats::LossReason;
 
 /// Evidence that a configuration works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     /// The pipeline, or the one of the newest frame, is live.
-    pub is_live: bool,
+    pub(crate) is_live: bool,
     /// The stream has delivered frames, from this pipeline or an earlier one.
-    pub has_delivered: bool,
+    pub(crate) has_delivered: bool,
 }
 
 impl CaptureError {
     /// Whether another pipeline for `spec` may succeed after this error.
-    pub fn is_transient(&self, spec: &SourceSpec, evidence: Evidence) -> bool {
+    pub(crate) fn is_transient(&self, spec: &SourceSpec, evidence: Evidence) -> bool {
         let Evidence { is_live, has_delivered } = evidence;
-        if !spec.may_reconnect(evidence) {
+        if !may_reconnect(spec, evidence) {
             return false;
         }
         match self {
@@ -67,12 +67,12 @@ impl CaptureError {
             Self::Corrupt { .. }
             | Self::NoFrames { .. }
             | Self::CapsTimeout { .. }
-            | Self::Failed { .. } => has_delivered || is_live || spec.is_live_by_name(),
+            | Self::Failed { .. } => has_delivered || is_live || is_live_by_name(spec),
         }
     }
 
     /// The restart counter for a pipeline that this error ended.
-    pub fn loss_reason(&self) -> LossReason {
+    pub(crate) fn loss_reason(&self) -> LossReason {
         match self {
             Self::NoCamera { .. }
             | Self::Busy { .. }
@@ -98,23 +98,19 @@ impl CaptureError {
     }
 }
 
-impl SourceSpec {
-    /// Whether a lost pipeline may be replaced.
-    pub fn may_reconnect(&self, evidence: Evidence) -> bool {
-        let is_clip = match (self.live, self.kind()) {
-            (Some(is_live), _) => !is_live,
-            (None, Some(ShorthandKind::Http)) => evidence.has_delivered && !evidence.is_live,
-            (None, kind) => kind.is_some_and(ShorthandKind::is_clip),
-        };
-        self.restart && self.pace != Pace::EveryFrame && !is_clip
-    }
-
-    fn is_live_by_name(&self) -> bool {
-        self.kind().is_some_and(|kind| kind != ShorthandKind::File)
-    }
-
-    /// The kind of a shorthand.
-    pub(super) fn kind(&self) -> Option<ShorthandKind> {
-        self.source.kind()
-    }
+/// Whether a lost pipeline of `spec` may be replaced.
+pub(crate) fn may_reconnect(spec: &SourceSpec, evidence: Evidence) -> bool {
+    let is_clip = match (spec.live, spec.kind()) {
+        (Some(is_live), _) => !is_live,
+        (None, Some(ShorthandKind::Http)) => evidence.has_delivered && !evidence.is_live,
+        (None, kind) => kind.is_some_and(ShorthandKind::is_clip),
+    };
+    spec.restart && spec.pace != Pace::EveryFrame && !is_clip
 }
+
+fn is_live_by_name(spec: &SourceSpec) -> bool {
+    spec.kind().is_some_and(|kind| kind != ShorthandKind::File)
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,10 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,10 +29,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
+use foveate_core::source::{Content, SourceSpec};
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
-    Address, Color, ConfigValue, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked,
-    optional,
+    Color, Location, Name, Parameter, Real, Text, Whole, checked, optional, taken,
 };
 use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec, default_slot_count};
 
@@ -52,6 +50,9 @@ pub use camera::CameraConfig;
 pub use depth::DepthConfig;
 pub use environment::Secrets;
 pub use error::{ConfigError, Mistake};
+pub use foveate_core::source::{
+    CorruptedFrames, Orientation, Pace, ShorthandKind, SourceChoice, Turn,
+};
 
 /// Longest file of a configuration, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -117,13 +118,13 @@ pub struct DaemonConfig {
     #[serde(deserialize_with = "optional::<Location, _, _>")]
     pub socket: Option<PathBuf>,
     /// Mode of the socket, which decides who may connect.
-    #[serde(deserialize_with = "checked::<SocketMode, _, _>", serialize_with = "octal")]
+    #[serde(deserialize_with = "socket_mode", serialize_with = "octal")]
     pub socket_mode: u32,
     /// Group of the socket, by name or number; by default the daemon's own.
     #[serde(deserialize_with = "optional::<Text, _, _>")]
     pub socket_group: Option<String>,
     /// Address at which metrics are served over HTTP; `None` serves none.
-    #[serde(deserialize_with = "optional::<Address, _, _>")]
+    #[serde(deserialize_with = "address")]
     pub metrics: Option<SocketAddr>,
     /// Host names, besides `localhost` and addresses, under which scrapers may ask for them.
     pub metrics_hosts: Vec<String>,
@@ -135,6 +136,23 @@ pub struct DaemonConfig {
 
 /// Default mode of the socket: the daemon's user and group may connect.
 pub const SOCKET_MODE: u32 = 0o660;
+
+/// Who may connect to a socket. Without both bits for itself a daemon could not be told from a dead one.
+fn socket_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    const ALLOWED: &str =
+        "a mode in octal digits, of reading and writing, such as \"0660\" or \"0600\"";
+    taken(deserializer, ALLOWED, |given| {
+        let digits = given.text().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let is_for_sockets = |mode: &u32| mode & !0o666 == 0 && mode & 0o600 == 0o600;
+        u32::from_str_radix(digits, 8).ok().filter(is_for_sockets)
+    })
+}
+
+/// Where to listen for HTTP.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    const ALLOWED: &str = "an IP address and a port, such as \"127.0.0.1:9187\" or \"[::1]:9187\"";
+    taken(deserializer, ALLOWED, |given| given.text()?.parse().ok()).map(Some)
+}
 
 fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{mode:04o}"))
@@ -307,175 +325,6 @@ pub struct GazeConfig {
     /// How the gaze moves.
     #[serde(rename = "+")]
     pub parameters: GazeParameters,
-}
-
-/// The source of a stream's frames.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "SourceKeys", rename_all = "snake_case")]
-pub enum SourceChoice {
-    /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, an `http://` or `https://` URI of a
-    /// camera or a clip, or a clip: a file or a folder of pictures.
-    #[serde(rename = "source")]
-    Shorthand(String),
-    /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
-    Pipeline(String),
-    /// `pipeline_file`: a file with such a description.
-    PipelineFile(PathBuf),
-}
-
-/// The keys of a [`SourceChoice`]: exactly one is given.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct SourceKeys {
-    #[serde(deserialize_with = "optional::<Text, _, _>")]
-    source: Option<String>,
-    #[serde(deserialize_with = "optional::<Text, _, _>")]
-    pipeline: Option<String>,
-    #[serde(deserialize_with = "optional::<Location, _, _>")]
-    pipeline_file: Option<PathBuf>,
-}
-
-impl From<SourceKeys> for SourceChoice {
-    fn from(keys: SourceKeys) -> Self {
-        match keys {
-            SourceKeys { pipeline_file: Some(file), .. } => Self::PipelineFile(file),
-            SourceKeys { pipeline: Some(pipeline), .. } => Self::Pipeline(pipeline),
-            SourceKeys { source, .. } => Self::Shorthand(source.unwrap_or_default()),
-        }
-    }
-}
-
-impl SourceChoice {
-    /// The configured text, for listings.
-    pub fn text(&self) -> String {
-        match self {
-            Self::Shorthand(text) | Self::Pipeline(text) => text.clone(),
-            Self::PipelineFile(path) => path.display().to_string(),
-        }
-    }
-
-    /// The kind of a shorthand that is understood; what a pipeline can do is known only once it runs.
-    pub fn kind(&self) -> Option<ShorthandKind> {
-        match self {
-            Self::Shorthand(text) => ShorthandKind::of(text),
-            Self::Pipeline(_) | Self::PipelineFile(_) => None,
-        }
-    }
-}
-
-/// The kinds of [`SourceChoice::Shorthand`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShorthandKind {
-    /// The test pattern.
-    Test,
-    /// A Video4Linux device, by any of its paths below `/dev`, plugged in or not.
-    Camera,
-    /// A network camera.
-    Rtsp,
-    /// A camera or a clip on a web server: what arrives tells.
-    Http,
-    /// The path of a clip or of a folder of pictures, or a `file://` URI.
-    File,
-}
-
-impl ShorthandKind {
-    /// The kind of `source`; `None` for a URI of another scheme.
-    pub fn of(source: &str) -> Option<Self> {
-        match source.split_once("://") {
-            Some(("rtsp" | "rtsps", _)) => Some(Self::Rtsp),
-            Some(("http" | "https", _)) => Some(Self::Http),
-            Some(("file", _)) => Some(Self::File),
-            Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
-            _ if source == "test" => Some(Self::Test),
-            _ if is_device(source) => Some(Self::Camera),
-            _ => Some(Self::File),
-        }
-    }
-
-    /// Whether it may have an end, and wait for its consumer.
-    pub fn is_clip(self) -> bool {
-        matches!(self, Self::Http | Self::File)
-    }
-}
-
-/// Whether `path` is that of a device below `/dev`. One that does not exist is a device that is not plugged in, except in folders of
-/// files.
-fn is_device(path: &str) -> bool {
-    const FILES: [&str; 3] = ["/dev/fd/", "/dev/shm/", "/dev/std"];
-    path.starts_with("/dev/")
-        && match fs::metadata(path) {
-            Ok(metadata) => metadata.file_type().is_char_device(),
-            Err(_) => !FILES.iter().any(|place| path.starts_with(place)),
-        }
-}
-
-/// What becomes of damaged frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CorruptedFrames {
-    /// They are dropped and counted.
-    #[default]
-    Drop,
-    /// They are published like others.
-    Show,
-}
-
-/// Whether frames that arrive faster than they are processed are dropped or delay the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pace {
-    /// The newest frame wins; the others are dropped and counted.
-    Realtime,
-    /// The decoder waits. For files.
-    EveryFrame,
-}
-
-/// How decoded pictures are turned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "ConfigValue", into = "ConfigValue")]
-pub enum Orientation {
-    /// As their tags say: the matrix of an MP4 file, the EXIF data of a JPEG.
-    #[default]
-    Auto,
-    /// By this angle, whatever their tags say.
-    Turned(Turn),
-}
-
-/// An angle in degrees, clockwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// As they are stored.
-    Degrees0 = 0,
-    /// To the right.
-    Degrees90 = 90,
-    /// Upside down.
-    Degrees180 = 180,
-    /// To the left.
-    Degrees270 = 270,
-}
-
-impl TryFrom<ConfigValue> for Orientation {
-    type Error = String;
-
-    fn try_from(given: ConfigValue) -> Result<Self, String> {
-        match &given {
-            ConfigValue::Text(word) if word == "auto" => Ok(Self::Auto),
-            ConfigValue::Whole(0) => Ok(Self::Turned(Turn::Degrees0)),
-            ConfigValue::Whole(90) => Ok(Self::Turned(Turn::Degrees90)),
-            ConfigValue::Whole(180) => Ok(Self::Turned(Turn::Degrees180)),
-            ConfigValue::Whole(270) => Ok(Self::Turned(Turn::Degrees270)),
-            _ => Err(given.refused("\"auto\", 0, 90, 180 or 270")),
-        }
-    }
-}
-
-impl From<Orientation> for ConfigValue {
-    fn from(orientation: Orientation) -> Self {
-        match orientation {
-            Orientation::Auto => Self::Text("auto".to_owned()),
-            Orientation::Turned(turn) => Self::Whole(turn as i64),
-        }
-    }
 }
 
 /// When a view publishes.
@@ -663,8 +512,8 @@ impl Default for StreamConfig {
             parameters: BTreeMap::new(),
             pace: Pace::Realtime,
             looped: false,
-            latency_ms: 100,
-            caps_timeout_ms: 10_000,
+            latency_ms: SourceSpec::LATENCY_MS,
+            caps_timeout_ms: SourceSpec::CAPS_TIMEOUT_MS,
             orientation: Orientation::Auto,
             corrupted: CorruptedFrames::Drop,
             live: None,
@@ -676,7 +525,7 @@ impl Default for StreamConfig {
             max_fps: None,
             stall_timeout_ms: 2_000,
             restart: true,
-            restart_timeout_ms: 10_000,
+            restart_timeout_ms: SourceSpec::RESTART_TIMEOUT_MS,
             required: false,
             backend: BackendChoice::Auto,
             device: None,
@@ -697,6 +546,52 @@ impl StreamConfig {
     pub fn restart_timeout(&self) -> Option<Duration> {
         let timeout = Duration::from_millis(self.restart_timeout_ms.into());
         Some(timeout).filter(|timeout| !timeout.is_zero())
+    }
+
+    /// The source of its depth; `None` if it has none. It is paced, opened and reopened as that of its pictures.
+    pub fn depth_source(&self) -> Option<SourceSpec> {
+        let depth = self.depth.as_ref()?;
+        Some(SourceSpec {
+            stream: format!("{}-depth", self.name),
+            content: Content::Depth,
+            source: depth.source.clone(),
+            parameters: depth.parameters.clone(),
+            // Of the pictures' own source.
+            live: None,
+            track: None,
+            // Depths on both sides of an edge must not be mixed.
+            scale_pictures: false,
+            square_pixels: false,
+            frame_interval: None,
+            ..SourceSpec::from(self)
+        })
+    }
+}
+
+impl From<&StreamConfig> for SourceSpec {
+    fn from(config: &StreamConfig) -> Self {
+        Self {
+            stream: config.name.clone(),
+            content: Content::Pictures,
+            source: config.source.clone(),
+            parameters: config.parameters.clone(),
+            pace: config.pace,
+            looped: config.looped,
+            latency_ms: config.latency_ms,
+            caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
+            orientation: config.orientation,
+            corrupted: config.corrupted,
+            live: config.live,
+            track: config.track,
+            scale_pictures: config.scale_pictures,
+            max_pixels: config.max_pixels,
+            background: config.background,
+            square_pixels: config.square_pixels,
+            frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
+            restart: config.restart,
+            restart_timeout: config.restart_timeout(),
+            masks: config.masks.clone(),
+        }
     }
 }
 

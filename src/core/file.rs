@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -113,4 +113,15 @@ fn read_bounded(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
     }
     Ok(bytes)
+}
+
+/// Whether `path` is that of a device below `/dev`. One that does not exist is a device that is not plugged in, except in folders of
+/// files.
+pub fn is_device(path: &str) -> bool {
+    const FILES: [&str; 3] = ["/dev/fd/", "/dev/shm/", "/dev/std"];
+    path.starts_with("/dev/")
+        && match fs::metadata(path) {
+            Ok(metadata) => metadata.file_type().is_char_device(),
+            Err(_) => !FILES.iter().any(|place| path.starts_with(place)),
+        }
 }

@@ -29,6 +29,7 @@ pub mod pixel;
 pub mod plane;
 pub mod rate;
 pub mod relevance;
+pub mod source;
 pub mod token;
 #[cfg(feature = "serde")]
 pub mod value;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::camera::FRAME_BYTES_MAX;
@@ -85,7 +85,7 @@ impl ConfigValue {
     }
 
     /// A string that says something.
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         let Self::Text(text) = self else { return None };
         Some(text.as_str()).filter(|text| !text.trim().is_empty())
     }
@@ -111,6 +111,20 @@ pub fn optional<'de, T: Deserialize<'de> + Into<V>, V, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<V>, D::Error> {
     checked::<T, V, D>(deserializer).map(Some)
+}
+
+/// Reads a value that `take` takes; others are refused with what is `allowed`.
+///
+/// # Errors
+///
+/// If it is not allowed.
+pub fn taken<'de, V, D: Deserializer<'de>>(
+    deserializer: D,
+    allowed: &str,
+    take: impl FnOnce(&ConfigValue) -> Option<V>,
+) -> Result<V, D::Error> {
+    let given = ConfigValue::deserialize(deserializer)?;
+    take(&given).ok_or_else(|| D::Error::custom(given.refused(allowed)))
 }
 
 /// A type of values: what it holds, what is allowed, and how it takes that.
@@ -279,24 +293,6 @@ newtype!(
         let corners = list.iter().map(ConfigValue::numbers).collect::<Option<Vec<_>>>()?;
         Some(corners).filter(|corners| check_corners(corners).is_ok())
     }
-);
-
-newtype!(
-    /// Who may connect to a socket. Without both bits for itself a daemon could not be told from a dead one.
-    SocketMode(u32):
-    "a mode in octal digits, of reading and writing, such as \"0660\" or \"0600\"",
-    |given| {
-        let digits = given.text().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
-        let is_for_sockets = |mode: &u32| mode & !0o666 == 0 && mode & 0o600 == 0o600;
-        u32::from_str_radix(digits, 8).ok().filter(is_for_sockets)
-    }
-);
-
-newtype!(
-    /// Where to listen for HTTP.
-    Address(SocketAddr):
-    "an IP address and a port, such as \"127.0.0.1:9187\" or \"[::1]:9187\"",
-    |given| given.text()?.parse().ok()
 );
 
 newtype!(

@@ -14,6 +14,7 @@ use crate::relevance::channel::cells_of;
 use crate::relevance::channel::{CHANNELS, PUBLISHED_MAX};
 #[cfg(feature = "serde")]
 use crate::relevance::injection::check_channel_name;
+use crate::relevance::seen::SeenParts;
 use crate::token::{DType, TokenFormat};
 #[cfg(feature = "serde")]
 use crate::value::{ConfigValue, newtype};
@@ -102,6 +103,11 @@ impl ViewSpec {
             planes.push(PlaneSpec::boxes());
         }
         planes
+    }
+
+    /// What it decides by of each frame.
+    pub fn reads(&self) -> SeenParts {
+        self.policy.reads(self.parameters.pursuit)
     }
 
     /// Whether it publishes anything of depth.

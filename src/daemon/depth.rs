@@ -76,8 +76,7 @@ impl PairingGap {
 impl DepthInlet {
     /// The depth of the stream of `config`; `None` if it has none. Lists it at `port`.
     pub(super) fn new(config: &StreamConfig, port: &StreamPort) -> Option<Self> {
-        let (spec, depth) = (SourceSpec::of_depth(config)?, config.depth.as_ref()?);
-        let spec = SourceSpec { masks: Arc::clone(port.masks()), ..spec };
+        let (spec, depth) = (config.depth_source()?, config.depth.as_ref()?);
         let own = Arc::<StreamCounters>::default();
         // The frames of two clips lead, so that neither runs ahead, however often they start over.
         let are_clips = are_clips(config, depth);
@@ -92,7 +91,7 @@ impl DepthInlet {
         });
         Some(Self {
             stream: config.name.clone(),
-            source: ReconnectingSource::new(&spec, &own),
+            source: ReconnectingSource::new(&spec, port.masks(), &own),
             own,
             pairing: Pairing::new(depth.bound_ns()),
             unused: 0,
@@ -230,7 +229,7 @@ impl DepthInlet {
             SourceEvent::Ended(end) => {
                 let is_live = end == End::Failed(CaptureError::EveryFrameLive);
                 if let Some(spec) = self.if_live.take().filter(|_| is_live) {
-                    self.source = ReconnectingSource::new(&spec, &self.own);
+                    self.source = ReconnectingSource::new(&spec, port.masks(), &self.own);
                     self.wait_max = None;
                     return false;
                 }

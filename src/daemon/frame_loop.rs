@@ -97,8 +97,7 @@ impl FrameLoop {
             .with_events(config.events)
             .with_motion(config.motion);
         let masks = Arc::clone(port.masks());
-        let spec = SourceSpec { masks: Arc::clone(&masks), ..SourceSpec::from(config) };
-        let source = ReconnectingSource::new(&spec, port.counters());
+        let source = ReconnectingSource::new(&SourceSpec::from(config), &masks, port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;
         Ok(Self {

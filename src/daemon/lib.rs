@@ -23,6 +23,7 @@ use foveate_control::admin_path;
 use foveate_core::error::{chain, exit};
 use foveate_engine::pool::Pool;
 use foveate_log::redact::{SecretMask, redacted};
+pub use foveate_server::{self as control, channel, memory};
 
 use self::health::HealthLog;
 use self::metrics::Metrics;
@@ -30,12 +31,9 @@ use self::service::{ActivationError, ServiceNotifier};
 use self::supervisor::Supervisor;
 
 mod admin_requests;
-pub mod channel;
-pub mod control;
 mod depth;
 mod frame_loop;
 mod health;
-pub mod memory;
 pub mod metrics;
 mod running;
 pub mod service;
@@ -313,7 +311,7 @@ pub fn check<'a>(
         let mut found: Vec<_> = views.map(StreamFailure::from).collect();
         found.extend(running::camera(stream).err());
         found.extend(Source::check(&spec, limit).err().map(StreamFailure::from));
-        let depth = SourceSpec::of_depth(stream).map(|spec| Source::check(&spec, limit));
+        let depth = stream.depth_source().map(|spec| Source::check(&spec, limit));
         found.extend(depth.and_then(Result::err).map(StreamFailure::Depth));
         found
     };

@@ -12,7 +12,7 @@ use foveate_control::StreamListing;
 use foveate_log::redact::redacted;
 
 pub use self::activation::{ActivationError, passed_socket};
-pub use self::status::status_text;
+use self::status::status_text;
 
 mod activation;
 mod status;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::builder::{NewView, Replacement, RingBuilder};
-pub use self::publisher::REPLACED;
 use self::publisher::{MotionPath, Publisher};
 use self::recovery::Recovery;
 use self::watch::Watch;
+pub use crate::channel::REPLACED;
 use crate::channel::ViewChannel;
 use foveate_config::{PublishChoice, ViewConfig};
 use foveate_core::backend::{BackendInfo, BackendKind};
@@ -24,6 +24,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::pixel::PixelFacts;
+use foveate_core::relevance::seen::SeenParts;
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 pub use foveate_engine::StageTimes;
 use foveate_engine::backend::Backend;
@@ -589,8 +590,8 @@ impl Stream {
         let rays = self.builder.rays(backend.kind().extent);
         let change = self.change.for_source(self.is_exact);
         let mut engine = Engine::new(backend, change, self.generation).with_rays(rays);
-        engine.show_coarse(self.watch.is_some());
-        engine.keep_motion(self.wants_motion);
+        let reads_coarse = self.watch.is_some() || self.wants_motion;
+        engine.watch(SeenParts { coarse: reads_coarse, tiles: false });
         self.builder.set_target(engine.view_builder(), self.chosen.info(), self.picture);
         // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
         let first = self.views.iter().filter(|view| view.sink.epoch().is_none());

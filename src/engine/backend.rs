@@ -4,6 +4,7 @@
 //! oracle in the other's tests, and `vulkan`. Both keep one rule: every texel of every level is the exactly rounded
 //! mean of the source pixels it covers.
 
+use std::fmt;
 use std::sync::Arc;
 
 use foveate_core::clock::Span;
@@ -50,43 +51,52 @@ pub struct UpdateTimes {
 
 /// Keeps the pyramid of one stream up to date, owns the resident copy that it was built from, and samples tokens.
 ///
-/// For each frame: [`compare`](Self::compare), then [`update`](Self::update), then [`sample`](Self::sample) for each view that waits for
-/// the others. After an error of one, the pyramid is undefined and the backend must be dropped; the resident copy is as the rule says.
-pub trait Backend: Send {
+/// For each frame: [`begin_update`](Self::begin_update), then [`end_update`](Self::end_update), then [`sample`](Self::sample) for each
+/// view that waits for the others. After an error of one, the pyramid is undefined and the backend must be dropped; the resident copy is
+/// as the rule says.
+///
+/// An update has two halves because the caller learns from the first which tiles are ingested. Each backend does the work where it is
+/// quickest:
+///
+/// | Backend | `begin_update` | `end_update` |
+/// | --- | --- | --- |
+/// | CPU | compares, and ingests tiles while their samples are in the caches | reduces, samples |
+/// | Vulkan, compared on the CPU | compares | uploads, ingests, reduces and samples in one submission |
+/// | Vulkan, compared on the device | compares, ingests, reduces and samples in one submission | copies tokens that the device could not write to their places |
+///
+/// Between the two, pyramid and tokens are undefined.
+pub trait Backend: fmt::Debug + Send {
     /// Compares `frame` with the resident copy and copies the tiles that `rule` selects into it. Returns the largest
     /// difference of a sample for each tile, row by row; undefined for the [first](IngestRule::is_first) frame.
     ///
-    /// `frame` is of the kind that the backend was built for. The CPU also ingests these tiles, and those that are due for a
-    /// refresh, while their samples are in the caches. A device that compares also updates the pyramid and samples `views` in the
-    /// same submission, to the memory that each has been given.
+    /// `frame` is of the kind that the backend was built for. `views`, at most [`VIEWS_MAX`](foveate_core::view::VIEWS_MAX), each have
+    /// a sampler from [`samplers`](Self::samplers), and have been given the memory for their tokens.
     ///
     /// # Errors
     ///
     /// If the device is lost or a call fails.
-    fn compare(
+    fn begin_update(
         &mut self,
         frame: &FrameView<'_>,
         rule: &IngestRule,
         views: &mut [&mut Planes],
     ) -> Result<&[u8], BackendError>;
 
-    /// Brings the pyramid up to date in `ingested`, the tiles that the rule selects for the differences that `compare`
-    /// returned, and samples the stale tokens of each of `views` that is not resting, to the memory that the view has been given.
-    /// Blocks until the tokens are there, and returns when its parts ran.
-    ///
-    /// `views` are those passed to `compare`, at most [`VIEWS_MAX`](foveate_core::view::VIEWS_MAX), each with a sampler
-    /// from [`samplers`](Self::samplers).
+    /// Afterwards the pyramid is up to date in `ingested`, the tiles that the rule selects for the differences that `begin_update`
+    /// returned, and the stale tokens of each of the same `views` that is not resting are in the memory that the view has been given.
+    /// Blocks until then, and returns when the parts of the update ran. Called alone, with no tiles, it makes features that are wanted and
+    /// were never made.
     ///
     /// # Errors
     ///
     /// If the device is lost or a call fails.
-    fn update(
+    fn end_update(
         &mut self,
         ingested: &TileSet,
         views: &mut [&mut Planes],
     ) -> Result<UpdateTimes, BackendError>;
 
-    /// Samples the stale tokens of one more view from the pyramid as [`update`](Self::update) with `ingested` left it, to the memory
+    /// Samples the stale tokens of one more view from the pyramid as the newest update, of `ingested`, left it, to the memory
     /// that the view has been given. Blocks until the tokens are there.
     ///
     /// # Errors

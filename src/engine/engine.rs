@@ -15,15 +15,15 @@ use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::motion::{Motion, Motions};
 use foveate_core::relevance::features::TileFeatures;
-use foveate_core::relevance::seen::{Seen, SeenTiles};
+use foveate_core::relevance::seen::{Seen, SeenParts, SeenTiles};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
 use crate::backend::{Backend, BackendError, UpdateTimes};
 use crate::change::tracker::ChangeTracker;
 use crate::depth::{Depth, DepthPicture};
 use crate::planes::{Planes, Sampler, SamplerSpec};
-use crate::sink::Sink;
-use crate::view::{FrameChanges, View, ViewBuilder};
+use crate::sink::{FrameChanges, Sink};
+use crate::view::{View, ViewBuilder};
 
 /// When the stages of one frame ran, on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,21 +58,15 @@ pub struct Engine {
     coarse: CoarseLevel,
     /// `frame_seq` of the frame in `coarse`; `None` if no view reads it.
     coarse_of: Option<u64>,
-    keeps_coarse: bool,
     /// Motion of the coarse levels; `None` until somebody wants them.
     motions: Option<Box<Motions>>,
-    keeps_features: bool,
-    /// Whether the stream wants the motion of the picture, whatever its views want.
-    wants_motion: bool,
-    /// Whether somebody other than views [sees](Self::see) the tiles.
-    is_watched: bool,
+    /// What somebody other than the views reads of each frame.
+    watched: SeenParts,
+    /// What the backend keeps of the newest frame for views and others.
+    kept: SeenParts,
     /// The tiles before the newest frame, for views that [join](Self::join) late.
     tiles_before: TilesBefore,
     depth: Depth,
-    /// Whether somebody other than views reads the [coarse level](Self::coarse).
-    shows_coarse: bool,
-    /// Whether the next frame counts with every difference.
-    matches_next: bool,
     /// By which the newest frame was ingested.
     rule: IngestRule,
     times: StageTimes,
@@ -82,7 +76,7 @@ pub struct Engine {
 #[derive(Debug)]
 pub struct RetiredBackend {
     _samplers: Vec<Sampler>,
-    _backend: BackendHandle,
+    _backend: Box<dyn Backend>,
 }
 
 impl Engine {
@@ -96,15 +90,11 @@ impl Engine {
             tracker: ChangeTracker::new(kind, change),
             coarse: CoarseLevel::new(backend.shape()),
             coarse_of: None,
-            keeps_coarse: false,
             motions: None,
-            wants_motion: false,
-            keeps_features: false,
-            is_watched: false,
+            watched: SeenParts::default(),
+            kept: SeenParts::default(),
             tiles_before: TilesBefore::default(),
             depth: Depth::default(),
-            shows_coarse: false,
-            matches_next: false,
             rule: IngestRule { is_first: true, threshold: 0, refreshed: 0..0 },
             backend,
             generation,
@@ -143,7 +133,7 @@ impl Engine {
     /// tokens, match that frame sample for sample, whatever the threshold, and what is kept of earlier frames for the gaze of `views` is
     /// black there.
     pub fn hide<S>(&mut self, texels: &TileSet, frame_seq: u64, views: &mut [View<S>]) {
-        self.matches_next = true;
+        self.tracker.match_next();
         let mut everything = TileSet::none_of(self.coarse.extent());
         let texels = if texels.grid() == everything.grid() {
             texels
@@ -199,10 +189,12 @@ impl Engine {
         let start_ns = monotonic_ns();
         let (at, shape) = (FrameTime::of(stamp), self.shape());
         // They wake up while the views decide.
-        if let Some(pool) = self.backend.pool().filter(|_| views.iter().any(View::wants_coarse)) {
+        if let Some(pool) = self.backend.pool().filter(|_| parts_read_by(views).coarse) {
             pool.rouse();
         }
-        let features = self.backend.features().filter(|_| later.iter().any(View::reads_tiles));
+        let decides_by_tiles =
+            |view: &View<S>| view.spec().reads().tiles && !view.planes.is_resting();
+        let features = self.backend.features().filter(|_| later.iter().any(decides_by_tiles));
         self.tiles_before.keep(features, self.tracker.changed_frames());
         let seen = self.seen();
         for view in &mut *views {
@@ -211,18 +203,15 @@ impl Engine {
                 view.step(at, seen, shape);
             }
         }
-        self.keep_wanted_features(views, later);
+        self.keep(parts_read_by(views).and(parts_read_by(later)));
         let plan = Span::since(start_ns);
-        let mut rule = self.tracker.rule();
-        if std::mem::take(&mut self.matches_next) {
-            rule.threshold = 0;
-        }
+        let rule = self.tracker.rule();
         views.iter_mut().for_each(|view| view.planes.follow(&rule));
         begin(views);
         let mut planes = planes_of(views);
-        let differences = self.backend.compare(frame, &rule, &mut planes)?;
+        let differences = self.backend.begin_update(frame, &rule, &mut planes)?;
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
-        let update = self.backend.update(self.tracker.ingested(), &mut planes)?;
+        let update = self.backend.end_update(self.tracker.ingested(), &mut planes)?;
         drop(planes);
         self.rule = rule;
         self.publish(stamp, views, plan, update);
@@ -273,8 +262,7 @@ impl Engine {
         if noted != Span::NONE {
             self.times.update.features = noted;
         }
-        let wanted = self.shows_coarse || self.wants_motion || views.iter().any(View::wants_coarse);
-        self.update_coarse(FrameTime::of(stamp), wanted);
+        self.update_coarse(FrameTime::of(stamp));
         self.times.see = Span::since(start_ns);
     }
 
@@ -298,7 +286,7 @@ impl Engine {
         let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
         let old = std::mem::replace(&mut self.backend, backend);
         let samplers = self.set_samplers(samplers, views);
-        self.keep_wanted_features(views, &[]);
+        self.keep(parts_read_by(views));
         let resident = old.resident();
         if resident.is_none() {
             self.tracker = ChangeTracker::new(self.kind, self.change);
@@ -315,7 +303,7 @@ impl Engine {
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
         self.publish(stamp, views, Span { start_ns, end_ns: start_ns }, update);
         self.end_step(stamp, views);
-        Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
+        Ok(RetiredBackend { _samplers: samplers, _backend: old })
     }
 
     /// Switches to `backend` between two frames. It was built for frames of the same kind and has seen none; `samplers`
@@ -337,27 +325,23 @@ impl Engine {
         views: &mut [View<S>],
     ) -> Result<RetiredBackend, (RetiredBackend, BackendError)> {
         let resident = self.backend.resident().expect("the CPU keeps the resident copy");
-        let keeps_features = self.keeps_features;
-        backend.keep_features(keeps_features);
+        let kept = self.kept;
+        backend.keep_coarse(kept.coarse);
+        backend.keep_features(kept.tiles);
         if let Err(error) = fill(&mut *backend, &resident, &mut []) {
-            return Err((
-                RetiredBackend { _samplers: samplers, _backend: BackendHandle(backend) },
-                error,
-            ));
+            return Err((RetiredBackend { _samplers: samplers, _backend: backend }, error));
         }
         let old = std::mem::replace(&mut self.backend, backend);
         let samplers = self.set_samplers(samplers, views);
-        self.keeps_features = keeps_features;
-        Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
+        self.kept = kept;
+        Ok(RetiredBackend { _samplers: samplers, _backend: old })
     }
 
     /// Gives the views `samplers` and the next generation; returns the old samplers.
     fn set_samplers<S>(&mut self, samplers: Vec<Sampler>, views: &mut [View<S>]) -> Vec<Sampler> {
         assert_eq!(samplers.len(), views.len(), "a sampler for each view");
         self.generation += 1;
-        self.keeps_coarse = false;
-        self.keeps_features = false;
-        self.is_watched = false;
+        self.kept = SeenParts::default();
         let views = views.iter_mut().zip(samplers);
         views.map(|(view, sampler)| view.set_sampler(sampler, self.generation)).collect()
     }
@@ -403,14 +387,14 @@ impl Engine {
         (self.kind.color.rgb_bound(threshold) + u32::from(of_tokens)).min(u8::MAX.into())
     }
 
-    /// Has the backend make the features of tiles, those of the frame to come included, if somebody reads them. Views that join `later`
-    /// may not have decided yet.
-    fn keep_wanted_features<S>(&mut self, views: &[View<S>], later: &[View<S>]) {
-        let joins = later.iter().any(|view| view.wants_tiles() || view.reads_tiles());
-        let wants_tiles = self.is_watched || joins || views.iter().any(View::wants_tiles);
-        if self.keeps_features != wants_tiles {
-            self.keeps_features = wants_tiles;
-            self.backend.keep_features(wants_tiles);
+    /// Has the backend keep what the views read, and others, of the frame to come too.
+    fn keep(&mut self, read_by_views: SeenParts) {
+        let before = std::mem::replace(&mut self.kept, read_by_views.and(self.watched));
+        if before.coarse != self.kept.coarse {
+            self.backend.keep_coarse(self.kept.coarse);
+        }
+        if before.tiles != self.kept.tiles {
+            self.backend.keep_features(self.kept.tiles);
         }
     }
 
@@ -443,7 +427,7 @@ impl Engine {
         let shape = self.shape();
         let mut planes = Planes::new(SamplerSpec::of(spec), sampler);
         planes.set_plan(spec.plan(gaze, shape, None), shape.extent());
-        self.backend.update(&TileSet::none(shape.extent()), &mut [&mut planes])?;
+        self.backend.sample(&TileSet::none(shape.extent()), &mut planes)?;
         let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
         planes.record(shape.extent(), &self.tracker, relevance);
         Ok(planes)
@@ -469,12 +453,12 @@ impl Engine {
     ///
     /// As for [`sample`](Self::sample).
     pub fn see(&mut self, frame_seq: u64) -> Result<Seen<'_>, BackendError> {
-        if !self.is_watched {
-            self.is_watched = true;
+        self.watched.tiles = true;
+        if !self.kept.tiles {
+            self.kept.tiles = true;
             self.backend.keep_features(true);
-            self.backend.update(&TileSet::none(self.kind.extent), &mut [])?;
+            self.backend.end_update(&TileSet::none(self.kind.extent), &mut [])?;
             self.backend.note_features(&TileSet::none(self.kind.extent));
-            self.keeps_features = true;
         }
         self.backend.read_coarse(&mut self.coarse)?;
         // No gaze asks when it was.
@@ -482,9 +466,9 @@ impl Engine {
         Ok(self.seen().expect("just read"))
     }
 
-    /// Sets whether the [coarse level](Self::coarse) is read of each frame, even if no view wants it.
-    pub fn show_coarse(&mut self, shows_coarse: bool) {
-        self.shows_coarse = shows_coarse;
+    /// Sets what somebody other than the views reads of each frame, from the next one on.
+    pub fn watch(&mut self, watched: SeenParts) {
+        self.watched = watched;
     }
 
     /// The coarse level of the newest frame, if it was read.
@@ -514,14 +498,10 @@ impl Engine {
         u8::try_from(self.kind.color.y_offset).unwrap_or(0)
     }
 
-    /// Copies the coarse level of the newest frame out of the pyramid if it is `wanted`.
-    fn update_coarse(&mut self, at: FrameTime, wanted: bool) {
-        if self.keeps_coarse != wanted {
-            self.keeps_coarse = wanted;
-            self.backend.keep_coarse(wanted);
-        }
+    /// Copies the coarse level of the newest frame out of the pyramid if somebody reads it.
+    fn update_coarse(&mut self, at: FrameTime) {
         self.coarse_of = None;
-        if wanted {
+        if self.kept.coarse {
             match self.backend.read_coarse(&mut self.coarse) {
                 Ok(()) => self.note_coarse(at),
                 // The next update fails too, and reports it.
@@ -532,14 +512,9 @@ impl Engine {
         }
     }
 
-    /// Motion up to the newest frame; `None` unless a view or the stream asks for it.
+    /// Motion up to the newest frame; `None` unless somebody reads the coarse level.
     pub fn motions(&self) -> Option<&Motions> {
         self.motions.as_deref().filter(|_| self.coarse_of.is_some())
-    }
-
-    /// Keeps the motion of the picture even if no view asks for it.
-    pub fn keep_motion(&mut self, is_wanted: bool) {
-        self.wants_motion = is_wanted;
     }
 
     /// The coarse level is now of the frame `at`.
@@ -605,6 +580,11 @@ impl TilesBefore {
     }
 }
 
+/// What the views decide by, all together.
+fn parts_read_by<S>(views: &[View<S>]) -> SeenParts {
+    views.iter().map(|view| view.spec().reads()).fold(SeenParts::default(), SeenParts::and)
+}
+
 /// Asks the sinks of the views that do not rest where the texels of this frame go.
 fn begin<S: Sink>(views: &mut [View<S>]) {
     for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
@@ -625,19 +605,10 @@ fn fill(
 ) -> Result<UpdateTimes, BackendError> {
     let rule = IngestRule { is_first: true, threshold: 0, refreshed: 0..0 };
     let all = TileSet::all(source.extent());
-    backend.compare(source, &rule, views)?;
-    let times = backend.update(&all, views)?;
+    backend.begin_update(source, &rule, views)?;
+    let times = backend.end_update(&all, views)?;
     backend.note_features(&all);
     Ok(times)
-}
-
-/// A backend that is held only to be dropped.
-struct BackendHandle(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Backend>);
-
-impl fmt::Debug for BackendHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Backend")
-    }
 }
 
 impl fmt::Debug for Engine {

@@ -49,10 +49,10 @@ mod engine;
 pub mod planes;
 pub mod pool;
 mod reuse;
-pub mod simd;
 pub mod sink;
 mod view;
 
 pub use self::engine::{Engine, RetiredBackend, StageTimes};
-pub use self::sink::{Memory, SampledFrame, Sink};
+pub use self::sink::{FrameChanges, Memory, SampledFrame, Sink};
 pub use self::view::{View, ViewBuilder};
+pub use foveate_simd as simd;

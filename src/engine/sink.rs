@@ -9,8 +9,9 @@ use foveate_ring::abi::MAX_PLANE_COUNT;
 use foveate_ring::{FrameHead, Items, TokenFrame, Writer};
 
 pub use self::memory::Memory;
+use crate::change::tracker::ChangeTracker;
 use crate::channels::ChannelPlane;
-use crate::depth::DepthPlanes;
+use crate::depth::{Depth, DepthPlanes};
 use crate::planes::Planes;
 
 mod memory;
@@ -28,8 +29,23 @@ pub struct SampledFrame<'a> {
     pub asked_ns: u64,
     /// `frame_seq` of the first frame sampled by this plan.
     pub plan_since: u64,
-    /// The pyramid that was sampled.
+    /// What changed in the frame, for all views of it.
+    pub changes: &'a FrameChanges<'a>,
+    /// The tokens.
+    pub planes: &'a Planes,
+    /// What the scorer read.
+    pub channels: &'a ChannelPlane,
+    /// What is known of the depth of the tokens.
+    pub depth: &'a DepthPlanes,
+}
+
+/// What changed in a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameChanges<'a> {
+    /// The pyramid of the frame.
     pub shape: PyramidShape,
+    /// Which tiles changed, and when.
+    pub tracker: &'a ChangeTracker,
     /// Most by which a camera sample may differ from the one in the pyramid, which tokens are sampled from.
     pub sample_bound: u32,
     /// Most by which a channel of a texel may differ from the one made of this frame.
@@ -38,14 +54,10 @@ pub struct SampledFrame<'a> {
     pub dirty_tiles: u32,
     /// Tiles of the source.
     pub tile_count: u32,
+    /// Its depth.
+    pub depth: &'a Depth,
     /// How the picture moved up to the frame before; `None` if it is not known.
     pub motion: Option<PictureMotion>,
-    /// The tokens.
-    pub planes: &'a Planes,
-    /// What the scorer read.
-    pub channels: &'a ChannelPlane,
-    /// Depth of the tokens.
-    pub depth: &'a DepthPlanes,
 }
 
 impl SampledFrame<'_> {
@@ -74,6 +86,8 @@ impl SampledFrame<'_> {
 
     /// The frame as a ring stores it, with [`plane_bytes`](Self::plane_bytes).
     pub fn token_frame(&self) -> TokenFrame<'_> {
+        let FrameChanges { sample_bound, rgb_bound, dirty_tiles, tile_count, motion, .. } =
+            *self.changes;
         let mut planes = [&[][..]; MAX_PLANE_COUNT];
         for (plane, bytes) in planes.iter_mut().zip(self.plane_bytes()) {
             *plane = bytes;
@@ -83,13 +97,13 @@ impl SampledFrame<'_> {
             fixations: self.gaze.fixations.clone(),
             relevance_frame: self.gaze.relevance.as_ref().map_or(0, |map| map.frame_seq),
             asked_ns: self.asked_ns,
-            sample_bound: self.sample_bound,
-            rgb_bound: self.rgb_bound,
-            dirty_tiles: self.dirty_tiles,
-            tile_count: self.tile_count,
+            sample_bound,
+            rgb_bound,
+            dirty_tiles,
+            tile_count,
             channels_frame: self.channels.frame_seq(),
             depth: self.depth.stamp(),
-            motion: self.motion,
+            motion,
             ..FrameHead::default()
         };
         TokenFrame {

@@ -1,6 +1,6 @@
 //! One view of a stream: its gaze, the token plan that follows from it, and the sink of its tokens.
 
-use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, PictureMotion};
+use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::gaze::controller::Controller;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
@@ -13,9 +13,9 @@ use foveate_core::view::ViewSpec;
 
 use crate::backend::{BackendError, SamplerMaker};
 use crate::channels::ChannelPlane;
-use crate::depth::{Depth, DepthPlanes};
+use crate::depth::DepthPlanes;
 use crate::planes::{Planes, Sampler, SamplerSpec};
-use crate::sink::{SampledFrame, Sink};
+use crate::sink::{FrameChanges, SampledFrame, Sink};
 
 /// A view of the stream of one [`Engine`](crate::Engine), whose tokens go to a sink.
 #[derive(Debug)]
@@ -195,21 +195,6 @@ impl<S> View<S> {
         (view, kept.expect("the sink was handed over"))
     }
 
-    /// Whether its policy reads the coarse level.
-    pub(crate) fn wants_coarse(&self) -> bool {
-        self.gaze.as_ref().is_some_and(Controller::wants_coarse)
-    }
-
-    /// Whether its policy reads the tiles.
-    pub(crate) fn wants_tiles(&self) -> bool {
-        self.gaze.as_ref().is_some_and(Controller::wants_tiles)
-    }
-
-    /// Whether it decides by the tiles at the next frame.
-    pub(crate) fn reads_tiles(&self) -> bool {
-        self.spec.policy.is_relevance() && !self.planes.is_resting()
-    }
-
     /// Switches to `sampler`, of the engine of `generation`, and returns the sampler before.
     pub(crate) fn set_sampler(&mut self, sampler: Sampler, generation: u64) -> Sampler {
         self.generation = generation;
@@ -294,30 +279,12 @@ impl<S: Sink> View<S> {
             is_settled: gaze.is_settled(),
             asked_ns: self.asked_ns,
             plan_since: planned.since_frame,
-            shape: changes.shape,
-            sample_bound: changes.sample_bound,
-            rgb_bound: changes.rgb_bound,
-            dirty_tiles: changes.dirty_tiles,
-            tile_count: changes.tile_count,
-            motion: changes.motion,
+            changes,
             planes: &self.planes,
             channels: &self.channels,
             depth: &self.depth,
         });
     }
-}
-
-/// What changed in a frame, for all views of it.
-#[derive(Debug)]
-pub(crate) struct FrameChanges<'a> {
-    pub(crate) shape: PyramidShape,
-    pub(crate) tracker: &'a crate::change::tracker::ChangeTracker,
-    pub(crate) sample_bound: u32,
-    pub(crate) rgb_bound: u32,
-    pub(crate) dirty_tiles: u32,
-    pub(crate) tile_count: u32,
-    pub(crate) depth: &'a Depth,
-    pub(crate) motion: Option<PictureMotion>,
 }
 
 impl std::fmt::Debug for ViewBuilder {

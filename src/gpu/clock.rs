@@ -9,7 +9,7 @@ use super::instance::Instance;
 
 /// Tick counter of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TickClock {
+pub(super) struct TickClock {
     /// Valid bits of a timestamp.
     mask: u64,
     /// Nanoseconds per tick.
@@ -18,14 +18,14 @@ pub struct TickClock {
 
 impl TickClock {
     /// A clock with `valid_bits`; `None` for 0, by which a queue says that it has no timestamps.
-    pub fn new(valid_bits: u32, period_ns: f32) -> Option<Self> {
+    pub(super) fn new(valid_bits: u32, period_ns: f32) -> Option<Self> {
         let mask = u64::MAX.checked_shr(u64::BITS - valid_bits)?;
         Some(Self { mask, period_ns: f64::from(period_ns) })
     }
 
     /// Nanoseconds between two readings; the counter may have wrapped once in between.
     #[expect(clippy::cast_possible_truncation, reason = "the float is positive and saturates")]
-    pub fn ns_between(self, earlier_ticks: u64, later_ticks: u64) -> u64 {
+    pub(super) fn ns_between(self, earlier_ticks: u64, later_ticks: u64) -> u64 {
         let ticks = later_ticks.wrapping_sub(earlier_ticks) & self.mask;
         (ticks as f64 * self.period_ns).round() as u64
     }
@@ -92,4 +92,27 @@ pub(super) fn can_calibrate(
         .during("vkGetPhysicalDeviceCalibrateableTimeDomainsEXT")?;
     let wanted = [vk::TimeDomainKHR::DEVICE, vk::TimeDomainKHR::CLOCK_MONOTONIC];
     Ok(wanted.iter().all(|domain| domains.contains(domain)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TickClock;
+
+    #[test]
+    fn ticks_are_counted_in_their_bits_and_their_length() {
+        assert_eq!(TickClock::new(0, 1.0), None);
+        let clock = TickClock::new(64, 1.0).expect("a clock");
+        assert_eq!(clock.ns_between(5, 1_000_000_005), 1_000_000_000);
+        assert_eq!(clock.ns_between(u64::MAX - 2, 7), 10, "a clock that wraps");
+        // NVIDIA and AMD count in these steps.
+        assert_eq!(TickClock::new(64, 32.0).expect("a clock").ns_between(10, 20), 320);
+        assert_eq!(TickClock::new(64, 10.0).expect("a clock").ns_between(10, 110), 1000);
+        let narrow = TickClock::new(36, 2.5).expect("a clock");
+        assert_eq!(narrow.ns_between((1 << 36) - 4, 4), 20, "36 bits that wrap");
+        assert_eq!(
+            narrow.ns_between(0xABC << 36 | 100, 0xDEF << 36 | 104),
+            10,
+            "bits beyond the 36"
+        );
+    }
 }

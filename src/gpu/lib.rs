@@ -30,7 +30,6 @@ mod timing;
 
 pub use buffer::{Buffer, BufferKind};
 pub use choice::{DeviceChoice, DeviceKind, DeviceSummary};
-pub use clock::TickClock;
 pub use device::{Gpu, Validation, chosen_device, devices};
 pub use error::GpuError;
 pub use image::Image;

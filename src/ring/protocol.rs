@@ -4,7 +4,7 @@
 //! access to memory mapped read-only; so each of their ends is a fence. Since they store nothing, the writer needs no order
 //! against them, and readers cannot disturb each other.
 //!
-//! `tests/support/ring_laws.rs` states what follows from this. `tests/ring_loom.rs` compiles this very file with the
+//! `tests/ring_laws.rs` states what follows from this. `tests/ring_loom.rs` compiles this very file with the
 //! atomics of loom, runs small rings through all their executions, and makes sure that a law breaks wherever one of the
 //! orders below is relaxed. `tests/ring_order.rs` compiles it for threads, for Miri and for ThreadSanitizer.
 //!

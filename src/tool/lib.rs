@@ -32,7 +32,7 @@ mod health;
 pub mod list;
 mod look;
 mod mask;
-pub mod meter;
+mod meter;
 #[cfg(feature = "gst")]
 mod npy;
 mod overview;
@@ -260,7 +260,7 @@ pub enum ToolError {
     /// A recording cannot be served.
     #[cfg(feature = "mcap")]
     #[error(transparent)]
-    Serve(#[from] foveate_daemon::control::ServeError),
+    Serve(#[from] foveate_server::ServeError),
 
     /// The page cannot be served.
     #[cfg(feature = "web")]

@@ -10,22 +10,22 @@ const AGES_MAX: usize = 100_000;
 
 /// One token frame, as its reader saw it.
 #[derive(Clone, Copy, Debug)]
-pub struct Observation {
+pub(crate) struct Observation {
     /// Time of its publication, in nanoseconds.
-    pub publish_ns: u64,
+    pub(crate) publish_ns: u64,
     /// Time of the read, in nanoseconds.
-    pub read_ns: u64,
+    pub(crate) read_ns: u64,
     /// From its capture to the read, in nanoseconds.
-    pub age_ns: u64,
+    pub(crate) age_ns: u64,
     /// Consecutive for frames that the pipeline delivered.
-    pub frame_seq: u64,
+    pub(crate) frame_seq: u64,
     /// Frames published since the previous one and overwritten before they were read.
-    pub lapped: u64,
+    pub(crate) lapped: u64,
 }
 
 /// Accumulates observations.
 #[derive(Debug, Default)]
-pub struct Meter {
+pub(crate) struct Meter {
     frames: u64,
     dropped: u64,
     lapped: u64,
@@ -42,18 +42,18 @@ pub struct Meter {
 
 /// Rate and age over a time span.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// Frames per second, of those that were read, by the times of their publication: several may be read at once.
-    pub fps: f64,
+    pub(crate) fps: f64,
     /// Median age, in nanoseconds; `None` without a frame.
-    pub age_p50_ns: Option<u64>,
+    pub(crate) age_p50_ns: Option<u64>,
     /// 99th percentile of the age, in nanoseconds; `None` without a frame.
-    pub age_p99_ns: Option<u64>,
+    pub(crate) age_p99_ns: Option<u64>,
 }
 
 impl Meter {
     /// Counts a frame.
-    pub fn observe(&mut self, observation: Observation) {
+    pub(crate) fn observe(&mut self, observation: Observation) {
         let Observation { publish_ns, read_ns, age_ns, frame_seq, lapped } = observation;
         if self.frames == 0 {
             self.first_ns = publish_ns;
@@ -78,27 +78,27 @@ impl Meter {
     }
 
     /// Frames that were read.
-    pub fn frames(&self) -> u64 {
+    pub(crate) fn frames(&self) -> u64 {
         self.frames
     }
 
     /// Frames captured but not published, or published in a segment that was replaced before it was read.
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 
     /// Frames overwritten before they were read.
-    pub fn lapped(&self) -> u64 {
+    pub(crate) fn lapped(&self) -> u64 {
         self.lapped
     }
 
     /// Since the first frame.
-    pub fn overall(&self) -> Rates {
+    pub(crate) fn overall(&self) -> Rates {
         Rates::new(self.frames, self.last_ns.saturating_sub(self.first_ns), self.ages_ns.clone())
     }
 
     /// Over the two seconds before `now_ns`; the rate is 0 without a frame in them.
-    pub fn recent(&self, now_ns: u64) -> Rates {
+    pub(crate) fn recent(&self, now_ns: u64) -> Rates {
         let seen = self.recent.iter().filter(|seen| now_ns <= seen.read_ns + WINDOW_NS);
         let ages = seen.clone().map(|seen| seen.age_ns).collect::<Vec<_>>();
         let first_ns = seen.map(|seen| seen.publish_ns).next().unwrap_or(self.last_ns);
@@ -123,3 +123,6 @@ pub(super) fn quantile(sorted: &[u64], per_mille: usize) -> u64 {
     let rank = (sorted.len() * per_mille).div_ceil(1000);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,14 +24,13 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_daemon::channel::{ViewChannel, ViewUpdate};
-use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate_daemon::control::server::{Access, Server, ServerLimits};
-use foveate_daemon::stream::REPLACED;
 use foveate_ring::abi::MAX_PLANE_COUNT;
 use foveate_ring::{
     FrameHead, HeaderPage, SegmentInfo, State, TokenFrame, TokenFrameBuf, Waker, Writer,
 };
+use foveate_server::channel::{REPLACED, ViewChannel, ViewUpdate};
+use foveate_server::directory::{Directory, StreamPort, StreamSpec};
+use foveate_server::server::{Access, Server, ServerLimits};
 
 /// How long readers that do not sleep on the ring are waited for: those that poll, those that have stopped.
 const READER_PATIENCE: Duration = Duration::from_millis(250);

@@ -135,7 +135,7 @@ static void a_frame_that_is_being_written_is_not_read(void) {
     free_segment(&segment);
 }
 
-static void a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one(void) {
+static void a_frame_is_kept_until_the_buffer_suffices(void) {
     struct written_segment segment = new_segment(4);
     struct session session = session_with(&segment);
     publish(&segment, 1);
@@ -288,7 +288,7 @@ static void finding_by_time_goes_to_the_newest_segment_at_once(void) {
     free_segment(&segments[1]);
 }
 
-static void finding_by_time_tells_an_end_where_the_time_will_not_come(void) {
+static void finding_by_time_reports_an_ended_stream(void) {
     struct written_segment segment = new_segment(4);
     struct session session = session_with(&segment);
     publish_up_to(&segment, 1, 2);
@@ -645,7 +645,7 @@ static void every_frame_comes_before_a_hang_up(void) {
     free_segment(&segment);
 }
 
-static void a_reader_that_is_opened_anew_goes_on_in_the_new_segment(void) {
+static void a_reopened_reader_continues_in_the_new_segment(void) {
     struct written_segment segments[2] = {new_segment(4), new_segment(4)};
     struct session session = session_with(&segments[0]);
     close(session.client);
@@ -666,7 +666,7 @@ static void a_reader_that_is_opened_anew_goes_on_in_the_new_segment(void) {
     free_segment(&segments[1]);
 }
 
-static void a_daemon_that_has_only_hung_up_is_followed_on_in_the_same_segment(void) {
+static void a_hung_up_connection_continues_in_the_same_segment(void) {
     struct written_segment segment = new_segment(4);
     struct session session = session_with(&segment);
     publish_up_to(&segment, 1, 2);
@@ -827,7 +827,7 @@ static void a_view_of_ones_own_is_made_then_subscribed_to(void) {
     free_segment(&segment);
 }
 
-static void a_view_that_cannot_be_made_is_refused_in_the_daemons_own_words(void) {
+static void a_refused_view_has_the_daemons_words(void) {
     struct foveate_error error;
     struct call refused[2] = {{"{\"ok\":false,\"reason\":\"bad-request\",\"error\":\"unknown field `bugdet`\"}", -1, ""},
                               {NULL, -1, ""}};
@@ -872,7 +872,7 @@ static void a_view_that_makes_no_sense_is_not_asked_for(void) {
     close(client);
 }
 
-static void a_view_of_ones_own_that_is_lost_is_not_steered_but_made_anew(void) {
+static void a_lost_own_view_is_reopened_before_steering(void) {
     struct call calls[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
     struct foveate_error error;
     struct foveate_frame frame = FOVEATE_ZEROS;
@@ -947,7 +947,7 @@ static void a_patient_reader_goes_on_when_the_daemon_is_back(void) {
     free_segment(&segments[1]);
 }
 
-static void a_patient_reader_says_that_the_daemon_is_gone_when_its_time_is_up(void) {
+static void a_patient_reader_reports_the_missing_daemon_at_timeout(void) {
     struct written_segment segment = new_segment(4);
     struct session session = patient_session_with(&segment);
     char moved[sizeof socket_path + 4];
@@ -971,7 +971,7 @@ static void a_patient_reader_says_that_the_daemon_is_gone_when_its_time_is_up(vo
     free_segment(&segment);
 }
 
-static void a_daemon_that_is_gone_is_looked_for_ten_times_a_second_at_most(void) {
+static void a_missing_daemon_is_sought_ten_times_a_second(void) {
     struct written_segment segment = new_segment(4);
     struct session session = patient_session_with(&segment);
     close(session.client);
@@ -993,7 +993,7 @@ static void a_daemon_that_is_gone_is_looked_for_ten_times_a_second_at_most(void)
     free_segment(&segment);
 }
 
-static void a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not(void) {
+static void a_stopped_daemon_is_awaited(void) {
     struct written_segment segment = new_segment(4);
     struct session session = patient_session_with(&segment);
     publish(&segment, 1);
@@ -1377,7 +1377,7 @@ static void a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself(void) {
     free_segment(&robbery.segment);
 }
 
-static void a_reader_that_waits_for_a_time_gets_the_first_frame_whenever_it_was_taken(void) {
+static void waiting_for_a_time_accepts_the_first_frame(void) {
     struct written_segment segment = new_segment(4);
     struct session session = session_with(&segment);
     pthread_t thread;
@@ -2039,7 +2039,7 @@ static void records_beyond_their_limits_draw_nothing(void) {
     for (size_t index = 0; index < sizeof broken / sizeof *broken; index++) EXPECT(drawn_bytes(broken[index]) == 0);
 }
 
-static void a_texel_of_a_real_step_covers_its_share_of_the_token(void) {
+static void a_texel_covers_its_share_of_the_token(void) {
     struct foveate_token token = FOVEATE_ZEROS;
     token.x = -3;
     token.y = 5;
@@ -2356,7 +2356,7 @@ static const struct law laws[] = {
     LAW(reading_in_order_skips_only_what_is_gone),
     LAW(reading_the_newest_passes_over_the_rest),
     LAW(a_frame_that_is_being_written_is_not_read),
-    LAW(a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one),
+    LAW(a_frame_is_kept_until_the_buffer_suffices),
     LAW(a_plane_is_found_by_its_name),
     LAW(channels_are_found_by_their_names),
     LAW(planes_that_nobody_made_room_for_are_left_out),
@@ -2364,7 +2364,7 @@ static const struct law laws[] = {
     LAW(a_frame_found_by_its_time_does_not_count_as_read),
     LAW(a_frame_that_is_being_written_is_not_found),
     LAW(finding_by_time_goes_to_the_newest_segment_at_once),
-    LAW(finding_by_time_tells_an_end_where_the_time_will_not_come),
+    LAW(finding_by_time_reports_an_ended_stream),
     LAW(what_is_too_old_is_passed_over_and_counted),
     LAW(a_ring_of_old_frames_hides_no_young_one),
     LAW(what_is_too_old_ends_no_wait),
@@ -2379,21 +2379,21 @@ static const struct law laws[] = {
     LAW(every_frame_comes_before_a_new_segment),
     LAW(every_frame_comes_before_the_end_and_its_reason),
     LAW(every_frame_comes_before_a_hang_up),
-    LAW(a_reader_that_is_opened_anew_goes_on_in_the_new_segment),
-    LAW(a_daemon_that_has_only_hung_up_is_followed_on_in_the_same_segment),
+    LAW(a_reopened_reader_continues_in_the_new_segment),
+    LAW(a_hung_up_connection_continues_in_the_same_segment),
     LAW(a_refusal_comes_in_the_daemons_own_words),
     LAW(a_refusal_after_opening_anew_is_told_by_the_next_read),
     LAW(opening_says_what_is_wrong),
     LAW(a_daemon_that_does_not_answer_is_not_waited_for),
     LAW(the_socket_is_looked_for_where_the_document_says),
     LAW(a_view_of_ones_own_is_made_then_subscribed_to),
-    LAW(a_view_that_cannot_be_made_is_refused_in_the_daemons_own_words),
+    LAW(a_refused_view_has_the_daemons_words),
     LAW(a_view_that_makes_no_sense_is_not_asked_for),
-    LAW(a_view_of_ones_own_that_is_lost_is_not_steered_but_made_anew),
+    LAW(a_lost_own_view_is_reopened_before_steering),
     LAW(a_patient_reader_goes_on_when_the_daemon_is_back),
-    LAW(a_patient_reader_says_that_the_daemon_is_gone_when_its_time_is_up),
-    LAW(a_daemon_that_is_gone_is_looked_for_ten_times_a_second_at_most),
-    LAW(a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not),
+    LAW(a_patient_reader_reports_the_missing_daemon_at_timeout),
+    LAW(a_missing_daemon_is_sought_ten_times_a_second),
+    LAW(a_stopped_daemon_is_awaited),
     LAW(a_refusal_that_passes_is_waited_for_and_another_is_told),
     LAW(a_patient_reader_makes_its_own_view_anew),
     LAW(a_daemon_that_takes_no_connections_is_looked_for_again),
@@ -2406,7 +2406,7 @@ static const struct law laws[] = {
     LAW(waiting_ends_at_once_where_there_is_news),
     LAW(a_reader_that_waits_gets_the_frame),
     LAW(a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself),
-    LAW(a_reader_that_waits_for_a_time_gets_the_first_frame_whenever_it_was_taken),
+    LAW(waiting_for_a_time_accepts_the_first_frame),
     LAW(a_reader_that_waits_notices_a_hang_up),
     LAW(a_signal_ends_a_wait),
     LAW(a_notice_makes_the_descriptor_readable_until_it_was_read),
@@ -2423,7 +2423,7 @@ static const struct law laws[] = {
     LAW(each_field_that_contradicts_the_document_is_named),
     LAW(a_count_of_fixations_out_of_bounds_is_clamped),
     LAW(records_beyond_their_limits_draw_nothing),
-    LAW(a_texel_of_a_real_step_covers_its_share_of_the_token),
+    LAW(a_texel_covers_its_share_of_the_token),
     LAW(a_real_step_is_drawn_by_the_centres_of_pixels),
     LAW(a_plane_that_the_segment_does_not_have_is_not_found),
     LAW(texts_are_utf8_with_an_end),

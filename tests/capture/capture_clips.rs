@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::thread;
 
 use foveate_capture::{CaptureError, Pace, Source, SourceChoice, SourceSpec, TakeResult};
-
-use crate::film::encode;
-use crate::wait::HANG;
+use testkit::film::encode;
+use testkit::wait::HANG;
 
 #[test]
 fn any_file_name_plays() {

@@ -11,8 +11,7 @@ use foveate_capture::{
 use foveate_stats::{StreamCounters, StreamCounts};
 use gstreamer as gst;
 use gstreamer::prelude::*;
-
-use crate::wait::HANG;
+use testkit::wait::HANG;
 
 /// Each with the decoder of its streams. A keyframe is every 20th frame.
 const ENCODERS: [(&str, &str); 4] = [
@@ -115,7 +114,7 @@ fn a_source_of_damaged_frames_is_not_silent() {
         ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
     };
     let counters = Arc::<StreamCounters>::default();
-    let mut source = ReconnectingSource::new(&spec, &counters);
+    let mut source = ReconnectingSource::new(&spec, &Arc::default(), &counters);
     let (started, mut damaged) = (Instant::now(), 0);
     while started.elapsed() < 5 * limit || damaged < 10 {
         match source.take(Duration::from_millis(20)) {

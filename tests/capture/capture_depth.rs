@@ -8,8 +8,7 @@ use foveate_capture::{
 use foveate_core::depth::{DepthFormat, DepthScale};
 use foveate_core::frame::FrameError;
 use foveate_core::geometry::extent::Extent;
-
-use crate::wait::HANG;
+use testkit::wait::HANG;
 
 const EXTENT: Extent = Extent::new(7, 3);
 

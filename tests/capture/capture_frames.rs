@@ -16,9 +16,8 @@ use foveate_stats::StreamCounters;
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_video as gst_video;
-
-use crate::naive::{OwnedFrame, picture};
-use crate::wait::{HANG, until};
+use testkit::naive::{OwnedFrame, picture};
+use testkit::wait::{HANG, until};
 
 #[test]
 fn every_format_at_odd_sizes_arrives_byte_for_byte() {
@@ -46,7 +45,7 @@ fn a_width_that_is_no_multiple_of_four_has_padded_rows() {
 }
 
 #[test]
-fn strides_and_offsets_of_the_buffer_win_over_those_of_the_caps() {
+fn buffer_strides_override_caps_strides() {
     for (format, strides) in [
         (PixelFormat::Nv12, &[64, 48][..]),
         (PixelFormat::I420, &[40, 24, 32]),
@@ -208,7 +207,7 @@ fn alpha_is_composited_unless_the_source_is_live() {
 }
 
 #[test]
-fn in_real_time_every_frame_is_taken_or_counted_as_dropped_and_a_gap() {
+fn realtime_frames_are_taken_or_counted_as_dropped() {
     let counters = Arc::new(StreamCounters::default());
     let text = "videotestsrc num-buffers=60 ! video/x-raw,format=GRAY8,width=32,height=32,framerate=300/1 \
                 ! appsink name=frames";
@@ -254,7 +253,7 @@ fn caps_may_change_in_mid_stream() {
 }
 
 #[test]
-fn a_format_that_is_not_read_is_converted_and_others_are_not() {
+fn only_unreadable_formats_are_converted() {
     for (format, expected) in
         [("Y42B", None), ("GBR", None), ("RGB16", None), ("YUY2", Some(PixelFormat::Yuy2))]
     {
@@ -270,7 +269,7 @@ fn a_format_that_is_not_read_is_converted_and_others_are_not() {
 }
 
 #[test]
-fn a_converter_is_found_a_place_behind_a_decoder_whose_pads_come_late() {
+fn a_converter_is_inserted_behind_a_late_decoder_pad() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("still.png");
     let path = path.display();
@@ -331,7 +330,7 @@ fn a_clip_with_sound_gives_its_pictures() {
 }
 
 #[test]
-fn a_live_frame_was_taken_before_it_arrived_and_both_clocks_agree() {
+fn live_capture_times_agree_on_both_clocks() {
     let spec = SourceSpec::new("live", SourceChoice::Shorthand("test".to_owned()));
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     for _ in 0..3 {
@@ -347,7 +346,7 @@ fn a_live_frame_was_taken_before_it_arrived_and_both_clocks_agree() {
 }
 
 #[test]
-fn a_file_in_real_time_is_shown_when_it_is_due_and_one_in_every_frame_pace_has_no_capture_time() {
+fn capture_times_of_files_depend_on_pace() {
     let clip = Clip::new(PixelFormat::Gray8, Extent::new(16, 16), 2, &[]);
     for (pace, clock) in
         [(Pace::Realtime, CaptureClock::RunningTime), (Pace::EveryFrame, CaptureClock::Unknown)]
@@ -399,7 +398,7 @@ fn a_producer_that_goes_on_writing_changes_no_frame() {
 }
 
 #[test]
-fn dropping_a_source_whose_decoder_waits_for_its_consumer_does_not_hang() {
+fn a_source_with_a_blocked_decoder_can_be_dropped() {
     for looped in [false, true] {
         let text = "videotestsrc num-buffers=1000 ! video/x-raw,width=32,height=32 ! queue ! appsink name=frames";
         let spec = SourceSpec { looped, ..spec(text, Pace::EveryFrame) };

@@ -10,10 +10,9 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::mask::{MASKS_MAX, Mask, MaskFill};
 use foveate_stats::StreamCounters;
-
-use crate::film::{encode, raw_bytes, raw_pipeline};
-use crate::naive::{OwnedFrame, Random};
-use crate::wait::HANG;
+use testkit::film::{encode, raw_bytes, raw_pipeline};
+use testkit::naive::{OwnedFrame, Random};
+use testkit::wait::HANG;
 
 /// Corners off the grid of chroma.
 fn masks() -> Vec<Mask> {
@@ -124,7 +123,8 @@ fn masks_change_from_one_frame_to_the_next() {
     let text = "videotestsrc is-live=true pattern=white ! video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 \
                 ! appsink name=frames";
     let spec = SourceSpec { pace: Pace::Realtime, ..spec(text, Vec::new()) };
-    let mut source = Source::open(&spec, &Arc::default()).unwrap();
+    let masks = Arc::<Masks>::default();
+    let mut source = Source::start_behind(&masks, &spec, &Arc::default()).unwrap();
     let mut seen_until = |revision: u64| loop {
         match source.take(HANG) {
             TakeResult::Frame(frame) if frame.mask_revision() < revision => {}
@@ -140,14 +140,14 @@ fn masks_change_from_one_frame_to_the_next() {
         &[Mask::rectangle("a", [0.5, 0.5, 1.0, 1.0]), Mask::rectangle("b", [0.0, 0.0, 0.1, 0.1])],
         &[],
     ];
-    for masks in steps {
-        let change = match masks.last() {
+    for present in steps {
+        let change = match present.last() {
             Some(mask) => set(mask.clone()),
             None => MaskChange { clears_all: true, ..MaskChange::default() },
         };
-        let revision = spec.masks.change(change).unwrap();
+        let revision = masks.change(change).unwrap();
         let found = seen_until(revision);
-        assert_same(&found, &filled(&white, masks, &found));
+        assert_same(&found, &filled(&white, present, &found));
     }
 }
 
@@ -176,7 +176,7 @@ fn a_change_that_is_refused_changes_nothing() {
 
 /// A mask that was added stays what it is when the configuration gets one of its name.
 #[test]
-fn an_added_mask_can_be_cleared_beside_a_configured_one_of_its_name() {
+fn an_added_mask_outlives_a_configured_namesake() {
     let face = |side: f64| Mask::rectangle("face", [0.0, 0.0, side, side]);
     let set = MaskChange { set: vec![face(0.5)], ..MaskChange::default() };
     let clear = MaskChange { cleared: vec!["face".to_owned()], ..MaskChange::default() };
@@ -192,7 +192,7 @@ fn an_added_mask_can_be_cleared_beside_a_configured_one_of_its_name() {
 
 /// A buffer that ends before its last row is one: it is refused as without a mask, and others are shown.
 #[test]
-fn a_frame_that_cannot_be_filled_is_refused_and_so_many_end_the_source() {
+fn unmaskable_frames_are_refused_and_end_the_source() {
     let caps = "capsfilter caps=video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1";
     let bytes = |count: u32, bytes: u32| {
         format!("fakesrc num-buffers={count} sizetype=fixed sizemax={bytes} ! all.")
@@ -229,7 +229,7 @@ fn spec(text: &str, masks: Vec<Mask>) -> SourceSpec {
     SourceSpec {
         pace: Pace::EveryFrame,
         caps_timeout: HANG,
-        masks: Arc::new(Masks::new(masks)),
+        masks,
         ..SourceSpec::new("test", source)
     }
 }
@@ -267,60 +267,5 @@ fn assert_same(found: &OwnedFrame, expected: &OwnedFrame) {
             let (found, expected) = (found.row(plane, y), expected.row(plane, y));
             assert_eq!(found, expected, "plane {plane}, row {y}");
         }
-    }
-}
-
-/// For docs/data/masks.txt: `cargo test --release --test capture -- --ignored --exact capture_masks::costs --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn costs() {
-    const ROUNDS: usize = 300;
-    let kind = foveate_core::frame::FrameKind {
-        format: PixelFormat::Nv12,
-        extent: Extent::new(1920, 1080),
-        color: foveate_core::color::ColorTransform::IDENTITY,
-    };
-    // As many frames as do not fit the caches, as a camera's.
-    let bytes = 1920 * 1080 * 3 / 2;
-    let mut frames = vec![vec![7_u8; bytes]; 16];
-    let mut copies = vec![vec![0_u8; bytes]; 4];
-    let median_us = |run: &mut dyn FnMut(usize)| {
-        let mut times: Vec<_> = (0..ROUNDS)
-            .map(|round| {
-                let begun = std::time::Instant::now();
-                run(round);
-                begun.elapsed().as_secs_f64() * 1e6
-            })
-            .collect();
-        times.sort_by(f64::total_cmp);
-        times[ROUNDS / 2]
-    };
-    let copy_us = median_us(&mut |round| {
-        copies[round % 4].copy_from_slice(&frames[round % 16]);
-    });
-    println!("masked share | pixels | make the list | fill in place | copy and fill (us, medians)");
-    for share in [0.0_f64, 0.01, 0.1, 0.5, 1.0] {
-        let side = share.sqrt();
-        let rectangle = Mask::rectangle(
-            "m",
-            [0.5 - side / 2.0, 0.5 - side / 2.0, 0.5 + side / 2.0, 0.5 + side / 2.0],
-        );
-        let masks = if share == 0.0 { Vec::new() } else { vec![rectangle] };
-        let mut fill = MaskFill::new(&masks, kind);
-        let make_us = median_us(&mut |_| fill = MaskFill::new(&masks, kind));
-        let fill_us = |frames: &mut Vec<Vec<u8>>| {
-            let count = frames.len();
-            median_us(&mut |round| {
-                let (luma, chroma) = frames[round % count].split_at_mut(1920 * 1080);
-                fill.fill(0, luma, 1920);
-                fill.fill(1, chroma, 1920);
-            })
-        };
-        let (in_place_us, in_copy_us) = (fill_us(&mut frames), fill_us(&mut copies));
-        let pixels = fill.pixel_count();
-        println!(
-            "{share:>12} | {pixels:>7} | {make_us:>8.1} | {in_place_us:>8.1} | {:>8.1}",
-            copy_us + in_copy_us
-        );
     }
 }

@@ -13,8 +13,7 @@ use foveate_core::backoff::Backoff;
 use foveate_stats::stages::Stage;
 use foveate_stats::{LossReason, StreamCounters};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-
-use crate::wait::{HANG, until};
+use testkit::wait::{HANG, until};
 
 /// How long a single call may wait.
 const TURN: Duration = Duration::from_millis(20);
@@ -46,7 +45,7 @@ fn a_live_source_that_ends_begins_again_and_goes_on_counting() {
 }
 
 #[test]
-fn an_error_in_mid_stream_is_transient_for_a_pipeline_that_has_delivered() {
+fn a_mid_stream_error_restarts_a_working_pipeline() {
     let text = format!("videotestsrc ! {CAPS} ! identity error-after=3 ! appsink name=frames");
     let mut scene = Scene::new(&text);
     for _ in 0..2 {
@@ -72,7 +71,7 @@ fn nothing_is_left_of_pipelines_that_were_lost() {
 }
 
 #[test]
-fn the_same_error_before_any_frame_ends_the_stream() {
+fn an_error_before_any_frame_ends_the_stream() {
     let text = format!("videotestsrc ! {CAPS} ! identity error-after=1 ! appsink name=frames");
     let mut scene = Scene::new(&text);
     for _ in 0..2 {
@@ -83,7 +82,7 @@ fn the_same_error_before_any_frame_ends_the_stream() {
 }
 
 #[test]
-fn a_live_pipeline_that_is_silent_from_the_beginning_is_tried_again() {
+fn a_live_pipeline_without_frames_is_retried() {
     let text =
         format!("videotestsrc is-live=true ! {CAPS} ! valve drop=true ! appsink name=frames");
     let mut spec = SourceSpec::new("test", SourceChoice::Pipeline(text));
@@ -117,7 +116,7 @@ fn whether_a_source_is_live_may_be_given() {
 }
 
 #[test]
-fn a_camera_that_is_not_there_is_looked_for_again_and_again() {
+fn a_missing_camera_is_tried_repeatedly() {
     let source = SourceChoice::Shorthand("/dev/video987".to_owned());
     let mut scene = Scene::of(SourceSpec::new("test", source));
     for attempt in 1..=5 {
@@ -153,7 +152,7 @@ fn without_a_limit_silence_is_waited_out() {
 
 /// A `filesrc` that waits in read(2) or open(2) on a pipe cannot be stopped, as little as one whose driver hangs.
 #[test]
-fn pipelines_that_do_not_stop_are_left_alone_until_they_are_too_many() {
+fn pipelines_that_hang_in_stopping_are_limited() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("camera");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -246,7 +245,10 @@ impl Scene {
     fn of(spec: SourceSpec) -> Self {
         let counters = Arc::<StreamCounters>::default();
         let pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(20), 1);
-        Self { source: ReconnectingSource::with_pauses(&spec, &counters, pauses), counters }
+        Self {
+            source: ReconnectingSource::with_pauses(&spec, &Arc::default(), &counters, pauses),
+            counters,
+        }
     }
 
     /// Reads raw frames from a pipe.

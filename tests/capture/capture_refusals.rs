@@ -8,8 +8,7 @@ use std::time::Duration;
 use foveate_capture::expansion::expand;
 use foveate_capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, TakeResult};
 use foveate_core::geometry::extent::Extent;
-
-use crate::wait::HANG;
+use testkit::wait::HANG;
 
 #[test]
 fn broken_text_is_refused_with_the_text() {
@@ -215,7 +214,7 @@ fn a_file_without_permission_says_so() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_unreachable_and_its_password_stays_here() {
+fn an_unreachable_server_error_hides_the_password() {
     // Port 9 of this machine: nothing listens.
     let error = open(&shorthand("rtsp://user:MARKER@127.0.0.1:9/MARKER@stream")).unwrap_err();
     assert!(matches!(error, CaptureError::Unreachable { .. }), "{error:?}");

@@ -18,15 +18,14 @@ use foveate_core::view::ViewSpec;
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
 use foveate_engine::{Engine, Memory, View};
-
-use crate::backends::{self, Player, on_cpu};
+use testkit::backends::{self, Player, on_cpu};
 #[cfg(feature = "vulkan")]
-use crate::device;
-use crate::follow::Follower;
-use crate::footage::clip;
-use crate::naive::OwnedFrame;
-use crate::published::Definition;
-use crate::wait::HANG;
+use testkit::device;
+use testkit::follow::Follower;
+use testkit::footage::clip;
+use testkit::naive::OwnedFrame;
+use testkit::published::Definition;
+use testkit::wait::HANG;
 
 /// The clips, and how many frames they have: people before a fixed camera; a hand that turns a box.
 const CLIPS: [(&str, u64); 2] = [("vtest.avi", 795), ("box.mp4", 455)];

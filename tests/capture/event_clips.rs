@@ -1,6 +1,5 @@
 //! Events on real clips and on what is made of them: each kind is told exactly once where it happens, and nothing else is told.
 
-use std::env;
 use std::f64::consts::TAU;
 use std::io::{Write, stderr};
 use std::path::PathBuf;
@@ -12,10 +11,11 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::Points;
 use foveate_core::geometry::region::Region;
+use testkit::footage::clip;
+use testkit::is_long;
+use testkit::naive::Random;
 
-use crate::footage::clip;
 use crate::gaze_clips::walkers_of;
-use crate::naive::Random;
 use crate::walkers::PixelBox;
 use crate::watched::{Grey, Watched, for_each_frame, for_each_frame_of, frames};
 
@@ -390,7 +390,7 @@ const VARIANTS: [Variant; 6] = [
 /// An hour of footage in which nothing happens to the camera, with `FOVEATE_LONG=1`; else some minutes.
 #[test]
 fn nothing_is_told_of_a_camera_to_which_nothing_happens() {
-    let minutes = if env::var_os("FOVEATE_LONG").is_some() { 60.0 } else { 2.5 };
+    let minutes = if is_long() { 60.0 } else { 2.5 };
     let Some(clips) = [(WALKERS, 100), (BOX, 40)]
         .into_iter()
         .map(|(name, frame_ms)| clip(name).map(|path| (path, frame_ms)))

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use foveate_config::{Config, ConfigError, Mistake, Secrets, StreamConfig, ViewConfig};
 use foveate_core::name::is_name;
 use foveate_daemon::stream::ServedView;
-
-use crate::naive::Random;
+use testkit::naive::Random;
 
 const COUNT: usize = 5000;
 
@@ -44,7 +43,7 @@ const VALUES: [&str; 24] = [
 ];
 
 #[test]
-fn a_configuration_is_refused_with_a_place_and_a_reason_or_makes_sense() {
+fn any_configuration_is_valid_or_refused_with_reason() {
     let seeds = seeds();
     let mut random = Random(7);
     let (mut accepted, mut refused) = (0, 0);
@@ -72,7 +71,7 @@ fn a_configuration_is_refused_with_a_place_and_a_reason_or_makes_sense() {
 
 /// What an operator sets goes through the same checks as a file, and nothing else changes.
 #[test]
-fn a_view_with_other_keys_is_what_a_file_would_have_said() {
+fn a_described_view_equals_its_configuration() {
     let mut random = Random(8);
     let keys = [
         "layout",

@@ -16,10 +16,10 @@ use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
 use foveate_daemon::channel::{EventFd, FEEDBACK_PENDING_MAX, ViewChannel, view_channel};
 use foveate_daemon::control::directory::StreamSpec;
+use testkit::control::{EXTENT, RawClient, Stage, main_view, start, view_config};
+use testkit::wait::until;
 
-use crate::control::{EXTENT, RawClient, Stage, main_view, start, view_config};
 use crate::control_feedback::{Scene, fixation, reason, refusal};
-use crate::wait::until;
 
 const MINUTE_MS: u32 = 60_000;
 
@@ -60,7 +60,7 @@ fn a_channel_arrives_as_it_was_sent_in_every_number_format() {
 }
 
 #[test]
-fn each_thing_that_is_no_channel_is_refused_for_its_own_reason_and_counted() {
+fn invalid_channels_are_refused_and_counted() {
     let mut scene = scene();
     let mut client = scene.client();
     let f32s = |values: &[f32]| -> Vec<u8> {
@@ -169,7 +169,7 @@ fn channels_are_refused_where_no_policy_would_look_at_them() {
 }
 
 #[test]
-fn a_view_with_channels_takes_no_maps_and_one_without_frames_no_channels() {
+fn maps_and_channels_need_a_fitting_view() {
     let mut scene = scene();
     let mut client = scene.client();
     let (shape, dtype) = ([1, 1], NumberFormat::U8);
@@ -235,7 +235,7 @@ fn a_name_is_its_clients_and_the_others_learn_who() {
 }
 
 #[test]
-fn a_name_is_free_when_the_time_of_its_map_is_over() {
+fn a_channel_name_is_free_once_its_map_expires() {
     let scene = scene();
     let (mut first, mut second) = (scene.client(), scene.client());
     first.inject(Inject { ttl_ms: Some(1), ..inject("depth") }, &[1]).unwrap();
@@ -369,7 +369,7 @@ fn more_than_the_queue_holds_is_refused_and_has_no_name() {
 }
 
 #[test]
-fn between_two_frames_all_channels_and_weights_arrive_and_of_the_rest_the_newest() {
+fn channels_and_weights_queue_and_looks_replace() {
     let (mut channel, client) =
         view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
     let look = |x| Feedback::look_at(x, 0.0, None);

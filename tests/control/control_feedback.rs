@@ -24,12 +24,11 @@ use foveate_daemon::control::directory::{StreamPort, StreamSpec};
 use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{TokenFrameBuf, Writer};
 use serde_json::{Value, json};
-
-use crate::control::{EXTENT, RawClient, Stage, UNLIMITED, main_view, start, view_config};
-use crate::wait::{HANG, until};
+use testkit::control::{EXTENT, RawClient, Stage, UNLIMITED, main_view, start, view_config};
+use testkit::wait::{HANG, until};
 
 #[test]
-fn a_look_may_be_in_shares_of_the_picture_and_for_a_time() {
+fn a_look_may_use_shares_and_a_duration() {
     let mut scene = Scene::open();
     let mut client = scene.client();
     // The client in Rust would refuse it.
@@ -42,7 +41,7 @@ fn a_look_may_be_in_shares_of_the_picture_and_for_a_time() {
 }
 
 #[test]
-fn a_look_at_several_points_is_answered_with_all_of_them_and_with_all_fixations() {
+fn looking_at_several_points_answers_with_all_fixations() {
     let mut scene = Scene::of(ViewConfig { layout: with_foveae(3), ..view_config("main") });
     let client = RawClient::connect(&scene.stage.path);
     let points = "[[9,8],[-5,40.03],[30,20]]";
@@ -182,7 +181,7 @@ fn a_map_arrives_as_it_was_sent_in_every_number_format() {
 }
 
 #[test]
-fn a_box_may_reach_beyond_the_picture_as_that_of_a_letterboxed_input_does() {
+fn a_box_may_reach_beyond_the_picture() {
     let mut scene = Scene::open();
     let mut client = scene.client();
     // 64x48 in a square of 64x64: bars of 8 above and below.
@@ -196,7 +195,7 @@ fn a_box_may_reach_beyond_the_picture_as_that_of_a_letterboxed_input_does() {
 }
 
 #[test]
-fn scores_are_painted_back_through_the_plan_of_the_frame_that_they_name() {
+fn scores_are_placed_by_the_plan_of_their_frame() {
     let mut scene = Scene::open();
     let mut client = scene.client();
     let scores = |scores: &[f32]| -> Vec<u8> {
@@ -233,7 +232,7 @@ fn scores_are_painted_back_through_the_plan_of_the_frame_that_they_name() {
 }
 
 #[test]
-fn each_thing_that_is_no_attention_is_refused_for_its_own_reason_and_counted() {
+fn invalid_attention_is_refused_and_counted() {
     let mut scene = Scene::open();
     let mut client = scene.client();
     let f32s = |values: [f32; 4]| -> Vec<u8> {
@@ -336,7 +335,7 @@ fn of_several_policies_a_client_steers_the_foveae_of_feedback_alone() {
 }
 
 #[test]
-fn one_client_at_a_time_steers_a_view_and_the_others_learn_who() {
+fn one_client_at_a_time_steers_a_view() {
     let scene = Scene::with(|gaze| gaze.lease_ms = 3_600_000, UNLIMITED);
     let (mut first, mut second) = (scene.client(), scene.client());
     let look = || Look::at(&main_view(), 1.0, 1.0);
@@ -399,7 +398,7 @@ fn who_waits_is_answered_with_the_fixation_that_it_led_to() {
 }
 
 #[test]
-fn who_waits_for_a_stream_that_stands_still_is_answered_without_a_fixation() {
+fn waiting_on_a_still_stream_answers_without_fixation() {
     let scene = Scene::open();
     let mut client = scene.client();
     let looking = client.look(Look { wait: true, ..Look::at(&main_view(), 9.0, 8.0) }).unwrap();
@@ -407,7 +406,7 @@ fn who_waits_for_a_stream_that_stands_still_is_answered_without_a_fixation() {
 }
 
 #[test]
-fn every_gaze_is_told_to_who_records_and_the_present_one_first() {
+fn a_gaze_recorder_starts_with_the_present_gaze() {
     let mut scene = Scene::open();
     let mut recorder = scene.client().record(&main_view()).unwrap();
     let mut frame = TokenFrameBuf::default();
@@ -448,7 +447,7 @@ fn the_scanpath_holds_the_newest_fixations() {
 }
 
 #[test]
-fn an_ego_motion_moves_what_is_sent_to_where_it_is_now() {
+fn feedback_is_compensated_by_ego_motion() {
     let mut scene = Scene::of(ViewConfig {
         layout: with_foveae(2),
         gaze: GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() },
@@ -508,7 +507,7 @@ fn an_ego_motion_moves_what_is_sent_to_where_it_is_now() {
 }
 
 #[test]
-fn an_ego_motion_that_cannot_be_obeyed_is_refused_with_what_is_wrong() {
+fn invalid_ego_motion_is_refused() {
     let mut scene = Scene::open();
     let client = RawClient::connect(&scene.stage.path);
     let identity = "[1,0,0,0,1,0,0,0,1]";
@@ -578,7 +577,7 @@ fn camera(distortion: &str) -> Camera {
 }
 
 #[test]
-fn a_view_that_a_client_opens_is_its_own_until_it_leaves() {
+fn an_opened_view_belongs_to_its_client() {
     let scene = Scene::open();
     let mut owner = scene.client();
     let table = table(json!({"name": "left", "budget": 9, "gaze": {"policy": "feedback"}}));
@@ -605,7 +604,7 @@ fn a_view_that_a_client_opens_is_its_own_until_it_leaves() {
 }
 
 #[test]
-fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
+fn an_invalid_or_too_large_view_is_refused() {
     let limits = ServerLimits {
         views_per_client: 2,
         views_opened: 3,

@@ -25,9 +25,8 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::set_socket_linger;
 use serde_json::Value;
-
-use crate::control::{EXTENT, RawClient, Stage, UNLIMITED};
-use crate::wait::{HANG, until};
+use testkit::control::{EXTENT, RawClient, Stage, UNLIMITED};
+use testkit::wait::{HANG, until};
 
 const RECORD: &[u8] = br#"{"op":"subscribe","view":"camera/main","gaze":true}"#;
 const NOTIFY: &[u8] = br#"{"op":"subscribe","view":"camera/main","notify":true}"#;
@@ -49,7 +48,7 @@ fn a_recorder_that_leaves_takes_nothing_from_another() {
 }
 
 #[test]
-fn a_recorder_is_not_told_what_was_left_of_an_earlier_record() {
+fn a_new_recorder_gets_no_leftover_records() {
     let wakeup = Arc::new(EventFd::new().unwrap());
     let (mut channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), None);
     let frames = || client.gazes.take().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
@@ -68,7 +67,7 @@ fn a_recorder_is_not_told_what_was_left_of_an_earlier_record() {
 }
 
 #[test]
-fn views_that_are_closed_count_until_the_frame_loop_has_let_them_go() {
+fn closed_views_count_until_released() {
     let stage = Stage::open_limited(ServerLimits { views_opened: 8, ..UNLIMITED });
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let (opened, last) = open_and_leave(&stage, 100);
@@ -95,7 +94,7 @@ fn a_name_is_free_as_soon_as_its_view_is_closed() {
 }
 
 #[test]
-fn the_segment_of_a_closed_view_is_let_go_though_somebody_follows_it() {
+fn a_closed_view_releases_its_segment() {
     let stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let owner = RawClient::connect(&stage.path);
@@ -116,7 +115,7 @@ fn the_segment_of_a_closed_view_is_let_go_though_somebody_follows_it() {
 }
 
 #[test]
-fn a_view_beyond_what_a_view_takes_is_refused_before_it_is_looked_at() {
+fn an_oversized_view_is_refused_early() {
     let stage = Stage::open();
     let _stream = stage.live_stream("camera", &["main"]);
     let client = RawClient::connect(&stage.path);
@@ -184,7 +183,7 @@ fn clients_that_come_and_go_without_end_delay_nobody() {
 }
 
 #[test]
-fn the_name_of_a_process_brings_nothing_unprintable_into_what_others_are_told() {
+fn process_names_are_shown_printable() {
     let stage = Stage::open();
     let _stream = stage.live_stream("camera", &["main"]);
     let name = std::fs::read("/proc/self/comm").unwrap();
@@ -199,7 +198,7 @@ fn the_name_of_a_process_brings_nothing_unprintable_into_what_others_are_told() 
 }
 
 #[test]
-fn subscribers_that_left_take_no_place_of_a_stream_that_stands_still() {
+fn gone_subscribers_free_their_place_in_still_streams() {
     let stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let channel = &port.views[0];
@@ -239,7 +238,7 @@ fn feedback_names_no_frame_of_another_extent() {
 }
 
 #[test]
-fn a_name_that_was_taken_on_purpose_hinders_no_view_without_one() {
+fn a_squatted_view_name_blocks_no_unnamed_view() {
     let stage = Stage::open();
     let (_port, _writer) = stage.live_stream("camera", &["main"]);
     let [squatter, client] = [(); 2].map(|()| RawClient::connect(&stage.path));

@@ -17,15 +17,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
-
-use crate::control::{RawClient, Stage, UNLIMITED, main_view, publish, start, writer};
-use crate::wait::{self, HANG};
+use testkit::control::{RawClient, Stage, UNLIMITED, main_view, publish, start, writer};
+use testkit::wait::{self, HANG};
 
 /// For what is not expected to come.
 const MOMENT: Duration = Duration::from_millis(1);
 
 #[test]
-fn without_a_daemon_a_try_says_so_and_the_ring_stays_readable() {
+fn the_ring_stays_readable_without_a_daemon() {
     let mut stage = Stage::open();
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     let mut follower = Follower::new(&stage, false);
@@ -43,7 +42,7 @@ fn without_a_daemon_a_try_says_so_and_the_ring_stays_readable() {
 }
 
 #[test]
-fn a_daemon_that_comes_back_is_followed_on_from_its_first_frame() {
+fn a_restarted_daemon_is_followed_from_its_first_frame() {
     let mut stage = Stage::open();
     let (port, mut old) = stage.live_stream("camera", &["main"]);
     let mut follower = Follower::new(&stage, false);
@@ -69,7 +68,7 @@ fn a_daemon_that_comes_back_is_followed_on_from_its_first_frame() {
 }
 
 #[test]
-fn a_daemon_that_has_only_hung_up_is_followed_on_in_the_same_ring() {
+fn a_hung_up_connection_continues_in_the_same_ring() {
     let mut stage = Stage::open();
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     let mut follower = Follower::new(&stage, false);
@@ -125,7 +124,7 @@ fn notices_come_again_where_they_were_asked_for() {
 }
 
 #[test]
-fn a_daemon_with_too_many_clients_is_worth_another_try_and_one_without_the_view_is_not() {
+fn too_many_clients_is_transient() {
     let mut stage = Stage::open();
     let (_port, _writer) = stage.live_stream("camera", &["main"]);
     let mut follower = Follower::new(&stage, false);
@@ -231,7 +230,7 @@ fn a_subscription_that_reconnects_tells_what_waiting_does_not_mend() {
 }
 
 #[test]
-fn a_daemon_that_stands_still_is_not_waited_for_beyond_the_time_out() {
+fn a_stopped_daemon_is_waited_for_until_the_timeout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("still.sock");
     let _listener = listener(&path);

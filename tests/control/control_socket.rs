@@ -14,11 +14,11 @@ use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
 use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use rustix::net::SocketAddrUnix;
-
-use crate::control::{Stage, seqpacket_socket};
+use testkit::control::{Stage, seqpacket_socket};
+use testkit::left_out::leave_out;
 
 #[test]
-fn the_socket_is_for_the_daemons_group_and_goes_with_the_daemon() {
+fn the_socket_is_group_accessible_and_removed_at_exit() {
     let stage = Stage::open();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode(&stage.path), 0o660);
@@ -29,9 +29,9 @@ fn the_socket_is_for_the_daemons_group_and_goes_with_the_daemon() {
 }
 
 #[test]
-fn the_socket_and_its_new_directory_are_given_to_the_group_that_is_to_connect() {
+fn socket_and_directory_belong_to_the_configured_group() {
     let Some(group) = other_group() else {
-        return eprintln!("NOT TRIED: this user is in one group only");
+        return leave_out("this user is in one group only");
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new").join("run").join("foveate.sock");
@@ -100,7 +100,7 @@ fn the_socket_of_a_dead_daemon_is_taken_over() {
 }
 
 #[test]
-fn a_lock_file_that_leads_elsewhere_or_is_another_users_is_refused_and_stays() {
+fn a_foreign_or_linked_lock_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (path, lock) =
         (folder.path().join("foveate.sock"), folder.path().join("foveate.sock.lock"));
@@ -201,7 +201,7 @@ fn the_places_follow_the_option_then_the_environment() {
 }
 
 #[test]
-fn a_client_takes_the_first_place_with_a_file_else_the_first() {
+fn a_client_takes_the_first_existing_socket() {
     let folder = tempfile::tempdir().unwrap();
     let places = ["a", "b", "c"].map(|name| folder.path().join(name));
     assert_eq!(existing(places.to_vec()), places[0]);

@@ -8,10 +8,9 @@ use foveate::messages::NOTICE_BYTES;
 use foveate_control::StreamState;
 use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use crate::control::{RawClient, Stage, main_view, publish, publish_aged, start, writer};
-use crate::ring::{bytes_of, sealed_copy};
-use crate::wait::{HANG, until};
+use testkit::control::{RawClient, Stage, main_view, publish, publish_aged, start, writer};
+use testkit::ring::{bytes_of, sealed_copy};
+use testkit::wait::{HANG, until};
 
 /// Between two wakes.
 const MOMENT: Duration = Duration::from_micros(50);
@@ -33,7 +32,7 @@ fn a_subscriber_reads_what_is_published() {
 }
 
 #[test]
-fn the_newest_frame_passes_over_others_and_the_next_in_order_does_not() {
+fn newest_skips_frames_and_next_does_not() {
     let stage = Stage::open();
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     let (mut newest, mut in_order) = (subscribed(&stage), subscribed(&stage));
@@ -111,7 +110,7 @@ fn a_new_segment_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn frames_come_before_the_new_segment_and_none_of_it_is_passed_over() {
+fn a_new_segment_follows_the_last_old_frame() {
     let stage = Stage::open();
     let (port, mut old) = stage.live_stream("camera", &["main"]);
     let mut subscription = subscribed(&stage);
@@ -235,7 +234,7 @@ fn the_death_of_the_daemon_is_noticed() {
 }
 
 #[test]
-fn a_broken_segment_is_left_behind_as_soon_as_another_takes_its_place() {
+fn a_reader_moves_on_from_a_broken_segment() {
     let stage = Stage::open();
     let (port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 1);
@@ -260,7 +259,7 @@ fn a_broken_segment_is_left_behind_as_soon_as_another_takes_its_place() {
 }
 
 #[test]
-fn a_daemon_that_stops_says_why_streams_end_before_it_hangs_up() {
+fn a_stopping_daemon_reports_the_reason_before_hanging_up() {
     let mut stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let mut subscription = subscribed(&stage);

@@ -11,16 +11,15 @@ use foveate_ring::Reader;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::RecvFlags;
 use serde_json::Value;
-
-use crate::control::{self, RawClient, Stage, UNLIMITED};
-use crate::users::{are_there, as_user, open_to_all};
-use crate::wait::until;
+use testkit::control::{self, RawClient, Stage, UNLIMITED};
+use testkit::users::{are_there, as_user, open_to_all};
+use testkit::wait::until;
 
 const LIST: &[u8] = br#"{"op":"list"}"#;
 const OPEN: &[u8] = br#"{"op":"open_view","stream":"camera","view":{"name":"mine","budget":4}}"#;
 
 #[test]
-fn a_user_gets_half_of_the_connections_and_all_strangers_seven_eighths() {
+fn connections_are_limited_per_user_and_for_strangers() {
     if !are_there() {
         return;
     }

@@ -6,10 +6,11 @@ use foveate::messages::FromDaemon;
 use foveate_control::Request;
 use foveate_core::gaze::log::GazeLog;
 use serde_json::Value;
+use testkit::is_long;
+use testkit::mutation::{corpus, mutated};
+use testkit::naive::Random;
 
 use crate::laws;
-use crate::mutation::{corpus, mutated};
-use crate::naive::Random;
 
 #[test]
 fn the_laws_hold_for_the_corpus() {
@@ -28,7 +29,7 @@ fn the_laws_hold_for_the_corpus() {
 #[test]
 fn the_laws_hold_for_mutations_of_the_corpus() {
     let corpus: Vec<Vec<u8>> = corpus().into_iter().map(|(_, bytes)| bytes).collect();
-    let count = if std::env::var_os("FOVEATE_LONG").is_some() { 1_000_000 } else { 20_000 };
+    let count = if is_long() { 1_000_000 } else { 20_000 };
     let mut random = Random(1);
     for _ in 0..count {
         hold(&mutated(&corpus, &mut random));

@@ -11,7 +11,7 @@ use foveate_stats::stages::{Stage, Stages};
 const AT_ONCE: Duration = Duration::ZERO;
 
 #[test]
-fn a_stage_is_stuck_while_it_is_at_something_and_not_before_the_limit() {
+fn a_busy_stage_is_stuck_after_the_limit() {
     let stages = Stages::default();
     assert_eq!(stages.stuck(AT_ONCE), None, "nothing has begun");
     stages.frame_loop.during(|| {

@@ -23,7 +23,7 @@ const EXTENT: Extent = Extent::new(96, 40);
 const TILES: u32 = 6;
 
 #[test]
-fn without_a_threshold_every_change_is_taken_over_and_nothing_is_off() {
+fn threshold_0_takes_every_change() {
     let frames = played(ChangeConfig::default(), &[100, 101, 101]);
     for (frame, value, dirty_tiles, changed_frame) in
         [(&frames[0], 100, TILES, 1), (&frames[1], 101, TILES, 2), (&frames[2], 101, 0, 2)]
@@ -52,7 +52,7 @@ fn within_the_threshold_tokens_stay_and_the_bounds_say_so() {
 }
 
 #[test]
-fn a_refresh_counts_as_ingested_and_as_changed_only_with_a_change() {
+fn an_unchanged_refresh_counts_as_ingested_only() {
     let config =
         ChangeConfig { threshold: Threshold::Fixed(4), refresh_frames: NonZeroU32::new(1) };
     let frames = played(config, &[100, 100, 103]);

@@ -15,11 +15,10 @@ use foveate_core::geometry::region::Region;
 use foveate_core::relevance::injection::Injection;
 use foveate_daemon::channel::{EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
-
-use crate::naive::{OwnedFrame, Random, transforms};
+use testkit::naive::{OwnedFrame, Random, transforms};
 
 #[test]
-fn a_map_whose_time_is_over_when_a_frame_takes_it_is_dropped_and_counted() {
+fn an_expired_map_is_dropped_and_counted() {
     const EXTENT: Extent = Extent::new(64, 48);
     let policy = Policy::Relevance { scorer: None, weights: Default::default(), passes: 1 };
     let gaze = GazeConfig { policy, ..GazeConfig::default() };
@@ -67,7 +66,7 @@ fn a_map_whose_time_is_over_when_a_frame_takes_it_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
+fn feedback_for_another_extent_is_settled_unused() {
     let (large, small) = (Extent::new(192, 100), Extent::new(64, 48));
     for policy in [Policy::Fixed { x: 0.5, y: 0.5 }, Policy::Feedback, Policy::Saliency] {
         let gaze = GazeConfig { policy, ..GazeConfig::default() };
@@ -102,7 +101,7 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
 /// The picture goes to the right by 4 pixels a frame. A client says where a place is in the frame to come; a view that keeps a rate takes
 /// it frames later, and looks where the place is then, if that is measured.
 #[test]
-fn what_a_client_has_moved_is_carried_on_from_the_frame_that_was_to_come() {
+fn compensated_feedback_is_carried_from_its_target_frame() {
     const EXTENT: Extent = Extent::new(256, 192);
     const PLACE: (f64, f64) = (100.0, 90.0);
     for (motion, compensation) in [(true, true), (false, true), (true, false)] {

@@ -27,10 +27,9 @@ use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
 use foveate_ring::{FrameHead, Reader, TokenFrameBuf};
-
 #[cfg(feature = "vulkan")]
-use crate::device;
-use crate::naive::{self, OwnedFrame, Random};
+use testkit::device;
+use testkit::naive::{self, OwnedFrame, Random};
 
 const EXTENT: Extent = Extent::new(131, 77);
 
@@ -62,7 +61,7 @@ fn no_difference_below_the_threshold_is_left() {
 }
 
 #[test]
-fn a_view_that_rests_publishes_until_its_ring_holds_no_earlier_frame() {
+fn a_new_mask_flushes_the_ring_of_resting_views() {
     let rests = [
         ViewPace { interval: None, when_read: true },
         ViewPace { interval: Some(Duration::from_secs(3600)), when_read: false },

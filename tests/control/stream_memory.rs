@@ -23,7 +23,7 @@ const FORMAT: TokenFormat = TokenFormat::new(16, DType::F32, Normalisation::UNIT
 const VIEWS: usize = 8;
 
 #[test]
-fn rings_that_fit_one_by_one_and_not_together_are_refused_before_any_is_reserved() {
+fn rings_that_exceed_memory_together_are_refused() {
     let budget = fitting_budget();
     check_memory(&[spec(budget)]).expect("one fits");
     let specs = vec![spec(budget); VIEWS];

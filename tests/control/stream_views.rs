@@ -29,11 +29,10 @@ use foveate_daemon::stream::{
 };
 use foveate_ring::{FrameHead, ReadOutcome, Reader, State, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
-
 #[cfg(feature = "vulkan")]
-use crate::device;
-use crate::history::move_on;
-use crate::naive::{self, OwnedFrame, Random};
+use testkit::device;
+use testkit::history::move_on;
+use testkit::naive::{self, OwnedFrame, Random};
 
 const MS: u64 = 1_000_000;
 
@@ -55,7 +54,7 @@ fn what_a_view_leaves_out_changes_nothing_of_what_it_publishes() {
 }
 
 #[test]
-fn a_stream_that_nobody_reads_computes_nothing_and_its_readers_are_told() {
+fn an_unread_stream_rests_and_reports_it() {
     let pace = ViewPace { interval: None, when_read: true };
     let mut shown = Shown::new(on_cpu(), [pace; 2]);
     let mut random = Random(4);
@@ -89,7 +88,7 @@ fn a_stream_that_nobody_reads_computes_nothing_and_its_readers_are_told() {
 }
 
 #[test]
-fn a_view_that_becomes_another_one_is_as_if_it_had_always_been_that() {
+fn a_replaced_view_equals_a_fresh_one() {
     on_every_backend(|backend| {
         let mut random = Random(5);
         let mut shown = Shown::new(backend(), [ViewPace::default(); 2]);

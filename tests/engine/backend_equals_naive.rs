@@ -14,10 +14,11 @@ use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::planes::SamplerSpec;
 use foveate_engine::simd::Instructions;
+use testkit::backends::{Player, pool};
+use testkit::is_long;
+use testkit::naive::{self, OwnedFrame, Picture, Random};
 
-use crate::backends::{Player, pool};
 use crate::each_backend::Make;
-use crate::naive::{self, OwnedFrame, Picture, Random};
 
 laws! {
     every_colour_transform_of_every_format_is_exact
@@ -26,7 +27,7 @@ laws! {
     a_white_source_is_white_on_every_level
     updating_equals_rebuilding_after_any_history
     clean_tiles_keep_their_texels
-    tokens_of_all_views_are_exact_in_every_number_format_and_normalisation
+    tokens_are_exact_in_every_format_and_normalisation
     tokens_follow_every_change_while_the_plan_stays
     more_tokens_than_one_row_of_a_dispatch_holds_are_sampled
     tokens_of_every_format_are_exact_at_odd_extents
@@ -132,12 +133,12 @@ fn clean_tiles_keep_their_texels(make: Make<'_>) {
     let mut player = make(before.kind());
     player.update(&before.view(), &TileSet::all(extent), &mut []);
     let rule = IngestRule { is_first: false, threshold: u8::MAX, refreshed: 0..0 };
-    player.backend.compare(&after.view(), &rule, &mut []).unwrap();
-    player.backend.update(&TileSet::none(extent), &mut []).unwrap();
+    player.backend.begin_update(&after.view(), &rule, &mut []).unwrap();
+    player.backend.end_update(&TileSet::none(extent), &mut []).unwrap();
     assert_levels_equal(&mut player, &naive::pyramid(&naive::picture(&before)));
 }
 
-fn tokens_of_all_views_are_exact_in_every_number_format_and_normalisation(make: Make<'_>) {
+fn tokens_are_exact_in_every_format_and_normalisation(make: Make<'_>) {
     let views = token_formats().map(|format| SamplerSpec { format, capacity: 40, keeps: false });
     let views: Vec<_> = views.collect();
     let mut random = Random(6);
@@ -317,10 +318,6 @@ fn real_steps_of_the_usual_side_are_exact(make: Make<'_>) {
         let expected = naive::tokens(&naive::picture(&frame), samples[0].plan(), format);
         assert!(samples[0].pixels() == expected, "{extent}, round {round}");
     }
-}
-
-fn is_long() -> bool {
-    std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1")
 }
 
 /// Builds a pyramid from one frame and compares all of it.

@@ -14,18 +14,19 @@ use foveate_core::view::VIEWS_MAX;
 use foveate_engine::backend::UpdateTimes;
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
+#[cfg(feature = "vulkan")]
+use testkit::backends;
+use testkit::backends::Player;
+#[cfg(feature = "vulkan")]
+use testkit::device;
+use testkit::is_long;
+use testkit::naive::{self, OwnedFrame, Random};
 
 use crate::allocations::allocations_in;
-#[cfg(feature = "vulkan")]
-use crate::backends;
-use crate::backends::Player;
-#[cfg(feature = "vulkan")]
-use crate::device;
 use crate::each_backend::Make;
-use crate::naive::{self, OwnedFrame, Random};
 
 laws! {
-    views_that_come_and_go_get_what_they_would_from_the_beginning
+    late_views_equal_views_from_the_start
     a_view_that_comes_samples_all_its_tokens_first
     a_view_that_went_may_come_again
     views_are_made_on_other_threads_while_frames_are_taken
@@ -35,7 +36,7 @@ laws! {
 
 /// A random sequence of what may happen. Two retinas see it: one that has all views from the beginning, and one to which
 /// they come.
-fn views_that_come_and_go_get_what_they_would_from_the_beginning(make: Make<'_>) {
+fn late_views_equal_views_from_the_start(make: Make<'_>) {
     let mut random = Random(1);
     let specs = specs();
     for round in 0..if is_long() { 60 } else { 5 } {
@@ -345,8 +346,4 @@ fn random_plan(frame: &OwnedFrame, spec: SamplerSpec, random: &mut Random) -> To
 
 fn is_all(stale: &[u32], sample: &Planes) -> bool {
     stale.iter().map(|&index| index as usize).eq(0..sample.plan().tokens.len())
-}
-
-fn is_long() -> bool {
-    std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1")
 }

@@ -10,9 +10,8 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::batch::Picture;
-
-use crate::backends::pool;
-use crate::naive::{self, OwnedFrame, Random};
+use testkit::backends::pool;
+use testkit::naive::{self, OwnedFrame, Random};
 
 /// Fewer layers than pictures, so that a batch takes more than one turn.
 const LAYERS: usize = 3;
@@ -29,7 +28,7 @@ fn on_a_device_every_picture_has_its_own_exact_tokens() {
     use foveate_core::backend::BackendChoice;
     use foveate_engine::backend::choice::Backends;
 
-    crate::device::with_gpu(|gpu| {
+    testkit::device::with_gpu(|gpu| {
         let gpu = gpu.clone();
         let backends = Backends::opening_with(pool().clone(), move |_| Ok(gpu.clone()));
         let mut chosen = backends.choose(BackendChoice::Vulkan, Some("")).unwrap();

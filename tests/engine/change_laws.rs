@@ -14,11 +14,11 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::simd::Instructions;
 use proptest::prelude::*;
-
-use crate::backends::{Player, pool};
-use crate::follow::Follower;
-use crate::history::move_on;
-use crate::naive::{self, OwnedFrame, Picture, Random};
+use testkit::backends::{Player, pool};
+use testkit::follow::Follower;
+use testkit::history::move_on;
+use testkit::is_long;
+use testkit::naive::{self, OwnedFrame, Picture, Random};
 
 /// Long enough for a few rounds of refreshing, and for a drift of one step a frame to leave small thresholds behind.
 const FRAMES: u64 = 14;
@@ -53,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn no_sample_and_no_texel_is_further_from_the_frame_than_its_bound(setup in setups()) {
+    fn errors_stay_within_the_published_bounds(setup in setups()) {
         setup.for_each_frame(|step| {
             for (x, y) in pixels(setup.extent()) {
                 let difference = largest_difference(step.resident.samples(x, y), step.frame.samples(x, y));
@@ -179,7 +179,7 @@ fn tiles_that_differ_from_the_frame_before_are_counted() {
 }
 
 #[test]
-fn any_one_sample_makes_its_tile_dirty_with_any_instructions_and_however_many_threads() {
+fn any_changed_sample_makes_its_tile_dirty() {
     let mut random = Random(1);
     for format in PixelFormat::ALL {
         for instructions in Instructions::available() {
@@ -424,7 +424,7 @@ impl Step<'_> {
 
 /// Histories that each law is held to: more with `FOVEATE_LONG=1`.
 fn cases() -> u32 {
-    if std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1") { 1_000 } else { 64 }
+    if is_long() { 1_000 } else { 64 }
 }
 
 fn change(threshold: Threshold, refresh_frames: Option<u32>) -> ChangeConfig {

@@ -9,15 +9,15 @@ use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
+#[cfg(feature = "vulkan")]
+use testkit::backends;
+use testkit::backends::Player;
+#[cfg(feature = "vulkan")]
+use testkit::device;
+use testkit::naive::{self, OwnedFrame, Random};
 
 use crate::allocations::allocations_in;
-#[cfg(feature = "vulkan")]
-use crate::backends;
-use crate::backends::Player;
-#[cfg(feature = "vulkan")]
-use crate::device;
 use crate::each_backend::Make;
-use crate::naive::{self, OwnedFrame, Random};
 
 /// Of every level that a coarse one can be, image and tail; the smallest, widest and highest sources; odd sides.
 const EXTENTS: [(u32, u32); 16] = [
@@ -44,8 +44,8 @@ const FORMAT: TokenFormat = TokenFormat::new(14, DType::U8, Normalisation::NONE)
 
 laws! {
     it_is_exact_at_every_extent_and_after_any_history
-    keeping_it_from_a_still_frame_on_gives_the_level_of_that_frame
-    a_level_that_was_kept_before_is_not_taken_for_the_one_of_now
+    a_still_frame_keeps_a_current_coarse_level
+    an_outdated_coarse_level_is_not_returned
     handing_it_over_takes_no_memory
     the_coarse_level_of_another_pyramid_is_a_bug
 }
@@ -121,7 +121,7 @@ fn it_is_exact_at_every_extent_and_after_any_history(make: Make<'_>) {
     }
 }
 
-fn keeping_it_from_a_still_frame_on_gives_the_level_of_that_frame(make: Make<'_>) {
+fn a_still_frame_keeps_a_current_coarse_level(make: Make<'_>) {
     let mut random = Random(2);
     for looks_elsewhere in [false, true] {
         let mut course = Course::new(make, PixelFormat::Nv12, Extent::new(333, 222), &mut random);
@@ -138,7 +138,7 @@ fn keeping_it_from_a_still_frame_on_gives_the_level_of_that_frame(make: Make<'_>
     }
 }
 
-fn a_level_that_was_kept_before_is_not_taken_for_the_one_of_now(make: Make<'_>) {
+fn an_outdated_coarse_level_is_not_returned(make: Make<'_>) {
     let mut random = Random(3);
     for kept_again in [false, true] {
         let mut course = Course::new(make, PixelFormat::Gray8, Extent::new(700, 90), &mut random);

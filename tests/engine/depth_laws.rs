@@ -22,9 +22,8 @@ use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::depth::{DepthPicture, DepthPyramid};
 use foveate_engine::{Engine, Memory, View};
 use foveate_ring::{ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord, Writer};
-
-use crate::backends::pool;
-use crate::naive::{OwnedFrame, Random, transforms};
+use testkit::backends::pool;
+use testkit::naive::{OwnedFrame, Random, transforms};
 
 /// Depth samples of any kind, with a row of padding bytes that are no depth.
 struct OwnedDepth {
@@ -150,7 +149,7 @@ impl OwnedDepth {
 const ANY: DepthScale = DepthScale { unit_m: 0.001, min_m: 0.0, max_m: f64::INFINITY };
 
 #[test]
-fn a_box_of_pixels_is_measured_as_its_pixels_are_one_by_one() {
+fn a_depth_box_equals_its_pixels_one_by_one() {
     let mut random = Random(3);
     let metres = DepthScale { unit_m: 1.0, ..ANY };
     let believed = DepthScale { min_m: 0.5, max_m: 1.25, ..ANY };
@@ -188,7 +187,7 @@ fn a_box_of_pixels_is_measured_as_its_pixels_are_one_by_one() {
 
 /// Of every layout; over pictures of other sizes than the source; of tokens that hang over its edges or lie outside.
 #[test]
-fn the_depth_of_tokens_and_texels_is_that_of_the_pixels_below_in_ring_and_memory() {
+fn token_depth_is_that_of_its_pixels() {
     let source = Extent::new(203, 149);
     let mut random = Random(5);
     let preset = Preset::named("stt172").unwrap();

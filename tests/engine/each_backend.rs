@@ -1,8 +1,7 @@
 //! Tests of laws that hold for each backend.
 
 use foveate_core::frame::FrameKind;
-
-use crate::backends::Player;
+use testkit::backends::Player;
 
 /// Makes the backend that is held to the laws.
 pub(crate) type Make<'a> = &'a dyn Fn(FrameKind) -> Player;
@@ -13,7 +12,7 @@ macro_rules! laws {
         mod cpu {
             $(#[test]
             fn $law() {
-                super::$law(&crate::backends::on_cpu);
+                super::$law(&testkit::backends::on_cpu);
             })*
         }
 
@@ -21,7 +20,7 @@ macro_rules! laws {
         mod vulkan {
             $(#[test]
             fn $law() {
-                crate::device::with_gpu(|gpu| super::$law(&|kind| crate::backends::host_diff_on(gpu, kind)));
+                testkit::device::with_gpu(|gpu| super::$law(&|kind| testkit::backends::host_diff_on(gpu, kind)));
             })*
         }
 
@@ -29,7 +28,7 @@ macro_rules! laws {
         mod comparing {
             $(#[test]
             fn $law() {
-                crate::device::with_gpu(|gpu| super::$law(&|kind| crate::backends::device_diff_on(gpu, kind)));
+                testkit::device::with_gpu(|gpu| super::$law(&|kind| testkit::backends::device_diff_on(gpu, kind)));
             })*
         }
     };

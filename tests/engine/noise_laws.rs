@@ -10,9 +10,8 @@ use foveate_core::geometry::extent::Extent;
 use foveate_engine::change::light::{self, LightSwing};
 use foveate_engine::change::noise::{LAG, NOISE_OF_VARIANCE, NoiseEstimator, WINDOW};
 use foveate_engine::change::threshold::{ThresholdSource, threshold_for};
-
-use crate::follow::Follower;
-use crate::naive::{self, Random};
+use testkit::follow::Follower;
+use testkit::naive::{self, Random};
 
 const EXTENT: Extent = Extent::new(320, 200);
 
@@ -120,7 +119,7 @@ fn frames_that_are_repeated_do_not_hide_the_noise() {
 
 /// What moves hides the blocks below the rank, so the estimate is that of a higher rank of those at rest.
 #[test]
-fn things_that_move_over_half_of_the_picture_raise_the_estimate_by_less_than_a_quarter() {
+fn motion_hardly_raises_the_noise_estimate() {
     for (format, sigma) in
         [(PixelFormat::Nv12, 0.5), (PixelFormat::Yuy2, 1.0), (PixelFormat::Bgra, 3.0)]
     {
@@ -220,7 +219,7 @@ fn still_noisy_tiles_stay_clean_in_98_of_100_frames() {
 }
 
 #[test]
-fn the_threshold_never_exceeds_its_limit_and_comes_from_the_frames_before() {
+fn the_threshold_follows_earlier_frames_within_its_limit() {
     for limit in [1, 7, 16, 255] {
         let mut scene = Scene::moving(PixelFormat::Nv12, 4.0, Motion::Cuts);
         let kind = scene.kind();
@@ -266,7 +265,7 @@ fn a_source_smaller_than_a_block_has_the_threshold_0() {
 }
 
 #[test]
-fn the_same_frames_give_the_same_thresholds_wherever_their_rows_lie() {
+fn thresholds_do_not_depend_on_strides() {
     let thresholds = |padding: usize| {
         let mut scene = Scene::moving(PixelFormat::Nv12, 1.5, Motion::Scatters);
         scene.padding = padding;
@@ -334,7 +333,7 @@ fn the_table_of_variances_is_that_of_rounded_gaussian_noise() {
 
 /// The threshold is the smallest that its bound allows, and the bound is 99 % for a tile.
 #[test]
-fn the_threshold_is_the_smallest_that_keeps_99_of_100_still_tiles_clean() {
+fn the_threshold_is_minimal_for_99_percent_clean_tiles() {
     for (format, samples) in [
         (PixelFormat::Gray8, 1024.0),
         (PixelFormat::Nv12, 1536.0),

@@ -8,9 +8,8 @@ use std::thread;
 
 use foveate_engine::pool::Pool;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
-
-use crate::threads::is_asleep;
-use crate::wait::HANG;
+use testkit::threads::is_asleep;
+use testkit::wait::HANG;
 
 #[test]
 fn every_part_is_done_once_by_the_time_it_returns() {
@@ -30,7 +29,7 @@ fn every_part_is_done_once_by_the_time_it_returns() {
 }
 
 #[test]
-fn many_threads_are_helped_at_the_same_time_each_with_its_own_parts() {
+fn threads_are_helped_at_the_same_time() {
     ends(|| {
         let pool = Pool::new(2);
         thread::scope(|scope| {
@@ -105,7 +104,7 @@ fn a_panic_reaches_who_asked_and_the_pool_goes_on() {
 }
 
 #[test]
-fn a_panic_of_a_helper_reaches_who_asked_and_the_helper_goes_on() {
+fn a_helpers_panic_reaches_the_caller() {
     ends(|| {
         let pool = Pool::new(1);
         let asked = gettid();

@@ -22,11 +22,12 @@ use foveate_core::layout::rings::Rings;
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::{Engine, Memory};
+use testkit::history::move_on;
+use testkit::is_long;
+use testkit::naive::{self, OwnedFrame, Random};
+use testkit::published::{Definition, texels};
 
 use crate::each_backend::Make;
-use crate::history::move_on;
-use crate::naive::{self, OwnedFrame, Random};
-use crate::published::{Definition, texels};
 
 laws! {
     tokens_keep_their_texels_exactly_while_none_moves_beyond_the_threshold
@@ -210,8 +211,4 @@ fn attention(image: Extent, frame_seq: u64, random: &mut Random) -> Feedback {
     weights[random.below(grid.area() as u32) as usize] = 1.0;
     let map = AttentionMap::new(grid, Region::of(image), image, weights).unwrap();
     Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None }
-}
-
-fn is_long() -> bool {
-    std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1")
 }

@@ -7,11 +7,11 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::simd::Instructions;
+use testkit::backends::{Player, pool};
+use testkit::naive::{self, OwnedFrame, Random, transforms};
 
 use crate::allocations::allocations_in;
-use crate::backends::{Player, pool};
 use crate::each_backend::Make;
-use crate::naive::{self, OwnedFrame, Random, transforms};
 
 /// Whole tiles, and tiles that are cut off to every width and height that matters: below a block, a pixel, an odd one.
 const EXTENTS: [(u32, u32); 10] = [
@@ -120,7 +120,7 @@ fn every_instruction_set_gives_the_same() {
 fn no_sum_overflows() {
     let extent = Extent::new(TILE_SIDE, TILE_SIDE);
     let mut frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, ColorTransform::IDENTITY, 255);
-    let mut player = crate::backends::on_cpu(frame.kind());
+    let mut player = testkit::backends::on_cpu(frame.kind());
     player.backend.keep_features(true);
     player.update(&frame.view(), &TileSet::all(extent), &mut []);
     assert_eq!(player.backend.features().unwrap(), naive::features(&frame));

@@ -23,17 +23,17 @@ use foveate_core::view::ViewSpec;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::{Engine, Memory, SampledFrame, Sink, View};
 use foveate_ring::{Items, ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord, Writer};
+use testkit::backends::pool;
+use testkit::history::move_on;
+use testkit::naive::{OwnedFrame, Random, transforms};
 
-use crate::backends::pool;
 use crate::each_backend::Make;
-use crate::history::move_on;
-use crate::naive::{OwnedFrame, Random, transforms};
 
 const FRAMES: u64 = 200;
 
 /// A consumer attends to something else every few frames, and the picture changes in a few places.
 #[test]
-fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
+fn published_relevance_is_what_the_layout_used() {
     let extent = Extent::new(203, 149);
     let mut random = Random(7);
     let mut picture = OwnedFrame::random(

@@ -21,17 +21,17 @@ use foveate_engine::change::tracker::ChangeTracker;
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
 use foveate_gpu::{DeviceKind, Gpu, HostBuffer};
-
-use crate::backends::pool;
-use crate::device::with_gpu;
-use crate::history::move_on;
-use crate::naive::{self, OwnedFrame, Random};
+use testkit::backends::pool;
+use testkit::device::with_gpu;
+use testkit::history::move_on;
+use testkit::is_long;
+use testkit::naive::{self, OwnedFrame, Random};
 
 /// Most tokens of a view: more than the pass that finds stale ones looks at in one go.
 const CAPACITY: usize = 300;
 
 #[test]
-fn the_device_finds_and_makes_what_the_cpu_does_after_any_history() {
+fn device_and_cpu_agree_after_any_history() {
     with_gpu(|gpu| {
         let mut random = Random(1);
         for round in 0..if is_long() { 60 } else { 4 } {
@@ -54,7 +54,7 @@ fn the_device_finds_and_makes_what_the_cpu_does_after_any_history() {
 
 /// With tails of several levels, and rows of tiles that end within a word of the bits.
 #[test]
-fn sources_of_more_tiles_than_a_row_of_a_dispatch_are_as_exact() {
+fn sources_wider_than_a_dispatch_row_are_exact() {
     with_gpu(|gpu| {
         let mut random = Random(2);
         for (format, width, height) in
@@ -362,9 +362,9 @@ impl Side {
         let Self { tracker, backend, views } = self;
         let mut views: Vec<_> = views.iter_mut().collect();
         let rule = tracker.rule();
-        let differences = backend.compare(frame, &rule, &mut views).unwrap();
+        let differences = backend.begin_update(frame, &rule, &mut views).unwrap();
         tracker.note(frame, frame_seq, &rule, differences);
-        backend.update(tracker.ingested(), &mut views).unwrap()
+        backend.end_update(tracker.ingested(), &mut views).unwrap()
     }
 }
 
@@ -438,8 +438,4 @@ impl Pair {
             assert!(found == cpu.backend.read_level(level).unwrap(), "{level} of {context}");
         }
     }
-}
-
-fn is_long() -> bool {
-    std::env::var_os("FOVEATE_LONG").is_some()
 }

@@ -14,11 +14,10 @@ use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::backend::vulkan::VulkanBackend;
 use foveate_engine::{Engine, Memory, View};
 use foveate_gpu::Gpu;
-
-use crate::backends::pool;
-use crate::device::{with_gpu, with_own_gpu};
-use crate::history::move_on;
-use crate::naive::{self, OwnedFrame, Random};
+use testkit::backends::pool;
+use testkit::device::{with_gpu, with_own_gpu};
+use testkit::history::move_on;
+use testkit::naive::{self, OwnedFrame, Random};
 
 const EXTENT: Extent = Extent::new(315, 235);
 

@@ -25,11 +25,10 @@ use foveate_gpu::{DeviceChoice, Gpu, GpuError, Validation, ValidationLog};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate_stats::StreamCounters;
 use parking_lot::Mutex;
-
-use crate::device::with_gpu;
-use crate::history::move_on;
-use crate::naive::{self, OwnedFrame, Picture, Random};
-use crate::wait::{HANG, until};
+use testkit::device::with_gpu;
+use testkit::history::move_on;
+use testkit::naive::{self, OwnedFrame, Picture, Random};
+use testkit::wait::{HANG, until};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -40,7 +39,7 @@ const HOUR_NS: u64 = 3600 * SECOND_NS;
 const FIRST_VIEWS: usize = 2;
 
 #[test]
-fn a_stream_that_loses_its_gpu_again_and_again_publishes_what_it_would_without() {
+fn repeated_gpu_losses_change_no_published_byte() {
     with_driver(|driver| {
         for seed in 1..=4 {
             let mut random = Random(seed);
@@ -61,7 +60,7 @@ fn a_stream_that_loses_its_gpu_again_and_again_publishes_what_it_would_without()
 }
 
 #[test]
-fn where_the_gpu_finds_changes_no_pixel_tells_of_a_loss_either() {
+fn a_loss_with_gpu_detection_changes_no_pixel() {
     with_driver(|driver| {
         for seed in 11..=13 {
             let mut random = Random(seed);
@@ -108,7 +107,7 @@ fn with_a_threshold_no_texel_exceeds_the_bound_after_a_loss() {
 
 /// From a loss on, the resident copy of a stream whose GPU had it is another one. Its return changes nothing more.
 #[test]
-fn the_books_and_the_resident_copy_move_back_to_the_gpu_bit_for_bit() {
+fn change_state_moves_back_to_the_gpu_exactly() {
     with_driver(|driver| {
         for seed in 21..=24 {
             let mut random = Random(seed);
@@ -264,7 +263,7 @@ fn what_was_built_for_other_frames_or_views_is_built_again() {
 }
 
 #[test]
-fn a_device_that_fails_with_its_first_frame_is_waited_for_again() {
+fn a_device_failing_at_its_first_frame_is_retried() {
     with_driver(|driver| {
         for on in [ChangeOn::Cpu, ChangeOn::Gpu] {
             // A submission warms the passes of the pyramid, and one those of each view; another fills the pyramid, and the next
@@ -467,7 +466,7 @@ trait OfDriver {
 impl OfDriver for Backends {
     fn of(driver: &Arc<Driver>) -> Self {
         let driver = Arc::clone(driver);
-        Self::opening_with(Arc::clone(crate::backends::pool()), move |choice| driver.open(choice))
+        Self::opening_with(Arc::clone(testkit::backends::pool()), move |choice| driver.open(choice))
     }
 }
 

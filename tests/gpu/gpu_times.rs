@@ -9,11 +9,11 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_engine::backend::UpdateTimes;
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
-use foveate_gpu::{Gpu, TickClock};
+use foveate_gpu::Gpu;
+use testkit::backends::{Player, host_diff_on};
+use testkit::device::{with_gpu, with_own_gpu};
+use testkit::naive::{self, OwnedFrame, Random};
 
-use crate::backends::{Player, host_diff_on};
-use crate::device::{with_gpu, with_own_gpu};
-use crate::naive::{self, OwnedFrame, Random};
 use crate::vulkan::{FORMAT, frame};
 
 /// With a tail of two levels.
@@ -70,20 +70,6 @@ fn sources_without_a_tail_reduce_nothing() {
         assert_eq!(times.reduce, Span::NONE);
         assert_ne!(times.ingest, Span::NONE);
     });
-}
-
-#[test]
-fn ticks_are_counted_in_their_bits_and_their_length() {
-    assert_eq!(TickClock::new(0, 1.0), None);
-    let clock = TickClock::new(64, 1.0).unwrap();
-    assert_eq!(clock.ns_between(5, 1_000_000_005), 1_000_000_000);
-    assert_eq!(clock.ns_between(u64::MAX - 2, 7), 10, "a clock that wraps");
-    // NVIDIA and AMD count in these steps.
-    assert_eq!(TickClock::new(64, 32.0).unwrap().ns_between(10, 20), 320);
-    assert_eq!(TickClock::new(64, 10.0).unwrap().ns_between(10, 110), 1000);
-    let narrow = TickClock::new(36, 2.5).unwrap();
-    assert_eq!(narrow.ns_between((1 << 36) - 4, 4), 20, "36 bits that wrap");
-    assert_eq!(narrow.ns_between(0xABC << 36 | 100, 0xDEF << 36 | 104), 10, "bits beyond the 36");
 }
 
 /// The laws of an update in which everything runs.

@@ -9,9 +9,8 @@ use foveate_attention::{
 };
 use foveate_gpu::GpuError;
 use half::f16;
-
-use crate::device::{with_gpu, with_own_gpu};
-use crate::naive::Random;
+use testkit::device::{with_gpu, with_own_gpu};
+use testkit::naive::Random;
 
 const SHAPE: Shape =
     Shape { heads: 3, queries: 21, rows: 13, columns: 22, width: 21, value_width: 37 };
@@ -68,7 +67,7 @@ fn long_vectors_and_large_grids_are_what_the_cpu_computes() {
 }
 
 #[test]
-fn results_are_the_same_from_run_to_run_and_in_any_pieces() {
+fn results_do_not_depend_on_run_or_pieces() {
     with_gpu(|gpu| {
         let mut whole = VulkanAttention::new(gpu).unwrap();
         let plan = AttentionPlan::new(SHAPE, &settings(2, &[0.1, 0.2])).unwrap();

@@ -2,22 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../common/backends.rs"]
-mod backends;
-#[path = "../common/child.rs"]
 mod child;
-#[path = "../common/device.rs"]
-mod device;
-#[path = "../common/history.rs"]
-mod history;
-#[path = "../support/left_out.rs"]
-mod left_out;
-#[path = "../common/naive.rs"]
-mod naive;
-#[path = "../support/vulkan.rs"]
 mod vulkan;
-#[path = "../support/wait.rs"]
-mod wait;
 
 mod detect_laws;
 mod engine_on_device;

@@ -12,9 +12,8 @@ use foveate_engine::backend::vulkan::work::WorkListHead;
 use foveate_gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, Lane,
 };
-
-use crate::device::with_gpu;
-use crate::naive::Random;
+use testkit::device::with_gpu;
+use testkit::naive::Random;
 
 /// No texel has these bytes: the shader sets the highest to 0xFF.
 const UNTOUCHED: u32 = 0x1234_5678;

@@ -24,11 +24,11 @@ use foveate_engine::backend::choice::change_site;
 use foveate_gpu::{DeviceKind, DeviceSummary};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate_stats::StreamCounters;
+use testkit::device::with_gpu;
+use testkit::history::move_on;
+use testkit::naive::{self, OwnedFrame, Random};
 
 use crate::child::in_child;
-use crate::device::with_gpu;
-use crate::history::move_on;
-use crate::naive::{self, OwnedFrame, Random};
 
 const FRAMES: u64 = 12;
 
@@ -60,7 +60,7 @@ fn a_stream_publishes_the_same_bytes_wherever_it_finds_changes() {
 }
 
 #[test]
-fn a_stream_whose_device_is_lost_goes_on_with_the_frame_at_hand() {
+fn a_stream_survives_device_loss_without_losing_a_frame() {
     // One submission warms the passes of the pyramid, one those of each of two views, and two are frames.
     in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "5")], || {
         with_gpu(|gpu| {

@@ -16,11 +16,11 @@ use foveate_engine::planes::SamplerSpec;
 use foveate_gpu::{
     Buffer, BufferKind, DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices,
 };
+use testkit::backends::{host_diff_on, try_host_diff_on};
+use testkit::device::{self, with_gpu, with_own_gpu};
+use testkit::naive::{self, OwnedFrame, Random};
 
-use crate::backends::{host_diff_on, try_host_diff_on};
 use crate::child::in_child;
-use crate::device::{self, with_gpu, with_own_gpu};
-use crate::naive::{self, OwnedFrame, Random};
 use crate::vulkan::{FORMAT, frame};
 
 #[test]
@@ -53,7 +53,7 @@ fn a_backend_moves_between_threads() {
 }
 
 #[test]
-fn a_lost_device_is_an_error_for_every_stream_and_for_good() {
+fn a_lost_device_fails_every_stream_for_good() {
     with_own_gpu(|gpu| {
         let frame = frame(Extent::new(100, 50), 2);
         let dirty = TileSet::all(frame.extent);
@@ -197,7 +197,7 @@ fn the_open_device_is_one_of_those_listed() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_refused_with_those_that_are() {
+fn an_unknown_device_is_refused_with_a_list() {
     with_gpu(|gpu| {
         let choice = DeviceChoice::Named("no such device".to_owned());
         let error = Gpu::open_with(&choice, Validation::Off).unwrap_err();

@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn the_peak_of_painted_scores_lies_on_the_token_that_has_the_highest(
+    fn the_peak_of_scores_lies_on_the_highest_token(
         width in 1..2000u32, height in 1..2000u32, budget in 1..300usize,
         fixation in (0.0..2000.0f64, 0.0..2000.0f64), seed in any::<u64>(),
     ) {

@@ -69,7 +69,7 @@ fn coefficients_fit_16_bit_multiply_add() {
 }
 
 #[test]
-fn no_channel_moves_further_than_the_bound_and_some_moves_almost_as_far() {
+fn the_rgb_bound_is_tight() {
     for matrix in MATRICES {
         for range in [ColorRange::Limited, ColorRange::Full] {
             let transform = ColorTransform::from_ycbcr(matrix, range);

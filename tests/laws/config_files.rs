@@ -443,7 +443,7 @@ proptest! {
 
 /// The contents of the ```` ```toml ```` blocks of a document.
 #[test]
-fn files_of_a_directory_add_streams_in_the_order_of_their_names() {
+fn directory_files_add_streams_in_name_order() {
     let folder = tempfile::tempdir().unwrap();
     let (first, directory) = (folder.path().join("foveate.toml"), folder.path().join("conf.d"));
     let add = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();

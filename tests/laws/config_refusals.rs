@@ -334,7 +334,7 @@ fn what_excludes_each_other_is_refused() {
 
 /// What follows from another mistake is none.
 #[test]
-fn all_mistakes_of_a_file_are_told_at_once_in_its_order() {
+fn all_mistakes_of_a_file_are_reported_in_order() {
     let text = r#"
         [daemon]
         metric = "127.0.0.1:9187"

@@ -122,7 +122,7 @@ proptest! {
 }
 
 #[test]
-fn a_distortion_that_is_not_known_is_refused_unless_it_does_nothing() {
+fn an_unknown_distortion_is_refused_unless_zero() {
     let source = Extent::new(640, 480);
     for (distortion, coefficients, is_known) in [
         ("double_sphere", vec![0.1, 0.2], false),

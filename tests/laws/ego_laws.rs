@@ -177,7 +177,7 @@ fn a_map_moves_as_exactly_as_its_places() {
 
 /// The camera turns to its right by 10 degrees, so what was ahead is to its left: p_now = R p_then.
 #[test]
-fn what_was_ahead_is_to_the_left_of_a_camera_that_turned_right() {
+fn turning_right_moves_the_scene_left() {
     let half = (-10.0_f64).to_radians() / 2.0;
     let turn = EgoMotion::Rotation([0.0, half.sin(), 0.0, half.cos()]);
     let lens = rays("", &[], Edit::default(), IMAGE);
@@ -187,7 +187,7 @@ fn what_was_ahead_is_to_the_left_of_a_camera_that_turned_right() {
 }
 
 #[test]
-fn what_nothing_moves_stays_where_it_is_and_says_what_it_said() {
+fn a_still_camera_leaves_feedback_unchanged() {
     let map = hump(Region::of(IMAGE));
     for lens in LENSES {
         let lens = rays(lens.0, lens.1, Edit::default(), IMAGE);
@@ -222,7 +222,7 @@ fn slope(slope: f64, degrees: f64) -> f64 {
 }
 
 #[test]
-fn nothing_is_left_of_what_is_behind_the_camera_or_beside_the_picture() {
+fn places_behind_or_beside_the_picture_vanish() {
     let lens = rays("", &[], Edit::default(), IMAGE);
     let half_turn = EgoMotion::Rotation([0.0, 1.0, 0.0, 0.0]);
     let behind = EgoTransform::of(half_turn, IMAGE, Some(lens)).unwrap();

@@ -18,6 +18,7 @@ use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::Rounding;
 use foveate_core::view::ViewSpec;
 use proptest::prelude::*;
+use testkit::is_long;
 
 use crate::inset_laws::inset;
 
@@ -51,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn no_plan_exceeds_budget_and_capacity_and_the_same_request_gives_the_same_plan(
+    fn plans_are_deterministic_and_within_budget(
         case in case(16_384),
         layout in any_layout(),
     ) {
@@ -97,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn no_leaf_is_above_the_coarsest_level_unless_its_patches_exceed_the_budget(
+    fn leaves_stay_within_the_coarsest_level(
         case in case(16_384),
         coarsest in 0..=11u32,
     ) {
@@ -111,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn the_budget_is_spent_up_to_the_split_that_does_not_fit(case in case(16_384)) {
+    fn the_budget_is_spent_until_a_split_exceeds_it(case in case(16_384)) {
         let plan = case.plan(&FOVEAL);
         let grids = case.grids();
         let greatest = case.leaves(&plan).into_iter().filter(|leaf| 0 < leaf.level).max_by(|a, b| {
@@ -176,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn steps_of_a_directional_layout_differ_by_a_factor_of_4_at_most(case in case(16_384)) {
+    fn directional_steps_differ_by_4_at_most(case in case(16_384)) {
         let plan = case.plan(&DIRECTIONAL);
         for token in &plan.tokens {
             prop_assert!(token.sx.is_power_of_two() && token.sy.is_power_of_two());
@@ -791,5 +792,5 @@ fn key(token: Token, patch_side: u32) -> (u32, u64) {
 
 /// Cases of each law: more with `FOVEATE_LONG=1`.
 pub(crate) fn cases() -> u32 {
-    if std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1") { 4_000 } else { 200 }
+    if is_long() { 4_000 } else { 200 }
 }

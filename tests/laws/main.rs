@@ -24,8 +24,6 @@ mod inset_laws;
 mod layout_laws;
 mod mask_laws;
 mod motion_laws;
-#[path = "../common/naive.rs"]
-mod naive;
 mod redaction;
 mod relevance_laws;
 mod stats_laws;

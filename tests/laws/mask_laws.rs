@@ -15,8 +15,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::mask::{CORNERS_MAX, CornersError, Mask, MaskFill, check_corners};
 use proptest::prelude::*;
-
-use crate::naive::{OwnedFrame, Random};
+use testkit::naive::{OwnedFrame, Random};
 
 proptest! {
     #[test]
@@ -135,7 +134,7 @@ fn sides(mask: &Mask, extent: Extent) -> impl Iterator<Item = ([f64; 2], [f64; 2
 }
 
 #[test]
-fn a_rectangle_on_the_edges_of_pixels_fills_what_is_between_them() {
+fn a_pixel_aligned_rectangle_fills_exactly_its_pixels() {
     let frame =
         OwnedFrame::uniform(PixelFormat::Gray8, Extent::new(8, 8), ColorTransform::IDENTITY, 255);
     let count =
@@ -197,7 +196,7 @@ fn a_pixel_under_two_masks_is_filled_once() {
 }
 
 #[test]
-fn corners_are_three_to_sixty_four_within_the_picture_that_enclose_something() {
+fn mask_corners_are_validated() {
     let ring = |count: usize| -> Vec<_> {
         (0..count)
             .map(|at| at as f64 / count as f64 * std::f64::consts::TAU)

@@ -109,7 +109,7 @@ fn a_thing_that_moves_is_no_motion_of_the_picture() {
 
 /// On a moving camera what counts is the motion against the background.
 #[test]
-fn a_thing_that_moves_with_the_picture_does_not_move_by_itself() {
+fn an_object_moving_with_the_picture_counts_as_still() {
     let at = (400.0, 300.0);
     let (mut with, mut against) = (0, 0);
     for (x, y) in shifts(40, (30.0, 30.0)) {
@@ -225,7 +225,7 @@ fn a_place_is_carried_along_with_what_is_there() {
 
 /// Also over the frame that has not been seen yet.
 #[test]
-fn points_of_an_earlier_frame_are_carried_to_the_frame_to_come() {
+fn points_are_carried_to_the_next_frame() {
     let mut motions = Motions::new(PyramidShape::new(EXTENT));
     let camera = |frame: u64| (4.0 * frame as f64, -2.0 * frame as f64);
     let thing = |frame: u64| (160.0 + 18.0 * frame as f64, 380.0 - 9.0 * frame as f64);
@@ -338,7 +338,7 @@ fn a_late_map_is_where_the_clients_own_ego_motion_says() {
 
 /// Where a `look` and a map are that a client has moved to the frame to come, nothing moves them there a second time.
 #[test]
-fn what_lies_in_the_frame_to_come_is_carried_from_there_on() {
+fn a_map_of_the_next_frame_is_carried_onward() {
     let shift = |frame: u64| (12.0 * frame as f64, -5.0 * frame as f64);
     let pictures: Vec<_> = (1..=3).map(|frame| scene(shift(frame), (2000.0, 0.0))).collect();
     let motions = followed(&pictures);

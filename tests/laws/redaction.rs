@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn a_credential_of_a_pipeline_is_masked_where_it_stands_alone_too(
+    fn a_pipeline_credential_is_masked_on_its_own(
         tail in "[a-z0-9.!&% ]{0,8}",
         shape in 0..4usize,
     ) {
@@ -112,7 +112,7 @@ fn of_an_address_scheme_host_port_and_path_are_shown() {
 }
 
 #[test]
-fn the_password_of_an_address_is_masked_with_its_blanks_and_quotes() {
+fn an_address_password_with_quotes_is_masked() {
     let passwords = ["a MARKER", "a\"MARKER", "a'MARKER b", "MARKER@ /?#"];
     let of_users = passwords.map(|password| format!("rtsp://u:{password}@h/x"));
     let queries = ["p=P@MARKER", "user=a&password=P@MARKER", "a#P@MARKER"];
@@ -126,7 +126,7 @@ fn the_password_of_an_address_is_masked_with_its_blanks_and_quotes() {
 }
 
 #[test]
-fn a_short_secret_is_masked_where_it_stands_alone_and_leaves_words_whole() {
+fn a_short_secret_is_masked_as_a_whole_word() {
     let secrets = [("q7", "***"), ("/dev/q7", "/dev/${CAMERA}")];
     let secrets = secrets.map(|(text, shown)| (text.to_owned(), shown.to_owned()));
     let _masked = SecretMask::new(secrets.iter().map(|(text, shown)| (text, shown)));
@@ -137,7 +137,7 @@ fn a_short_secret_is_masked_where_it_stands_alone_and_leaves_words_whole() {
 }
 
 #[test]
-fn a_secret_is_masked_until_the_last_that_masks_it_is_dropped() {
+fn a_secret_is_masked_while_any_holder_lives() {
     let (secret, shown) = ("OnlyOfThisTest".to_owned(), MASK.to_owned());
     let mask = || SecretMask::new([(&secret, &shown)]);
     let (first, second) = (mask(), mask());

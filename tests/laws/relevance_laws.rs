@@ -26,7 +26,7 @@ const EXTENT: Extent = Extent::new(1024, 1024);
 const SECOND_NS: u64 = 1_000_000_000;
 
 #[test]
-fn a_picture_of_1024_pixels_has_32_cells_a_side_and_none_more_than_128() {
+fn the_cell_grid_follows_the_picture_size() {
     assert_eq!(Scene::new(EXTENT).grid(), Extent::new(32, 32));
     assert_eq!(Scene::new(Extent::new(1920, 1080)).grid(), Extent::new(60, 34));
     for side in [1, 31, 33, 4096, 4097, 7680, 9000, 16384] {
@@ -91,7 +91,7 @@ fn orientation_is_that_of_the_gradient() {
 }
 
 #[test]
-fn a_cell_that_does_not_change_keeps_its_channels_and_grows_old() {
+fn an_unchanged_cell_keeps_its_channels_and_ages() {
     let mut features = vec![TileFeatures { count: 1024, ..TileFeatures::default() }; 1024];
     let mut scene = Scene::new(EXTENT);
     let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
@@ -110,7 +110,7 @@ fn a_cell_that_does_not_change_keeps_its_channels_and_grows_old() {
 }
 
 #[test]
-fn what_was_sampled_at_full_resolution_is_unseen_again_after_a_while() {
+fn sampled_cells_become_unseen_after_a_while() {
     let mut scene = Scene::new(EXTENT);
     let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
     let token = |x, y, step| Token { x, y, sx: step, sy: step, ..Token::default() };
@@ -262,7 +262,7 @@ fn the_normals_of_a_sphere_point_away_from_its_centre() {
 }
 
 #[test]
-fn a_step_in_depth_is_an_occlusion_edge_and_a_slope_is_none() {
+fn a_depth_step_is_an_occlusion_edge() {
     let grid = Extent::new(32, 32);
     let of = |depth: fn(usize) -> f32| {
         let mut scene = Scene::new(EXTENT);

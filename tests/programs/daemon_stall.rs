@@ -1,9 +1,8 @@
 //! A stream whose source falls silent is stalled with a reason, until frames arrive again.
 
 use foveate_control::StreamState;
-
-use crate::daemon::{Feed, Place};
-use crate::wait::until;
+use testkit::daemon::{Feed, Place};
+use testkit::wait::until;
 
 const FRAME_BYTES: usize = 64 * 48 * 3 / 2;
 

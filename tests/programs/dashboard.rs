@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -14,10 +13,12 @@ use foveate::messages::{Attend, Look, NumberFormat};
 use foveate_control::Stats;
 use foveate_daemon::metrics::families;
 use serde_json::Value;
+use testkit::daemon::{Daemon, Place, Process};
+use testkit::left_out::leave_out;
+use testkit::wait::until;
+use testkit::{is_long, repository};
 
-use crate::daemon::{Daemon, Place, Process};
 use crate::scrape::{ask, metrics_address};
-use crate::wait::until;
 
 /// What a stream on the CPU without noise does not have.
 const ELSEWHERE: [&str; 2] = ["foveate_gpu_memory_bytes", "foveate_noise"];
@@ -40,9 +41,8 @@ fn every_metric_of_the_dashboard_exists() {
 /// With `FOVEATE_LONG=1`, since few machines have a Prometheus.
 #[test]
 fn every_query_of_the_dashboard_has_an_answer() {
-    if std::env::var_os("FOVEATE_LONG").is_none() {
-        eprintln!("a real Prometheus is asked with FOVEATE_LONG=1: only the names were checked");
-        return;
+    if !is_long() {
+        return leave_out("without FOVEATE_LONG=1");
     }
     let place = Place::new();
     let daemon = place.daemon(
@@ -151,8 +151,4 @@ fn steer(client: &mut Client) {
     };
     let refused = client.attend(map, &[1]);
     assert!(matches!(refused, Err(ControlError::Refused(_))), "{refused:?}");
-}
-
-fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -16,12 +16,11 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_daemon::stream::ServedView;
 use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::process::Signal;
-
-use crate::daemon::{Daemon, Feed, Follower, Place};
-use crate::film::{Film, encode, raw_bytes, raw_pipeline};
-use crate::naive::{OwnedFrame, Random};
-use crate::scene::{bt601, fed, random_film, stream, view, with_vulkan};
-use crate::wait::until;
+use testkit::daemon::{Daemon, Feed, Follower, Place};
+use testkit::film::{Film, encode, raw_bytes, raw_pipeline};
+use testkit::naive::{OwnedFrame, Random};
+use testkit::scene::{bt601, fed, random_film, stream, view, with_vulkan};
+use testkit::wait::until;
 
 /// Every format at an odd size, each with another colorimetry, and some sizes at which something ends.
 const KINDS: [(PixelFormat, Extent, &str); 12] = [
@@ -52,7 +51,7 @@ fn every_format_gives_the_naive_tokens_on_vulkan() {
 }
 
 #[test]
-fn every_format_gives_the_naive_tokens_on_a_device_that_finds_changes() {
+fn every_format_gives_naive_tokens_with_gpu_detection() {
     with_vulkan(|backend| {
         let backend = format!("{backend}\nchange = {{ on = 'gpu' }}");
         assert_every_format_gives_the_naive_tokens(&backend, &[("FOVEATE_VALIDATION", "1")]);
@@ -60,44 +59,7 @@ fn every_format_gives_the_naive_tokens_on_a_device_that_finds_changes() {
 }
 
 #[test]
-fn streams_of_both_backends_in_one_daemon_give_the_same_bytes() {
-    with_vulkan(|vulkan| {
-        let film = random_film(PixelFormat::Nv12, Extent::new(140, 100), bt601(), 6);
-        let backends = [("a", vulkan), ("b", vulkan), ("c", "backend = 'cpu'"), ("d", vulkan)];
-        let place = Place::new();
-        let mut feeds: Vec<Feed> =
-            backends.iter().map(|(name, _)| Feed::open(&place.path(name))).collect();
-        let streams = backends.map(|(name, backend)| {
-            stream(
-                name,
-                &fed(&place, name, &film),
-                &format!("{backend}\n{}", view("main", "budget = 20")),
-            )
-        });
-        let daemon = place.daemon(&streams.concat());
-        let mut followers = backends.map(|(name, _)| daemon.subscribe(&format!("{name}/main")));
-        for frame_seq in 1..=film.len() as u64 {
-            let bytes = raw_bytes(film.frame(frame_seq));
-            for feed in &mut feeds {
-                feed.send(&bytes);
-            }
-            for ((name, _), follower) in backends.iter().zip(&mut followers) {
-                assert_next_shows(&film, &daemon, &format!("{name}/main"), follower, frame_seq);
-            }
-            let [first, others @ ..] = &followers;
-            assert!(others.iter().all(|other| other.frame.pixels == first.frame.pixels));
-        }
-        for (name, backend) in backends {
-            let kind = if backend == vulkan { BackendKind::Vulkan } else { BackendKind::Cpu };
-            assert_eq!(daemon.listing(name).backend.unwrap().kind, kind, "{name}");
-        }
-        drop(feeds);
-        assert_ends_by_itself(daemon);
-    });
-}
-
-#[test]
-fn each_view_of_a_stream_has_its_own_layout_format_and_fixation() {
+fn views_have_their_own_layout_format_and_fixation() {
     let views = [
         view("main", ""),
         view("model", "patch = 14\nbudget = 400\ndtype = 'bf16'\nnormalisation = 'siglip'"),
@@ -230,7 +192,7 @@ fn streams_start_lose_their_gpu_and_stop_at_once() {
 }
 
 #[test]
-fn a_lost_device_changes_no_byte_and_no_epoch_and_nor_does_its_return() {
+fn losing_and_regaining_a_device_changes_no_byte() {
     with_vulkan(|vulkan| {
         let film = random_film(PixelFormat::Nv12, Extent::new(133, 97), bt601(), 1000);
         let place = Place::new();
@@ -293,7 +255,7 @@ fn a_lost_device_changes_no_byte_and_no_epoch_and_nor_does_its_return() {
 }
 
 #[test]
-fn a_stream_that_changes_its_size_goes_on_in_a_new_segment() {
+fn a_size_change_starts_a_new_segment() {
     with_vulkan(|vulkan| {
         for backend in ["backend = 'cpu'", vulkan] {
             let place = Place::new();

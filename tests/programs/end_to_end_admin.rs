@@ -12,13 +12,12 @@ use rustix::net::{
 };
 use rustix::process::Signal;
 use serde_json::Map;
-
-use crate::daemon::{Daemon, Place};
-use crate::naive::Random;
-use crate::wait::until;
+use testkit::daemon::{Daemon, Place};
+use testkit::naive::Random;
+use testkit::wait::until;
 
 #[test]
-fn an_operator_adds_a_stream_and_removes_it_and_its_readers_are_told() {
+fn streams_can_be_added_and_removed_at_runtime() {
     let place = Place::new();
     let daemon = operated(&place, &stream("first", 50));
     let file = place.write("second.toml", stream("second", 20));
@@ -108,7 +107,7 @@ fn a_reload_changes_what_the_file_changed_and_nothing_else() {
 }
 
 #[test]
-fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
+fn replacing_a_view_disturbs_no_other_reader() {
     let place = Place::new();
     let daemon = operated(
         &place,
@@ -195,7 +194,7 @@ fn a_reload_that_changes_views_alone_keeps_the_stream_running() {
 }
 
 #[test]
-fn a_reload_adds_and_removes_views_while_the_stream_and_its_other_readers_go_on() {
+fn a_reload_adds_and_removes_views_without_a_restart() {
     let place = Place::new();
     let view = |name: &str| {
         format!("[[stream.view]]\nname = '{name}'\nbudget = 9\ngaze = {{ policy = 'fixed' }}\n")
@@ -300,7 +299,7 @@ fn a_configuration_that_cannot_be_used_changes_nothing() {
 }
 
 #[test]
-fn only_the_daemons_user_is_an_operator_and_the_socket_goes_with_the_daemon() {
+fn only_the_daemons_user_is_an_operator() {
     let place = Place::new();
     let daemon = operated(&place, &stream("camera", 50));
     let path = admin_path(&place.socket());

@@ -7,10 +7,9 @@ use foveate_control::StreamState;
 use foveate_core::depth::DepthStamp;
 use foveate_core::plane::{BOXES, DEPTH};
 use foveate_ring::TokenFrameBuf;
-
-use crate::daemon::{Daemon, Follower, Place};
-use crate::film::encode;
-use crate::wait::HANG;
+use testkit::daemon::{Daemon, Follower, Place};
+use testkit::film::encode;
+use testkit::wait::HANG;
 
 /// Pictures of the clip.
 const PICTURES: u64 = 10;
@@ -316,7 +315,7 @@ fn depth_that_is_lost_is_said_and_comes_back() {
 }
 
 #[test]
-fn pictures_that_are_no_depth_are_refused_and_the_stream_goes_on() {
+fn invalid_depth_is_refused_and_the_stream_continues() {
     let place = Place::new();
     let daemon = place.daemon(&live("videotestsrc is-live=true ! video/x-raw,format=RGB"));
     follow(&daemon, |_, daemon| {
@@ -368,7 +367,7 @@ fn an_opened_view_without_depth_or_rays_is_told_so() {
 
 /// What cannot be is refused to an operator before there is a frame, too, and the stream goes on to wait for its camera.
 #[test]
-fn a_view_is_not_set_to_what_its_stream_will_never_have() {
+fn a_view_cannot_demand_missing_depth() {
     let place = Place::new();
     let daemon =
         place.daemon("[[stream]]\nname = 'front'\nsource = '/dev/video987'\nbackend = 'cpu'\n");

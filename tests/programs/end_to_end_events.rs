@@ -12,10 +12,10 @@ use foveate_ring::TokenFrameBuf;
 use foveate_tool::recording::messages::SceneMessage as Recorded;
 use prost::Message;
 use serde_json::Value;
+use testkit::daemon::{Daemon, Place};
+use testkit::wait::until;
 
-use crate::daemon::{Daemon, Place};
 use crate::scrape::{metrics_address, scrape};
-use crate::wait::until;
 
 /// A camera with its cap on, and one that is not looked at.
 const CONFIG: &str = "

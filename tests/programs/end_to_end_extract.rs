@@ -14,11 +14,10 @@ use foveate_ring::abi::FixationBlock;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use rustix::process::Signal;
 use serde_json::Value;
-
-use crate::daemon::{Outcome, Place};
-use crate::device;
-use crate::film::{Film, encode};
-use crate::wait::until;
+use testkit::daemon::{Outcome, Place};
+use testkit::device;
+use testkit::film::{Film, encode};
+use testkit::wait::until;
 
 /// Every change counts, whatever the source.
 const EXACT: &str = "[stream.change]\nthreshold = 0\n";
@@ -65,7 +64,7 @@ fn the_arrays_hold_what_the_ring_gives() {
 }
 
 #[test]
-fn both_backends_extract_the_same_bytes_and_so_does_a_device_that_is_lost() {
+fn extract_gives_equal_bytes_on_every_backend() {
     device::with_gpu(|gpu| {
         let device = &gpu.summary().name;
         let place = Place::new();

@@ -13,12 +13,11 @@ use foveate_daemon::stream::ServedView;
 use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
-
-use crate::daemon::{Daemon, Feed, Follower, Place};
-use crate::film::{Film, raw_bytes};
-use crate::naive::OwnedFrame;
-use crate::scene::{bt601, fed, random_film, stream, view, with_vulkan};
-use crate::wait::until;
+use testkit::daemon::{Daemon, Feed, Follower, Place};
+use testkit::film::{Film, raw_bytes};
+use testkit::naive::OwnedFrame;
+use testkit::scene::{bt601, fed, random_film, stream, view, with_vulkan};
+use testkit::wait::until;
 
 /// 100 frames a second, so a decision every fifth frame.
 const GAZE: &str = "gaze = { policy = 'feedback', saccade_hz = 20, dwell_min_ms = 0, silence_ms = 200, compensation = false }";
@@ -46,7 +45,7 @@ fn a_look_is_obeyed_by_the_next_frame() {
 }
 
 #[test]
-fn a_map_is_obeyed_by_the_first_frame_after_the_next_decision() {
+fn a_map_takes_effect_at_the_next_decision() {
     let mut stage = Stage::open("backend = 'cpu'", GAZE, 60);
     let mut asked: Option<(u64, (f64, f64))> = None;
     let mut obeyed = 0;
@@ -74,7 +73,7 @@ fn a_map_is_obeyed_by_the_first_frame_after_the_next_decision() {
 }
 
 #[test]
-fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() {
+fn scores_lead_the_view_to_the_highest_token() {
     let mut stage = Stage::open("backend = 'cpu'", &format!("{GAZE}\nlayout = 'foveal'"), 30);
     for frame_seq in 1..=30 {
         let frame = stage.next_frame().clone();
@@ -111,7 +110,7 @@ fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() 
 /// The same frames and the same words between them: the same bytes, on each backend; and a recorded log leads a view that
 /// hears nothing to the same bytes again. All of that with several foveae.
 #[test]
-fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
+fn a_recorded_gaze_replays_alike_on_every_backend() {
     let recorded = record_and_replay(GAZE, || noise(12));
     let counts: Vec<_> = recorded.iter().map(|frame| frame.head.fixations.len()).collect();
     assert!([1, 2, 3].iter().all(|count| counts.contains(count)), "{counts:?}");
@@ -119,7 +118,7 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
 
 /// The same with pursuit, and with foveae of two policies.
 #[test]
-fn so_does_a_recorded_pursuit_of_several_policies() {
+fn a_recorded_pursuit_replays_alike_on_every_backend() {
     let policies = "['feedback', 'feedback', 'saliency']";
     let pursuit = ", pursuit = true, pursuit_speed_max = 10 }";
     let gaze = GAZE.replace("'feedback'", policies).replace(" }", pursuit);
@@ -221,7 +220,7 @@ fn panned_film() -> Film {
 }
 
 #[test]
-fn consumers_open_views_of_their_own_and_look_left_and_right_on_one_pyramid() {
+fn two_clients_steer_their_own_views() {
     with_vulkan(|vulkan| {
         for backend in ["backend = 'cpu'".to_owned(), vulkan.to_owned()] {
             assert_opened_views_are_right(&backend);
@@ -276,7 +275,7 @@ fn assert_opened_views_are_right(backend: &str) {
 }
 
 #[test]
-fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
+fn attend_takes_arrays_and_pictures() {
     let mut stage = Stage::open(
         "backend = 'cpu'",
         "gaze = { policy = 'feedback', compensation = false }",

@@ -11,12 +11,12 @@ use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FixationReason;
-
-use crate::daemon::{Belongings, Daemon, Feed, Follower, Place};
-use crate::film::{Film, raw_bytes, raw_pipeline};
-use crate::naive::{OwnedFrame, Random};
-use crate::storm::Attacker;
-use crate::wait::until;
+use testkit::daemon::{Belongings, Daemon, Feed, Follower, Place};
+use testkit::film::{Film, raw_bytes, raw_pipeline};
+use testkit::is_long;
+use testkit::naive::{OwnedFrame, Random};
+use testkit::storm::Attacker;
+use testkit::wait::until;
 
 /// Hostile clients at a time.
 const CLIENTS: u64 = 32;
@@ -47,7 +47,7 @@ fn a_storm_of_hostile_clients_changes_nothing_about_what_is_published() {
     let before = Belongings::of(daemon.process.id());
     scene.obey_in_storm(&socket, 1, 1_000);
     let warm = scene.belongings_at_rest(&before);
-    let long = std::env::var_os("FOVEATE_LONG").is_some();
+    let long = is_long();
     scene.obey_in_storm(&socket, 2, if long { 1_000_000 } else { 10_000 });
     let after = scene.belongings_at_rest(&before);
     let grown_kb = after.memory_kb.saturating_sub(warm.memory_kb);

@@ -9,10 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use foveate_control::StreamState;
-
-use crate::daemon::{Daemon, Follower, Place};
-use crate::film::encode;
-use crate::wait::until;
+use testkit::daemon::{Daemon, Follower, Place};
+use testkit::film::encode;
+use testkit::wait::until;
 
 /// Frames that prove that a stream goes on.
 const ENOUGH: u64 = 5;

@@ -1,9 +1,8 @@
 //! Streams of one daemon share the processors and nothing else: one that floods, fails or hangs costs another no frame.
 
 use foveate_control::{ClientExt as _, StreamState, StreamStats};
-
-use crate::daemon::{Daemon, Feed, Place};
-use crate::wait::until;
+use testkit::daemon::{Daemon, Feed, Place};
+use testkit::wait::until;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 48;
@@ -22,7 +21,7 @@ const SILENT: &str = "[[stream]]\nname = 'silent'\nbackend = 'cpu'\n\
      ! appsink name=frames'\n";
 
 #[test]
-fn a_stream_beside_others_that_flood_and_fail_and_hang_loses_nothing() {
+fn a_stream_is_unharmed_by_broken_neighbours() {
     let place = Place::new();
     let mut feed = Feed::open(&place.path("fed"));
     let fed = format!(

@@ -20,12 +20,12 @@ use foveate_stats::NoticeCounts;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
-
-use crate::daemon::{Belongings, Daemon, Feed, Follower, Place, Process};
-use crate::film::{Film, raw_bytes, raw_pipeline};
-use crate::naive::{OwnedFrame, Random};
-use crate::players::{Line, Player, plays};
-use crate::wait::{HANG, until};
+use testkit::daemon::{Belongings, Daemon, Feed, Follower, Place, Process};
+use testkit::film::{Film, raw_bytes, raw_pipeline};
+use testkit::is_long;
+use testkit::naive::{OwnedFrame, Random};
+use testkit::players::{Line, Player, plays};
+use testkit::wait::{HANG, until};
 
 const EXTENT: Extent = Extent::new(96, 64);
 
@@ -55,7 +55,7 @@ const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 
 const PYTHON: &str = "/usr/bin/python3";
 
 #[test]
-fn readers_that_are_killed_at_any_instant_leave_nothing_and_take_no_frame_from_another() {
+fn killed_readers_disturb_no_other_reader() {
     if plays(read_until_killed) {
         return;
     }
@@ -90,7 +90,7 @@ fn readers_that_are_killed_at_any_instant_leave_nothing_and_take_no_frame_from_a
 }
 
 #[test]
-fn readers_that_stand_still_hold_up_no_frame_however_many_they_are() {
+fn stopped_readers_delay_no_frame() {
     if plays(read_until_killed) {
         return;
     }
@@ -136,7 +136,7 @@ fn readers_that_stand_still_hold_up_no_frame_however_many_they_are() {
 }
 
 #[test]
-fn whoever_reads_learns_of_the_death_of_the_daemon() {
+fn every_reader_notices_a_killed_daemon() {
     if plays(read_until_killed) {
         return;
     }
@@ -174,7 +174,7 @@ fn whoever_reads_learns_of_the_death_of_the_daemon() {
 }
 
 #[test]
-fn whoever_was_asked_to_goes_on_with_the_daemon_that_comes_back() {
+fn reconnecting_readers_follow_the_restarted_daemon() {
     let place = Place::new();
     let mut daemon = place.daemon(PATTERN);
     let mut follower = daemon.subscribe("camera/main");
@@ -213,7 +213,7 @@ fn whoever_was_asked_to_goes_on_with_the_daemon_that_comes_back() {
 }
 
 #[test]
-fn every_row_of_the_document_is_shown_by_a_test_that_is_there() {
+fn every_documented_failure_names_existing_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = fs::read_to_string(root.join("tests/FAILURES.md")).unwrap();
     let rows = document.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"));
@@ -465,8 +465,4 @@ fn random_film() -> Film {
     let color = ColorTransform::from_ycbcr(ColorMatrix::Bt601, ColorRange::Full);
     let first = OwnedFrame::random(PixelFormat::Gray8, EXTENT, color, &mut random);
     Film::random(first, 20, &mut random)
-}
-
-fn is_long() -> bool {
-    std::env::var_os("FOVEATE_LONG").is_some()
 }

@@ -14,13 +14,11 @@ use foveate_control::StreamState;
 use foveate_core::color::ColorTransform;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::FixationReason;
 use rustix::process::Signal;
-
-use crate::daemon::{Feed, Place, Process};
-use crate::film::{Film, encode, raw_bytes, raw_pipeline};
-use crate::naive::{OwnedFrame, Random};
-use crate::wait::{HANG, until};
+use testkit::daemon::{Feed, Place, Process};
+use testkit::film::{Film, encode, raw_bytes, raw_pipeline};
+use testkit::naive::{OwnedFrame, Random};
+use testkit::wait::{HANG, until};
 
 /// A live stream that never ends.
 const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
@@ -41,7 +39,7 @@ fn group_name(number: u32) -> Option<String> {
 const END: Duration = Duration::from_secs(5);
 
 #[test]
-fn the_socket_is_for_whom_the_configuration_says_and_who_connects_is_logged() {
+fn socket_access_is_configurable_and_logged() {
     let group = fs::metadata("/proc/self").unwrap().gid();
     let named = group_name(group);
     for given in named.into_iter().chain([group.to_string()]) {
@@ -101,44 +99,6 @@ fn a_daemon_whose_decoder_waits_for_a_camera_ends_as_cleanly() {
 }
 
 #[test]
-fn readers_that_are_killed_are_not_noticed() {
-    let place = Place::new();
-    let daemon = place.daemon(PATTERN);
-    let mut follower = daemon.subscribe("camera/main");
-    follower.next_frame();
-    let before = daemon.descriptor_count();
-    for _ in 0..20 {
-        let reader = place.foveate(&["watch", "camera/main", "--json"]);
-        reader.stdout.wait_for("\n");
-        reader.signal(Signal::KILL);
-        assert_eq!(reader.finish().signal, Some(9));
-    }
-    until("no descriptor of a dead reader is left", || daemon.descriptor_count() <= before);
-    assert_eq!(daemon.descriptor_count(), before);
-
-    let seen = follower.next_frame().head.stamp.frame_seq;
-    while follower.next_frame().head.stamp.frame_seq < seen + 10 {}
-    let listing = daemon.listing("camera");
-    assert_eq!(listing.state, StreamState::Live);
-    assert_eq!(listing.counts.frames_refused, 0);
-    daemon.stop();
-}
-
-#[test]
-fn a_reader_that_is_stopped_holds_up_neither_daemon_nor_others() {
-    let place = Place::new();
-    let daemon = place.daemon(PATTERN);
-    let stopped = place.foveate(&["watch", "camera/main", "--json"]);
-    stopped.stdout.wait_for("\n");
-    stopped.signal(Signal::STOP);
-    let mut follower = daemon.subscribe("camera/main");
-    let first = follower.next_frame().head.stamp.frame_seq;
-    // More frames than the ring has slots.
-    while follower.next_frame().head.stamp.frame_seq < first + 20 {}
-    daemon.stop();
-}
-
-#[test]
 fn a_killed_daemon_is_noticed_and_another_takes_its_place() {
     let place = Place::new();
     let daemon = place.daemon(PATTERN);
@@ -174,7 +134,7 @@ fn a_killed_daemon_is_noticed_and_another_takes_its_place() {
 }
 
 #[test]
-fn a_file_plays_once_and_the_daemon_ends_with_the_last_of_them() {
+fn the_daemon_ends_after_its_last_file() {
     let place = Place::new();
     encode_clip(&place.path("short.avi"), 3);
     let mut feed = Feed::open(&place.path("feed"));
@@ -224,35 +184,6 @@ fn a_looped_file_goes_on_counting_in_the_same_segment() {
         assert_eq!(follower.subscription.reader().unwrap().header().epoch, epoch);
         daemon.stop();
     }
-}
-
-#[test]
-fn look_moves_the_fixation_that_another_reader_sees() {
-    let place = Place::new();
-    // A gaze that moves by itself would take numbers of its own.
-    let view = "[[stream.view]]\nname = 'main'\ngaze = { policy = 'fixed' }\n";
-    let daemon = place.daemon(&format!("{PATTERN}{view}"));
-    let mut follower = daemon.subscribe("camera/main");
-    let before = follower.next_frame().head.fixation();
-    assert_eq!((before.id, before.x, before.y), (1, 32.0, 24.0));
-    for (id, x, y, expected, note) in [
-        (2, "10.26", "7", (10.25, 7.0), false),
-        (3, "1e6", "-3.5", (64.0, 0.0), true),
-        (4, "0", "48", (0.0, 48.0), false),
-    ] {
-        let output = place.foveate(&["look", "camera/main", x, y]).finish();
-        output.assert_clean_exit(0);
-        assert_eq!(output.stdout.contains("the nearest point of the picture"), note, "{output:?}");
-        while follower.next_frame().head.fixation().id < id {}
-        let fixation = follower.frame.head.fixation();
-        assert_eq!((fixation.id, fixation.x, fixation.y), (id, expected.0, expected.1));
-        assert_eq!(fixation.reason, FixationReason::Look);
-        assert_eq!(fixation.since_frame, follower.frame.head.stamp.frame_seq);
-        let listed = || daemon.listing("camera").views[0].fixations[0];
-        until("the fixation is listed", || listed().id == id);
-        assert_eq!((listed().x, listed().y), expected);
-    }
-    daemon.stop();
 }
 
 #[test]
@@ -348,7 +279,7 @@ fn snap_draws_what_the_tokens_say() {
 }
 
 #[test]
-fn a_full_disk_fails_a_snap_and_leaves_no_part_of_a_file() {
+fn snap_on_a_full_disk_leaves_no_file() {
     let film = random_film(1);
     let place = Place::new();
     let mut feed = Feed::open(&place.path("feed"));

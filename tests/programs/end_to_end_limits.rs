@@ -10,9 +10,8 @@ use foveate_ring::TokenFrameBuf;
 use rustix::fs::{CWD, FileType, mknodat};
 use rustix::process::Signal;
 use serde_json::json;
-
-use crate::daemon::{Daemon, Place, Process};
-use crate::wait::{HANG, until};
+use testkit::daemon::{Daemon, Place, Process};
+use testkit::wait::{HANG, until};
 
 /// A live stream with a small ring.
 const CAMERA: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true pattern=snow ! \
@@ -70,7 +69,7 @@ fn recording_at_the_file_size_limit_is_complete() {
 fn extract_at_the_file_size_limit_says_so() {
     let place = Place::new();
     let clip = place.path("clip.mjpeg.avi");
-    crate::film::encode(&format!(
+    testkit::film::encode(&format!(
         "videotestsrc pattern=snow num-buffers=60 ! video/x-raw,format=I420,width=64,height=48 ! jpegenc ! avimux ! \
          filesink location={}",
         clip.display()

@@ -10,16 +10,13 @@ use foveate_core::color::ColorTransform;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::mask::Mask;
-use foveate_ring::TokenFrameBuf;
 use foveate_tool::recording::playback::{Playback, PlaybackItem};
-use serde_json::json;
-
-use crate::daemon::{Daemon, Feed, Place, Process};
-use crate::film::{raw_bytes, raw_pipeline};
-use crate::naive::{OwnedFrame, Random};
-use crate::scene::{bt601, stream, view, with_vulkan};
-use crate::wait::until;
-use crate::web_server::Web;
+use testkit::daemon::{Daemon, Feed, Place, Process};
+use testkit::film::{raw_bytes, raw_pipeline};
+use testkit::naive::{OwnedFrame, Random};
+use testkit::scene::{bt601, stream, view, with_vulkan};
+use testkit::wait::until;
+use testkit::web_server::Web;
 
 /// Odd sides, and corners of the mask within a pixel and within a sample of chroma.
 const EXTENT: Extent = Extent::new(131, 77);
@@ -43,14 +40,14 @@ const FORMATS: [PixelFormat; 5] =
     [PixelFormat::Nv12, PixelFormat::I420, PixelFormat::Yuy2, PixelFormat::Rgb, PixelFormat::Gray8];
 
 #[test]
-fn what_a_mask_covers_leaves_the_daemon_nowhere() {
+fn masked_pixels_leak_nowhere_on_the_cpu() {
     for format in FORMATS {
         assert_hidden(format, "backend = 'cpu'");
     }
 }
 
 #[test]
-fn nor_does_it_where_a_device_takes_the_frames() {
+fn masked_pixels_leak_nowhere_on_a_device() {
     // Frames are filled before that, so one format with planes and one without are enough.
     with_vulkan(|backend| {
         for format in [PixelFormat::Nv12, PixelFormat::Rgb] {
@@ -72,7 +69,7 @@ fn assert_hidden(format: PixelFormat, backend: &str) {
 
 /// Neither a threshold, which leaves small differences where they are, nor a view that rests keeps what was there before.
 #[test]
-fn a_mask_that_is_set_at_run_time_takes_out_what_was_seen_before() {
+fn a_runtime_mask_erases_earlier_frames() {
     let change = "change = { threshold = 40 }";
     with_backends(|backend| {
         let place = Place::new();
@@ -206,99 +203,6 @@ fn a_reload_takes_masks_over() {
     daemon.stop();
 }
 
-/// The views decide every third frame. Wherever the second of two changes of masks lies between two decisions, no channel is brighter than
-/// what is around the secret: not to a reader, not in a recording, not on a page.
-#[test]
-fn channels_of_masks_that_change_twice_stay_dark() {
-    with_backends(|backend| {
-        let place = Place::new();
-        let channels = "channels = ['mean', 'r']\nnormalisation = 'none'\ndtype = 'u8'";
-        let view = format!(
-            "slots = {SLOTS}\npatch = 16\nbudget = 30\n{channels}\ngaze = {{ policy = 'relevance', saccade_hz = 10 }}"
-        );
-        let settings = format!("{backend}\n{}", crate::scene::view("scored", &view));
-        let mut scene = Scene::open(&place, PixelFormat::Nv12, &settings);
-        scene.send(1);
-        let path = place.path("run.mcap");
-        let recorder =
-            place.foveate(&["record", "camera/scored", "--mcap", path.to_str().unwrap()]);
-        let web = Web::start(&place.socket(), &[]);
-        let mut page = web.page();
-        page.say(&json!({ "op": "watch", "view": "camera/scored", "channel": "mean" }));
-        let mut follower = scene.daemon.subscribe("camera/scored");
-        let change = |clear_all, set: &[(&str, [f64; 4])]| AdminRequest::Mask {
-            stream: "camera".to_owned(),
-            clear: Vec::new(),
-            clear_all,
-            set: set.iter().map(|(name, sides)| Mask::rectangle(name, *sides)).collect(),
-        };
-        // It is answered once a frame has the masks.
-        let set = |scene: &mut Scene<'_>, request: &AdminRequest| {
-            let socket = place.socket();
-            std::thread::scope(|scope| {
-                let answer = scope.spawn(move || order(&socket, request));
-                while !answer.is_finished() {
-                    scene.send(1);
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                answer.join().unwrap().unwrap();
-            });
-        };
-        let mut was_seen = false;
-        for between in 0..6 {
-            set(&mut scene, &change(true, &[]));
-            // Long enough for a decision about the secret.
-            scene.send(4);
-            was_seen |= is_bright_channel(&newest_of(&mut follower, scene.sent));
-            set(&mut scene, &change(false, &[("corner", [0.0, 0.0, 0.1, 0.1])]));
-            scene.send(between % 3);
-            set(&mut scene, &change(false, &[("secret", [0.2, 0.3, 0.7, 0.8])]));
-            for _ in 0..5 {
-                let frame = newest_of(&mut follower, scene.sent);
-                assert!(!is_bright_channel(&frame), "frame {}", scene.sent);
-                let packet = page.frame_of(scene.sent);
-                let greatest = *packet.cells.iter().max().expect("cells of the channel");
-                assert!(greatest <= AROUND, "a page, frame {}", scene.sent);
-                scene.send(1);
-            }
-        }
-        assert!(was_seen, "it is bright without a mask");
-        until("the recording has begun", || {
-            fs::metadata(&path).is_ok_and(|file| 4096 < file.len())
-        });
-        recorder.signal(rustix::process::Signal::INT);
-        recorder.finish().assert_clean_exit(0);
-        let (mut playback, mut found) = (Playback::new([path]), 0);
-        while let Some(played) = playback.advance(&|| false).unwrap() {
-            let PlaybackItem::Frame { frame, .. } = played else { continue };
-            // Each frame with the mask over the secret, the first of them, too.
-            if !is_bright(&frame.pixels) {
-                found += 1;
-                assert!(!is_bright_channel(&frame), "recorded {}", frame.head.stamp.frame_seq);
-            }
-        }
-        assert!(10 < found, "{found} frames with the mask are recorded");
-        scene.daemon.stop();
-    });
-}
-
-/// The frame of that number, once it is there.
-fn newest_of(follower: &mut crate::daemon::Follower, frame_seq: u64) -> TokenFrameBuf {
-    loop {
-        let frame = follower.next_frame();
-        if frame_seq <= frame.head.stamp.frame_seq {
-            return frame.clone();
-        }
-    }
-}
-
-/// Whether a cell of a channel shows more than what is around the secret.
-fn is_bright_channel(frame: &TokenFrameBuf) -> bool {
-    let cells = frame.planes.last().unwrap().as_chunks::<2>().0.iter();
-    let greatest = cells.map(|cell| half::f16::from_le_bytes(*cell).to_f32()).fold(0.0, f32::max);
-    f32::from(AROUND + 2) / 255.0 < greatest
-}
-
 fn with_backends(test: impl Fn(&str)) {
     test("backend = 'cpu'");
     with_vulkan(test);
@@ -306,7 +210,7 @@ fn with_backends(test: impl Fn(&str)) {
 
 /// The first frame has it.
 #[test]
-fn a_mask_may_be_set_while_the_stream_waits_for_its_source() {
+fn a_mask_may_be_set_before_the_first_frame() {
     let place = Place::new();
     let settings = format!("backend = 'cpu'\n{}", views(""));
     let mut scene = Scene::open(&place, PixelFormat::Gray8, &settings);
@@ -321,21 +225,11 @@ fn a_mask_may_be_set_while_the_stream_waits_for_its_source() {
     scene.daemon.stop();
 }
 
-/// A buffer that ends before its last row cannot be filled.
-#[test]
-fn a_mask_that_cannot_be_applied_ends_the_stream_with_the_reason() {
-    let place = Place::new();
-    let source = "pipeline = 'fakesrc sizetype=fixed sizemax=1000 ! \
-        capsfilter caps=video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1 ! appsink name=frames'";
-    let settings = format!("backend = 'cpu'\n{MASK}{}", views(""));
-    let daemon = place.daemon(&stream("camera", source, &settings));
-    let outcome = daemon.process.finish();
-    outcome.assert_clean_exit(69);
-    assert!(outcome.message().contains("cannot apply a privacy mask"), "{outcome:#?}");
-}
-
 /// Waits for a frame of the view whose texels are as wanted, and returns how many are black.
-fn until_frame(follower: &mut crate::daemon::Follower, is_wanted: impl Fn(&[u8]) -> bool) -> usize {
+fn until_frame(
+    follower: &mut testkit::daemon::Follower,
+    is_wanted: impl Fn(&[u8]) -> bool,
+) -> usize {
     loop {
         match follower.next() {
             Next::Frame { .. } if is_wanted(&follower.frame.pixels) => {

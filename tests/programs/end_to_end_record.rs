@@ -19,12 +19,11 @@ use mcap::Summary;
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader};
 use prost::Message;
 use rustix::process::Signal;
-
-use crate::daemon::{Daemon, Feed, Follower, Place, Process};
-use crate::film::{Film, raw_bytes};
-use crate::left_out::is_left_out;
-use crate::scene::{bt601, fed, random_film, stream, view};
-use crate::wait::until;
+use testkit::daemon::{Daemon, Feed, Follower, Place, Process};
+use testkit::film::{Film, raw_bytes};
+use testkit::left_out::is_left_out;
+use testkit::scene::{bt601, fed, random_film, stream, view};
+use testkit::wait::until;
 
 const EXTENT: Extent = Extent::new(160, 120);
 
@@ -92,7 +91,7 @@ fn a_recording_holds_what_the_ring_held_byte_by_byte() {
 }
 
 #[test]
-fn each_file_of_a_rotated_recording_is_whole_and_none_is_larger_than_asked() {
+fn rotated_recordings_are_whole_and_within_size() {
     const LIMIT: u64 = 512 << 10;
     let mut stage = Stage::open(64);
     let (path, recorder) = stage.recorder(&["--rotate-size", "512KiB"]);
@@ -120,7 +119,7 @@ fn each_file_of_a_rotated_recording_is_whole_and_none_is_larger_than_asked() {
 
 /// The clock decides, so only that there are several files is certain.
 #[test]
-fn a_recording_goes_on_in_another_file_after_the_time_that_was_asked_for() {
+fn a_recording_rotates_after_the_given_time() {
     let mut stage = Stage::open(64);
     let (path, recorder) = stage.recorder(&["--rotate-seconds", "1", "--pictures-hz", "0"]);
     until("a third file is begun", || {
@@ -159,7 +158,7 @@ fn a_daemon_that_is_killed_leaves_a_whole_recording() {
 }
 
 #[test]
-fn a_full_disk_ends_the_recording_with_a_whole_file_and_says_so() {
+fn a_full_disk_ends_recording_with_a_whole_file() {
     if is_left_out("FOVEATE_WITHOUT_SYSTEMD") {
         return;
     }
@@ -310,7 +309,7 @@ fn readers_of_a_replay_get_what_was_recorded() {
 
 /// An hour in which nothing happened, by CLOCK_REALTIME, because that was set.
 #[test]
-fn a_clock_that_was_set_while_recording_does_not_hold_up_the_replay() {
+fn a_clock_step_while_recording_does_not_delay_replay() {
     let mut stage = Stage::open(64);
     let (path, recorder) = stage.recorder(&[]);
     stage.publish(8);
@@ -352,7 +351,7 @@ fn a_replay_that_begins_at_once_waits_for_no_reader() {
 
 /// And without `--now` their times are the recorded ones.
 #[test]
-fn a_replay_that_begins_again_does_so_in_a_new_segment_and_its_frames_are_as_old_as_they_were() {
+fn a_looped_replay_starts_a_new_segment() {
     let (path, frames) = recorded(5);
     let place = Place::new();
     for now in [&["--now"][..], &[]] {

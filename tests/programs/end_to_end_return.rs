@@ -13,11 +13,10 @@ use foveate_ring::{SegmentInfo, State, TokenFrameBuf};
 use foveate_stats::LossReason;
 use rustix::process::Signal;
 use serde_json::json;
-
-use crate::daemon::{Feed, Follower, Place};
-use crate::film::{Film, raw_bytes, raw_pipeline};
-use crate::naive::{OwnedFrame, Random};
-use crate::wait::until;
+use testkit::daemon::{Feed, Follower, Place};
+use testkit::film::{Film, raw_bytes, raw_pipeline};
+use testkit::naive::{OwnedFrame, Random};
+use testkit::wait::until;
 
 /// Many times the second within which a daemon promises to end.
 const END: Duration = Duration::from_secs(5);
@@ -29,7 +28,7 @@ const LIFE: u64 = 4;
 const BROKEN: &str = "Failed after iterations as requested";
 
 #[test]
-fn after_a_return_the_picture_and_its_history_go_on_as_if_nothing_had_been() {
+fn a_returned_source_keeps_picture_and_history() {
     let film = film(11, Extent::new(130, 101));
     let place = Place::new();
     let mut feed = Feed::open(&place.path("feed"));
@@ -39,13 +38,13 @@ fn after_a_return_the_picture_and_its_history_go_on_as_if_nothing_had_been() {
     let mut epoch = None;
     for frame_seq in 1..=3 * LIFE {
         send(&mut feed, &film, frame_seq, &follower);
-        let segment = follower.shown(frame_seq);
+        let segment = shown(&mut follower, frame_seq);
         // It says of every tile whether it changed since the frame before: all of them would have after a rebuild.
         film.assert_shows(&plan, &segment, &follower.frame);
         assert_eq!(*epoch.get_or_insert(segment.epoch), segment.epoch, "frame {frame_seq}");
     }
     feed.send(&raw_bytes(film.frame(1)));
-    follower.wait_for_stall();
+    wait_for_stall(&follower);
     until("the loss is listed", || {
         let stream = daemon.listing("camera");
         stream.state == StreamState::Stalled && stream.reason.contains("trying again in ")
@@ -62,7 +61,7 @@ fn after_a_return_the_picture_and_its_history_go_on_as_if_nothing_had_been() {
 }
 
 #[test]
-fn frames_of_another_kind_after_a_return_come_in_a_new_segment() {
+fn a_source_returning_with_other_frames_starts_a_segment() {
     let [small, large] = [Extent::new(96, 64), Extent::new(130, 101)];
     let films = [film(6, small), film(7, large)];
     let place = Place::new();
@@ -73,14 +72,14 @@ fn frames_of_another_kind_after_a_return_come_in_a_new_segment() {
     let mut follower = daemon.subscribe("camera/main");
     for frame_seq in 1..=LIFE {
         feed.send(&raw_bytes(films[0].frame(frame_seq)));
-        follower.shown(frame_seq);
+        shown(&mut follower, frame_seq);
     }
     let before = follower.subscription.reader().unwrap().header().clone();
     place.write("camera.gst", breaking(&place, &films[1]));
     feed.send(&raw_bytes(films[0].frame(1)));
-    follower.wait_for_stall();
+    wait_for_stall(&follower);
     feed.send(&raw_bytes(films[1].frame(LIFE + 1)));
-    let after = follower.shown(LIFE + 1);
+    let after = shown(&mut follower, LIFE + 1);
     assert_eq!((before.extent, after.extent), (small, large));
     assert_ne!(before.epoch, after.epoch);
     films[1].assert_samples(daemon.plan("camera/main"), &after, &follower.frame);
@@ -95,7 +94,7 @@ fn a_view_that_a_client_opened_goes_on_after_a_return() {
     let daemon = place.daemon(&config(&breaking(&place, &film)));
     let mut configured = daemon.subscribe("camera/main");
     feed.send(&raw_bytes(film.frame(1)));
-    configured.shown(1);
+    shown(&mut configured, 1);
     let mut client = daemon.client();
     let table = json!({ "name": "mine", "budget": 32 });
     let name: ViewName = client.open_view("camera", table.as_object().unwrap().clone()).unwrap();
@@ -104,7 +103,7 @@ fn a_view_that_a_client_opened_goes_on_after_a_return() {
     // It joins as soon as it is made.
     let joined = (2..).find(|&frame_seq| {
         send(&mut feed, &film, frame_seq, &configured);
-        configured.shown(frame_seq);
+        shown(&mut configured, frame_seq);
         let next = mine.subscription.next_in_order(&mut mine.frame, Duration::from_millis(50));
         matches!(next.unwrap(), Next::Frame { .. })
     });
@@ -115,14 +114,14 @@ fn a_view_that_a_client_opened_goes_on_after_a_return() {
     let epoch = mine.subscription.reader().unwrap().header().epoch;
     for frame_seq in joined + 1..=joined + 2 * LIFE {
         send(&mut feed, &film, frame_seq, &configured);
-        configured.shown(frame_seq);
-        assert_eq!(mine.shown(frame_seq).epoch, epoch);
+        shown(&mut configured, frame_seq);
+        assert_eq!(shown(&mut mine, frame_seq).epoch, epoch);
     }
     daemon.stop();
 }
 
 #[test]
-fn a_camera_that_is_not_there_holds_up_neither_other_streams_nor_the_end() {
+fn a_missing_camera_delays_neither_streams_nor_shutdown() {
     let place = Place::new();
     let daemon = place.daemon(
         "[[stream]]\nname = 'away'\nsource = '/dev/video987'\nbackend = 'cpu'\n\
@@ -147,22 +146,18 @@ fn a_camera_that_is_not_there_holds_up_neither_other_streams_nor_the_end() {
     assert!(asked.elapsed() < END, "it took {:?}", asked.elapsed());
 }
 
-impl Follower {
-    /// Reads frame `frame_seq`, which comes next, and returns what it came in.
-    fn shown(&mut self, frame_seq: u64) -> SegmentInfo {
-        assert_eq!(self.next_frame().head.stamp.frame_seq, frame_seq);
-        self.subscription.reader().unwrap().header().clone()
-    }
+/// Reads frame `frame_seq`, which comes next, and returns what it came in.
+fn shown(follower: &mut Follower, frame_seq: u64) -> SegmentInfo {
+    assert_eq!(follower.next_frame().head.stamp.frame_seq, frame_seq);
+    follower.subscription.reader().unwrap().header().clone()
+}
 
-    /// Waits until the segment says that the stream has stalled, because the pipeline broke.
-    fn wait_for_stall(&self) {
-        until("the segment says why no frames come", || {
-            let (state, reason) = self.subscription.reader().unwrap().state();
-            state == State::Stalled
-                && reason.contains(BROKEN)
-                && reason.contains("trying again in ")
-        });
-    }
+/// Waits until the segment says that the stream has stalled, because the pipeline broke.
+fn wait_for_stall(follower: &Follower) {
+    until("the segment says why no frames come", || {
+        let (state, reason) = follower.subscription.reader().unwrap().state();
+        state == State::Stalled && reason.contains(BROKEN) && reason.contains("trying again in ")
+    });
 }
 
 /// Sends frame `frame_seq`, which is to be seen. The frame in which a pipeline fails never gets through and has no number, so it
@@ -170,7 +165,7 @@ impl Follower {
 fn send(feed: &mut Feed, film: &Film, frame_seq: u64, follower: &Follower) {
     if 1 < frame_seq && (frame_seq - 1).is_multiple_of(LIFE) {
         feed.send(&raw_bytes(film.frame(frame_seq)));
-        follower.wait_for_stall();
+        wait_for_stall(follower);
     }
     feed.send(&raw_bytes(film.frame(frame_seq)));
 }

@@ -5,10 +5,10 @@ use std::os::unix::net::UnixDatagram;
 
 use foveate_control::ClientExt as _;
 use rustix::process::Signal;
+use testkit::daemon::{Daemon, Outcome, Place};
+use testkit::wait::until;
 
-use crate::daemon::{Daemon, Outcome, Place};
 use crate::scrape::{metrics_address, scrape_text};
-use crate::wait::until;
 
 /// What is looked for. Nothing else holds it, in any spelling.
 const MARKER: &str = "MARKERs3cr3t";
@@ -75,6 +75,9 @@ fn no_field_shows_its_password_when_the_stream_fails() {
         }
         assert_shows_nothing(&process.finish(), field);
     }
+    let (uri, out) = ("rtsp://user:MARKERs3cr3t@127.0.0.1:1/x", place.path("out"));
+    let extracted = place.foveate(&["extract", uri, "--out", out.to_str().unwrap()]).finish();
+    assert_shows_nothing(&extracted, uri);
 }
 
 #[test]
@@ -203,7 +206,7 @@ fn sources_are_shown_without_what_is_secret_in_them() {
 
 /// A field is cut at 4 KiB: of a password that is cut in two nothing would be recognised.
 #[test]
-fn a_password_is_masked_before_a_field_of_the_log_is_cut() {
+fn a_password_is_masked_before_log_truncation() {
     let place = Place::new();
     let source = "source = 'rtsp://u:MARKERs3cr3t@127.0.0.1:1/x'";
     let config =

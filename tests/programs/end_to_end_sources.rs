@@ -11,10 +11,9 @@ use std::process::Command;
 use std::thread;
 
 use foveate_control::{ClientExt as _, StreamState};
-
-use crate::daemon::{Outcome, Place};
-use crate::film::encode;
-use crate::wait::until;
+use testkit::daemon::{Outcome, Place};
+use testkit::film::encode;
+use testkit::wait::until;
 
 const CAMERA: &str = "[[stream]]\nname = 'camera'\nsource = 'test'\nbackend = 'cpu'\n";
 
@@ -43,7 +42,7 @@ fn a_source_whose_opening_blocks_holds_up_nobody() {
 }
 
 #[test]
-fn a_source_whose_opening_blocks_is_given_up_after_its_caps_timeout() {
+fn a_source_blocked_in_opening_times_out() {
     let place = Place::new();
     make_fifo(&place, "cam.fifo");
     let config = place.write(
@@ -167,7 +166,7 @@ fn a_clip_shorter_than_the_interval_of_its_rate_goes_round() {
 }
 
 #[test]
-fn every_frame_is_extracted_whatever_rate_and_readers_a_view_asks_for() {
+fn extract_ignores_rate_and_readers() {
     let place = Place::new();
     let clip = place.write("clip.y4m", y4m(12, 'p'));
     let views = "[[stream.view]]\nname = 'slow'\nmax_fps = 1.0\nbudget = 4\n\
@@ -186,7 +185,7 @@ fn every_frame_is_extracted_whatever_rate_and_readers_a_view_asks_for() {
 }
 
 #[test]
-fn a_gif_ends_when_its_file_does_and_its_frames_have_times() {
+fn a_gif_ends_and_its_frames_have_times() {
     let place = Place::new();
     let clip = place.write("clip.gif", gif(5));
     let outcome = extract(&place, &clip, &[]);
@@ -319,7 +318,7 @@ fn hdr_and_aspect_are_reported_everywhere_and_warned_of_once() {
 }
 
 #[test]
-fn a_clip_without_video_or_with_less_than_it_says_is_told_by_its_name() {
+fn a_truncated_or_videoless_clip_is_named() {
     let place = Place::new();
     let sound = place.path("sound.wav");
     encode(&format!(
@@ -374,7 +373,7 @@ fn paint(path: &Path, gray: u32, width: u32) {
 }
 
 #[test]
-fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
+fn folder_pictures_come_in_natural_order() {
     let place = Place::new();
     let folder = place.path("pictures");
     fs::create_dir(&folder).unwrap();
@@ -398,7 +397,7 @@ fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
     paint("p11.png", 110, 64);
     let outcome = extract(&place, &folder, &arguments);
     outcome.assert_clean_exit(78);
-    for part in ["p11.png", "64x32", "48x32", "one size"] {
+    for part in ["p11.png", "64x32", "48x32", "as the pictures before it"] {
         assert!(outcome.message().contains(part), "{outcome:#?}");
     }
     assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3], "what came before is kept");
@@ -622,7 +621,7 @@ fn a_part_of_a_clip_or_of_a_pipeline_is_extracted() {
 }
 
 #[test]
-fn of_an_animated_png_the_first_picture_is_taken_and_that_is_said() {
+fn the_first_picture_of_an_animated_png_is_taken() {
     let place = Place::new();
     let still = place.path("still.png");
     encode(&format!("videotestsrc num-buffers=1 ! pngenc ! filesink location={}", still.display()));

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate_control::{ClientExt as _, StreamState};
 use foveate_ring::TokenFrameBuf;
+use testkit::device::with_gpu;
+use testkit::wait::{HANG, until};
 
-use crate::device::with_gpu;
 use crate::end_to_end_rtsp::Camera;
 use crate::systemd::{Entry, UserManager, with_service};
-use crate::wait::{HANG, until};
 
 /// A live stream that never ends.
 const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
@@ -33,7 +33,7 @@ fn fed(name: &str) -> String {
 }
 
 #[test]
-fn the_service_is_ready_when_it_serves_tells_how_it_fares_and_stops() {
+fn the_service_reports_ready_status_and_stop() {
     with_service(PATTERN, "", |manager| {
         manager.expect(&["start", "foveated.service"]);
         assert_eq!(manager.property("ActiveState"), "active");
@@ -53,7 +53,7 @@ fn the_service_is_ready_when_it_serves_tells_how_it_fares_and_stops() {
 }
 
 #[test]
-fn a_reload_follows_the_files_and_is_over_when_the_streams_are_there() {
+fn systemd_reload_waits_for_the_streams() {
     with_service(PATTERN, "", |manager| {
         manager.expect(&["start", "foveated.service"]);
         manager.write("conf.d/more.toml", &PATTERN.replace("'camera'", "'other'"));
@@ -142,7 +142,7 @@ fn the_service_waits_for_a_camera_that_it_requires() {
 }
 
 #[test]
-fn a_required_stream_that_ends_before_its_first_frame_ends_the_daemon() {
+fn a_failed_required_stream_ends_the_daemon() {
     let config =
         format!("{PATTERN}[[stream]]\nname = 'clip'\nsource = 'absent.avi'\nrequired = true\n");
     with_service(&config, "Restart=no", |manager| {
@@ -220,7 +220,7 @@ fn the_limits_of_the_unit_leave_network_cameras_and_gpus_alone() {
 }
 
 #[test]
-fn streams_of_the_cpu_run_without_memory_that_is_written_and_executed() {
+fn cpu_streams_run_without_writable_executable_memory() {
     let drop_in = include_str!("../../configs/systemd/cpu-only.conf");
     let (_, settings) = drop_in.split_once("[Service]\n").unwrap();
     with_service(PATTERN, settings, |manager| {
@@ -233,7 +233,7 @@ fn streams_of_the_cpu_run_without_memory_that_is_written_and_executed() {
 
 /// Until systemd starts the next daemon, its socket listens and nobody accepts.
 #[test]
-fn a_reader_is_told_of_a_killed_daemon_whose_socket_stays_and_goes_on_with_the_next() {
+fn a_reader_reconnects_through_a_systemd_socket() {
     with_service(PATTERN, "", |manager| {
         manager.expect(&["start", "foveated.service"]);
         let view = "camera/main".parse().unwrap();

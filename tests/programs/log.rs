@@ -9,9 +9,8 @@ use foveate::client::Client;
 use foveate_control::ClientExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Map;
-
-use crate::daemon::Place;
-use crate::wait::until;
+use testkit::daemon::Place;
+use testkit::wait::until;
 
 #[test]
 fn nobody_waits_for_a_log_that_is_not_read() {

@@ -2,34 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../support/control.rs"]
-mod control;
-#[path = "../support/daemon.rs"]
-mod daemon;
-#[path = "../common/device.rs"]
-mod device;
-#[path = "../support/film.rs"]
-mod film;
-#[path = "../support/left_out.rs"]
-mod left_out;
-#[path = "../common/mutation.rs"]
-mod mutation;
-#[path = "../common/naive.rs"]
-mod naive;
-#[path = "../support/players.rs"]
-mod players;
-#[path = "../support/scene.rs"]
-mod scene;
-#[path = "../support/scrape.rs"]
 mod scrape;
-#[path = "../support/storm.rs"]
-mod storm;
-#[path = "../support/systemd.rs"]
 mod systemd;
-#[path = "../support/wait.rs"]
-mod wait;
-#[path = "../support/web_server.rs"]
-mod web_server;
 
 mod bad_input;
 mod daemon_stall;

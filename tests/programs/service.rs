@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use foveate::client::Client;
-use foveate_control::{ClientExt as _, StreamListing, StreamState};
-use foveate_daemon::service::status_text;
+use foveate_control::ClientExt as _;
 use rustix::process::Signal;
-
-use crate::daemon::{Place, Process};
-use crate::wait::until;
+use testkit::daemon::{Place, Process};
+use testkit::repository;
+use testkit::wait::until;
 
 /// A live stream that never ends.
 const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
@@ -245,38 +244,6 @@ fn installed_documents_link_to_installed_files() {
     assert!(!documents.exists(), "{:?}", files_below(&documents));
 }
 
-#[test]
-fn the_status_is_one_line_in_plain_words() {
-    let listed = |states: &[(&str, StreamState, &str)]| -> Vec<StreamListing> {
-        states.iter().map(|(name, state, reason)| listing(name, *state, reason)).collect()
-    };
-    use StreamState::{Ended, Live, Stalled, Starting};
-    let stalled = [("front", Stalled, "no frame for 12 s"), ("rear", Live, "")];
-    let all = [("a", Starting, ""), ("b", Live, ""), ("c", Ended, "end of\nfile"), ("d", Live, "")];
-    for (streams, awaited, expected) in [
-        (&[("a", Live, "")][..], vec![], "1 stream, live"),
-        (&[("a", Live, ""), ("b", Live, "")], vec![], "2 streams, all live"),
-        (&stalled, vec![], "2 streams, 1 stalled: front (no frame for 12 s)"),
-        (&all, vec![], "4 streams, 1 starting: a, 1 ended: c (end of file)"),
-        (&[("a", Starting, "")], vec!["a".to_owned()], "1 stream, 1 starting: a; waiting for a"),
-        (
-            &["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, Starting, "")),
-            vec![],
-            "7 streams, 7 starting: a, b, c, d, e and 2 more",
-        ),
-    ] {
-        assert_eq!(status_text(&listed(streams), &awaited), expected);
-    }
-}
-
-fn listing(name: &str, state: StreamState, reason: &str) -> StreamListing {
-    let text = serde_json::json!({
-        "name": name, "state": state, "reason": reason, "source": "test", "frames_captured": 0, "frames_dropped": 0,
-        "frames_published": 0, "frames_refused": 0, "stamps_clamped": 0, "tiles_dirty": 0, "backend_fallbacks": 0, "views": [],
-    });
-    serde_json::from_value(text).unwrap()
-}
-
 /// Installs the programs of this test below `folder`, with the prefix /usr.
 fn install(folder: &Path, arguments: &[&str]) {
     install_below(folder, "/usr", arguments);
@@ -304,8 +271,4 @@ fn analyze(arguments: &[&str]) -> Output {
 
 fn path(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }

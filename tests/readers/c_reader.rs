@@ -11,11 +11,13 @@ use foveate_core::geometry::extent::Extent;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::daemon::{Feed, Place, Process};
+use testkit::film::raw_bytes;
+use testkit::left_out::leave_out;
+use testkit::repository;
+use testkit::scene::{bt601, fed, random_film, stream, view};
 
-use crate::daemon::{Feed, Place, Process};
 use crate::described::{next_described, read_line};
-use crate::film::raw_bytes;
-use crate::scene::{bt601, fed, random_film, stream, view};
 
 /// Every program in `tests/c`.
 const PROGRAMS: [&str; 7] =
@@ -46,7 +48,7 @@ fn every_program_compiles_without_a_warning_as_c_and_as_cpp() {
 
 /// The part without the functions asks for nothing that a strict compiler hides.
 #[test]
-fn a_file_that_only_includes_the_header_links_with_one_that_implements_it() {
+fn including_and_implementing_files_link() {
     for language in languages() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
@@ -80,9 +82,7 @@ fn the_laws_hold_under_the_address_sanitizer() {
 fn the_laws_hold_under_the_thread_sanitizer() {
     match languages().into_iter().find(|language| language.compiler == "clang") {
         Some(clang) => assert_laws_hold_with(clang, "-fsanitize=thread"),
-        None => eprintln!(
-            "not tried: gcc warns that its thread sanitizer knows no fences, and there is no clang"
-        ),
+        None => leave_out("no clang, and the thread sanitizer of gcc knows no fences"),
     }
 }
 
@@ -247,11 +247,11 @@ fn the_examples_of_the_page_compile_and_run() {
 fn cmake_finds_the_package_in_the_tree_and_installed() {
     assert!(is_there("cmake"), "cmake is not installed; scripts/test.sh installs it");
     let installed = installed();
-    let places = [root().join("cmake"), installed.path().join("lib/cmake/foveate")];
+    let places = [repository().join("cmake"), installed.path().join("lib/cmake/foveate")];
     for package in places {
         let build = tempfile::tempdir().unwrap();
         let mut configure = Command::new("cmake");
-        configure.arg("-S").arg(root().join("tests/c")).arg("-B").arg(build.path());
+        configure.arg("-S").arg(repository().join("tests/c")).arg("-B").arg(build.path());
         configure.arg(format!("-Dfoveate_DIR={}", package.display()));
         assert_runs(configure);
         let mut make = Command::new("cmake");
@@ -325,7 +325,7 @@ impl Language {
     fn invoke(self, sources: &[PathBuf], program: &Path, flags: &[&str]) -> Output {
         let mut command = Command::new(self.compiler);
         command.args(self.flags).args(WARNINGS).args(flags).args(["-pthread", "-I"]);
-        command.arg(root().join("include")).args(sources).arg("-o").arg(program);
+        command.arg(repository().join("include")).args(sources).arg("-o").arg(program);
         command.output().unwrap()
     }
 }
@@ -356,7 +356,7 @@ fn languages() -> Vec<Language> {
         languages.push(Language { compiler: "clang", flags: C });
         languages.push(Language { compiler: "clang++", flags: CPP });
     } else {
-        eprintln!("not tried: there is no clang");
+        leave_out("no clang");
     }
     languages
 }
@@ -373,7 +373,7 @@ fn assert_laws_hold_with(language: Language, sanitizer: &str) {
     fs::write(&nothing, "int main(void) { return 0; }\n").unwrap();
     let compiled = language.invoke(&[nothing], &program, &flags).status.success();
     if !compiled || !Command::new(program).status().unwrap().success() {
-        return eprintln!("not tried: {} has no {sanitizer} here", language.compiler);
+        return leave_out(&format!("{} has no {sanitizer}", language.compiler));
     }
     assert_runs(language.compile(&source("laws"), &flags).command());
 }
@@ -400,7 +400,7 @@ fn installed() -> TempDir {
     let (settings, rest) = install.split_once('\n').unwrap();
     assert_eq!(settings, "prefix=/usr/local");
     let mut shell = Command::new("sh");
-    shell.args(["-euc", rest]).current_dir(root());
+    shell.args(["-euc", rest]).current_dir(repository());
     shell.env("prefix", prefix.path());
     assert_runs(shell);
     prefix
@@ -413,9 +413,5 @@ fn blocks(page: &str, language: &str) -> String {
 }
 
 fn source(program: &str) -> PathBuf {
-    root().join("tests/c").join(program).with_extension("c")
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    repository().join("tests/c").join(program).with_extension("c")
 }

@@ -8,8 +8,7 @@ use foveate_ring::abi::SlotHeader;
 use foveate_ring::schema::{Field, Form, Struct};
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use serde_json::{Map, Value, json};
-
-use crate::daemon::Follower;
+use testkit::daemon::Follower;
 
 /// [`described`], of the next frame.
 pub(crate) fn next_described(follower: &mut Follower) -> Value {

@@ -16,15 +16,15 @@ use foveate_ring::{Reader, SegmentSpec, TokenFrameBuf, Writer};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, accept, bind, listen, socket};
 use rustix::process::Signal;
 use serde_json::Value;
+use testkit::daemon::{Feed, Outcome, Place, Process};
+use testkit::film::raw_bytes;
+use testkit::footage;
+use testkit::players::Line;
+use testkit::ring::{hdr_facts, publish, sealed_copy, spec};
+use testkit::scene::{bt601, fed, random_film, stream, view};
+use testkit::wait::{HANG, until};
 
-use crate::daemon::{Feed, Outcome, Place, Process};
 use crate::described::{described, next_described, read_line};
-use crate::film::raw_bytes;
-use crate::footage;
-use crate::players::Line;
-use crate::ring::{hdr_facts, publish, sealed_copy, spec};
-use crate::scene::{bt601, fed, random_film, stream, view};
-use crate::wait::{HANG, until};
 
 /// Frames of the history; fewer than the ring holds, so that no reader is lapped however slow it is.
 const FRAMES: u64 = 40;
@@ -317,7 +317,7 @@ fn map(view: ViewName) -> Attend {
 }
 
 #[test]
-fn a_daemon_serves_in_the_first_place_and_every_reader_finds_the_one_that_has_a_socket() {
+fn every_reader_finds_the_daemons_socket() {
     let place = Place::new();
     let [runtime, user] = ["runtime", "user"].map(|name| place.path(name));
     let places = [

@@ -6,10 +6,9 @@ use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{Look, RefusalReason, ViewName};
 use rustix::process::Signal;
-
-use crate::daemon::Place;
-use crate::scene::view;
-use crate::wait;
+use testkit::daemon::Place;
+use testkit::scene::view;
+use testkit::wait;
 
 #[test]
 fn steering_through_a_restart_meets_transient_errors_only() {

@@ -8,8 +8,7 @@ use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::picture::Rgb;
 use foveate_ring::{SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
-
-use crate::ring::spec;
+use testkit::ring::spec;
 
 const EXTENT: Extent = Extent { width: 94, height: 71 };
 const SIDE: u32 = 8;

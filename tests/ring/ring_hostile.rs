@@ -15,8 +15,7 @@ use foveate_ring::{
 };
 use proptest::prelude::*;
 use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
-
-use crate::ring::{bytes_of, frame, publish, sealed_copy, spec, unsealed_copy};
+use testkit::ring::{bytes_of, frame, publish, sealed_copy, spec, unsealed_copy};
 
 const NEWEST: usize = LIVE_OFFSET + offset_of!(LiveBlock, newest);
 const STATES: usize = LIVE_OFFSET + offset_of!(LiveBlock, states);
@@ -222,7 +221,7 @@ fn channels_that_contradict_their_plane_are_named() {
 }
 
 #[test]
-fn a_frame_with_more_tokens_than_the_segment_has_room_for_is_refused() {
+fn a_frame_with_too_many_tokens_is_refused() {
     assert_eq!(malformed_when(offset_of!(SlotHeader, token_count)), "token_count");
 }
 

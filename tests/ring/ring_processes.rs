@@ -11,11 +11,12 @@ use foveate_ring::{
     Borrowed, ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Waker, Writer,
 };
 use rustix::process::Signal;
+use testkit::is_long;
+use testkit::players::{Line, Player, plays};
+use testkit::ring::{as_token_frame, copy_items, spec};
+use testkit::wait::HANG;
 
 use crate::numbered::{check, fill, large};
-use crate::players::{Line, Player, plays};
-use crate::ring::{as_token_frame, copy_items, spec};
-use crate::wait::HANG;
 
 /// Tokens of a small frame.
 const SMALL: usize = 3;
@@ -33,7 +34,7 @@ const HABITS: [&str; 6] = ["newest", "newest-waiting", "in-order", "stopped", "b
 const STATES: [(State, &str); 2] = [(State::Live, ""), (State::Stalled, "no frame for a while")];
 
 #[test]
-fn small_frames_are_whole_in_every_process_however_it_reads() {
+fn small_frames_are_whole_in_every_process() {
     if plays(read) {
         return;
     }
@@ -41,7 +42,7 @@ fn small_frames_are_whole_in_every_process_however_it_reads() {
 }
 
 #[test]
-fn frames_of_420_kb_are_whole_in_every_process_however_it_reads() {
+fn large_frames_are_whole_in_every_process() {
     if plays(read) {
         return;
     }
@@ -123,7 +124,6 @@ fn run(spec: &SegmentSpec, count: u64) {
         let told = reader.hear();
         let [taken, missed, lapped] = numbers(&told);
         assert_eq!(taken + missed + lapped, last, "{habit} of {taken} + {missed} + {lapped}");
-        println!("{habit}: {taken} taken, {missed} missed, {lapped} lapped");
         reader.finish();
     }
 }
@@ -302,8 +302,4 @@ impl Numbers {
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         (mixed ^ mixed >> 31) % bound
     }
-}
-
-fn is_long() -> bool {
-    std::env::var_os("FOVEATE_LONG").is_some()
 }

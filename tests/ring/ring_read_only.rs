@@ -11,8 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
-
-use crate::ring::{bytes_of, frame, publish, reader_of, spec};
+use testkit::ring::{bytes_of, frame, publish, reader_of, spec};
 
 const PAGE_BYTES: usize = 4096;
 

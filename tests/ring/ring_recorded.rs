@@ -17,8 +17,7 @@ use foveate_ring::schema::Struct;
 use foveate_ring::{
     FrameHead, ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Writer,
 };
-
-use crate::ring::{bytes_of, camera, frame, hdr_facts, publish, sealed_copy, spec};
+use testkit::ring::{bytes_of, camera, frame, hdr_facts, publish, sealed_copy, spec};
 
 /// Tokens of its frames, and slots of its ring.
 const TOKENS: usize = 2;
@@ -28,7 +27,7 @@ const SLOTS: usize = 2;
 const NEWEST: u64 = 3;
 
 #[test]
-fn every_recorded_segment_of_this_major_version_is_read_as_it_was_written() {
+fn recorded_segments_of_this_major_version_are_readable() {
     let present = folder().join(format!("{ABI_MAJOR}.{ABI_MINOR}.segment"));
     if env::var_os("FOVEATE_RECORD").is_some_and(|value| value == "1") {
         record(&present);
@@ -55,7 +54,7 @@ fn every_recorded_segment_of_this_major_version_is_read_as_it_was_written() {
 }
 
 #[test]
-fn every_recorded_segment_of_another_major_version_is_refused_with_both_versions() {
+fn recorded_segments_of_other_major_versions_are_refused() {
     let others: Vec<_> =
         recorded().into_iter().filter(|(_, major, _)| *major != ABI_MAJOR).collect();
     assert!(!others.is_empty());

@@ -16,8 +16,7 @@ use foveate_ring::{
     State, TokenFrame, TokenFrameBuf, TokenRecord, Writer,
 };
 use proptest::prelude::*;
-
-use crate::ring::{
+use testkit::ring::{
     as_token_frame, bytes_of, copy_items, frame, frame_with, publish, reader_of, spec,
 };
 
@@ -64,7 +63,7 @@ proptest! {
 
     /// A slot keeps what it holds of tokens that have not changed since, wherever they begin and end within words.
     #[test]
-    fn items_of_a_version_that_a_slot_holds_arrive_as_well(
+    fn unchanged_items_arrive_with_the_frame(
         patch_side in prop::sample::select(vec![14, 16]),
         item_bytes in 1..=9u32,
         changes in prop::collection::vec((0..=9usize, any::<u16>()), 1..40),
@@ -99,7 +98,7 @@ proptest! {
 
     /// Only items that the frame before does not have are stored, each in two parts; some frames are begun again, with other items.
     #[test]
-    fn items_that_are_stored_in_a_begun_frame_arrive_with_those_of_the_frame_before(
+    fn early_stored_items_arrive_with_kept_ones(
         patch_side in prop::sample::select(vec![10, 14, 16]),
         steps in prop::collection::vec((0..=9usize, any::<u16>(), 0..3_usize), 1..40),
         slot_count in 2..5usize,
@@ -144,7 +143,7 @@ proptest! {
 
 /// While a frame is stored, its slot is nobody's, and the others are as they were.
 #[test]
-fn a_frame_that_was_begun_is_not_there_before_it_is_published() {
+fn a_begun_frame_is_invisible_until_published() {
     let mut writer = Writer::create(&SegmentSpec { slot_count: 2, ..spec(2) }).unwrap();
     let mut reader = reader_of(&writer);
     let format = spec(2).format;
@@ -162,7 +161,7 @@ fn a_frame_that_was_begun_is_not_there_before_it_is_published() {
 
 /// A plane whose items are not the tokens is stored once in each slot, as long as its version stays.
 #[test]
-fn a_whole_plane_of_a_version_that_a_slot_holds_is_not_stored_again() {
+fn an_unchanged_plane_is_not_stored_twice() {
     let spec = SegmentSpec { slot_count: 2, ..channels_spec() };
     let mut writer = Writer::create(&spec).unwrap();
     let mut reader = reader_of(&writer);
@@ -182,7 +181,7 @@ fn a_whole_plane_of_a_version_that_a_slot_holds_is_not_stored_again() {
 
 /// Depth changes while the texels stay, so its planes are stored whatever the versions are; and each frame says which depth it is.
 #[test]
-fn planes_that_do_not_follow_the_texels_are_stored_with_every_frame() {
+fn independent_planes_are_stored_with_every_frame() {
     let planes = vec![PlaneSpec::relevance(), PlaneSpec::depth_of_tokens(), PlaneSpec::boxes()];
     let spec = SegmentSpec { slot_count: 2, planes, ..spec(7) };
     let mut writer = Writer::create(&spec).unwrap();
@@ -226,7 +225,7 @@ fn channels_spec() -> SegmentSpec {
 
 /// Only a writer that breaks its word, and gives a version to other items, can show it.
 #[test]
-fn items_of_a_version_that_a_slot_holds_are_not_stored_again() {
+fn unchanged_items_are_not_stored_twice() {
     let format = TokenFormat::new(16, DType::U8, Normalisation::NONE);
     // Items of whole words: what shares a word is stored with it.
     let wide = PlaneSpec { item_shape: vec![2], ..PlaneSpec::relevance() };
@@ -326,7 +325,7 @@ fn the_newest_frame_wins_and_those_passed_over_are_counted() {
 }
 
 #[test]
-fn read_next_gives_every_frame_that_the_ring_holds_and_counts_the_others() {
+fn read_next_returns_every_frame_and_counts_missed() {
     let (spec, mut read) = (spec(2), TokenFrameBuf::default());
     let mut writer = Writer::create(&spec).unwrap();
     let mut reader = reader_of(&writer);
@@ -348,7 +347,7 @@ fn read_next_gives_every_frame_that_the_ring_holds_and_counts_the_others() {
 }
 
 #[test]
-fn the_frame_nearest_in_time_is_found_read_or_not_and_of_two_as_near_the_older() {
+fn nearest_frame_finds_the_closest_capture_time() {
     let spec = SegmentSpec { slot_count: 4, ..spec(1) };
     let mut writer = Writer::create(&spec).unwrap();
     let (mut reader, mut read) = (reader_of(&writer), TokenFrameBuf::default());
@@ -369,7 +368,7 @@ fn the_frame_nearest_in_time_is_found_read_or_not_and_of_two_as_near_the_older()
 }
 
 #[test]
-fn a_reader_begins_with_the_frame_that_was_newest_when_it_was_opened() {
+fn a_reader_begins_with_the_newest_frame() {
     let (spec, mut read) = (spec(2), TokenFrameBuf::default());
     let mut writer = Writer::create(&spec).unwrap();
     for number in 1..=5 {
@@ -455,7 +454,7 @@ fn a_change_of_the_state_is_seen() {
 }
 
 #[test]
-fn waiting_tells_of_what_came_since_the_last_read_and_of_nothing_else() {
+fn waiting_reports_only_news_since_the_last_read() {
     let (spec, mut read) = (spec(1), TokenFrameBuf::default());
     let mut writer = Writer::create(&spec).unwrap();
     publish(&mut writer, 1, 1, spec.format);
@@ -483,7 +482,7 @@ fn a_segment_outlives_its_writer() {
 }
 
 #[test]
-fn a_segment_larger_than_memory_is_refused_with_its_size_and_the_way_out() {
+fn a_segment_larger_than_memory_is_refused() {
     let format = TokenFormat::new(16, DType::F32, Normalisation::UNIT);
     let huge = SegmentSpec { format, slot_count: 1024, ..spec(1 << 24) };
     let error = Writer::create(&huge).unwrap_err();
@@ -592,7 +591,7 @@ fn planes() -> impl Strategy<Value = Vec<PlaneSpec>> {
 
 /// What a recorder keeps beside the texels is what lies in memory, byte by byte.
 #[test]
-fn the_header_page_and_the_header_of_a_slot_are_the_bytes_in_memory() {
+fn raw_headers_are_the_bytes_in_memory() {
     let mut writer = Writer::create(&spec(7)).unwrap();
     let mut reader = reader_of(&writer);
     let mut read = TokenFrameBuf::default();
@@ -613,7 +612,7 @@ fn the_header_page_and_the_header_of_a_slot_are_the_bytes_in_memory() {
 }
 
 #[test]
-fn a_recreated_segment_differs_in_its_epoch_and_a_new_name_alone() {
+fn a_recreated_segment_changes_only_epoch_and_name() {
     let reader = reader_of(&Writer::create(&spec(7)).unwrap());
     for name in [None, Some("again")] {
         let mut writer = Writer::recreate(&reader.header_page(), name).unwrap();
@@ -637,7 +636,7 @@ fn a_recreated_segment_differs_in_its_epoch_and_a_new_name_alone() {
 
 /// A shorter frame leaves in its slot what a longer one had behind it, which no reader asks for; unless it is to be erased.
 #[test]
-fn what_lies_behind_the_tokens_of_a_frame_is_erased_on_demand() {
+fn unused_slot_memory_is_erased_on_demand() {
     for (patch_side, dtype) in [(14, DType::U8), (16, DType::F16), (9, DType::U8)] {
         let format = TokenFormat::new(patch_side, dtype, Normalisation::NONE);
         let mut writer = Writer::create(&SegmentSpec { format, slot_count: 3, ..spec(7) }).unwrap();

@@ -13,10 +13,9 @@ use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf, Waker, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use rustix::thread::gettid;
-
-use crate::ring::{publish, reader_of, spec};
-use crate::thief::Thief;
-use crate::wait::{HANG, until};
+use testkit::ring::{publish, reader_of, spec};
+use testkit::thief::Thief;
+use testkit::wait::{HANG, until};
 
 #[test]
 fn a_sleeping_reader_is_woken_by_a_frame() {
@@ -102,7 +101,7 @@ fn a_subscriber_that_is_gone_is_dropped() {
 }
 
 #[test]
-fn many_are_woken_by_the_thread_and_few_again_by_the_caller() {
+fn many_readers_are_woken_by_a_thread() {
     let mut view = View::new();
     let mut subscribers: Vec<_> = (0..=INLINE_LIMIT).map(|_| view.subscriber()).collect();
     let handed_over = |view: &View| view.waker.counters().handed_over.get();
@@ -136,7 +135,7 @@ fn many_are_woken_by_the_thread_and_few_again_by_the_caller() {
 }
 
 #[test]
-fn a_wake_that_was_handed_over_happens_before_the_waker_is_gone() {
+fn dropping_the_waker_delivers_pending_wakes() {
     let mut view = View::new();
     let subscribers: Vec<_> = (0..=INLINE_LIMIT).map(|_| view.subscriber()).collect();
     view.waker.wake();
@@ -149,7 +148,7 @@ fn a_wake_that_was_handed_over_happens_before_the_waker_is_gone() {
 }
 
 #[test]
-fn subscribers_stay_when_the_segment_is_replaced_and_waiters_of_the_old_one_are_woken() {
+fn replacing_a_segment_wakes_waiters_and_keeps_subscribers() {
     let mut view = View::new();
     let subscriber = view.subscriber();
     view.publish(1);
@@ -227,7 +226,7 @@ fn a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself() {
 }
 
 #[test]
-fn a_reader_looks_ten_times_a_second_at_a_view_that_stands_still() {
+fn a_still_view_is_polled_ten_times_a_second() {
     let mut view = View::new();
     let mut reader = reader_of(&view.writer);
     assert_eq!(reader.patience(), Duration::from_millis(100));

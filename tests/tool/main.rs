@@ -1,29 +1,8 @@
-//! `foveate` as a user runs it, and the scripts.
+//! `foveate` as a user runs it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[cfg(feature = "gst")]
-#[path = "../support/control.rs"]
-mod control;
-#[cfg(feature = "vulkan")]
-#[path = "../common/device.rs"]
-mod device;
-#[cfg(feature = "gst")]
-#[path = "../support/layouts.rs"]
-mod layouts;
-#[cfg(feature = "vulkan")]
-#[path = "../support/left_out.rs"]
-mod left_out;
-#[cfg(feature = "gst")]
-#[path = "../support/tool.rs"]
-mod tool;
-#[path = "../support/wait.rs"]
-mod wait;
-
 mod doctor;
-#[cfg(feature = "vulkan")]
-mod gpu_run;
-mod scripts_usage;
 mod tool_bench;
 #[cfg(feature = "gst")]
 mod tool_commands;
@@ -31,4 +10,3 @@ mod tool_commands;
 mod tool_extract;
 #[cfg(feature = "gst")]
 mod tool_health;
-mod tool_meter;

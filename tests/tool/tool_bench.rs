@@ -9,11 +9,10 @@ use std::process::{Command, Output, Stdio};
 use foveate_ring::TokenRecord;
 use foveate_ring::abi::SlotHeader;
 use serde_json::Value;
-
 #[cfg(feature = "vulkan")]
-use crate::device;
+use testkit::device;
 #[cfg(feature = "vulkan")]
-use crate::left_out::is_left_out;
+use testkit::left_out::is_left_out;
 
 /// 240 tiles of 32 x 32 pixels, of which the lowest are cut.
 const SIZE: &str = "640x360";
@@ -22,7 +21,7 @@ const CPU_STAGES: [&str; 9] =
     ["change", "features", "ingest", "publish", "reduce", "rest", "sample", "see", "total"];
 
 #[test]
-fn each_stage_has_its_quantiles_and_the_parts_make_up_the_total() {
+fn bench_stages_add_up_to_the_total() {
     let report =
         &reports(&["--size", SIZE, "--backend", "cpu", "--policy", "fixed", "--frames", "5"])[0];
     assert_eq!((&report["backend"], &report["driver"]), (&"cpu".into(), &Value::Null));
@@ -82,7 +81,7 @@ fn bytes_are_those_of_the_samples_and_of_the_tokens() {
 }
 
 #[test]
-fn nothing_is_sampled_where_nothing_changes_and_everything_where_all_is_refreshed() {
+fn sampling_follows_change_and_refresh() {
     let arguments = ["--size", SIZE, "--backend", "cpu", "--frames", "3", "--changed", "0"];
     let arguments = [&arguments[..], &["--policy", "fixed"]].concat();
     let still = &reports(&arguments)[0];
@@ -212,7 +211,7 @@ fn the_table_for_people_names_every_stage() {
 }
 
 #[test]
-fn all_measures_the_cpu_wherever_it_runs_and_says_what_it_leaves_out() {
+fn bench_all_measures_the_cpu_and_reports_skipped_backends() {
     let output = run(&[
         "--size",
         "64x64",
@@ -325,7 +324,7 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
 
 /// Readers are slower than frames at full speed, and each frame is either read or skipped.
 #[test]
-fn each_frame_in_the_ring_is_read_or_passed_over_by_every_reader() {
+fn bench_readers_account_for_every_frame() {
     for readers in [0, 1, 3] {
         let arguments = ["ring", "--payload", "10000", "--frames", "200", "--interval-us", "0"];
         let found = reports(&[&arguments[..], &["--readers", &readers.to_string()]].concat());

@@ -14,13 +14,12 @@ use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use foveate_ring::{State, TokenRecord, Writer};
 use foveate_stats::NoticeCounts;
 use serde_json::Value;
-
-use crate::control::{Stage, main_view, publish, writer};
-use crate::layouts::{self, PICTURE, Shown};
-use crate::tool::{foveate, spawned, text};
+use testkit::control::{Stage, main_view, publish, writer};
+use testkit::layouts::{self, PICTURE, Shown};
+use testkit::tool::{foveate, spawned, text};
 
 #[test]
-fn without_a_daemon_every_command_exits_with_69_and_says_what_to_do() {
+fn every_command_exits_with_69_without_a_daemon() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foveate.sock");
     for arguments in [
@@ -62,7 +61,7 @@ fn wrong_usage_exits_with_2() {
 
 #[cfg(feature = "gst")]
 #[test]
-fn a_clip_is_a_file_whatever_its_name_and_takes_no_parameters_of_a_pipeline() {
+fn a_clip_takes_no_pipeline_parameters() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("camera.toml");
     let stream = "[[stream]]\nname = \"camera\"\npipeline_file = \"rtsp.gst\"";
@@ -229,7 +228,7 @@ fn names_of(value: &Value, names: &mut Vec<String>) {
 }
 
 #[test]
-fn ls_says_what_counts_as_a_change_once_a_frame_has_come() {
+fn ls_shows_the_change_threshold() {
     let stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let listed = || text(&foveate(&stage.path, &["ls"]).stdout);
@@ -487,9 +486,8 @@ fn watch_counts_the_tokens_of_each_group_and_names_every_fixation() {
     }
 }
 
-/// A view that a client opens takes the keys of every layout; one that cannot be is refused with its key, its value and what would do.
 #[test]
-fn a_view_of_any_layout_is_opened_and_one_that_cannot_be_is_refused() {
+fn views_of_every_layout_can_be_opened() {
     let stage = Stage::open();
     let (_port, _writer) = stage.live_stream("camera", &["main"]);
     let open = |keys: &Value| {
@@ -508,42 +506,6 @@ fn a_view_of_any_layout_is_opened_and_one_that_cannot_be_is_refused() {
         serde_json::json!({"layout": "windows", "patch": 1024, "budget": 2, "dtype": "u8"}),
     ] {
         open(&keys).unwrap_or_else(|error| panic!("{keys}: {error}"));
-    }
-    for (keys, parts) in [
-        (serde_json::json!({"layout": "foveal", "foveae": 9}), ["foveae", "9", "1 to 8"]),
-        (
-            serde_json::json!({"layout": "foveal", "foveae": 5, "budget": 4}),
-            ["foveae", "5", "at most"],
-        ),
-        (serde_json::json!({"layout": "uniform", "foveae": 2}), ["foveae", "only with", "foveal"]),
-        (serde_json::json!({"layout": "rings"}), ["rings", "preset", "strides"]),
-        (serde_json::json!({"layout": "rings", "preset": "stt17"}), ["preset", "stt17", "stt172"]),
-        (
-            serde_json::json!({"layout": "rings", "preset": "giava20", "patch": 14}),
-            ["patch", "14", "16"],
-        ),
-        (
-            serde_json::json!({"layout": "rings", "preset": "stt172", "budget": 171}),
-            ["budget", "171", "172"],
-        ),
-        (
-            serde_json::json!({"layout": "rings", "strides": [1, 2], "grids": [3, 3]}),
-            ["stride 2", "grid 3", "multiple of 2"],
-        ),
-        (
-            serde_json::json!({"layout": "rings", "strides": [1], "grids": [1, 2]}),
-            ["grids", "1 strides", "as many"],
-        ),
-        (serde_json::json!({"layout": "windows"}), ["windows", "16", "224 to 1024"]),
-        (serde_json::json!({"layout": "windows", "patch": 1026}), ["patch", "1026", "224 to 1024"]),
-        (serde_json::json!({"patch": 15}), ["patch", "15", "even"]),
-        (serde_json::json!({"patch": 224}), ["patch", "224", "windows"]),
-        (serde_json::json!({"outside": "black"}), ["outside", "black", "mean"]),
-        (serde_json::json!({"rounding": "up"}), ["rounding", "up", "floor"]),
-    ] {
-        let error = open(&keys).unwrap_err().to_string();
-        let missing: Vec<_> = parts.iter().filter(|part| !error.contains(**part)).collect();
-        assert!(missing.is_empty(), "{keys}: no {missing:?} in {error}");
     }
 }
 
@@ -602,7 +564,7 @@ fn watch_says_when_the_daemon_is_gone_and_still_sums_up() {
 }
 
 #[test]
-fn watch_goes_on_with_a_daemon_that_comes_back_if_it_is_asked_to() {
+fn watch_reconnects_on_request() {
     let mut stage = Stage::open();
     let (port, mut old) = stage.live_stream("camera", &["main"]);
     publish(&mut old, 1, 0);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn a_file_that_is_called_as_a_shorthand_is_still_a_file() {
+fn a_file_may_be_named_like_a_shorthand() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_foveate"))
         .args(["extract", "test", "--out", "arrays"])

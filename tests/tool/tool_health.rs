@@ -15,10 +15,9 @@ use foveate_daemon::control::server::{Access, Server};
 use foveate_tool::doctor::cameras::{FoundCamera, cameras_in, stanzas};
 use foveate_tool::doctor::{Mark, daemon};
 use serde_json::Value;
-
-use crate::control::{Stage, UNLIMITED, start};
-use crate::tool::{foveate, spawned, text};
-use crate::wait::{HANG, until};
+use testkit::control::{Stage, UNLIMITED, start};
+use testkit::tool::{foveate, spawned, text};
+use testkit::wait::{HANG, until};
 
 #[test]
 fn wait_returns_once_the_view_is_live() {

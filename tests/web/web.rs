@@ -21,13 +21,12 @@ use foveate_ring::{ChannelFacts, FrameHead, SegmentSpec, State, TokenFrame, Toke
 use proptest::prelude::*;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
-
-use crate::control::{self, EXTENT, Stage, publish, publish_aged};
-use crate::layouts::{self, PICTURE};
-use crate::tool::{foveate, text};
-use crate::users;
-use crate::wait::{HANG, until};
-use crate::web_server::{News, Page, Web};
+use testkit::control::{self, EXTENT, Stage, publish, publish_aged};
+use testkit::layouts::{self, PICTURE};
+use testkit::tool::{foveate, text};
+use testkit::users;
+use testkit::wait::{HANG, until};
+use testkit::web_server::{News, Page, Web};
 
 const VIEW: &str = "camera/main";
 
@@ -142,7 +141,7 @@ fn every_answer_says_what_may_be_done_with_it() {
 }
 
 #[test]
-fn an_address_that_cannot_be_served_is_refused_with_the_way_out() {
+fn an_unusable_listen_address_is_refused() {
     let nowhere = Path::new("/nowhere/foveate.sock");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -160,7 +159,7 @@ fn an_address_that_cannot_be_served_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn beyond_loopback_it_warns_and_is_reached_by_any_address_but_by_no_other_name() {
+fn a_public_page_warns_and_checks_host_names() {
     let nowhere = Path::new("/nowhere/foveate.sock");
     let mut command = Web::command(nowhere, "0.0.0.0:0", &["--anywhere"]);
     command.stderr(Stdio::piped());
@@ -178,7 +177,7 @@ fn beyond_loopback_it_warns_and_is_reached_by_any_address_but_by_no_other_name()
 }
 
 #[test]
-fn a_browser_is_opened_on_the_page_where_that_is_asked_for() {
+fn open_starts_a_browser_on_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let opener = folder.path().join("xdg-open");
     let opened = folder.path().join("opened");
@@ -193,7 +192,7 @@ fn a_browser_is_opened_on_the_page_where_that_is_asked_for() {
 }
 
 #[test]
-fn without_a_daemon_the_page_says_so_and_goes_on_when_there_is_one() {
+fn the_page_reports_a_missing_daemon_and_recovers() {
     let mut stage = Stage::open();
     let web = Web::start(&stage.path, &[VIEW]);
     let mut page = web.page();
@@ -218,7 +217,7 @@ fn without_a_daemon_the_page_says_so_and_goes_on_when_there_is_one() {
 }
 
 #[test]
-fn texels_arrive_as_the_8_bits_that_they_were_made_from_in_any_number_format() {
+fn pages_get_8_bit_texels_from_any_format() {
     let stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let web = Web::start(&stage.path, &[]);
@@ -252,7 +251,7 @@ fn texels_arrive_as_the_8_bits_that_they_were_made_from_in_any_number_format() {
 }
 
 #[test]
-fn a_page_is_told_everything_that_the_ring_says_of_a_frame() {
+fn a_page_gets_all_facts_of_a_frame() {
     let stage = Stage::open();
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     publish_aged(&mut writer, 5, 9, std::time::Duration::from_secs(3));
@@ -629,7 +628,7 @@ fn a_view_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_page_steers_until_it_gives_the_gaze_back_or_is_closed() {
+fn a_page_steers_until_release_or_close() {
     let stage = Stage::open();
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 1);

@@ -2,22 +2,20 @@
 
 use std::fs;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use foveate_control::{ClientExt as _, StreamState};
+use foveate_control::StreamState;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_ring::TokenRecord;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use testkit::control::Stage;
+use testkit::daemon::{Belongings, Daemon, Feed, Follower, Place};
+use testkit::film::encode;
+use testkit::layouts::{self, PICTURE, Shown};
+use testkit::wait::until;
+use testkit::web_server::Web;
 
 use crate::browser::Browser;
-use crate::control::Stage;
-use crate::daemon::{Belongings, Daemon, Feed, Follower, Place};
-use crate::film::encode;
-use crate::layouts::{self, PICTURE, Shown};
-use crate::wait::until;
-use crate::web_server::Web;
 
 const VIEW: &str = "camera/main";
 
@@ -85,7 +83,7 @@ fn the_picture_changes_with_the_stream() {
 }
 
 #[test]
-fn masks_are_hatched_where_they_are_as_soon_as_they_are_set() {
+fn the_page_hatches_masks_at_once() {
     let place = Place::new();
     let configured = config(STILL, "").replace(
         "[[stream.view]]",
@@ -117,7 +115,7 @@ fn masks_are_hatched_where_they_are_as_soon_as_they_are_set() {
 }
 
 #[test]
-fn where_tokens_are_finest_the_screen_has_the_pixels_of_the_camera() {
+fn the_finest_tokens_show_camera_pixels() {
     let place = Place::new();
     let daemon = place.daemon(&config(STILL, "layout = 'foveal'\n"));
     let mut follower = daemon.subscribe(VIEW);
@@ -192,7 +190,7 @@ fn the_page_reads_and_draws_every_layout() {
 }
 
 #[test]
-fn a_cross_is_drawn_at_each_fixation_and_a_ring_around_the_first() {
+fn fixations_are_crosses_and_the_first_has_a_ring() {
     let shown = layouts::each().into_iter().find(|shown| 1 < shown.fixations.len()).unwrap();
     let stage = Stage::open();
     let (_port, _writer) = shown.serve(&stage);
@@ -214,7 +212,7 @@ fn a_cross_is_drawn_at_each_fixation_and_a_ring_around_the_first() {
 }
 
 #[test]
-fn bytes_that_are_no_packet_are_refused_and_others_do_no_harm() {
+fn the_page_survives_malformed_packets() {
     let shown = layouts::each().into_iter().next().unwrap();
     let stage = Stage::open();
     let (_port, _writer) = shown.serve(&stage);
@@ -262,7 +260,7 @@ fn bytes_that_are_no_packet_are_refused_and_others_do_no_harm() {
 }
 
 #[test]
-fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
+fn a_click_moves_the_gaze_until_release() {
     let place = Place::new();
     let daemon = place.daemon(&config(BALL, "[stream.view.gaze]\npolicy = 'saliency'"));
     let mut reader = daemon.subscribe(VIEW);
@@ -375,7 +373,7 @@ fn relevance_is_shown_where_it_is_not_the_same_as_everywhere() {
 }
 
 #[test]
-fn a_channel_is_drawn_over_the_picture_and_stays_in_the_address() {
+fn the_page_draws_a_channel_named_in_its_address() {
     let place = Place::new();
     let view = "channels = ['y', 'x']\n[stream.view.gaze]\npolicy = 'relevance'";
     let daemon = place.daemon(&config(STILL, view));
@@ -410,7 +408,7 @@ fn a_channel_is_drawn_over_the_picture_and_stays_in_the_address() {
 }
 
 #[test]
-fn the_same_budget_is_spent_uniformly_only_while_it_is_compared() {
+fn the_uniform_comparison_exists_only_while_shown() {
     let place = Place::new();
     let daemon = place.daemon(&config(BALL, "budget = 200\n"));
     let web = Web::start(&place.socket(), &[]);
@@ -435,7 +433,7 @@ fn the_same_budget_is_spent_uniformly_only_while_it_is_compared() {
 }
 
 #[test]
-fn why_no_frames_come_stands_in_the_picture_and_the_page_goes_on_by_itself() {
+fn the_page_shows_why_frames_stop_and_recovers() {
     let place = Place::new();
     let mut feed = Feed::open(&place.path("feed"));
     let pipeline = format!(
@@ -714,81 +712,6 @@ fn screenshots() {
         fs::write(path, picture).unwrap();
     }
     daemon.stop();
-}
-
-/// What a page costs, for docs/guide/web.md: stretches without a page, with one that draws nothing, and with one in a
-/// browser, one after the other.
-#[test]
-#[ignore = "measures, which takes a machine to itself"]
-fn costs() {
-    const ROUNDS: u32 = 4;
-    let place = Place::new();
-    let pipeline = BALL.replace("width=320,height=240", "width=1280,height=720");
-    let daemon = place.daemon(&config(&pipeline, "").replace("dtype = 'u8'", "dtype = 'f16'"));
-    let web = Web::start(&place.socket(), &[]);
-    let nobody = || daemon.client().stats().unwrap().streams[0].views[0].counts.subscribers == 0;
-    let mut figures = [[0.0; 4]; 3];
-    for _ in 0..ROUNDS {
-        add(&mut figures[0], stretch(&daemon, &web, None));
-        let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut page = web.page();
-                page.watch(VIEW);
-                while !is_over.load(Ordering::Relaxed) {
-                    let packet = page.frame();
-                    page.acknowledge(&packet);
-                }
-            });
-            until("it is there", || !nobody());
-            add(&mut figures[1], stretch(&daemon, &web, None));
-            is_over.store(true, Ordering::Relaxed);
-        });
-        until("it is gone", nobody);
-        let mut browser = opened(&web, "#view=camera/main&boxes&changes&gaze");
-        after_frames(&mut browser, 30);
-        add(&mut figures[2], stretch(&daemon, &web, Some(&mut browser)));
-        drop(browser);
-        until("it is gone", nobody);
-    }
-    let names = ["no page", "a page that draws nothing", "a page in a browser"];
-    for (name, sums) in names.iter().zip(figures) {
-        let [p50, p99, cpu, fps] = sums.map(|sum| sum / f64::from(ROUNDS));
-        println!(
-            "{name}: step p50 {p50:.3} ms, p99 {p99:.3} ms; web {cpu:.1} % of a CPU; {fps:.1} fps shown"
-        );
-    }
-    daemon.stop();
-}
-
-/// Eight seconds: the daemon's step p50 and p99 in milliseconds, the percentage of a processor that the server took, and frames
-/// a second on the page.
-fn stretch(daemon: &Daemon<'_>, web: &Web, mut browser: Option<&mut Browser>) -> [f64; 4] {
-    let mut painted = || match &mut browser {
-        Some(browser) => browser.number("Number(document.querySelector('figure').dataset.painted)"),
-        None => 0.0,
-    };
-    let step = || daemon.client().stats().unwrap().streams.remove(0).detail.step;
-    let ticks = || -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", web.id())).unwrap();
-        let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-        [11, 12].iter().map(|at| fields[*at].parse::<f64>().unwrap()).sum()
-    };
-    let started = Instant::now();
-    let before = (step(), ticks(), painted());
-    std::thread::sleep(Duration::from_secs(8));
-    let since = step().since(&before.0);
-    let seconds = started.elapsed().as_secs_f64();
-    // Linux counts in hundredths of a second.
-    let cpu = (ticks() - before.1) / seconds;
-    let fps = (painted() - before.2) / seconds;
-    [since.quantile_ns(0.5).unwrap() / 1e6, since.quantile_ns(0.99).unwrap() / 1e6, cpu, fps]
-}
-
-fn add(sums: &mut [f64; 4], values: [f64; 4]) {
-    for (sum, value) in sums.iter_mut().zip(values) {
-        *sum += value;
-    }
 }
 
 /// Asserts that the picture is the tokens: equal at full resolution, where coarser ones are smoothed between the

@@ -1,4 +1,6 @@
-//! Latency compensation: moves a client's points and maps from the frame that they refer to into the present frame.
+//! Latency compensation: what a client says about a frame, moved to where it is now. The frame loop moves a `look` once, when a view
+//! takes it, and a policy its map at each frame, as long as the map counts. A motion that the client itself knows is
+//! [another](super::ego): the server applies it before it answers, since the answer says where the points are.
 //!
 //! The whole picture moves by its global motion; an object that moves on its own takes a point, or a peak of a map, along.
 //! The frame that is about to be looked at has not been seen yet: up to it, motion goes on as before.
@@ -6,9 +8,11 @@
 use crate::geometry::affine::Affine;
 use crate::geometry::attention::AttentionMap;
 use crate::geometry::extent::Extent;
+use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FOVEAE_MAX, Points};
 use crate::motion::{Motion, Motions, Unknown};
 
+use super::parameters::GazeParameters;
 use super::peaks::Peaks;
 
 /// Distance in pixels between a place moved with the picture and with what is there, below which they count as the same.
@@ -64,6 +68,26 @@ impl<'a> Path<'a> {
             let local = step.onward(at, radius);
             (at.0 + local.dx, at.1 + local.dy)
         })
+    }
+}
+
+/// A `look` at an earlier frame is at what has been there: moved along with that to frame `to_come`, of `extent`. Other feedback stays
+/// as it is.
+pub fn carried_look(
+    feedback: Feedback,
+    parameters: &GazeParameters,
+    (extent, to_come): (Extent, u64),
+    motions: Option<&Motions>,
+) -> Feedback {
+    match (feedback, motions) {
+        (Feedback::Look { points, hold_ns, frame_seq: Some(frame_seq), area }, Some(motions))
+            if parameters.compensation =>
+        {
+            let radius = parameters.inhibition_radius * f64::from(extent.longer_side());
+            let points = carried_points(&points, frame_seq, motions, 0.5 * radius);
+            Feedback::Look { points, hold_ns, frame_seq: Some(to_come), area }
+        }
+        (feedback, _) => feedback,
     }
 }
 

@@ -28,7 +28,7 @@ use crate::relevance::scene::Scene;
 use crate::relevance::scorer::Scorer;
 #[cfg(feature = "serde")]
 use crate::relevance::scorer::ScorerError;
-use crate::relevance::seen::Seen;
+use crate::relevance::seen::{Seen, SeenParts};
 #[cfg(feature = "serde")]
 use crate::value::{ConfigValue, Real, Whole, checked, newtype};
 #[cfg(feature = "serde")]
@@ -222,6 +222,19 @@ impl<Log, File> Policy<Log, File> {
         matches!(self, Self::Auto | Self::Feedback) || self.is_of(FoveaPolicy::is_feedback)
     }
 
+    /// What it decides by of each frame; `pursues` says whether fixations follow what they are at.
+    pub fn reads(&self, pursues: bool) -> SeenParts {
+        let coarse = match self {
+            Self::Auto | Self::Feedback | Self::Saliency | Self::Relevance { .. } => true,
+            Self::Fixed { .. } => pursues,
+            Self::Replay { .. } => false,
+            Self::Several { policy, .. } => {
+                pursues || policy.iter().any(|policy| *policy != FoveaPolicy::Fixed)
+            }
+        };
+        SeenParts { coarse, tiles: self.is_relevance() }
+    }
+
     /// How many of a view's `foveae` a client's `look` moves.
     pub fn steered(&self, foveae: usize) -> usize {
         match self {
@@ -346,16 +359,6 @@ impl Controller {
         self.policy.plans_afresh()
     }
 
-    /// Whether [`step`](Self::step) wants to see the coarse level.
-    pub fn wants_coarse(&self) -> bool {
-        self.policy.wants_coarse()
-    }
-
-    /// Whether [`step`](Self::step) wants to see the tiles.
-    pub fn wants_tiles(&self) -> bool {
-        self.policy.wants_tiles()
-    }
-
     /// The channels, if the policy has them.
     pub fn scene(&self) -> Option<&Scene> {
         self.policy.scene()
@@ -372,8 +375,8 @@ impl Controller {
         self.absorb(seen);
     }
 
-    /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if it is
-    /// [wanted](Self::wants_coarse) and there was one.
+    /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if the
+    /// policy [reads](Policy::reads) it and there was one.
     pub fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.policy.decide(at, seen);
     }

@@ -37,16 +37,6 @@ pub trait FixationPolicy: Debug + Send {
         false
     }
 
-    /// Whether it looks at the coarse level.
-    fn wants_coarse(&self) -> bool {
-        false
-    }
-
-    /// Whether it looks at the tiles.
-    fn wants_tiles(&self) -> bool {
-        false
-    }
-
     /// The channels, if it has them.
     fn scene(&self) -> Option<&Scene> {
         None

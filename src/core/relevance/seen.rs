@@ -31,6 +31,23 @@ pub struct SeenTiles<'a> {
     pub black: u8,
 }
 
+/// Which parts of a frame somebody wants to [see](Seen).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenParts {
+    /// The coarse level, and what moved up to the frame.
+    pub coarse: bool,
+    /// The tiles.
+    pub tiles: bool,
+}
+
+impl SeenParts {
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { coarse: self.coarse || other.coarse, tiles: self.tiles || other.tiles }
+    }
+}
+
 impl<'a> Seen<'a> {
     /// The coarse level alone.
     pub fn coarsely(coarse: &'a CoarseLevel, frame_seq: u64) -> Self {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::watch::timed;
 use super::{ServedView, StreamError, ViewPace, keeps_plans};
-use crate::channel::{FEEDBACK_PENDING_MAX, ViewChannel, ViewUpdate};
+use crate::channel::{FEEDBACK_PENDING_MAX, REPLACED, ViewChannel, ViewUpdate};
 use foveate_core::error::chain;
 use foveate_core::events::{Event, EventKind, Phase};
 use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes};
-use foveate_core::gaze::compensation::carried_points;
+use foveate_core::gaze::compensation::carried_look;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
@@ -20,9 +20,6 @@ use foveate_core::view::ViewSpec;
 use foveate_engine::{SampledFrame, Sink, View};
 use foveate_ring::{Items, State, Waker, Writer};
 use foveate_stats::{NoticeCounts, StreamCounters};
-
-/// Reason given to the readers of a segment when the stream continues in another.
-pub const REPLACED: &str = "the stream continues in a new segment";
 
 /// Most frames in a row that an opened view leaves out while the frame loop is late: a stream that always is late serves it, too.
 const SHED_IN_ROW_MAX: u32 = 29;
@@ -94,11 +91,12 @@ pub(super) fn take_feedback(
         } else {
             let feedback = if next.is_moved {
                 let to_come = path.arrivals.first_since(next.at_ns);
-                lying_in(next.feedback, to_come.unwrap_or(at.frame_seq))
+                next.feedback.lying_in(to_come.unwrap_or(at.frame_seq))
             } else {
                 next.feedback
             };
-            let feedback = placed(feedback, view.spec(), (extent, at.frame_seq), path.motions);
+            let (parameters, to_come) = (&view.spec().parameters, (extent, at.frame_seq));
+            let feedback = carried_look(feedback, parameters, to_come, path.motions);
             view.take_feedback(&feedback, at, next.at_ns);
         }
     }
@@ -112,39 +110,6 @@ pub(super) struct MotionPath<'a> {
     pub(super) arrivals: &'a FrameTimes,
     /// `None` if nobody asks for it.
     pub(super) motions: Option<&'a Motions>,
-}
-
-/// What a client's ego motion has moved to frame `to_come`.
-fn lying_in(feedback: Feedback, to_come: u64) -> Feedback {
-    match feedback {
-        Feedback::Look { points, hold_ns, area, .. } => {
-            Feedback::Look { points, hold_ns, frame_seq: Some(to_come), area }
-        }
-        Feedback::Attend { map, frame_seq, .. } => {
-            Feedback::Attend { map, frame_seq, lies_in: Some(to_come) }
-        }
-        feedback => feedback,
-    }
-}
-
-/// A `look` at an earlier frame is at what has been there: moved along with that to frame `to_come`. Maps are moved when they are
-/// decided by.
-fn placed(
-    feedback: Feedback,
-    spec: &ViewSpec,
-    (extent, to_come): (Extent, u64),
-    motions: Option<&Motions>,
-) -> Feedback {
-    match (feedback, motions) {
-        (Feedback::Look { points, hold_ns, frame_seq: Some(frame_seq), area }, Some(motions))
-            if spec.parameters.compensation =>
-        {
-            let radius = spec.parameters.inhibition_radius * f64::from(extent.longer_side());
-            let points = carried_points(&points, frame_seq, motions, 0.5 * radius);
-            Feedback::Look { points, hold_ns, frame_seq: Some(to_come), area }
-        }
-        (feedback, _) => feedback,
-    }
 }
 
 /// Whether it is a map whose time is over at `at`, as that of a frame is that is not known any more.
@@ -380,7 +345,7 @@ impl Sink for Publisher {
         counts.tokens_kept.add(frame.kept() as u64);
         channel.update(&ViewUpdate {
             frame_seq: frame.stamp.frame_seq,
-            shape: frame.shape,
+            shape: frame.changes.shape,
             gaze: frame.gaze,
             plan: frame.plan(),
             plan_since: frame.plan_since,

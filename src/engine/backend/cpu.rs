@@ -99,7 +99,7 @@ impl CpuBackend {
 }
 
 impl Backend for CpuBackend {
-    fn compare(
+    fn begin_update(
         &mut self,
         frame: &FrameView<'_>,
         rule: &IngestRule,
@@ -124,7 +124,7 @@ impl Backend for CpuBackend {
         Ok(differences)
     }
 
-    fn update(
+    fn end_update(
         &mut self,
         ingested: &TileSet,
         views: &mut [&mut Planes],

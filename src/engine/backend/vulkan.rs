@@ -105,7 +105,7 @@ impl VulkanBackend {
         let (comparison, records) = match change_on {
             ChangeSite::Cpu => {
                 let detector = Detector::new(kind, pool, pool.instructions());
-                let staging = TileStaging::new(gpu, kind)?;
+                let staging = TileStaging::new(gpu, kind, 1)?;
                 (Comparison::Host { detector, staging }, Records::Listed)
             }
             ChangeSite::Gpu => {
@@ -214,7 +214,7 @@ impl VulkanBackend {
 }
 
 impl Backend for VulkanBackend {
-    fn compare(
+    fn begin_update(
         &mut self,
         frame: &FrameView<'_>,
         rule: &IngestRule,
@@ -246,7 +246,7 @@ impl Backend for VulkanBackend {
         })
     }
 
-    fn update(
+    fn end_update(
         &mut self,
         ingested: &TileSet,
         views: &mut [&mut Planes],

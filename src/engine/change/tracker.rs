@@ -27,6 +27,8 @@ pub struct ChangeTracker {
     /// The newest frame that was noted.
     frame_seq: u64,
     started: bool,
+    /// Whether the next frame counts with every difference.
+    matches_next: bool,
 }
 
 impl ChangeTracker {
@@ -44,14 +46,21 @@ impl ChangeTracker {
             differing: 0,
             frame_seq: 0,
             started: false,
+            matches_next: false,
         }
+    }
+
+    /// Has the resident copy match the next frame sample for sample, whatever the threshold.
+    pub fn match_next(&mut self) {
+        self.matches_next = true;
     }
 
     /// The rule for the next frame; all tiles of the first one are ingested.
     pub fn rule(&mut self) -> IngestRule {
+        let threshold = self.threshold.advance();
         IngestRule {
             is_first: !std::mem::replace(&mut self.started, true),
-            threshold: self.threshold.advance(),
+            threshold: if std::mem::take(&mut self.matches_next) { 0 } else { threshold },
             refreshed: self.refresh.as_mut().map_or(0..0, Refresh::advance),
         }
     }

@@ -30,10 +30,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, TokenFormat};
 use foveate_core::view::default_slot_count;
-use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate_daemon::control::server::{Access, Server, ServerLimits};
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
+use foveate_server::directory::{Directory, StreamPort, StreamSpec};
+use foveate_server::server::{Access, Server, ServerLimits};
 
 pub(super) mod reader;
 mod report;

@@ -16,8 +16,6 @@ pub struct Fixed {
     state: FixationState,
     /// Shares of the width and of the height.
     home: (f64, f64),
-    /// Whether what a client looks at is followed.
-    pursues: bool,
 }
 
 impl Fixed {
@@ -29,8 +27,7 @@ impl Fixed {
         foveae: usize,
         at: FrameTime,
     ) -> Self {
-        let pursues = parameters.pursuit;
-        Self { state: FixationState::new(parameters, extent, foveae, home, at), home, pursues }
+        Self { state: FixationState::new(parameters, extent, foveae, home, at), home }
     }
 
     fn go_home(&mut self) {
@@ -42,10 +39,6 @@ impl Fixed {
 impl FixationPolicy for Fixed {
     fn gaze(&self) -> &Gaze {
         self.state.gaze()
-    }
-
-    fn wants_coarse(&self) -> bool {
-        self.pursues
     }
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {

@@ -63,10 +63,6 @@ impl FixationPolicy for Salient {
         self.attention.as_ref().is_none_or(Attention::is_settled)
     }
 
-    fn wants_coarse(&self) -> bool {
-        true
-    }
-
     fn avoid(&mut self, places: &[(f64, f64)]) {
         self.scan.avoid(places);
     }

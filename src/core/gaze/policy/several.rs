@@ -121,14 +121,6 @@ impl FixationPolicy for PolicyGroups {
         self.parties.iter().all(|party| party.policy.is_settled())
     }
 
-    fn wants_coarse(&self) -> bool {
-        self.parties.iter().any(|party| party.policy.wants_coarse())
-    }
-
-    fn wants_tiles(&self) -> bool {
-        self.parties.iter().any(|party| party.policy.wants_tiles())
-    }
-
     fn scene(&self) -> Option<&Scene> {
         self.parties.iter().find_map(|party| party.policy.scene())
     }

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::convert::{Converter, SIDE, pixels, rgb_row};
+use super::level::RealPixels;
 use crate::simd::{Instructions, Kernel, Vectors};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::tile::TILE_SIDE;
@@ -32,13 +33,6 @@ struct Luma {
     /// The tile, and its last row once more.
     own: [u8; (SIDE + 1) * SIDE],
     right: Raster,
-}
-
-/// Real columns and rows of a tile.
-#[derive(Clone, Copy)]
-struct Real {
-    columns: usize,
-    rows: usize,
 }
 
 /// Computes the features of the tiles of `columns`, neighbours in one row of tiles, but their colour, which ingesting sums up.
@@ -101,7 +95,7 @@ impl Kernel for FeatureRun<'_> {
         let mut luma = Luma { own: [0; _], right: [0; _] };
         for column in columns {
             let (x, y) = (column * SIDE, row * SIDE);
-            let real = Real { columns: (width - x).min(SIDE), rows: (height - y).min(SIDE) };
+            let real = RealPixels { columns: (width - x).min(SIDE), rows: (height - y).min(SIDE) };
             let is_whole = real.columns == SIDE && real.rows == SIDE;
             if is_whole {
                 luma.load(vectors, frame, x, y);
@@ -177,7 +171,7 @@ impl Luma {
 
     /// Loads a tile of which only the `real` columns and rows are there.
     #[inline(never)]
-    fn load_cut(&mut self, frame: &FrameView<'_>, x: usize, y: usize, real: Real) {
+    fn load_cut(&mut self, frame: &FrameView<'_>, x: usize, y: usize, real: RealPixels) {
         self.own.fill(0);
         let (rows, beyond) = self.own.split_at_mut(real.rows * SIDE);
         for (row, target) in rows.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
@@ -290,8 +284,8 @@ impl Luma {
 
     /// Corrects what the pixels beyond the source have changed.
     #[inline(never)]
-    fn correct_cut(&self, features: &mut TileFeatures, means: &Means, real: Real) {
-        let Real { columns, rows } = real;
+    fn correct_cut(&self, features: &mut TileFeatures, means: &Means, real: RealPixels) {
+        let RealPixels { columns, rows } = real;
         features.count = (columns * rows) as u32;
         features.differences =
             [(columns - 1) * rows, columns * (rows - 1)].map(|count| count as u32);

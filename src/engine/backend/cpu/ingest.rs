@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::convert::{Converter, RowPair, SIDE, Sampling, rgb_row_of, with_sampling};
-use super::level::TileRow;
+use super::level::{RealPixels, TileRow};
 use crate::simd::{Kernel, Vectors};
 use foveate_core::frame::{FrameView, PixelFormat};
 use foveate_core::geometry::pyramid::{TILE_LEVEL_COUNT, rounded_mean};
@@ -100,7 +100,7 @@ fn ingest<V: Vectors, S: Sampling>(
 ) {
     let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
     let first_row = target.index * SIDE;
-    let real = |column: usize, y: usize, rows: usize| Real {
+    let real = |column: usize, y: usize, rows: usize| RealPixels {
         columns: (width - column * SIDE).min(SIDE),
         rows: height.saturating_sub(y).min(rows),
     };
@@ -130,22 +130,6 @@ fn ingest<V: Vectors, S: Sampling>(
         } else {
             climb_cut(target, column, sums, real);
         }
-    }
-}
-
-/// Columns and rows of real pixels of a tile, or of four of its rows.
-#[derive(Clone, Copy)]
-struct Real {
-    columns: usize,
-    rows: usize,
-}
-
-impl Real {
-    /// Number of real pixels under texel (`x`, `y`) of `level`.
-    fn pixels(self, level: u32, x: usize, y: usize) -> usize {
-        let side = 1 << level;
-        let along = |index: usize, end: usize| end.saturating_sub(index * side).min(side);
-        along(x, self.columns) * along(y, self.rows)
     }
 }
 
@@ -224,13 +208,13 @@ fn ingest_cut_quad<V: Vectors, S: Sampling>(
     target: &mut TileRow<'_>,
     quad: usize,
     column: usize,
-    real: Real,
+    real: RealPixels,
 ) -> QuadSums {
     let (x, y) = (column * SIDE, target.index * SIDE + 4 * quad);
     let mut quad_sums = QuadSums([0; 32]);
     let [first, second, ..] = &mut target.levels;
     for pair in 0..2 {
-        let real = Real { rows: real.rows.saturating_sub(2 * pair).min(2), ..real };
+        let real = RealPixels { rows: real.rows.saturating_sub(2 * pair).min(2), ..real };
         let mut sums = [[0; SIDE / 2]; 3];
         for row in 0..real.rows {
             let rgb = rgb_row_of::<V, S>(converter, frame, x, y + 2 * pair + row, real.columns);
@@ -312,7 +296,7 @@ fn climb_whole<V: Vectors>(
 
 /// Writes levels 3 to 5 of a tile at the edge, with only `real` pixels, and its sums.
 #[inline(never)]
-fn climb_cut(target: &mut TileRow<'_>, column: usize, sums: &[QuadSums; QUADS], real: Real) {
+fn climb_cut(target: &mut TileRow<'_>, column: usize, sums: &[QuadSums; QUADS], real: RealPixels) {
     let [_, _, levels @ ..] = &mut target.levels;
     for channel in 0..3 {
         let mut below = [[0; QUADS]; QUADS];

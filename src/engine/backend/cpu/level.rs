@@ -341,3 +341,19 @@ pub fn bands<'a>(
         sums,
     })
 }
+
+/// Columns and rows of real pixels of a tile, or of four of its rows.
+#[derive(Clone, Copy)]
+pub(super) struct RealPixels {
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+}
+
+impl RealPixels {
+    /// Number of real pixels under texel (`x`, `y`) of `level`.
+    pub(super) fn pixels(self, level: u32, x: usize, y: usize) -> usize {
+        let side = 1 << level;
+        let along = |index: usize, end: usize| end.saturating_sub(index * side).min(side);
+        along(x, self.columns) * along(y, self.rows)
+    }
+}

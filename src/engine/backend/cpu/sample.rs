@@ -255,7 +255,7 @@ impl SampleToken<'_> {
         let format = encoder.format;
         let side = format.patch_side as usize;
         let real = (format.outside == Outside::Mean)
-            .then(|| Real::new(*token, texels.frame.extent(), format));
+            .then(|| RealTexels::new(*token, texels.frame.extent(), format));
         let texel_bytes = format.dtype.bytes();
         let at_once = (ROOM_TEXELS / side).min(side);
         if let Some(sent) = sent
@@ -326,14 +326,14 @@ fn gather(
 const MOST_BYTES: usize = 4;
 
 /// The texels of a token that have a real pixel.
-struct Real {
+struct RealTexels {
     rows: Range<usize>,
     /// Of a row, in bytes.
     columns: Range<usize>,
     row_bytes: usize,
 }
 
-impl Real {
+impl RealTexels {
     fn new(
         token: Token,
         extent: Extent,

@@ -9,7 +9,7 @@ use super::ingest::{IngestPass, Records};
 use super::pyramid::Pyramid;
 use super::reduce::ReducePass;
 use super::sample::{SamplePass, count};
-use super::staging::LayerStaging;
+use super::staging::TileStaging;
 use crate::backend::BackendError;
 use crate::batch::picture::{Picture, Sampled, planned};
 use crate::planes::SamplerSpec;
@@ -22,7 +22,7 @@ use foveate_gpu::{Gpu, GpuError, Lane};
 /// The pyramids of as many pictures as there are layers.
 pub(crate) struct VulkanBatch {
     kind: FrameKind,
-    staging: LayerStaging,
+    staging: TileStaging,
     ingest: IngestPass,
     reduce: ReducePass,
     sample: SamplePass,
@@ -68,7 +68,7 @@ impl VulkanBatch {
         let tokens = SamplerSpec { capacity: one.capacity * layers, ..one };
         Ok(Self {
             kind,
-            staging: LayerStaging::new(gpu, kind, layers)?,
+            staging: TileStaging::new(gpu, kind, layers)?,
             ingest: IngestPass::new(gpu, kind, Records::Listed)?,
             reduce: ReducePass::new(gpu, shape)?,
             sample: SamplePass::new(gpu, shape, tokens)?,
@@ -91,7 +91,7 @@ impl VulkanBatch {
                 .map(|picture| planned(spec, picture.gaze, self.kind.extent))
                 .collect();
             let frames = pictures.iter().map(|picture| picture.frame);
-            self.staging.upload(&self.pool, frames);
+            self.staging.upload_layers(&self.pool, frames);
             self.sample.upload_layers(plans.iter().map(|(plan, _)| plan));
             let Self { staging, ingest, reduce, sample, pyramid, lane, .. } = self;
             lane.run(|recorder| {

@@ -14,29 +14,32 @@ use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError};
 /// The extent of a record.
 pub(super) const TILE_EXTENT: Extent = Extent::new(TILE_SIDE, TILE_SIDE);
 
-/// Packed samples of tiles, with room for all tiles of a source.
+/// Packed samples of tiles, with room for all tiles of each layer of a pyramid.
 #[derive(Debug)]
 pub(super) struct TileStaging {
     /// Tile after tile, in the order of the list.
     records: Buffer,
     /// Their locations.
     tiles: TileList,
+    grid: Extent,
     record_bytes: usize,
 }
 
 impl TileStaging {
-    /// Room for the tiles of frames of `kind`.
-    pub(super) fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
-        let record_bytes = record_bytes(kind.format);
-        let size = kind.extent.in_cells(TILE_SIDE).area() * record_bytes;
-        Ok(Self {
-            records: Buffer::new(gpu, "staging", BufferKind::HostWritten, size)?,
-            tiles: tile_list(gpu, kind.extent, 1)?,
-            record_bytes,
-        })
+    /// Room for the tiles of `layer_count` frames of `kind`.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        kind: FrameKind,
+        layer_count: usize,
+    ) -> Result<Self, GpuError> {
+        let (grid, record_bytes) = (kind.extent.in_cells(TILE_SIDE), record_bytes(kind.format));
+        let size = grid.area() * record_bytes * layer_count;
+        let records = Buffer::new(gpu, "staging", BufferKind::HostWritten, size)?;
+        let tiles = tile_list(gpu, kind.extent, layer_count)?;
+        Ok(Self { records, tiles, grid, record_bytes })
     }
 
-    /// Packs the samples of the dirty tiles for the device.
+    /// Packs the samples of the dirty tiles of a frame, the only layer.
     pub(super) fn upload(&mut self, frame: &FrameView<'_>, dirty: &TileSet) {
         let records = self.records.mapped::<u8>().chunks_exact_mut(self.record_bytes);
         let tiles = records.zip(dirty.iter()).map(|(record, (column, row))| {
@@ -45,6 +48,24 @@ impl TileStaging {
             tile
         });
         self.tiles.fill(tiles);
+    }
+
+    /// Packs all samples of a picture for each layer; the threads of `pool` share the pictures.
+    pub(super) fn upload_layers<'a>(
+        &mut self,
+        pool: &Pool,
+        frames: impl ExactSizeIterator<Item = FrameView<'a>>,
+    ) {
+        let Self { grid, record_bytes, .. } = *self;
+        let layer_count = count(frames.len());
+        let layers = self.records.mapped::<u8>().chunks_exact_mut(grid.area() * record_bytes);
+        let mut parts: Vec<_> = layers.zip(frames).collect();
+        pool.for_each(&mut parts, &|(records, frame)| {
+            for (record, tile) in records.chunks_exact_mut(record_bytes).zip(tiles_of(grid, 0)) {
+                pack_tile(frame, tile, record);
+            }
+        });
+        self.tiles.fill((0..layer_count).flat_map(|layer| tiles_of(grid, layer)));
     }
 
     /// Makes the next passes run on one tile of undefined samples.
@@ -70,60 +91,6 @@ impl TileStaging {
     /// Bytes of the samples that were uploaded.
     pub(super) fn uploaded_bytes(&self) -> u64 {
         u64::from(self.tile_count()) * self.record_bytes as u64
-    }
-}
-
-/// Packed samples of all tiles of several pictures, a layer for each.
-#[derive(Debug)]
-pub(super) struct LayerStaging {
-    /// Tile after tile, row by row, layer after layer.
-    records: Buffer,
-    /// Their locations.
-    tiles: TileList,
-    grid: Extent,
-    record_bytes: usize,
-}
-
-impl LayerStaging {
-    /// Room for `layer_count` pictures of `kind`.
-    pub(super) fn new(
-        gpu: &Arc<Gpu>,
-        kind: FrameKind,
-        layer_count: usize,
-    ) -> Result<Self, GpuError> {
-        let (grid, record_bytes) = (kind.extent.in_cells(TILE_SIDE), record_bytes(kind.format));
-        let size = grid.area() * record_bytes * layer_count;
-        let records = Buffer::new(gpu, "batch staging", BufferKind::HostWritten, size)?;
-        let tiles = tile_list(gpu, kind.extent, layer_count)?;
-        Ok(Self { records, tiles, grid, record_bytes })
-    }
-
-    /// Packs the samples of a picture for each layer; the threads of `pool` share the pictures.
-    pub(super) fn upload<'a>(
-        &mut self,
-        pool: &Pool,
-        frames: impl ExactSizeIterator<Item = FrameView<'a>>,
-    ) {
-        let Self { grid, record_bytes, .. } = *self;
-        let layer_count = count(frames.len());
-        let layers = self.records.mapped::<u8>().chunks_exact_mut(grid.area() * record_bytes);
-        let mut parts: Vec<_> = layers.zip(frames).collect();
-        pool.for_each(&mut parts, &|(records, frame)| {
-            for (record, tile) in records.chunks_exact_mut(record_bytes).zip(tiles_of(grid, 0)) {
-                pack_tile(frame, tile, record);
-            }
-        });
-        self.tiles.fill((0..layer_count).flat_map(|layer| tiles_of(grid, layer)));
-    }
-
-    /// The samples that were uploaded.
-    pub(super) fn records(&self) -> &Buffer {
-        &self.records
-    }
-
-    /// The tiles that were uploaded.
-    pub(super) fn tiles(&self) -> &TileList {
-        &self.tiles
     }
 }
 

@@ -1,0 +1,277 @@
+//! Where the frames of a stream come from, and how they are taken.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[cfg(feature = "serde")]
+use serde::{Deserialize, Serialize};
+
+use crate::file;
+use crate::geometry::extent::Extent;
+use crate::mask::Mask;
+#[cfg(feature = "serde")]
+use crate::value::{ConfigValue, Location, Text, optional};
+
+/// What to capture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceSpec {
+    /// Name of the stream, for logs and threads.
+    pub stream: String,
+    /// What its frames are.
+    pub content: Content,
+    /// Shorthand, description or file of the pipeline.
+    pub source: SourceChoice,
+    /// Values for `${name}` and `${name:-default}` in the description.
+    pub parameters: BTreeMap<String, String>,
+    /// Whether the source waits for its consumer.
+    pub pace: Pace,
+    /// Whether a file starts over at its end.
+    pub looped: bool,
+    /// Jitter buffer of network sources: `${latency_ms}` in the description.
+    pub latency_ms: u32,
+    /// Limit for opening the source and for its first frame, together.
+    pub caps_timeout: Duration,
+    /// How pictures are turned.
+    pub orientation: Orientation,
+    /// What becomes of damaged frames.
+    pub corrupted: CorruptedFrames,
+    /// Whether it is live; `None` as what arrives says.
+    pub live: Option<bool>,
+    /// Number of the video track, from 1; `None` for that of the largest pictures.
+    pub track: Option<u32>,
+    /// Whether the pictures of a folder are scaled to the size of the first.
+    pub scale_pictures: bool,
+    /// Most pixels of a picture that is read from a file.
+    pub max_pixels: u32,
+    /// R, G and B behind what is transparent, unless the source is live.
+    pub background: [u8; 3],
+    /// Whether pictures are scaled so that their pixels are square.
+    pub square_pixels: bool,
+    /// Mean interval of the frames that are taken; `None` takes all.
+    pub frame_interval: Option<Duration>,
+    /// Whether a lost pipeline is replaced.
+    pub restart: bool,
+    /// A pipeline without a frame for this long is lost; `None` for never.
+    pub restart_timeout: Option<Duration>,
+    /// Parts of the picture that are filled before anything reads them.
+    pub masks: Vec<Mask>,
+}
+
+impl SourceSpec {
+    /// Default of [`latency_ms`](Self::latency_ms).
+    pub const LATENCY_MS: u32 = 100;
+
+    /// Default of [`caps_timeout`](Self::caps_timeout), in milliseconds.
+    pub const CAPS_TIMEOUT_MS: u32 = 10_000;
+
+    /// Default of [`restart_timeout`](Self::restart_timeout), in milliseconds.
+    pub const RESTART_TIMEOUT_MS: u32 = 10_000;
+
+    /// A source of pictures with the defaults of a configuration.
+    pub fn new(stream: &str, source: SourceChoice) -> Self {
+        Self {
+            stream: stream.to_owned(),
+            content: Content::Pictures,
+            source,
+            parameters: BTreeMap::new(),
+            pace: Pace::Realtime,
+            looped: false,
+            latency_ms: Self::LATENCY_MS,
+            caps_timeout: Duration::from_millis(Self::CAPS_TIMEOUT_MS.into()),
+            orientation: Orientation::Auto,
+            corrupted: CorruptedFrames::Drop,
+            live: None,
+            track: None,
+            scale_pictures: false,
+            max_pixels: Extent::DEFAULT_MAX_PIXELS,
+            background: [0; 3],
+            square_pixels: false,
+            frame_interval: None,
+            restart: true,
+            restart_timeout: Some(Duration::from_millis(Self::RESTART_TIMEOUT_MS.into())),
+            masks: Vec::new(),
+        }
+    }
+
+    /// The kind of a shorthand.
+    pub fn kind(&self) -> Option<ShorthandKind> {
+        self.source.kind()
+    }
+}
+
+/// What the frames of a source are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Pictures; what is not readable is converted.
+    #[default]
+    Pictures,
+    /// Depth, which nothing else can be converted to.
+    Depth,
+}
+
+/// The source of a stream's frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "SourceKeys", rename_all = "snake_case"))]
+pub enum SourceChoice {
+    /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, an `http://` or `https://` URI of a
+    /// camera or a clip, or a clip: a file or a folder of pictures.
+    #[cfg_attr(feature = "serde", serde(rename = "source"))]
+    Shorthand(String),
+    /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
+    Pipeline(String),
+    /// `pipeline_file`: a file with such a description.
+    PipelineFile(PathBuf),
+}
+
+/// The keys of a [`SourceChoice`]: exactly one is given.
+#[cfg(feature = "serde")]
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SourceKeys {
+    #[serde(deserialize_with = "optional::<Text, _, _>")]
+    source: Option<String>,
+    #[serde(deserialize_with = "optional::<Text, _, _>")]
+    pipeline: Option<String>,
+    #[serde(deserialize_with = "optional::<Location, _, _>")]
+    pipeline_file: Option<PathBuf>,
+}
+
+#[cfg(feature = "serde")]
+impl From<SourceKeys> for SourceChoice {
+    fn from(keys: SourceKeys) -> Self {
+        match keys {
+            SourceKeys { pipeline_file: Some(file), .. } => Self::PipelineFile(file),
+            SourceKeys { pipeline: Some(pipeline), .. } => Self::Pipeline(pipeline),
+            SourceKeys { source, .. } => Self::Shorthand(source.unwrap_or_default()),
+        }
+    }
+}
+
+impl SourceChoice {
+    /// The configured text, for listings.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Shorthand(text) | Self::Pipeline(text) => text.clone(),
+            Self::PipelineFile(path) => path.display().to_string(),
+        }
+    }
+
+    /// The kind of a shorthand that is understood; what a pipeline can do is known only once it runs.
+    pub fn kind(&self) -> Option<ShorthandKind> {
+        match self {
+            Self::Shorthand(text) => ShorthandKind::of(text),
+            Self::Pipeline(_) | Self::PipelineFile(_) => None,
+        }
+    }
+}
+
+/// The kinds of [`SourceChoice::Shorthand`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShorthandKind {
+    /// The test pattern.
+    Test,
+    /// A Video4Linux device, by any of its paths below `/dev`, plugged in or not.
+    Camera,
+    /// A network camera.
+    Rtsp,
+    /// A camera or a clip on a web server: what arrives tells.
+    Http,
+    /// The path of a clip or of a folder of pictures, or a `file://` URI.
+    File,
+}
+
+impl ShorthandKind {
+    /// The kind of `source`; `None` for a URI of another scheme.
+    pub fn of(source: &str) -> Option<Self> {
+        match source.split_once("://") {
+            Some(("rtsp" | "rtsps", _)) => Some(Self::Rtsp),
+            Some(("http" | "https", _)) => Some(Self::Http),
+            Some(("file", _)) => Some(Self::File),
+            Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
+            _ if source == "test" => Some(Self::Test),
+            _ if file::is_device(source) => Some(Self::Camera),
+            _ => Some(Self::File),
+        }
+    }
+
+    /// Whether it may have an end, and wait for its consumer.
+    pub fn is_clip(self) -> bool {
+        matches!(self, Self::Http | Self::File)
+    }
+}
+
+/// What becomes of damaged frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum CorruptedFrames {
+    /// They are dropped and counted.
+    #[default]
+    Drop,
+    /// They are published like others.
+    Show,
+}
+
+/// What happens when frames arrive faster than they are processed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Pace {
+    /// The newest frame wins; the others are dropped and counted.
+    Realtime,
+    /// The decoder waits. For files.
+    EveryFrame,
+}
+
+/// How decoded pictures are turned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
+pub enum Orientation {
+    /// As their tags say: the matrix of an MP4 file, the EXIF data of a JPEG.
+    #[default]
+    Auto,
+    /// By this angle, whatever their tags say.
+    Turned(Turn),
+}
+
+/// An angle in degrees, clockwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// As they are stored.
+    Degrees0 = 0,
+    /// To the right.
+    Degrees90 = 90,
+    /// Upside down.
+    Degrees180 = 180,
+    /// To the left.
+    Degrees270 = 270,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<ConfigValue> for Orientation {
+    type Error = String;
+
+    fn try_from(given: ConfigValue) -> Result<Self, String> {
+        match &given {
+            ConfigValue::Text(word) if word == "auto" => Ok(Self::Auto),
+            ConfigValue::Whole(0) => Ok(Self::Turned(Turn::Degrees0)),
+            ConfigValue::Whole(90) => Ok(Self::Turned(Turn::Degrees90)),
+            ConfigValue::Whole(180) => Ok(Self::Turned(Turn::Degrees180)),
+            ConfigValue::Whole(270) => Ok(Self::Turned(Turn::Degrees270)),
+            _ => Err(given.refused("\"auto\", 0, 90, 180 or 270")),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Orientation> for ConfigValue {
+    fn from(orientation: Orientation) -> Self {
+        match orientation {
+            Orientation::Auto => Self::Text("auto".to_owned()),
+            Orientation::Turned(turn) => Self::Whole(turn as i64),
+        }
+    }
+}

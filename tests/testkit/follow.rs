@@ -1,0 +1,56 @@
+//! Change detection on the CPU by itself: what differs, and what is remembered of it.
+
+use std::sync::Arc;
+
+use foveate_core::change::ChangeConfig;
+use foveate_core::frame::FrameView;
+use foveate_core::geometry::tile::TileSet;
+use foveate_engine::change::detect::Detector;
+use foveate_engine::change::tracker::ChangeTracker;
+use foveate_engine::pool::Pool;
+use foveate_engine::simd::Instructions;
+
+use crate::backends::pool;
+
+/// Follows the changes of frames of one kind.
+pub struct Follower {
+    tracker: ChangeTracker,
+    detector: Detector,
+}
+
+impl Follower {
+    /// Follows frames like `frame`, of which none has been seen yet.
+    pub fn new(frame: &FrameView<'_>, config: ChangeConfig) -> Self {
+        Self::with(frame, config, pool(), Instructions::best())
+    }
+
+    /// With other threads and instructions.
+    pub fn with(
+        frame: &FrameView<'_>,
+        config: ChangeConfig,
+        pool: &Arc<Pool>,
+        instructions: Instructions,
+    ) -> Self {
+        let kind = frame.kind();
+        let detector = Detector::new(kind, pool, instructions);
+        Self { tracker: ChangeTracker::new(kind, config), detector }
+    }
+
+    pub fn detect(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
+        let rule = self.tracker.rule();
+        let largest = self.detector.compare(frame, &rule);
+        self.tracker.note(frame, frame_seq, &rule, largest);
+    }
+
+    pub fn tracker(&self) -> &ChangeTracker {
+        &self.tracker
+    }
+
+    pub fn ingested(&self) -> &TileSet {
+        self.tracker.ingested()
+    }
+
+    pub fn resident(&self) -> FrameView<'_> {
+        self.detector.resident()
+    }
+}

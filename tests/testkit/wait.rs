@@ -1,0 +1,19 @@
+//! Waiting for what comes, and not for what never does.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far above what anything takes: a test that waits this long has failed.
+pub const HANG: Duration = Duration::from_secs(120);
+
+/// The pause between two looks. A client of the daemon may ask 200 times a second.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Returns once `condition` holds.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < HANG, "in vain waited until {what}");
+        thread::sleep(PAUSE);
+    }
+}
