@@ -189,7 +189,7 @@ fn pauses_grow_until_frames_have_come_for_a_while() {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let mut scene = Scene::fed(&reader, Some(Duration::from_millis(500)));
     for attempt in 1..=3 {
-        // A single frame is no success, whatever time it takes.
+        // A single frame does not count as success, whatever time it takes.
         scene.fed_frame(&mut writer);
         assert_eq!(scene.loss().0.attempt, attempt);
         scene.wait_for_stops();

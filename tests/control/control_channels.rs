@@ -431,7 +431,7 @@ fn weigh(name: &str, weight: f64) -> Weigh {
 fn heard(scene: &mut Scene) -> Arc<Injection> {
     match scene.heard() {
         Some(Feedback::Inject(injection)) => injection,
-        other => panic!("{other:?} is no map"),
+        other => panic!("{other:?} is not a map"),
     }
 }
 

@@ -300,7 +300,7 @@ fn maps_are_refused_where_the_policy_would_not_look_at_them() {
     }
 }
 
-/// A client steers the foveae whose policy is `feedback`, and is told how many those are.
+/// A client steers the foveae whose policy is `feedback`, and the refusal says how many there are.
 #[test]
 fn of_several_policies_a_client_steers_the_foveae_of_feedback_alone() {
     let view = |policies: &str| {
@@ -790,7 +790,7 @@ fn table(value: Value) -> serde_json::Map<String, Value> {
 pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, ControlError>) -> Refusal {
     match answer {
         Err(ControlError::Refused(refusal)) => refusal,
-        other => panic!("{other:?} is no refusal"),
+        other => panic!("{other:?} is not a refusal"),
     }
 }
 

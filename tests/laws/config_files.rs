@@ -1,4 +1,4 @@
-//! What is shipped and what the documents show is accepted, and the commented default is the built-in one.
+//! Shipped configurations and those in documents are accepted, and the commented default is the built-in one.
 
 use std::env::VarError;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Whatever is wrong with what it is given, a program ends by itself with the documented exit code and one clear
+//! Whatever is wrong with what it is given, a program ends with the documented exit code and one clear
 //! message: the cause and the way out.
 
 use std::fs;

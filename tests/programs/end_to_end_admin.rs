@@ -126,7 +126,7 @@ fn replacing_a_view_disturbs_no_other_reader() {
     assert_eq!((view.budget, view.policy.as_str()), (20, "saliency"));
     assert!(before.ring_sequence < other.next_frame().head.ring_sequence, "the same segment");
 
-    // Which frames it publishes is said without a new segment.
+    // The choice of published frames changes without a new segment.
     let before = main.next_frame().head.clone();
     place
         .foveate(&["set", "camera/main", "max_fps=10", "publish=when-read"])

@@ -152,7 +152,7 @@ fn a_mask_of_the_configuration_is_only_changed_there() {
     scene.daemon.stop();
 }
 
-/// Its readers keep their segments. What was set at run time stays even where the stream begins anew.
+/// Its readers keep their segments. Masks set at run time stay even if the stream restarts.
 #[test]
 fn a_reload_takes_masks_over() {
     let place = Place::new();

@@ -24,7 +24,7 @@ const END: Duration = Duration::from_secs(5);
 /// Frames that a pipeline brings before it fails.
 const LIFE: u64 = 4;
 
-/// What it says then.
+/// The reason that it gives.
 const BROKEN: &str = "Failed after iterations as requested";
 
 #[test]

@@ -25,7 +25,7 @@ fn a_source_whose_opening_blocks_holds_up_nobody() {
     let daemon = place.daemon(&format!("{CAMERA}{blocked}"));
     daemon.subscribe("camera/main").next_frame();
 
-    // What is blocked is removed, added and removed again, and other streams too.
+    // The blocked stream is removed, added and removed again, and other streams too.
     place.foveate(&["remove-stream", "blocked"]).finish().assert_clean_exit(0);
     let again = blocked.replace("cam.fifo", &fifo.display().to_string());
     let file = place.write("again.toml", again);
@@ -134,7 +134,7 @@ fn a_fifo_is_opened_once() {
     }
 }
 
-/// The pipeline is built anew with a deinterlacer; what came until then gets no number.
+/// The pipeline is rebuilt with a deinterlacer; earlier frames get no number.
 #[test]
 fn an_interlaced_clip_is_numbered_from_1_in_every_run() {
     let place = Place::new();
@@ -420,7 +420,7 @@ fn folder_pictures_come_in_natural_order() {
     }
 }
 
-/// Each by itself: of any size, and beside files that are none.
+/// Separate pictures: of any size, and beside other files.
 #[test]
 fn the_pictures_of_a_folder_are_taken_by_themselves() {
     let place = Place::new();
