@@ -2,15 +2,8 @@
 # The laws on ARM, without an ARM machine: cross built for aarch64, and run by qemu-user.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 readonly TRIPLE=aarch64-unknown-linux-gnu
 # Of the cross compiler's C library. Its loader must not find that of a Debian for ARM, which packages may have installed as well.
@@ -29,7 +22,7 @@ attention|query-and-key'
 # What the daemon and its readers need of a Debian for ARM.
 readonly DEBIAN_PACKAGES=gcc,libc6-dev,libgstreamer1.0-dev,libgstreamer-plugins-base1.0-dev,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-libav,python3,python3-numpy
 
-target=${CARGO_TARGET_DIR:-$root/target}/arm
+target=$target/arm
 debian=$(clip_cache)/debian-12-arm64
 part=laws
 
@@ -53,7 +46,7 @@ Without Rust's library for ARM (rustup target add aarch64-unknown-linux-gnu) it 
 END
 }
 
-read_flag() { part=${1#--}; }
+read_option() { part=${1#--}; }
 
 # Whether Rust can build for ARM, after an attempt to make it so.
 has_target() {
@@ -183,9 +176,9 @@ run_kernel() {
 }
 
 main() {
-    read_arguments '--short --readers --count' '' "$@"
+    read_arguments "$@"
     cd "$root"
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages build_packages arm_packages >&2
     if ! has_target >&2; then
         warn "NOTHING IS CHECKED ON ARM: Rust's library for it is missing (rustup target add $TRIPLE)."

@@ -2,19 +2,8 @@
 # The first of the two commands: a real clip in, foveated tokens out, read by a second process and drawn.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/build.sh
-. "$root/scripts/lib/build.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/summary.sh
-. "$root/scripts/lib/summary.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 readonly VIEW=demo/main
 readonly CLIP_NAME=vtest.avi
@@ -58,10 +47,6 @@ and leaves pictures of what it saw.
 END
 }
 
-read_flag() {
-    choose_source test test
-}
-
 read_option() {
     case "$1" in
     --seconds)
@@ -85,6 +70,7 @@ read_option() {
         [[ $2 =~ ^(auto|cpu|vulkan)$ ]] || usage_error "--backend $2: expected auto, cpu or vulkan"
         backend=$2
         ;;
+    --test-pattern) choose_source test test ;;
     --device) device=$2 ;;
     esac
 }
@@ -120,9 +106,10 @@ ensure_source() {
 }
 
 build() {
+    say 'Building a release; the first time takes minutes'
     # Without what the demo does not need: the live page, recordings, decoders of pictures, and files of NumPy.
-    build_release "$root" --no-default-features --features gst,vulkan || fail 'the build failed; see above'
-    bin=${CARGO_TARGET_DIR:-$root/target}/release
+    build_release --no-default-features --features gst,vulkan
+    bin=$target/release
 }
 
 foveate() {
@@ -165,18 +152,13 @@ start() {
     say 'Starting foveated'
     "$bin/foveated" --config "$work/demo.toml" >"$out/foveated.log" 2>&1 &
     daemon=$!
-    local deadline=$((SECONDS + START_LIMIT_SECONDS)) calls=0
+    local deadline=$((SECONDS + START_LIMIT_SECONDS))
     until first_frame; do
         is_running "$daemon" || daemon_failed 'foveated ended before its first token frame'
         [ "$SECONDS" -lt "$deadline" ] \
             || daemon_failed "no token frame within $START_LIMIT_SECONDS s"
-        calls=$((calls + 1))
-        progress "$calls" 'Waiting for the first frame ...'
         sleep 1
     done
-    if [ "$calls" -gt 0 ]; then
-        progress_done
-    fi
 }
 
 first_frame() {
@@ -189,28 +171,19 @@ is_running() {
 }
 
 daemon_failed() {
-    progress_done
     tail -n 20 "$out/foveated.log" >&2
     fail "$1; the log is $out/foveated.log"
 }
 
 # Reads tokens in a separate process, and takes pictures halfway through.
 read_tokens() {
-    local elapsed
     say "Reading tokens of $VIEW for $seconds s"
     # Not the function `foveate`, so that $! is the program's process.
     "$bin/foveate" --socket "$work/foveate.sock" watch "$VIEW" --json --seconds "$seconds" \
         >"$out/tokens.jsonl" 2>"$work/watch.log" &
     watcher=$!
-    for ((elapsed = 1; elapsed <= seconds; elapsed++)); do
-        sleep 1
-        if [ "$elapsed" -eq $(((seconds + 1) / 2)) ]; then
-            take_pictures
-        fi
-        is_running "$watcher" || break
-        progress "$elapsed" "  $elapsed of $seconds s: $(wc -l <"$out/tokens.jsonl") token frames"
-    done
-    progress_done
+    sleep $(((seconds + 1) / 2))
+    take_pictures
     if ! wait "$watcher"; then
         cat "$work/watch.log" >&2
         daemon_failed 'the reader failed'
@@ -240,6 +213,17 @@ stop() {
     daemon=
 }
 
+# What was read, from the last line of `foveate watch`, and where it is.
+summarise() {
+    say ''
+    cat "$work/list.txt"
+    say ''
+    tail -n 1 "$work/watch.log"
+    say "pictures        $(find "$out" -maxdepth 1 -name '*.png' | sort | tr '\n' ' ')"
+    say "every frame     $out/tokens.jsonl"
+    say "the log         $out/foveated.log"
+}
+
 # In every case nothing keeps running, and only $out remains.
 clean_up() {
     local process
@@ -253,9 +237,9 @@ clean_up() {
 }
 
 main() {
-    read_arguments --test-pattern '--seconds --out --clip --camera --uri --backend --device' "$@"
+    read_arguments "$@"
     check_arguments
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages build_packages run_packages
     ensure_source
     build
@@ -265,7 +249,7 @@ main() {
     read_tokens
     foveate ls >"$work/list.txt"
     stop
-    summarise "$out" "$work/list.txt"
+    summarise
 }
 
 main "$@"

@@ -2,11 +2,8 @@
 # Fuzzes the parsers of client messages and gaze logs.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 seconds=60
 
@@ -37,7 +34,7 @@ check_tools() {
 }
 
 main() {
-    read_arguments '' --seconds "$@"
+    read_arguments "$@"
     check_tools
     cd "$root"
     mkdir -p fuzz/target/found

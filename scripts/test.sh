@@ -2,15 +2,8 @@
 # The second of the two commands: runs every check and test.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 # Steps that build the same crates with the same features share what was built.
 readonly WORKSPACE=(--locked --workspace --features foveate-engine-python/gst)
@@ -34,7 +27,7 @@ Installs what is missing, then runs every check and every test.
 END
 }
 
-read_flag() {
+read_option() {
     case "$1" in
     --long) export FOVEATE_LONG=1 ;;
     --no-clips) with_clips=false ;;
@@ -128,7 +121,7 @@ look_for_root() {
 
 # Debian's own Python, because its NumPy is for it. The programs were built for the tests.
 check_python() {
-    FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_BIN=1 \
+    FOVEATE_BIN=$target/debug FOVEATE_REQUIRE_BIN=1 \
         /usr/bin/python3 -B -W error -m unittest discover -s python/tests
 }
 
@@ -146,7 +139,7 @@ check_engine() {
             python/engine/examples || return
         "$python" -m mypy --config-file python/pyproject.toml python/foveate || return
     fi
-    env FOVEATE_BIN="${CARGO_TARGET_DIR:-$root/target}/debug" FOVEATE_REQUIRE_GST=1 "${required[@]}" \
+    env FOVEATE_BIN="$target/debug" FOVEATE_REQUIRE_GST=1 "${required[@]}" \
         "$python" -B "${warnings[@]}" -m unittest discover -s python/engine/tests
 }
 
@@ -172,7 +165,7 @@ check_models() {
 
 # Recordings, with the library that others read them with.
 check_recordings() {
-    FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_MODELS=1 \
+    FOVEATE_BIN=$target/debug FOVEATE_REQUIRE_MODELS=1 \
         "$(library_environment)/bin/python" -B -m unittest discover -s python/tests -p 'test_recording.py'
 }
 
@@ -301,9 +294,9 @@ begin_others() {
 }
 
 main() {
-    read_arguments '--long --no-clips' '' "$@"
+    read_arguments "$@"
     cd "$root"
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages build_packages run_packages test_packages browser_packages arm_packages
     if [ -n "${FOVEATE_LONG:-}" ]; then
         ensure_packages debian_packages torch_packages model_packages prometheus_packages

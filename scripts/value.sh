@@ -2,15 +2,8 @@
 # Measures what models still see through tokens. docs/reports/value.md has the figures.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 readonly MEASUREMENTS='small_print people faces new_sign reuse text relevance features formats'
 # Packages with weights, clips and what runs them.
@@ -93,12 +86,12 @@ ensure_cyclists() {
 
 main() {
     local cache name
-    read_arguments '' '--only' "$@"
+    read_arguments "$@"
     cache=$(clip_cache)/value
     mkdir -p "$cache"
     # Standard output is for the figures alone.
     {
-        ensure_rust "$root"
+        ensure_rust
         ensure_packages build_packages run_packages value_packages
         cargo build --release --locked --manifest-path "$root/Cargo.toml" || fail 'the build failed; see above'
         ensure_clips vtest.avi box.mp4 || fail 'the scenes are made of these clips; see above'
@@ -108,7 +101,7 @@ main() {
         ensure_cyclists "$cache" || fail 'the clip cannot be copied; see above'
     } >&2
     for name in $wanted; do
-        FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=${CARGO_TARGET_DIR:-$root/target}/release/foveate \
+        FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=$target/release/foveate \
             "$cache/venv/bin/python" -B "$root/scripts/value/$name.py"
     done
 }

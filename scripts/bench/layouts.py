@@ -1,16 +1,10 @@
-"""Draws docs/images/layouts.png: the layouts side by side on frames of a clip.
+"""Draws the layouts side by side on frames of a clip."""
 
-Usage: layouts.py --programs FOLDER --out FILE CLIP
-
-Needs Pillow (Debian: python3-pil).
-"""
-
-import argparse
 import subprocess
-import tempfile
-from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
+
+from daemon import Daemon
 
 FIXATION = 'gaze = { policy = "fixed", x = 0.62, y = 0.45 }'
 #: Title, and the keys of its view. Each has at most 273 tokens of 16x16 texels, but for windows.
@@ -26,14 +20,8 @@ COLUMNS = 3
 WIDTH, TITLE, GAP = 384, 22, 6
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--programs", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("clip", type=Path)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        pictures = boxes(arguments.programs, arguments.clip, Path(folder))
+def run(arguments):
+    pictures = boxes(arguments)
     height = pictures[0].height * WIDTH // pictures[0].width
     rows = -(-len(pictures) // COLUMNS)
     sheet = Image.new("RGB", (COLUMNS * (WIDTH + GAP) - GAP, rows * (TITLE + height + GAP) - GAP), "white")
@@ -43,28 +31,19 @@ def main():
         draw.text((x, y), title, "black", font)
         sheet.paste(picture.resize((WIDTH, height), Image.LANCZOS), (x, y + TITLE))
     sheet.quantize(192).save(arguments.out, optimize=True)
+    yield "layouts", str(arguments.out)
 
 
-def boxes(programs, clip, folder):
+def boxes(arguments):
     """What `foveate snap` draws of each layout."""
     views = "".join(f'[[stream.view]]\nname = "v{index}"\n{keys}\n' for index, keys in enumerate(LAYOUTS.values()))
-    configuration, socket = folder / "layouts.toml", folder / "foveate.sock"
-    configuration.write_text(f'[[stream]]\nname = "clip"\nsource = "{clip.absolute()}"\nloop = true\n{views}')
-    command = [programs / "foveated", "--config", configuration, "--socket", socket]
-    daemon = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    tool = [programs / "foveate", "--socket", socket]
-    try:
-        pictures = []
+    stream = f'[[stream]]\nname = "clip"\nsource = "{arguments.clip}"\nloop = true\n{views}'
+    pictures = []
+    with Daemon(arguments.programs, stream) as daemon:
+        tool = [arguments.foveate, "--socket", daemon.socket]
         for index in range(len(LAYOUTS)):
             subprocess.run([*tool, "wait", f"clip/v{index}"], check=True, stdout=subprocess.DEVNULL)
-            subprocess.run([*tool, "snap", f"clip/v{index}", "--out", folder], check=True, stdout=subprocess.DEVNULL)
-            with Image.open(folder / "boxes.png") as picture:
+            subprocess.run([*tool, "snap", f"clip/v{index}", "--out", daemon.folder], check=True, stdout=subprocess.DEVNULL)
+            with Image.open(f"{daemon.folder}/boxes.png") as picture:
                 pictures.append(picture.convert("RGB"))
-        return pictures
-    finally:
-        daemon.terminate()
-        daemon.wait()
-
-
-if __name__ == "__main__":
-    main()
+    return pictures

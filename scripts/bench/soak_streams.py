@@ -7,21 +7,19 @@ import socket
 import subprocess
 import sys
 
+from measuring import FoveateError
+
 #: Where the tests keep their network camera.
 RTSP_SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "rtsp", "server.py")
 #: Short, so that a soak of minutes sees many losses. The pauses between tries are the daemon's own.
 LIMITS = "caps_timeout_ms = 3000\nstall_timeout_ms = 500\nrestart_timeout_ms = 1500\n"
 
 
-class SoakError(Exception):
-    """The soak test itself cannot continue: something outside the daemon failed."""
-
-
 def made(*pipeline):
     """Runs a gst-launch pipeline to its end."""
     done = subprocess.run(["gst-launch-1.0", "-q", *pipeline], capture_output=True, text=True, timeout=120)
     if done.returncode != 0 or "ERROR" in done.stderr:
-        raise SoakError(f"gst-launch-1.0 {' '.join(pipeline)}: {done.stderr.strip()}")
+        raise FoveateError(f"gst-launch-1.0 {' '.join(pipeline)}: {done.stderr.strip()}")
 
 
 def free_port(kind):
