@@ -121,14 +121,14 @@ ensure_pictures() {
 # Makes an environment of Python with packages, unless it has them. Of the BARE ones only the packages themselves, because
 # they name more than is used here: ensure_environment FOLDER "PACKAGE..." ["BARE PACKAGE..."]
 ensure_environment() {
-    local wanted=$2 bare=${3:-}
-    [ "$(cat "$1/ready" 2>/dev/null)" = "$wanted $bare" ] && return
+    local requirements=$2 bare=${3:-}
+    [ "$(cat "$1/ready" 2>/dev/null)" = "$requirements $bare" ] && return
     python3 -m venv "$1" || return
     # shellcheck disable=SC2086 # A list of words.
-    with_progress "Installing $wanted" "$1/bin/pip" install --quiet $wanted || return
+    with_progress "Installing $requirements" "$1/bin/pip" install --quiet $requirements || return
     if [ -n "$bare" ]; then
         # shellcheck disable=SC2086 # A list of words.
         with_progress "Installing $bare" "$1/bin/pip" install --quiet --no-deps $bare || return
     fi
-    printf '%s\n' "$wanted $bare" >"$1/ready"
+    printf '%s\n' "$requirements $bare" >"$1/ready"
 }
