@@ -19,7 +19,7 @@ Installs what is missing, then runs every check and every test.
   --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
               timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
               ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; all laws of
-              scripts/arm.sh; two minutes of scripts/soak.sh; the dashboard's queries to a real Prometheus; the Debian package
+              scripts/arm.sh; two minutes of scripts/bench.sh soak; the dashboard's queries to a real Prometheus; the Debian package
               and the container in a bare Debian; the bridges to Zenoh and ROS 2, which take minutes to build
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
@@ -37,15 +37,24 @@ read_option() {
 # The time of each step, one per line.
 steps=''
 
+# What the steps said, for the last line. Created in `main`.
+said=
+
 # Of the checks that were begun, by their names: the process groups of those that were not finished, and all outputs.
 declare -A groups=() logs=()
 
 # Runs one check, and ends the script with its name if it fails: step NAME COMMAND...
 step() {
-    local name=$1 started=$SECONDS line
+    local name=$1 started=$SECONDS status=0 line tee
     shift
     say "== $name"
-    "$@" || fail "failed: $name"
+    # Not a pipe, in which `finish` could not wait for what this shell began.
+    exec 3> >(tee -a "$said")
+    tee=$!
+    "$@" >&3 2>&1 || status=$?
+    exec 3>&-
+    wait "$tee"
+    [ "$status" -eq 0 ] || fail "failed: $name"
     printf -v line '%6d s  %s\n' "$((SECONDS - started))" "$name"
     steps+=$line
 }
@@ -76,7 +85,37 @@ clean_up() {
     for group in "${groups[@]}"; do
         kill -TERM -- "-$group" 2>/dev/null || true
     done
-    rm -f "${logs[@]}"
+    rm -f "${logs[@]}" "$said"
+}
+
+# Says that a check cannot run here, as tests do: left_out WHAT WHY
+left_out() {
+    warn "*** $2 LEFT OUT $1 ***"
+}
+
+# One line: how many tests passed, and what was left out, from what the steps said.
+summarise() {
+    awk '
+        function leave_out(what) {
+            if (what in known) return 0
+            known[what]
+            names = names (count++ ? "; " : ": ") what
+            return 1
+        }
+        # Of cargo test.
+        match($0, /^test result: ok\. [0-9]+ passed/) { passed += substr($0, 18, RLENGTH - 24) }
+        sub(/ \.\.\. ignored,? */, " (") { leave_out(substr($0, 6) ")") }
+        # Of unittest, which counts what it skips.
+        /^Ran [0-9]+ tests? in / { passed += $2 }
+        sub(/ \.\.\. skipped /, " (") { if (leave_out($0 ")")) passed-- }
+        # Of tests and checks that say so themselves. Such a test passes.
+        /^\*\*\* .* LEFT OUT .* \*\*\*$/ {
+            why = substr($0, 5, index($0, " LEFT OUT ") - 5)
+            what = substr($0, index($0, " LEFT OUT ") + 10)
+            sub(/ \*\*\*$/, "", what)
+            if (leave_out(what " (" why ")") && why ~ /=1$/) passed--
+        }
+        END { printf "%d passed, %d left out%s\n", passed, count, names }' "$said"
 }
 
 check_scripts() {
@@ -122,7 +161,7 @@ look_for_root() {
 # Debian's own Python, because its NumPy is for it. The programs were built for the tests.
 check_python() {
     FOVEATE_BIN=$target/debug FOVEATE_REQUIRE_BIN=1 \
-        /usr/bin/python3 -B -W error -m unittest discover -s python/tests
+        /usr/bin/python3 -B -W error -m unittest discover -v -s python/tests
 }
 
 # The engine in Python, with GStreamer; the library that Cargo builds lies beside the sources for the tests. The long tests
@@ -140,7 +179,7 @@ check_engine() {
         "$python" -m mypy --config-file python/pyproject.toml python/foveate || return
     fi
     env FOVEATE_BIN="$target/debug" FOVEATE_REQUIRE_GST=1 "${required[@]}" \
-        "$python" -B "${warnings[@]}" -m unittest discover -s python/engine/tests
+        "$python" -B "${warnings[@]}" -m unittest discover -v -s python/engine/tests
 }
 
 # Of libraries that are newer than Debian's: kept between runs.
@@ -160,19 +199,19 @@ ensure_libraries() {
 
 # Against the libraries themselves.
 check_models() {
-    FOVEATE_REQUIRE_MODELS=1 "$(library_environment)/bin/python" -B -m unittest discover -s python/tests -p 'test_models*.py'
+    FOVEATE_REQUIRE_MODELS=1 "$(library_environment)/bin/python" -B -m unittest discover -v -s python/tests -p 'test_models*.py'
 }
 
 # Recordings, with the library that others read them with.
 check_recordings() {
     FOVEATE_BIN=$target/debug FOVEATE_REQUIRE_MODELS=1 \
-        "$(library_environment)/bin/python" -B -m unittest discover -s python/tests -p 'test_recording.py'
+        "$(library_environment)/bin/python" -B -m unittest discover -v -s python/tests -p 'test_recording.py'
 }
 
 # Without advisories: they change from day to day, and the same code must get the same result tomorrow.
 check_dependencies() {
     if ! command -v cargo-deny >/dev/null; then
-        say '   not checked: cargo-deny is not installed (cargo install cargo-deny)'
+        left_out dependencies 'no cargo-deny (cargo install cargo-deny)'
         return
     fi
     cargo deny check bans licenses sources
@@ -180,24 +219,16 @@ check_dependencies() {
 
 # Builds them, and tries them in an empty environment.
 check_wheels() {
-    local yes=()
-    if [ "$assume_yes" = true ]; then
-        yes=(--yes)
-    fi
-    "$root/scripts/wheels.sh" "${yes[@]}"
+    run_script wheels.sh
 }
 
 # In a bare Debian in namespaces, and as a container.
 check_package() {
-    local yes=()
-    if [ "$assume_yes" = true ]; then
-        yes=(--yes)
-    fi
     if [ -n "${FOVEATE_WITHOUT_SYSTEMD:-}" ]; then
-        warn '   THE PACKAGE IS NOT TRIED: that needs root, and namespaces (unshare).'
+        left_out package 'no root or no namespaces (unshare)'
         return
     fi
-    "$root/scripts/test_package.sh" "${yes[@]}"
+    run_script test_package.sh
 }
 
 # Counts what a consumer links with the reader alone, without the features that the workspace enables.
@@ -221,7 +252,7 @@ check_memory_order() {
 # Another model of weak memory, with random schedules.
 check_miri() {
     if ! has_nightly miri; then
-        say '   not checked: no nightly toolchain with miri (rustup toolchain install nightly -c miri)'
+        left_out Miri 'no nightly toolchain with miri (rustup toolchain install nightly -c miri)'
         return
     fi
     MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
@@ -236,7 +267,7 @@ check_miri() {
 check_sanitizer() {
     local host
     if ! has_nightly rust-src; then
-        say '   not checked: no nightly toolchain with rust-src (rustup toolchain install nightly -c rust-src)'
+        left_out 'data races' 'no nightly toolchain with rust-src (rustup toolchain install nightly -c rust-src)'
         return
     fi
     host=$(rustc +nightly -vV | sed -n 's/^host: //p')
@@ -249,33 +280,20 @@ check_sanitizer() {
 
 # Cross built, and run by qemu-user: the vector layers, with --long all laws that need no camera and no GPU.
 check_arm() {
-    local options=()
-    if [ "$assume_yes" = true ]; then
-        options=(--yes)
-    fi
-    if [ -z "${FOVEATE_LONG:-}" ]; then
-        options+=(--short)
-    fi
+    local options=(--short)
+    [ -z "${FOVEATE_LONG:-}" ] || options=()
     # More cases would take hours there.
-    env -u FOVEATE_LONG "$root/scripts/arm.sh" "${options[@]}"
+    (unset FOVEATE_LONG && run_script arm.sh "${options[@]}")
 }
 
 # Four streams whose readers, sources and configuration come and go, in a release build.
 check_soak() {
-    local yes=()
-    if [ "$assume_yes" = true ]; then
-        yes=(--yes)
-    fi
-    "$root/scripts/soak.sh" --minutes 2 "${yes[@]}"
+    run_script bench.sh soak --minutes 2
 }
 
 # The bridges are a workspace of their own, so that nothing else builds Zenoh.
 check_bridges() {
-    local yes=()
-    if [ "$assume_yes" = true ]; then
-        yes=(--yes)
-    fi
-    "$root/scripts/bridges.sh" "${yes[@]}"
+    run_script bridges.sh
 }
 
 # Whether there is a nightly Rust with a component: has_nightly COMPONENT
@@ -305,6 +323,7 @@ main() {
     provide_clips
     look_for_namespaces
     look_for_root
+    said=$(mktemp)
     trap clean_up EXIT
 
     step 'scripts' check_scripts
@@ -338,6 +357,7 @@ main() {
     step 'ARM' finish 'ARM'
     say "$steps"
     say "Everything passed in $SECONDS s."
+    summarise
 }
 
 main "$@"

@@ -298,17 +298,13 @@ start_daemon() {
 }
 
 main() {
-    local yes=()
     read_arguments "$@"
     [ "$(id -u)" -eq 0 ] || fail 'a system in a folder needs root'
     ensure_packages machine_packages
     if [ -z "$debs" ]; then
-        if [ "$assume_yes" = true ]; then
-            yes=(--yes)
-        fi
         debs=$target/debian
         rm -rf "$debs"
-        "$root/scripts/package.sh" --out "$debs" "${yes[@]}" || fail 'there is no package; see above'
+        run_script package.sh --out "$debs" || fail 'there is no package; see above'
     fi
     work=$(mktemp -d)
     trap clean_up EXIT

@@ -69,7 +69,7 @@ main() {
     {
         ensure_rust
         ensure_packages build_packages run_packages value_packages
-        build_release
+        build_release --bins
         ensure_clips vtest.avi box.mp4 || fail 'the scenes are made of these clips; see above'
         ensure_environment "$cache/venv" "$LIBRARIES" "$PACKAGES" || fail 'the models cannot be installed; see above'
         # shellcheck disable=SC2086 # One word a picture.

@@ -63,6 +63,14 @@ has_option() {
     [[ $1 =~ ^--[a-z-]+( \[A-Z\]\+)?$ ]] && usage | grep -Eq "^  $1( {2,}|\$)"
 }
 
+# Runs another script, which asks no more than this one: run_script NAME [OPTION]...
+run_script() {
+    local name=$1
+    shift
+    [ "$assume_yes" = false ] || set -- "$@" --yes
+    "$root/scripts/$name" "$@"
+}
+
 # Runs a command, with a line now and then to show that it has not hung. Its output is shown only if it fails:
 # with_progress MESSAGE COMMAND...
 with_progress() {
