@@ -122,14 +122,14 @@ debian_cargo() {
 # The same tests as on any machine.
 check_readers() {
     if [ "$(id -u)" -ne 0 ] || ! run_programs; then
-        warn '*** no root, or a kernel that runs no programs for ARM (binfmt_misc) LEFT OUT daemon and readers on ARM ***'
+        left_out 'daemon and readers on ARM' 'no root, or a kernel that runs no programs for ARM (binfmt_misc)'
         return
     fi
     [ -n "${FOVEATE_WITHOUT_CLIPS:-}" ] || ensure_clips vtest.avi || return
     ensure_debian || return
     write_linker
     export CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_PROFILE_DEV_OPT_LEVEL=1 FOVEATE_WITHOUT_VULKAN=1
-    warn '*** emulated readers hardly ever get them whole LEFT OUT frames of 420 kB in six processes on ARM ***'
+    left_out 'frames of 420 kB in six processes on ARM' 'emulated readers hardly ever get them whole'
     debian_cargo test --locked --package foveate-ring --test ring -- ring_processes --skip frames_of_420_kb || return
     debian_cargo test --locked --test readers -- conformance
 }
@@ -181,7 +181,7 @@ main() {
     ensure_rust
     ensure_packages build_packages arm_packages >&2
     if ! has_target >&2; then
-        warn "*** no library of Rust for it (rustup target add $TRIPLE) LEFT OUT ARM ***"
+        left_out ARM "no library of Rust for it (rustup target add $TRIPLE)"
         return
     fi
     case "$part" in

@@ -23,7 +23,6 @@ mod wait;
 mod doctor;
 #[cfg(feature = "vulkan")]
 mod gpu_run;
-mod scripts_usage;
 mod tool_bench;
 #[cfg(feature = "gst")]
 mod tool_commands;
