@@ -22,7 +22,7 @@ device=
 # Created in `start`, removed in `clean_up`.
 work=
 daemon=
-watcher=
+reader=
 
 usage() {
     cat <<'END'
@@ -142,7 +142,7 @@ toml_string() {
     printf '"%s"' "$text"
 }
 
-# Starts the daemon, and returns once a second process has read a token frame.
+# Starts the daemon, and returns once a second process knows of a token frame.
 start() {
     # This demo's own daemon, not one that is already running.
     unset FOVEATE_SOCKET
@@ -152,18 +152,13 @@ start() {
     say 'Starting foveated'
     "$bin/foveated" --config "$work/demo.toml" >"$out/foveated.log" 2>&1 &
     daemon=$!
-    local deadline=$((SECONDS + START_LIMIT_SECONDS))
-    until first_frame; do
-        is_running "$daemon" || daemon_failed 'foveated ended before its first token frame'
-        [ "$SECONDS" -lt "$deadline" ] \
-            || daemon_failed "no token frame within $START_LIMIT_SECONDS s"
-        sleep 1
-    done
-}
-
-first_frame() {
-    [ -n "$(timeout 10 "$bin/foveate" --socket "$work/foveate.sock" \
-        watch "$VIEW" --frames 1 --json 2>"$work/first.log")" ]
+    # Not the function `foveate`, here and below, so that $! is the program's process.
+    "$bin/foveate" --socket "$work/foveate.sock" wait "$VIEW" --timeout "$START_LIMIT_SECONDS" >/dev/null 2>&1 &
+    reader=$!
+    # Until the first of both ends.
+    wait -n "$daemon" "$reader" || true
+    is_running "$daemon" || daemon_failed 'foveated ended before its first token frame'
+    wait "$reader" || daemon_failed "no token frame within $START_LIMIT_SECONDS s"
 }
 
 is_running() {
@@ -178,17 +173,16 @@ daemon_failed() {
 # Reads tokens in a separate process, and takes pictures halfway through.
 read_tokens() {
     say "Reading tokens of $VIEW for $seconds s"
-    # Not the function `foveate`, so that $! is the program's process.
     "$bin/foveate" --socket "$work/foveate.sock" watch "$VIEW" --json --seconds "$seconds" \
         >"$out/tokens.jsonl" 2>"$work/watch.log" &
-    watcher=$!
+    reader=$!
     sleep $(((seconds + 1) / 2))
     take_pictures
-    if ! wait "$watcher"; then
+    if ! wait "$reader"; then
         cat "$work/watch.log" >&2
         daemon_failed 'the reader failed'
     fi
-    watcher=
+    reader=
 }
 
 take_pictures() {
@@ -227,7 +221,7 @@ summarise() {
 # In every case nothing keeps running, and only $out remains.
 clean_up() {
     local process
-    for process in $watcher $daemon; do
+    for process in $reader $daemon; do
         kill -KILL "$process" 2>/dev/null || true
         wait "$process" 2>/dev/null || true
     done

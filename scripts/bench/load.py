@@ -6,6 +6,7 @@ A number of streams is carried where in the time that is measured no frame is dr
 
 import math
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -18,7 +19,7 @@ import foveate
 
 import measuring
 from daemon import Daemon, growth, quantile_ms, stats
-from measuring import FoveateError
+from measuring import FoveateError, gst_launch
 
 WIDTH, HEIGHT, RATE = 1280, 720, 30
 FRAME_MS = 1000 / RATE
@@ -84,15 +85,12 @@ class Run:
         return self.dropped == 0 and DELIVERED_MIN <= self.delivered and 0.99 <= self.within
 
 
-def launched(*elements):
-    """Runs gst-launch-1.0 to its end; returns the processor time that it took, in seconds."""
-    process = subprocess.Popen(["gst-launch-1.0", "-q", *" ".join(elements).split()], stderr=subprocess.PIPE, text=True)
-    said = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if status != 0 or "ERROR" in said:
-        raise FoveateError(f"gst-launch-1.0 {' '.join(elements)}: {said.strip()}")
-    return usage.ru_utime + usage.ru_stime
+def seconds_of(pipeline):
+    """The processor time that a pipeline takes to its end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    gst_launch(pipeline)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 class Material:
@@ -105,12 +103,12 @@ class Material:
         self.frame_count = frame_count
         # The clip over and over; each picture that it has is one of the camera's.
         picture = f"video/x-raw,format=NV12,width={WIDTH},height={HEIGHT}"
-        launched(
+        gst_launch(
             f"filesrc location={clip} ! decodebin ! videoconvert ! videoscale ! {picture}"
             f" ! identity eos-after={frame_count + 1} ! multifilesink location={self._frames}"
         )
         self.frame_count = len([name for name in os.listdir(folder) if name.endswith(".nv12")])
-        launched(
+        gst_launch(
             f"{self._read(seconds * RATE)} ! videoconvert ! openh264enc bitrate=4000000 complexity=low gop-size=30"
             f" ! h264parse ! mp4mux ! filesink location={self._encoded}"
         )
@@ -144,10 +142,10 @@ class Material:
 
     def own_costs(self, count):
         """Milliseconds of processor time that a frame costs before anybody looks at it, by kind: raw and decoded."""
-        begin = launched("fakesrc num-buffers=1 ! fakesink")
-        raw = launched(f"{self._read(count)} ! fakesink")
+        begin = seconds_of("fakesrc num-buffers=1 ! fakesink")
+        raw = seconds_of(f"{self._read(count)} ! fakesink")
         packets = f"filesrc location={self._encoded} ! qtdemux ! h264parse"
-        decoded = launched(f"{packets} ! {self._decoded()} ! identity eos-after={count + 1} ! fakesink")
+        decoded = seconds_of(f"{packets} ! {self._decoded()} ! identity eos-after={count + 1} ! fakesink")
         return {kind: 1e3 * (spent - begin) / count for kind, spent in (("raw", raw), ("decoded", decoded))}
 
 

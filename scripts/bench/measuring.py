@@ -38,6 +38,13 @@ class Bench:
         self._process.communicate()
 
 
+def gst_launch(pipeline):
+    """Runs a pipeline to its end."""
+    done = subprocess.run(["gst-launch-1.0", "-q", *pipeline.split()], capture_output=True, text=True)
+    if done.returncode != 0 or "ERROR" in done.stderr:
+        raise FoveateError(f"gst-launch-1.0 {pipeline}: {done.stderr.strip()}")
+
+
 def bench(program, *arguments):
     """What `foveate bench` prints."""
     done = subprocess.run([program, "bench", *map(str, arguments)], capture_output=True, text=True)

@@ -925,6 +925,26 @@ impl Picture {
     }
 }
 
+/// The walkers' boxes as MOT text, for `foveate.learn`: `docs/reports/learning.md`.
+#[test]
+#[ignore = "writes the file that FOVEATE_WALKERS names"]
+fn boxes_of_walkers_as_mot_text() {
+    let mut lines = Vec::new();
+    for (number, walker) in (1..).zip(walkers_of(&clip(CLIP).unwrap())) {
+        for (frame, PixelBox { x0, y0, x1, y1 }) in (walker.first + 1..).zip(&walker.boxes) {
+            let (width, height) = (x1 - x0, y1 - y0);
+            let line = format!("{frame},{number},{x0:.1},{y0:.1},{width:.1},{height:.1},1,1,1\n");
+            let is_in_sight = 0.0 < x1.min(*y1)
+                && *x0 < f64::from(EXTENT.width)
+                && *y0 < f64::from(EXTENT.height);
+            lines.extend(is_in_sight.then_some((frame, line)));
+        }
+    }
+    lines.sort_by_key(|(frame, _)| *frame);
+    let text: String = lines.into_iter().map(|(_, line)| line).collect();
+    std::fs::write(std::env::var("FOVEATE_WALKERS").unwrap(), text).unwrap();
+}
+
 /// Those of the clip, found once for all tests.
 pub(crate) fn walkers_of(path: &Path) -> &'static [Walker] {
     static WALKERS: OnceLock<Vec<Walker>> = OnceLock::new();
