@@ -38,7 +38,7 @@ Rust, C and Python. qemu-user on x86-64 reorders no memory accesses: of their or
   --short    only the laws of the vector layers of engine and attention, two minutes when nothing was built before
   --readers  only the daemon and its readers, and the ring between processes; needs root, a gigabyte in ~/.cache/foveate, and
              clips unless FOVEATE_WITHOUT_CLIPS=1
-  --count    instead, prints how many instructions each kernel executes, plain and with NEON; these are no times
+  --count    instead, prints how many instructions each kernel executes, plain and with NEON, instead of times
   --yes      install missing packages without asking
   --help     this
 

@@ -20,7 +20,8 @@ own_packages() {
 attention: python3-venv||keeps torch and its packages apart from the system's
 layouts: python3-pil||draws the picture
 layouts: fonts-dejavu-core||its titles
-load: gstreamer1.0-tools|gst-launch-1.0|makes the clips, and measures what decoding costs by itself
+layouts: gstreamer1.0-tools|gst-launch-1.0|takes the picture from a clip
+load: gstreamer1.0-tools|gst-launch-1.0|makes the clips, and measures the cost of decoding alone
 peers: python3-opencv||one of the programs that Foveate is measured against
 peers: python3-torch||the other one
 pursuit: python3-opencv||tracks what moves

@@ -122,7 +122,7 @@ maintainer() {
     echo "${DEBFULLNAME:-The Foveate authors} <${DEBEMAIL:-foveate@localhost}>"
 }
 
-# What is in the package, below a folder: stage FOLDER
+# Lists the files of the package below a folder: stage FOLDER
 stage() {
     local share=$1/usr/share
     "$root/scripts/install.sh" --yes --prefix /usr --destdir "$1" --binaries "$binaries" || return

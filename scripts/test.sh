@@ -327,7 +327,7 @@ main() {
         cargo clippy --locked --all-targets --no-default-features --features gst,vulkan -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'dependencies' check_dependencies
-    step 'reader by itself' check_reader
+    step 'reader alone' check_reader
     [ -n "${FOVEATE_LONG:-}" ] || begin_others
     step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast -- --test-threads "$(($(nproc) + 1))"
     if [ -n "${FOVEATE_LONG:-}" ]; then

@@ -1,10 +1,12 @@
-"""Draws the layouts side by side on frames of a clip."""
+"""Draws the layouts side by side on one picture: a frame of a clip."""
 
 import subprocess
+import tempfile
 
 from PIL import Image, ImageDraw, ImageFont
 
 from daemon import Daemon
+from measuring import gst_launch
 
 FIXATION = 'gaze = { policy = "fixed", x = 0.62, y = 0.45 }'
 #: Title, and the keys of its view. Each has at most 273 tokens of 16x16 texels, but for windows.
@@ -16,6 +18,8 @@ LAYOUTS = {
     "rings (stt172)": f'layout = "rings"\npreset = "stt172"\n{FIXATION}',
     "windows (224 x 224)": f'layout = "windows"\npatch = 224\nbudget = 3\ndtype = "u8"\n{FIXATION}',
 }
+#: Number of the frame.
+FRAME = 120
 COLUMNS = 3
 WIDTH, TITLE, GAP = 384, 22, 6
 
@@ -37,13 +41,18 @@ def run(arguments):
 def boxes(arguments):
     """What `foveate snap` draws of each layout."""
     views = "".join(f'[[stream.view]]\nname = "v{index}"\n{keys}\n' for index, keys in enumerate(LAYOUTS.values()))
-    stream = f'[[stream]]\nname = "clip"\nsource = "{arguments.clip}"\nloop = true\n{views}'
     pictures = []
-    with Daemon(arguments.programs, stream) as daemon:
-        tool = [arguments.foveate, "--socket", daemon.socket]
-        for index in range(len(LAYOUTS)):
-            subprocess.run([*tool, "wait", f"clip/v{index}"], check=True, stdout=subprocess.DEVNULL)
-            subprocess.run([*tool, "snap", f"clip/v{index}", "--out", daemon.folder], check=True, stdout=subprocess.DEVNULL)
-            with Image.open(f"{daemon.folder}/boxes.png") as picture:
-                pictures.append(picture.convert("RGB"))
+    with tempfile.TemporaryDirectory() as folder:
+        still = f"{folder}/still.png"
+        # Each frame replaces the one before.
+        frames = f"filesrc location={arguments.clip} ! decodebin ! identity eos-after={FRAME + 1}"
+        gst_launch(f"{frames} ! videoconvert ! pngenc compression-level=1 ! multifilesink location={still}")
+        stream = f'[[stream]]\nname = "still"\nsource = "{still}"\nloop = true\n{views}'
+        with Daemon(arguments.programs, stream) as daemon:
+            tool = [arguments.foveate, "--socket", daemon.socket]
+            for index in range(len(LAYOUTS)):
+                subprocess.run([*tool, "wait", f"still/v{index}"], check=True, stdout=subprocess.DEVNULL)
+                subprocess.run([*tool, "snap", f"still/v{index}", "--out", folder], check=True, stdout=subprocess.DEVNULL)
+                with Image.open(f"{folder}/boxes.png") as picture:
+                    pictures.append(picture.convert("RGB"))
     return pictures

@@ -356,7 +356,7 @@ class Churn:
             stream.heal()
 
     def _whole(self):
-        """A stream whose source is whole: what begins anew without one may end for good, as it should."""
+        """A stream whose source works: one that restarts without a source may rightly end for good."""
         return self._chance.choice([stream for stream in self._daemon.streams if not stream.is_harmed])
 
     def _change(self):

@@ -43,7 +43,7 @@ class Stream:
 
     def settle(self):
         """Resets all variations."""
-        #: Lines of `[stream.change]`: where they change, the stream begins anew.
+        #: Lines of `[stream.change]`: where they change, the stream restarts.
         self.change = ""
         #: Most tokens of the first view: where they change, it goes on with a new segment.
         self.budget = 273

@@ -126,7 +126,7 @@ def sign(chance: Any, numbers: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def place_for(chance: Any, size: tuple[int, int], taken: list[Any]) -> Any:
-    """Where something of this width and height overlaps nothing that is there; None if no place was found."""
+    """A free place for an item of this width and height; None if no place was found."""
     for _ in range(20):
         spare = np.array(ROOM) - size
         if (spare <= 0).any():

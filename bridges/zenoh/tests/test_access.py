@@ -1,4 +1,4 @@
-"""The configurations of ``docs/guide/fleet.md`` let robots publish, desks read and steer, and guests only read."""
+"""The configurations in ``configs/zenoh`` let robots publish, desks read and steer, and guests only read."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ def certificates(folder: Path, names: list[str]) -> None:
         openssl("x509", "-req", "-in", f"{name}.csr", *sign, "-out", f"{name}.pem")
 
 
-def documented(name: str, folder: Path, endpoint: str) -> str:
-    """A configuration of the guide, with its files in ``folder``."""
-    guide = (ROOT / "docs" / "guide" / "fleet.md").read_text()
-    [text] = re.findall(rf"```json5 {name}\n(.*?)```", guide, re.DOTALL)
+def shipped(name: str, folder: Path, endpoint: str) -> str:
+    """A shipped configuration, with its certificates in ``folder``."""
+    text = (ROOT / "configs" / "zenoh" / f"{name}.json5").read_text()
     text = text.replace("tls/127.0.0.1:7447", endpoint)
     return re.sub(r'"([\w-]+\.(?:pem|key))"', lambda match: f'"{folder / match[1]}"', text)
 
@@ -47,7 +46,7 @@ class Access(unittest.TestCase):
         certificates(self.folder, ["router", "robot-7", "desk", "guest"])
         self.endpoint = free_endpoint("tls")
         program = str(Path(__file__).parent / "processes.py")
-        config = documented("router", self.folder, self.endpoint)
+        config = shipped("router", self.folder, self.endpoint)
         self.enterContext(Process([sys.executable, program, config], "routing"))
         self.daemon = self.enterContext(FakeDaemon({"front/policy": FakeRing()}))
         self.daemon.answers["look"] = lambda request: {"ok": True, "x": request["x"], "y": request["y"]}
@@ -63,7 +62,7 @@ class Access(unittest.TestCase):
 
     def robot(self, host: str) -> None:
         config = self.folder / "bridge.json5"
-        config.write_text(documented("bridge", self.folder, self.endpoint))
+        config.write_text(shipped("bridge", self.folder, self.endpoint))
         self.enterContext(bridge(self.daemon.path, ["front/policy"], "--zenoh-config", str(config), host=host))
 
     def test_desks_read_and_steer_and_guests_only_read(self) -> None:

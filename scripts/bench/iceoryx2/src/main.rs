@@ -67,7 +67,7 @@ fn write(how: &str, payload: usize, frames: u64, interval: Duration) -> Result<(
         .args(["reader", how, &name])
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut lines = BufReader::new(reader.stdout.take().expect("it is piped"));
+    let mut lines = BufReader::new(reader.stdout.take().expect("the command starts it with a pipe"));
     let mut line = String::new();
     lines.read_line(&mut line)?;
 
