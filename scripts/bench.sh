@@ -46,7 +46,7 @@ prepare_attention() {
     python=$cache/attention/venv/bin/python
 }
 
-# What is measured, unless programs are given: prepare ARGUMENT...
+# Fetches clips and builds programs, unless programs are given: prepare ARGUMENT...
 prepare() {
     case "$name" in
     attention)

@@ -44,14 +44,17 @@ def parser():
     measurements = whole_line.add_subparsers(dest="name", required=True, metavar="NAME")
 
     def measurement(name, text):
-        own = measurements.add_parser(name, help=text, description=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-        own.add_argument("--programs", metavar="DIR", type=Path, default=PROGRAMS, help="folder of foveated and foveate; built if not given")
+        own = measurements.add_parser(name, help=text, description=text)
+        own.add_argument(
+            "--programs", metavar="DIR", type=Path, default=PROGRAMS, help="folder of foveated and foveate; without it they are built"
+        )
         return own
 
     def refreshes(own, path):
-        own.add_argument("--refresh-docs", action="store_const", const=path, help=f"put the tables into {path.relative_to(ROOT)} as well")
+        text = f"put the tables into {path.relative_to(ROOT)} as well"
+        own.add_argument("--refresh-docs", action="store_const", const=path, help=text)
 
-    own = measurement("attention", "error and time of hierarchical attention beside torch's full attention; ten minutes, 5 GB in ~/.cache/foveate")
+    own = measurement("attention", "hierarchical attention beside torch's full attention: error and time; ten minutes, 5 GB in ~/.cache")
     own.add_argument("--quick", action="store_true", help="two sizes and fewer rounds, two minutes")
     refreshes(own, ROOT / "docs" / "data" / "attention.txt")
     own.set_defaults(pictures=CACHE / "attention" / "pictures", picture=IMAGES / "attention.svg")
@@ -59,20 +62,20 @@ def parser():
     own = measurement("feedback", "frames and time from a message to a running daemon to the tokens that follow it")
     own.add_argument("--socket", required=True, help="the daemon's socket")
     own.add_argument("--view", required=True, metavar="STREAM/VIEW", help="a view whose policy is feedback")
-    own.add_argument("--seconds", type=float, default=30.0, help="how long")
-    own.add_argument("--hz", type=float, default=2.0, help="messages a second")
+    own.add_argument("--seconds", type=float, default=30.0, help="how long (30)")
+    own.add_argument("--hz", type=float, default=2.0, help="messages a second (2)")
 
-    own = measurement("ipc", "time of a frame to a reader in another process, in turns with iceoryx2, and of a read in Python; three minutes")
+    own = measurement("ipc", "time of a frame to a reader in another process, in turns with iceoryx2; three minutes")
     own.add_argument("--quick", action="store_true", help="fewer rounds, half a minute")
     own.set_defaults(peer=PROGRAMS.parent / "iceoryx2" / "release" / "foveate-bench-iceoryx2")
     refreshes(own, BENCHMARKS)
 
     own = measurement("layouts", "draws the layouts side by side")
-    own.add_argument("--clip", type=existing, default=CLIP, help="what is in the picture")
-    own.add_argument("--out", type=Path, default=IMAGES / "layouts.png", help="the picture")
+    own.add_argument("--clip", type=existing, default=CLIP, help="where the picture is from (vtest.avi)")
+    own.add_argument("--out", type=Path, default=IMAGES / "layouts.png", help="the drawing (docs/images/layouts.png)")
 
-    own = measurement("load", "cameras that two processors carry, and where the time of a frame goes; three quarters of an hour, nothing beside it")
-    own.add_argument("--clip", type=existing, default=CACHE / "box.mp4", help="what the cameras see")
+    own = measurement("load", "cameras that two processors carry, and where the time of a frame goes; three quarters of an hour")
+    own.add_argument("--clip", type=existing, default=CACHE / "box.mp4", help="what the cameras see (box.mp4)")
     own.add_argument("--stages", action="store_true", help="only where the time of a frame goes, three minutes")
     own.add_argument("--quick", action="store_true", help="shorter runs, ten minutes")
     refreshes(own, BENCHMARKS)
@@ -87,18 +90,19 @@ def parser():
     refreshes(output, BENCHMARKS)
 
     own = measurement("pursuit", "how near the gaze stays to what a consumer attends to four times a second")
-    own.add_argument("--clip", type=existing, default=CLIP, help="what there is to attend to")
+    own.add_argument("--clip", type=existing, default=CLIP, help="what there is to attend to (vtest.avi)")
 
     own = measurement("scaling", "draws the time of a frame over its size, changes, tokens and views; a quarter of a minute")
     own.add_argument("--quick", action="store_true", help="fewer points and frames")
-    own.add_argument("--backend", choices=("cpu", "vulkan"), default="cpu", help="what is measured")
+    own.add_argument("--backend", choices=("cpu", "vulkan"), default="cpu", help="what is measured (cpu)")
     own.add_argument("--device", help="part of the name of the Vulkan device")
-    own.add_argument("--out", metavar="DIR", type=Path, default=IMAGES, help="where scaling.json and scaling.png go")
+    own.add_argument("--out", metavar="DIR", type=Path, default=IMAGES, help="where scaling.json and scaling.png go (docs/images)")
 
-    own = measurement("soak", "lost sources, killed readers and reloads at random, and whether all comes back; exit code 1 if not, logs are kept")
+    own = measurement("soak", "lost sources, killed readers and reloads, at random; exit code 1 if something does not come back")
     own.add_argument("--minutes", type=whole, required=True, help="how long; it takes two minutes more")
     own.add_argument("--seed", type=int, help="what happens, to do the same again; by default one is made and printed")
-    own.add_argument("--plot", metavar="FILE", type=matching(r".*\.(png|svg)", "a name that ends in .png or .svg"), help="draws what was seen")
+    picture = matching(r".*\.(png|svg)", "a name that ends in .png or .svg")
+    own.add_argument("--plot", metavar="FILE", type=picture, help="draws what was seen")
     return whole_line
 
 

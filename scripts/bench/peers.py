@@ -45,7 +45,7 @@ class Case:
 
     @property
     def is_made(self):
-        """Whether the frames are no clip's."""
+        """Whether the frames are made, not of a clip."""
         return "--clip" not in self.made
 
 

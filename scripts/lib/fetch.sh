@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What is fetched once and kept between runs: clips and pictures of OpenCV's examples, which Debian packages, and environments of
+# Fetches files once and keeps them between runs: clips and pictures of OpenCV's examples, which Debian packages, and environments of
 # Python packages.
 
 readonly CLIP_PACKAGE=opencv-doc

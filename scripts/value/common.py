@@ -634,11 +634,11 @@ def read_lines(name: str, picture: Any, least: int) -> list[tuple[Any, str]]:
 
 def share_read(lines: Sequence[tuple[Any, str]], picture_of: Callable[[int], Any]) -> float:
     """Share of the characters that are read, each line in the picture of its number."""
-    right = sum(alike(read(picture_of(number), box), text) for number, (box, text) in enumerate(lines))
+    right = sum(right_characters(read(picture_of(number), box), text) for number, (box, text) in enumerate(lines))
     return right / sum(len(text) for _, text in lines)
 
 
-def alike(text: str, reference: str) -> int:
+def right_characters(text: str, reference: str) -> int:
     """Characters of the reference less the edits (Levenshtein) that lead to it, not below 0."""
     row = list(range(len(reference) + 1))
     for i, a in enumerate(text, 1):
