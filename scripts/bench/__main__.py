@@ -1,4 +1,4 @@
-"""The command line of scripts/bench.sh: measures Foveate, and prints Markdown."""
+"""Installs what is missing, builds Foveate, measures it, and prints Markdown. With --yes it installs without asking."""
 
 import argparse
 import importlib
