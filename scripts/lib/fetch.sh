@@ -122,7 +122,7 @@ ensure_pictures() {
 # they name more than is used here: ensure_environment FOLDER "PACKAGE..." ["BARE PACKAGE..."]
 ensure_environment() {
     local requirements=$2 bare=${3:-}
-    [ "$(cat "$1/ready" 2>/dev/null)" = "$requirements $bare" ] && return
+    [ "$(cat "$1/ready" 2>/dev/null)" = "$bare $requirements" ] && return
     python3 -m venv "$1" || return
     # shellcheck disable=SC2086 # A list of words.
     with_progress "Installing $requirements" "$1/bin/pip" install --quiet $requirements || return
@@ -130,5 +130,5 @@ ensure_environment() {
         # shellcheck disable=SC2086 # A list of words.
         with_progress "Installing $bare" "$1/bin/pip" install --quiet --no-deps $bare || return
     fi
-    printf '%s\n' "$requirements $bare" >"$1/ready"
+    printf '%s\n' "$bare $requirements" >"$1/ready"
 }
