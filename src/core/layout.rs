@@ -172,7 +172,7 @@ impl Layout {
     /// [`foveal::led_e0_px`] is.
     pub fn guided(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Guided<'_> {
         let rules = gaze.rules;
-        let is_asked = |fixation: &Fixation| rules != PlanRules::First && fixation.is_asked();
+        let is_asked = |fixation: &Fixation| fixation.is_asked(rules);
         let target = |fixation: &Fixation| is_asked(fixation).then(|| fixation.target());
         let asked = if gaze.fixations.iter().any(is_asked) {
             gaze.fixations.iter().map(target).collect()

@@ -58,7 +58,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
     let heavy = entry(7).replace("\"weight\":0.5", "\"weight\":1.5");
     let short = entry(7).replace("\"codes\":\"80", "\"codes\":\"8");
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
-    let other = header.replace(":4,", ":1,");
+    let other = header.replace(":5,", ":1,");
     let empty = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"box\":[3,4,3,9]");
     let whole = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"share\":1.5");
     let [none, many] = [0, FOVEAE_MAX + 1].map(|count| {
@@ -70,7 +70,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
         (String::new(), "it is not a gaze log"),
         ("x,y\n1,2".to_owned(), "it is not a gaze log"),
         (entry(1), "it is not a gaze log"),
-        (other, "it is a gaze log of version 1, and this program reads versions 2 to 4"),
+        (other, "it is a gaze log of version 1, and this program reads versions 2 to 5"),
         (format!("{header}\n{empty}"), "line 2 is broken: a `box` [x0, y0, x1, y1] with an area"),
         (format!("{header}\n{whole}"), "line 2 is broken: a `share` above 0 to 1"),
         (header.clone(), "it has no entries"),
@@ -170,6 +170,38 @@ fn log_of_version_3_replays_to_the_same_plans() {
     assert_eq!(plans_now.each_ref().map(is_sharp), [true, true, false, false]);
 }
 
+/// The digests are of plans that `foveate extract` made of such a log before version 5.
+#[test]
+fn log_of_version_4_replays_to_the_same_plans() {
+    let entry = |frame: u64, (x, y): (f64, f64), new: &str| {
+        format!(
+            r#"{{"frame":{frame},"fixations":[{{"id":{frame},"x":{x},"y":{y},"since_frame":{frame},"reason":"relevance","weight":1.0{new}}}],"relevance":null}}"#
+        )
+    };
+    let text = [
+        r#"{"foveate_gaze_log":4,"view":"camera/main","extent":[640,480]}"#.to_owned(),
+        entry(1, (500.0, 77.25), r#","box":[450,60,550,90]"#),
+        entry(2, (320.0, 240.0), r#","box":[200,200,440,280]"#),
+        entry(3, (12.5, 470.0), ""),
+        entry(4, (101.5, 333.0625), ""),
+    ];
+    let text = text.join("\n");
+    let foveal = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
+    let plans = replayed(&text, foveal.clone());
+    let digests = plans.each_ref().map(exact_digest);
+    assert_eq!(digests[..2], [0x571d_1cf5_a9ad_cb25, 0x2c5b_7118_03cc_fcc5]);
+    assert_eq!(digests[2..], [0x943f_c215_a5c4_53f5, 0x0baf_7bf5_9484_7805]);
+    // The whole box of a new object is sharp since then.
+    let plans_now = replayed(&text.replace("_log\":4", "_log\":5"), foveal);
+    let in_box = |token: &&Token| {
+        let lies = token.pixel_box(Extent::new(640, 480), 16);
+        lies.x0 < 440 && 200 < lies.x1 && lies.y0 < 280 && 200 < lies.y1
+    };
+    let is_sharp =
+        |plan: &TokenPlan| plan.tokens.iter().filter(in_box).all(|token| token.width(16) == 16);
+    assert_eq!([is_sharp(&plans[1]), is_sharp(&plans_now[1])], [false, true]);
+}
+
 /// The plans of the first four frames of a log.
 fn replayed(text: &str, layout: Layout) -> [TokenPlan; 4] {
     let log = Arc::new(GazeLog::parse(text).unwrap());
@@ -235,8 +267,12 @@ fn gaze() -> impl Strategy<Value = Gaze> {
             share,
         });
     let fixations = prop::collection::vec(fixation, 1..=FOVEAE_MAX);
-    let rules =
-        prop_oneof![Just(PlanRules::First), Just(PlanRules::Second), Just(PlanRules::Current)];
+    let rules = prop_oneof![
+        Just(PlanRules::First),
+        Just(PlanRules::Second),
+        Just(PlanRules::Third),
+        Just(PlanRules::Current)
+    ];
     let gaze = (fixations, prop::option::of(relevance()), rules);
     gaze.prop_map(|(fixations, relevance, rules)| Gaze {
         rules,

@@ -212,13 +212,13 @@ fn a_gaze_log_that_cannot_be_replayed_is_refused_by_daemon_check_and_extract() {
     let header = r#"{"foveate_gaze_log":2,"view":"camera/main","extent":[64,48]}"#;
     place.write("empty.log", format!("{header}\n"));
     place.write("other.log", "time,x,y\n");
-    place.write("newer.log", header.replace(":2,", ":5,"));
+    place.write("newer.log", header.replace(":2,", ":6,"));
     place.write("broken.log", format!("{header}\n{{\"frame\":1,\"id\":\n"));
     for (log, parts) in [
         ("none.log", &["cannot read the gaze log", "none.log", "No such file"][..]),
         ("empty.log", &["cannot replay", "empty.log", "no entries"]),
         ("other.log", &["other.log", "not a gaze log", "`foveate record`"]),
-        ("newer.log", &["newer.log", "version 5", "versions 2 to 4"]),
+        ("newer.log", &["newer.log", "version 6", "versions 2 to 5"]),
         ("broken.log", &["broken.log", "line 2 is broken"]),
     ] {
         let gaze = format!("gaze = {{ policy = 'replay', log = '{log}' }}");

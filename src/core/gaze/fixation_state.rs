@@ -257,6 +257,11 @@ impl FixationState {
         if !self.interrupted_ns.is_none_or(is_free) {
             return;
         }
+        self.look_again();
+    }
+
+    /// What appeared is at rest: the same at any time, and nothing else interrupts for a dwell time.
+    pub(super) fn look_again(&mut self) {
         self.interrupted_ns = Some(self.elapsed_ns);
         self.decide_now();
         self.free(|_| true);

@@ -3,10 +3,10 @@
 //! A log is text with one JSON object a line. The first line is the header:
 //!
 //! ```json
-//! {"foveate_gaze_log":4,"view":"camera/main","extent":[768,576]}
+//! {"foveate_gaze_log":5,"view":"camera/main","extent":[768,576]}
 //! ```
 //!
-//! The number is the version. Of logs of versions 2 and 3, a plan follows by the [rules](PlanRules) of then. Those of version 2 have no
+//! The number is the version. Of logs of versions 2 to 4, a plan follows by the [rules](PlanRules) of then. Those of version 2 have no
 //! boxes.
 //!
 //! Each further line holds the gaze from frame `frame` on: 1 to 8 fixations, in the order of the foveae. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
@@ -32,7 +32,7 @@ use crate::geometry::gaze_entry::GazeEntry;
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Format version.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The oldest version that is read.
 const OLDEST_VERSION: u32 = 2;
@@ -166,6 +166,7 @@ impl GazeLog {
         let newest_rules = match version {
             2 => PlanRules::First,
             3 => PlanRules::Second,
+            4 => PlanRules::Third,
             _ => PlanRules::Current,
         };
         let mut entries: Vec<(u64, Arc<Gaze>)> = Vec::new();

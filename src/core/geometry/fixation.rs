@@ -66,19 +66,15 @@ impl Fixation {
         Self { id: 1, x, y, since_frame: 1, reason, weight: 1.0, region: None, share: None }
     }
 
-    /// Whether somebody asked for its point or its box: by a `look`, or by a map that has its weight in one place.
-    pub fn is_asked(&self) -> bool {
-        match self.reason {
-            FixationReason::Look => true,
-            FixationReason::Attend => self.region.is_some(),
-            _ => false,
+    /// Whether its point or box comes before all else: a client asked for it, by a `look` or by a map that has its weight in one place, or
+    /// it is a new object that stands still.
+    pub fn is_asked(&self, rules: PlanRules) -> bool {
+        let is_new = self.reason == FixationReason::Relevance;
+        match rules {
+            PlanRules::First => false,
+            PlanRules::Second | PlanRules::Third if is_new => false,
+            _ => self.region.is_some() || self.reason == FixationReason::Look,
         }
-    }
-
-    /// Most of the budget, as a share, that may go to it by itself: to what somebody asked for, or to what appeared.
-    fn own_share(&self) -> Option<f64> {
-        let has_appeared = self.reason == FixationReason::Relevance && self.region.is_some();
-        (self.is_asked() || has_appeared).then_some(ASKED_SHARE)
     }
 
     /// What it looks at: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
@@ -189,14 +185,16 @@ pub enum PlanRules {
     /// it; and the layout `relevance` has no order among what is as relevant as what is looked at.
     First,
     /// Those of version 3: the layout `inset` gives a fixation that somebody asked for the block of any other, and the fovea is wide at
-    /// what appeared, too.
+    /// new objects, too.
     Second,
+    /// Those of version 4: a tree has a narrow fovea at a new object, but does not split its whole box first.
+    Third,
     /// Those of now.
     #[default]
     Current,
 }
 
-crate::names!(PlanRules { First = "first", Second = "second", Current = "current" });
+crate::names!(PlanRules { First = "first", Second = "second", Third = "third", Current = "current" });
 
 /// Fixations and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
@@ -245,7 +243,7 @@ impl Gaze {
             FixationReason::Relevance => match self.rules {
                 PlanRules::First => false,
                 PlanRules::Second => true,
-                PlanRules::Current => fixation.region.is_none(),
+                PlanRules::Third | PlanRules::Current => fixation.region.is_none(),
             },
             _ => false,
         };
@@ -266,7 +264,11 @@ impl Gaze {
     pub fn foci(&self) -> Foci {
         let focus = |fixation: &Fixation| {
             let Fixation { x, y, region, share, .. } = *fixation;
-            let own_share = fixation.own_share().filter(|_| self.rules == PlanRules::Current);
+            let has_share = match self.rules {
+                PlanRules::First | PlanRules::Second => false,
+                PlanRules::Third | PlanRules::Current => fixation.is_asked(PlanRules::Current),
+            };
+            let own_share = has_share.then_some(ASKED_SHARE);
             Focus { x, y, region, share, own_share }
         };
         self.fixations.iter().map(focus).collect()

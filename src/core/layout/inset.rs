@@ -137,7 +137,7 @@ impl Division {
         let extent = request.shape.extent();
         let finest_base = base(extent, patch_side, budget).side;
         let mut quotas = match rules {
-            PlanRules::Current => wanted(inset, request),
+            PlanRules::Third | PlanRules::Current => wanted(inset, request),
             PlanRules::First | PlanRules::Second => wanted_before(inset, request),
         };
         let mut left = budget - 1;

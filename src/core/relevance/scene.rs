@@ -235,9 +235,9 @@ impl Scene {
         regions.into_iter().map(|region| region.within(self.extent)).take(FOVEAE_MAX).collect()
     }
 
-    /// Whether what appeared did so after a calm, in which nothing else had.
-    pub fn is_onset_rare(&self, now_ns: u64) -> bool {
-        self.onsets.is_rare(now_ns)
+    /// Box around the largest thing that appeared in the frame before the newest one and is at rest since.
+    pub fn onset_at_rest(&self) -> Option<Region> {
+        self.onsets.at_rest(self.cell_px()).map(|region| region.within(self.extent))
     }
 
     /// Puts what appeared, and was not seen since, an octave above all else in a score in octaves.

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
@@ -111,9 +113,14 @@ impl Relevant {
                 return;
             }
             let now_ns = self.state.elapsed_ns();
-            let regions = self.scene.onsets(now_ns);
-            // In a crowd something always appears: sharpness there would cost the rest of the picture.
-            let is_sharp = regions.len() == 1 && self.scene.is_onset_rare(now_ns);
+            // What is new and stands still can be read. Sharpness where something moves would cost the rest of the picture, and in a
+            // crowd something always does.
+            let at_rest = self.scene.onset_at_rest();
+            let regions = match at_rest {
+                Some(region) => ArrayVec::from_iter([region]),
+                None => self.scene.onsets(now_ns),
+            };
+            let is_sharp = at_rest.is_some();
             if self.is_free() && self.state.look_over(&regions, is_sharp) {
                 let places = regions.iter().map(|region| region.middle());
                 places.for_each(|place| self.scan.leave_trace(place, now_ns));
@@ -242,6 +249,9 @@ impl FixationPolicy for Relevant {
         }
         if self.is_free() && self.scene.has_onset(now_ns) {
             self.state.interrupt();
+        }
+        if self.is_free() && self.scene.onset_at_rest().is_some() {
+            self.state.look_again();
         }
         if self.is_free() && self.scene.has_first_sight(now_ns) {
             self.state.go_on();

@@ -22,8 +22,8 @@ const USUAL_FRAMES: f64 = 4.0;
 /// How long an onset counts that is not seen, in seconds.
 const HOLD_S: f64 = 1.0;
 
-/// How long nothing else has appeared before something that is looked at alone, in seconds: in a crowd something always does.
-const CALM_S: f64 = 2.0;
+/// How many times less what appeared changes in the next frame if it is at rest: a sign does, somebody who walks does not.
+const REST: f32 = 4.0;
 
 /// Pixels around what appeared, as a share of a cell: a cell of which it covers less looks as before.
 const MARGIN: f64 = 0.5;
@@ -45,8 +45,10 @@ pub(super) struct Onsets {
     appeared_ns: Vec<Option<u64>>,
     /// The newest of these.
     newest_ns: Option<u64>,
-    /// Time at which something last appeared after a calm.
-    rare_ns: Option<u64>,
+    /// The cells in which something appeared in the newest frame, each with its difference.
+    appeared: Vec<(usize, f32)>,
+    /// Box of cells around the largest thing that appeared in the frame before the newest one and is at rest since.
+    at_rest: Option<Region>,
 }
 
 impl Onsets {
@@ -58,7 +60,8 @@ impl Onsets {
             settled_ns: 0,
             appeared_ns: vec![None; grid.area()],
             newest_ns: None,
-            rare_ns: None,
+            appeared: Vec::new(),
+            at_rest: None,
         }
     }
 
@@ -68,6 +71,8 @@ impl Onsets {
         self.usual.fill(ONSET);
         self.settled_ns = now_ns;
         self.difference.fill(0.0);
+        self.appeared.clear();
+        self.at_rest = None;
     }
 
     /// Masks that covered the cells `before` cover those `hidden` from now on: forgets what appeared there, and when. What a mask no
@@ -81,6 +86,8 @@ impl Onsets {
             }
         }
         self.newest_ns = self.appeared_ns.iter().copied().max().flatten();
+        self.appeared.clear();
+        self.at_rest = None;
     }
 
     /// Notes how much a cell differs from the frame before.
@@ -94,17 +101,19 @@ impl Onsets {
         let kept = (USUAL_S / (USUAL_S + elapsed_s)) as f32;
         self.settled_ns = now_ns;
         self.usual.iter_mut().for_each(|usual| *usual *= kept);
+        self.at_rest = self.came_to_rest();
         let has_appeared = |index: &usize| {
             let difference = self.difference[*index];
             ONSET <= difference && UNUSUAL * self.usual_around(*index) <= difference
         };
-        let appeared: Vec<usize> = (0..self.difference.len()).filter(has_appeared).collect();
-        if !appeared.is_empty() && (appeared.len() as f64) < CUT * self.grid.area() as f64 {
-            let was_calm = |newest_ns| CALM_S <= seconds(newest_ns, now_ns);
-            if self.newest_ns.replace(now_ns).is_none_or(was_calm) {
-                self.rare_ns = Some(now_ns);
-            }
-            appeared.into_iter().for_each(|index| self.appeared_ns[index] = Some(now_ns));
+        let appeared = (0..self.difference.len()).filter(has_appeared);
+        self.appeared = appeared.map(|index| (index, self.difference[index])).collect();
+        if CUT * self.grid.area() as f64 <= self.appeared.len() as f64 {
+            self.appeared.clear();
+        }
+        for (index, _) in &self.appeared {
+            self.appeared_ns[*index] = Some(now_ns);
+            self.newest_ns = Some(now_ns);
         }
         for (difference, usual) in self.difference.iter_mut().zip(&mut self.usual) {
             *usual = usual.max(std::mem::take(difference));
@@ -121,9 +130,9 @@ impl Onsets {
         self.newest_ns.is_some_and(|onset_ns| seconds(onset_ns, now_ns) < HOLD_S)
     }
 
-    /// Whether what appeared in the last second did so after a calm.
-    pub(super) fn is_rare(&self, now_ns: u64) -> bool {
-        self.rare_ns.is_some_and(|rare_ns| seconds(rare_ns, now_ns) < HOLD_S)
+    /// Box in pixels, with a margin, around the largest thing that appeared in the frame before the newest one and is at rest since.
+    pub(super) fn at_rest(&self, cell_px: u32) -> Option<Region> {
+        self.at_rest.map(|region| in_pixels(region, cell_px))
     }
 
     /// Whether something appeared in a cell and was not seen since. What was just being looked at counts, too: the plan was not made for
@@ -141,24 +150,40 @@ impl Onsets {
         now_ns: u64,
         cell_px: u32,
     ) -> Vec<Region> {
-        let columns = self.grid.width as usize;
-        let mut boxes: Vec<Region> = Vec::new();
         let is_onset = |index: &usize| self.is_at(*index, seen_ns[*index], now_ns);
-        for index in (0..seen_ns.len()).filter(is_onset) {
-            let (x0, y0) = ((index % columns) as f64, (index / columns) as f64);
-            let mut grown = Region { x0, y0, x1: x0 + 1.0, y1: y0 + 1.0 };
+        let boxes = self.boxes((0..seen_ns.len()).filter(is_onset));
+        boxes.into_iter().map(|region| in_pixels(region, cell_px)).collect()
+    }
+
+    /// The box of the largest thing that appeared in the newest frame and hardly differs in the one that is taken in.
+    fn came_to_rest(&self) -> Option<Region> {
+        let moves = |(index, before): &&(usize, f32)| *before < REST * self.difference[*index];
+        let moving: Vec<Region> =
+            self.appeared.iter().filter(moves).map(|(index, _)| self.cell(*index)).collect();
+        let boxes = self.boxes(self.appeared.iter().map(|(index, _)| *index));
+        let rests = |region: &&Region| !moving.iter().any(|cell| touch(*cell, **region));
+        boxes.iter().find(rests).copied()
+    }
+
+    /// Boxes around cells, one for those that touch each other; the largest first.
+    fn boxes(&self, cells: impl Iterator<Item = usize>) -> Vec<Region> {
+        let mut boxes: Vec<Region> = Vec::new();
+        for index in cells {
+            let mut grown = self.cell(index);
             while let Some(at) = boxes.iter().position(|other| touch(*other, grown)) {
                 grown = around(boxes.swap_remove(at), grown);
             }
             boxes.push(grown);
         }
         boxes.sort_by(|a, b| area(*b).total_cmp(&area(*a)));
-        let in_pixels = |Region { x0, y0, x1, y1 }: Region| {
-            let (x0, y0, x1, y1) = (x0 - MARGIN, y0 - MARGIN, x1 + MARGIN, y1 + MARGIN);
-            let side = f64::from(cell_px);
-            Region { x0, y0, x1, y1 }.scaled((side, side))
-        };
-        boxes.into_iter().map(in_pixels).collect()
+        boxes
+    }
+
+    /// The box of a cell, in cells.
+    fn cell(&self, index: usize) -> Region {
+        let columns = self.grid.width as usize;
+        let (x0, y0) = ((index % columns) as f64, (index / columns) as f64);
+        Region { x0, y0, x1: x0 + 1.0, y1: y0 + 1.0 }
     }
 
     /// The greatest usual difference of a cell and of those around it.
@@ -175,6 +200,13 @@ impl Onsets {
 /// How much a cell differs from what it was, by the channel that differs most.
 pub(super) fn difference(before: [f32; 4], now: [f32; 4]) -> f32 {
     before.into_iter().zip(now).map(|(before, now)| (before - now).abs()).fold(0.0, f32::max)
+}
+
+/// A box of cells in pixels, with a margin.
+fn in_pixels(Region { x0, y0, x1, y1 }: Region, cell_px: u32) -> Region {
+    let side = f64::from(cell_px);
+    let (x0, y0, x1, y1) = (x0 - MARGIN, y0 - MARGIN, x1 + MARGIN, y1 + MARGIN);
+    Region { x0, y0, x1, y1 }.scaled((side, side))
 }
 
 /// Whether two boxes have a part, an edge or a corner in common.
