@@ -2,15 +2,8 @@
 # The laws on ARM, without an ARM machine: cross built for aarch64, and run by qemu-user.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 readonly TRIPLE=aarch64-unknown-linux-gnu
 # Of the cross compiler's C library. Its loader must not find that of a Debian for ARM, which packages may have installed as well.
@@ -29,7 +22,7 @@ attention|query-and-key'
 # What the daemon and its readers need of a Debian for ARM.
 readonly DEBIAN_PACKAGES=gcc,libc6-dev,libgstreamer1.0-dev,libgstreamer-plugins-base1.0-dev,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-libav,python3,python3-numpy
 
-target=${CARGO_TARGET_DIR:-$root/target}/arm
+target=$target/arm
 debian=$(clip_cache)/debian-12-arm64
 part=laws
 
@@ -53,7 +46,7 @@ Without Rust's library for ARM (rustup target add aarch64-unknown-linux-gnu) it 
 END
 }
 
-read_flag() { part=${1#--}; }
+read_option() { part=${1#--}; }
 
 # Whether Rust can build for ARM, after an attempt to make it so.
 has_target() {
@@ -129,14 +122,14 @@ debian_cargo() {
 # The same tests as on any machine.
 check_readers() {
     if [ "$(id -u)" -ne 0 ] || ! run_programs; then
-        warn 'THE DAEMON AND ITS READERS DO NOT RUN ON ARM: they need root, and a kernel that runs programs for ARM (binfmt_misc).'
+        left_out 'daemon and readers on ARM' 'no root, or a kernel that runs no programs for ARM (binfmt_misc)'
         return
     fi
     [ -n "${FOVEATE_WITHOUT_CLIPS:-}" ] || ensure_clips vtest.avi || return
     ensure_debian || return
     write_linker
     export CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_PROFILE_DEV_OPT_LEVEL=1 FOVEATE_WITHOUT_VULKAN=1
-    warn 'NOT RUN ON ARM: frames of 420 kB in six processes at full speed, which emulated readers hardly ever get whole.'
+    left_out 'frames of 420 kB in six processes on ARM' 'emulated readers hardly ever get them whole'
     debian_cargo test --locked --package foveate-ring --test ring -- ring_processes --skip large_frames_are_whole || return
     debian_cargo test --locked --test readers -- conformance
 }
@@ -183,12 +176,12 @@ run_kernel() {
 }
 
 main() {
-    read_arguments '--short --readers --count' '' "$@"
+    read_arguments "$@"
     cd "$root"
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages build_packages arm_packages >&2
     if ! has_target >&2; then
-        warn "NOTHING IS CHECKED ON ARM: Rust's library for it is missing (rustup target add $TRIPLE)."
+        left_out ARM "no library of Rust for it (rustup target add $TRIPLE)"
         return
     fi
     case "$part" in

@@ -2,15 +2,8 @@
 # Builds and tests the bridges, which the plain build leaves out: Zenoh takes minutes to compile.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 measures=false
 release=false
@@ -29,7 +22,7 @@ reader in Python. The namespaces need root.
 END
 }
 
-read_flag() {
+read_option() {
     case "$1" in
     --measure) measures=true ;;
     --release) release=true ;;
@@ -61,9 +54,9 @@ ensure_zenoh() {
 
 main() {
     local environment
-    read_arguments '--measure --release' '' "$@"
+    read_arguments "$@"
     cd "$root"
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages bridge_packages
     if [ "$release" = true ]; then
         (cd bridges && cargo build --locked --release) || fail 'the bridges cannot be built; see above'
@@ -74,7 +67,7 @@ main() {
     ensure_clips vtest.avi || fail 'the bridges are tested with the clip; see above'
     ensure_zenoh "$environment" || fail "Zenoh's Python package cannot be installed; see above"
     FOVEATE_CLIPS=$(clip_cache)
-    FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug
+    FOVEATE_BIN=$target/debug
     FOVEATE_BRIDGES=${CARGO_TARGET_DIR:-$root/bridges/target}/debug
     export FOVEATE_CLIPS FOVEATE_BIN FOVEATE_BRIDGES FOVEATE_REQUIRE_BIN=1
     cargo build --locked --bins

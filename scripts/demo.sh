@@ -2,19 +2,8 @@
 # The first of the two commands: a real clip in, foveated tokens out, read by a second process and drawn.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/build.sh
-. "$root/scripts/lib/build.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/summary.sh
-. "$root/scripts/lib/summary.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 readonly VIEW=demo/main
 readonly CLIP_NAME=vtest.avi
@@ -33,7 +22,7 @@ device=
 # Created in `start`, removed in `clean_up`.
 work=
 daemon=
-watcher=
+reader=
 
 usage() {
     cat <<'END'
@@ -56,10 +45,6 @@ and leaves pictures of what it saw.
   --yes              install missing packages without asking
   --help             this
 END
-}
-
-read_flag() {
-    choose_source test test
 }
 
 read_option() {
@@ -85,6 +70,7 @@ read_option() {
         [[ $2 =~ ^(auto|cpu|vulkan)$ ]] || usage_error "--backend $2: expected auto, cpu or vulkan"
         backend=$2
         ;;
+    --test-pattern) choose_source test test ;;
     --device) device=$2 ;;
     esac
 }
@@ -120,9 +106,10 @@ ensure_source() {
 }
 
 build() {
+    say 'Building a release; the first time takes minutes'
     # Without what the demo does not need: the live page, recordings, decoders of pictures, and files of NumPy.
-    build_release "$root" --no-default-features --features gst,vulkan || fail 'the build failed; see above'
-    bin=${CARGO_TARGET_DIR:-$root/target}/release
+    build_release --no-default-features --features gst,vulkan
+    bin=$target/release
 }
 
 foveate() {
@@ -155,7 +142,7 @@ toml_string() {
     printf '"%s"' "$text"
 }
 
-# Starts the daemon, and returns once a second process has read a token frame.
+# Starts the daemon, and returns once a second process knows of a token frame.
 start() {
     # This demo's own daemon, not one that is already running.
     unset FOVEATE_SOCKET
@@ -165,23 +152,13 @@ start() {
     say 'Starting foveated'
     "$bin/foveated" --config "$work/demo.toml" >"$out/foveated.log" 2>&1 &
     daemon=$!
-    local deadline=$((SECONDS + START_LIMIT_SECONDS)) calls=0
-    until first_frame; do
-        is_running "$daemon" || daemon_failed 'foveated ended before its first token frame'
-        [ "$SECONDS" -lt "$deadline" ] \
-            || daemon_failed "no token frame within $START_LIMIT_SECONDS s"
-        calls=$((calls + 1))
-        progress "$calls" 'Waiting for the first frame ...'
-        sleep 1
-    done
-    if [ "$calls" -gt 0 ]; then
-        progress_done
-    fi
-}
-
-first_frame() {
-    [ -n "$(timeout 10 "$bin/foveate" --socket "$work/foveate.sock" \
-        watch "$VIEW" --frames 1 --json 2>"$work/first.log")" ]
+    # Not the function `foveate`, here and below, so that $! is the program's process.
+    "$bin/foveate" --socket "$work/foveate.sock" wait "$VIEW" --timeout "$START_LIMIT_SECONDS" >/dev/null 2>&1 &
+    reader=$!
+    # Until the first of both ends.
+    wait -n "$daemon" "$reader" || true
+    is_running "$daemon" || daemon_failed 'foveated ended before its first token frame'
+    wait "$reader" || daemon_failed "no token frame within $START_LIMIT_SECONDS s"
 }
 
 is_running() {
@@ -189,33 +166,23 @@ is_running() {
 }
 
 daemon_failed() {
-    progress_done
     tail -n 20 "$out/foveated.log" >&2
     fail "$1; the log is $out/foveated.log"
 }
 
 # Reads tokens in a separate process, and takes pictures halfway through.
 read_tokens() {
-    local elapsed
     say "Reading tokens of $VIEW for $seconds s"
-    # Not the function `foveate`, so that $! is the program's process.
     "$bin/foveate" --socket "$work/foveate.sock" watch "$VIEW" --json --seconds "$seconds" \
         >"$out/tokens.jsonl" 2>"$work/watch.log" &
-    watcher=$!
-    for ((elapsed = 1; elapsed <= seconds; elapsed++)); do
-        sleep 1
-        if [ "$elapsed" -eq $(((seconds + 1) / 2)) ]; then
-            take_pictures
-        fi
-        is_running "$watcher" || break
-        progress "$elapsed" "  $elapsed of $seconds s: $(wc -l <"$out/tokens.jsonl") token frames"
-    done
-    progress_done
-    if ! wait "$watcher"; then
+    reader=$!
+    sleep $(((seconds + 1) / 2))
+    take_pictures
+    if ! wait "$reader"; then
         cat "$work/watch.log" >&2
         daemon_failed 'the reader failed'
     fi
-    watcher=
+    reader=
 }
 
 take_pictures() {
@@ -240,10 +207,21 @@ stop() {
     daemon=
 }
 
+# What was read, from the last line of `foveate watch`, and where it is.
+summarise() {
+    say ''
+    cat "$work/list.txt"
+    say ''
+    tail -n 1 "$work/watch.log"
+    say "pictures        $(find "$out" -maxdepth 1 -name '*.png' | sort | tr '\n' ' ')"
+    say "every frame     $out/tokens.jsonl"
+    say "the log         $out/foveated.log"
+}
+
 # In every case nothing keeps running, and only $out remains.
 clean_up() {
     local process
-    for process in $watcher $daemon; do
+    for process in $reader $daemon; do
         kill -KILL "$process" 2>/dev/null || true
         wait "$process" 2>/dev/null || true
     done
@@ -253,9 +231,9 @@ clean_up() {
 }
 
 main() {
-    read_arguments --test-pattern '--seconds --out --clip --camera --uri --backend --device' "$@"
+    read_arguments "$@"
     check_arguments
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages build_packages run_packages
     ensure_source
     build
@@ -265,7 +243,7 @@ main() {
     read_tokens
     foveate ls >"$work/list.txt"
     stop
-    summarise "$out" "$work/list.txt"
+    summarise
 }
 
 main "$@"

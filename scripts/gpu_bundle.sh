@@ -2,15 +2,8 @@
 # Packs what tests and measures a GPU on a machine that has a Vulkan driver, and neither GStreamer nor Rust nor a network.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/wheel.sh
 . "$root/scripts/lib/wheel.sh"
 
@@ -33,7 +26,6 @@ libbsd0 libbsd.so.0
 libmd0 libmd.so.0'
 readonly LAYER='vulkan-validationlayers libVkLayer_khronos_validation.so'
 
-target=${CARGO_TARGET_DIR:-$root/target}
 archive=$target/foveate-gpu.tar.xz
 results=''
 
@@ -158,15 +150,15 @@ check_needs() {
 
 main() {
     local work folder tools programs bytes
-    read_arguments '' '--out --refresh-docs' "$@"
+    read_arguments "$@"
     if [ -n "$results" ]; then
         python3 -B "$root/scripts/gpu/row.py" "$results" "$root/docs/reports/benchmarks.md"
         return
     fi
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages wheel_packages bundle_packages
     tools=$(clip_cache)/wheels
-    ensure_wheel_tools "$tools" || fail 'the tools cannot be installed; see above'
+    ensure_wheel_tools "$tools"
     work=$(mktemp -d)
     # shellcheck disable=SC2064 # The folder of now.
     trap "rm -rf '$work'" EXIT
@@ -175,7 +167,7 @@ main() {
     say 'Building the programs and the tests'
     programs=$(build) || fail 'the build failed; see above'
     # Beside the other programs, with the linker of this system: what it needs is checked below.
-    build_engine_wheel "$root" "$tools" "$folder/python" --compatibility linux --auditwheel skip || fail 'the wheel cannot be built; see above'
+    build_engine_wheel "$tools" "$folder/python" --compatibility linux --auditwheel skip || fail 'the wheel cannot be built; see above'
     put_programs "$programs"
     put_libraries
     put_scripts

@@ -2,13 +2,8 @@
 # Installs Foveate as a service on this machine, or into a directory for a package; and uninstalls it.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 prefix=/usr/local
 destdir=
@@ -34,11 +29,11 @@ overwritten, nor removed. Nothing is started: it says how.
 END
 }
 
-read_flag() {
-    uninstall=true
-}
-
 read_option() {
+    if [ "$1" = --uninstall ]; then
+        uninstall=true
+        return
+    fi
     [[ $1 == --binaries || $2 == /* ]] || usage_error "$1 $2: expected an absolute path"
     [[ $2 != *[[:space:]%\\\|]* ]] || usage_error "$1 $2: expected a path without blanks, %, | and backslashes"
     case "$1" in
@@ -150,12 +145,12 @@ is_live() {
 
 build() {
     [ -z "$binaries" ] || return 0
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages build_packages
     cd "$root"
     with_progress 'Building foveated and foveate' cargo build --locked --release --bins \
         || fail 'the build failed; see above'
-    binaries=${CARGO_TARGET_DIR:-$root/target}/release
+    binaries=$target/release
 }
 
 install_contents() {
@@ -246,7 +241,7 @@ remove_everything() {
 }
 
 main() {
-    read_arguments --uninstall '--prefix --destdir --binaries' "$@"
+    read_arguments "$@"
     [ -n "$destdir" ] || can_be_root || fail 'neither root nor sudo; run as root, or install into a folder with --destdir'
     if [ "$uninstall" = true ]; then
         remove_everything

@@ -2,15 +2,9 @@
 # Builds the Debian packages: the programs with what belongs to them, and their debug information beside them.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-target=${CARGO_TARGET_DIR:-$root/target}
 out=$target/debian
 binaries=
 arch=
@@ -88,7 +82,7 @@ END
 }
 
 build() {
-    ensure_rust "$root"
+    ensure_rust
     [ -z "$binaries" ] || return 0
     cd "$root"
     if is_native; then
@@ -262,7 +256,7 @@ pack() {
 
 main() {
     local folder ids
-    read_arguments '' '--arch --out --binaries' "$@"
+    read_arguments "$@"
     command -v dpkg-deb >/dev/null || fail 'there is no dpkg here: scripts/install.sh installs without a package'
     arch=${arch:-$(dpkg --print-architecture)}
     ensure_packages package_packages

@@ -2,15 +2,8 @@
 # Takes the screenshots of the live page for README.md, docs/guide/web.md and docs/guide/privacy.md, of a real clip in a real browser.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 out=$root/docs/images
 # Created in `main`, removed at the end.
@@ -47,9 +40,9 @@ clean_up() {
 
 main() {
     local picture
-    read_arguments '' '--out' "$@"
+    read_arguments "$@"
     cd "$root"
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages build_packages run_packages browser_packages screenshot_packages
     ensure_clips vtest.avi box.mp4 || fail 'the clips are missing; see above'
     work=$(mktemp -d)

@@ -2,15 +2,8 @@
 # The second of the two commands: runs every check and test.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 # Steps that build the same crates with the same features share what was built.
 readonly WORKSPACE=(--locked --workspace --features foveate-engine-python/gst)
@@ -26,7 +19,7 @@ Installs what is missing, then runs every check and every test.
   --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
               timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
               ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; all laws of
-              scripts/arm.sh; two minutes of scripts/soak.sh; the dashboard's queries to a real Prometheus; the Debian package
+              scripts/arm.sh; two minutes of scripts/bench.sh soak; the dashboard's queries to a real Prometheus; the Debian package
               and the container in a bare Debian; the bridges to Zenoh and ROS 2, which take minutes to build
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
@@ -34,7 +27,7 @@ Installs what is missing, then runs every check and every test.
 END
 }
 
-read_flag() {
+read_option() {
     case "$1" in
     --long) export FOVEATE_LONG=1 ;;
     --no-clips) with_clips=false ;;
@@ -44,15 +37,24 @@ read_flag() {
 # The time of each step, one per line.
 steps=''
 
+# What the steps said, for the last line. Created in `main`.
+said=
+
 # Of the checks that were begun, by their names: the process groups of those that were not finished, and all outputs.
 declare -A groups=() logs=()
 
 # Runs one check, and ends the script with its name if it fails: step NAME COMMAND...
 step() {
-    local name=$1 started=$SECONDS line
+    local name=$1 started=$SECONDS status=0 line tee
     shift
     say "== $name"
-    "$@" || fail "failed: $name"
+    # Not a pipe, in which `finish` could not wait for what this shell began.
+    exec 3> >(tee -a "$said")
+    tee=$!
+    "$@" >&3 2>&1 || status=$?
+    exec 3>&-
+    wait "$tee"
+    [ "$status" -eq 0 ] || fail "failed: $name"
     printf -v line '%6d s  %s\n' "$((SECONDS - started))" "$name"
     steps+=$line
 }
@@ -80,10 +82,31 @@ finish() {
 
 clean_up() {
     local group
+    # A subshell that is ended at its start comes here, too.
+    [ "$BASHPID" -eq "$$" ] || return 0
     for group in "${groups[@]}"; do
         kill -TERM -- "-$group" 2>/dev/null || true
     done
-    rm -f "${logs[@]}"
+    rm -f "${logs[@]}" "$said" "$FOVEATE_LEFT_OUT"
+}
+
+# One line: how many tests passed, and what was left out. Tests and checks that cannot run here say so in FOVEATE_LEFT_OUT, and such a
+# test passes.
+summarise() {
+    sort -u "$FOVEATE_LEFT_OUT" | awk -F '\t' '
+        function leave_out(what) { names = names (count++ ? "; " : ": ") what }
+        FILENAME == "-" {
+            leave_out($2 " (" $3 ")")
+            if ($1 != "checks") passed--
+            next
+        }
+        # Of cargo test.
+        match($0, /^test result: ok\. [0-9]+ passed/) { passed += substr($0, 18, RLENGTH - 24) }
+        sub(/ \.\.\. ignored,? */, " (") { leave_out(substr($0, 6) ")") }
+        # Of unittest, which counts what it skips.
+        match($0, /^Ran [0-9]+ test/) { passed += substr($0, 5, RLENGTH - 9) }
+        sub(/ \.\.\. skipped /, " (") { leave_out($0 ")"); passed-- }
+        END { printf "%d passed, %d left out%s\n", passed, count, names }' - "$said"
 }
 
 check_scripts() {
@@ -128,8 +151,8 @@ look_for_root() {
 
 # Debian's own Python, because its NumPy is for it. The programs were built for the tests.
 check_python() {
-    FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_BIN=1 \
-        /usr/bin/python3 -B -W error -m unittest discover -s python/tests
+    FOVEATE_BIN=$target/debug FOVEATE_REQUIRE_BIN=1 \
+        /usr/bin/python3 -B -W error -m unittest discover -v -s python/tests
 }
 
 # The engine in Python, with GStreamer; the library that Cargo builds lies beside the sources for the tests. The long tests
@@ -146,8 +169,8 @@ check_engine() {
             python/engine/examples || return
         "$python" -m mypy --config-file python/pyproject.toml python/foveate || return
     fi
-    env FOVEATE_BIN="${CARGO_TARGET_DIR:-$root/target}/debug" FOVEATE_REQUIRE_GST=1 "${required[@]}" \
-        "$python" -B "${warnings[@]}" -m unittest discover -s python/engine/tests
+    env FOVEATE_BIN="$target/debug" FOVEATE_REQUIRE_GST=1 "${required[@]}" \
+        "$python" -B "${warnings[@]}" -m unittest discover -v -s python/engine/tests
 }
 
 # Of libraries that are newer than Debian's: kept between runs.
@@ -167,19 +190,19 @@ ensure_libraries() {
 
 # Against the libraries themselves.
 check_models() {
-    FOVEATE_REQUIRE_MODELS=1 "$(library_environment)/bin/python" -B -m unittest discover -s python/tests -p 'test_models*.py'
+    FOVEATE_REQUIRE_MODELS=1 "$(library_environment)/bin/python" -B -m unittest discover -v -s python/tests -p 'test_models*.py'
 }
 
 # Recordings, with the library that others read them with.
 check_recordings() {
-    FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_MODELS=1 \
-        "$(library_environment)/bin/python" -B -m unittest discover -s python/tests -p 'test_recording.py'
+    FOVEATE_BIN=$target/debug FOVEATE_REQUIRE_MODELS=1 \
+        "$(library_environment)/bin/python" -B -m unittest discover -v -s python/tests -p 'test_recording.py'
 }
 
 # Without advisories: they change from day to day, and the same code must get the same result tomorrow.
 check_dependencies() {
     if ! command -v cargo-deny >/dev/null; then
-        say '   not checked: cargo-deny is not installed (cargo install cargo-deny)'
+        left_out dependencies 'no cargo-deny (cargo install cargo-deny)'
         return
     fi
     cargo deny check bans licenses sources
@@ -187,24 +210,16 @@ check_dependencies() {
 
 # Builds them, and tries them in an empty environment.
 check_wheels() {
-    local yes=()
-    if [ "$assume_yes" = true ]; then
-        yes=(--yes)
-    fi
-    "$root/scripts/wheels.sh" "${yes[@]}"
+    run_script wheels.sh
 }
 
 # In a bare Debian in namespaces, and as a container.
 check_package() {
-    local yes=()
-    if [ "$assume_yes" = true ]; then
-        yes=(--yes)
-    fi
     if [ -n "${FOVEATE_WITHOUT_SYSTEMD:-}" ]; then
-        warn '   THE PACKAGE IS NOT TRIED: that needs root, and namespaces (unshare).'
+        left_out package 'no root or no namespaces (unshare)'
         return
     fi
-    "$root/scripts/test_package.sh" "${yes[@]}"
+    run_script test_package.sh
 }
 
 # Counts what a consumer links with the reader alone, without the features that the workspace enables.
@@ -228,7 +243,7 @@ check_memory_order() {
 # Another model of weak memory, with random schedules.
 check_miri() {
     if ! has_nightly miri; then
-        say '   not checked: no nightly toolchain with miri (rustup toolchain install nightly -c miri)'
+        left_out Miri 'no nightly toolchain with miri (rustup toolchain install nightly -c miri)'
         return
     fi
     MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
@@ -243,7 +258,7 @@ check_miri() {
 check_sanitizer() {
     local host
     if ! has_nightly rust-src; then
-        say '   not checked: no nightly toolchain with rust-src (rustup toolchain install nightly -c rust-src)'
+        left_out 'data races' 'no nightly toolchain with rust-src (rustup toolchain install nightly -c rust-src)'
         return
     fi
     host=$(rustc +nightly -vV | sed -n 's/^host: //p')
@@ -256,33 +271,20 @@ check_sanitizer() {
 
 # Cross built, and run by qemu-user: the vector layers, with --long all laws that need no camera and no GPU.
 check_arm() {
-    local options=()
-    if [ "$assume_yes" = true ]; then
-        options=(--yes)
-    fi
-    if [ -z "${FOVEATE_LONG:-}" ]; then
-        options+=(--short)
-    fi
+    local options=(--short)
+    [ -z "${FOVEATE_LONG:-}" ] || options=()
     # More cases would take hours there.
-    env -u FOVEATE_LONG "$root/scripts/arm.sh" "${options[@]}"
+    (unset FOVEATE_LONG && run_script arm.sh "${options[@]}")
 }
 
 # Four streams whose readers, sources and configuration come and go, in a release build.
 check_soak() {
-    local yes=()
-    if [ "$assume_yes" = true ]; then
-        yes=(--yes)
-    fi
-    "$root/scripts/soak.sh" --minutes 2 "${yes[@]}"
+    run_script bench.sh soak --minutes 2
 }
 
 # The bridges are a workspace of their own, so that nothing else builds Zenoh.
 check_bridges() {
-    local yes=()
-    if [ "$assume_yes" = true ]; then
-        yes=(--yes)
-    fi
-    "$root/scripts/bridges.sh" "${yes[@]}"
+    run_script bridges.sh
 }
 
 # Whether there is a nightly Rust with a component: has_nightly COMPONENT
@@ -301,9 +303,9 @@ begin_others() {
 }
 
 main() {
-    read_arguments '--long --no-clips' '' "$@"
+    read_arguments "$@"
     cd "$root"
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages build_packages run_packages test_packages browser_packages arm_packages
     if [ -n "${FOVEATE_LONG:-}" ]; then
         ensure_packages debian_packages torch_packages model_packages prometheus_packages
@@ -312,6 +314,9 @@ main() {
     provide_clips
     look_for_namespaces
     look_for_root
+    said=$(mktemp)
+    FOVEATE_LEFT_OUT=$(mktemp)
+    export FOVEATE_LEFT_OUT
     trap clean_up EXIT
 
     step 'scripts' check_scripts
@@ -345,6 +350,7 @@ main() {
     step 'ARM' finish 'ARM'
     say "$steps"
     say "Everything passed in $SECONDS s."
+    summarise
 }
 
 main "$@"

@@ -2,15 +2,8 @@
 # Tries the Debian package and the container on a bare Debian 12, in namespaces.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 readonly MACHINE=$root/scripts/lib/machine.sh
 
@@ -305,17 +298,13 @@ start_daemon() {
 }
 
 main() {
-    local yes=()
-    read_arguments '' '--packages' "$@"
+    read_arguments "$@"
     [ "$(id -u)" -eq 0 ] || fail 'a system in a folder needs root'
     ensure_packages machine_packages
     if [ -z "$debs" ]; then
-        if [ "$assume_yes" = true ]; then
-            yes=(--yes)
-        fi
-        debs=${CARGO_TARGET_DIR:-$root/target}/debian
+        debs=$target/debian
         rm -rf "$debs"
-        "$root/scripts/package.sh" --out "$debs" "${yes[@]}" || fail 'there is no package; see above'
+        run_script package.sh --out "$debs" || fail 'there is no package; see above'
     fi
     work=$(mktemp -d)
     trap clean_up EXIT

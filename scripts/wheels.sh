@@ -2,19 +2,11 @@
 # Builds the wheels of the reader and of the engine, and tries both in an empty environment.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source-path=SCRIPTDIR source=lib/say.sh
-. "$root/scripts/lib/say.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/options.sh
-. "$root/scripts/lib/options.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
-. "$root/scripts/lib/setup.sh"
-# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
-. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/wheel.sh
 . "$root/scripts/lib/wheel.sh"
 
-target=${CARGO_TARGET_DIR:-$root/target}
 wheels=$target/wheels
 pythons=()
 
@@ -49,7 +41,7 @@ build_wheels() {
     mkdir "$2/source" "$2/wheels"
     cp -r "$root/python/foveate" "$root/python/pyproject.toml" "$root/python/README.md" "$2/source"
     with_progress 'Building the reader' "$1/bin/pip" wheel --quiet --no-deps --wheel-dir "$2/wheels" "$2/source" || return
-    build_engine_wheel "$root" "$1" "$2/wheels" --zig --compatibility manylinux2014 --auditwheel repair || return
+    build_engine_wheel "$1" "$2/wheels" --zig --compatibility manylinux2014 --auditwheel repair || return
     with_progress 'Looking for symbols that are not of the stable ABI' "$1/bin/abi3audit" --strict "$2"/wheels/foveate_engine-*.whl
 }
 
@@ -73,12 +65,12 @@ install_wheels() {
 
 main() {
     local tools python wheel
-    read_arguments '' '--out --python' "$@"
+    read_arguments "$@"
     [ "${#pythons[@]}" -gt 0 ] || pythons=(python3)
     tools=$(clip_cache)/wheels
-    ensure_rust "$root"
+    ensure_rust
     ensure_packages wheel_packages
-    ensure_wheel_tools "$tools" || fail 'the tools cannot be installed; see above'
+    ensure_wheel_tools "$tools"
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     build_wheels "$tools" "$folder" || fail 'the wheels cannot be built; see above'

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import matplotlib
 
@@ -22,6 +21,8 @@ from torch.nn import functional  # noqa: E402
 import measuring  # noqa: E402
 import vit  # noqa: E402
 
+#: Of OpenCV's examples.
+PICTURES = ("aloeL.jpg", "building.jpg", "fruits.jpg", "leuvenA.jpg")
 SIDES = (32, 64, 128)
 LAYERS = (0, 2, 5, 8, 11)
 #: Queries of a picture that errors are taken over.
@@ -150,7 +151,7 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - before
 
 
-def plot(found: dict[int, dict[str, list[tuple[float, float]]]], path: str) -> None:
+def plot(found: dict[int, dict[str, list[tuple[float, float]]]], path: Path) -> None:
     figure, axes = pyplot.subplots(1, len(found), figsize=(11, 4.2), sharey=True, squeeze=False)
     for axis, (side, ways) in zip(axes[0], found.items()):
         for (name, at), color in zip(ways.items(), COLORS):
@@ -169,50 +170,28 @@ def plot(found: dict[int, dict[str, list[tuple[float, float]]]], path: str) -> N
     figure.savefig(path, metadata={"Date": None})
 
 
-def markdown(found: Any, times: list[list[str]], pictures: list[Path], threads: int) -> str:
-    lines = [
-        f"Measured on {measuring.today()} on {measuring.processor()}, both on {threads} threads, torch {torch.__version__}.",
-        f"Pictures: {', '.join(path.name for path in pictures)}; layers {', '.join(map(str, LAYERS))}, all heads, "
-        f"{SAMPLE} queries each.",
-        "",
-        *table(["keys", "error in %: mean (largest), top", *(f"{top:g}" for top in TOPS)]),
-    ]
+def markdown(found: Any, times: list[list[str]], threads: int) -> str:
+    said = (
+        f"Measured on {measuring.today()} on {measuring.processor()}, both on {threads} threads, torch {torch.__version__}.\n"
+        f"Pictures: {', '.join(PICTURES)}; layers {', '.join(map(str, LAYERS))}, all heads, {SAMPLE} queries each."
+    )
+    rows = []
     for side, ways in found.items():
         for name, at in ways.items():
             cells = [f"{100 * mean:.2g} ({100 * most:.2g})" if 1e-5 < most else "0" for mean, most in at]
-            lines.append(row([f"{side * side}", name, *cells]))
+            rows.append([f"{side * side}", name, *cells])
+    of_errors = measuring.table(["keys", "error in %: mean (largest), top", *(f"{top:g}" for top in TOPS)], rows)
     heads = ["keys", "coarse", "levels", "top", "torch, ms", "Foveate, ms", "ratio", "median of ratios", "read a query"]
-    return "\n".join([*lines, "", *table(heads), *map(row, times)])
+    return "\n\n".join([said, of_errors, measuring.table(heads, times)])
 
 
-def table(heads: list[str]) -> list[str]:
-    return [row(heads), row(["---"] * len(heads))]
-
-
-def row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plot", metavar="FILE", help="a picture file that the errors are drawn into")
-    parser.add_argument("--refresh", metavar="FILE", help="a Markdown file whose tables are replaced")
-    parser.add_argument("--quick", action="store_true", help="two sizes, fewer rounds")
-    parser.add_argument("pictures", nargs="+", type=Path)
-    arguments = parser.parse_args()
+def run(arguments: Any) -> Iterator[tuple[str, str]]:
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     with torch.no_grad():
-        everything = inputs(arguments.pictures, arguments.quick)
+        everything = inputs([arguments.pictures / name for name in PICTURES], arguments.quick)
         times = timed(everything, 4 if arguments.quick else 12)
         found = errors(everything)
-    text = markdown(found, times, arguments.pictures, threads)
-    if arguments.plot:
-        plot(found, arguments.plot)
-    if arguments.refresh:
-        measuring.write_fragment(arguments.refresh, "attention", text)
-    print(text)
-
-
-if __name__ == "__main__":
-    main()
+    if arguments.refresh_docs:
+        plot(found, arguments.picture)
+    yield "attention", markdown(found, times, threads)

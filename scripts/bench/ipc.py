@@ -1,30 +1,26 @@
-"""Measures the latency of a token frame to a reader in another process, alternating with iceoryx2, and a read in
-Python.
+"""Measures the latency of a token frame to a reader in another process, in turns with iceoryx2, and a read in Python."""
 
-Run by scripts/bench_ipc.sh.
-"""
-
-import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import time
 
-import measuring
+import numpy as np
 
+import measuring
+from daemon import Daemon
+
+PAYLOAD_BYTES, FRAMES, INTERVAL_US, ROUNDS = 419_328, 2000, 1000, 7
 #: Contestants: a name, and the arguments of `foveate bench ring`, or of the peer.
-FOVEATE = [
-    ("Foveate, futex", ["--how", "futex"]),
-    ("Foveate, pollable descriptor", ["--how", "notice"]),
-    ("Foveate, spinning", ["--how", "spin"]),
-    ("Foveate, futex, 8 slots", ["--how", "futex", "--slots", 8]),
-    ("Foveate, spinning, 8 slots", ["--how", "spin", "--slots", 8]),
-]
-PEER = [("iceoryx2, events", "event"), ("iceoryx2, polling", "poll")]
-#: A run that only says how large a frame is.
-ONE = ["--how", "spin", "--frames", 1]
+FOVEATE = {
+    "Foveate, futex": ["--how", "futex"],
+    "Foveate, pollable descriptor": ["--how", "notice"],
+    "Foveate, spinning": ["--how", "spin"],
+    "Foveate, futex, 8 slots": ["--how", "futex", "--slots", 8],
+    "Foveate, spinning, 8 slots": ["--how", "spin", "--slots", 8],
+}
+PEER = {"iceoryx2, events": "event", "iceoryx2, polling": "poll"}
 #: Goals: the first contestant's figure should be at most the second's.
 PAIRS = [
     ("Foveate, futex", "iceoryx2, events"),
@@ -33,125 +29,111 @@ PAIRS = [
     ("Foveate, spinning, 8 slots", "iceoryx2, polling"),
 ]
 
+#: Reads in Python: bursts, and frames of each, of the 8 that the ring holds.
+BURSTS, BURST_FRAMES = 100, 5
+CAMERA = """
+[[stream]]
+name = "camera"
+pipeline = '''videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=640,height=480,framerate=60/1
+! appsink name=frames'''
+backend = "cpu"
+[[stream.view]]
+name = "main"
+slots = 8
+gaze = { policy = "fixed" }
+"""
 
-def output(*command, env=None):
+
+def output(*command):
     """The JSON that a program prints; its other output is shown only if it fails."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if done.returncode != 0:
         raise measuring.FoveateError(f"{command[0]}: {done.stderr.strip()}")
     return json.loads(done.stdout)
 
 
-def measured(arguments):
-    """The reports of every contestant, by name: one per round. Each round starts with a different one."""
+def measured(arguments, rounds):
+    """The reports of every contestant, by name: one per round."""
+    ring = [arguments.foveate, "bench", "ring", "--json", "--payload", PAYLOAD_BYTES]
     # The peer sends as many bytes, though it has neither records nor a header.
-    bytes_of_all = output(arguments.foveate, "bench", "ring", "--json", "--payload", arguments.payload, *ONE)["frame_bytes"]
-    shared = ["--payload", arguments.payload, "--frames", arguments.frames, "--interval-us", arguments.interval_us]
-    contestants = [
-        (name, [arguments.foveate, "bench", "ring", "--json", *shared, *rest]) for name, rest in FOVEATE
-    ] + [
-        (name, [arguments.peer, how, bytes_of_all, arguments.frames, arguments.interval_us]) for name, how in PEER
-    ]
-    reports = {name: [] for name, _ in contestants}
-    for round_number in range(arguments.rounds):
-        for turn in range(len(contestants)):
-            name, command = contestants[(round_number + turn) % len(contestants)]
+    frame_bytes = output(*ring, "--how", "spin", "--frames", 1)["frame_bytes"]
+    pace = ["--frames", FRAMES, "--interval-us", INTERVAL_US]
+    commands = {name: [*ring, *pace, *options] for name, options in FOVEATE.items()}
+    commands |= {name: [arguments.peer, how, frame_bytes, FRAMES, INTERVAL_US] for name, how in PEER.items()}
+    contestants = {name: lambda command=command: output(*command) for name, command in commands.items()}
+    return measuring.in_turns(contestants, rounds, pause_s=0.1)
+
+
+def read(view, target):
+    """How long it takes to read a frame that is there, and to copy its texels into an array that is there, in microseconds."""
+    started = time.perf_counter_ns()
+    frame = view.read(1, newest=False)
+    read_done = time.perf_counter_ns()
+    np.copyto(target, frame.pixels)
+    return (read_done - started) / 1e3, (time.perf_counter_ns() - read_done) / 1e3
+
+
+def python_reads(programs):
+    """The times of reads after a pause, and of those right behind another."""
+    first, following = [], []
+    with Daemon(programs, CAMERA) as daemon, daemon.open("camera/main") as view:
+        target = np.empty_like(view.read(10).pixels)
+        for _ in range(BURSTS):
+            # At 60 frames a second they have come by then.
             time.sleep(0.1)
-            reports[name].append(output(*command))
-    return reports
+            first.append(read(view, target))
+            following += [read(view, target) for _ in range(BURST_FRAMES - 1)]
+    return {"after a pause of 0.1 s": first, "right after another": following}
 
 
-def python_read(programs):
-    """Times of reads in Python, and of copies of the same texels, in microseconds."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    environment = dict(os.environ, PYTHONPATH=os.path.join(here, "..", "..", "python"))
-    return output(sys.executable, "-B", os.path.join(here, "python_read.py"), programs, env=environment)
-
-
-def median(reports, part, quantile):
-    """The median over the rounds of one figure, in microseconds."""
-    return statistics.median(report[part][quantile] for report in reports)
-
-
-def table(reports):
-    """The figures of every contestant."""
-    yield "| | publish p50 | wake p50 | release store to copy: p50 | p99 | p99.9 | all of it: p50 | p99 | p99.9 | passed over |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+def latencies(reports):
+    """The table of every contestant: medians over the rounds."""
+    head = ["", "publish p50", "wake p50", "release store to copy: p50", "p99", "p99.9", "all of it: p50", "p99", "p99.9", "passed over"]
+    shown = [("publish", "p50_us"), ("wake", "p50_us")]
+    shown += [(part, figure) for part in ("read_done", "total") for figure in ("p50_us", "p99_us", "p99_9_us")]
+    rows = []
     for name, rounds in reports.items():
-        cells = [median(rounds, part, "p50_us") for part in ("publish", "wake")]
-        for part in ("read_done", "total"):
-            cells += [median(rounds, part, quantile) for quantile in ("p50_us", "p99_us", "p99_9_us")]
+        cells = [statistics.median(report[part][figure] for report in rounds) for part, figure in shown]
         missed = statistics.median(report["missed"] for report in rounds)
-        yield f"| {name} | {' | '.join(f'{cell:.1f}' for cell in cells)} | {missed:.0f} |"
+        rows.append([name, *(f"{cell:.1f}" for cell in cells), f"{missed:.0f}"])
+    return measuring.table(head, rows)
 
 
 def comparison(reports):
     """Ratios within each round."""
-    yield "| p50 of | release store to copy | all of it |"
-    yield "| --- | ---: | ---: |"
+    rows = []
     for ours, theirs in PAIRS:
         cells = []
         for part in ("read_done", "total"):
             pairs = zip(reports[ours], reports[theirs])
             ratios = [our[part]["p50_us"] / their[part]["p50_us"] for our, their in pairs]
             cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
-        yield f"| {ours} / {theirs} | {' | '.join(cells)} |"
+        rows.append([f"{ours} / {theirs}", *cells])
+    return measuring.table(["p50 of", "release store to copy", "all of it"], rows)
 
 
-def quantile(numbers, share):
-    """The quantile at `share`."""
-    ordered = sorted(numbers)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+def reading(times):
+    """The table of reads in Python."""
+    rows = []
+    for name, pairs in times.items():
+        reads, copies = zip(*pairs)
+        beside = [read - copy for read, copy in pairs]
+        shown = [(reads, 0.5), (reads, 0.99), (copies, 0.5), (beside, 0.5), (beside, 0.99)]
+        rows.append([name, *(f"{measuring.quantile(numbers, share):.0f}" for numbers, share in shown)])
+    return measuring.table(["", "read: p50", "p99", "a NumPy copy of its texels: p50", "beside that copy: p50", "p99"], rows)
 
 
-def markdown(arguments, reports, overheads):
-    """The complete report."""
-    ours = reports[FOVEATE[0][0]][0]
-    size = f"A frame has {ours['frame_bytes']} bytes, {ours['payload_bytes']} of them texels"
-    yield (
-        f"{measuring.today()}, {measuring.processor()}. {size}; {arguments.frames} frames in each of"
-        f" {arguments.rounds} rounds, one every {arguments.interval_us} us, one reader. Medians over the rounds, in microseconds."
-    )
-    yield ""
-    yield from table(reports)
-    yield ""
-    yield "Ratios within each round, their median and range:"
-    yield ""
-    yield from comparison(reports)
-    yield ""
-    yield f"`view.read` in Python {sys.version_info.major}.{sys.version_info.minor}, of a frame that is there:"
-    yield ""
-    yield "| | read: p50 | p99 | a NumPy copy of its texels: p50 | beside that copy: p50 | p99 |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
-    for name, key in (("after a pause of 0.1 s", "first"), ("right after another", "next")):
-        reads, copies = zip(*overheads[key])
-        beside = [read - copy for read, copy in overheads[key]]
-        cells = [quantile(reads, 0.5), quantile(reads, 0.99), quantile(copies, 0.5)]
-        cells += [quantile(beside, 0.5), quantile(beside, 0.99)]
-        yield f"| {name} | {' | '.join(f'{cell:.0f}' for cell in cells)} |"
-
-
-def main():
-    """Measures, and prints or stores the report."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--foveate", required=True)
-    parser.add_argument("--peer", required=True)
-    parser.add_argument("--payload", type=int, default=419_328)
-    parser.add_argument("--frames", type=int, default=2000)
-    parser.add_argument("--interval-us", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--refresh")
-    arguments = parser.parse_args()
-    try:
-        reports = measured(arguments)
-        overheads = python_read(os.path.dirname(arguments.foveate))
-        text = "\n".join(markdown(arguments, reports, overheads))
-        print(text)
-        if arguments.refresh:
-            measuring.write_fragment(arguments.refresh, "ipc", text)
-    except measuring.FoveateError as error:
-        sys.exit(str(error))
-
-
-if __name__ == "__main__":
-    main()
+def run(arguments):
+    rounds = 2 if arguments.quick else ROUNDS
+    reports = measured(arguments, rounds)
+    ours = reports["Foveate, futex"][0]
+    parts = [
+        f"{measuring.today()}, {measuring.processor()}. A frame has {ours['frame_bytes']} bytes, {ours['payload_bytes']} of them texels;"
+        f" {FRAMES} frames in each of {rounds} rounds, one every {INTERVAL_US} us, one reader. Medians over the rounds, in microseconds.",
+        latencies(reports),
+        "Ratios within each round, their median and range:",
+        comparison(reports),
+        f"`view.read` in Python {sys.version_info.major}.{sys.version_info.minor}, of a frame that is there:",
+        reading(python_reads(arguments.programs)),
+    ]
+    yield "ipc", "\n\n".join(parts)

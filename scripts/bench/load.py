@@ -1,13 +1,12 @@
 """Finds how many cameras of 1280x720 at 30 frames a second two processors can serve, with and without decoding.
 
-Run by scripts/bench_load.sh. A number of streams is carried where in the time that is measured no frame is dropped, every
-stream delivers what it is asked to, and 99 of 100 frames of each stream are published within a bound of the histogram below
-a frame time.
+A number of streams is carried where in the time that is measured no frame is dropped, every stream delivers what it is asked to, and
+99 of 100 frames of each stream are published within a bound of the histogram below a frame time.
 """
 
-import argparse
 import math
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -19,7 +18,8 @@ from dataclasses import dataclass
 import foveate
 
 import measuring
-import soak_samples
+from daemon import Daemon, growth, quantile_ms, stats
+from measuring import FoveateError, gst_launch
 
 WIDTH, HEIGHT, RATE = 1280, 720, 30
 FRAME_MS = 1000 / RATE
@@ -34,6 +34,8 @@ DELIVERED_MIN = 0.99
 AGE_BOUND_NS = 25_000_000
 #: Timeout for a pipeline's frames, in seconds.
 BEGIN_S = 60
+#: Frames of the clip that are used.
+CLIP_FRAMES = 300
 #: Frames that show what they cost by themselves, the start of the pipeline aside.
 COST_FRAMES = 1000
 #: How often the greatest number is tried.
@@ -42,10 +44,6 @@ REPEATS = 3
 STAGES = ("plan", "change", "ingest", "reduce", "sample", "publish")
 #: Streams whose frames are followed through their stages: so few that hardly one waits for another.
 FOLLOWED = 16
-
-
-class LoadError(Exception):
-    """The measurement cannot continue."""
 
 
 @dataclass
@@ -87,15 +85,12 @@ class Run:
         return self.dropped == 0 and DELIVERED_MIN <= self.delivered and 0.99 <= self.within
 
 
-def launched(*elements):
-    """Runs gst-launch-1.0 to its end; returns the processor time that it took, in seconds."""
-    process = subprocess.Popen(["gst-launch-1.0", "-q", *" ".join(elements).split()], stderr=subprocess.PIPE, text=True)
-    said = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if status != 0 or "ERROR" in said:
-        raise LoadError(f"gst-launch-1.0 {' '.join(elements)}: {said.strip()}")
-    return usage.ru_utime + usage.ru_stime
+def seconds_of(pipeline):
+    """The processor time that a pipeline takes to its end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    gst_launch(pipeline)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 class Material:
@@ -108,12 +103,12 @@ class Material:
         self.frame_count = frame_count
         # The clip over and over; each picture that it has is one of the camera's.
         picture = f"video/x-raw,format=NV12,width={WIDTH},height={HEIGHT}"
-        launched(
+        gst_launch(
             f"filesrc location={clip} ! decodebin ! videoconvert ! videoscale ! {picture}"
             f" ! identity eos-after={frame_count + 1} ! multifilesink location={self._frames}"
         )
         self.frame_count = len([name for name in os.listdir(folder) if name.endswith(".nv12")])
-        launched(
+        gst_launch(
             f"{self._read(seconds * RATE)} ! videoconvert ! openh264enc bitrate=4000000 complexity=low gop-size=30"
             f" ! h264parse ! mp4mux ! filesink location={self._encoded}"
         )
@@ -147,42 +142,24 @@ class Material:
 
     def own_costs(self, count):
         """Milliseconds of processor time that a frame costs before anybody looks at it, by kind: raw and decoded."""
-        begin = launched("fakesrc num-buffers=1 ! fakesink")
-        raw = launched(f"{self._read(count)} ! fakesink")
+        begin = seconds_of("fakesrc num-buffers=1 ! fakesink")
+        raw = seconds_of(f"{self._read(count)} ! fakesink")
         packets = f"filesrc location={self._encoded} ! qtdemux ! h264parse"
-        decoded = launched(f"{packets} ! {self._decoded()} ! identity eos-after={count + 1} ! fakesink")
+        decoded = seconds_of(f"{packets} ! {self._decoded()} ! identity eos-after={count + 1} ! fakesink")
         return {kind: 1e3 * (spent - begin) / count for kind, spent in (("raw", raw), ("decoded", decoded))}
 
 
-class Daemon:
+class MeasuredDaemon(Daemon):
     """`foveated` with one configuration, for one run."""
-
-    def __init__(self, program, folder, text):
-        self._socket = os.path.join(folder, "foveate.sock")
-        self._log = os.path.join(folder, "foveated.log")
-        config = os.path.join(folder, "load.toml")
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(text)
-        with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
-                [program, "--config", config, "--socket", self._socket], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._process.kill()
-        self._process.wait()
 
     def look(self):
         """Its statistics."""
-        return soak_samples.stats(self._socket)
+        return stats(self.socket)
 
     def spent(self):
         """Seconds of processor time that the threads of frame loops took, and all others."""
         sums = {True: 0, False: 0}
-        for thread in os.scandir(f"/proc/{self._process.pid}/task"):
+        for thread in os.scandir(f"/proc/{self.process.pid}/task"):
             with open(f"{thread.path}/comm", encoding="utf-8") as name, open(f"{thread.path}/schedstat", encoding="utf-8") as spent:
                 sums[name.read().startswith("frames-")] += int(spent.read().split()[0])
         return sums[True] / 1e9, sums[False] / 1e9
@@ -191,8 +168,8 @@ class Daemon:
         """Until all streams deliver frames. An overloaded machine takes its time, and some of it may never come to that."""
         end = time.monotonic() + BEGIN_S
         while time.monotonic() < end:
-            if self._process.poll() is not None:
-                raise LoadError(f"foveated has ended:\n{self._last_words()}")
+            if self.process.poll() is not None:
+                raise FoveateError(f"foveated has ended:\n{self.log()}")
             try:
                 if all(stream["state"] == "live" for stream in self.look()[1].values()):
                     return
@@ -200,14 +177,10 @@ class Daemon:
                 pass
             time.sleep(0.1)
 
-    def _last_words(self):
-        with open(self._log, encoding="utf-8", errors="replace") as log:
-            return "".join(log.readlines()[-10:])
 
-
-def measured(program, case, count, seconds, warm_s):
+def measured(programs, case, count, seconds, warm_s):
     """One run. A daemon that is too busy to answer carries nothing."""
-    with tempfile.TemporaryDirectory(prefix="foveate-load-") as folder, Daemon(program, folder, case.text(count)) as daemon:
+    with MeasuredDaemon(programs, case.text(count)) as daemon:
         daemon.wait_until_live()
         time.sleep(warm_s)
         try:
@@ -224,23 +197,23 @@ def summed(before, after, seconds):
     captured = dropped = 0
     ages, tails, shares, delivered = None, [], [], []
     for name, stream in after[1].items():
-        counts, grown = soak_samples.growth(before[1].get(name), stream)
+        counts, grown = growth(before[1].get(name), stream)
         captured += counts["frames_captured"]
         dropped += counts["frames_dropped"]
         delivered.append(counts["frames_captured"] / (seconds * RATE))
         bounds = stream["age"]["bounds_ns"]
         ages = grown if ages is None else [one + other for one, other in zip(ages, grown)]
-        tails.append(soak_samples.quantile_ms(bounds, grown, 0.99) or math.inf)
+        tails.append(quantile_ms(bounds, grown, 0.99) or math.inf)
         within = sum(n for bound, n in zip(bounds, grown) if bound <= AGE_BOUND_NS)
         shares.append(within / max(1, sum(grown)))
     spent = after[0]["process"]["cpu_seconds"] - before[0]["process"]["cpu_seconds"]
-    p50, p99 = (soak_samples.quantile_ms(bounds, ages, share) or math.inf for share in (0.5, 0.99))
+    p50, p99 = (quantile_ms(bounds, ages, share) or math.inf for share in (0.5, 0.99))
     return Run(len(tails), captured, dropped, min(shares), p50, p99, max(tails), spent / seconds, min(delivered))
 
 
-def followed(program, case, seconds, warm_s):
+def followed(programs, case, seconds, warm_s):
     """A row of the second table: milliseconds of a frame, by where they go."""
-    with tempfile.TemporaryDirectory(prefix="foveate-load-") as folder, Daemon(program, folder, case.text(FOLLOWED)) as daemon:
+    with MeasuredDaemon(programs, case.text(FOLLOWED)) as daemon:
         daemon.wait_until_live()
         time.sleep(warm_s)
         before = *daemon.spent(), daemon.look()[1]
@@ -256,7 +229,7 @@ def followed(program, case, seconds, warm_s):
     step = mean_ms(lambda stream: stream["step"])
     parts = [mean_ms(lambda stream, stage=stage: stream["stages"][stage]) for stage in STAGES]
     figures = [others, loops, *parts, step - sum(parts), loops - step]
-    return f"| {case.name} | {' | '.join(f'{figure:.3f}' for figure in figures)} |"
+    return [case.name, *(f"{figure:.3f}" for figure in figures)]
 
 
 def greatest(attempt):
@@ -305,14 +278,15 @@ def narrate(case, run):
 def row(case, good, runs):
     """A row of the table: the greatest number, and what comes after it."""
     if good == 0:
-        return f"| {case.name} | 0 | | | | | | |"
+        return [case.name, "0", *[""] * 6]
     tries = runs[good]
     p50, p99, slowest, cpu = (
         statistics.median(getattr(run, name) for run in tries) for name in ("p50_ms", "p99_ms", "worst_p99_ms", "cpu")
     )
     cost_ms = 1e3 * cpu / (good * RATE)
-    figures = f"{carried(tries)} of {len(tries)} | {p50:.1f} | {p99:.1f} | {slowest:.1f} | {cpu:.2f} | {cost_ms:.2f}"
-    return f"| {case.name} | {good}{' or more' if STREAMS_MAX <= good else ''} | {figures} |"
+    count = f"{good}{' or more' if STREAMS_MAX <= good else ''}"
+    times = (f"{number:.1f}" for number in (p50, p99, slowest))
+    return [case.name, count, f"{carried(tries)} of {len(tries)}", *times, f"{cpu:.2f}", f"{cost_ms:.2f}"]
 
 
 def version(*command):
@@ -320,101 +294,63 @@ def version(*command):
     return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[0]
 
 
-def markdown(arguments, costs, rows):
+def where():
+    """When and on what it is measured."""
+    return f"{measuring.today()}, {measuring.processor()}, of which {PROCESSORS} are used."
+
+
+def greatest_numbers(arguments, material, seconds, warm_s):
     """The numbers of streams."""
-    versions = f"{version(arguments.foveated, '--version')}, {version('gst-launch-1.0', '--version')}"
-    yield (
-        f"{measuring.today()}, {measuring.processor()}, of which {PROCESSORS} are used. {versions}."
-        f" {arguments.seconds} s a run after {arguments.warm} s that do not count; the greatest number was tried {REPEATS}"
-        " times, and the figures are medians of these."
-    )
-    yield ""
-    columns = ["streams", "times carried", "p50 of the age, ms", "p99", "p99 of the slowest stream", "processors busy"]
-    columns.append("CPU time a frame, ms")
-    yield f"| 1280x720, 30 frames a second | {' | '.join(columns)} |"
-    yield f"| --- |{' ---: |' * len(columns)}"
-    yield from rows
-    yield ""
-    yield (
+    costs, rows = material.own_costs(COST_FRAMES), []
+    for case in material.cases():
+
+        def attempt(count, case=case):
+            run = measured(arguments.programs, case, count, seconds, warm_s)
+            narrate(case, run)
+            return run
+
+        rows.append(row(case, *greatest(attempt)))
+    versions = f"{version(arguments.programs / 'foveated', '--version')}, {version('gst-launch-1.0', '--version')}"
+    head = ["1280x720, 30 frames a second", "streams", "times carried", "p50 of the age, ms", "p99", "p99 of the slowest stream"]
+    parts = [
+        f"{where()} {versions}. {seconds} s a run after {warm_s} s that do not count; the greatest number was tried {REPEATS}"
+        " times, and the figures are medians of these.",
+        measuring.table([*head, "processors busy", "CPU time a frame, ms"], rows),
         f"Without Foveate a frame costs {costs['raw']:.2f} ms of CPU time where it is read from memory, and"
-        f" {costs['decoded']:.2f} ms where it is decoded from H.264: these are part of the figures above."
-    )
+        f" {costs['decoded']:.2f} ms where it is decoded from H.264: these are part of the figures above.",
+    ]
+    return "\n\n".join(parts)
 
 
-def stages(arguments, material):
+def stages(arguments, material, seconds, warm_s):
     """Where the time of a frame goes."""
-    yield f"{measuring.today()}, {measuring.processor()}, of which {PROCESSORS} are used. {arguments.seconds} s a row."
-    yield ""
-    yield (
+    head = ["1280x720, 30 frames a second", "sources", "frame loops", *STAGES, "rest until published", "beside it"]
+    parts = [
+        f"{where()} {seconds} s a row.",
         f"Milliseconds of a frame with {FOLLOWED} streams: processor time of the threads of sources and of frame loops; the time that the"
         " stages of the latter took; what else they did between a frame in memory and its tokens in the ring; and the rest, which is"
-        " handing over, waking, switching and counting."
-    )
-    yield ""
-    columns = ["sources", "frame loops", *STAGES, "rest until published", "beside it"]
-    yield f"| 1280x720, 30 frames a second | {' | '.join(columns)} |"
-    yield f"| --- |{' ---: |' * len(columns)}"
-    for case in material.cases():
-        yield followed(arguments.foveated, case, arguments.seconds, arguments.warm)
-
-
-def parsed():
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--foveated", required=True, help="the daemon, a release build")
-    parser.add_argument("--clip", required=True, help="what the cameras see")
-    parser.add_argument("--seconds", type=int, default=20)
-    parser.add_argument("--warm", type=int, default=5)
-    parser.add_argument("--frames", type=int, default=300, help="frames of the clip that are used")
-    parser.add_argument("--stages", action="store_true", help="only where the time of a frame goes")
-    parser.add_argument("--refresh")
-    return parser.parse_args()
+        " handing over, waking, switching and counting.",
+        measuring.table(head, [followed(arguments.programs, case, seconds, warm_s) for case in material.cases()]),
+    ]
+    return "\n\n".join(parts)
 
 
 def room():
     """A folder in memory, where there is enough of it."""
     memory = "/dev/shm"
-    if os.path.isdir(memory) and 4 * 300 * FRAME_BYTES < shutil.disk_usage(memory).free:
+    if os.path.isdir(memory) and 4 * CLIP_FRAMES * FRAME_BYTES < shutil.disk_usage(memory).free:
         return memory
     return None
 
 
-def measure(arguments, folder):
-    """The reports, by name."""
-    # The clip in H.264 is as long as a run at the most: a live source does not begin again.
-    length_s = arguments.seconds + arguments.warm + BEGIN_S
-    print("Making the clip", file=sys.stderr)
-    material = Material(arguments.clip, folder, arguments.frames, length_s)
-    yield "stages", "\n".join(stages(arguments, material))
-    if arguments.stages:
-        return
-    costs = material.own_costs(COST_FRAMES)
-    rows = []
-    for case in material.cases():
-
-        def attempt(count, case=case):
-            run = measured(arguments.foveated, case, count, arguments.seconds, arguments.warm)
-            narrate(case, run)
-            return run
-
-        rows.append(row(case, *greatest(attempt)))
-    yield "load", "\n".join(markdown(arguments, costs, rows))
-
-
-def main():
-    """Measures, and prints or stores the reports."""
-    arguments = parsed()
+def run(arguments):
     # Processes started from here on inherit it.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
-    try:
-        with tempfile.TemporaryDirectory(prefix="foveate-load-", dir=room()) as folder:
-            for name, text in measure(arguments, folder):
-                print(text)
-                if arguments.refresh:
-                    measuring.write_fragment(arguments.refresh, name, text)
-    except (LoadError, measuring.FoveateError, foveate.FoveateError) as error:
-        sys.exit(f"load.py: {error}")
-
-
-if __name__ == "__main__":
-    main()
+    seconds, warm_s = (4, 1) if arguments.quick else (20, 5)
+    with tempfile.TemporaryDirectory(prefix="foveate-load-", dir=room()) as folder:
+        print("Making the clip", file=sys.stderr)
+        # The clip in H.264 is as long as a run at the most: a live source does not begin again.
+        material = Material(arguments.clip, folder, CLIP_FRAMES, seconds + warm_s + BEGIN_S)
+        yield "stages", stages(arguments, material, seconds, warm_s)
+        if not arguments.stages:
+            yield "load", greatest_numbers(arguments, material, seconds, warm_s)

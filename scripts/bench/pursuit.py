@@ -1,25 +1,19 @@
 """Measures how near the gaze stays to what a consumer attends to four times a second, on any clip.
 
-Usage: pursuit.py --programs FOLDER CLIP
-
 What there is to attend to is found without the gaze: corners that OpenCV tracks in full resolution (pyramidal Lucas-Kanade, there and
 back within a pixel) through at least a second without a cut, and that move by 32 pixels or more. Each has three views: with neither
-`compensation` nor `pursuit`, with the former, and with both. Frames are sent one by one, so the result is the same in every run. Prints
+`compensation` nor `pursuit`, with the former, and with both. Frames are sent one by one, so the result is the same in every run. Shows
 the share of frames, from the second map on, in which the fixation is within 32, 24 and 16 pixels.
-
-Needs NumPy and OpenCV (Debian: python3-opencv), and the package foveate in PYTHONPATH.
 """
 
-import argparse
 import os
-import subprocess
 import tempfile
-import time
-from pathlib import Path
 
 import cv2
-import foveate
 import numpy as np
+
+from daemon import Daemon
+from measuring import FoveateError
 
 SETTINGS = {
     "neither": {"compensation": False, "pursuit": False},
@@ -108,7 +102,7 @@ def play(programs, frames, fps, tracks):
     """Distances of the fixation in each setting."""
     height, width = frames[0].shape[:2]
     with tempfile.TemporaryDirectory() as folder:
-        fifo, path = Path(folder, "frames"), str(Path(folder, "socket"))
+        fifo = os.path.join(folder, "frames")
         os.mkfifo(fifo)
         views = "".join(
             f"[[stream.view]]\nname = 'v{index}-{number}'\nslots = 16\ngaze = {{ policy = 'feedback', "
@@ -116,29 +110,19 @@ def play(programs, frames, fps, tracks):
             for index in range(len(tracks))
             for number, keys in enumerate(SETTINGS.values())
         )
-        config = Path(folder, "config.toml")
-        config.write_text(
+        stream = (
             f"[[stream]]\nname = 'clip'\nbackend = 'cpu'\npace = 'every-frame'\npipeline = 'filesrc location={fifo} "
             f"blocksize={4 * width * height} ! rawvideoparse format=bgrx width={width} height={height} "
             f"framerate={round(1000 * fps)}/1000 ! appsink name=frames'\n{views}"
         )
-        command = [Path(programs, "foveated"), "--config", config, "--socket", path]
-        log = Path(folder, "log")
-        with open(log, "w") as errors, subprocess.Popen(command, stderr=errors) as daemon:
-            # Opened for reading, too, so that this does not wait for a daemon that has ended.
-            with open(os.open(fifo, os.O_RDWR), "wb", buffering=0) as feed:
-                while not os.path.exists(path):
-                    if daemon.poll() is not None:
-                        raise SystemExit(f"foveated has ended:\n{log.read_text()}")
-                    time.sleep(0.05)
-                distances = follow(path, feed, frames, fps, tracks)
-            daemon.terminate()
-    return distances
+        # Opened for reading, too, so that this does not wait for a daemon that has ended.
+        with open(os.open(fifo, os.O_RDWR), "wb", buffering=0) as feed, Daemon(programs, stream) as daemon:
+            return follow(daemon, feed, frames, fps, tracks)
 
 
-def follow(path, feed, frames, fps, tracks):
+def follow(daemon, feed, frames, fps, tracks):
     height, width = frames[0].shape[:2]
-    views = [[foveate.open(f"clip/v{index}-{number}", path) for number in range(len(SETTINGS))] for index in range(len(tracks))]
+    views = [[daemon.open(f"clip/v{index}-{number}") for number in range(len(SETTINGS))] for index in range(len(tracks))]
     distances = [[] for _ in SETTINGS]
     every = max(1, round(fps / MAPS_HZ))
     for number, picture in enumerate(frames, 1):
@@ -162,27 +146,20 @@ def follow(path, feed, frames, fps, tracks):
     return distances
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--programs", required=True, help="the folder of foveated")
-    parser.add_argument("clip")
-    options = parser.parse_args()
-    frames, fps = read(options.clip)
+def run(arguments):
+    frames, fps = read(arguments.clip)
     if not frames or fps <= 0:
-        raise SystemExit(f"OpenCV cannot read {options.clip}")
+        raise FoveateError(f"cannot read {arguments.clip} (expected a clip that OpenCV decodes)")
     tracks = tracks_of(frames, fps)
     if not tracks:
-        raise SystemExit(f"nothing in {options.clip} moves through {SECONDS_MIN:g} s without a cut")
+        raise FoveateError(f"nothing in {arguments.clip} moves through {SECONDS_MIN:g} s without a cut")
     total = [[] for _ in SETTINGS]
     for begin in range(0, len(tracks), TRACKS_AT_ONCE):
-        found = play(options.programs, frames, fps, tracks[begin : begin + TRACKS_AT_ONCE])
+        found = play(arguments.programs, frames, fps, tracks[begin : begin + TRACKS_AT_ONCE])
         for all_of_them, some in zip(total, found):
             all_of_them += some
-    print(f"{len(tracks)} tracks, {len(total[0])} frames, {fps:.3g} a second")
+    lines = [f"{len(tracks)} tracks, {len(total[0])} frames, {fps:.3g} a second"]
     for setting, distances in zip(SETTINGS, total):
         shares = ", ".join(f"{100 * np.mean(np.array(distances) < radius):.1f} % within {radius}" for radius in RADII)
-        print(f"{setting}: {shares} pixels, {np.mean(distances):.1f} on average")
-
-
-if __name__ == "__main__":
-    main()
+        lines.append(f"{setting}: {shares} pixels, {np.mean(distances):.1f} on average")
+    yield "pursuit", "\n".join(lines)

@@ -4,7 +4,12 @@ Each recipe takes a frame of 4:2:0 samples to normalised half-precision patches,
 plan has. A library that is not installed has no recipes here.
 """
 
+import json
+import os
+
 import numpy as np
+
+from measuring import FoveateError, bench
 
 try:
     import cv2
@@ -18,6 +23,8 @@ except ImportError:
 
 THREADS = 2
 LEVELS = 5  # above the frame itself
+# Mean difference from Foveate's tokens that rounding explains.
+DIFFERENCE_MAX = 0.02
 
 
 def recipes(plan, frames):
@@ -40,6 +47,30 @@ def recipes(plan, frames):
             (name, "incremental", unless_equal(on_torch.equal, on_torch.tokens, frames[-1])),
         ]
     return found
+
+
+def dumped(program, folder, *arguments):
+    """Foveate's plan and frames, one array each, which `foveate bench` leaves in a folder with its tokens."""
+    bench(program, *arguments, "--dump", folder)
+    with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
+        plan = json.load(file)
+    if plan["format"] not in ("NV12", "I420") or plan["width"] % 2 or plan["height"] % 2:
+        raise FoveateError("the recipes take 4:2:0 of even sizes")
+    if max(levels_of(plan)) > LEVELS:
+        raise FoveateError("the plan has more levels than the recipes")
+    samples = np.fromfile(os.path.join(folder, f"frames.{plan['format'].lower()}"), dtype=np.uint8)
+    shape = plan["frame_count"], plan["height"] * 3 // 2, plan["width"]
+    return plan, [np.copy(frame) for frame in samples.reshape(shape)]
+
+
+def check(plan, folder, name, found):
+    """Fails unless a recipe's tokens of the frame `tokens_of_frame`, level by level, equal Foveate's, except for rounding."""
+    side = plan["patch_side"]
+    expected = np.fromfile(os.path.join(folder, "tokens-0.bin"), dtype=np.float16).reshape(-1, 3, side, side)
+    order = np.argsort(levels_of(plan), kind="stable")
+    difference = float(np.abs(np.asarray(found, dtype=np.float32) - expected[order].astype(np.float32)).mean())
+    if not difference <= DIFFERENCE_MAX:
+        raise FoveateError(f"{name}: other tokens than Foveate's ({difference:.3f} off)")
 
 
 def versions():

@@ -1,11 +1,6 @@
-"""Measures how the cost of a frame scales with its size, its changes, its tokens and its views, and plots it.
+"""Measures how the cost of a frame scales with its size, its changes, its tokens and its views, and plots it."""
 
-Run by scripts/plot_scaling.sh.
-"""
-
-import argparse
 import json
-import os
 import sys
 
 import matplotlib
@@ -99,7 +94,7 @@ def draw_chart(axis, chart):
         axis.set_xscale("log", base=2)
         axis.set_xticks(places)
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}" if value < 10 else f"{value:.0f}"))
-    axis.yaxis.set_major_formatter(FuncFormatter(time_label))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda us, _: f"{us / 1e3:g} ms" if 1e3 <= us else f"{us:g} us"))
     axis.set_xlabel(chart["label"])
     axis.minorticks_off()
     axis.grid(True, which="major", color="#DDDDDD", linewidth=0.7)
@@ -108,28 +103,10 @@ def draw_chart(axis, chart):
         axis.spines[side].set_visible(False)
 
 
-def time_label(us, _):
-    return f"{us / 1e3:g} ms" if 1e3 <= us else f"{us:g} us"
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--foveate", required=True, help="the program, a release build")
-    parser.add_argument("--backend", default="cpu", help="cpu or vulkan")
-    parser.add_argument("--device", help="part of the name of the Vulkan device")
-    parser.add_argument("--quick", action="store_true", help="fewer points and frames")
-    parser.add_argument("--out", required=True, help="folder for scaling.json and scaling.png")
-    arguments = parser.parse_args()
-    try:
-        document = measure(arguments)
-    except measuring.FoveateError as error:
-        sys.exit(f"scaling.py: {error}")
-    path = os.path.join(arguments.out, "scaling.json")
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1)
-    draw(document, os.path.join(arguments.out, "scaling.png"))
-    print(f"{path}\n{os.path.join(arguments.out, 'scaling.png')}")
-
-
-if __name__ == "__main__":
-    main()
+def run(arguments):
+    document = measure(arguments)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    figures, picture = arguments.out / "scaling.json", arguments.out / "scaling.png"
+    figures.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    draw(document, picture)
+    yield "scaling", f"{figures}\n{picture}"

@@ -1,12 +1,10 @@
 """Puts a daemon with four streams through the events of months in minutes, and checks its state at the end.
 
-Run by scripts/soak.sh. Readers come, go and are killed, views are steered and made, streams are added, changed and
-removed, sources die and come back: all at random, from a seed. Times are printed and not judged, because they are the
-machine's.
+Readers come, go and are killed, views are steered and made, streams are added, changed and removed, sources die and come back: all
+at random, from a seed. Times are printed and not judged, because they are the machine's.
 """
 
-import argparse
-import csv
+import contextlib
 import importlib
 import os
 import random
@@ -23,8 +21,9 @@ import time
 import foveate
 
 import measuring
-import soak_samples
-from soak_streams import Clip, Door, Pattern, SoakError, Window
+from daemon import COUNTS, Daemon, growth, quantile_ms, stats
+from measuring import FoveateError
+from soak_streams import Clip, Door, Pattern, Window
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 #: Interval of samples, in seconds.
@@ -62,38 +61,27 @@ BAD_CONFIGURATIONS = [
 ]
 
 
-class Daemon:
+class OperatedDaemon(Daemon):
     """`foveated`, and the operator's commands."""
 
     def __init__(self, programs, folder, streams):
-        self.socket = os.path.join(folder, "foveate.sock")
-        self.log_path = os.path.join(folder, "foveated.log")
         self.streams = streams
-        self._programs = programs
-        self._config = os.path.join(folder, "foveate.toml")
-        self._extra = os.path.join(folder, "extra.toml")
         #: Names of streams that the file lacks.
         self.missing = set()
         self.has_extra = False
         #: Wrong answers to an operator.
         self.wrong = []
-        self.write()
-        arguments = [os.path.join(programs, "foveated"), "--config", self._config, "--socket", self.socket]
-        with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **ALLOCATOR}
-            )
+        self._foveate = os.path.join(programs, "foveate")
+        self._extra = os.path.join(folder, "extra.toml")
+        super().__init__(programs, self.right(), folder, ALLOCATOR)
 
-    def write(self, text=None):
-        """Writes the configuration, in one step; by default the right one."""
-        texts = [stream.text() for stream in self.streams if stream.name not in self.missing]
-        with open(f"{self._config}.new", "w", encoding="utf-8") as file:
-            file.write("\n".join(texts) if text is None else text)
-        os.replace(f"{self._config}.new", self._config)
+    def right(self):
+        """The valid configuration."""
+        return "\n".join(stream.text() for stream in self.streams if stream.name not in self.missing)
 
     def order(self, *arguments, succeeds=True):
         """Runs `foveate`, and notes where it ends otherwise than it should. On a busy machine a stream may be busy, too."""
-        command = [os.path.join(self._programs, "foveate"), "--socket", self.socket, *arguments]
+        command = [self._foveate, "--socket", self.socket, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=90)
         said = (done.stderr or done.stdout).strip()
         if (done.returncode == 0) != succeeds and "its stream is busy" not in said:
@@ -101,7 +89,7 @@ class Daemon:
 
     def reload(self):
         """Reloads the valid configuration."""
-        self.write()
+        self.write(self.right())
         self.order("reload")
         self.has_extra = False
 
@@ -110,7 +98,7 @@ class Daemon:
         before = set(self.look()[1])
         self.write(text)
         self.order("reload", succeeds=False)
-        self.write()
+        self.write(self.right())
         if set(self.look()[1]) != before:
             self.wrong.append(f"a configuration that was refused changed the streams: {text!r}")
 
@@ -130,7 +118,7 @@ class Daemon:
         """Its statistics, and those of its streams by name. On a busy machine an answer may take a while."""
         for _ in range(TRIES):
             try:
-                return soak_samples.stats(self.socket)
+                return stats(self.socket)
             except foveate.TimedOut as error:
                 late = error
         raise late
@@ -150,16 +138,6 @@ class Daemon:
         """What it has in RAM that is neither a ring nor part of a file: what can leak."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
-
-    def is_serving(self):
-        """Whether it answers; raises if it has ended."""
-        if self.process.poll() is not None:
-            raise SoakError(f"foveated has ended with {self.process.returncode}")
-        try:
-            self.look()
-            return True
-        except foveate.NoDaemon:
-            return False
 
     def stop(self):
         """Asks it to stop; returns its exit code, or None if it does not stop."""
@@ -284,13 +262,16 @@ class Sampler:
             print(self._line(sample, streams), flush=True)
 
     def _count(self, sample, name, stream, seconds):
-        counts, ages = soak_samples.growth(self._before.get(name), stream)
+        counts, ages = growth(self._before.get(name), stream)
         sample[f"{name}.state"] = stream["state"]
         sample[f"{name}.fps"] = round(counts["frames_published"] / seconds, 1)
-        sample[f"{name}.p99_ms"] = soak_samples.quantile_ms(stream["age"]["bounds_ns"], ages, 0.99)
+        sample[f"{name}.p99_ms"] = quantile_ms(stream["age"]["bounds_ns"], ages, 0.99)
         sample[f"{name}.dropped"] = counts["frames_dropped"]
-        sample[f"{name}.restarts"] = soak_samples.restarts(stream)
-        loose = soak_samples.in_flight(stream)
+        # Pipelines that were begun after one was lost.
+        sample[f"{name}.restarts"] = sum(stream["restarts"].values())
+        # Frames that were captured, and of which nothing more is known.
+        captured, *known = (stream[count] for count in COUNTS)
+        loose = captured - sum(known)
         self.worst[name] = max(self.worst.get(name, 0), loose, -loose)
 
     def _header(self):
@@ -515,61 +496,43 @@ def reasons(streams, missing):
     return "; ".join(f"{name}: {stream['state']} {stream['reason']}" for name, stream in found.items())
 
 
-def save_csv(samples, path):
-    """Every sample, one a line; the columns of a stream are there from its first sample on."""
-    columns = list(dict.fromkeys(column for sample in samples for column in sample))
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(samples)
-
-
-def vulkan_device(programs):
+def vulkan_device(foveate):
     """The software device, or None where there is none."""
     try:
-        measuring.vulkan_device(os.path.join(programs, "foveate"), "llvmpipe")
+        measuring.vulkan_device(foveate, "llvmpipe")
         return "llvmpipe"
-    except measuring.FoveateError:
+    except FoveateError:
         return None
 
 
 def soak(arguments, folder):
     """Runs the soak test, and returns whether it passed."""
     chance = random.Random(arguments.seed)
-    device = vulkan_device(arguments.programs)
+    device = vulkan_device(arguments.foveate)
     streams = [Clip(folder), Pattern(), Door(), Window(device)]
-    daemon = crowd = sampler = None
     where = f"{measuring.processor()}, Vulkan: {device or 'none, so CPU alone'}"
-    print(f"{arguments.minutes:g} minutes, seed {arguments.seed}, {where}")
-    try:
+    print(f"{arguments.minutes} minutes, seed {arguments.seed}, {where}")
+    with contextlib.ExitStack() as stack:
         for stream in streams:
             stream.start()
-        daemon = Daemon(arguments.programs, folder, streams)
-        if not wait_until(RETURN_S, daemon.is_serving):
-            raise SoakError("foveated does not serve its socket")
+            stack.callback(stream.stop)
+        daemon = stack.enter_context(OperatedDaemon(arguments.programs, folder, streams))
         crowd = Crowd(daemon, folder, chance)
+        stack.callback(crowd.leave)
         sampler = Sampler(daemon, time.monotonic())
+        stack.callback(plot, arguments, streams, sampler)
         sampler.start()
-        return live_through(arguments, daemon, crowd, sampler, chance)
-    except UNHEARD as error:
-        raise SoakError(daemon.last_words(error) if daemon else error) from error
-    finally:
-        if sampler is not None and sampler.samples:
-            keep(arguments, streams, sampler)
-        if crowd is not None:
-            crowd.leave()
-        if daemon is not None and daemon.process.poll() is None:
-            daemon.process.kill()
-            daemon.process.wait()
-        for stream in streams:
-            stream.stop()
+        try:
+            return live_through(arguments, daemon, crowd, sampler, chance)
+        except UNHEARD as error:
+            raise FoveateError(daemon.last_words(error)) from error
 
 
 def live_through(arguments, daemon, crowd, sampler, chance):
     """A fifth of the time to fill what is filled once, a rest, the other four fifths, a rest, and the verdict."""
     names = {stream.name for stream in daemon.streams}
     if not wait_until(RETURN_S, lambda: names <= daemon.live()):
-        raise SoakError(f"not all streams began: {reasons(daemon.look()[1], names - daemon.live())}")
+        raise FoveateError(f"not all streams began: {reasons(daemon.look()[1], names - daemon.live())}")
     churn = Churn(daemon, crowd, chance)
     churn.run(arguments.minutes * 12)
     missing, base = rested(churn, daemon, sampler, names)
@@ -581,46 +544,29 @@ def live_through(arguments, daemon, crowd, sampler, chance):
     return judge(daemon, crowd, sampler, base, missing | late)
 
 
-def keep(arguments, streams, sampler):
-    """Writes the plot and the table, if requested."""
-    if arguments.csv:
-        save_csv(sampler.samples, arguments.csv)
-    if arguments.painter:
-        title = f"{arguments.minutes:g} minutes, seed {arguments.seed}"
-        arguments.painter.draw(sampler.samples, [stream.name for stream in streams], sampler.rests, title, arguments.plot)
+def plot(arguments, streams, sampler):
+    """Draws what was seen, if requested. Only this needs matplotlib."""
+    if arguments.plot and sampler.samples:
+        title = f"{arguments.minutes} minutes, seed {arguments.seed}"
+        painter = importlib.import_module("soak_plot")
+        painter.draw(sampler.samples, [stream.name for stream in streams], sampler.rests, title, arguments.plot)
 
 
-def parsed():
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", required=True, help="the folder of foveated and foveate, release builds")
-    parser.add_argument("--minutes", type=float, required=True)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
-    parser.add_argument("--csv")
-    parser.add_argument("--plot")
-    arguments = parser.parse_args()
-    # Only where it is asked for, because only this needs matplotlib.
-    arguments.painter = importlib.import_module("soak_plot") if arguments.plot else None
-    return arguments
-
-
-def main():
+def run(arguments):
     """Keeps the folder with the logs after a failure."""
-    arguments = parsed()
+    arguments.seed = random.randrange(1 << 31) if arguments.seed is None else arguments.seed
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = tempfile.mkdtemp(prefix="foveate-soak-")
     is_good = False
     try:
         is_good = soak(arguments, folder)
-    except (SoakError, subprocess.TimeoutExpired) as error:
+    except (FoveateError, subprocess.TimeoutExpired) as error:
         print(f"FAILED {error}")
     finally:
         if is_good:
             shutil.rmtree(folder)
         else:
             print(f"\nThe logs are in {folder}; again with --seed {arguments.seed}")
-    sys.exit(0 if is_good else 1)
-
-
-if __name__ == "__main__":
-    main()
+    if not is_good:
+        sys.exit(1)
+    yield "soak", "Everything came back."

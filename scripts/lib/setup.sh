@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # Prepares a bare machine to build and run Foveate: lists missing packages with the reason for each, and installs them.
-# Needs say.sh. With `assume_yes=true` it does not ask.
+# With `assume_yes=true` it does not ask.
 
 assume_yes=false
 
-# One per line: package|a command that makes the package unnecessary, if any|reason
+# Lists of packages, one per line: package|a command that makes the package unnecessary, if any|reason
 build_packages() {
     cat <<'END'
 gcc|cc|links Rust programs, and builds the compression of recordings
@@ -201,10 +201,10 @@ as_root() {
     fi
 }
 
-# Finds cargo, preferring rustup's, and fails if it is too old for the crate: ensure_rust ROOT
+# Finds cargo, preferring rustup's, and fails if it is too old for the crate.
 ensure_rust() {
     local needed found
-    needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$1/Cargo.toml")
+    needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml")
     PATH=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH
     if ! command -v cargo >/dev/null; then
         fail "Rust is missing; $needed or newer is needed. $(how_to_get_rust)"
@@ -224,4 +224,9 @@ how_to_get_rust() {
     command -v curl >/dev/null || printf '\n  apt-get install curl ca-certificates   # as root'
     printf '\n  %s' "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" \
         ". \"\$HOME/.cargo/env\""
+}
+
+# Builds a release of all programs, or as the options say: build_release [OPTION OF CARGO]...
+build_release() {
+    cargo build --release --locked --manifest-path "$root/Cargo.toml" "$@" || fail 'the build failed; see above'
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Builds the wheel of the engine. Needs say.sh and setup.sh.
+# Builds the wheel of the engine.
 
 # `zig cc` links against an old glibc on a new system; abi3audit finds symbols that are not of the stable ABI.
 readonly WHEEL_TOOLS='maturin[zig]==1.16.0 abi3audit==0.0.26'
@@ -15,17 +15,13 @@ END
 
 # Tools for wheels, kept between runs: ensure_wheel_tools ENVIRONMENT
 ensure_wheel_tools() {
-    [ "$(cat "$1/ready" 2>/dev/null)" = "$WHEEL_TOOLS" ] && return
-    python3 -m venv "$1" || return
-    # shellcheck disable=SC2086 # A list of words.
-    with_progress 'Installing what builds wheels' "$1/bin/pip" install --quiet $WHEEL_TOOLS || return
-    printf '%s\n' "$WHEEL_TOOLS" >"$1/ready"
+    ensure_environment "$1" "$WHEEL_TOOLS" || fail 'the tools cannot be installed; see above'
 }
 
-# Puts the wheel of the engine of the repository ROOT into FOLDER: build_engine_wheel ROOT TOOLS FOLDER [OPTION OF MATURIN]...
+# Puts the wheel of the engine into FOLDER: build_engine_wheel TOOLS FOLDER [OPTION OF MATURIN]...
 build_engine_wheel() {
-    local root=$1 tools=$2 folder=$3
-    shift 3
+    local tools=$1 folder=$2
+    shift 2
     PATH=$tools/bin:$PATH with_progress 'Building the engine' maturin build --release --locked "$@" --out "$folder" \
         --manifest-path "$root/python/engine/Cargo.toml"
 }

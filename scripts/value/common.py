@@ -7,11 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
+import matplotlib
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,43 @@ LOOKING_AROUND: dict[str, dict[str, Any]] = {
     "`foveal`": {"layout": "foveal"},
     "`relevance`": {"layout": "relevance"},
 }
+
+
+class Table:
+    """Rows of Markdown; numbers with two digits after the point."""
+
+    def __init__(self, head: Sequence[str]) -> None:
+        self.rows = [head, ["---", *("---:" for _ in head[1:])]]
+
+    def row(self, name: str, values: Iterable[Any]) -> None:
+        """Adds a row."""
+        self.rows.append([name, *(value if isinstance(value, str) else f"{value:.2f}" for value in values)])
+
+    def columns(self, columns: Sequence[dict[str, Any]]) -> Table:
+        """Adds the rows of columns whose cells have the same names."""
+        for name in columns[0]:
+            self.row(name, [column.get(name, "") for column in columns])
+        return self
+
+    def plot(self, path: Path, label: str) -> None:
+        """Draws the rows against the numbers of the head."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+        axes = figure.add_subplot()
+        places = [float(number) for number in self.rows[0][1:]]
+        for name, *values in self.rows[2:]:
+            axes.plot(places, [float(value) for value in values], marker="o", label=name)
+        axes.set(
+            xscale="log", xticks=places, xticklabels=self.rows[0][1:], xlabel="tokens", ylabel=label, ylim=(0, 1.02)
+        )
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7, loc="lower right")
+        figure.savefig(path, metadata={"Date": None})
+
+    def __str__(self) -> str:
+        return "\n".join("| " + " | ".join(row) + " |" for row in self.rows)
 
 
 def cached(name: str, key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -112,6 +150,22 @@ def clip_frames(path: Path) -> list[Any]:
         frames.append(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB))
 
 
+def photograph(path: str | Path) -> Any:
+    """[height, width, 3] uint8, R, G, B; a relative path is one of the pictures of OpenCV's examples."""
+    return cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / path)), cv2.COLOR_BGR2RGB)
+
+
+def covering(picture: Any, size: tuple[int, int]) -> Any:
+    """A picture scaled as far as it takes to fill this width and height, and cut off."""
+    scale = max(size[0] / picture.shape[1], size[1] / picture.shape[0])
+    return cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)[: size[1], : size[0]].copy()
+
+
+def font_file(name: str) -> str:
+    """Of a font that comes with matplotlib."""
+    return str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf")
+
+
 def scene(name: str) -> Scene:
     """Made once: `walkers` or `apart` (1536x1152), `camera` or `square` (768x576; 9 or 30 s), `signs` (1920x960, six
     photographs of signs), `SHEETS` (1920x1080), `PANS` (640x480), `SHEET_PANS` (1280x720)."""
@@ -152,7 +206,7 @@ def _beginning(_name: str) -> Iterator[Any]:
 def _signs(_name: str) -> Iterator[Any]:
     cells = []
     for number in range(1, 7):
-        sign = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / f"scenetext0{number}.jpg")), cv2.COLOR_BGR2RGB)
+        sign = sign_photograph(number)
         scale = min(640 / sign.shape[1], 480 / sign.shape[0])
         size = round(sign.shape[1] * scale), round(sign.shape[0] * scale)
         cell = np.zeros((480, 640, 3), np.uint8)
@@ -167,7 +221,7 @@ def _sheet(name: str) -> Iterator[Any]:
     noise = random.integers(-6, 7, (135, 240, 1)).repeat(8, 0).repeat(8, 1)
     picture = np.clip(np.array((70, 75, 80)) + noise, 0, 255).astype(np.uint8)
     for cell, number in enumerate(random.permutation(6)):
-        sign = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / f"scenetext0{number + 1}.jpg")), cv2.COLOR_BGR2RGB)
+        sign = sign_photograph(number + 1)
         scale = min(640 / sign.shape[1], 540 / sign.shape[0]) * random.uniform(0.55, 0.95)
         width, height = round(sign.shape[1] * scale), round(sign.shape[0] * scale)
         x = cell % 3 * 640 + random.integers(0, 640 - width + 1)
@@ -176,9 +230,14 @@ def _sheet(name: str) -> Iterator[Any]:
     yield from [picture] * 40
 
 
-def photograph(number: int, width: int) -> Any:
-    """One of six photographs of signs, scaled to this width."""
-    sign = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / f"scenetext0{number}.jpg")), cv2.COLOR_BGR2RGB)
+def sign_photograph(number: int) -> Any:
+    """One of six photographs of signs."""
+    return photograph(f"scenetext0{number}.jpg")
+
+
+def scaled_sign(number: int, width: int) -> Any:
+    """One of them, scaled to this width."""
+    sign = sign_photograph(number)
     scale = width / sign.shape[1]
     method = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
     return cv2.resize(sign, (width, round(sign.shape[0] * scale)), interpolation=method)
@@ -205,7 +264,7 @@ def pan_size(name: str) -> tuple[int, int]:
 def pan_picture(name: str) -> Any:
     """What it moves over."""
     kind, number = name.split()[1:3]
-    return next(_sheet(f"sheet {number}")) if kind == "sheet" else photograph(int(kind), int(number))
+    return next(_sheet(f"sheet {number}")) if kind == "sheet" else scaled_sign(int(kind), int(number))
 
 
 def pan_corner(name: str, index: int, size: tuple[int, int]) -> tuple[int, int]:
@@ -328,6 +387,46 @@ class SharpestView:
         if is_finer.any():
             self.picture[is_finer] = rebuilt(tokens, pixels, self.size)[is_finer]
             self.steps[is_finer] = steps[is_finer]
+
+
+def sharpest(view: Extracted, size: tuple[int, int], at: Iterable[int]) -> list[Any]:
+    """The picture of the finest tokens of each place, after each of these frames."""
+    seen, before, pictures = SharpestView(size), b"", []
+    for index in range(max(at) + 1):
+        tokens, pixels = view.frame(index)
+        places = tokens[["x", "y", "sx", "sy", "extra_width", "extra_height"]].tobytes()
+        if places != before:
+            seen.add(tokens, pixels)
+            before = places
+        if index in at:
+            pictures.append(seen.picture.copy())
+    return pictures
+
+
+def raster(source: Scene, columns: int, rows: int) -> dict[str, Any]:
+    """Keys of a view whose gaze log looks along rows, with 16 fixations from the first frame of a scene to its last."""
+    (width, height), path = source.size, CACHE / f"raster-{columns}x{rows}-{source.size[0]}.log"
+    lines: list[dict[str, Any]] = [{"foveate_gaze_log": 2, "view": "scene/raster", "extent": [width, height]}]
+    for index in range(16):
+        x, y = (index % columns + 0.5) * width / columns, (index // columns + 0.5) * height / rows
+        frame = 1 + round(index * len(source.frames) / 16)
+        fixation = {"id": index + 1, "x": x, "y": y, "since_frame": frame, "reason": "policy", "weight": 1.0}
+        lines.append({"frame": frame, "fixations": [fixation], "relevance": None})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return {"layout": "foveal", "gaze": {"policy": "replay", "log": str(path)}}
+
+
+def seen_over_time(source: Scene, views: dict[str, dict[str, Any]], at: Sequence[int]) -> dict[str, list[Any]]:
+    """What a still scene is to a model after each of these frames, 273 tokens a frame: shrunk, by crops, and through views, which
+    keep of each place the finest token so far."""
+    picture, middle = source.picture(0), (source.size[0] / 2, source.size[1] / 2)
+    folders = extract(source, {f"v{number}": keys for number, keys in enumerate(views.values())})
+    return {
+        "shrunk to 273 patches": [shrunk(picture, 273)] * len(at),
+        "a crop of 273 patches, at the centre": [cropped(picture, middle, 273)] * len(at),
+        "rolling tiles, 273 a frame": [tiled(picture, 273, frame + 1) for frame in at],
+        **{label: sharpest(Extracted(folder), source.size, at) for label, folder in zip(views, folders.values())},
+    }
 
 
 # Pictures as small as a budget of tokens.
@@ -521,7 +620,25 @@ def read(picture: Any, box: Any) -> str:
     return texts[0].lower().replace(" ", "") if texts else ""
 
 
-def alike(text: str, reference: str) -> int:
+def read_lines(name: str, picture: Any, least: int) -> list[tuple[Any, str]]:
+    """Boxes of the lines of at least so many characters that are read in a picture of this name, and what they say."""
+
+    def make() -> dict[str, Any]:
+        found = [(box, read(picture, box)) for box in lines_in(picture)]
+        kept = [(box, text) for box, text in found if len(text) >= least]
+        return {"boxes": np.array([box for box, _ in kept]).reshape(-1, 4), "texts": np.array([text for _, text in kept])}
+
+    kept = cached("lines", [name, least], make)
+    return [(box, str(text)) for box, text in zip(kept["boxes"], kept["texts"])]
+
+
+def share_read(lines: Sequence[tuple[Any, str]], picture_of: Callable[[int], Any]) -> float:
+    """Share of the characters that are read, each line in the picture of its number."""
+    right = sum(right_characters(read(picture_of(number), box), text) for number, (box, text) in enumerate(lines))
+    return right / sum(len(text) for _, text in lines)
+
+
+def right_characters(text: str, reference: str) -> int:
     """Characters of the reference less the edits (Levenshtein) that lead to it, not below 0."""
     row = list(range(len(reference) + 1))
     for i, a in enumerate(text, 1):

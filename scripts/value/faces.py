@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import cv2
 import numpy as np
-from common import CACHE, LOOKING_AROUND, Extracted, Scene, cached, cropped, extract, made_scene, matched, shrunk, tiled
-from small_print import sharpest
-from table import Table
+from common import CACHE, LOOKING_AROUND, Scene, Table, cached, covering, made_scene, matched, photograph, seen_over_time
 
 SIZE, FRAMES = (1920, 1080), 40
 #: Height of a face in the scene, and of the faces of the photographs, both in pixels.
@@ -46,13 +42,10 @@ def wall(name: str) -> Any:
     """Photographs of people, so small that a face has 18 pixels, on a larger photograph."""
     seed, numbers, behind_name, count = WALLS[name]
     chance = np.random.default_rng(seed)
-    behind = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / behind_name)), cv2.COLOR_BGR2RGB)
-    scale = max(SIZE[0] / behind.shape[1], SIZE[1] / behind.shape[0])
-    picture = cv2.resize(behind, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)[: SIZE[1], : SIZE[0]].copy()
+    picture = covering(photograph(behind_name), SIZE)
     cells = chance.permutation(8 * 5)[:count]
     for number, cell in enumerate(cells):
-        path = CACHE / "faces" / f"sample{numbers[number % len(numbers)]}.jpg"
-        people = cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB)
+        people = photograph(CACHE / "faces" / f"sample{numbers[number % len(numbers)]}.jpg")
         scale = FACE / PHOTOGRAPHED * chance.uniform(0.9, 1.15)
         small = cv2.resize(people, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
         if chance.random() < 0.5:
@@ -64,13 +57,9 @@ def wall(name: str) -> Any:
     return picture
 
 
-def _frames(name: str) -> Iterator[Any]:
-    yield from [wall(name)] * FRAMES
-
-
 def wall_scene(name: str) -> Scene:
     """The wall as a still scene of 4 s."""
-    return made_scene(name, partial(_frames, name), SIZE, [0, 9, 39])
+    return made_scene(name, lambda: [wall(name)] * FRAMES, SIZE, [0, 9, 39])
 
 
 def reference_faces(source: Scene) -> Any:
@@ -103,18 +92,9 @@ def recall(source: Scene, picture: Any) -> float:
 def found(name: str) -> dict[str, list[float]]:
     """Recall after each of `AT`, of each way to see."""
     source = wall_scene(name)
-    picture, middle = source.picture(0), (source.size[0] / 2, source.size[1] / 2)
-    folders = extract(source, {f"v{number}": keys for number, keys in enumerate(LOOKING_AROUND.values())})
-    rows = {
-        "the full picture": [recall(source, picture)] * len(AT),
-        "shrunk to 273 patches": [recall(source, shrunk(picture, 273))] * len(AT),
-        "a crop of 273 patches, at the centre": [recall(source, cropped(picture, middle, 273))] * len(AT),
-        "rolling tiles, 273 a frame": [recall(source, tiled(picture, 273, frame + 1)) for frame in AT.values()],
-    }
-    for label, folder in zip(LOOKING_AROUND, folders.values()):
-        pictures = sharpest(Extracted(folder), source.size, list(AT.values()))
-        rows[label] = [recall(source, shown) for shown in pictures.values()]
-    return rows
+    seen = seen_over_time(source, LOOKING_AROUND, list(AT.values()))
+    full = {"the full picture": [source.picture(0)] * len(AT)}
+    return {label: [recall(source, shown) for shown in pictures] for label, pictures in {**full, **seen}.items()}
 
 
 def main() -> None:

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from common import CACHE, Extracted, Scene, extract, scene
+from common import CACHE, Extracted, Scene, Table, extract, scene
 from foveate import TOKEN
 from foveate.models import common as rows
 from foveate.models import vit
 from onnx import TensorProto, helper, numpy_helper
-from table import Table
 
 BUDGETS = (160, 273, 512, 1024)
 COUNTS = (273, 512, 1024, 2048, 4096)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Extracted, extract, scene
-from table import Table
+from common import Extracted, Table, extract, scene
 
 FORMATS = ("u8", "f16", "bf16", "f32")
 #: Of the default normalisation, "imagenet".

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
-import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import foveate
-import numpy as np
-from common import CACHE, TOOL, Scene, configuration
+from common import ROOT, TOOL, Scene, cached, configuration
+
+sys.path.insert(0, str(ROOT / "scripts" / "bench"))
+
+from daemon import Daemon  # noqa: E402: the path comes first
+
+#: Frames of a scene by their names: records and texels [N, 3, P, P].
+Shown = dict[Any, tuple[Any, Any]]
+
+
+def _cached(name: str, key: Any, names: list[Any], show: Callable[[], Shown]) -> Shown:
+    """Frames that a daemon shows only once for each `key`."""
+
+    def make() -> dict[str, Any]:
+        arrays = {}
+        for at, (tokens, pixels) in show().items():
+            arrays[f"{at}:tokens"], arrays[f"{at}:pixels"] = tokens, pixels
+        return arrays
+
+    arrays = cached(name, [key, TOOL.with_name("foveated").stat().st_mtime_ns], make)
+    return {at: (arrays[f"{at}:tokens"], arrays[f"{at}:pixels"]) for at in names}
 
 
 def steered(
@@ -29,46 +40,18 @@ def steered(
     :param key: what `steer` depends on, for the cache.
     :returns: of each view, of each measured frame: records and texels [N, 3, P, P].
     """
-    text = json.dumps([source.name, views, key, TOOL.with_name("foveated").stat().st_mtime_ns], sort_keys=True)
-    path = CACHE / "steered" / (hashlib.sha256(text.encode()).hexdigest()[:16] + ".npz")
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        arrays = _play(source, views, steer)
-        np.savez_compressed(path.with_suffix(".part.npz"), **arrays)
-        path.with_suffix(".part.npz").rename(path)
-    with np.load(path) as arrays:
-        return {
-            name: {at: (arrays[f"{name}:{at}:tokens"], arrays[f"{name}:{at}:pixels"]) for at in source.measured}
-            for name in views
-        }
+
+    def show() -> Shown:
+        with Daemon(TOOL.parent, configuration(source.pipeline(is_live=True), views)) as daemon:
+            return _follow(source, {name: daemon.open(f"scene/{name}") for name in views}, steer)
+
+    names = [(name, index) for name in views for index in source.measured]
+    shown = _cached("steered", [source.name, views, key], names, show)
+    return {name: {index: shown[name, index] for index in source.measured} for name in views}
 
 
-def _play(source: Scene, views: dict[str, dict[str, Any]], steer: Callable[[str, int], Any]) -> dict[str, Any]:
-    with running(source.pipeline(is_live=True), views) as socket:
-        return _follow(source, list(views), steer, socket)
-
-
-@contextmanager
-def running(pipeline: str, views: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """The control socket of a daemon with these views of a stream `scene`."""
-    folder = Path(tempfile.mkdtemp(prefix="foveate-value-"))
-    socket = folder / "foveate.sock"
-    text = configuration(pipeline, views)
-    (folder / "live.toml").write_text(f'[daemon]\nsocket = "{socket}"\n' + text)
-    daemon = subprocess.Popen(
-        [str(TOOL.with_name("foveated")), "--config", str(folder / "live.toml")], stderr=subprocess.DEVNULL
-    )
-    try:
-        yield str(socket)
-    finally:
-        daemon.terminate()
-        daemon.wait(10)
-        shutil.rmtree(folder)
-
-
-def _follow(source: Scene, names: list[str], steer: Callable[[str, int], Any], socket: str) -> dict[str, Any]:
-    arrays: dict[str, Any] = {}
-    opened = {name: _opened(f"scene/{name}", socket) for name in names}
+def _follow(source: Scene, opened: dict[str, Any], steer: Callable[[str, int], Any]) -> Shown:
+    shown: Shown = {}
     index = -1
     while index < source.measured[-1]:
         frames = {name: view.read(timeout=5) for name, view in opened.items()}
@@ -84,20 +67,8 @@ def _follow(source: Scene, names: list[str], steer: Callable[[str, int], Any], s
             elif wanted is not None:
                 opened[name].attend(wanted, frame=frame)
             if index in source.measured:
-                arrays[f"{name}:{index}:tokens"], arrays[f"{name}:{index}:pixels"] = frame.tokens, frame.pixels
-    return arrays
-
-
-def _opened(view: str, socket: str) -> Any:
-    """Waits for the daemon."""
-    until = time.monotonic() + 10
-    while True:
-        try:
-            return foveate.open(view, socket=socket)
-        except (foveate.NoDaemon, foveate.Refused):
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)
+                shown[name, index] = frame.tokens, frame.pixels
+    return shown
 
 
 class Look(NamedTuple):
@@ -124,18 +95,16 @@ SETTLED = 3
 def looked(source: Scene, keys: dict[str, Any], looks: list[Look]) -> list[tuple[Any, Any]]:
     """Records and texels [N, 3, P, P] of a still scene once a consumer has asked for each of `looks`, one after another."""
     asked = [[look.point, look.box, None if look.weights is None else look.weights.tolist()] for look in looks]
-    text = json.dumps([source.name, keys, asked, TOOL.with_name("foveated").stat().st_mtime_ns], sort_keys=True)
-    path = CACHE / "looked" / (hashlib.sha256(text.encode()).hexdigest()[:16] + ".npz")
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with running(source.still_pipeline(), {"view": keys}) as socket:
-            view, arrays = _opened("scene/view", socket), {}
+
+    def show() -> Shown:
+        shown: Shown = {}
+        with Daemon(TOOL.parent, configuration(source.still_pipeline(), {"view": keys})) as daemon:
+            view = daemon.open("scene/view")
             for number, look in enumerate(looks):
                 look.send(view, view.read(timeout=20))
                 for _ in range(SETTLED):
                     frame = view.read(timeout=20)
-                arrays[f"{number}:tokens"], arrays[f"{number}:pixels"] = frame.tokens, frame.pixels
-        np.savez_compressed(path.with_suffix(".part.npz"), **arrays)
-        path.with_suffix(".part.npz").rename(path)
-    with np.load(path) as kept:
-        return [(kept[f"{number}:tokens"], kept[f"{number}:pixels"]) for number in range(len(looks))]
+                shown[number] = frame.tokens, frame.pixels
+        return shown
+
+    return list(_cached("looked", [source.name, keys, asked], list(range(len(looks))), show).values())

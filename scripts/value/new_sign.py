@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
+from statistics import median
 from typing import Any
 
-import cv2
-import matplotlib
 import numpy as np
-from common import CACHE, LOOKING_AROUND, Extracted, Scene, extract, made_scene, scene, step_map
+from common import (
+    LOOKING_AROUND,
+    Extracted,
+    Scene,
+    Table,
+    covering,
+    extract,
+    font_file,
+    made_scene,
+    photograph,
+    scene,
+    step_map,
+)
 from PIL import Image, ImageDraw, ImageFont
-from table import Table
 
 SIZE = (1280, 720)
 #: Of the sign, in pixels.
@@ -27,14 +36,13 @@ SCENES = ("still", "panning", "walkers")
 PAN = 3
 
 
-
 def sign(number: int) -> Any:
     """A plate with a number, [height, width, 3]."""
     plate = Image.new("RGB", SIGN, ((240, 215, 40), (235, 235, 235), (180, 30, 35), (25, 70, 160))[number % 4])
-    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans-Bold.ttf"
+    font = ImageFont.truetype(font_file("DejaVuSans-Bold"), 26)
     draw, ink = ImageDraw.Draw(plate), (20, 20, 20) if number % 4 < 2 else (245, 245, 245)
     draw.rectangle((1, 1, SIGN[0] - 2, SIGN[1] - 2), outline=ink, width=2)
-    draw.text((SIGN[0] / 2, SIGN[1] / 2), str(4000 + 37 * number), font=ImageFont.truetype(str(path), 26), fill=ink, anchor="mm")
+    draw.text((SIGN[0] / 2, SIGN[1] / 2), str(4000 + 37 * number), font=font, fill=ink, anchor="mm")
     return np.array(plate)
 
 
@@ -66,10 +74,8 @@ def first(number: int) -> int:
 
 def _frames(name: str, seed: int) -> Iterator[Any]:
     if name != "walkers":
-        photograph = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / "leuvenA.jpg")), cv2.COLOR_BGR2RGB)
         width = SIZE[0] if name == "still" else SIZE[0] + 600
-        scale = max(width / photograph.shape[1], SIZE[1] / photograph.shape[0])
-        photograph = cv2.resize(photograph, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
+        behind = covering(photograph("leuvenA.jpg"), (width, SIZE[1]))
     else:
         walkers = scene("walkers" if seed == SEEDS["chosen on"] else "apart")
     for index in range(FRAMES):
@@ -79,7 +85,7 @@ def _frames(name: str, seed: int) -> Iterator[Any]:
             at = index % (2 * len(walkers.frames) - 2)
             frame = walkers.picture(min(at, 2 * len(walkers.frames) - 2 - at))[: SIZE[1], : SIZE[0]].copy()
         else:
-            frame = photograph[: SIZE[1], left : left + SIZE[0]].copy()
+            frame = behind[: SIZE[1], left : left + SIZE[0]].copy()
         number = (index - BEFORE) // PITCH
         if index >= BEFORE and index - first(number) < SHOWN:
             x0, y0, x1, y1 = box(name, seed, number, index)
@@ -109,24 +115,23 @@ def frames_until_sharp(view: Extracted, name: str, seed: int) -> list[int | None
 
 def told(waits: list[int | None]) -> str:
     """Median frames, the share within 5 frames, and the share that is never sharp."""
-    order = sorted(SHOWN if wait is None else wait for wait in waits)
-    median = (order[(len(order) - 1) // 2] + order[len(order) // 2]) / 2
-    soon = sum(wait <= 5 for wait in order) / len(order)
+    frames = [SHOWN if wait is None else wait for wait in waits]
+    soon = sum(wait <= 5 for wait in frames) / len(waits)
     never = sum(wait is None for wait in waits) / len(waits)
-    return f"{'never' if median >= SHOWN else f'{median:g}'} ({soon:.2f}, {never:.2f})"
+    return f"{'never' if median(frames) >= SHOWN else f'{median(frames):g}'} ({soon:.2f}, {never:.2f})"
+
+
+def by_view(name: str, seed: int) -> dict[str, str]:
+    """Of each view, how soon signs are sharp in a scene."""
+    folders = extract(sign_scene(name, seed), {f"v{at}": keys for at, keys in enumerate(LOOKING_AROUND.values())})
+    views = zip(LOOKING_AROUND, map(Extracted, folders.values()))
+    return {label: told(frames_until_sharp(view, name, seed)) for label, view in views}
 
 
 def main() -> None:
     for what, seed in SEEDS.items():
         table = Table([f"{what}: median frames until sharp (share within 5, share never)", *SCENES])
-        rows: dict[str, list[str]] = {label: [] for label in LOOKING_AROUND}
-        for name in SCENES:
-            folders = extract(sign_scene(name, seed), {f"v{at}": keys for at, keys in enumerate(LOOKING_AROUND.values())})
-            for label, folder in zip(LOOKING_AROUND, folders.values()):
-                rows[label].append(told(frames_until_sharp(Extracted(folder), name, seed)))
-        for label, cells in rows.items():
-            table.row(label, cells)
-        print(table, end="\n\n")
+        print(table.columns([by_view(name, seed) for name in SCENES]), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from common import (
     ROOT,
     Extracted,
     Scene,
+    Table,
     cached,
     cropped,
     extract,
@@ -24,7 +25,6 @@ from common import (
     shrunk,
 )
 from live import steered
-from table import Table
 
 #: Scenes: the first is the one that rules were tuned on, and `camera` is one of its stretches; the others were kept apart.
 SCENES = ("walkers", "apart", "camera", "dark", "panning")
@@ -86,23 +86,16 @@ def people_there(name: str) -> list[Any]:
 
 
 class Found:
-    """Of each measured frame: who is found of those who are there, and the boxes that are none of them."""
+    """Of each measured frame: how many are found of those who are there."""
 
     def __init__(self, pictures: Iterable[Any], there: list[Any]) -> None:
-        found = [people_in(picture) for picture in pictures]
-        self.hits = np.array([matched(boxes, truth) for boxes, truth in zip(found, there)])
+        self.hits = np.array([matched(people_in(picture), truth) for picture, truth in zip(pictures, there)])
         self.there = np.array([len(truth) for truth in there])
-        self.boxes = sum(map(len, found))
 
     @property
     def recall(self) -> float:
         """Over all frames."""
         return float(self.hits.sum() / self.there.sum())
-
-    @property
-    def precision(self) -> float:
-        """Share of what is found that is there."""
-        return float(self.hits.sum() / max(1, self.boxes))
 
     def error_of_difference(self, other: Found) -> float:
         """Standard error of the difference of the recalls, frame by frame."""
@@ -187,16 +180,15 @@ def by_view(name: str) -> dict[str, Found]:
 
 
 def main() -> None:
-    columns = {name: by_view(name) for name in SCENES}
-    people = [f"`{name}`, {found['the full picture'].there.sum()} people" for name, found in columns.items()]
-    table = Table(["recall (standard error of the difference from shrunk)", *people])
-    for label in columns[SCENES[0]]:
-        cells = []
-        for found in columns.values():
-            error = found[label].error_of_difference(found["shrunk to 273 patches"])
-            cells.append(f"{found[label].recall:.3f} ({error:.3f})")
-        table.row(label, cells)
-    print(table, end="\n\n")
+    heads, columns = [], []
+    for name in SCENES:
+        views = by_view(name)
+        shrunk_people = views["shrunk to 273 patches"]
+        heads.append(f"`{name}`, {shrunk_people.there.sum()} people")
+        columns.append(
+            {label: f"{found.recall:.3f} ({found.error_of_difference(shrunk_people):.3f})" for label, found in views.items()}
+        )
+    print(Table(["recall (standard error of the difference from shrunk)", *heads]).columns(columns), end="\n\n")
     by_budget()
 
 

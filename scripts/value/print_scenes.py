@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import cv2
-import matplotlib
 import numpy as np
-from common import CACHE, Scene, made_scene
+from common import Scene, covering, font_file, made_scene, photograph
 from PIL import Image, ImageDraw, ImageFont
 
 SIZE = (1920, 1080)
@@ -63,12 +58,8 @@ class Line(NamedTuple):
 def drawn_sheet(sheet: Sheet) -> tuple[Any, list[Line]]:
     """The picture [height, width, 3] and its lines."""
     chance = np.random.default_rng(sheet.seed)
-    behind = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / sheet.behind)), cv2.COLOR_BGR2RGB)
-    scale = max(SIZE[0] / behind.shape[1], SIZE[1] / behind.shape[0])
-    behind = cv2.resize(behind, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)[: SIZE[1], : SIZE[0]]
-    picture = Image.fromarray(np.ascontiguousarray(behind))
-    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{sheet.font}.ttf"
-    font, lines = ImageFont.truetype(str(path), round(sheet.height * 0.86)), []
+    picture = Image.fromarray(covering(photograph(sheet.behind), SIZE))
+    font, lines = ImageFont.truetype(font_file(sheet.font), round(sheet.height * 0.86)), []
     for cell in sorted(chance.permutation(COLUMNS * ROWS)[:GROUPS].tolist()):
         lines += _group(picture, chance, font, sheet, cell)
     return np.array(picture), lines
@@ -106,11 +97,7 @@ def _line(chance: Any, letters: tuple[int, int]) -> str:
                 return text
 
 
-def _frames(sheet: Sheet) -> Iterator[Any]:
-    yield from [drawn_sheet(sheet)[0]] * FRAMES
-
-
 def sheet_scene(name: str) -> Scene:
     """The sheet as a still scene of 4 s."""
     sheet = {**CHOSEN_ON, **MEASURED_ON}[name]
-    return made_scene(name, partial(_frames, sheet), SIZE, [3, 9, 19, 29, 39])
+    return made_scene(name, lambda: [drawn_sheet(sheet)[0]] * FRAMES, SIZE, [3, 9, 19, 29, 39])

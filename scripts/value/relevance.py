@@ -2,76 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import (
-    CACHE,
     PANS,
     ROOT,
     SHEET_PANS,
     SHEETS,
     Extracted,
-    Scene,
-    alike,
-    cached,
-    cropped,
+    Table,
     extract,
-    lines_in,
     pan_corner,
     pan_picture,
     pan_size,
-    read,
+    raster,
+    read_lines,
     scene,
-    shrunk,
+    seen_over_time,
+    share_read,
 )
-from small_print import sharpest
-from table import Table
 
-FRAMES, FRAMES_A_SECOND, HZ = 40, 10, 4
-#: The raster scan: fixations in so many columns and rows, from the top left.
-COLUMNS, ROWS = 6, 3
-
-
-def raster(source: Scene) -> Path:
-    """A gaze log that looks along rows, as often as a policy decides."""
-    (width, height), path = source.size, CACHE / f"raster-{COLUMNS}x{ROWS}.log"
-    lines: list[dict[str, Any]] = [{"foveate_gaze_log": 2, "view": "scene/raster", "extent": [width, height]}]
-    for index in range(FRAMES * HZ // FRAMES_A_SECOND):
-        frame = 1 + round(index * FRAMES_A_SECOND / HZ)
-        x, y = (index % COLUMNS + 0.5) * width / COLUMNS, (index // COLUMNS + 0.5) * height / ROWS
-        fixation = {"id": index + 1, "x": x, "y": y, "since_frame": frame, "reason": "policy", "weight": 1.0}
-        lines.append({"frame": frame, "fixations": [fixation], "relevance": None})
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def finest(view: Extracted, size: tuple[int, int]) -> Any:
-    """Of each place the finest token that there was."""
-    return sharpest(view, size, [FRAMES - 1])[FRAMES - 1]
-
-
-def lines(source: Scene) -> tuple[Any, list[str]]:
-    """Boxes of the lines that are read in the full picture, and what they say."""
-
-    def make() -> dict[str, Any]:
-        picture = source.picture(0)
-        found = [(box, read(picture, box)) for box in lines_in(picture)]
-        kept = [(box, text) for box, text in found if len(text) >= 2]
-        return {"boxes": np.array([box for box, _ in kept]), "texts": np.array([text for _, text in kept])}
-
-    kept = cached("lines", [source.name], make)
-    return kept["boxes"], [str(text) for text in kept["texts"]]
-
-
-def share(source: Scene, picture: Any) -> float:
-    """Characters right, of those of the full picture."""
-    boxes, texts = lines(source)
-    return sum(alike(read(picture, box), text) for box, text in zip(boxes, texts)) / sum(map(len, texts))
-
-
+#: Ways to look around; the raster scan has 16 fixations, a default number of decisions in four seconds.
+VIEWS: dict[str, dict[str, Any]] = {
+    "saliency": {"layout": "foveal", "gaze": {"policy": "saliency"}},
+    "relevance": {"layout": "foveal", "gaze": {"policy": "relevance"}},
+    "default settings": {},
+    "relevance, and the layout `relevance`": {"layout": "relevance", "gaze": {"policy": "relevance"}},
+}
 #: So many frames are two seconds; a fixation so many pixels beside a sign is on it.
 SOON, MARGIN = 20, 8
 
@@ -79,11 +38,7 @@ SOON, MARGIN = 20, 8
 def signs(name: str) -> tuple[Any, tuple[int, int]]:
     """Boxes of the signs that a camera pans over, lines of text that are less than a line apart joined; and width and height."""
     picture = pan_picture(name)
-
-    def make() -> dict[str, Any]:
-        return {"boxes": np.array([box for box in lines_in(picture) if len(read(picture, box)) >= 2]).reshape(-1, 4)}
-
-    boxes = [list(box) for box in cached("signs of two characters", name.split()[1:3], make)["boxes"]]
+    boxes = [list(box) for box, _ in read_lines(" ".join(name.split()[1:3]), picture, 2)]
 
     def are_near(a: list[float], b: list[float]) -> bool:
         gap = min(a[3] - a[1], b[3] - b[1])
@@ -133,7 +88,7 @@ def looks() -> Table:
         "gaze": {"policy": "relevance", "scorer": str(ROOT / "configs" / "scorers" / "text.safetensors")},
     }
     table = Table(["signs fixated within two seconds, camera panning", "over one photograph", "", "over a sheet of six", ""])
-    for view, label in zip(views, ("saliency", "relevance", "relevance, `scorer = \"text.safetensors\"`")):
+    for view, label in zip(views, ("saliency", "relevance", 'relevance, `scorer = "text.safetensors"`')):
         cells: list[Any] = []
         for pans in (PANS, SHEET_PANS):
             counts = [looked_at(name, Extracted(extract(scene(name), views)[view])) for name in pans]
@@ -182,36 +137,19 @@ def draw(path: Path) -> None:
     figure.savefig(path, dpi=125, metadata={"Software": None})
 
 
+def sheet(name: str) -> dict[str, float]:
+    """The share of a sheet that is read after four seconds."""
+    source = scene(name)
+    lines = read_lines(name, source.picture(0), 2)
+    views = {**VIEWS, "a raster scan, 16 fixations": raster(source, 6, 3)}
+    seen = seen_over_time(source, views, [len(source.frames) - 1])
+    return {label: share_read(lines, lambda _, shown=pictures[-1]: shown) for label, pictures in seen.items()}
+
+
 def main() -> None:
     draw(ROOT / "docs" / "images" / "relevance.png")
-    print(looks())
-    table = Table(["text read over four seconds, 273 tokens", *SHEETS])
-    rows: dict[str, list[float]] = {}
-    for name in SHEETS:
-        source = scene(name)
-        views: dict[str, dict[str, Any]] = {
-            "saliency": {"layout": "foveal", "gaze": {"policy": "saliency"}},
-            "raster": {"layout": "foveal", "gaze": {"policy": "replay", "log": str(raster(source))}},
-            "relevance": {"layout": "foveal", "gaze": {"policy": "relevance"}},
-            "default": {},
-            "levels": {"layout": "relevance", "gaze": {"policy": "relevance"}},
-        }
-        folders = extract(source, views)
-        for view, label in (
-            ("saliency", "saliency"),
-            ("raster", "a raster scan, 16 fixations"),
-            ("relevance", "relevance"),
-            ("default", "default settings"),
-            ("levels", "relevance, and the layout `relevance`"),
-        ):
-            rows.setdefault(label, []).append(share(source, finest(Extracted(folders[view]), source.size)))
-        middle = source.size[0] / 2, source.size[1] / 2
-        crop = cropped(source.picture(0), middle, 273)
-        rows.setdefault("a crop of 273 patches, at the centre", []).append(share(source, crop))
-        rows.setdefault("the picture shrunk to 273 patches", []).append(share(source, shrunk(source.picture(0), 273)))
-    for label, cells in rows.items():
-        table.row(label, cells)
-    print(table)
+    print(looks(), end="\n\n")
+    print(Table(["text read over four seconds, 273 tokens", *SHEETS]).columns([sheet(name) for name in SHEETS]))
 
 
 if __name__ == "__main__":

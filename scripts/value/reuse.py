@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
-from common import CACHE, WARM_UP, Extracted, Scene, clip_frames, extract, made_scene, scene
-from table import Table
+from common import CACHE, WARM_UP, Extracted, Scene, Table, clip_frames, extract, made_scene, scene
 
 THRESHOLDS: tuple[Any, ...] = (0, 4, 8, 16, "auto")
 #: Where the figures of several clips are compared.
@@ -31,13 +28,10 @@ CLIPS = {
 FRAMES = 240
 
 
-def _frames(name: str) -> Iterator[Any]:
-    yield from clip_frames(CLIPS[name][0] / name)[:FRAMES]
-
-
 def clip_scene(name: str) -> Scene:
     """The beginning of a clip, at ten frames a second."""
-    return made_scene(name, partial(_frames, name), CLIPS[name][1], [])
+    folder, size = CLIPS[name]
+    return made_scene(name, lambda: clip_frames(folder / name)[:FRAMES], size, [])
 
 
 def shared(view: Extracted, fields: list[str]) -> tuple[Any, Any]:
@@ -62,37 +56,31 @@ def views_of(source: Scene, threshold: Any) -> dict[str, Extracted]:
     return {label: Extracted(folder) for label, folder in zip(VIEWS, folders.values())}
 
 
-def by_clip() -> Table:
+def by_clip(name: str) -> dict[str, str]:
     """Tokens that may be reused, and those that stay where they are, at one threshold."""
-    table = Table([f"tokens of a frame that may be reused, threshold {THRESHOLD} (at the same place)", *CLIPS])
-    rows: dict[str, list[str]] = {label: [] for label in VIEWS}
-    for name in CLIPS:
-        for label, view in views_of(clip_scene(name), THRESHOLD).items():
-            reusable, stayed = shared(view, [*PLACE, "changed_frame"])[0], shared(view, PLACE)[0]
-            rows[label].append(f"{reusable.mean():.2f} ({stayed.mean():.2f})")
-    for label, cells in rows.items():
-        table.row(label, cells)
-    return table
+    cells = {}
+    for label, view in views_of(clip_scene(name), THRESHOLD).items():
+        reusable, stayed = shared(view, [*PLACE, "changed_frame"])[0], shared(view, PLACE)[0]
+        cells[label] = f"{reusable.mean():.2f} ({stayed.mean():.2f})"
+    return cells
 
 
-def by_threshold() -> Table:
-    """The same of `vtest.avi` by threshold, and at saccades."""
-    table = Table(["`vtest.avi`", *(f"threshold {threshold}" for threshold in THRESHOLDS)])
-    rows: dict[str, list[float]] = {}
-    for threshold in THRESHOLDS:
-        for label, view in views_of(scene("square"), threshold).items():
-            reusable, moved = shared(view, [*PLACE, "changed_frame"])
-            rows.setdefault(label, []).append(float(reusable.mean()))
-            if moved.any() and not moved.all():
-                rows.setdefault(f"{label}, at a saccade", []).append(float(reusable[moved].mean()))
-    for label, cells in rows.items():
-        table.row(label, cells)
-    return table
+def by_threshold(threshold: Any) -> dict[str, float]:
+    """The same of `vtest.avi` with a threshold, and at saccades."""
+    cells = {}
+    for label, view in views_of(scene("square"), threshold).items():
+        reusable, moved = shared(view, [*PLACE, "changed_frame"])
+        cells[label] = float(reusable.mean())
+        if moved.any() and not moved.all():
+            cells[f"{label}, at a saccade"] = float(reusable[moved].mean())
+    return cells
 
 
 def main() -> None:
-    print(by_clip(), end="\n\n")
-    print(by_threshold())
+    head = f"tokens of a frame that may be reused, threshold {THRESHOLD} (at the same place)"
+    print(Table([head, *CLIPS]).columns([by_clip(name) for name in CLIPS]), end="\n\n")
+    head = ["`vtest.avi`", *(f"threshold {threshold}" for threshold in THRESHOLDS)]
+    print(Table(head).columns([by_threshold(threshold) for threshold in THRESHOLDS]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 # shellcheck shell=bash
-# Real clips for the demo and the tests: people seen by a fixed camera, and a hand that turns a box. They are part of
-# OpenCV's examples and manual, which Debian packages. Needs say.sh and setup.sh.
+# Fetches files once and keeps them between runs: clips and pictures of OpenCV's examples, which Debian packages, and environments of
+# Python packages.
 
 readonly CLIP_PACKAGE=opencv-doc
 
-# One per line: name|checksum. Of the clips, because the packages around them differ between systems.
+# One per line: name|checksum. People seen by a fixed camera, and a hand that turns a box. The checksum is of the clip, because the
+# packages around it differ between systems.
 clips() {
     cat <<'END'
 vtest.avi|45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf
@@ -95,4 +96,39 @@ is_the_clip() {
     local checksum
     checksum=$(clips | sed -n "s/^$2|//p")
     [ -f "$1/$2" ] && printf '%s  %s\n' "$checksum" "$1/$2" | sha256sum --check --status
+}
+
+# Puts pictures of OpenCV's examples into FOLDER, all into that itself: ensure_pictures FOLDER NAME...
+ensure_pictures() {
+    local folder=$1 download name status=0
+    local -a wanted=()
+    shift
+    for name in "$@"; do
+        [ -f "$folder/$name" ] || wanted+=("*/examples/*/$name")
+    done
+    [ "${#wanted[@]}" -gt 0 ] || return 0
+    mkdir -p "$folder"
+    download=$(mktemp -d "$folder/download.XXXXXX")
+    {
+        with_progress "Fetching pictures, once (Debian package $CLIP_PACKAGE)" download_package "$download" \
+            && dpkg-deb --fsys-tarfile "$download/$CLIP_PACKAGE"_*.deb \
+            | tar --extract --directory "$folder" --transform 's|.*/||' --wildcards "${wanted[@]}"
+    } || status=1
+    rm -rf "$download"
+    return "$status"
+}
+
+# Makes an environment of Python with packages, unless it has them. Of the BARE ones only the packages themselves, because
+# they name more than is used here: ensure_environment FOLDER "PACKAGE..." ["BARE PACKAGE..."]
+ensure_environment() {
+    local requirements=$2 bare=${3:-}
+    [ "$(cat "$1/ready" 2>/dev/null)" = "$bare $requirements" ] && return
+    python3 -m venv "$1" || return
+    # shellcheck disable=SC2086 # A list of words.
+    with_progress "Installing $requirements" "$1/bin/pip" install --quiet $requirements || return
+    if [ -n "$bare" ]; then
+        # shellcheck disable=SC2086 # A list of words.
+        with_progress "Installing $bare" "$1/bin/pip" install --quiet --no-deps $bare || return
+    fi
+    printf '%s\n' "$bare $requirements" >"$1/ready"
 }
