@@ -312,7 +312,7 @@ fn of_several_policies_a_client_steers_the_foveae_of_feedback_alone() {
     let two = Look { points: vec![(1.0, 1.0), (2.0, 2.0)], ..Look::at(&main_view(), 1.0, 1.0) };
     let refused = refusal(client.look(two));
     assert_eq!(refused.reason, RefusalReason::WrongCount);
-    assert!(refused.error.contains("has 1 fovea of the policy \"feedback\""), "{refused}");
+    assert!(refused.error.contains("for the 1 fovea of the policy \"feedback\""), "{refused}");
     assert_eq!(scene.heard(), None);
     client.look(Look::at(&main_view(), 1.0, 1.0)).unwrap();
     assert!(matches!(scene.heard(), Some(Feedback::Look { .. })));

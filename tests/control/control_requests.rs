@@ -170,7 +170,7 @@ fn clients_above_the_limit_are_told_so_until_one_leaves() {
     let error = third.list().unwrap_err();
     let ControlError::Refused(refusal) = error else { panic!("{error}") };
     assert_eq!(refusal.reason, RefusalReason::TooManyClients);
-    assert_eq!(refusal.error, "2 are connected");
+    assert_eq!(refusal.error, "too many clients: 2 are connected; try again later");
 
     drop(first);
     until("a place is free", || Client::connect(&stage.path).unwrap().list().is_ok());
