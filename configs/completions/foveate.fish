@@ -36,7 +36,7 @@ complete -c foveate -n "__fish_foveate_needs_command" -f -a "attend" -d 'Make a 
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "inject" -d 'Give a view a channel: a map by name, for its scorer'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "weigh" -d 'Set what channels add to the score of a view'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "release" -d 'Return a view to its policy'
-complete -c foveate -n "__fish_foveate_needs_command" -f -a "events" -d 'Tell what happens in the picture: a cut, a covered camera, something new; and when the camera is lost and back'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "events" -d 'Print events as they happen: a cut, a covered camera, something new, a camera lost or back'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "record" -d 'Record a view: where it looks, or all that it publishes'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "replay" -d 'Publish a recording again, as the daemon published it'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "trace" -d 'Record where a view looks, as a CSV table'
@@ -67,26 +67,26 @@ complete -c foveate -n "__fish_foveate_using_subcommand health" -l max-age -d 'L
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand health" -l json -d 'Print one JSON object, with every stream'
 complete -c foveate -n "__fish_foveate_using_subcommand health" -s h -l help -d 'Print help'
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l box -d 'Look at a box instead: sharp all over it, as far as the budget goes' -r
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l share -d 'Share of the budget that is spent on it, above 0 to 1 [default: as the layout says]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l box -d 'Look at a box instead, sharp throughout as far as the budget allows' -r
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l share -d 'Share of the budget for the target, above 0 and up to 1 [default: as the layout says]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l for -d 'Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its silence_ms]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l frame -d 'Number of the frame that the points are in; what moved since moves them along [default: the frame to come]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l homography -d 'How the camera moved since --frame, instead of what was measured: 9 numbers, row by row, from pixels of then to pixels of now' -r
-complete -c foveate -n "__fish_foveate_using_subcommand look" -l rotation -d 'The same of a calibrated camera: a quaternion from its optical frame of then to that of now' -r
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l frame -d 'Number of the frame that the points refer to; motion since then moves them along [default: the frame to come]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l homography -d 'Camera motion since --frame, instead of the measured one: a homography from old to new pixels, 9 numbers row by row' -r
+complete -c foveate -n "__fish_foveate_using_subcommand look" -l rotation -d 'Rotation of a calibrated camera since --frame: a quaternion from its old to its new optical frame' -r
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l normalised -d 'Points and boxes are in shares of the picture\'s width and height, 0 to 1'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -l wait -d 'Wait for a frame with the new fixations, and print them'
 complete -c foveate -n "__fish_foveate_using_subcommand look" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l frame -d 'Number of the frame that the map was computed on [default: the newest]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand attend" -l homography -d 'How the camera moved since --frame, instead of what was measured: 9 numbers, row by row, from pixels of then to pixels of now' -r
-complete -c foveate -n "__fish_foveate_using_subcommand attend" -l rotation -d 'The same of a calibrated camera: a quaternion from its optical frame of then to that of now' -r
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -l homography -d 'Camera motion since --frame, instead of the measured one: a homography from old to new pixels, 9 numbers row by row' -r
+complete -c foveate -n "__fish_foveate_using_subcommand attend" -l rotation -d 'Rotation of a calibrated camera since --frame: a quaternion from its old to its new optical frame' -r
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -l wait -d 'Wait for the decision where to look, and print the fixation'
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l frame -d 'Number of the frame that the map was made from [default: the newest]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand inject" -l ttl-ms -d 'For how long after that frame the map is kept, 1 to 60000' -r
+complete -c foveate -n "__fish_foveate_using_subcommand inject" -l ttl-ms -d 'Time to keep the map after that frame, in milliseconds, 1 to 60000' -r
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand weigh" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
@@ -129,7 +129,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand set" -l socket -d 'The d
 complete -c foveate -n "__fish_foveate_using_subcommand set" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand mask" -l box -d 'A rectangle instead: two opposite corners' -r
 complete -c foveate -n "__fish_foveate_using_subcommand mask" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand mask" -l clear -d 'Clear the mask of that name, or without one all that were set at run time'
+complete -c foveate -n "__fish_foveate_using_subcommand mask" -l clear -d 'Clear the mask NAME, or without NAME all masks set at run time'
 complete -c foveate -n "__fish_foveate_using_subcommand mask" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand reload" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand reload" -s h -l help -d 'Print help'
@@ -147,7 +147,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_se
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l format -d 'Format of the frames [default: NV12]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l changed -d 'Share of the tiles that changes from frame to frame, 0 to 1 [default: 0.1]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l clip -d 'Play a file instead: .y4m, raw samples such as .nv12 with --size, or anything that GStreamer plays' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l backend -d 'Backend to measure; `all` skips those that are unavailable, and says so' -r -f -a "cpu\t''
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l backend -d 'Backend to measure; `all` skips unavailable ones with a message' -r -f -a "cpu\t''
 vulkan\t''
 all\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l device -d 'Part of the name of the Vulkan device, such as llvmpipe' -r
@@ -163,7 +163,7 @@ windows\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l foveae -d 'Fixations at a time of the layout foveal, 1 to 8' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l budget -d 'Most tokens of a view, 1 to 5000' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l views -d 'Number of views, 1 to 32: the first looks at the centre, the others elsewhere' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l policy -d 'What decides where the views look, as in a configuration [default: that of configurations, and fixed beside it]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l policy -d 'Gaze policy of the views, as in a configuration [default: the default of configurations, and fixed]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l dtype -d 'Number format of the tokens: u8, f16, bf16 or f32' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l patch -d 'Side of a token in texels, even: 8 to 64, or 224 to 1024 of windows' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l threshold -d 'Differences of samples above this count as a change, 0 to 255' -r
@@ -172,12 +172,12 @@ complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_se
 cpu\t''
 gpu\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l frames -d 'Frames to measure, 1 to 100000, after some warm-up frames; also the number read from a clip' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l batch -d 'Measure so many pictures at a time instead, 1 to 256, each seen once' -r
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l batch -d 'Measure batches of this many pictures instead, 1 to 256' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l sink -d 'Where token frames go' -r -f -a "ring\t'Rings in shared memory, as in the daemon'
 memory\t'Memory of this process, as for users of the engine'"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l dump -d 'Instead of measuring, write the frames, the token plan and the tokens of one frame to this directory' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l features -d 'Make the features of tiles; the same as `--policy relevance`'
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l features -d 'Compute the features of tiles; same as `--policy relevance`'
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l cold -d 'Empty the caches before each frame'
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l json -d 'Print a line of JSON for each backend'
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l each-line -d 'Measure once for each line of standard input, to alternate with another program'
@@ -210,13 +210,13 @@ complete -c foveate -n "__fish_foveate_using_subcommand extract" -l pipeline -d 
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l config -d 'Use the views, the backend, `max_fps`, `orientation`, `corrupted` and `track` of this file\'s first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon\'s defaults]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l frames -d 'Ends after this many frames' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l start -d 'Leaves out the frames before this time of the clip; they are decoded, and keep their numbers' -r
-complete -c foveate -n "__fish_foveate_using_subcommand extract" -l unreadable -d 'What is done about files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first' -r -f -a "skip\t''
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l unreadable -d 'Files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first' -r -f -a "skip\t''
 refuse\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l max-pixels -d 'Most pixels of a picture in a folder; a larger one is an error of that file [default: 128000000, or `max_pixels` of the configuration]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand extract" -l background -d 'Colour behind what is transparent, each 0 to 255 [default: 0,0,0, which is black, or `background` of the configuration]' -r
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l background -d 'Colour behind transparent pixels, each 0 to 255 [default: 0,0,0, which is black, or `background` of the configuration]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l out -d 'Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy and relevance.npy; created if missing. For a folder of pictures also pictures.json' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
-complete -c foveate -n "__fish_foveate_using_subcommand extract" -l sequence -d 'Plays the pictures of a folder as a clip, one a second: of one size, each compared with the one before; otherwise each is taken by itself, of any size'
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l sequence -d 'Plays the pictures of a folder as a clip, one a second: of one size, each compared with the one before; otherwise each is taken alone, of any size'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l scale -d 'Scales the pictures of a sequence to the size of the first; otherwise one of another size is an error'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l force -d 'Replaces the arrays of an earlier extraction; otherwise they are an error'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -s h -l help -d 'Print help'

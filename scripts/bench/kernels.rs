@@ -18,7 +18,7 @@ use foveate_engine::backend::cpu::convert::{Converter, SIDE, rgb_row};
 use foveate_engine::backend::cpu::features::FeatureRun;
 use foveate_engine::backend::cpu::ingest::{IngestRuns, Scratch};
 use foveate_engine::backend::cpu::level::{bands, levels_above_0};
-use foveate_engine::backend::cpu::sample::{Encoder, Room, SampleToken, Target, Texels};
+use foveate_engine::backend::cpu::sample::{Encoder, PyramidTexels, Room, SampleToken, Target};
 use foveate_engine::change::difference::{PlaneDifferences, SampleMask};
 use foveate_engine::simd::{Instructions, Kernel, Lookup, Vectors};
 
@@ -137,13 +137,13 @@ fn sample(instructions: Instructions, frame: &FrameView<'_>, token: Token) {
             outside: Outside::Edge,
             rounding: Rounding::HalfUp,
         });
-        static LEVELS: Vec<foveate_engine::backend::cpu::level::Level> =
+        static LEVELS: Vec<foveate_engine::backend::cpu::level::CpuLevel> =
             levels_above_0(PyramidShape::new(EXTENT));
     }
     let mut pixels = [0; 2 * TEXELS];
     ENCODER.with(|encoder| {
         LEVELS.with(|levels| {
-            let texels = Texels { shape: PyramidShape::new(EXTENT), frame, levels };
+            let texels = PyramidTexels { shape: PyramidShape::new(EXTENT), frame, levels };
             let (target, room) = (Target::Bytes(&mut pixels), &mut Room::default());
             SampleToken { texels, encoder, token, target, room, sent: None }.run(instructions);
         });

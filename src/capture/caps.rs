@@ -160,14 +160,16 @@ pub fn warn_of_picture(stream: &str, facts: &PixelFacts) {
         tracing::warn!(
             stream,
             %pixel_aspect,
-            "the pixels are not square, so shapes are distorted: set `square_pixels = true`, or use the pixel aspect ratio of the segment"
+            "the pixels are not square, so shapes are distorted: set `square_pixels = true`, or use the pixel aspect ratio of \
+             the segment"
         );
     }
     if let Some(transfer) = color.and_then(Colorimetry::hdr_name) {
         tracing::warn!(
             stream,
             transfer,
-            "HDR samples are treated as SDR, so contrast and colours are wrong: tone-map them in the pipeline (docs/guide/troubleshooting.md#hdr)"
+            "HDR samples are treated as SDR, so contrast and colours are wrong: tone-map them in the pipeline \
+             (docs/guide/troubleshooting.md#hdr)"
         );
     }
 }

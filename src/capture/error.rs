@@ -11,7 +11,8 @@ use foveate_core::geometry::extent::Extent;
 pub enum CaptureError {
     /// The source is not a known shorthand.
     #[error(
-        "invalid source {text:?} (expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"http://...\", or the path of a file or a folder of pictures): put a gst-launch description into `pipeline`"
+        "invalid source {text:?} (expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"http://...\", or the path of a file or \
+         a folder of pictures): put a gst-launch description into `pipeline`"
     )]
     UnknownSource {
         /// The source as configured.
@@ -83,7 +84,8 @@ pub enum CaptureError {
     },
     /// The pictures of a folder differ in size.
     #[error(
-        "{picture:?} has {extent} pixels (expected {expected}, as the pictures before it): remove it, or set `scale_pictures = true` (`foveate extract --scale`)"
+        "{picture:?} has {extent} pixels (expected {expected}, as the pictures before it): remove it, or set `scale_pictures = \
+         true` (`foveate extract --scale`)"
     )]
     UnlikePictures {
         /// Path of the first that differs.
@@ -123,7 +125,8 @@ pub enum CaptureError {
     },
     /// The pipeline gives pictures that are not depth, and cannot be converted to it.
     #[error(
-        "the pipeline gives {offered}, which is not depth (expected GRAY16_LE or GRAY16_BE of video/x-raw, or one static float32 tensor of other/tensors with the dimensions 1:WIDTH:HEIGHT)"
+        "the pipeline gives {offered}, which is not depth (expected GRAY16_LE or GRAY16_BE of video/x-raw, or one static \
+         float32 tensor of other/tensors with the dimensions 1:WIDTH:HEIGHT)"
     )]
     NotDepth {
         /// The caps.
@@ -237,7 +240,8 @@ pub enum CaptureError {
     },
     /// A frame cannot be filled where a mask is.
     #[error(
-        "cannot apply a privacy mask, so the frame is dropped: {reason}; put `videoconvert` before the appsink for frames in system memory, or remove the mask"
+        "cannot apply a privacy mask, so the frame is dropped: {reason}; put `videoconvert` before the appsink for frames in \
+         system memory, or remove the mask"
     )]
     NotMasked {
         /// The mistake in the frame.
@@ -259,7 +263,8 @@ pub enum CaptureError {
     },
     /// Too many abandoned pipelines hang to start another one.
     #[error(
-        "cannot start another pipeline: {count} of this stream do not stop, because a driver hangs; replug the camera, or restart the daemon"
+        "cannot start another pipeline: {count} of this stream do not stop, because a driver hangs; replug the camera, or \
+         restart the daemon"
     )]
     NotStopping {
         /// Pipelines that hang.
@@ -267,7 +272,8 @@ pub enum CaptureError {
     },
     /// Too many threads of sources hang to start another one.
     #[error(
-        "cannot start another source: {count} of this process hang; check their network mounts, FIFOs and drivers, and restart the daemon"
+        "cannot start another source: {count} of this process hang; check their network mounts, FIFOs and drivers, and restart \
+         the daemon"
     )]
     TooManyAbandoned {
         /// Threads that hang.

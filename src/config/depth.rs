@@ -54,7 +54,8 @@ impl DepthConfig {
         table.need("scale_m");
         let kind = settle_source(&mut self.source, table, directory);
         if kind.is_some_and(|kind| !kind.is_clip()) && pace == Pace::EveryFrame {
-            let message = "a live source cannot follow the pace \"every-frame\" of the stream; expected a file here, or the pace \"realtime\"";
+            let message = "a live source cannot follow the pace \"every-frame\" of the stream; expected a file here, or the \
+                           pace \"realtime\"";
             table.refuse("source", message);
         }
         if let (Some(min_m), Some(max_m)) = (self.min_m, self.max_m)
@@ -90,7 +91,8 @@ impl StreamConfig {
         for (view, table) in self.views.iter().zip(tables) {
             let without_depth =
                 "the stream has no depth; expected [stream.depth] beside [[stream.view]]";
-            let without_camera = "`boxes` needs the camera's rays; expected [stream.camera] with a `calibration` beside [[stream.view]]";
+            let without_camera = "`boxes` needs the camera's rays; expected [stream.camera] with a `calibration` beside \
+                                  [[stream.view]]";
             if view.boxes && self.camera.is_none() {
                 table.refuse("boxes", without_camera);
             }

@@ -158,7 +158,8 @@ fn remember_words(text: &str, environment: &Environment<'_>, secrets: &mut Secre
     }
 }
 
-const BAD_REFERENCE: &str = "invalid `${` (expected the name of a credential or an environment variable and `}` after it); write a literal `${` as `$${`";
+const BAD_REFERENCE: &str = "invalid `${` (expected the name of a credential or an environment variable and `}` after it); \
+                             write a literal `${` as `$${`";
 
 fn is_variable_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -186,7 +187,8 @@ fn looked_up(name: &str, environment: &Environment<'_>) -> Result<String, String
 fn unusable(name: &str, error: &VarError) -> String {
     match error {
         VarError::NotPresent => format!(
-            "the environment variable {name} is not set, and no credential has that name; set it for the daemon, provide the credential (LoadCredential=), or write `$${{{name}}}` for the literal text"
+            "the environment variable {name} is not set, and no credential has that name; set it for the daemon, provide the \
+             credential (LoadCredential=), or write `$${{{name}}}` for the literal text"
         ),
         VarError::NotUnicode(_) => format!("the environment variable {name} is not UTF-8"),
     }

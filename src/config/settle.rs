@@ -79,7 +79,8 @@ impl StreamConfig {
             let place = "with the threshold \"auto\" or \"source\"";
             change.allow("threshold_limit", !is_fixed, "threshold", place);
             if self.change.on == ChangeOn::Gpu && is_cpu {
-                let message = "only a Vulkan device finds changes; expected \"auto\" or \"cpu\" here, or `backend` to be \"auto\" or \"vulkan\"";
+                let message = "only a Vulkan device finds changes; expected \"auto\" or \"cpu\" here, or `backend` to be \
+                               \"auto\" or \"vulkan\"";
                 change.refuse("on", message);
             }
         }
@@ -122,7 +123,7 @@ impl StreamConfig {
             }
             if !seen.insert(mask.name.clone()) {
                 let message = format!(
-                    "another mask of this stream is called `{}`; expected a unique name",
+                    "there is another mask of this stream `{}`; expected a unique name",
                     mask.name
                 );
                 table.refuse("name", message);
@@ -234,7 +235,8 @@ impl ViewConfig {
             }
         }
         if !self.channels.is_empty() && !self.gaze.policy.is_relevance() {
-            let message = "only the policies \"auto\" and \"relevance\" have channels; expected one of them in [stream.view.gaze]";
+            let message = "only the policies \"auto\" and \"relevance\" have channels; expected one of them in \
+                           [stream.view.gaze]";
             table.refuse("channels", message);
         }
         // Absolute, so that it stays the same file when the view is changed from another directory.
@@ -313,7 +315,8 @@ impl ViewConfig {
         match self.layout {
             Layout::Windows if !WINDOW_SIDES.contains(&side) => {
                 let message = format!(
-                    "windows of {side} texels are not allowed; expected an even number from 224 to 1024 with the layout \"windows\""
+                    "windows of {side} texels are not allowed; expected an even number from 224 to 1024 with the layout \
+                     \"windows\""
                 );
                 table.refuse(if table.has("patch") { "patch" } else { "layout" }, message);
             }
@@ -368,7 +371,8 @@ fn check_several(policies: &[FoveaPolicy], foveae: usize) -> Result<(), String> 
     if count != foveae {
         let noun = if foveae == 1 { "fovea" } else { "foveae" };
         return Err(format!(
-            "{count} policies for {foveae} {noun}; expected one for each, as many as `foveae` with the layout \"foveal\" or \"relevance\", or as `blocks` with \"inset\""
+            "{count} policies for {foveae} {noun}; expected one for each, as many as `foveae` with the layout \"foveal\" or \
+             \"relevance\", or as `blocks` with \"inset\""
         ));
     }
     let runs: Vec<_> = policies.chunk_by(|one, next| one == next).map(|same| same[0]).collect();
@@ -395,7 +399,7 @@ fn all_different<'a>(what: &str, tables: &[Table<'_>], names: impl Iterator<Item
     let mut seen = BTreeSet::new();
     for (name, table) in names.zip(tables) {
         if table.has("name") && !seen.insert(name) {
-            let message = format!("another {what} is called `{name}`; expected a unique name");
+            let message = format!("there is another {what} `{name}`; expected a unique name");
             table.refuse("name", message);
         }
     }

@@ -125,7 +125,8 @@ impl Request {
         let (head, payload) = split(datagram);
         if JSON_BYTES_MAX < head.len() {
             let error = format!(
-                "request too large: {} bytes of JSON (expected at most {JSON_BYTES_MAX}); send numbers as raw bytes behind a newline",
+                "request too large: {} bytes of JSON (expected at most {JSON_BYTES_MAX}); send numbers as raw bytes behind a \
+                 newline",
                 head.len()
             );
             return Err(Refusal::new(RefusalReason::TooLarge, error));

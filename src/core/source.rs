@@ -214,7 +214,7 @@ pub enum CorruptedFrames {
     Show,
 }
 
-/// What happens when frames arrive faster than they are processed.
+/// Whether frames that arrive faster than they are processed are dropped or delay the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]

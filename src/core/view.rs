@@ -105,7 +105,7 @@ impl ViewSpec {
         planes
     }
 
-    /// What it decides by of each frame.
+    /// The inputs of its decisions in each frame.
     pub fn reads(&self) -> SeenParts {
         self.policy.reads(self.parameters.pursuit)
     }

@@ -97,7 +97,8 @@ pub enum StreamError {
     NoDepth,
     /// A view wants boxes in space, and the camera's rays are not known.
     #[error(
-        "`boxes` needs the camera's rays: add [stream.camera] with a calibration whose distortion is \"plumb_bob\", \"rational_polynomial\" or \"equidistant\""
+        "`boxes` needs the camera's rays: add [stream.camera] with a calibration whose distortion is \"plumb_bob\", \
+         \"rational_polynomial\" or \"equidistant\""
     )]
     NoRays,
     /// Too little shared memory for all views together.

@@ -6,7 +6,7 @@
 use foveate_core::frame::FrameKind;
 use foveate_core::view::ViewSpec;
 
-pub use self::picture::{Picture, Sampled, planned};
+pub use self::picture::{BatchPicture, Sampled, planned};
 
 use crate::backend::BackendError;
 use crate::backend::cpu::batch::CpuBatch;
@@ -20,12 +20,12 @@ pub(crate) mod picture;
 pub struct Batch {
     kind: FrameKind,
     spec: ViewSpec,
-    place: Place,
+    place: BatchBackend,
 }
 
 /// Where the pyramids are.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum BatchBackend {
     /// A thread takes a picture at a time.
     Cpu(CpuBatch),
     /// The pictures are layers of an image; each submission takes as many as there are.
@@ -34,7 +34,7 @@ pub(crate) enum Place {
 }
 
 impl Batch {
-    pub(crate) fn new(kind: FrameKind, spec: ViewSpec, place: Place) -> Self {
+    pub(crate) fn new(kind: FrameKind, spec: ViewSpec, place: BatchBackend) -> Self {
         Self { kind, spec, place }
     }
 
@@ -57,15 +57,15 @@ impl Batch {
     /// # Panics
     ///
     /// If a picture is of another kind.
-    pub fn sample(&mut self, pictures: &[Picture<'_>]) -> Result<Vec<Sampled>, BackendError> {
+    pub fn sample(&mut self, pictures: &[BatchPicture<'_>]) -> Result<Vec<Sampled>, BackendError> {
         let Self { kind, spec, place } = self;
         for picture in pictures {
             assert_eq!(picture.frame.kind(), *kind, "a picture of the batch's kind");
         }
         match place {
-            Place::Cpu(batch) => Ok(batch.sample(spec, pictures)),
+            BatchBackend::Cpu(batch) => Ok(batch.sample(spec, pictures)),
             #[cfg(feature = "vulkan")]
-            Place::Vulkan(batch) => batch.sample(spec, pictures),
+            BatchBackend::Vulkan(batch) => batch.sample(spec, pictures),
         }
     }
 }

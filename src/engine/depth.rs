@@ -111,12 +111,12 @@ pub struct DepthPyramid {
     step_m: f64,
     /// Depth of each pixel, row by row; 0 is unknown.
     steps: Vec<u32>,
-    levels: Vec<Level>,
+    levels: Vec<DepthLevel>,
 }
 
 /// Cells of one size, row by row. In them `nearest` is one less.
 #[derive(Debug)]
-struct Level {
+struct DepthLevel {
     grid: Extent,
     cells: Vec<Measure>,
 }
@@ -128,7 +128,7 @@ impl DepthPyramid {
         let mut grid = cells_of(extent, CELL_SIDE);
         let mut levels = Vec::new();
         loop {
-            levels.push(Level { grid, cells: vec![Measure::NONE; grid.area()] });
+            levels.push(DepthLevel { grid, cells: vec![Measure::NONE; grid.area()] });
             if grid.area() == 1 {
                 break;
             }
@@ -147,7 +147,7 @@ impl DepthPyramid {
             scale.read_row(picture, y, row);
         }
         let (first, above) = self.levels.split_at_mut(1);
-        let Level { grid, cells } = &mut first[0];
+        let DepthLevel { grid, cells } = &mut first[0];
         let rows_of_cells = self.steps.chunks(width * CELL_SIDE as usize);
         for (cells, rows) in cells.chunks_exact_mut(grid.width as usize).zip(rows_of_cells) {
             cells.fill(Measure::NONE);
@@ -193,7 +193,7 @@ impl DepthPyramid {
 
     /// Adds the cells of a level inside a box, and what is inside of those that cross its border.
     fn add_cells(&self, level: usize, pixels: PixelBox, measure: &mut Measure) {
-        let Level { grid, cells } = &self.levels[level];
+        let DepthLevel { grid, cells } = &self.levels[level];
         let side = CELL_SIDE << level;
         for row in pixels.y0 / side..pixels.y1.div_ceil(side) {
             let (y0, y1) = (row * side, ((row + 1) * side).min(self.extent.height));
@@ -227,7 +227,7 @@ impl DepthPyramid {
     }
 }
 
-impl Level {
+impl DepthLevel {
     /// Each cell from the four below it.
     fn reduce(&mut self, below: &Self) {
         let (width, below_width) = (self.grid.width as usize, below.grid.width as usize);

@@ -59,7 +59,7 @@ struct Affinity {
     allowed: CpuSet,
     /// Thread ids of the helpers; 0 before one has begun.
     helpers: Box<[AtomicI32]>,
-    /// [`Helped`], packed.
+    /// [`HelpedThread`], packed.
     helped: AtomicU64,
     /// Since when its times count.
     origin: Instant,
@@ -67,7 +67,7 @@ struct Affinity {
 
 /// Whom the helpers help.
 #[derive(Clone, Copy, Debug)]
-struct Helped {
+struct HelpedThread {
     /// The thread, as the system numbers it.
     thread: u32,
     /// Its processor, which they are kept off.
@@ -197,7 +197,7 @@ impl Affinity {
         Self {
             allowed: sched_getaffinity(Some(getpid())).unwrap_or_default(),
             helpers: (0..helper_count).map(|_| AtomicI32::new(0)).collect(),
-            helped: AtomicU64::new(Helped::NOBODY),
+            helped: AtomicU64::new(HelpedThread::NOBODY),
             origin: Instant::now(),
         }
     }
@@ -207,8 +207,8 @@ impl Affinity {
         // SYNC(helped): of this store and that of a frame loop, one sees the other.
         self.helpers[index].store(gettid().as_raw_nonzero().get(), Ordering::SeqCst);
         let helped = self.helped.load(Ordering::SeqCst);
-        if helped != Helped::NOBODY {
-            self.keep_off(gettid(), Helped::unpacked(helped).avoided);
+        if helped != HelpedThread::NOBODY {
+            self.keep_off(gettid(), HelpedThread::unpacked(helped).avoided);
         }
     }
 
@@ -216,23 +216,23 @@ impl Affinity {
     /// Threads that are helped in turn do not push the helpers back and forth: each decides for at least [`STEADY`].
     fn avoid(&self, processor: usize) {
         let packed = self.helped.load(Ordering::Relaxed);
-        let helped = Helped::unpacked(packed);
+        let helped = HelpedThread::unpacked(packed);
         // Of a larger machine, no other processor can be avoided.
         let Some(avoided) = u16::try_from(processor).ok().filter(|_| processor < CpuSet::MAX_CPU)
         else {
             return;
         };
-        if packed != Helped::NOBODY && helped.avoided == avoided {
+        if packed != HelpedThread::NOBODY && helped.avoided == avoided {
             return;
         }
         let thread = gettid().as_raw_nonzero().get().unsigned_abs();
         #[expect(clippy::cast_possible_truncation, reason = "it wraps around")]
         let now_ms = self.origin.elapsed().as_millis() as u16;
         let elapsed = Duration::from_millis(now_ms.wrapping_sub(helped.since_ms).into());
-        if packed != Helped::NOBODY && helped.thread != thread && elapsed < STEADY {
+        if packed != HelpedThread::NOBODY && helped.thread != thread && elapsed < STEADY {
             return;
         }
-        let next = Helped { thread, avoided, since_ms: now_ms }.packed();
+        let next = HelpedThread { thread, avoided, since_ms: now_ms }.packed();
         // SYNC(helped): pairs with `enter`. If this fails, another frame loop has just set it.
         if self.helped.compare_exchange(packed, next, Ordering::SeqCst, Ordering::Relaxed).is_err()
         {
@@ -253,7 +253,7 @@ impl Affinity {
     }
 }
 
-impl Helped {
+impl HelpedThread {
     /// Packed: nobody has been helped yet. No thread has this number.
     const NOBODY: u64 = u64::MAX;
 

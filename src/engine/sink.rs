@@ -35,7 +35,7 @@ pub struct SampledFrame<'a> {
     pub planes: &'a Planes,
     /// What the scorer read.
     pub channels: &'a ChannelPlane,
-    /// What is known of the depth of the tokens.
+    /// Depth of the tokens.
     pub depth: &'a DepthPlanes,
 }
 

@@ -105,7 +105,8 @@ impl Channels {
             return Ok(());
         }
         let error = format!(
-            "{} channels of this view would have weights of clients (expected at most {CHANNEL_WEIGHTS_MAX}): set others to 0, or `release` the view",
+            "{} channels of this view would have weights of clients (expected at most {CHANNEL_WEIGHTS_MAX}): set others to 0, \
+             or `release` the view",
             weighed.len()
         );
         Err(Refusal::new(RefusalReason::TooManyChannels, error))

@@ -24,7 +24,8 @@ pub fn view_from_table(table: &Map<String, Value>) -> Result<ViewConfig, Refusal
     }
     let config = ViewConfig::from_table(table).map_err(|error| bad_request(error.reason()))?;
     if let Policy::Replay { .. } | Policy::Relevance { scorer: Some(_), .. } = config.gaze.policy {
-        let error = "unsupported policy for a view that a client opens (expected \"auto\", \"fixed\", \"feedback\", \"saliency\", or \"relevance\" without `scorer`)";
+        let error = "unsupported policy for a view that a client opens (expected \"auto\", \"fixed\", \"feedback\", \
+                     \"saliency\", or \"relevance\" without `scorer`)";
         return Err(bad_request(error));
     }
     Ok(config)

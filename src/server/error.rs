@@ -53,7 +53,8 @@ pub enum ServeError {
 
     /// The passed socket is of the wrong kind.
     #[error(
-        "invalid socket from the service manager (expected a listening SOCK_SEQPACKET socket at a path): use ListenSequentialPacket= with a path in the socket unit"
+        "invalid socket from the service manager (expected a listening SOCK_SEQPACKET socket at a path): use \
+         ListenSequentialPacket= with a path in the socket unit"
     )]
     NotListening,
 

@@ -231,12 +231,14 @@ impl SteeringRequest<'_> {
             let steered = policy.iter().find(|policy| policy.is_feedback());
             let steered = steered.map_or("feedback", |policy| policy.name());
             let error = format!(
-                "too many points: {points} for the {foveae} {noun} of the policy \"{steered}\" in view `{name}`: send at most {foveae}, or open a view that lists the policy {points} times"
+                "too many points: {points} for the {foveae} {noun} of the policy \"{steered}\" in view `{name}`: send at most \
+                 {foveae}, or open a view that lists the policy {points} times"
             );
             return Err(Refusal::new(RefusalReason::WrongCount, error));
         }
         let error = format!(
-            "too many points: {points} for the {foveae} {noun} of view `{name}`: send at most {foveae}, or open a view with `layout = \"foveal\"` and `foveae = {points}`"
+            "too many points: {points} for the {foveae} {noun} of view `{name}`: send at most {foveae}, or open a view with \
+             `layout = \"foveal\"` and `foveae = {points}`"
         );
         Err(Refusal::new(RefusalReason::WrongCount, error))
     }
@@ -308,7 +310,8 @@ impl SteeringRequest<'_> {
         Rays::of(&camera.facts(image)).map_err(|UnknownDistortion| {
             let model = &camera.calibration.distortion;
             refused(format!(
-                "the distortion \"{model}\" of stream `{name}` is not supported; calibrate it as plumb_bob, rational_polynomial without tilt or equidistant"
+                "the distortion \"{model}\" of stream `{name}` is not supported; calibrate it as plumb_bob, \
+                 rational_polynomial without tilt or equidistant"
             ))
         })
     }

@@ -192,7 +192,7 @@ fn check_header_bytes(bytes: &[u8]) -> io::Result<()> {
     };
     if (bytes.len() as u64) < u64::from(length) {
         let error = format!(
-            "file cut short (expected {length} bytes, as its header says): {} bytes",
+            "file cut short: {} bytes (expected {length}, as its header says)",
             bytes.len()
         );
         return Err(io::Error::other(error));

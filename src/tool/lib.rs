@@ -199,7 +199,8 @@ pub enum ToolError {
     /// A folder of pictures, in a build that reads none.
     #[cfg(all(feature = "gst", not(feature = "pictures")))]
     #[error(
-        "cannot read the folder {}: this build lacks the feature `pictures`, a default: build with it, or play the pictures as a clip with --sequence",
+        "cannot read the folder {}: this build lacks the feature `pictures`, a default: build with it, or play the pictures as \
+         a clip with --sequence",
         .0.display()
     )]
     BuiltWithoutPictures(PathBuf),

@@ -175,7 +175,8 @@ fn check_reach(listen: SocketAddr, anywhere: bool, token: bool) -> Result<(), We
     }
     if !anywhere {
         return Err(WebError::Usage(format!(
-            "{listen} is reachable from other machines, and anyone who connects sees the pictures: add --anywhere if that is intended, or listen on 127.0.0.1"
+            "{listen} is reachable from other machines, and anyone who connects sees the pictures: add --anywhere if that is \
+             intended, or listen on 127.0.0.1"
         )));
     }
     let who = if token { "who reads this network" } else { "who can connect to this address" };

@@ -15,9 +15,9 @@
 #include <time.h>
 
 #define CYCLE_NS 10000000
-// What is older than this is not acted upon.
+// Older frames are not acted upon.
 #define MAX_AGE_NS 150000000
-// How often the daemon is looked for once it is gone, and how often it is told where to look.
+// Intervals of reconnecting, and of sending where to look.
 #define CYCLES_BETWEEN_REOPENING 20
 #define CYCLES_BETWEEN_LOOKS 50
 
@@ -46,7 +46,7 @@ static void say(const char *what) {
     fflush(stdout);
 }
 
-// Connects again. Never waits: no daemon yet is no reason to stop.
+// Connects again. Never waits: the loop runs on without a daemon.
 static void reopen(struct vision *vision) {
     if (foveate_reopen(vision->reader) != FOVEATE_OK) return;
     vision->reopen_count++;
@@ -80,7 +80,7 @@ static void steer_gaze(struct vision *vision) {
     struct foveate_point point = FOVEATE_ZEROS;
     point.x = point.y = 0.5;
     point.normalised = true;
-    // A refusal is no reason to stop, either.
+    // The loop runs on after a refusal, too.
     if (foveate_look(vision->reader, &point, 0, NULL) == FOVEATE_OK) vision->obeyed_count++;
 }
 

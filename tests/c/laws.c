@@ -1,4 +1,4 @@
-// The laws of the C reader, on segments and over a socket that this program makes by itself: it needs no daemon.
+// The laws of the C reader, on segments and over a socket of this program: it needs no daemon.
 //
 //     cc -std=c11 -O2 -pthread -I include tests/c/laws.c -o laws && ./laws [LAW]
 //
@@ -319,7 +319,7 @@ static void what_is_too_old_is_passed_over_and_counted(void) {
     EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_NOTHING);
     publish(&segment, 5);
     EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    // What is in the buffer is the caller's.
+    // The buffer's contents belong to the caller.
     expect_frame(&session.frame, 1);
     EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_NOTHING);
 
@@ -1212,14 +1212,14 @@ static void a_patient_reader_is_opened_before_its_daemon(void) {
         if (is_own) EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_DISCONNECTED);
         int client = grant_next("subscribe", GRANTED);
         EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_NOTHING);
-        // The answers to steering are no news for who reads.
+        // Answers to steering do not wake a reader.
         if (is_own) say(maker, "{\"ok\":true,\"x\":1,\"y\":1}");
         EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
         foveate_close(reader);
         close(client);
         if (is_own) close(maker);
     }
-    // What waiting does not mend is told at once.
+    // Permanent errors are reported at once.
     int client;
     EXPECT(open_with("{\"ok\":false,\"reason\":\"unknown-view\",\"error\":\"no\"}", FOVEATE_RECONNECT, &client, &error) == NULL);
     EXPECT(error.result == FOVEATE_REFUSED);
@@ -2031,7 +2031,7 @@ static void records_beyond_their_limits_draw_nothing(void) {
     broken[7].y0 = 3;
     broken[8].extra_width = 2;
     broken[9].extra_height = UINT8_MAX;
-    // Twice 2048 pixels are too many for texels that are no whole pixels high.
+    // Twice 2048 pixels are too many for texels of a fraction of a pixel in height.
     broken[10].extra_height = 1;
     broken[10].sx = FOVEATE_STEP_MAX;
     EXPECT(drawn_bytes(broken[10]) == 3 * 2 * 2);

@@ -1,5 +1,5 @@
 // What the laws need of a daemon, without one: segments made by hand, a writer as docs/reference/abi.md describes it, and a socket that
-// answers as it is told. Included by laws.c alone, behind the implementation.
+// answers as the test says. Included by laws.c alone, behind the implementation.
 
 #ifndef STAND_IN_H
 #define STAND_IN_H

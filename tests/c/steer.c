@@ -32,7 +32,7 @@ static bool look(struct foveate_reader *reader) {
     return print_answer(reader, "point", foveate_look(reader, &point, ANSWER_MS, &looking), &looking);
 }
 
-// The half in the middle of the upper half. What is no box is not sent.
+// The half in the middle of the upper half. Only a valid box is sent.
 static bool look_at_box(struct foveate_reader *reader) {
     struct foveate_point point = FOVEATE_ZEROS;
     struct foveate_looking looking;

@@ -98,7 +98,7 @@ fn a_clip_without_a_whole_frame_names_the_key() {
     buffers.truncate(15);
     let error = played(&buffers, decoder, CorruptedFrames::Drop).unwrap_err();
     assert!(matches!(error, CaptureError::Corrupt { .. }), "{error:?}");
-    assert!(error.to_string().contains("all of its 15 frames"), "{error}");
+    assert!(error.to_string().contains("all 15 frames"), "{error}");
     assert!(error.to_string().contains("`corrupted = \"show\"`"), "{error}");
 }
 

@@ -189,7 +189,7 @@ fn pauses_grow_until_frames_have_come_for_a_while() {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let mut scene = Scene::fed(&reader, Some(Duration::from_millis(500)));
     for attempt in 1..=3 {
-        // A single frame is no success, whatever time it takes.
+        // A single frame does not count as success, whatever time it takes.
         scene.fed_frame(&mut writer);
         assert_eq!(scene.loss().0.attempt, attempt);
         scene.wait_for_stops();
@@ -209,7 +209,7 @@ fn a_loss_is_told_in_a_sentence_that_fits_its_place() {
         attempt: 7,
     };
     let whole = loss.to_string();
-    assert!(whole.starts_with("there is no camera \"/dev/video0\""), "{whole}");
+    assert!(whole.starts_with("no camera \"/dev/video0\""), "{whole}");
     assert!(whole.ends_with("; trying again in 4.0 s (7th time)"), "{whole}");
     assert_eq!(loss.to_text(1000), whole);
     for bytes_max in 40..whole.len() {

@@ -1,4 +1,4 @@
-//! Events on real clips and on what is made of them: each kind is told exactly once where it happens, and nothing else is told.
+//! Events on real and edited clips: each kind is reported exactly once where it happens, and no other event.
 
 use std::f64::consts::TAU;
 use std::io::{Write, stderr};
@@ -28,7 +28,7 @@ const FRAME_MS: u64 = 100;
 /// So near to an edge of the picture appears who comes in, in pixels.
 const EDGE: f64 = 40.0;
 
-/// A lasting event that is told exactly once, and nothing else but arrivals.
+/// A lasting event that is reported exactly once, with no other events but arrivals.
 fn assert_once(watched: &Watched, kind: EventKind) -> (Event, Event) {
     assert_eq!(
         watched.without_arrivals(),
@@ -75,7 +75,7 @@ fn a_cut_is_told_once() {
     assert_eq!(since.iter().map(|event| event.since_frame).collect::<Vec<_>>(), [61, 121]);
 }
 
-/// One frame of another picture, as a flash or a broken frame is, is no cut.
+/// One frame of another picture, such as a flash or a broken frame, does not count as a cut.
 #[test]
 fn a_flash_is_no_cut() {
     let watched = play(false, 80, |index, frame| match index {
@@ -200,7 +200,7 @@ fn flicker_is_told_once_with_its_frequency() {
     }
 }
 
-/// A sun behind clouds and an exposure that settles are slow, and a lamp that is switched is no flicker either.
+/// A sun behind clouds and an exposure that settles are slow, and a switched lamp does not flicker.
 #[test]
 fn changing_light_is_not_told() {
     let watched = play(false, 500, |index, frame| {
@@ -336,7 +336,7 @@ fn what_a_client_asks_to_look_at_is_reached_once() {
     assert_eq!(event.region, Some(at));
 }
 
-/// Test patterns: what is told of each, a minute long.
+/// Test patterns: the events of each within a minute.
 #[test]
 fn of_test_patterns_only_what_is_true_is_told() {
     const STILL: [(EventKind, Phase); 0] = [];

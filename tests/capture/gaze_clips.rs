@@ -180,7 +180,7 @@ fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
         let share = |(part, whole): Share| part as f64 / whole as f64;
         assert!(0.94 <= share(pursued.near[0]), "{pursued}");
         assert!(share(still.near[2]) + 0.1 < share(pursued.near[2]), "{still}");
-        // What is followed costs no more tokens than what is left behind and found again.
+        // A pursued object costs no more tokens than one that is lost and found again.
         assert!(share(still.kept) - 0.01 < share(pursued.kept), "{pursued}, {still}");
     }
 }
@@ -390,7 +390,7 @@ fn relevance_finds_as_many_walkers_as_saliency() {
 }
 
 /// A camera that turns: a part of the picture that goes to and fro over the scene, by up to 6 pixels a frame. What moves with the
-/// background is no change then, and people are.
+/// background then does not count as change, and people do.
 #[test]
 fn who_walks_is_looked_at_by_a_camera_that_moves_too() {
     let Some(path) = clip(CLIP) else { return };
@@ -563,7 +563,7 @@ fn a_new_sign_is_looked_at_and_sharp_within_5_frames() {
             picture.paint_sign(sign);
         }
         run.step(index, &picture.view(frame));
-        // What is there from the beginning on is not new.
+        // Objects of the first frame are not new.
         if turn == 0 {
             return;
         }
@@ -656,7 +656,7 @@ fn visits_by_saliency(path: &Path) -> (Share, Share) {
     *VISITS.get_or_init(|| visits(path, walkers_of(path), &Policy::Saliency, 1, |_, _| {}))
 }
 
-/// What is painted over.
+/// The area that is painted over.
 fn square() -> PixelBox {
     let [x0, y0, side] = [PAINTED_AT.0, PAINTED_AT.1, PAINTED_SIDE].map(|pixels| pixels as f64);
     PixelBox { x0, y0, x1: x0 + side, y1: y0 + side }

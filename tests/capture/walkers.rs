@@ -1,7 +1,7 @@
 //! Who walks where before a fixed camera: the ground truth of tests on such a clip, found by background subtraction.
 //!
 //! The background is the median of frames from all over the clip. What differs from it is cleaned, joined to blobs and
-//! followed from frame to frame; blobs of several walkers are split among them as far as they were told apart before.
+//! followed from frame to frame; blobs of several walkers are split among them as far as they were separate before.
 
 #![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 

@@ -172,12 +172,12 @@ impl Watched {
         self.told.extend_from_slice(self.stream.events());
     }
 
-    /// What was told of a kind, but not of something new.
+    /// The events of a kind, without arrivals.
     pub fn phases(&self, kind: EventKind) -> Vec<Phase> {
         self.told.iter().filter(|event| event.kind == kind).map(|event| event.phase).collect()
     }
 
-    /// Everything but arrivals, in the order in which it was told.
+    /// All events but arrivals, in order.
     pub fn without_arrivals(&self) -> Vec<(EventKind, Phase)> {
         let others = self.told.iter().filter(|event| event.kind != EventKind::Appeared);
         others.map(|event| (event.kind, event.phase)).collect()

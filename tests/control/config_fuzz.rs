@@ -146,7 +146,7 @@ fn check_makes_sense(config: &Config, text: &str) {
     // Paths are those of the first reading, which started at "dir".
     let again = Config::parse_in(&config.to_toml(), Path::new("fuzzed.toml"), environment);
     let again = again.unwrap_or_else(|error| panic!("{error}\n{}\n{text}", config.to_toml()));
-    // What is written no longer says where it came from.
+    // The written configuration does not say where values came from.
     let written =
         |stream: &StreamConfig| StreamConfig { secrets: Secrets::new(), ..stream.clone() };
     let streams = config.streams.iter().map(written).collect();

@@ -102,7 +102,12 @@ fn invalid_channels_are_refused_and_counted() {
         cases.push((named(name), one.clone(), RefusalReason::BadRequest, "1 to 31 of a-z"));
     }
     for channel in CHANNELS {
-        cases.push((named(channel.name), one.clone(), RefusalReason::BadRequest, "is computed"));
+        cases.push((
+            named(channel.name),
+            one.clone(),
+            RefusalReason::BadRequest,
+            "Foveate computes",
+        ));
     }
     for (request, numbers, expected, part) in &cases {
         let refused = refusal(client.inject(request.clone(), numbers));
@@ -426,7 +431,7 @@ fn weigh(name: &str, weight: f64) -> Weigh {
 fn heard(scene: &mut Scene) -> Arc<Injection> {
     match scene.heard() {
         Some(Feedback::Inject(injection)) => injection,
-        other => panic!("{other:?} is no map"),
+        other => panic!("{other:?} is not a map"),
     }
 }
 

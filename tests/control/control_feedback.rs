@@ -139,7 +139,7 @@ fn more_points_than_foveae_are_refused_with_both_numbers() {
         let mut client = scene.client();
         let refused = refusal(client.look(Look::at_points(&main_view(), &[(1.0, 2.0); 3])));
         assert_eq!(refused.reason, RefusalReason::WrongCount);
-        for part in [&format!("has {foveae} fovea"), "3 points", "foveae = 3"] {
+        for part in [&format!("for the {foveae} fovea"), "too many points: 3", "foveae = 3"] {
             assert!(refused.error.contains(part), "{part} is missing in: {refused}");
         }
         assert_eq!(scene.heard(), None);
@@ -300,7 +300,7 @@ fn maps_are_refused_where_the_policy_would_not_look_at_them() {
     }
 }
 
-/// A client steers the foveae whose policy is `feedback`, and is told how many those are.
+/// A client steers the foveae whose policy is `feedback`, and the refusal says how many there are.
 #[test]
 fn of_several_policies_a_client_steers_the_foveae_of_feedback_alone() {
     let view = |policies: &str| {
@@ -526,7 +526,11 @@ fn invalid_ego_motion_is_refused() {
     for (fields, reason, part) in [
         (format!(r#""homography":{identity}"#), "bad-request", "`frame`"),
         (turn.to_owned(), "bad-request", "`frame`"),
-        (format!(r#""frame":5,{turn},"homography":{identity}"#), "bad-request", "send one"),
+        (
+            format!(r#""frame":5,{turn},"homography":{identity}"#),
+            "bad-request",
+            "exclude each other",
+        ),
         (r#""frame":5,"homography":[1,0,0,0,1,0,0,0]"#.to_owned(), "bad-request", "length 8"),
         (r#""frame":5,"homography":[0,0,0,0,0,0,0,0,0]"#.to_owned(), "bad-request", "to a line"),
         (r#""frame":5,"homography":[1,0,null,0,1,0,0,0,1]"#.to_owned(), "bad-request", "null"),
@@ -534,7 +538,7 @@ fn invalid_ego_motion_is_refused() {
         (
             r#""frame":5,"homography":[1,0,64.5,0,1,0,0,0,1]"#.to_owned(),
             "out-of-picture",
-            "any more",
+            "out of the picture",
         ),
         (r#""frame":5,"homography":[-1,0,64,0,1,0,0,0,1]"#.to_owned(), "out-of-picture", "behind"),
         (format!(r#""frame":5,{turn}"#), "no-camera", "[stream.camera]"),
@@ -786,7 +790,7 @@ fn table(value: Value) -> serde_json::Map<String, Value> {
 pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, ControlError>) -> Refusal {
     match answer {
         Err(ControlError::Refused(refusal)) => refusal,
-        other => panic!("{other:?} is no refusal"),
+        other => panic!("{other:?} is not a refusal"),
     }
 }
 

@@ -129,7 +129,7 @@ fn requests_above_the_rate_are_refused_and_the_client_closed() {
     let (last, others) = answers.split_last().unwrap();
     assert!(5 <= others.len(), "five requests at once are allowed: {answers:?}");
     assert!(others.iter().all(|answer| answer.contains("\"ok\":true")), "{others:?}");
-    assert!(last.contains("rate-limit") && last.contains("5 requests a second"), "{last}");
+    assert!(last.contains("rate-limit") && last.contains("at most 5 a second"), "{last}");
     assert!(client.receive().is_empty(), "the client is closed");
 }
 

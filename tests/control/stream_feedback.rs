@@ -58,7 +58,7 @@ fn an_expired_map_is_dropped_and_counted() {
     let ticket = inject(1, 60_000, EXTENT);
     show(300, 1010);
     assert_eq!(late(), 5);
-    assert!(client.settled(ticket).is_some(), "nobody waits for it in vain");
+    assert!(client.settled(ticket).is_some(), "the waiting client gets an answer");
     // Of another picture: as for all that is said of one.
     inject(1, 60_000, Extent::new(65, 48));
     show(301, 1020);
@@ -90,7 +90,7 @@ fn feedback_for_another_extent_is_settled_unused() {
         let fixation = fixation_of(small, 2);
         assert_ne!(fixation.reason, FixationReason::Look, "{fixation:?}");
         let settled = client.settled(ticket).unwrap();
-        assert_eq!(settled.as_slice(), [fixation], "nobody waits for it in vain");
+        assert_eq!(settled.as_slice(), [fixation], "the waiting client gets an answer");
 
         client.send_feedback(Feedback::look_at(18.0, 9.0, None), small, 2).unwrap();
         let fixation = fixation_of(small, 3);

@@ -67,7 +67,7 @@ fn an_unread_stream_rests_and_reports_it() {
     }
     let (state, reason) = shown.readers[0].state();
     assert_eq!(state, State::Stalled);
-    assert!(reason.contains("nobody reads"), "{reason}");
+    assert!(reason.contains("waiting for a subscriber"), "{reason}");
     assert_eq!(shown.counters.tiles_dirty.get(), shown.stream.ingested().unwrap().count() as u64);
     assert_eq!(shown.counters.frames_rested.get(), 4);
 

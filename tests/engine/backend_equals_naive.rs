@@ -218,7 +218,7 @@ fn tokens_of_every_format_are_exact_at_odd_extents(make: Make<'_>) {
     }
 }
 
-/// The layout's own, and boxes whose steps are no power of two.
+/// The layout's own plan, and boxes whose steps are not powers of two.
 fn windows_are_exact(make: Make<'_>) {
     let mut random = Random(10);
     let extent = Extent::new(701, 333);

@@ -9,7 +9,7 @@ use foveate_core::layout::inset::Inset;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_engine::batch::Picture;
+use foveate_engine::batch::BatchPicture;
 use testkit::backends::pool;
 use testkit::naive::{self, OwnedFrame, Random};
 
@@ -65,7 +65,7 @@ fn every_picture_has_its_own_exact_tokens(chosen: &mut StreamBackend) {
             let pictures: Vec<_> = frames
                 .iter()
                 .zip(&gazes)
-                .map(|(frame, gaze)| Picture { frame: frame.view(), gaze })
+                .map(|(frame, gaze)| BatchPicture { frame: frame.view(), gaze })
                 .collect();
             let sampled = batch.sample(&pictures).unwrap();
             assert_eq!(sampled.len(), PICTURES);

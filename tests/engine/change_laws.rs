@@ -333,7 +333,7 @@ struct Step<'a> {
     resident: &'a OwnedFrame,
     ingested: &'a TileSet,
     detector: &'a Follower,
-    /// What is published as the bound of the samples.
+    /// The published bound of the samples.
     bound: u8,
 }
 

@@ -25,7 +25,7 @@ use foveate_ring::{ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord,
 use testkit::backends::pool;
 use testkit::naive::{OwnedFrame, Random, transforms};
 
-/// Depth samples of any kind, with a row of padding bytes that are no depth.
+/// Depth samples of any kind, with padding bytes behind each row.
 struct OwnedDepth {
     format: DepthFormat,
     extent: Extent,

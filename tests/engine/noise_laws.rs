@@ -158,7 +158,7 @@ fn the_estimate_follows_the_light_up_and_down_within_31_frames() {
     }
 }
 
-/// The light itself goes up and down: the mean of a block is no noise.
+/// The light itself goes up and down: the mean of a block is not noise.
 #[test]
 fn a_change_of_the_light_is_no_noise() {
     let mut scene = Scene::moving(PixelFormat::Nv12, 1.0, Motion::Brightens);
@@ -367,7 +367,7 @@ fn assert_stays(scene: &mut Scene, rest: f64, most: f64) {
     }
 }
 
-/// What happens in a picture.
+/// Changes in a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Motion {
     /// Nothing.

@@ -68,7 +68,7 @@ fn sources_wider_than_a_dispatch_row_are_exact() {
     });
 }
 
-/// Away from its edges a frame is the same in all formats; at the edges some bytes are no samples.
+/// Away from its edges a frame is the same in all formats; at the edges some bytes are padding.
 #[test]
 fn every_edge_of_every_format_is_compared_as_the_cpu_does() {
     with_gpu(|gpu| {

@@ -493,7 +493,7 @@ impl Pair {
     /// Something that happens to both of them, a loss, or time that passes.
     fn meet_fate(&mut self, driver: &Arc<Driver>, may_lose: bool, random: &mut Random) {
         let view = random.below(self.lossy.views.len() as u32) as usize;
-        // What is built on another thread fits only if nothing of this comes meanwhile.
+        // A view built on another thread fits only if none of these changes comes meanwhile.
         match random.below(300) {
             0..3 if may_lose && !self.lossy.is_on_cpu() && self.lossy.returns() < 3 => {
                 driver.lose();
@@ -707,7 +707,7 @@ impl Played {
     }
 }
 
-/// View number `number`: no two that follow each other are alike.
+/// View number `number`: neighbours differ.
 fn plan(number: u64) -> ServedView {
     let (is_even, is_paced) = (number.is_multiple_of(2), number % 5 == 1);
     let float = (16, DType::F16, Normalisation::IMAGENET);

@@ -1,4 +1,4 @@
-//! What is no attention is refused, and says why; a peak is found to within half a cell; scores are painted back in their
+//! Invalid attention is refused with the reason; a peak is found to within half a cell; scores are painted back in their
 //! order, where their tokens lie.
 
 #![allow(clippy::cast_possible_truncation, reason = "weights")]
@@ -181,7 +181,7 @@ fn what_is_no_map_is_refused() {
     assert_eq!(refused(GRID, image, &[0.0; 12]), AttentionError::AllZero);
 }
 
-/// Letterboxed input: the image fills the middle row of cells, and what lies beyond is no attention to it.
+/// Letterboxed input: the image fills the middle row of cells, and the area beyond it is ignored.
 #[test]
 fn cells_beyond_the_image_are_ignored() {
     let letterbox = Region { x0: 0.0, y0: -480.0, x1: 640.0, y1: 960.0 };

@@ -1,4 +1,4 @@
-//! What is shipped and what the documents show is accepted, and the commented default is the built-in one.
+//! Shipped configurations and those in documents are accepted, and the commented default is the built-in one.
 
 use std::env::VarError;
 use std::fs;
@@ -499,7 +499,7 @@ fn credentials_come_before_variables_and_are_remembered() {
     assert!(error.contains("OTHER is not set, and no credential has"), "{error}");
     fs::create_dir(folder.path().join("BROKEN")).unwrap();
     let error = parse("${BROKEN}").unwrap_err().to_string();
-    assert!(error.contains("the credential BROKEN cannot be read"), "{error}");
+    assert!(error.contains("cannot read the credential BROKEN"), "{error}");
 }
 
 fn toml_blocks(text: &str) -> impl Iterator<Item = &str> {

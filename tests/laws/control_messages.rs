@@ -1,4 +1,4 @@
-//! Messages survive the way there and back, and nothing that is sent instead of them does harm.
+//! Messages survive the way there and back, and invalid messages do no harm.
 
 use foveate::messages::{
     Attend, AttendTokens, Epoch, FromDaemon, Granted, Inject, Look, Looking, NOTICE_BYTES,

@@ -9,7 +9,7 @@ fn at(ns: u64) -> Moment {
     Moment { round: 0, ns }
 }
 
-/// What happens in a stream: a depth picture arrives, or a frame does.
+/// An arrival in a stream: a depth picture or a frame.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Depth(Moment),

@@ -89,7 +89,7 @@ proptest! {
     }
 }
 
-/// What holds is told again to those who come later, as what it is, and no more after its end.
+/// Late subscribers get the states that hold, and none that have ended.
 #[test]
 fn who_comes_later_is_told_what_holds() {
     let extent = Extent::new(640, 480);
@@ -142,14 +142,14 @@ fn a_mask_is_no_event_and_ends_what_it_covers() {
     }
 }
 
-/// A van comes and is told; who gets out of it later is not new.
+/// A van arrives and is reported; people who get out of it later are not new.
 #[test]
 fn what_splits_off_something_known_is_not_told() {
     let extent = Extent::new(1024, 1024);
     let mut detectors = Detectors::new(extent);
     let mut told = Vec::new();
     for index in 0..170_u32 {
-        // Frames are 50 ms apart. It comes after 5 s, and splits 1.7 s later, long after it was told.
+        // Frames are 50 ms apart. It comes after 5 s, and splits 1.7 s later, long after it was reported.
         let apart = index.saturating_sub(132) / 2;
         let film = drawn(extent, |x, y| {
             let is_there = 100 <= index && (50..62).contains(&y);

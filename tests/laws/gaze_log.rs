@@ -169,7 +169,7 @@ fn log_of_version_3_replays_to_the_same_plans() {
     let digests = plans.each_ref().map(exact_digest);
     assert_eq!(digests[..2], [0x5082_ccf0_5d17_7dad, 0x23ec_bad3_060f_0325]);
     assert_eq!(digests[2..], [0x5ea3_3c33_1452_32e5, 0x5c65_7221_2cea_a719]);
-    // What is asked for is sharp since then.
+    // Requested regions are sharp since then.
     let plans_now = replayed(&text.replace("_log\":3", "_log\":4"), inset);
     let is_sharp = |plan: &TokenPlan| plan.tokens.iter().any(|token| token.width(16) == 16);
     assert_eq!(plans.each_ref().map(is_sharp), [false; 4]);

@@ -36,7 +36,7 @@ const EXTENT: Extent = Extent::new(640, 480);
 const FRAME_NS: u64 = 33_333_333;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What happens before a frame.
+/// The input before a frame.
 #[derive(Clone, Debug)]
 enum Operation {
     Nothing,
@@ -388,7 +388,7 @@ fn unseen_places_are_visited_in_every_frame() {
     assert!(count(&moves[570..]) <= 5, "{} moves in the last second", count(&moves[570..]));
 }
 
-/// A scorer whose weights are all alike, so that only what was not seen tells places apart.
+/// A scorer with equal weights, so that places differ only by whether they were seen.
 #[test]
 fn what_is_equally_relevant_is_sharp_in_turn() {
     let weights = BTreeMap::from([("mean".to_owned(), 8.0)]);
@@ -546,7 +546,7 @@ fn each_peak_of_a_map_gets_a_fovea() {
     assert_eq!(seen(1).as_slice(), &seen(2)[..1], "one fovea sees the strongest");
 }
 
-/// What is wider than the inhibition gets several foveae, what is as wide does not.
+/// An object wider than the inhibition gets several foveae, one as wide does not.
 #[test]
 fn a_wide_thing_gets_several_foveae() {
     let count = |width_px: f64| {
@@ -586,7 +586,7 @@ fn a_fovea_stays_with_what_it_looks_at_while_others_move() {
     assert_eq!(after[1].id, 5);
 }
 
-/// Each fovea by itself: a new thing must be worth more than what the nearest fovea without a goal looks at.
+/// For each fovea: a new object must be worth more than what the nearest fovea without a goal looks at.
 #[test]
 fn every_fovea_has_hysteresis() {
     let present = [((100.0, 100.0), 1.0), ((500.0, 100.0), 0.6)];
@@ -792,7 +792,7 @@ fn foveae_of_several_policies_are_numbered_together_and_stay_in_order() {
     assert!(6 < newest, "{newest}");
 }
 
-/// What is followed is the same fixation, moves with its object in steps, and stays where it was without pursuit.
+/// A pursuit keeps its fixation, moves with its object in steps, and stays where it was without pursuit.
 #[test]
 fn a_fixation_follows_what_it_is_at() {
     let chase = Chase { object: (60.0, 30.0), ..Chase::default() };
@@ -1450,7 +1450,7 @@ impl Course {
             let has_ended = |at: &&Fixation| !now.iter().any(|other| other.id == at.id);
             let mut ended = before.fixations.iter().filter(has_ended).filter(is_left);
             let dwelling = ended.find(|fixation| self.dwells(fixation.id));
-            // What is lost need not dwell.
+            // A lost object need not dwell.
             let may_lose = self.parameters.pursuit;
             prop_assert!(may_lose || dwelling.is_none(), "{dwelling:?}: a saccade too soon");
         }
@@ -1464,7 +1464,7 @@ impl Course {
         }
         let is_new = |at: &&Fixation| !before.fixations.iter().any(|other| other.id == at.id);
         for fixation in now.iter().filter(is_new) {
-            // A change of size is no saccade. Where it brings fixations together, the first goes on.
+            // A change of size does not count as a saccade. Where it brings fixations together, the first goes on.
             let moved_ns = if is_resize {
                 let aim = (fixation.x, fixation.y, fixation.reason);
                 let mut old = before.fixations.iter();

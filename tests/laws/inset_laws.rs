@@ -52,7 +52,7 @@ proptest! {
         prop_assert!(base.iter().all(|token| token.x % side.cast_signed() == 0 && token.y % side.cast_signed() == 0));
     }
 
-    /// What is looked at changes tokens in and under the blocks alone.
+    /// A new gaze changes only tokens in and under the blocks.
     #[test]
     fn the_base_stays_wherever_the_view_looks(case in case(4_096), inset in inset(), other in (0.0..1.0f64, 0.0..1.0f64)) {
         let Extent { width, height } = case.shape.extent();
@@ -201,7 +201,7 @@ fn base_is_the_same_for_any_count_of_blocks() {
     }
 }
 
-/// What is asked for is at full resolution where most of the budget suffices, and takes no more than that.
+/// A requested region is at full resolution where most of the budget suffices, and takes no more than that.
 #[test]
 fn region_that_is_asked_for_gets_what_it_needs() {
     let case = full_hd(Vec::new());

@@ -261,7 +261,7 @@ proptest! {
                 let fits = window <= length;
                 let is_inside = 0 <= origin && origin + window <= length;
                 prop_assert!(if fits { is_inside } else { origin == 0 }, "{origin} {window} {length}");
-                // What is left of the picture beyond the last whole texel is in the last window.
+                // The rest of the picture beyond the last whole texel is in the last window.
                 let centre = centre.clamp(0.0, (length - length % step).max(window) as f64);
                 let inside = origin as f64 <= centre && centre <= (origin + window) as f64;
                 prop_assert!(inside, "{origin} {window} {centre}");
@@ -387,7 +387,7 @@ fn a_fixation_is_sharp_however_wide_the_fovea_is() {
     }
 }
 
-/// What is far from both fixations stays; the new fovea is sharp at once.
+/// Tokens far from both fixations stay; the new fovea is sharp at once.
 #[test]
 fn a_saccade_is_obeyed_and_moves_no_more_than_it_must() {
     let looked_at = Some((500.0, 400.0));

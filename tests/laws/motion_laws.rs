@@ -360,7 +360,7 @@ const HALF_FOVEA: f64 = 0.5 * 0.03 * Ground::VIEW.width as f64;
 enum Known {
     /// Nothing.
     Nothing,
-    /// What is measured.
+    /// The measurement.
     Measured,
     /// The client's ego motion, and what is measured from then on.
     Told,

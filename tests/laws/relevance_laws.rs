@@ -542,26 +542,26 @@ fn a_file_that_is_no_scorer_is_refused_with_the_reason() {
     };
     for (refused, words) in [
         (refusal(None, &whole), "`channels`"),
-        (refusal(Some("strokes"), &whole), "`mean` has the shape [2]: [1]"),
-        (refusal(Some("strokes,strokes"), &whole), "`strokes` is named twice"),
+        (refusal(Some("strokes"), &whole), "invalid shape of `mean`: [2] (expected [1])"),
+        (refusal(Some("strokes,strokes"), &whole), "duplicate channel `strokes`"),
         (refusal(Some("strokes,Depth"), &whole), "invalid channel name `Depth`"),
-        (with(0, ("mean", &[2], &[f32::NAN, 0.0])), "value 0 of `mean` is NaN"),
-        (with(1, ("std", &[2], &[1.0, 0.0])), "`std` of the channel `depth` is 0"),
-        (with(1, ("std", &[1], &[1.0])), "`std` has the shape [1]"),
+        (with(0, ("mean", &[2], &[f32::NAN, 0.0])), "value 0 of `mean`: NaN"),
+        (with(1, ("std", &[2], &[1.0, 0.0])), "`std` of the channel `depth`: 0"),
+        (with(1, ("std", &[1], &[1.0])), "invalid shape of `std`: [1]"),
         (with(2, ("conv1.weight", &[1, 2, 3, 1], &[0.0; 6])), "[1, 2, 3, 1]"),
         (with(2, ("conv1.weight", &[1, 3, 1, 1], &[0.0; 3])), "[1, 3, 1, 1]"),
         (
             with(2, ("conv1.weight", &[2, 2, 1, 1], &[0.0; 4])),
-            "`conv1.bias` has the shape [1]: [2]",
+            "invalid shape of `conv1.bias`: [1] (expected [2])",
         ),
         (with(2, ("conv1.weight", &[1, 2, 1, 1], &[1e9, 0.0])), "value 0 of `conv1.weight`"),
-        (with(3, ("bias", &[1], &[0.0])), "`conv1.bias` is missing"),
+        (with(3, ("bias", &[1], &[0.0])), "missing tensor `conv1.bias`"),
     ] {
         assert!(refused.contains(words), "{refused:?} does not say {words:?}");
     }
     let mut more = whole.to_vec();
     more.push(("extra", &[1], &[0.0]));
-    assert!(refusal(Some("strokes,depth"), &more).contains("`extra` is none"));
+    assert!(refusal(Some("strokes,depth"), &more).contains("unexpected tensor `extra`"));
     let mut tall = whole.to_vec();
     tall[2] = ("conv1.weight", &[2, 2, 1, 1], &[0.0; 4]);
     tall[3] = ("conv1.bias", &[2], &[0.0; 2]);

@@ -1,4 +1,4 @@
-//! Whatever is wrong with what it is given, a program ends by itself with the documented exit code and one clear
+//! Whatever is wrong with what it is given, a program ends with the documented exit code and one clear
 //! message: the cause and the way out.
 
 use std::fs;
@@ -46,7 +46,7 @@ fn a_file_that_is_no_video_is_refused() {
     for (name, code, part, extracted) in [
         ("noise.mp4", 69, "is damaged, or not a video", "is damaged, or not a video"),
         ("sound.wav", 78, "no video in", "no video in"),
-        ("folder.mp4", 78, "no pictures in the folder", "has no pictures"),
+        ("folder.mp4", 78, "no pictures in the folder", "no pictures in"),
     ] {
         let path = place.path(name).display().to_string();
         assert_daemon_fails(&format!("source = '{path}'"), code, &[part]);

@@ -156,7 +156,7 @@ fn without_a_configuration_the_test_pattern_is_camera_main() {
     )));
     let segment = follower.subscription.reader().unwrap().header();
     for frame in &seen {
-        // Where it looks, it decides by itself.
+        // It decides on its own where it looks.
         let view = ServedView::try_from(&ViewConfig::default()).unwrap();
         let tokens = frame.records.iter().map(TokenRecord::token).collect();
         let plan = TokenPlan { patch_side: view.spec.format.patch_side, tokens };

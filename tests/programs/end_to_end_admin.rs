@@ -29,7 +29,7 @@ fn streams_can_be_added_and_removed_at_runtime() {
 
     let again = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
     again.assert_clean_exit(69);
-    assert!(again.message().contains("there is a stream second already"), "{again:#?}");
+    assert!(again.message().contains("stream second exists already"), "{again:#?}");
 
     place.foveate(&["remove-stream", "second"]).finish().assert_clean_exit(0);
     assert_eq!(follower.end(), "the stream was removed");
@@ -126,7 +126,7 @@ fn replacing_a_view_disturbs_no_other_reader() {
     assert_eq!((view.budget, view.policy.as_str()), (20, "saliency"));
     assert!(before.ring_sequence < other.next_frame().head.ring_sequence, "the same segment");
 
-    // Which frames it publishes is said without a new segment.
+    // The choice of published frames changes without a new segment.
     let before = main.next_frame().head.clone();
     place
         .foveate(&["set", "camera/main", "max_fps=10", "publish=when-read"])

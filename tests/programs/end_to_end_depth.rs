@@ -1,4 +1,4 @@
-//! Depth beside pictures, from two pipelines to a reader: paired, late, lost and of the wrong kind, and each of these is said.
+//! Depth beside pictures, from two pipelines to a reader: paired, late, lost and of the wrong kind, each reported.
 
 use std::fmt::Write as _;
 
@@ -183,7 +183,7 @@ fn depth_that_is_live_goes_with_a_looped_clip_too() {
     daemon.stop();
 }
 
-/// What is under a mask of the stream has no depth either, from the configuration and at run time.
+/// Masked areas of the stream have no depth either, from the configuration and at run time.
 #[test]
 fn depth_under_a_mask_is_unknown() {
     let place = Place::new();

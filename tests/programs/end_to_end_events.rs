@@ -1,4 +1,4 @@
-//! What happens in the picture reaches everybody who asks, and nobody else.
+//! Events in the picture reach all subscribers, and nobody else.
 
 use std::fs;
 use std::time::Duration;

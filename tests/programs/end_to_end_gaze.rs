@@ -420,7 +420,7 @@ fn files_that_are_no_map_are_refused_with_the_way_out() {
         (
             file("header.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{"),
             1,
-            "announces 4294967295 bytes",
+            "(expected 4294967295, as its header",
         ),
         (file("huge.png", &png_of(65_535, 65_535)), 1, "pool the map first"),
         ("/dev/zero".to_owned(), 1, "file too large"),

@@ -77,7 +77,10 @@ fn sigterm_and_sigint_end_the_daemon_cleanly_and_tell_its_readers() {
         assert!(!place.socket().exists());
         let watched = watching.finish();
         watched.assert_clean_exit(0);
-        assert!(watched.message().ends_with("; the stream ended: restart"), "{watched:?}");
+        assert!(
+            watched.message().ends_with("; the stream ended: the daemon stopped"),
+            "{watched:?}"
+        );
     }
 }
 
@@ -266,7 +269,7 @@ fn snap_draws_what_the_tokens_say() {
     assert!(way(((from.0 + to.0) / 2, (from.1 + to.1) / 2)), "the way from {from:?} to {to:?}");
     assert!(!way((2, extent.height - 3)));
 
-    // What is drawn of a stream without frames is not of now.
+    // The picture of a stream without frames is old.
     until("it has stalled", || daemon.listing("camera").state == StreamState::Stalled);
     let output = place.foveate(&["snap", "camera/main", "--out", out.to_str().unwrap()]).finish();
     output.assert_clean_exit(0);

@@ -102,7 +102,7 @@ fn a_mask_of_the_configuration_is_only_changed_there() {
     for arguments in [&["secret", "--clear"][..], &["secret", "--box", "0,0,0.1,0.1"]] {
         let refused = place.foveate(&[&["mask", "camera"], arguments].concat()).finish();
         refused.assert_clean_exit(69);
-        assert!(refused.message().contains("is one of the configuration"), "{refused:#?}");
+        assert!(refused.message().contains("belongs to the configuration"), "{refused:#?}");
     }
     let cleared = place.foveate(&["mask", "camera", "--clear"]);
     assert_eq!(scene.send_until(cleared), "camera: secret\n");
@@ -123,7 +123,7 @@ fn a_mask_of_the_configuration_is_only_changed_there() {
 
     for (arguments, code, part) in [
         (&["nobody", "--clear"][..], 69, "no mask \"nobody\""),
-        (&["corner", "0,0", "0.5,0.5"], 2, "3 to 64 corners, not 2"),
+        (&["corner", "0,0", "0.5,0.5"], 2, "2 corners (expected 3 to 64)"),
         (&["corner", "0,0", "0.5,0.5", "1"], 2, "expected 2 numbers"),
         (&["corner", "--box", "0,0,2,1"], 2, "corner 2,0 is outside"),
         (&["corner", "--box", "-0.4,0,0.2,1"], 2, "corner -0.4,0 is outside"),
@@ -152,7 +152,7 @@ fn a_mask_of_the_configuration_is_only_changed_there() {
     scene.daemon.stop();
 }
 
-/// Its readers keep their segments. What was set at run time stays even where the stream begins anew.
+/// Its readers keep their segments. Masks set at run time stay even if the stream restarts.
 #[test]
 fn a_reload_takes_masks_over() {
     let place = Place::new();

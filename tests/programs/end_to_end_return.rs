@@ -24,7 +24,7 @@ const END: Duration = Duration::from_secs(5);
 /// Frames that a pipeline brings before it fails.
 const LIFE: u64 = 4;
 
-/// What it says then.
+/// The reason that it gives.
 const BROKEN: &str = "Failed after iterations as requested";
 
 #[test]
@@ -137,7 +137,7 @@ fn a_missing_camera_delays_neither_streams_nor_shutdown() {
     });
     let listing = daemon.listing("away");
     assert_eq!(listing.state, StreamState::Starting, "no frame has come yet");
-    for part in ["there is no camera \"/dev/video987\"", "trying again in ", " time)"] {
+    for part in ["no camera \"/dev/video987\"", "trying again in ", " time)"] {
         assert!(listing.reason.contains(part), "{}", listing.reason);
     }
     let asked = Instant::now();

@@ -10,7 +10,7 @@ use testkit::wait::until;
 
 use crate::scrape::{metrics_address, scrape_text};
 
-/// What is looked for. Nothing else holds it, in any spelling.
+/// The secret to search for. Nothing else holds it, in any spelling.
 const MARKER: &str = "MARKERs3cr3t";
 
 /// A password in the environment, with what URIs, pipelines and TOML have their own spelling for.
@@ -54,7 +54,7 @@ const IMPOSSIBLE: [&str; 12] = [
     "source = 'test'\nlatency_ms = '${CAMERA_PASSWORD}'",
 ];
 
-/// What is logged of a source that is not there.
+/// The log of a missing source.
 const LOST: &str = "the stream has lost its source";
 
 #[test]

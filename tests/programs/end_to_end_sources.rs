@@ -25,7 +25,7 @@ fn a_source_whose_opening_blocks_holds_up_nobody() {
     let daemon = place.daemon(&format!("{CAMERA}{blocked}"));
     daemon.subscribe("camera/main").next_frame();
 
-    // What is blocked is removed, added and removed again, and other streams too.
+    // The blocked stream is removed, added and removed again, and other streams too.
     place.foveate(&["remove-stream", "blocked"]).finish().assert_clean_exit(0);
     let again = blocked.replace("cam.fifo", &fifo.display().to_string());
     let file = place.write("again.toml", again);
@@ -38,7 +38,7 @@ fn a_source_whose_opening_blocks_holds_up_nobody() {
     place.foveate(&["add-stream", file.to_str().unwrap()]).finish().assert_clean_exit(0);
     daemon.subscribe("camera/main").next_frame();
     let outcome = daemon.stop();
-    assert!(outcome.stderr.contains("goes on in the background"), "{outcome:#?}");
+    assert!(outcome.stderr.contains("continuing in the background"), "{outcome:#?}");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_fifo_is_opened_once() {
     }
 }
 
-/// The pipeline is built anew with a deinterlacer; what came until then gets no number.
+/// The pipeline is rebuilt with a deinterlacer; earlier frames get no number.
 #[test]
 fn an_interlaced_clip_is_numbered_from_1_in_every_run() {
     let place = Place::new();
@@ -397,7 +397,7 @@ fn folder_pictures_come_in_natural_order() {
     paint("p11.png", 110, 64);
     let outcome = extract(&place, &folder, &arguments);
     outcome.assert_clean_exit(78);
-    for part in ["p11.png", "64x32", "48x32", "one size"] {
+    for part in ["p11.png", "64x32", "48x32", "as the pictures before it"] {
         assert!(outcome.message().contains(part), "{outcome:#?}");
     }
     assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3], "what came before is kept");
@@ -412,7 +412,7 @@ fn folder_pictures_come_in_natural_order() {
     let empty = place.path("empty");
     fs::create_dir(&empty).unwrap();
     for (arguments, message) in
-        [(&[][..], "has no pictures"), (&["--sequence"], "no pictures in the folder")]
+        [(&[][..], "no pictures in"), (&["--sequence"], "no pictures in the folder")]
     {
         let outcome = extract(&place, &empty, arguments);
         outcome.assert_clean_exit(78);
@@ -420,7 +420,7 @@ fn folder_pictures_come_in_natural_order() {
     }
 }
 
-/// Each by itself: of any size, and beside files that are none.
+/// Separate pictures: of any size, and beside other files.
 #[test]
 fn the_pictures_of_a_folder_are_taken_by_themselves() {
     let place = Place::new();

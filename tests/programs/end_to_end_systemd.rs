@@ -127,7 +127,7 @@ fn the_service_waits_for_a_camera_that_it_requires() {
         let mut pipe = manager.feed("front");
         thread::scope(|scope| {
             let start = scope.spawn(|| manager.expect(&["start", "foveated.service"]));
-            let waiting = "2 streams, 1 starting: front; not ready without front";
+            let waiting = "2 streams, 1 starting: front; waiting for front";
             manager.await_property("StatusText", waiting);
             let begun = manager.property("ExecMainStartTimestampMonotonic").parse::<u64>().unwrap();
             let now = || foveate_core::clock::monotonic_ns() / 1000;

@@ -170,7 +170,7 @@ fn the_allocator_has_two_arenas_however_many_threads_there_are() {
         (number(start), number(end), rest.starts_with("rw-p 00000000 00:00 0"))
     });
     let ranges: Vec<_> = ranges.collect();
-    // What is used of an arena, and the rest, which is reserved.
+    // The used part of an arena, and the rest, which is reserved.
     let arenas = ranges.windows(2).filter(|pair| {
         let [(start, middle, is_used), (rest, end, _)] = pair else { unreachable!() };
         *is_used && start % ARENA_BYTES == 0 && middle == rest && end - start == ARENA_BYTES
@@ -195,7 +195,7 @@ fn another_kind_of_socket_is_refused_with_the_right_one() {
             assert_eq!(outcome.code, Some(69), "{outcome:?}");
             assert!(outcome.message().contains("ListenSequentialPacket="), "{outcome:?}");
         } else {
-            // A connection is no socket that listens.
+            // A connection is not a listening socket.
             let _client = std::os::unix::net::UnixStream::connect(&listening).unwrap();
             process.stderr.wait_for("ListenSequentialPacket=");
         }

@@ -46,7 +46,7 @@ fn every_program_compiles_without_a_warning_as_c_and_as_cpp() {
     }
 }
 
-/// The part without the functions asks for nothing that a strict compiler hides.
+/// The declarations compile under a strict compiler.
 #[test]
 fn including_and_implementing_files_link() {
     for language in languages() {

@@ -1,4 +1,4 @@
-//! The readers in Rust, C and Python read the same frames of the same daemon alike: every field and every byte.
+//! The readers in Rust, C and Python read the same frames of the same daemon with the same result: every field and every byte.
 
 use std::collections::BTreeMap;
 use std::fs;

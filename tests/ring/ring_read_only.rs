@@ -93,6 +93,6 @@ fn assert_nothing_works(descriptor_of: impl Fn(&Writer) -> OwnedFd) {
 }
 
 fn map(file: BorrowedFd<'_>, access: ProtFlags) -> rustix::io::Result<*mut std::ffi::c_void> {
-    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    // SAFETY: a new mapping at an address of the kernel's choice overlaps no existing memory.
     unsafe { mmap(ptr::null_mut(), PAGE_BYTES, access, MapFlags::SHARED, file, 0) }
 }

@@ -1,5 +1,5 @@
 //! Waiting readers are woken, and the writer never waits: neither for a full socket nor for a dead one.
-#![allow(unsafe_code, reason = "a thief maps memory by itself")]
+#![allow(unsafe_code, reason = "a thief maps memory on its own")]
 
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -310,7 +310,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// It ended by itself with `code`, and nothing went wrong inside.
+    /// It ended with `code`, and nothing went wrong inside.
     pub fn assert_clean_exit(&self, code: i32) {
         assert_eq!(self.code, Some(code), "{self:#?}");
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
@@ -369,7 +369,7 @@ impl Text {
         let (written, news) = &*self.shared;
         let mut written = written.lock();
         let waited = news.wait_while_for(&mut written, |written| !condition(written), HANG);
-        assert!(!waited.timed_out(), "in vain waited for more of\n{}", written.text);
+        assert!(!waited.timed_out(), "timed out waiting for more of\n{}", written.text);
         written.text.clone()
     }
 }

@@ -34,7 +34,7 @@ pub fn with_own_gpu(test: impl FnOnce(&Arc<Gpu>)) {
         let gpu = open();
         test(&gpu);
         let log = gpu.validation_log();
-        drop(Arc::into_inner(gpu).expect("the test keeps nothing that holds the device"));
+        drop(Arc::into_inner(gpu).expect("the test keeps no owner of the device"));
         assert_empty(log.as_deref());
     }
 }

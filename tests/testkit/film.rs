@@ -38,7 +38,7 @@ impl Film {
         Self { frames, pyramids, changes }
     }
 
-    /// Random samples, then `count` - 1 frames in which some boxes of the one before are drawn anew; the third changes
+    /// Random samples, then `count` - 1 frames in which some boxes of the one before are redrawn; the third changes
     /// nothing.
     pub fn random(first: OwnedFrame, count: usize, random: &mut Random) -> Self {
         let mut frames = vec![first];
@@ -124,7 +124,7 @@ impl Film {
         let levels = self.pyramid(head.stamp.frame_seq);
         for (record, token) in frame.records.iter().zip(&plan.tokens) {
             assert_places(record, *token, side, source.extent);
-            // Without a map all of the picture matters alike.
+            // Without a map all of the picture matters equally.
             let is_even = record.relevance.to_bits() == 1.0_f32.to_bits();
             assert!(is_even || 0 < head.relevance_frame && 0.0 < record.relevance, "{record:?}");
         }

@@ -1,4 +1,4 @@
-//! Change detection on the CPU by itself: what differs, and what is remembered of it.
+//! Change detection on the CPU alone: which tiles differ, and the resident copy.
 
 use std::sync::Arc;
 

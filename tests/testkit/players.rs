@@ -88,7 +88,7 @@ impl Player {
         words
     }
 
-    /// Waits until it ends by itself, as it should.
+    /// Waits until it ends.
     pub fn finish(mut self) {
         let (status, complaint) = self.end();
         assert!(status.success(), "{status}: {complaint}");

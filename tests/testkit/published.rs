@@ -28,14 +28,14 @@ struct Published {
     changed_frame: u64,
 }
 
-/// What is published by definition.
+/// The tokens that must be published by definition.
 pub struct Definition {
     follower: Follower,
     threshold: Threshold,
     refresh: Option<Refresh>,
     /// For each place of the frame published last.
     published: HashMap<Place, Published>,
-    /// Places over a tile that was refreshed since: their tokens are published anew.
+    /// Places over a tile that was refreshed since: their tokens are published again.
     renewed: HashSet<Place>,
     /// Tokens that kept texels that had moved.
     pub kept: usize,
@@ -72,7 +72,7 @@ impl Definition {
         let resident = OwnedFrame::copied(&self.follower.resident());
         let picture = naive::picture(&resident);
         let sampled = texels(&picture, view);
-        // What is compared: without a real pixel, a texel stands for the nearest that has one.
+        // Compared bytes: without a real pixel, a texel stands for the nearest that has one.
         let nearest = TokenFormat { outside: Outside::Edge, ..format };
         let compared = naive::tokens(&picture, view.planes().plan(), nearest);
         let tracker = self.follower.tracker();

@@ -22,7 +22,7 @@ pub fn spawned(socket: &Path, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// What it wrote.
+/// Its output.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }

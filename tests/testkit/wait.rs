@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < HANG, "in vain waited until {what}");
+        assert!(started.elapsed() < HANG, "timed out waiting until {what}");
         thread::sleep(PAUSE);
     }
 }

@@ -178,7 +178,7 @@ impl Page {
     pub fn message(&mut self, kind: &str, mut is_it: impl FnMut(&Value) -> bool) -> Value {
         let started = Instant::now();
         loop {
-            assert!(started.elapsed() < HANG, "in vain waited for a {kind}");
+            assert!(started.elapsed() < HANG, "timed out waiting for a {kind}");
             match self.next() {
                 News::Message(message) if message["type"] == kind && is_it(&message) => {
                     return message;
@@ -193,7 +193,7 @@ impl Page {
     pub fn frame(&mut self) -> Packet {
         let started = Instant::now();
         loop {
-            assert!(started.elapsed() < HANG, "in vain waited for a frame");
+            assert!(started.elapsed() < HANG, "timed out waiting for a frame");
             match self.next() {
                 News::Frame(packet) => {
                     self.panes.entry(packet.pane).or_default().take(&packet);
@@ -209,7 +209,7 @@ impl Page {
     pub fn frame_of(&mut self, frame_seq: u64) -> Packet {
         let started = Instant::now();
         loop {
-            assert!(started.elapsed() < HANG, "in vain waited for frame {frame_seq}");
+            assert!(started.elapsed() < HANG, "timed out waiting for frame {frame_seq}");
             let packet = self.frame();
             self.acknowledge(&packet);
             if packet.pane == 0 && frame_seq <= packet.frame_seq {
@@ -226,7 +226,7 @@ impl Page {
 }
 
 impl Held {
-    /// What is not in the newest frame is not held any more, as pixels that were drawn over.
+    /// Tokens that the newest frame lacks are dropped, as pixels that were drawn over.
     fn take(&mut self, packet: &Packet) {
         let token_bytes = 3 * usize::from(packet.patch_side).pow(2);
         let token = |record: &Record| match record.texels {

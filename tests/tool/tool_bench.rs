@@ -390,7 +390,7 @@ fn y4m(frames: &[Vec<u8>]) -> Vec<u8> {
 
 #[track_caller]
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[track_caller]

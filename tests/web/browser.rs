@@ -150,7 +150,7 @@ impl Browser {
             let complaints = &self.complaints;
             assert!(
                 started.elapsed() < HANG,
-                "in vain waited until {expression}; the page says {said}; {complaints:?}"
+                "timed out waiting until {expression}; the page says {said}; {complaints:?}"
             );
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -183,7 +183,7 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key }));
     }
 
-    /// What is on the screen, as a PNG file in base64.
+    /// The screen as a PNG file in base64.
     pub fn screenshot(&mut self) -> String {
         let answer = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         answer["data"].as_str().unwrap().to_owned()

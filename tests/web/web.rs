@@ -201,7 +201,7 @@ fn the_page_reports_a_missing_daemon_and_recovers() {
     page.message("report", |report| report["error"].is_null());
     drop(stage.server.take());
     let report = page.message("report", |report| !report["error"].is_null());
-    assert!(report["error"].as_str().unwrap().contains("No daemon listens on "), "{report}");
+    assert!(report["error"].as_str().unwrap().contains("no daemon listens on "), "{report}");
     assert_eq!(report["streams"], json!([]));
 
     let (path, directory) = (stage.path.clone(), stage.directory.clone());

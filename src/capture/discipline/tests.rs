@@ -21,7 +21,7 @@ fn reading(after_ns: u64, offset_ns: i64) -> Reading {
     Reading { clocks, took_ns: 0, error_ns: Some(1000) }
 }
 
-/// What is known after all `readings`.
+/// The clock's state after all `readings`.
 fn known(readings: &[Reading]) -> ClockQuality {
     let clock = WallClock::default();
     let mut quality = clock.known();

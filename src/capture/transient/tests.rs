@@ -1,4 +1,4 @@
-//! What passes by itself is tried again; what does not ends the stream. The table is the decision, case by case.
+//! Transient errors are retried, others end the stream. The table has the decision for each error.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

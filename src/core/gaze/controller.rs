@@ -222,7 +222,7 @@ impl<Log, File> Policy<Log, File> {
         matches!(self, Self::Auto | Self::Feedback) || self.is_of(FoveaPolicy::is_feedback)
     }
 
-    /// What it decides by of each frame; `pursues` says whether fixations follow what they are at.
+    /// The inputs of its decisions in each frame; `pursues` says whether fixations follow what they are at.
     pub fn reads(&self, pursues: bool) -> SeenParts {
         let coarse = match self {
             Self::Auto | Self::Feedback | Self::Saliency | Self::Relevance { .. } => true,

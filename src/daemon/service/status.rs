@@ -67,7 +67,7 @@ mod tests {
             (
                 &[("a", Starting, "")],
                 vec!["a".to_owned()],
-                "1 stream, 1 starting: a; not ready without a",
+                "1 stream, 1 starting: a; waiting for a",
             ),
             (
                 &["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, Starting, "")),

@@ -12,7 +12,7 @@ use super::vulkan::VulkanBackend;
 #[cfg(feature = "vulkan")]
 use super::vulkan::batch::VulkanBatch;
 use super::{Backend, BackendError};
-use crate::batch::{Batch, Place};
+use crate::batch::{Batch, BatchBackend};
 use crate::planes::{Sampler, SamplerSpec};
 use crate::pool::Pool;
 use foveate_core::backend::{BackendChoice, BackendInfo, BackendKind, ChangeOn, ChangeSite};
@@ -232,7 +232,7 @@ impl StreamBackend {
             match VulkanBatch::new(gpu, kind, &spec, size, &self.pool) {
                 Ok(batch) => {
                     self.required = false;
-                    return Ok(Batch::new(kind, spec, Place::Vulkan(Box::new(batch))));
+                    return Ok(Batch::new(kind, spec, BatchBackend::Vulkan(Box::new(batch))));
                 }
                 Err(error) if self.required => return Err(error),
                 Err(error) => self.fall_back(&error),
@@ -242,7 +242,7 @@ impl StreamBackend {
     }
 
     fn batch_on_cpu(&self, kind: FrameKind, spec: ViewSpec) -> Batch {
-        let place = Place::Cpu(CpuBatch::new(kind, &spec, &self.pool));
+        let place = BatchBackend::Cpu(CpuBatch::new(kind, &spec, &self.pool));
         Batch::new(kind, spec, place)
     }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use self::convert::{Converter, SIDE, rgb_row};
 use self::features::FeatureRun;
 use self::ingest::{IngestRuns, Scratch};
-use self::level::{Band, Level};
+use self::level::{Band, CpuLevel};
 use self::reduce::Tail;
-use self::sample::{Encoder, Room, SampleToken, Target, Texels};
+use self::sample::{Encoder, PyramidTexels, Room, SampleToken, Target};
 use self::sent::{SentRows, SentTexels};
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::{Detector, bands_of};
@@ -64,7 +64,7 @@ struct CpuSampler {
 struct Pyramid {
     shape: PyramidShape,
     /// Level 1 and those above it.
-    levels: Vec<Level>,
+    levels: Vec<CpuLevel>,
     tail: Tail,
     /// One per band.
     scratch: Vec<Scratch>,
@@ -270,7 +270,7 @@ impl Pyramid {
 
     /// Samples the stale tokens of one view.
     fn sample(&self, frame: &FrameView<'_>, view: &mut Planes) {
-        let texels = Texels { shape: self.shape, frame, levels: &self.levels };
+        let texels = PyramidTexels { shape: self.shape, frame, levels: &self.levels };
         let Planes { sampler, plan, items, stale, reuse, .. } = view;
         let CpuSampler { encoder, sent } = sampler.get_mut();
         let (encoder, items, tokens) = (&*encoder, &*items, &plan.tokens);

@@ -17,7 +17,7 @@ use self::coarse::CoarseCopy;
 use self::detect::DetectPass;
 use self::features::FeaturesPass;
 use self::frame::{FrameStaging, ReadableFrame};
-use self::ingest::{IngestPass, Records};
+use self::ingest::{IngestPass, TileRecords};
 use self::pyramid::Pyramid;
 use self::reduce::ReducePass;
 use self::sampler::ViewPasses;
@@ -106,12 +106,12 @@ impl VulkanBackend {
             ChangeSite::Cpu => {
                 let detector = Detector::new(kind, pool, pool.instructions());
                 let staging = TileStaging::new(gpu, kind, 1)?;
-                (Comparison::Host { detector, staging }, Records::Listed)
+                (Comparison::Host { detector, staging }, TileRecords::Listed)
             }
             ChangeSite::Gpu => {
                 let frame = FrameStaging::new(gpu, kind)?;
                 let detect = DetectPass::new(gpu, kind)?;
-                (Comparison::Device { frame, detect }, Records::Resident)
+                (Comparison::Device { frame, detect }, TileRecords::Resident)
             }
         };
         let mut backend = Self {

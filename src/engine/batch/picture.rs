@@ -13,7 +13,7 @@ use crate::planes::weight_of;
 
 /// A picture of a batch, and where to look.
 #[derive(Clone, Copy, Debug)]
-pub struct Picture<'a> {
+pub struct BatchPicture<'a> {
     /// Of the kind that the batch was built for.
     pub frame: FrameView<'a>,
     /// Fixations and relevance.

@@ -84,7 +84,8 @@ impl ServerThread {
         }
         if left(limits.views_opened, |_| 1) == 0 {
             return refused(format!(
-                "too many opened views: {1} exist, including closed ones that are still mapped (limit {0}, and half of it for one user)",
+                "too many opened views: {1} exist, including closed ones that are still mapped (limit {0}, and half of it for \
+                 one user)",
                 limits.views_opened,
                 opened.len()
             ));
@@ -107,7 +108,8 @@ impl ServerThread {
         let bytes = left(limits.opened_bytes, |view| view.channel().bytes());
         if bytes < wanted {
             return refused(format!(
-                "ring too large: {wanted} bytes (this user has {bytes} left; rings of closed views count while they are mapped): ask for fewer `slots` or a smaller `budget`"
+                "ring too large: {wanted} bytes (this user has {bytes} left; rings of closed views count while they are \
+                 mapped): ask for fewer `slots` or a smaller `budget`"
             ));
         }
         Ok(())

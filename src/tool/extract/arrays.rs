@@ -146,7 +146,8 @@ impl Extraction {
         let grid = info.plane_index(CHANNELS).map(|index| info.planes[index].shape.clone());
         if self.arrays.is_some() && self.channel_grid != grid {
             return Err(ToolError::Clip(format!(
-                "the picture size changes to {} pixels, which does not fit the array of channels: extract each size separately, or leave `channels` out of the view",
+                "the picture size changes to {} pixels, which does not fit the array of channels: extract each size \
+                 separately, or leave `channels` out of the view",
                 info.extent
             )));
         }

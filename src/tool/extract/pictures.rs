@@ -47,7 +47,8 @@ pub(super) fn run(
         return Err(ToolError::Usage(message.to_owned()));
     }
     if !config.masks.is_empty() {
-        let message = "privacy masks do not apply to pictures of a folder: play them with --sequence, or leave [[stream.mask]] out";
+        let message = "privacy masks do not apply to pictures of a folder: play them with --sequence, or leave [[stream.mask]] \
+                       out";
         return Err(ToolError::Usage(message.to_owned()));
     }
     let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<Vec<_>, _>>()?;
@@ -95,7 +96,8 @@ fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
         // Nobody asks for anything, and nothing was seen before.
         Policy::Auto | Policy::Feedback => (0.5, 0.5),
         _ => {
-            let message = "unsupported policy for separate pictures (expected \"auto\", \"fixed\" or \"feedback\" in [stream.view.gaze]): set one of them, or play the folder with --sequence";
+            let message = "unsupported policy for separate pictures (expected \"auto\", \"fixed\" or \"feedback\" in \
+                           [stream.view.gaze]): set one of them, or play the folder with --sequence";
             return Err(ToolError::Usage(message.to_owned()));
         }
     };

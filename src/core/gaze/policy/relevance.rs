@@ -113,7 +113,7 @@ impl Relevant {
                 return;
             }
             let now_ns = self.state.elapsed_ns();
-            // What is new and stands still can be read. Sharpness where something moves would cost the rest of the picture, and in a
+            // New objects that stand still can be read. Sharpness where something moves would cost the rest of the picture, and in a
             // crowd something always does.
             let at_rest = self.scene.onset_at_rest();
             let regions = match at_rest {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::sample::{Encoder, Room, SampleToken, Target, Texels};
+use super::sample::{Encoder, PyramidTexels, Room, SampleToken, Target};
 use super::{Pyramid, reduce};
-use crate::batch::picture::{Picture, Sampled, planned};
+use crate::batch::picture::{BatchPicture, Sampled, planned};
 use crate::pool::Pool;
 use crate::simd::Instructions;
 use foveate_core::frame::{FrameKind, FrameView};
@@ -46,7 +46,7 @@ impl CpuBatch {
     }
 
     /// The tokens of each picture.
-    pub(crate) fn sample(&self, spec: &ViewSpec, pictures: &[Picture<'_>]) -> Vec<Sampled> {
+    pub(crate) fn sample(&self, spec: &ViewSpec, pictures: &[BatchPicture<'_>]) -> Vec<Sampled> {
         let mut parts: Vec<_> = pictures.iter().map(|picture| (picture, None)).collect();
         self.pool.for_each(&mut parts, &|(picture, sampled)| {
             let (plan, records) = planned(spec, picture.gaze, self.kind.extent);
@@ -65,7 +65,7 @@ impl CpuBatch {
             .unwrap_or_else(|| Pyramid::new(shape, &self.alone, *instructions));
         pyramid.ingest_all(frame);
         reduce::reduce(&mut pyramid.tail, all, shape, &mut pyramid.levels);
-        let texels = Texels { shape, frame, levels: &pyramid.levels };
+        let texels = PyramidTexels { shape, frame, levels: &pyramid.levels };
         let token_bytes = encoder.format().token_bytes();
         let mut pixels = vec![0; plan.tokens.len() * token_bytes];
         let mut room = Room::default();

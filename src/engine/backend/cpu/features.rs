@@ -193,7 +193,7 @@ impl Luma {
         let nothing = vectors.loaded_bytes(&[0; PAIR]);
         let [mut total, mut across, mut down] = [none; 3];
         let [mut squares, mut across_squares, mut down_squares, mut products] = [none; 4];
-        let mut strong = Strong::default();
+        let mut strong = StrongGradients::default();
         for pair in 0..SIDE / 2 {
             let own = chunk(&self.own, pair * PAIR);
             let right = chunk(&self.right, pair * PAIR);
@@ -365,12 +365,12 @@ struct Axis {
 }
 
 /// Strong differences.
-struct Strong {
+struct StrongGradients {
     right: Axis,
     below: Axis,
 }
 
-impl Default for Strong {
+impl Default for StrongGradients {
     #[inline(always)]
     fn default() -> Self {
         let axis = || Axis { rises: Bits([0; _]), falls: Bits([0; _]) };
@@ -378,7 +378,7 @@ impl Default for Strong {
     }
 }
 
-impl Strong {
+impl StrongGradients {
     /// How many differences along each axis are followed by one of the other sign. None is of both, so one count does.
     #[inline(always)]
     fn strokes(&self) -> [u32; 2] {

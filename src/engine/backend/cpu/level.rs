@@ -19,7 +19,7 @@ pub const BLOCK: usize = 16;
 ///
 /// What a tile has of a level lies together, in a fourth of the cache lines that it would touch in rasters as wide as the level.
 #[derive(Clone, Debug)]
-pub struct Level {
+pub struct CpuLevel {
     extent: Extent,
     /// Rows of a block; a power of two.
     rows: usize,
@@ -29,7 +29,7 @@ pub struct Level {
     texels: AlignedBytes,
 }
 
-impl Level {
+impl CpuLevel {
     /// A level of `extent` whose blocks have `rows` rows, with room for `columns` by `block_rows` rows of blocks.
     fn new(extent: Extent, rows: usize, columns: usize, block_rows: usize) -> Self {
         let pitch = columns.div_ceil(BLOCK) * block_bytes(rows);
@@ -228,15 +228,15 @@ const fn block_bytes(rows: usize) -> usize {
 
 /// Level 1 and those above it; level 0 is the resident copy. Levels 1 to 5 exist even if the pyramid ends below, padded
 /// to whole tiles.
-pub fn levels_above_0(shape: PyramidShape) -> Vec<Level> {
+pub fn levels_above_0(shape: PyramidShape) -> Vec<CpuLevel> {
     let grid = shape.extent().in_cells(TILE_SIDE);
     let level = |level: u32| {
         let extent = shape.level_extent(level);
         if level < TILE_LEVEL_COUNT {
             let side = TILE_SIDE as usize >> level;
-            Level::new(extent, side, grid.width as usize * side, grid.height as usize)
+            CpuLevel::new(extent, side, grid.width as usize * side, grid.height as usize)
         } else {
-            Level::new(extent, 1, extent.width as usize, extent.height as usize)
+            CpuLevel::new(extent, 1, extent.width as usize, extent.height as usize)
         }
     };
     (1..shape.level_count().max(TILE_LEVEL_COUNT)).map(level).collect()
@@ -323,7 +323,7 @@ impl Band<'_> {
 
 /// Splits levels 1 to 5, the first of `levels`, and the tile sums into bands of `tile_rows` rows of tiles.
 pub fn bands<'a>(
-    levels: &'a mut [Level],
+    levels: &'a mut [CpuLevel],
     sums: &'a mut [[u32; 3]],
     tile_rows: usize,
     grid_width: usize,

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
-use super::level::{BLOCK, FOOTPRINT_ROWS, Footprint, Level};
+use super::level::{BLOCK, CpuLevel, FOOTPRINT_ROWS, Footprint};
 use super::sample::{Reciprocal, Rows, SampleToken, SumRoom, USUAL_SIDE};
 use crate::simd::Vectors;
 use foveate_core::frame::FrameView;
@@ -117,7 +117,7 @@ pub(super) struct NarrowRows<'a, V: Vectors> {
     converter: Converter<V>,
     frame: &'a FrameView<'a>,
     /// `None` for level 0.
-    level: Option<&'a Level>,
+    level: Option<&'a CpuLevel>,
     /// Columns of the level.
     width: usize,
     across: Axis,

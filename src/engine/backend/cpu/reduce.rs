@@ -2,7 +2,7 @@
 //!
 //! Twin of `glsl/reduce.comp`.
 
-use super::level::{KEPT_TILE_LEVELS, Level};
+use super::level::{CpuLevel, KEPT_TILE_LEVELS};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
 use foveate_core::geometry::tile::TileSet;
@@ -80,7 +80,7 @@ impl SumGrid {
 }
 
 /// Brings the levels above the dirty tiles up to date; `levels` are those from level 1 on.
-pub fn reduce(tail: &mut Tail, dirty: &TileSet, shape: PyramidShape, levels: &mut [Level]) {
+pub fn reduce(tail: &mut Tail, dirty: &TileSet, shape: PyramidShape, levels: &mut [CpuLevel]) {
     let (mut below, mut changed) = (&tail.tiles, dirty);
     for (level, target) in tail.above.iter_mut().zip(&mut levels[KEPT_TILE_LEVELS..]) {
         level.reached.cover(changed);

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
-use super::level::{BLOCK, Level};
+use super::level::{BLOCK, CpuLevel};
 use super::narrow::{NarrowRoom, NarrowRows, is_narrow};
 use super::sent::Sent;
 use crate::simd::{Instructions, Kernel, Lookup, Vectors};
@@ -70,13 +70,13 @@ fn half_tables(format: TokenFormat) -> [Lookup; 3] {
 
 /// The pyramid that tokens are read from.
 #[derive(Clone, Copy, Debug)]
-pub struct Texels<'a> {
+pub struct PyramidTexels<'a> {
     /// Its levels.
     pub shape: PyramidShape,
     /// Level 0 in the camera's samples.
     pub frame: &'a FrameView<'a>,
     /// Level 1 and those above.
-    pub levels: &'a [Level],
+    pub levels: &'a [CpuLevel],
 }
 
 /// Samples one token whose texels are those of a level.
@@ -99,7 +99,7 @@ struct SampleNarrow<'a, 'b>(&'a mut SampleToken<'b>, u32);
 #[derive(Debug)]
 pub struct SampleToken<'a> {
     /// Source.
-    pub texels: Texels<'a>,
+    pub texels: PyramidTexels<'a>,
     /// Number format.
     pub encoder: &'a Encoder,
     /// The token.
@@ -367,7 +367,7 @@ struct LevelRows<'a, V: Vectors> {
     converter: Converter<V>,
     frame: &'a FrameView<'a>,
     /// `None` for level 0.
-    level: Option<&'a Level>,
+    level: Option<&'a CpuLevel>,
     /// Row of the level that the first row of the token lies in; it may lie outside.
     top: i64,
     last_row: i64,
@@ -729,7 +729,7 @@ struct WeightedRows<'a, V: Vectors> {
     converter: Converter<V>,
     frame: &'a FrameView<'a>,
     /// `None` for level 0.
-    level: Option<&'a Level>,
+    level: Option<&'a CpuLevel>,
     rows: plan::Texels,
     /// Length of a texel of the level, in parts of a pixel.
     side: u32,

@@ -5,13 +5,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::ingest::{IngestPass, Records};
+use super::ingest::{IngestPass, TileRecords};
 use super::pyramid::Pyramid;
 use super::reduce::ReducePass;
 use super::sample::{SamplePass, count};
 use super::staging::TileStaging;
 use crate::backend::BackendError;
-use crate::batch::picture::{Picture, Sampled, planned};
+use crate::batch::picture::{BatchPicture, Sampled, planned};
 use crate::planes::SamplerSpec;
 use crate::pool::Pool;
 use foveate_core::frame::FrameKind;
@@ -69,7 +69,7 @@ impl VulkanBatch {
         Ok(Self {
             kind,
             staging: TileStaging::new(gpu, kind, layers)?,
-            ingest: IngestPass::new(gpu, kind, Records::Listed)?,
+            ingest: IngestPass::new(gpu, kind, TileRecords::Listed)?,
             reduce: ReducePass::new(gpu, shape)?,
             sample: SamplePass::new(gpu, shape, tokens)?,
             pyramid: Pyramid::new(gpu, shape, count(layers))?,
@@ -82,7 +82,7 @@ impl VulkanBatch {
     pub(crate) fn sample(
         &mut self,
         spec: &ViewSpec,
-        pictures: &[Picture<'_>],
+        pictures: &[BatchPicture<'_>],
     ) -> Result<Vec<Sampled>, BackendError> {
         let mut sampled = Vec::with_capacity(pictures.len());
         for pictures in pictures.chunks(self.pyramid.layer_count() as usize) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::ingest::{Records, sampling};
+use super::ingest::{TileRecords, sampling};
 use super::pyramid::Pyramid;
 use super::sample::count;
 use super::shaders;
@@ -48,7 +48,11 @@ impl FeaturesPass {
     /// # Errors
     ///
     /// If the source is too large for the device, or the device refuses.
-    pub(super) fn new(gpu: &Arc<Gpu>, kind: FrameKind, records: Records) -> Result<Self, GpuError> {
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        kind: FrameKind,
+        records: TileRecords,
+    ) -> Result<Self, GpuError> {
         let desc = ComputePassDesc {
             name: "features",
             shader: shaders::FEATURES,
@@ -56,7 +60,7 @@ impl FeaturesPass {
             constants: &[
                 TILE_SIDE,
                 sampling(kind.format),
-                u32::from(records == Records::Resident),
+                u32::from(records == TileRecords::Resident),
                 STRONG.into(),
                 STROKE_MAX,
             ],

@@ -36,7 +36,7 @@ pub struct IngestPush {
 
 /// Which tiles have records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Records {
+pub(super) enum TileRecords {
     /// Those of the list, in list order.
     Listed,
     /// All tiles, row by row: the resident copy.
@@ -56,7 +56,11 @@ impl IngestPass {
     /// # Errors
     ///
     /// If the source is too large for the device, or the device refuses.
-    pub(super) fn new(gpu: &Arc<Gpu>, kind: FrameKind, records: Records) -> Result<Self, GpuError> {
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        kind: FrameKind,
+        records: TileRecords,
+    ) -> Result<Self, GpuError> {
         let FrameKind { format, extent, color } = kind;
         let bindings = [
             BindingKind::Buffer,
@@ -77,7 +81,7 @@ impl IngestPass {
                 TILE_SIDE,
                 sampling(format),
                 FRACTION_BITS,
-                u32::from(records == Records::Resident),
+                u32::from(records == TileRecords::Resident),
             ],
             push_bytes: size_of::<IngestPush>(),
         };
