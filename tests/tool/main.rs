@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod doctor;
+#[cfg(feature = "vulkan")]
+mod gpu_run;
 mod tool_bench;
 #[cfg(feature = "gst")]
 mod tool_commands;
