@@ -9,7 +9,7 @@ use std::process::Command;
 use clap::CommandFactory;
 use clap_complete::{Shell, generate_to};
 use clap_mangen::Man;
-use testkit::left_out::leave_out;
+use testkit::left_out::leave_part_out;
 use testkit::repository;
 
 use crate::manual_texts::{EXAMPLES, appendix, configuration};
@@ -155,7 +155,7 @@ fn completions_are_scripts_that_their_shells_read() {
                     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
                     read += 1;
                 }
-                Err(error) => leave_out(&format!("{shell}: {error}")),
+                Err(error) => leave_part_out(&format!("{shell}: {error}")),
             }
         }
     }

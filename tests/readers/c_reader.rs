@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use testkit::daemon::{Feed, Place, Process};
 use testkit::film::raw_bytes;
-use testkit::left_out::leave_out;
+use testkit::left_out::{leave_out, leave_part_out};
 use testkit::repository;
 use testkit::scene::{bt601, fed, random_film, stream, view};
 
@@ -356,7 +356,7 @@ fn languages() -> Vec<Language> {
         languages.push(Language { compiler: "clang", flags: C });
         languages.push(Language { compiler: "clang++", flags: CPP });
     } else {
-        leave_out("no clang");
+        leave_part_out("no clang");
     }
     languages
 }
