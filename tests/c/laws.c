@@ -854,7 +854,7 @@ static void a_view_that_makes_no_sense_is_not_asked_for(void) {
     for (size_t index = 0; index < sizeof wrong / sizeof *wrong; index++) {
         EXPECT(foveate_open_view(wrong[index], NULL, socket_path, 0, 0, &error) == NULL);
         EXPECT(error.result == FOVEATE_INVALID);
-        EXPECT_TEXT(error.text, "the name of a stream");
+        EXPECT_TEXT(error.text, "is not a stream name");
     }
     EXPECT(foveate_open_view(NULL, NULL, socket_path, 0, 0, &error) == NULL && error.result == FOVEATE_INVALID);
     char keys[FOVEATE__KEYS_BYTES_MAX + 2];
@@ -1714,7 +1714,7 @@ static void what_cannot_be_meant_is_not_sent(void) {
     struct foveate_scores scores = FOVEATE_ZEROS;
     scores.count = 1 << 16;
     EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, &point, 0, NULL), FOVEATE_INVALID);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "65536 scores");
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "too many scores: 65536");
     scores.count = 1;
     scores.format = (enum foveate_number_format)3;
     EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, &point, 0, NULL), FOVEATE_INVALID);

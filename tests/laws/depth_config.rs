@@ -91,7 +91,7 @@ fn what_depth_needs_is_said() {
              [stream.depth]\nsource = '/dev/video2'\nscale_m = 0.001\n"
                 .to_owned(),
             "stream.depth.source",
-            "cannot wait",
+            "cannot follow the pace",
         ),
     ] {
         let error = parse(&text).unwrap_err().to_string();
