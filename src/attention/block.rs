@@ -1,7 +1,7 @@
-//! Attention of a few queries at a time.
+//! Attention for a block of queries.
 //!
-//! Each opened cell is visited once for all queries of the block that opened it, so that its keys and values are read from
-//! far memory once a block and not once a query.
+//! A cell is opened when its children are scored instead of it (see the crate). A block visits each opened cell once, so its
+//! keys and values are loaded from main memory once per block.
 
 #![allow(
     clippy::needless_range_loop,
@@ -69,7 +69,7 @@ pub(crate) struct Scratch {
     pub(crate) queries: Vec<f32>,
     /// The sum of the weights of each query.
     pub(crate) weights: Vec<f32>,
-    /// The results times these sums, each filled up to the stride of values.
+    /// Weighted sums of the values, not yet divided by `weight_sums`; each is padded to the stride of values.
     pub(crate) results: Vec<f32>,
     /// Of each level.
     scores: Vec<Scores>,

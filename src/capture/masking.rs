@@ -221,7 +221,7 @@ pub struct MaskCoverage {
 pub(super) struct Masked {
     /// Pixels that were filled.
     pub(super) pixel_count: u64,
-    /// Whether it is a copy.
+    /// Whether the buffer was copied to apply masks; copies made only for transparency do not count.
     pub(super) is_copied: bool,
 }
 

@@ -42,15 +42,16 @@ const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
-/// Sources whose pipelines have ended.
+/// Capture threads that have finished.
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
-/// Threads of the process that nobody waits for any more, because a call that opens or stops a source does not return.
+/// Capture threads that still run although nobody waits for them: detached sources that are stopping, and calls that do not
+/// return.
 pub fn abandoned() -> usize {
     ABANDONED.load(Ordering::Relaxed)
 }
 
-/// Sources of the process whose pipelines have ended, since it began.
+/// Capture threads that have finished since the process started, including those of [`Source::check`].
 pub fn ended() -> usize {
     ENDED.load(Ordering::Relaxed)
 }
@@ -295,7 +296,7 @@ impl Source {
         self.is_exact.load(Ordering::Relaxed)
     }
 
-    /// Stops it without waiting.
+    /// Stops the source without waiting. It counts as [`abandoned`] until its thread has finished.
     pub fn detach(mut self) -> StoppingSource {
         let thread = self.thread.take().expect("only detaching takes it");
         thread.abandon();

@@ -45,7 +45,7 @@ struct ManagedStream {
     masks: Arc<Masks>,
     /// `None` once it has ended.
     running: Option<RunningStream>,
-    /// The secrets in `config`.
+    /// Keeps the secrets in `config` out of logs.
     masked: SecretMask,
 }
 
@@ -84,7 +84,7 @@ impl Supervisor {
         Ok(running::backend(stream, &self.backends).map(drop)?)
     }
 
-    /// Whether there is a stream of exactly this configuration.
+    /// Whether a stream, running or ended, has exactly this configuration.
     pub(super) fn runs(&self, stream: &StreamConfig) -> bool {
         self.streams.get(&stream.name).is_some_and(|managed| managed.config == *stream)
     }
@@ -165,7 +165,7 @@ impl Supervisor {
         })
     }
 
-    /// Changes a view of the configuration.
+    /// Changes a view of the configuration. Blocks until the view is built, for at most 5 s.
     pub(super) fn set_view(&mut self, name: &ViewName, config: ViewConfig) -> Result<(), Refusal> {
         let present = self.view(name)?;
         if *present == config {
@@ -188,8 +188,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Changes the masks of a stream that are set at run time. Returns those that it has then, and why no frame has been published
-    /// with them yet; `None` if one has.
+    /// Changes the run-time masks of a stream, then waits up to 5 s for a frame published with them. Returns the names of all
+    /// masks, and why no such frame was published in time.
     pub(super) fn mask(
         &self,
         stream: &str,
@@ -303,7 +303,8 @@ impl Supervisor {
         self.take_out(name);
     }
 
-    /// Applies a new configuration. Streams that it does not change keep running untouched.
+    /// Applies a new configuration. Streams that it does not change keep running untouched. Blocks until changed views are
+    /// built (5 s each) and removed and restarted streams have stopped.
     pub(super) fn apply(&mut self, streams: Vec<StreamConfig>) -> Difference {
         let mut difference = Difference::default();
         for (name, managed) in &self.streams {
@@ -352,7 +353,7 @@ impl Supervisor {
         difference
     }
 
-    /// Masks what is secret in a stream for the life of the process.
+    /// Keeps redacting the secrets of a stream from logs until the process ends.
     pub(super) fn mask_for_good(&self, name: &str) {
         if let Some(managed) = self.streams.get(name) {
             masked_of(&managed.config).for_good();

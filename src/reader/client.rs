@@ -173,7 +173,7 @@ impl Client {
         self.subscribe_to(view, SubscribeOptions { notify, ..SubscribeOptions::default() })
     }
 
-    /// Subscribes to `view` and its gaze: see [`Subscription::take_gazes`].
+    /// Subscribes to the frames of `view` and to its gaze changes: see [`Subscription::take_gazes`].
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl Client {
         self.subscribe_to(view, SubscribeOptions { gaze: true, ..SubscribeOptions::default() })
     }
 
-    /// Subscribes to `view` and to all that is wanted.
+    /// Subscribes to `view` with these options.
     ///
     /// # Errors
     ///
@@ -423,10 +423,11 @@ impl Freshness {
 }
 
 impl Subscription {
-    /// Subscribes to `view` of the daemon that listens on `path`, whenever there is one: each read looks for it, at most ten times a
-    /// second and without waiting longer than its timeout, at first and whenever it is gone. A read returns
-    /// [`SubscriptionError::Disconnected`] only if no daemon has answered by its timeout; then keep reading. With `notify` the
-    /// descriptor is readable with every frame; it is the same for good, and readable also when a read should look for the daemon.
+    /// A subscription to `view` that connects and reconnects automatically to the daemon that listens on `path`.
+    ///
+    /// Each read tries to connect, at most ten times a second. It returns [`SubscriptionError::Disconnected`] if no daemon
+    /// answers within its time-out; keep reading. The descriptor never changes; it becomes readable when a read is due, and
+    /// with `notify` for every frame.
     ///
     /// Does not wait: a refusal, such as that of an unknown view, is returned by reads.
     ///
@@ -493,8 +494,8 @@ impl Subscription {
         std::mem::take(&mut self.gazes)
     }
 
-    /// What happened in the picture since the last call, if that was [asked for](Client::subscribe_to). It is received while frames
-    /// are read.
+    /// The picture events since the last call, if the subscription [asked for them](SubscribeOptions::events). They arrive
+    /// while frames are read.
     pub fn take_scenes(&mut self) -> Vec<SceneEvent> {
         std::mem::take(&mut self.scenes)
     }

@@ -128,7 +128,7 @@ pub struct ViewUpdate<'a> {
 pub struct PublishedSegment {
     /// The descriptor.
     pub descriptor: Arc<OwnedFd>,
-    /// Number of the segment, which no other one of this machine has had since it was started.
+    /// Random identity of the segment.
     pub epoch: Epoch,
 }
 
@@ -421,7 +421,7 @@ impl ViewChannel {
         }
     }
 
-    /// Publishes the counts of notices. Never waits.
+    /// Publishes how many frame notices were sent and skipped, and how many subscribers are gone. Never waits.
     pub fn set_notices(&self, counts: NoticeCounts) {
         let NoticeCounts { sent, skipped, subscribers_gone } = counts;
         let counters = self.counters();
@@ -573,7 +573,8 @@ impl ClientChannel {
         self.shared.end_reason.lock().clone()
     }
 
-    /// Has the frame loop end the view for `reason`.
+    /// Marks the view as ended and drops its segment. The caller must also send
+    /// [`ViewCommand::Close`](crate::directory::ViewCommand::Close) to the frame loop.
     pub fn end(&self, reason: &str) {
         self.shared.end(reason);
     }

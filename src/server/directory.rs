@@ -132,7 +132,8 @@ impl Directory {
         Ok(Arc::new(Self { streams, closed_views, wakeup, devices: OnceLock::new() }))
     }
 
-    /// Sets the function that returns the bytes allocated on each device, by device name. The first call counts.
+    /// Sets the function that returns the bytes allocated on each device, by device name. Only the first call takes
+    /// effect.
     pub fn set_device_memory(
         &self,
         memory: impl Fn() -> BTreeMap<String, u64> + Send + Sync + 'static,
@@ -167,8 +168,8 @@ impl Directory {
         StreamPort { entry, wakeup: Arc::clone(&self.wakeup), views, commands }
     }
 
-    /// Removes a stream from listings and subscription; its subscribers have been informed of its end. The name is free
-    /// again.
+    /// Removes a stream from listings and subscription and frees its name. Call [`StreamPort::ended`] first: it gives
+    /// subscribers the reason.
     pub fn remove_stream(&self, name: &str) {
         let removed = self.streams.lock().remove(name);
         // The server informs its subscribers.
@@ -209,7 +210,7 @@ impl Directory {
         }
     }
 
-    /// Lists the views of the configuration in the order of `names`.
+    /// Sorts the configured views in the order of `names`; listings follow it.
     pub fn arrange_views(&self, stream: &str, names: &[&str]) {
         if let Some(stream) = self.stream(stream) {
             let place =
@@ -280,9 +281,9 @@ impl Directory {
         0 < kept || !closed.is_empty()
     }
 
-    /// The streams from that of `after` on, by name.
-    pub(super) fn streams_from(&self, after: Option<&ViewName>) -> Vec<Arc<StreamEntry>> {
-        let first = after.map_or(Bound::Unbounded, |name| Bound::Included(name.stream()));
+    /// The streams from that of view `first` on, inclusive, by name.
+    pub(super) fn streams_from(&self, first: Option<&ViewName>) -> Vec<Arc<StreamEntry>> {
+        let first = first.map_or(Bound::Unbounded, |name| Bound::Included(name.stream()));
         let streams = self.streams.lock();
         streams.range::<str, _>((first, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
     }

@@ -2,7 +2,8 @@
 //! `docs/reference/recording.md` specifies them.
 //!
 //! ```text
-//!  record --> ViewRecorder: messages of a frame -> RecordingFile: reserved, compressed, indexed -> run.mcap, run-0001.mcap, ...
+//!  record --> ViewRecorder: messages of a frame
+//!         --> RecordingFile: reserves disk space, compresses, indexes -> run.mcap, run-0001.mcap, ...
 //!  replay <-- Playback: segments and token frames <- the files, in this order
 //! ```
 
@@ -58,7 +59,7 @@ pub enum RecordingError {
         source: io::Error,
     },
 
-    /// A file cannot be written.
+    /// Writing failed; the file ends with its last whole chunk and has no index.
     #[error("cannot write {}: it ends with its last whole chunk and lacks an index; add one with `mcap recover`", path.display())]
     Cut {
         /// The file.
@@ -245,7 +246,7 @@ impl ViewRecorder {
         messages.iter().try_for_each(|(topic, data)| self.append(*topic, times, data))
     }
 
-    /// Records what has happened.
+    /// Records a state change of the view (live, stalled, ended ...).
     ///
     /// # Errors
     ///
@@ -257,7 +258,7 @@ impl ViewRecorder {
         self.append(Topic::Status, now(), &event.encode_to_vec())
     }
 
-    /// Records an event, at the time of the frame at which it was reported.
+    /// Records an event in the picture, at the time of the frame that reported it.
     ///
     /// # Errors
     ///
@@ -267,7 +268,7 @@ impl ViewRecorder {
         self.append(Topic::Events, times, &messages::SceneMessage::from(told).encode_to_vec())
     }
 
-    /// Writes what has waited for long enough; to be called at least every second.
+    /// Writes buffered messages that are old enough. Call it at least every second.
     ///
     /// # Errors
     ///
