@@ -68,7 +68,7 @@ pub(crate) struct Scratch {
     /// The queries, scaled, each filled up to the stride of keys.
     pub(crate) queries: Vec<f32>,
     /// The sum of the weights of each query.
-    pub(crate) weights: Vec<f32>,
+    pub(crate) weight_sums: Vec<f32>,
     /// Weighted sums of the values, not yet divided by `weight_sums`; each is padded to the stride of values.
     pub(crate) results: Vec<f32>,
     /// Of each level.
@@ -113,7 +113,7 @@ impl Kernel for Block<'_> {
         let coarsest = plan.levels.len() - 1;
         scratch.scores.resize_with(plan.levels.len(), Scores::default);
         scratch.visits.resize_with(coarsest, Visits::default);
-        scratch.weights.resize(BLOCK, 0.0);
+        scratch.weight_sums.resize(BLOCK, 0.0);
         score_coarsest(lanes, plan, head, scratch);
         for level in (0..coarsest).rev() {
             open(lanes, plan, level + 1, scratch, count);
@@ -350,7 +350,7 @@ fn soften<L: Lanes>(lanes: L, scratch: &mut Scratch, count: usize) {
                 *numbers = lanes.store(weights);
             }
         }
-        scratch.weights[query] = lanes.lane_sums([sums; GROUP])[0];
+        scratch.weight_sums[query] = lanes.lane_sums([sums; GROUP])[0];
     }
 }
 

@@ -43,7 +43,7 @@ const ABANDONED_MAX: usize = 64;
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
 /// Capture threads that have finished.
-static ENDED: AtomicUsize = AtomicUsize::new(0);
+static FINISHED_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Capture threads that still run although nobody waits for them: detached sources that are stopping, and calls that do not
 /// return.
@@ -52,8 +52,8 @@ pub fn abandoned() -> usize {
 }
 
 /// Capture threads that have finished since the process started, including those of [`Source::check`].
-pub fn ended() -> usize {
-    ENDED.load(Ordering::Relaxed)
+pub fn finished_threads() -> usize {
+    FINISHED_THREADS.load(Ordering::Relaxed)
 }
 
 /// How long a picture lasts that a folder or a loop shows in real time.
@@ -114,7 +114,7 @@ impl CaptureThread {
         let (own, name) = (Arc::clone(&fate), stream.to_owned());
         let run = move || {
             run();
-            ENDED.fetch_add(1, Ordering::Relaxed);
+            FINISHED_THREADS.fetch_add(1, Ordering::Relaxed);
             if std::mem::replace(&mut *own.lock(), Fate::Finished) == Fate::Abandoned {
                 ABANDONED.fetch_sub(1, Ordering::Relaxed);
                 tracing::info!(stream = name, "an abandoned pipeline has stopped");

@@ -130,7 +130,7 @@ pub enum AddViewError {
 pub enum Stepped {
     /// No view published the frame: none has readers, or each limits its rate. The engine still processes it if events are
     /// detected or the GPU is lost.
-    Rested,
+    Unpublished,
     /// The frame was published in the segments that readers have.
     Published,
     /// The same, and new views have their first segments, which readers must be given.
@@ -142,7 +142,7 @@ pub enum Stepped {
 impl Stepped {
     fn of(is_wanted: bool, is_rebuilt: bool, has_new_views: bool) -> Self {
         match (is_wanted, is_rebuilt, has_new_views) {
-            (false, ..) => Self::Rested,
+            (false, ..) => Self::Unpublished,
             (true, true, _) => Self::PublishedInNewSegments,
             (true, false, true) => Self::PublishedNewViews,
             (true, false, false) => Self::Published,
@@ -321,7 +321,7 @@ impl Stream {
         if !is_wanted && !self.chosen.is_lost() && self.watch.is_none() {
             self.counters.frames_rested.add(1);
             note_newest(&self.counters, stamp);
-            return Ok(Stepped::Rested);
+            return Ok(Stepped::Unpublished);
         }
         let Self {
             chosen,

@@ -116,8 +116,9 @@ impl Engine {
 
     /// Returns a builder for views of this engine, usable on any thread.
     pub fn view_builder(&self) -> ViewBuilder {
-        let (generation, kind, keeps) = (self.generation, self.kind, self.change.keeps_tokens());
-        ViewBuilder { generation, kind, keeps, make_sampler: self.backend.samplers() }
+        let (generation, kind, keeps_unchanged) =
+            (self.generation, self.kind, self.change.keeps_tokens());
+        ViewBuilder { generation, kind, keeps_unchanged, make_sampler: self.backend.samplers() }
     }
 
     /// A view of `spec`, whose tokens go to `sink`.

@@ -28,13 +28,13 @@ pub struct SamplerSpec {
     /// Most tokens of a plan.
     pub capacity: usize,
     /// Whether a token is published unchanged while no texel differs by more than the change threshold.
-    pub keeps: bool,
+    pub keeps_unchanged: bool,
 }
 
 impl SamplerSpec {
     /// The sampler specification of a view, with comparison off.
     pub fn of(spec: &ViewSpec) -> Self {
-        Self { format: spec.format, capacity: spec.capacity(), keeps: false }
+        Self { format: spec.format, capacity: spec.capacity(), keeps_unchanged: false }
     }
 }
 
@@ -263,7 +263,7 @@ impl Planes {
 
     /// Whether the next update samples every token.
     #[cfg(feature = "vulkan")]
-    pub(crate) fn is_new(&self) -> bool {
+    pub(crate) fn must_sample_all(&self) -> bool {
         // Either all versions are 0 or none is.
         self.versions.first() == Some(&0)
     }

@@ -43,7 +43,7 @@ impl ChannelImage<'_> {
     }
 
     /// The cells scaled to 0..=1 over the [range](Self::range).
-    pub fn shares(&self) -> impl Iterator<Item = f64> {
+    pub fn normalised(&self) -> impl Iterator<Item = f64> {
         let (least, greatest) = self.range();
         let length = if least < greatest { greatest - least } else { 1.0 };
         self.cells.iter().map(move |cell| ((cell - least) / length).clamp(0.0, 1.0))

@@ -238,7 +238,7 @@ impl Shared {
     }
 
     /// Ends the view. The daemon drops the segment; readers keep theirs.
-    fn end(&self, reason: &str) {
+    fn mark_ended(&self, reason: &str) {
         *self.end_reason.lock() = Some(redacted(reason));
         *self.segment.lock() = None;
     }
@@ -346,7 +346,7 @@ impl ViewChannel {
 
     /// Ends the view while its stream continues; subscribers get the reason.
     pub fn fail(&self, reason: &str) {
-        self.shared.end(reason);
+        self.shared.mark_ended(reason);
         self.wake_server();
     }
 
@@ -575,8 +575,8 @@ impl ClientChannel {
 
     /// Marks the view as ended and drops its segment. The caller must also send
     /// [`ViewCommand::Close`](crate::directory::ViewCommand::Close) to the frame loop.
-    pub fn end(&self, reason: &str) {
-        self.shared.end(reason);
+    pub fn mark_ended(&self, reason: &str) {
+        self.shared.mark_ended(reason);
     }
 
     /// Counters of the view.

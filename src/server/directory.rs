@@ -223,8 +223,8 @@ impl Directory {
     /// or a camera does not count.
     pub fn stuck(&self, limit: Duration) -> Vec<StuckStage> {
         let stuck = |entry: &Arc<StreamEntry>| {
-            let (stage, since) = entry.counters.stages.stuck(limit)?;
-            Some(StuckStage { stream: entry.name.clone(), stage, since })
+            let (stage, stalled_for) = entry.counters.stages.stuck(limit)?;
+            Some(StuckStage { stream: entry.name.clone(), stage, stalled_for })
         };
         self.streams.lock().values().filter_map(stuck).collect()
     }
@@ -303,14 +303,14 @@ impl Directory {
 
 /// A stuck stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stream {stream}: {stage} has not progressed for {} s", since.as_secs())]
+#[error("stream {stream}: {stage} has not progressed for {} s", stalled_for.as_secs())]
 pub struct StuckStage {
     /// Name of the stream.
     pub stream: String,
     /// The stage.
     pub stage: Stage,
     /// Time without progress.
-    pub since: Duration,
+    pub stalled_for: Duration,
 }
 
 /// The server's end of a stream.
@@ -459,7 +459,7 @@ impl StreamEntry {
         views.retain(|view| {
             let is_meant = is_meant(view);
             if is_meant {
-                view.channel().end(reason);
+                view.channel().mark_ended(reason);
                 let _ = self.commands.send(ViewCommand::Close(view.name().clone()));
                 self.closed_views
                     .views
@@ -594,28 +594,28 @@ impl StreamPort {
 
     /// Changes the status. Subscribers are informed if the stream ends.
     pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
-        self.notices().update(change);
+        self.status_reporter().update(change);
     }
 
     /// The part of this end that reports the status of the stream.
-    pub fn notices(&self) -> StreamNotices {
-        StreamNotices { entry: Arc::clone(&self.entry), wakeup: Arc::clone(&self.wakeup) }
+    pub fn status_reporter(&self) -> StatusReporter {
+        StatusReporter { entry: Arc::clone(&self.entry), wakeup: Arc::clone(&self.wakeup) }
     }
 
     /// Ends the stream and informs subscribers of the reason.
     pub fn ended(&self, reason: &str) {
-        self.notices().ended(reason);
+        self.status_reporter().ended(reason);
     }
 }
 
 /// Reports the status of a stream.
 #[derive(Debug)]
-pub struct StreamNotices {
+pub struct StatusReporter {
     entry: Arc<StreamEntry>,
     wakeup: Arc<EventFd>,
 }
 
-impl StreamNotices {
+impl StatusReporter {
     /// Changes the status. Subscribers are informed if the stream ends.
     pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
         let (before, after) = {

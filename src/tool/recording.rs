@@ -61,7 +61,7 @@ pub enum RecordingError {
 
     /// Writing failed; the file ends with its last whole chunk and has no index.
     #[error("cannot write {}: it ends with its last whole chunk and lacks an index; add one with `mcap recover`", path.display())]
-    Cut {
+    WriteFailed {
         /// The file.
         path: PathBuf,
         /// The system's error.
@@ -143,7 +143,7 @@ pub struct RecordingSettings {
 
 /// A file that is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedFile {
     /// The file.
     pub path: PathBuf,
     /// Its size.
@@ -159,7 +159,7 @@ pub struct ViewRecorder {
     part: RecordingFile,
     /// Files so far.
     count: u32,
-    finished: Vec<Finished>,
+    finished: Vec<FinishedFile>,
     segment: Option<(Box<HeaderPage>, SegmentInfo)>,
     /// Whether the file does not have the segment yet.
     is_segment_due: bool,
@@ -251,7 +251,7 @@ impl ViewRecorder {
     /// # Errors
     ///
     /// If the disk is full or fails.
-    pub fn event(&mut self, kind: StateKind, reason: &str) -> Result<(), RecordingError> {
+    pub fn record_state(&mut self, kind: StateKind, reason: &str) -> Result<(), RecordingError> {
         let epoch = self.segment.as_ref().map_or(0, |(_, info)| info.epoch);
         let event =
             StateMessage { kind: kind.to_string(), reason: reason.to_owned(), epoch, missed: 0 };
@@ -263,7 +263,7 @@ impl ViewRecorder {
     /// # Errors
     ///
     /// If the disk is full or fails.
-    pub fn scene(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
+    pub fn record_event(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
         let times = Times { log: told.capture_unix_ns, publish: unix_ns() };
         self.append(Topic::Events, times, &messages::SceneMessage::from(told).encode_to_vec())
     }
@@ -273,8 +273,8 @@ impl ViewRecorder {
     /// # Errors
     ///
     /// If the disk fails.
-    pub fn tick(&mut self) -> Result<(), RecordingError> {
-        self.part.tick().map_err(|error| self.failed(error))
+    pub fn flush_due(&mut self) -> Result<(), RecordingError> {
+        self.part.flush_due().map_err(|error| self.failed(error))
     }
 
     /// Ends the last file.
@@ -286,12 +286,12 @@ impl ViewRecorder {
         let (path, frames) = (self.part.path().to_owned(), self.part.frames());
         match self.part.finish() {
             Ok(bytes) => {
-                self.finished.push(Finished { path, bytes, frames });
+                self.finished.push(FinishedFile { path, bytes, frames });
                 Ok(())
             }
             Err(source) => {
                 self.part.cut();
-                Err(RecordingError::Cut { path, source })
+                Err(RecordingError::WriteFailed { path, source })
             }
         }
     }
@@ -307,7 +307,7 @@ impl ViewRecorder {
     }
 
     /// The files that are complete.
-    pub fn finished(&self) -> &[Finished] {
+    pub fn finished(&self) -> &[FinishedFile] {
         &self.finished
     }
 
@@ -348,7 +348,7 @@ impl ViewRecorder {
             },
             WriteError::Failed(source) => {
                 self.part.cut();
-                RecordingError::Cut { path, source }
+                RecordingError::WriteFailed { path, source }
             }
         }
     }

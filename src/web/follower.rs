@@ -136,7 +136,7 @@ impl Followers {
     }
 
     /// Whether `view` was opened for pages, as far as remembered.
-    pub(super) fn have_opened(&self, view: &ViewName) -> bool {
+    pub(super) fn was_opened_for_pages(&self, view: &ViewName) -> bool {
         self.opened.lock().contains(view)
     }
 }

@@ -258,12 +258,12 @@ impl FixationState {
         if !self.interrupted_ns.is_none_or(is_free) {
             return;
         }
-        self.look_again();
+        self.interrupt_now();
     }
 
     /// The object is at rest: like [`interrupt`](Self::interrupt), but without the rate limit. Later interrupts are ignored for
     /// one dwell time.
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn interrupt_now(&mut self) {
         self.interrupted_ns = Some(self.elapsed_ns);
         self.decide_now();
         self.free(|_| true);
@@ -271,7 +271,7 @@ impl FixationState {
 
     /// An area was seen for the first time: makes the frame due and ends the dwell time of foveae that the scorer placed
     /// without a box.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn continue_scan(&mut self) {
         self.decide_now();
         self.free(|fovea| fovea.around.is_none());
     }
