@@ -5,8 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import LOOKING_AROUND, Table, cached, cropped, raster, read, rebuilt, seen_over_time, share_read, shrunk
+from common import (
+    LOOKING_AROUND,
+    ROOT,
+    Extracted,
+    Table,
+    cached,
+    cropped,
+    extract,
+    font_file,
+    raster,
+    read,
+    rebuilt,
+    seen_over_time,
+    share_read,
+    sharpest,
+    shrunk,
+)
 from live import Look, looked
+from PIL import Image, ImageDraw, ImageFont
 from print_scenes import CHOSEN_ON, MEASURED_ON, Line, drawn_sheet, sheet_scene
 
 BUDGETS = (273, 160, 96)
@@ -19,6 +36,8 @@ FOVEAL: dict[str, Any] = {"layout": "foveal", "gaze": {"policy": "feedback"}}
 #: Columns over rows of a crop that is cut along a line, as far as the line asks for it.
 LONG = 4.0
 SHEETS = {**CHOSEN_ON, **MEASURED_ON}
+#: Of the picture of a sheet: its width, the height of a title, and the part of the sheet that is shown twice as large.
+PAGE, TITLE, PART = 960, 22, (480, 85)
 
 
 def centre(line: Line) -> tuple[float, float]:
@@ -76,7 +95,40 @@ def over_time(name: str) -> dict[str, list[float]]:
     }
 
 
+def draw(name: str) -> None:
+    """Draws where default settings look in the first second, and a group of lines, shrunk and as seen by then."""
+    source, first = sheet_scene(name), drawn_sheet(SHEETS[name])[1][0]
+    x0, y0 = (max(0, int(at) - 16) for at in first.box[:2])
+    view = Extracted(extract(source, {"view": {}})["view"])
+
+    def part(picture: Any) -> Any:
+        cut = picture[y0 : y0 + PART[1], x0 : x0 + PART[0]]
+        return Image.fromarray(np.ascontiguousarray(cut)).resize((2 * PART[0], 2 * PART[1]), Image.Resampling.NEAREST)
+
+    scale = PAGE / source.size[0]
+    sheet = Image.fromarray(source.picture(0)).resize((PAGE, round(source.size[1] * scale)), Image.Resampling.LANCZOS)
+    path = [(x * scale, y * scale) for index in range(10) for x, y in view.fixations(index)]
+    draw, font = ImageDraw.Draw(sheet), ImageFont.truetype(font_file("DejaVuSans"), 13)
+    draw.line(path, (255, 60, 40), 2)
+    for number, (x, y) in enumerate(path, 1):
+        draw.ellipse((x - 10, y - 10, x + 10, y + 10), (255, 60, 40))
+        draw.text((x, y), str(number), "white", font, anchor="mm")
+    panels = {
+        "The gaze in the first ten frames": sheet,
+        "A part of the sheet, shrunk to 273 patches": part(shrunk(source.picture(0), 273)),
+        "The same part after ten frames of 273 patches each": part(sharpest(view, source.size, [9])[0]),
+    }
+    page = Image.new("RGB", (PAGE, sum(TITLE + panel.height for panel in panels.values())), "white")
+    draw, y = ImageDraw.Draw(page), 0
+    for title, panel in panels.items():
+        draw.text((2, y + 3), title, "black", font)
+        page.paste(panel, (0, y + TITLE))
+        y += TITLE + panel.height
+    page.quantize(192).save(ROOT / "docs" / "images" / "value-sheet.png", optimize=True)
+
+
 def main() -> None:
+    draw(next(iter(MEASURED_ON)))
     for scenes in (list(CHOSEN_ON), list(MEASURED_ON)):
         table = Table(["a line that is looked at", *(f"{name}, {budget}" for budget in BUDGETS for name in scenes)])
         print(table.columns([looks(name, budget) for budget in BUDGETS for name in scenes]), end="\n\n")
