@@ -1,7 +1,7 @@
-//! Attention of a few queries at a time.
+//! Attention for a block of queries.
 //!
-//! Each opened cell is visited once for all queries of the block that opened it, so that its keys and values are read from
-//! far memory once a block and not once a query.
+//! A cell is opened when its children are scored instead of it (see the crate). A block visits each opened cell once, so its
+//! keys and values are loaded from main memory once per block.
 
 #![allow(
     clippy::needless_range_loop,
@@ -68,8 +68,8 @@ pub(crate) struct Scratch {
     /// The queries, scaled, each filled up to the stride of keys.
     pub(crate) queries: Vec<f32>,
     /// The sum of the weights of each query.
-    pub(crate) weights: Vec<f32>,
-    /// The results times these sums, each filled up to the stride of values.
+    pub(crate) weight_sums: Vec<f32>,
+    /// Weighted sums of the values, not yet divided by `weight_sums`; each is padded to the stride of values.
     pub(crate) results: Vec<f32>,
     /// Of each level.
     scores: Vec<Scores>,
@@ -113,7 +113,7 @@ impl Kernel for Block<'_> {
         let coarsest = plan.levels.len() - 1;
         scratch.scores.resize_with(plan.levels.len(), Scores::default);
         scratch.visits.resize_with(coarsest, Visits::default);
-        scratch.weights.resize(BLOCK, 0.0);
+        scratch.weight_sums.resize(BLOCK, 0.0);
         score_coarsest(lanes, plan, head, scratch);
         for level in (0..coarsest).rev() {
             open(lanes, plan, level + 1, scratch, count);
@@ -350,7 +350,7 @@ fn soften<L: Lanes>(lanes: L, scratch: &mut Scratch, count: usize) {
                 *numbers = lanes.store(weights);
             }
         }
-        scratch.weights[query] = lanes.lane_sums([sums; GROUP])[0];
+        scratch.weight_sums[query] = lanes.lane_sums([sums; GROUP])[0];
     }
 }
 

@@ -113,7 +113,7 @@ impl AttentionPlan {
         }
         let count = queries.len() / width;
         instructions.run(Block { plan: self, head, scratch, count });
-        let sources = scratch.results.chunks_exact_mut(value_stride).zip(&scratch.weights);
+        let sources = scratch.results.chunks_exact_mut(value_stride).zip(&scratch.weight_sums);
         for ((source, weight), target) in sources.zip(results.chunks_exact_mut(value_width)) {
             let source = &mut source[..value_width];
             source.iter_mut().for_each(|number| *number /= weight);

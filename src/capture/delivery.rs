@@ -12,7 +12,7 @@ use super::caps::{self, FrameFormat};
 use super::discipline::{ClockQuality, Reading, WallClock};
 use super::frame::RefusedBuffer;
 use super::mailbox::{PostResult, Producer};
-use super::masking::{Masked, Masking};
+use super::masking::{Masking, MaskingResult};
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Masks, Pace, SourceSpec};
 use foveate_core::frame::{CaptureClock, FrameStamp};
@@ -123,7 +123,7 @@ impl Delivery {
         inlet.masked = None;
         inlet.learn(caps);
         let Inlet { masking, format, .. } = &mut *inlet;
-        let Masked { pixel_count, is_copied } =
+        let MaskingResult { pixel_count, is_copied } =
             match masking.apply(buffer, format.as_ref(), has_alpha) {
                 Ok(masked) => masked,
                 Err(error) => {

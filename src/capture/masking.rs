@@ -218,10 +218,10 @@ pub struct MaskCoverage {
 
 /// What was done to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Masked {
+pub(super) struct MaskingResult {
     /// Pixels that were filled.
     pub(super) pixel_count: u64,
-    /// Whether it is a copy.
+    /// Whether the buffer was copied to apply masks; copies made only for transparency do not count.
     pub(super) is_copied: bool,
 }
 
@@ -260,12 +260,12 @@ impl Masking {
         buffer: &mut gst::Buffer,
         format: Option<&FrameFormat>,
         has_alpha: bool,
-    ) -> Result<Masked, CaptureError> {
+    ) -> Result<MaskingResult, CaptureError> {
         self.renew();
         let transparent = format.filter(|format| has_alpha && is_transparent(buffer, format));
         if !self.is_needed() && transparent.is_none() {
             self.copies = None;
-            return Ok(Masked { pixel_count: 0, is_copied: false });
+            return Ok(MaskingResult { pixel_count: 0, is_copied: false });
         }
         let format = format.ok_or_else(|| not_masked("its format is not supported"))?;
         let kind = format.kind();
@@ -289,7 +289,7 @@ impl Masking {
         }
         filled(bytes, fill, format).map_err(|reason| not_masked(&reason.to_string()))?;
         let is_copied = is_copied && !self.present.is_empty();
-        Ok(Masked { pixel_count: fill.pixel_count(), is_copied })
+        Ok(MaskingResult { pixel_count: fill.pixel_count(), is_copied })
     }
 }
 

@@ -42,17 +42,18 @@ const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
-/// Sources whose pipelines have ended.
-static ENDED: AtomicUsize = AtomicUsize::new(0);
+/// Capture threads that have finished.
+static FINISHED_THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Threads of the process that nobody waits for any more, because a call that opens or stops a source does not return.
+/// Capture threads that still run although nobody waits for them: detached sources that are stopping, and calls that do not
+/// return.
 pub fn abandoned() -> usize {
     ABANDONED.load(Ordering::Relaxed)
 }
 
-/// Sources of the process whose pipelines have ended, since it began.
-pub fn ended() -> usize {
-    ENDED.load(Ordering::Relaxed)
+/// Capture threads that have finished since the process started, including those of [`Source::check`].
+pub fn finished_threads() -> usize {
+    FINISHED_THREADS.load(Ordering::Relaxed)
 }
 
 /// How long a picture lasts that a folder or a loop shows in real time.
@@ -113,7 +114,7 @@ impl CaptureThread {
         let (own, name) = (Arc::clone(&fate), stream.to_owned());
         let run = move || {
             run();
-            ENDED.fetch_add(1, Ordering::Relaxed);
+            FINISHED_THREADS.fetch_add(1, Ordering::Relaxed);
             if std::mem::replace(&mut *own.lock(), Fate::Finished) == Fate::Abandoned {
                 ABANDONED.fetch_sub(1, Ordering::Relaxed);
                 tracing::info!(stream = name, "an abandoned pipeline has stopped");
@@ -295,7 +296,7 @@ impl Source {
         self.is_exact.load(Ordering::Relaxed)
     }
 
-    /// Stops it without waiting.
+    /// Stops the source without waiting. It counts as [`abandoned`] until its thread has finished.
     pub fn detach(mut self) -> StoppingSource {
         let thread = self.thread.take().expect("only detaching takes it");
         thread.abandon();

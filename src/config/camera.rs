@@ -42,7 +42,7 @@ pub struct CameraConfig {
 
 impl CameraConfig {
     /// Checks combinations of keys, and resolves relative paths against `directory`.
-    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path) {
+    pub(super) fn validate(&mut self, table: &Table<'_>, directory: &Path) {
         table.need("calibration");
         self.calibration = directory.join(&self.calibration);
         for key in ["translation", "rotation"] {

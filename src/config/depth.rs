@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::reader::Table;
-use super::settle::settle_source;
+use super::validate::validate_source;
 use super::{Pace, SourceChoice, StreamConfig};
 use foveate_core::depth::DepthScale;
 use foveate_core::value::{Metres, Real, checked, optional};
@@ -50,9 +50,9 @@ impl Default for DepthConfig {
 
 impl DepthConfig {
     /// Checks combinations of keys, and resolves relative paths against `directory`. `pace` is that of the stream.
-    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path, pace: Pace) {
+    pub(super) fn validate(&mut self, table: &Table<'_>, directory: &Path, pace: Pace) {
         table.need("scale_m");
-        let kind = settle_source(&mut self.source, table, directory);
+        let kind = validate_source(&mut self.source, table, directory);
         if kind.is_some_and(|kind| !kind.is_clip()) && pace == Pace::EveryFrame {
             let message = "a live source cannot follow the pace \"every-frame\" of the stream; expected a file here, or the \
                            pace \"realtime\"";
@@ -87,7 +87,7 @@ impl DepthConfig {
 
 impl StreamConfig {
     /// The views of the stream need what it has.
-    pub(super) fn settle_depth_of_views(&self, tables: &[Table<'_>]) {
+    pub(super) fn validate_depth_of_views(&self, tables: &[Table<'_>]) {
         for (view, table) in self.views.iter().zip(tables) {
             let without_depth =
                 "the stream has no depth; expected [stream.depth] beside [[stream.view]]";

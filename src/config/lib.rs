@@ -42,7 +42,7 @@ mod depth;
 mod environment;
 mod error;
 mod reader;
-mod settle;
+mod validate;
 mod writer;
 
 pub use calibration::{CalibrationError, load_calibration, parse_calibration};
@@ -461,8 +461,9 @@ impl Config {
         let prepare = |document: &mut DeTable<'_>, mistakes: &mut Mistakes| {
             substituted = environment::substitute(document, environment, mistakes);
         };
-        let settle = |config: &mut Self, table: &Table<'_>| config.settle(table, directory, part);
-        let (mut config, mistakes) = reader::read::<Self>(text, prepare, settle);
+        let validate =
+            |config: &mut Self, table: &Table<'_>| config.validate(table, directory, part);
+        let (mut config, mistakes) = reader::read::<Self>(text, prepare, validate);
         let Substituted { of_streams, others, is_incomplete } = substituted;
         let all = of_streams.iter().chain([&others]).flatten();
         let all = all.map(|(text, shown)| (text.clone(), shown.clone())).collect();
@@ -631,8 +632,8 @@ impl ViewConfig {
 
     /// Checks the text of one view, whose name must be `name` if that is given.
     fn read(text: &str, directory: &Path, name: Option<&str>) -> Result<Self, ConfigError> {
-        let settle = |view: &mut Self, table: &Table<'_>| {
-            view.settle(table, directory);
+        let validate = |view: &mut Self, table: &Table<'_>| {
+            view.validate(table, directory);
             if name.is_some_and(|name| name != view.name) {
                 table.refuse(
                     "name",
@@ -640,7 +641,7 @@ impl ViewConfig {
                 );
             }
         };
-        let (view, mistakes) = reader::read::<Self>(text, |_, _| (), settle);
+        let (view, mistakes) = reader::read::<Self>(text, |_, _| (), validate);
         let mistakes = error::placed(mistakes, text, Path::new("view"), &Secrets::new());
         ConfigError::refused(mistakes).map(|()| view)
     }

@@ -33,12 +33,12 @@ const LIST: &str = "[]";
 /// Byte range and message of each mistake.
 pub(super) type Mistakes = Vec<(Range<usize>, String)>;
 
-/// Reads a `T` from `text` after `prepare` has changed the document, lets `settle` check combinations of keys, and
+/// Reads a `T` from `text` after `prepare` has changed the document, lets `validate` check combinations of keys, and
 /// looks for unknown keys. The value is valid only without mistakes, which are in text order.
 pub(super) fn read<T: DeserializeOwned + Default>(
     text: &str,
     prepare: impl FnOnce(&mut DeTable<'_>, &mut Mistakes),
-    settle: impl FnOnce(&mut T, &Table<'_>),
+    validate: impl FnOnce(&mut T, &Table<'_>),
 ) -> (T, Mistakes) {
     let (mut document, errors) = DeTable::parse_recoverable(text);
     let keys = keys_in(document.get_ref());
@@ -53,7 +53,7 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     let notes = RefCell::new(Notes { mistakes, is_broken: !unread.is_empty(), ..Notes::default() });
     let table = Table { keys: document.get_ref(), span: 0..0, notes: &notes };
     let mut value = read_table(&table);
-    settle(&mut value, &table);
+    validate(&mut value, &table);
     table.note_unknown_keys();
     // Further mistakes in a line with a syntax error may not be real.
     let line = |(span, _): &(Range<usize>, String)| {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::supervisor::Difference;
+use super::supervisor::ConfigChanges;
 use super::{Daemon, DaemonError, StreamFailure, masked};
 use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate_capture::{CaptureError, MaskChange};
@@ -30,7 +30,7 @@ impl Daemon<'_> {
                 let (clears_all, cleared, set) = (*clear_all, clear.clone(), set.clone());
                 self.mask(stream, MaskChange { clears_all, cleared, set })
             }
-            AdminRequest::Reload => self.reload().map(|difference| json!(difference)),
+            AdminRequest::Reload => self.reload().map(|changes| json!(changes)),
         }
     }
 
@@ -45,7 +45,7 @@ impl Daemon<'_> {
     }
 
     /// Reloads the configuration, between the service manager's notifications of it.
-    fn reload(&mut self) -> Result<Difference, Refusal> {
+    fn reload(&mut self) -> Result<ConfigChanges, Refusal> {
         self.service.reloading();
         let result = self.apply_configuration();
         self.service.reloaded();
@@ -53,17 +53,17 @@ impl Daemon<'_> {
     }
 
     /// Reads and applies the configuration. An invalid one changes nothing.
-    fn apply_configuration(&mut self) -> Result<Difference, Refusal> {
+    fn apply_configuration(&mut self) -> Result<ConfigChanges, Refusal> {
         let config = (self.reread)().map_err(|error| refusal(&chain(&error)))?;
         let _masked = masked(&config);
-        self.check(config.streams.iter().filter(|stream| !self.supervisor.runs(stream)))?;
+        self.check(config.streams.iter().filter(|stream| !self.supervisor.has_config(stream)))?;
         if config.daemon != self.config {
             tracing::warn!("[daemon] changed: restart the daemon to apply it");
         }
-        let difference = self.supervisor.apply(config.streams);
-        let Difference { added, removed, changed, adjusted, kept } = &difference;
-        tracing::info!(?added, ?removed, ?changed, ?adjusted, ?kept, "reloaded the configuration");
-        Ok(difference)
+        let changes = self.supervisor.apply(config.streams);
+        let ConfigChanges { added, removed, restarted, views_changed, kept } = &changes;
+        tracing::info!(?added, ?removed, changed = ?restarted, adjusted = ?views_changed, ?kept, "reloaded the configuration");
+        Ok(changes)
     }
 
     /// Checks that the streams can run, and that their backends are available.

@@ -22,9 +22,9 @@ impl HealthLog {
             }
             is_stuck
         });
-        for StuckStage { stream, stage, since } in stuck {
+        for StuckStage { stream, stage, stalled_for } in stuck {
             if self.logged.insert(stream.clone(), stage) != Some(stage) {
-                let seconds = since.as_secs();
+                let seconds = stalled_for.as_secs();
                 tracing::warn!(stream, %stage, seconds, "the stage has stalled");
             }
         }

@@ -289,7 +289,7 @@ impl Daemon<'_> {
             }
             if self.outcome.is_ok() {
                 // The error is shown when the daemon ends, perhaps long after a reload has dropped the stream.
-                self.supervisor.mask_for_good(&name);
+                self.supervisor.redact_permanently(&name);
                 self.outcome = Err(DaemonError::Stream { stream: name, source });
             }
         }

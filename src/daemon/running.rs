@@ -33,7 +33,7 @@ impl RunningStream {
         ended: impl FnOnce(Result<(), StreamFailure>) + Send + 'static,
     ) -> Result<Self, StreamFailure> {
         let stop = StopSign::default();
-        let entry = port.notices();
+        let entry = port.status_reporter();
         let started = Self::spawn(config, port, backends, stop.clone(), ended);
         if let Err(error) = &started {
             entry.ended(&foveate_core::error::chain(error));

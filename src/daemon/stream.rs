@@ -128,8 +128,9 @@ pub enum AddViewError {
 /// What a step did with its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stepped {
-    /// No view took the frame, because it has no readers or keeps its rate. Nothing was computed.
-    Rested,
+    /// No view published the frame: none has readers, or each limits its rate. The engine still processes it if events are
+    /// detected or the GPU is lost.
+    Unpublished,
     /// The frame was published in the segments that readers have.
     Published,
     /// The same, and new views have their first segments, which readers must be given.
@@ -141,7 +142,7 @@ pub enum Stepped {
 impl Stepped {
     fn of(is_wanted: bool, is_rebuilt: bool, has_new_views: bool) -> Self {
         match (is_wanted, is_rebuilt, has_new_views) {
-            (false, ..) => Self::Rested,
+            (false, ..) => Self::Unpublished,
             (true, true, _) => Self::PublishedInNewSegments,
             (true, false, true) => Self::PublishedNewViews,
             (true, false, false) => Self::Published,
@@ -237,7 +238,7 @@ impl Stream {
         self
     }
 
-    /// Says whether the source is live: one that repeats a frame is then frozen.
+    /// Sets whether the source is live: a repeated frame then counts as a frozen camera.
     pub fn set_live(&mut self, is_live: bool) {
         if let Some(watch) = &mut self.watch {
             watch.is_live = is_live;
@@ -250,7 +251,7 @@ impl Stream {
         self.is_exact = is_exact;
     }
 
-    /// Events of the newest frame for all views, without those for a single view.
+    /// Events of the newest frame that go to every view; per-view events are not included.
     pub fn events(&self) -> &[Event] {
         self.watch.as_ref().map_or(&[], |watch| &watch.told)
     }
@@ -291,8 +292,8 @@ impl Stream {
         self.step_with(frame, stamp, None, &|| false)
     }
 
-    /// As [`step`](Self::step), with the depth of the frame, if it has any. `is_late` says whether the next frame is waiting already:
-    /// views that clients opened publish after the others, and leave frames out from then on.
+    /// As [`step`](Self::step), with the depth of the frame, if it has any. Views that clients opened publish after the
+    /// others, and skip the frame once `is_late` returns true.
     ///
     /// # Errors
     ///
@@ -320,7 +321,7 @@ impl Stream {
         if !is_wanted && !self.chosen.is_lost() && self.watch.is_none() {
             self.counters.frames_rested.add(1);
             note_newest(&self.counters, stamp);
-            return Ok(Stepped::Rested);
+            return Ok(Stepped::Unpublished);
         }
         let Self {
             chosen,
@@ -376,9 +377,8 @@ impl Stream {
         Ok(Stepped::of(is_wanted, is_rebuilt, has_new_views))
     }
 
-    /// The masks of the next frame, number `frame_seq`, are others than those of the frames before. They cover `texels` of the coarse level;
-    /// `None` for nothing. Every view publishes it and those after it, until no earlier one is in its ring, and nothing of an earlier one is left behind the
-    /// masks or where they were.
+    /// Applies new masks from the next frame, `frame_seq`, on; `texels` of the coarse level are what they cover, `None` for no
+    /// mask. Every view publishes until its ring holds no older frame, and state from older frames is erased under the masks.
     pub fn masks_changed(&mut self, texels: Option<&TileSet>, frame_seq: u64) {
         if let Some(engine) = &mut self.engine {
             let nothing = TileSet::none_of(engine.coarse_extent());
@@ -401,7 +401,7 @@ impl Stream {
         is_wanted
     }
 
-    /// Builds views for this stream, on any thread.
+    /// Returns a builder for views of this stream, usable on any thread.
     pub fn view_builder(&self) -> &RingBuilder {
         &self.builder
     }

@@ -45,19 +45,21 @@ struct ManagedStream {
     masks: Arc<Masks>,
     /// `None` once it has ended.
     running: Option<RunningStream>,
-    /// The secrets in `config`.
-    masked: SecretMask,
+    /// Keeps the secrets in `config` out of logs.
+    redaction: SecretMask,
 }
 
 /// Changes made by a new configuration, as names of streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Difference {
+pub(super) struct ConfigChanges {
     pub(super) added: Vec<String>,
     pub(super) removed: Vec<String>,
     /// Restarted.
-    pub(super) changed: Vec<String>,
+    #[serde(rename = "changed")]
+    pub(super) restarted: Vec<String>,
     /// Still running, with changed views.
-    pub(super) adjusted: Vec<String>,
+    #[serde(rename = "adjusted")]
+    pub(super) views_changed: Vec<String>,
     /// Still running, untouched.
     pub(super) kept: Vec<String>,
 }
@@ -84,8 +86,8 @@ impl Supervisor {
         Ok(running::backend(stream, &self.backends).map(drop)?)
     }
 
-    /// Whether there is a stream of exactly this configuration.
-    pub(super) fn runs(&self, stream: &StreamConfig) -> bool {
+    /// Whether a stream, running or ended, has exactly this configuration.
+    pub(super) fn has_config(&self, stream: &StreamConfig) -> bool {
         self.streams.get(&stream.name).is_some_and(|managed| managed.config == *stream)
     }
 
@@ -111,7 +113,7 @@ impl Supervisor {
             // Nobody receives it once the daemon is stopping.
             let _ = ended.send(Event::StreamEnded { name, number, result });
         };
-        let (masked, masks) = (masked_of(&config), Arc::clone(port.masks()));
+        let (redaction, masks) = (masked_of(&config), Arc::clone(port.masks()));
         let running = match RunningStream::start(&config, port, &self.backends, report.clone()) {
             Ok(running) => Some(running),
             Err(error) => {
@@ -119,7 +121,7 @@ impl Supervisor {
                 None
             }
         };
-        let managed = ManagedStream { config, number, masks, running, masked };
+        let managed = ManagedStream { config, number, masks, running, redaction };
         self.streams.insert(managed.config.name.clone(), managed);
     }
 
@@ -165,7 +167,7 @@ impl Supervisor {
         })
     }
 
-    /// Changes a view of the configuration.
+    /// Changes a view of the configuration. Blocks until the view is built, for at most 5 s.
     pub(super) fn set_view(&mut self, name: &ViewName, config: ViewConfig) -> Result<(), Refusal> {
         let present = self.view(name)?;
         if *present == config {
@@ -188,8 +190,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Changes the masks of a stream that are set at run time. Returns those that it has then, and why no frame has been published
-    /// with them yet; `None` if one has.
+    /// Changes the run-time masks of a stream, then waits up to 5 s for a frame published with them. Returns the names of all
+    /// masks, and why no such frame was published in time.
     pub(super) fn mask(
         &self,
         stream: &str,
@@ -284,7 +286,7 @@ impl Supervisor {
         let names: Vec<_> = wanted.views.iter().map(|view| &view.name[..]).collect();
         self.directory.arrange_views(&wanted.name, &names);
         if let Some(managed) = self.streams.get_mut(&wanted.name) {
-            managed.masked = masked_of(wanted);
+            managed.redaction = masked_of(wanted);
             managed.config = wanted.clone();
         }
         true
@@ -303,41 +305,42 @@ impl Supervisor {
         self.take_out(name);
     }
 
-    /// Applies a new configuration. Streams that it does not change keep running untouched.
-    pub(super) fn apply(&mut self, streams: Vec<StreamConfig>) -> Difference {
-        let mut difference = Difference::default();
+    /// Applies a new configuration. Streams that it does not change keep running untouched. Blocks until changed views are
+    /// built (5 s each) and removed and restarted streams have stopped.
+    pub(super) fn apply(&mut self, streams: Vec<StreamConfig>) -> ConfigChanges {
+        let mut changes = ConfigChanges::default();
         for (name, managed) in &self.streams {
             match streams.iter().find(|stream| stream.name == *name) {
-                None => difference.removed.push(name.clone()),
-                Some(stream) if managed.config != *stream => difference.changed.push(name.clone()),
-                Some(_) => difference.kept.push(name.clone()),
+                None => changes.removed.push(name.clone()),
+                Some(stream) if managed.config != *stream => changes.restarted.push(name.clone()),
+                Some(_) => changes.kept.push(name.clone()),
             }
         }
         let masked = self.mask_all(&streams);
         for stream in &streams {
-            if difference.changed.contains(&stream.name) && self.adjust(stream) {
-                difference.changed.retain(|name| *name != stream.name);
-                difference.adjusted.push(stream.name.clone());
+            if changes.restarted.contains(&stream.name) && self.adjust(stream) {
+                changes.restarted.retain(|name| *name != stream.name);
+                changes.views_changed.push(stream.name.clone());
             }
         }
-        let Difference { removed, changed, .. } = &difference;
+        let ConfigChanges { removed, restarted, .. } = &changes;
         // Stops all before it waits for any: a pipeline takes its time to stop.
         removed.iter().for_each(|name| self.stop_one(name, REMOVED));
-        changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTED));
+        restarted.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTED));
         // One limit for all, so that this thread is back in time for its other duties.
         let deadline = Instant::now() + MASKED_FRAME_TIMEOUT;
         for (stream, revision) in masked {
-            if !difference.adjusted.contains(&stream) {
+            if !changes.views_changed.contains(&stream) {
                 continue;
             }
             if let Some(reason) = self.await_masked(&stream, revision, deadline) {
                 tracing::info!(stream, reason, "masks apply from the next frame on");
             }
         }
-        let Difference { removed, changed, .. } = &difference;
+        let ConfigChanges { removed, restarted, .. } = &changes;
         removed.iter().for_each(|name| drop(self.take_out(name)));
         let mut again = Vec::new();
-        for stream in streams.iter().filter(|stream| changed.contains(&stream.name)) {
+        for stream in streams.iter().filter(|stream| restarted.contains(&stream.name)) {
             let masks = self.take_out(&stream.name);
             // Readers that may come back look for the stream while the next one starts.
             again.push((stream.clone(), self.register(stream, masks)));
@@ -345,15 +348,15 @@ impl Supervisor {
         again.into_iter().for_each(|(stream, port)| self.start(stream, port));
         for stream in streams {
             if !self.has(&stream.name) {
-                difference.added.push(stream.name.clone());
+                changes.added.push(stream.name.clone());
                 self.add(stream);
             }
         }
-        difference
+        changes
     }
 
-    /// Masks what is secret in a stream for the life of the process.
-    pub(super) fn mask_for_good(&self, name: &str) {
+    /// Keeps redacting the secrets of a stream from logs until the process ends.
+    pub(super) fn redact_permanently(&self, name: &str) {
         if let Some(managed) = self.streams.get(name) {
             masked_of(&managed.config).for_good();
         }
@@ -364,10 +367,10 @@ impl Supervisor {
         for managed in self.streams.values() {
             managed.running.iter().for_each(|running| running.stop(DAEMON_STOPPED));
         }
-        for ManagedStream { running, masked, .. } in self.streams.into_values() {
+        for ManagedStream { running, redaction, .. } in self.streams.into_values() {
             running.into_iter().for_each(RunningStream::join);
             // Pipelines may go on stopping.
-            masked.for_good();
+            redaction.for_good();
         }
     }
 }

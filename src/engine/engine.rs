@@ -114,10 +114,11 @@ impl Engine {
         self.depth.take(picture);
     }
 
-    /// Builds views for it, on any thread.
+    /// Returns a builder for views of this engine, usable on any thread.
     pub fn view_builder(&self) -> ViewBuilder {
-        let (generation, kind, keeps) = (self.generation, self.kind, self.change.keeps_tokens());
-        ViewBuilder { generation, kind, keeps, make_sampler: self.backend.samplers() }
+        let (generation, kind, keeps_unchanged) =
+            (self.generation, self.kind, self.change.keeps_tokens());
+        ViewBuilder { generation, kind, keeps_unchanged, make_sampler: self.backend.samplers() }
     }
 
     /// A view of `spec`, whose tokens go to `sink`.
@@ -317,7 +318,7 @@ impl Engine {
     ///
     /// # Panics
     ///
-    /// If a device keeps the resident copy.
+    /// If a device, not the CPU, keeps the resident copy.
     pub fn move_to<S>(
         &mut self,
         mut backend: Box<dyn Backend>,
@@ -379,8 +380,8 @@ impl Engine {
         }
     }
 
-    /// The most by which a texel of a token may differ from one made of the newest frame: the pyramid's differs from that by as much as
-    /// camera samples within the threshold can make of it, and a token's from the pyramid's by the threshold.
+    /// Largest possible difference between a published texel and one made from the newest frame: the effect of the change
+    /// threshold on the pyramid, plus the threshold itself if tokens are kept.
     pub fn rgb_bound(&self) -> u32 {
         let threshold = self.tracker.sample_bound();
         let of_tokens = if self.change.keeps_tokens() { threshold } else { 0 };
@@ -398,7 +399,7 @@ impl Engine {
         }
     }
 
-    /// A sampler for [`sample`](Self::sample), which gives it back.
+    /// A sampler for [`sample`](Self::sample); [`Planes::into_parts`] returns it.
     ///
     /// # Errors
     ///
@@ -416,7 +417,7 @@ impl Engine {
     ///
     /// # Panics
     ///
-    /// If there was no frame yet, or a device compares frames.
+    /// If there was no frame yet, or a device, not the CPU, keeps the resident copy.
     pub fn sample(
         &mut self,
         spec: &ViewSpec,

@@ -20,22 +20,21 @@ use crate::reuse::Reuse;
 /// Relevance without a relevance map.
 const EVEN_RELEVANCE: f32 = 1.0;
 
-/// The size of a view, so that nothing is allocated later.
+/// Token format, capacity and comparison mode that a sampler is built for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplerSpec {
     /// What a token looks like in memory.
     pub format: TokenFormat,
     /// Most tokens of a plan.
     pub capacity: usize,
-    /// Whether tokens keep the texels that they were last published with while none moves by more than the threshold of change
-    /// detection. With a threshold that is always 0 they do not.
-    pub keeps: bool,
+    /// Whether a token is published unchanged while no texel differs by more than the change threshold.
+    pub keeps_unchanged: bool,
 }
 
 impl SamplerSpec {
-    /// The size of a view of `spec`, whose tokens are compared with nothing.
+    /// The sampler specification of a view, with comparison off.
     pub fn of(spec: &ViewSpec) -> Self {
-        Self { format: spec.format, capacity: spec.capacity(), keeps: false }
+        Self { format: spec.format, capacity: spec.capacity(), keeps_unchanged: false }
     }
 }
 
@@ -92,7 +91,7 @@ pub struct Planes {
     kept: usize,
     /// Updates so far.
     update: u64,
-    /// For each token, the update in which it was last sampled; 0 for never.
+    /// For each token, the update that last sampled it; 0 if the next update must sample it again.
     versions: Vec<u64>,
     /// Indices of the tokens that this update samples, ascending.
     pub(crate) stale: Vec<u32>,
@@ -242,7 +241,7 @@ impl Planes {
         self.kept
     }
 
-    /// For each token, a number that grows whenever its items, or what it is, may have changed.
+    /// For each token, the update that last sampled it; 0 if the next update must sample it again.
     pub fn versions(&self) -> &[u64] {
         &self.versions
     }
@@ -262,14 +261,14 @@ impl Planes {
         self.is_resting
     }
 
-    /// Whether none of its tokens has been sampled yet.
+    /// Whether the next update samples every token.
     #[cfg(feature = "vulkan")]
-    pub(crate) fn is_new(&self) -> bool {
-        // An update samples all tokens of a new plan.
+    pub(crate) fn must_sample_all(&self) -> bool {
+        // Either all versions are 0 or none is.
         self.versions.first() == Some(&0)
     }
 
-    /// Begins an update: finds the tokens that were never sampled or lie over a tile of `ingested`.
+    /// Begins an update: finds the tokens that must be sampled again or lie over a tile of `ingested`.
     pub(crate) fn find_stale(&mut self, ingested: &TileSet) {
         let ingests = !ingested.is_empty();
         if self.begin_update(ingests) {

@@ -35,10 +35,10 @@ pub(crate) struct Reuse {
 
 impl Reuse {
     /// Nothing is known yet.
-    pub(crate) fn new(SamplerSpec { capacity, keeps, .. }: SamplerSpec) -> Self {
-        let room = if keeps { capacity } else { 0 };
+    pub(crate) fn new(SamplerSpec { capacity, keeps_unchanged, .. }: SamplerSpec) -> Self {
+        let room = if keeps_unchanged { capacity } else { 0 };
         Self {
-            is_on: keeps,
+            is_on: keeps_unchanged,
             #[expect(clippy::cast_possible_truncation, reason = "a plan has at most 65536 tokens")]
             capacity: capacity as u32,
             grid_width: 0,

@@ -54,8 +54,8 @@ struct Planned {
 pub struct ViewBuilder {
     pub(crate) generation: u64,
     pub(crate) kind: FrameKind,
-    /// Whether tokens may [keep](SamplerSpec::keeps) their texels.
-    pub(crate) keeps: bool,
+    /// For [`SamplerSpec::keeps_unchanged`].
+    pub(crate) keeps_unchanged: bool,
     pub(crate) make_sampler: SamplerMaker,
 }
 
@@ -71,7 +71,8 @@ impl ViewBuilder {
     ///
     /// If the backend refuses it.
     pub fn build<S>(&self, spec: ViewSpec, sink: S) -> Result<View<S>, BackendError> {
-        let sampler = SamplerSpec { keeps: self.keeps, ..SamplerSpec::of(&spec) };
+        let sampler =
+            SamplerSpec { keeps_unchanged: self.keeps_unchanged, ..SamplerSpec::of(&spec) };
         let planes = Planes::new(sampler, (self.make_sampler)(sampler)?);
         Ok(View::new((self.generation, self.kind.extent), spec, planes, sink))
     }
@@ -82,7 +83,7 @@ impl ViewBuilder {
     ///
     /// If the backend refuses it. The view is then unchanged.
     pub fn rebuild<S>(&self, view: &mut View<S>, at: FrameTime) -> Result<(), BackendError> {
-        let spec = SamplerSpec { keeps: self.keeps, ..view.planes.spec() };
+        let spec = SamplerSpec { keeps_unchanged: self.keeps_unchanged, ..view.planes.spec() };
         view.planes = view.planes.renewed(spec, (self.make_sampler)(spec)?);
         (view.generation, view.extent) = (self.generation, self.kind.extent);
         view.channels = view.channels.renewed(&view.spec, view.extent);

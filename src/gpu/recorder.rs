@@ -1,4 +1,4 @@
-//! Recording of a submission, with barriers derived from declared uses.
+//! Records one GPU submission and inserts barriers from how each pass uses its resources.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -74,8 +74,8 @@ impl<'a> Binding<'a> {
 pub enum Groups<'a> {
     /// A fixed number, along a line that is wrapped into rows of [`GROUPS_PER_ROW`].
     Count(u32),
-    /// Indirect: columns, rows and layers are the first three words of a host-written buffer, after the passes before have
-    /// written them.
+    /// Indirect: columns, rows and layers are the first three words of a [`BufferKind::HostWritten`] buffer, which earlier
+    /// passes may write.
     From(&'a Buffer),
 }
 

@@ -173,16 +173,16 @@ impl Client {
         self.subscribe_to(view, SubscribeOptions { notify, ..SubscribeOptions::default() })
     }
 
-    /// Subscribes to `view` and its gaze: see [`Subscription::take_gazes`].
+    /// Subscribes to the frames of `view` and to its gaze changes: see [`Subscription::take_gazes`].
     ///
     /// # Errors
     ///
     /// If the daemon does not answer or refuses.
-    pub fn record(self, view: &ViewName) -> Result<Subscription, ControlError> {
+    pub fn subscribe_with_gaze(self, view: &ViewName) -> Result<Subscription, ControlError> {
         self.subscribe_to(view, SubscribeOptions { gaze: true, ..SubscribeOptions::default() })
     }
 
-    /// Subscribes to `view` and to all that is wanted.
+    /// Subscribes to `view` with these options.
     ///
     /// # Errors
     ///
@@ -190,9 +190,9 @@ impl Client {
     pub fn subscribe_to(
         mut self,
         view: &ViewName,
-        wants: SubscribeOptions,
+        options: SubscribeOptions,
     ) -> Result<Subscription, ControlError> {
-        let mut subscription = Subscription::new(&self.path, view, wants);
+        let mut subscription = Subscription::new(&self.path, view, options);
         let Granted { .. } = self.request(&subscription.request(), &[])?;
         subscription.socket = Some(self.socket);
         subscription.is_granted = true;
@@ -280,7 +280,7 @@ pub struct SubscribeOptions {
     pub notify: bool,
     /// Changes of the gaze: see [`Subscription::take_gazes`].
     pub gaze: bool,
-    /// Events in the picture: see [`Subscription::take_scenes`].
+    /// Events in the picture: see [`Subscription::take_events`].
     pub events: bool,
 }
 
@@ -374,14 +374,14 @@ pub struct Subscription {
     path: PathBuf,
     buffer: Vec<u8>,
     view: ViewName,
-    wants: SubscribeOptions,
+    options: SubscribeOptions,
     reader: Option<Reader>,
     /// The ring to switch to once every frame of `reader`'s has been read.
     next_reader: Option<Reader>,
     /// No ring has arrived over this connection yet; that of `reader`, if any, came over an earlier one.
     awaits_segment: bool,
     gazes: Vec<GazeEvent>,
-    scenes: Vec<SceneEvent>,
+    events: Vec<SceneEvent>,
     ending: Ending,
     freshness: Freshness,
 }
@@ -423,10 +423,11 @@ impl Freshness {
 }
 
 impl Subscription {
-    /// Subscribes to `view` of the daemon that listens on `path`, whenever there is one: each read looks for it, at most ten times a
-    /// second and without waiting longer than its timeout, at first and whenever it is gone. A read returns
-    /// [`SubscriptionError::Disconnected`] only if no daemon has answered by its timeout; then keep reading. With `notify` the
-    /// descriptor is readable with every frame; it is the same for good, and readable also when a read should look for the daemon.
+    /// A subscription to `view` that connects and reconnects automatically to the daemon that listens on `path`.
+    ///
+    /// Each read tries to connect, at most ten times a second. It returns [`SubscriptionError::Disconnected`] if no daemon
+    /// answers within its time-out; keep reading. The descriptor never changes; it becomes readable when a read is due, and
+    /// with `notify` for every frame.
     ///
     /// Does not wait: a refusal, such as that of an unknown view, is returned by reads.
     ///
@@ -446,7 +447,7 @@ impl Subscription {
     }
 
     /// Without a connection.
-    fn new(path: &Path, view: &ViewName, wants: SubscribeOptions) -> Self {
+    fn new(path: &Path, view: &ViewName, options: SubscribeOptions) -> Self {
         Self {
             socket: None,
             is_granted: false,
@@ -454,12 +455,12 @@ impl Subscription {
             path: path.to_owned(),
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             view: view.clone(),
-            wants,
+            options,
             reader: None,
             next_reader: None,
             awaits_segment: true,
             gazes: Vec::new(),
-            scenes: Vec::new(),
+            events: Vec::new(),
             ending: Ending::None,
             freshness: Freshness::default(),
         }
@@ -467,7 +468,7 @@ impl Subscription {
 
     /// The request that subscribes.
     fn request(&self) -> Value {
-        let Self { view, wants: SubscribeOptions { notify, gaze, events }, .. } = self;
+        let Self { view, options: SubscribeOptions { notify, gaze, events }, .. } = self;
         let mut request =
             json!({ "op": "subscribe", "view": view, "notify": notify, "gaze": gaze });
         // An older daemon refuses what it does not know.
@@ -478,7 +479,7 @@ impl Subscription {
     }
 
     /// Whether a subscription that [reconnects](Self::reconnecting) has no daemon: it is gone, or has not answered yet.
-    pub fn is_away(&self) -> bool {
+    pub fn is_disconnected(&self) -> bool {
         self.reconnector.is_some() && !self.is_granted
     }
 
@@ -488,15 +489,16 @@ impl Subscription {
         self.freshness.max_age = max_age;
     }
 
-    /// The gaze events since the last call, if they are [recorded](Client::record). They are received while frames are read.
+    /// The gaze events since the last call, if the subscription [asked for them](SubscribeOptions::gaze). They arrive while
+    /// frames are read.
     pub fn take_gazes(&mut self) -> Vec<GazeEvent> {
         std::mem::take(&mut self.gazes)
     }
 
-    /// What happened in the picture since the last call, if that was [asked for](Client::subscribe_to). It is received while frames
-    /// are read.
-    pub fn take_scenes(&mut self) -> Vec<SceneEvent> {
-        std::mem::take(&mut self.scenes)
+    /// The picture events since the last call, if the subscription [asked for them](SubscribeOptions::events). They arrive
+    /// while frames are read.
+    pub fn take_events(&mut self) -> Vec<SceneEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// Subscribes again with the original options: after [`SubscriptionError::Disconnected`], or after an end with reason
@@ -512,7 +514,7 @@ impl Subscription {
     /// If there is no daemon, or it does not answer or refuses. The subscription is then as it was.
     pub fn reconnect(&mut self) -> Result<(), ControlError> {
         let client = Client::connect(&self.path)?;
-        let Self { socket, .. } = client.subscribe_to(&self.view, self.wants)?;
+        let Self { socket, .. } = client.subscribe_to(&self.view, self.options)?;
         self.hang_up();
         self.enter(socket.expect("a connection that was granted"), true)
     }
@@ -681,8 +683,8 @@ impl Subscription {
             }
             let left = timeout.saturating_sub(started.elapsed());
             if left.is_zero() {
-                let is_away = self.is_away();
-                return if is_away {
+                let is_disconnected = self.is_disconnected();
+                return if is_disconnected {
                     Err(SubscriptionError::Disconnected)
                 } else {
                     Ok(Next::TimedOut)
@@ -731,7 +733,7 @@ impl Subscription {
                     self.take_segment(received.descriptor)?;
                 }
                 FromDaemon::Event(SubscriptionEvent::Gaze(gaze)) => self.gazes.push(gaze),
-                FromDaemon::Event(SubscriptionEvent::Scene(scene)) => self.scenes.push(scene),
+                FromDaemon::Event(SubscriptionEvent::Scene(scene)) => self.events.push(scene),
                 FromDaemon::Event(SubscriptionEvent::Ended { reason, .. }) => {
                     self.ending = Ending::Ended(reason);
                 }

@@ -31,7 +31,8 @@ pub struct ChannelImage<'a> {
 }
 
 impl ChannelImage<'_> {
-    /// Least and greatest value that it may have; of an injected one, those that it has.
+    /// Value range of the channel; for an injected channel, from the least of its cells, or 0 if all are greater, to the
+    /// greatest.
     pub fn range(&self) -> (f64, f64) {
         if let Some(channel) = channel::Channel::named(self.name) {
             let (least, greatest) = channel.range;
@@ -41,8 +42,8 @@ impl ChannelImage<'_> {
         (least, self.cells.iter().copied().fold(least, f64::max))
     }
 
-    /// Its cells from 0, the least value of the [range](Self::range), to 1, the greatest.
-    pub fn shares(&self) -> impl Iterator<Item = f64> {
+    /// The cells scaled to 0..=1 over the [range](Self::range).
+    pub fn normalised(&self) -> impl Iterator<Item = f64> {
         let (least, greatest) = self.range();
         let length = if least < greatest { greatest - least } else { 1.0 };
         self.cells.iter().map(move |cell| ((cell - least) / length).clamp(0.0, 1.0))
@@ -58,8 +59,8 @@ const ONE: i32 = 1 << 14;
 impl TokenFrameBuf {
     /// The picture of a frame of `segment`, row by row; black where no token lies.
     ///
-    /// Each texel fills the pixels whose centres it covers; where tokens overlap, those with smaller steps are on top. It shows what
-    /// the tokens are.
+    /// Shows the raw tokens, without smoothing. Each texel fills the pixels whose centres it covers; where tokens overlap,
+    /// those with smaller steps are on top.
     pub fn replicated(&self, segment: &SegmentInfo) -> Vec<Rgb> {
         let mut picture = RgbImage::black(segment.extent);
         for patch in self.coarse_first(segment) {

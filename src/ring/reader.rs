@@ -234,8 +234,8 @@ impl Reader {
         true
     }
 
-    /// How long to wait at most before the next look, 1 to 100 ms: a quarter of the interval between frames past the time when the
-    /// next one is due, and once that is over, as long as it has been overdue.
+    /// Longest wait before the socket must be checked, 1 to 100 ms. Ends a quarter of the frame interval after the next frame
+    /// is due; once overdue, equals the delay so far, at least that quarter.
     ///
     /// Any reader can move the waiters of a futex to another (FUTEX_REQUEUE needs no write access). With this, a stolen wake delays a
     /// punctual frame by a quarter of an interval, and a stream that stands still soon costs ten looks a second.
@@ -250,7 +250,7 @@ impl Reader {
 
     /// State of the view, and its reason.
     ///
-    /// An unknown state reads as [`State::Ended`], and so does one that never rests.
+    /// Returns [`State::Ended`] for an unknown state, and if the writer changes it faster than it can be read.
     pub fn state(&self) -> (State, String) {
         let block = self.segment.live().read_state(|state_sequence| {
             let mut block = StateBlock::zeroed();

@@ -128,7 +128,7 @@ pub struct ViewUpdate<'a> {
 pub struct PublishedSegment {
     /// The descriptor.
     pub descriptor: Arc<OwnedFd>,
-    /// Number of the segment, which no other one of this machine has had since it was started.
+    /// Random identity of the segment.
     pub epoch: Epoch,
 }
 
@@ -238,7 +238,7 @@ impl Shared {
     }
 
     /// Ends the view. The daemon drops the segment; readers keep theirs.
-    fn end(&self, reason: &str) {
+    fn mark_ended(&self, reason: &str) {
         *self.end_reason.lock() = Some(redacted(reason));
         *self.segment.lock() = None;
     }
@@ -346,7 +346,7 @@ impl ViewChannel {
 
     /// Ends the view while its stream continues; subscribers get the reason.
     pub fn fail(&self, reason: &str) {
-        self.shared.end(reason);
+        self.shared.mark_ended(reason);
         self.wake_server();
     }
 
@@ -421,7 +421,7 @@ impl ViewChannel {
         }
     }
 
-    /// Publishes the counts of notices. Never waits.
+    /// Publishes how many frame notices were sent and skipped, and how many subscribers are gone. Never waits.
     pub fn set_notices(&self, counts: NoticeCounts) {
         let NoticeCounts { sent, skipped, subscribers_gone } = counts;
         let counters = self.counters();
@@ -573,9 +573,10 @@ impl ClientChannel {
         self.shared.end_reason.lock().clone()
     }
 
-    /// Has the frame loop end the view for `reason`.
-    pub fn end(&self, reason: &str) {
-        self.shared.end(reason);
+    /// Marks the view as ended and drops its segment. The caller must also send
+    /// [`ViewCommand::Close`](crate::directory::ViewCommand::Close) to the frame loop.
+    pub fn mark_ended(&self, reason: &str) {
+        self.shared.mark_ended(reason);
     }
 
     /// Counters of the view.

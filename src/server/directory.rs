@@ -132,7 +132,8 @@ impl Directory {
         Ok(Arc::new(Self { streams, closed_views, wakeup, devices: OnceLock::new() }))
     }
 
-    /// Sets the function that returns the bytes allocated on each device, by device name. The first call counts.
+    /// Sets the function that returns the bytes allocated on each device, by device name. Only the first call takes
+    /// effect.
     pub fn set_device_memory(
         &self,
         memory: impl Fn() -> BTreeMap<String, u64> + Send + Sync + 'static,
@@ -167,8 +168,8 @@ impl Directory {
         StreamPort { entry, wakeup: Arc::clone(&self.wakeup), views, commands }
     }
 
-    /// Removes a stream from listings and subscription; its subscribers have been informed of its end. The name is free
-    /// again.
+    /// Removes a stream from listings and subscription and frees its name. Call [`StreamPort::ended`] first: it gives
+    /// subscribers the reason.
     pub fn remove_stream(&self, name: &str) {
         let removed = self.streams.lock().remove(name);
         // The server informs its subscribers.
@@ -209,7 +210,7 @@ impl Directory {
         }
     }
 
-    /// Lists the views of the configuration in the order of `names`.
+    /// Sorts the configured views in the order of `names`; listings follow it.
     pub fn arrange_views(&self, stream: &str, names: &[&str]) {
         if let Some(stream) = self.stream(stream) {
             let place =
@@ -222,8 +223,8 @@ impl Directory {
     /// or a camera does not count.
     pub fn stuck(&self, limit: Duration) -> Vec<StuckStage> {
         let stuck = |entry: &Arc<StreamEntry>| {
-            let (stage, since) = entry.counters.stages.stuck(limit)?;
-            Some(StuckStage { stream: entry.name.clone(), stage, since })
+            let (stage, stalled_for) = entry.counters.stages.stuck(limit)?;
+            Some(StuckStage { stream: entry.name.clone(), stage, stalled_for })
         };
         self.streams.lock().values().filter_map(stuck).collect()
     }
@@ -280,9 +281,9 @@ impl Directory {
         0 < kept || !closed.is_empty()
     }
 
-    /// The streams from that of `after` on, by name.
-    pub(super) fn streams_from(&self, after: Option<&ViewName>) -> Vec<Arc<StreamEntry>> {
-        let first = after.map_or(Bound::Unbounded, |name| Bound::Included(name.stream()));
+    /// The streams from that of view `first` on, inclusive, by name.
+    pub(super) fn streams_from(&self, first: Option<&ViewName>) -> Vec<Arc<StreamEntry>> {
+        let first = first.map_or(Bound::Unbounded, |name| Bound::Included(name.stream()));
         let streams = self.streams.lock();
         streams.range::<str, _>((first, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
     }
@@ -302,14 +303,14 @@ impl Directory {
 
 /// A stuck stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stream {stream}: {stage} has not progressed for {} s", since.as_secs())]
+#[error("stream {stream}: {stage} has not progressed for {} s", stalled_for.as_secs())]
 pub struct StuckStage {
     /// Name of the stream.
     pub stream: String,
     /// The stage.
     pub stage: Stage,
     /// Time without progress.
-    pub since: Duration,
+    pub stalled_for: Duration,
 }
 
 /// The server's end of a stream.
@@ -458,7 +459,7 @@ impl StreamEntry {
         views.retain(|view| {
             let is_meant = is_meant(view);
             if is_meant {
-                view.channel().end(reason);
+                view.channel().mark_ended(reason);
                 let _ = self.commands.send(ViewCommand::Close(view.name().clone()));
                 self.closed_views
                     .views
@@ -593,28 +594,28 @@ impl StreamPort {
 
     /// Changes the status. Subscribers are informed if the stream ends.
     pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
-        self.notices().update(change);
+        self.status_reporter().update(change);
     }
 
     /// The part of this end that reports the status of the stream.
-    pub fn notices(&self) -> StreamNotices {
-        StreamNotices { entry: Arc::clone(&self.entry), wakeup: Arc::clone(&self.wakeup) }
+    pub fn status_reporter(&self) -> StatusReporter {
+        StatusReporter { entry: Arc::clone(&self.entry), wakeup: Arc::clone(&self.wakeup) }
     }
 
     /// Ends the stream and informs subscribers of the reason.
     pub fn ended(&self, reason: &str) {
-        self.notices().ended(reason);
+        self.status_reporter().ended(reason);
     }
 }
 
 /// Reports the status of a stream.
 #[derive(Debug)]
-pub struct StreamNotices {
+pub struct StatusReporter {
     entry: Arc<StreamEntry>,
     wakeup: Arc<EventFd>,
 }
 
-impl StreamNotices {
+impl StatusReporter {
     /// Changes the status. Subscribers are informed if the stream ends.
     pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
         let (before, after) = {

@@ -1,7 +1,7 @@
 //! `foveate bench`: the cost of a frame, stage by stage, from memory to published token frames.
 //!
-//! Frames are in memory before anything is timed, and run through the daemon's engine into real rings. Needs no daemon,
-//! camera or GStreamer. `foveate bench ring` measures what follows: from the ring to a reader.
+//! Frames are loaded first, then run through the daemon's engine into rings in shared memory (or `--sink memory`). Needs no
+//! daemon or camera; GStreamer only for some clips. `foveate bench ring` measures what follows: from the ring to a reader.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};

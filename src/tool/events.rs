@@ -73,12 +73,12 @@ pub(super) fn run(
     if let Some(stream) = stream.filter(|stream| is_away(stream.state)) {
         log.write_state(State::Stalled, &stream.reason, out)?;
     }
-    let wants = SubscribeOptions { events: true, ..SubscribeOptions::default() };
-    let mut subscription = client.subscribe_to(&view, wants)?;
+    let options = SubscribeOptions { events: true, ..SubscribeOptions::default() };
+    let mut subscription = client.subscribe_to(&view, options)?;
     let (mut frame, mut has_ended, mut was_live) = (TokenFrameBuf::default(), false, false);
     while !has_ended && !until.is_over() {
         let next = subscription.next_frame(&mut frame, until.slice())?;
-        for event in subscription.take_scenes() {
+        for event in subscription.take_events() {
             log.write_event(&event, out)?;
         }
         match next {

@@ -159,7 +159,7 @@ pub(super) fn channel(
 ) -> Canvas {
     let mut picture = Canvas::new(segment.extent);
     let side = channel.cell_side;
-    for (index, share) in (0..).zip(channel.shares()) {
+    for (index, share) in (0..).zip(channel.normalised()) {
         let (column, row) = (index % channel.grid.width, index / channel.grid.width);
         let (x, y) = (column.saturating_mul(side), row.saturating_mul(side));
         let color = heat_color(share);

@@ -53,12 +53,12 @@ pub(super) fn run(
 ) -> Result<(), ToolError> {
     let until = StopCondition::new(arguments.seconds)?;
     let client = Client::connect(socket)?;
-    let wants = SubscribeOptions {
+    let options = SubscribeOptions {
         notify: false,
         gaze: arguments.out.is_some(),
         events: arguments.mcap.is_some(),
     };
-    let mut subscription = client.subscribe_to(&arguments.view, wants)?;
+    let mut subscription = client.subscribe_to(&arguments.view, options)?;
     let mut log = arguments.out.as_deref().map(GazeLog::create).transpose()?;
     let tape = arguments
         .mcap
@@ -116,7 +116,7 @@ fn follow(
         }
         if let Some(tape) = &tape
             && subscription.reader().is_some()
-            && !subscription.take_scenes().into_iter().all(|told| tape.scene(told))
+            && !subscription.take_events().into_iter().all(|told| tape.event(told))
         {
             break;
         }

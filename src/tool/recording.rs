@@ -2,7 +2,8 @@
 //! `docs/reference/recording.md` specifies them.
 //!
 //! ```text
-//!  record --> ViewRecorder: messages of a frame -> RecordingFile: reserved, compressed, indexed -> run.mcap, run-0001.mcap, ...
+//!  record --> ViewRecorder: messages of a frame
+//!         --> RecordingFile: reserves disk space, compresses, indexes -> run.mcap, run-0001.mcap, ...
 //!  replay <-- Playback: segments and token frames <- the files, in this order
 //! ```
 
@@ -58,9 +59,9 @@ pub enum RecordingError {
         source: io::Error,
     },
 
-    /// A file cannot be written.
+    /// Writing failed; the file ends with its last whole chunk and has no index.
     #[error("cannot write {}: it ends with its last whole chunk and lacks an index; add one with `mcap recover`", path.display())]
-    Cut {
+    WriteFailed {
         /// The file.
         path: PathBuf,
         /// The system's error.
@@ -142,7 +143,7 @@ pub struct RecordingSettings {
 
 /// A file that is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedFile {
     /// The file.
     pub path: PathBuf,
     /// Its size.
@@ -158,7 +159,7 @@ pub struct ViewRecorder {
     part: RecordingFile,
     /// Files so far.
     count: u32,
-    finished: Vec<Finished>,
+    finished: Vec<FinishedFile>,
     segment: Option<(Box<HeaderPage>, SegmentInfo)>,
     /// Whether the file does not have the segment yet.
     is_segment_due: bool,
@@ -245,35 +246,35 @@ impl ViewRecorder {
         messages.iter().try_for_each(|(topic, data)| self.append(*topic, times, data))
     }
 
-    /// Records what has happened.
+    /// Records a state change of the view (live, stalled, ended ...).
     ///
     /// # Errors
     ///
     /// If the disk is full or fails.
-    pub fn event(&mut self, kind: StateKind, reason: &str) -> Result<(), RecordingError> {
+    pub fn record_state(&mut self, kind: StateKind, reason: &str) -> Result<(), RecordingError> {
         let epoch = self.segment.as_ref().map_or(0, |(_, info)| info.epoch);
         let event =
             StateMessage { kind: kind.to_string(), reason: reason.to_owned(), epoch, missed: 0 };
         self.append(Topic::Status, now(), &event.encode_to_vec())
     }
 
-    /// Records an event, at the time of the frame at which it was reported.
+    /// Records an event in the picture, at the time of the frame that reported it.
     ///
     /// # Errors
     ///
     /// If the disk is full or fails.
-    pub fn scene(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
+    pub fn record_event(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
         let times = Times { log: told.capture_unix_ns, publish: unix_ns() };
         self.append(Topic::Events, times, &messages::SceneMessage::from(told).encode_to_vec())
     }
 
-    /// Writes what has waited for long enough; to be called at least every second.
+    /// Writes buffered messages that are old enough. Call it at least every second.
     ///
     /// # Errors
     ///
     /// If the disk fails.
-    pub fn tick(&mut self) -> Result<(), RecordingError> {
-        self.part.tick().map_err(|error| self.failed(error))
+    pub fn flush_due(&mut self) -> Result<(), RecordingError> {
+        self.part.flush_due().map_err(|error| self.failed(error))
     }
 
     /// Ends the last file.
@@ -285,12 +286,12 @@ impl ViewRecorder {
         let (path, frames) = (self.part.path().to_owned(), self.part.frames());
         match self.part.finish() {
             Ok(bytes) => {
-                self.finished.push(Finished { path, bytes, frames });
+                self.finished.push(FinishedFile { path, bytes, frames });
                 Ok(())
             }
             Err(source) => {
                 self.part.cut();
-                Err(RecordingError::Cut { path, source })
+                Err(RecordingError::WriteFailed { path, source })
             }
         }
     }
@@ -306,7 +307,7 @@ impl ViewRecorder {
     }
 
     /// The files that are complete.
-    pub fn finished(&self) -> &[Finished] {
+    pub fn finished(&self) -> &[FinishedFile] {
         &self.finished
     }
 
@@ -347,7 +348,7 @@ impl ViewRecorder {
             },
             WriteError::Failed(source) => {
                 self.part.cut();
-                RecordingError::Cut { path, source }
+                RecordingError::WriteFailed { path, source }
             }
         }
     }

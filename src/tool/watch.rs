@@ -167,7 +167,7 @@ impl Watch {
                 let reader = self.subscription.reader();
                 self.segment = reader.map(|reader| SegmentFacts::from(reader.header()));
             }
-            Err(SubscriptionError::Disconnected) if self.subscription.is_away() => {}
+            Err(SubscriptionError::Disconnected) if self.subscription.is_disconnected() => {}
             Ok(Next::Ended(reason)) => self.ended = Some(reason),
             Err(error) => return Err(error.into()),
         }
@@ -281,7 +281,7 @@ impl Watch {
 
     fn title(&self) -> String {
         let view = self.subscription.view();
-        if self.subscription.is_away() {
+        if self.subscription.is_disconnected() {
             return format!("{view}: waiting for the daemon");
         }
         let Some(reader) = self.subscription.reader() else {

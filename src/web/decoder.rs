@@ -41,7 +41,7 @@ pub(super) struct DecodedChannel {
 impl From<ChannelImage<'_>> for DecodedChannel {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares of 255")]
     fn from(channel: ChannelImage<'_>) -> Self {
-        let cells = channel.shares().map(|share| (share * 255.0).round() as u8).collect();
+        let cells = channel.normalised().map(|share| (share * 255.0).round() as u8).collect();
         let ChannelImage { name, grid, cell_side, .. } = channel;
         Self { name: name.to_owned(), grid, cell_side, cells }
     }

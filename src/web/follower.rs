@@ -88,7 +88,8 @@ impl Followers {
         }
     }
 
-    /// Subscribes to the feed of `subject`. Its follower ends when all subscriptions have been dropped.
+    /// Subscribes to the feed of `subject`. The follower ends with its last subscription. Over the limit, or without a thread,
+    /// the feed is `Lost` with a reason and stays so.
     pub(super) fn watch(self: &Arc<Self>, subject: &Subject) -> watch::Receiver<Feed> {
         let mut running = self.running.lock();
         if let Some(sender) = running.get(subject) {
@@ -135,7 +136,7 @@ impl Followers {
     }
 
     /// Whether `view` was opened for pages, as far as remembered.
-    pub(super) fn have_opened(&self, view: &ViewName) -> bool {
+    pub(super) fn was_opened_for_pages(&self, view: &ViewName) -> bool {
         self.opened.lock().contains(view)
     }
 }

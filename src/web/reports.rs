@@ -120,7 +120,7 @@ impl Poller {
         let now = Instant::now();
         let before = self.before.as_ref();
         let streams = listing.streams.into_iter().map(|mut stream| {
-            stream.views.retain(|view| !self.followers.have_opened(&view.name));
+            stream.views.retain(|view| !self.followers.was_opened_for_pages(&view.name));
             let rates = rates(&stream, &stats, before, now);
             StreamReport { stream, rates }
         });

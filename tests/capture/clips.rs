@@ -170,7 +170,7 @@ impl Followed {
         let mut planes = player.planes(SamplerSpec {
             format: FORMAT,
             capacity: plan.tokens.len(),
-            keeps: false,
+            keeps_unchanged: false,
         });
         planes.set_plan(plan, kind.extent);
         Self { player, views: [planes] }

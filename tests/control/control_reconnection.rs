@@ -167,7 +167,7 @@ fn a_socket_that_listens_while_nobody_accepts_is_no_daemon() {
     let server = Server::adopt(listener, directory, UNLIMITED).unwrap();
     assert_eq!(follower.next(), Next::NewSegment);
     assert_eq!(follower.next(), Next::Frame { missed: 0 });
-    assert!(!follower.subscription.is_away());
+    assert!(!follower.subscription.is_disconnected());
     let clients = server.counters().clients_accepted.get();
     assert_eq!(clients, 1, "it waits in the queue instead of filling it");
 }
@@ -203,7 +203,7 @@ fn one_descriptor_outlives_every_daemon() {
         }
         serve(&mut stage, UNLIMITED);
         // Over a connection that has only been dropped, the ring stays the same.
-        while follower.subscription.is_away() {
+        while follower.subscription.is_disconnected() {
             let _ = follower.next_when_readable();
         }
         publish(&mut writer, frame_seq, 0);
@@ -285,7 +285,7 @@ impl Follower {
     fn assert_away(&mut self, timeout: Duration) {
         let error = self.subscription.next_in_order(&mut self.frame, timeout).unwrap_err();
         assert!(matches!(error, SubscriptionError::Disconnected), "{error:?}");
-        assert!(self.subscription.is_away());
+        assert!(self.subscription.is_disconnected());
     }
 
     /// What an event loop reads.

@@ -74,7 +74,7 @@ fn a_new_mask_flushes_the_ring_of_resting_views() {
             };
             let (mut stream, _client) = stream(backend(), pace);
             step(&mut stream, &gray(200), 1);
-            assert_eq!(step(&mut stream, &gray(100), 2), Stepped::Rested);
+            assert_eq!(step(&mut stream, &gray(100), 2), Stepped::Unpublished);
             assert!(holds(&stream, [200; 64]), "it is in the ring");
             stream.masks_changed(None, 3);
             for frame_seq in 3..3 + SLOTS as u64 {
@@ -82,7 +82,7 @@ fn a_new_mask_flushes_the_ring_of_resting_views() {
             }
             assert!(!holds(&stream, [200; 64]), "{pace:?}");
             assert!(holds(&stream, [100; 64]));
-            assert_eq!(step(&mut stream, &gray(100), 9), Stepped::Rested);
+            assert_eq!(step(&mut stream, &gray(100), 9), Stepped::Unpublished);
         }
     });
 }

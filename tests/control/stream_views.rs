@@ -63,7 +63,7 @@ fn an_unread_stream_rests_and_reports_it() {
     assert!((0..2).all(|index| shown.newest(index).is_some()), "whoever comes later finds a frame");
     for frame_seq in 2..=5 {
         move_on(&mut frame, 3, frame_seq, &mut random);
-        assert_eq!(shown.step(&frame, frame_seq), Stepped::Rested);
+        assert_eq!(shown.step(&frame, frame_seq), Stepped::Unpublished);
     }
     let (state, reason) = shown.readers[0].state();
     assert_eq!(state, State::Stalled);
@@ -83,7 +83,7 @@ fn an_unread_stream_rests_and_reports_it() {
     assert_eq!(shown.newest(0).unwrap().head.stamp.frame_seq, 6);
     assert!(shown.newest(1).is_none(), "that one still nobody reads");
     shown.clients[0].counters().subscribers.leave();
-    assert_eq!(shown.step(&frame, 7), Stepped::Rested);
+    assert_eq!(shown.step(&frame, 7), Stepped::Unpublished);
     assert_eq!(shown.readers[0].state().0, State::Stalled);
 }
 

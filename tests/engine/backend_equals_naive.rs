@@ -139,7 +139,8 @@ fn clean_tiles_keep_their_texels(make: Make<'_>) {
 }
 
 fn tokens_are_exact_in_every_format_and_normalisation(make: Make<'_>) {
-    let views = token_formats().map(|format| SamplerSpec { format, capacity: 40, keeps: false });
+    let views =
+        token_formats().map(|format| SamplerSpec { format, capacity: 40, keeps_unchanged: false });
     let views: Vec<_> = views.collect();
     let mut random = Random(6);
     for (width, height) in [(5, 9), (211, 150), (700, 431)] {
@@ -165,7 +166,8 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
         let mut frame = OwnedFrame::random(PixelFormat::I420, extent, color, &mut random);
         let format = formats[round % formats.len()];
         let mut player = make(frame.kind());
-        let mut samples = [player.planes(SamplerSpec { format, capacity: 60, keeps: false })];
+        let mut samples =
+            [player.planes(SamplerSpec { format, capacity: 60, keeps_unchanged: false })];
         let mut dirty = TileSet::all(extent);
         for step in 0..8 {
             let picture = naive::picture(&frame);
@@ -190,7 +192,7 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
 
 fn more_tokens_than_one_row_of_a_dispatch_holds_are_sampled(make: Make<'_>) {
     let format = TokenFormat::new(16, DType::F32, Normalisation::UNIT);
-    let views = [SamplerSpec { format, capacity: 500, keeps: false }];
+    let views = [SamplerSpec { format, capacity: 500, keeps_unchanged: false }];
     let mut random = Random(7);
     let extent = Extent::new(100, 100);
     let color = naive::transforms(PixelFormat::Rgbx)[0];
@@ -205,8 +207,11 @@ fn tokens_of_every_format_are_exact_at_odd_extents(make: Make<'_>) {
     let tokens = TokenFormat::new(16, DType::U8, Normalisation::NONE);
     let floored = TokenFormat { patch_side: 30, rounding: Rounding::Floor, ..tokens };
     let cleared = TokenFormat { patch_side: 12, outside: Outside::Mean, ..tokens };
-    let views =
-        [tokens, floored, cleared].map(|format| SamplerSpec { format, capacity: 25, keeps: false });
+    let views = [tokens, floored, cleared].map(|format| SamplerSpec {
+        format,
+        capacity: 25,
+        keeps_unchanged: false,
+    });
     for format in PixelFormat::ALL {
         for color in naive::transforms(format).into_iter().take(2) {
             let extent = Extent::new(61 + 2 * random.below(60), 31 + 2 * random.below(40));
@@ -233,7 +238,8 @@ fn windows_are_exact(make: Make<'_>) {
         let mut player = make(frame.kind());
         let format =
             TokenFormat { outside, ..TokenFormat::new(patch_side, dtype, Normalisation::NONE) };
-        let mut samples = [player.planes(SamplerSpec { format, capacity: 8, keeps: false })];
+        let mut samples =
+            [player.planes(SamplerSpec { format, capacity: 8, keeps_unchanged: false })];
         let request = PlanRequest {
             shape: PyramidShape::new(extent),
             patch_side,
@@ -273,7 +279,8 @@ fn real_steps_are_exact_over_the_longest_sources(make: Make<'_>) {
         let tokens = [(long, long), (long, 1), (1, long), (long, 9), (5, 5), (1, 1)];
         let tokens = tokens.map(|(sx, sy)| token(sx, sy)).to_vec();
         let mut player = make(frame.kind());
-        let mut samples = [player.planes(SamplerSpec { format, capacity: 6, keeps: false })];
+        let mut samples =
+            [player.planes(SamplerSpec { format, capacity: 6, keeps_unchanged: false })];
         samples[0].set_plan(TokenPlan { patch_side, tokens }, extent);
         player.update(&frame.view(), &TileSet::all(extent), &mut samples);
         let expected = naive::tokens(&naive::picture(&frame), samples[0].plan(), format);
@@ -312,7 +319,8 @@ fn real_steps_of_the_usual_side_are_exact(make: Make<'_>) {
         let tokens: Vec<Token> = (0..30).map(|_| token()).collect();
         let format = [usual, floored, cleared][round % 3];
         let mut player = make(frame.kind());
-        let mut samples = [player.planes(SamplerSpec { format, capacity: 30, keeps: false })];
+        let mut samples =
+            [player.planes(SamplerSpec { format, capacity: 30, keeps_unchanged: false })];
         samples[0].set_plan(TokenPlan { patch_side: 16, tokens }, extent);
         player.update(&frame.view(), &TileSet::all(extent), &mut samples);
         let expected = naive::tokens(&naive::picture(&frame), samples[0].plan(), format);

@@ -322,7 +322,7 @@ fn specs() -> Vec<SamplerSpec> {
     let spec = |patch_side, dtype, normalisation, capacity| SamplerSpec {
         format: TokenFormat::new(patch_side, dtype, normalisation),
         capacity,
-        keeps: false,
+        keeps_unchanged: false,
     };
     vec![
         spec(16, DType::F16, Normalisation::IMAGENET, 30),

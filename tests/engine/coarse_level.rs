@@ -188,7 +188,8 @@ fn the_coarse_level_of_another_pyramid_is_a_bug(make: Make<'_>) {
 const CAPACITY: usize = 8;
 
 /// One view, so that a frame in which nothing changes may yet have something to do.
-const VIEW: SamplerSpec = SamplerSpec { format: FORMAT, capacity: CAPACITY, keeps: false };
+const VIEW: SamplerSpec =
+    SamplerSpec { format: FORMAT, capacity: CAPACITY, keeps_unchanged: false };
 
 /// A backend, and what it has seen.
 struct Course {

@@ -388,7 +388,7 @@ impl Pair {
         let views = formats.map(|(patch_side, dtype, normalisation)| SamplerSpec {
             format: TokenFormat::new(patch_side, dtype, normalisation),
             capacity: CAPACITY,
-            keeps: false,
+            keeps_unchanged: false,
         });
         let cpu = Side::new(CpuBackend::new(frame.kind(), pool()), config);
         let mut pair = Self {

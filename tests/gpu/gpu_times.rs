@@ -120,7 +120,7 @@ impl Played {
         let frame = frame(EXTENT, 1);
         let mut player = host_diff_on(gpu, frame.kind());
         player.backend.keep_features(true);
-        let spec = SamplerSpec { format: FORMAT, capacity: 30, keeps: false };
+        let spec = SamplerSpec { format: FORMAT, capacity: 30, keeps_unchanged: false };
         let views = (0..views).map(|_| player.planes(spec)).collect();
         let mut played = Self { frame, player, views };
         played.forget_tokens();

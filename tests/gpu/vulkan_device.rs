@@ -179,7 +179,7 @@ fn a_missing_validation_layer_is_named() {
 fn a_source_beyond_the_devices_limits_is_refused_by_name() {
     with_gpu(|gpu| {
         let kind = frame(Extent::new(64, 64), 5).kind();
-        let view = SamplerSpec { format: FORMAT, capacity: 1 << 24, keeps: false };
+        let view = SamplerSpec { format: FORMAT, capacity: 1 << 24, keeps_unchanged: false };
         let result = host_diff_on(gpu, kind).backend.samplers()(view).map(drop);
         let Err(BackendError::Gpu(GpuError::TooLarge { resource, .. })) = result else {
             panic!("a view of 2^24 tokens on {:?}", gpu.summary());
@@ -231,7 +231,8 @@ fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
     let extent = Extent::new(90 + random.below(40), 70);
     let color = naive::transforms(format)[0];
     let mut player = host_diff_on(gpu, FrameKind { format, extent, color });
-    let mut views = [player.planes(SamplerSpec { format: FORMAT, capacity: 20, keeps: false })];
+    let mut views =
+        [player.planes(SamplerSpec { format: FORMAT, capacity: 20, keeps_unchanged: false })];
     for _ in 0..10 {
         let frame = OwnedFrame::random(format, extent, color, &mut random);
         let picture = naive::picture(&frame);

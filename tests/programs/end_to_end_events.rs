@@ -119,19 +119,19 @@ fn a_fixation_that_was_asked_for_is_told() {
     let mut told = Vec::new();
     until("it is reached", || {
         subscription.next_frame(&mut frame, Duration::from_millis(100)).unwrap();
-        told.extend(subscription.take_scenes());
+        told.extend(subscription.take_events());
         told.iter().any(is_reached)
     });
     // Nothing more comes of it, and nothing to those who did not ask.
     for _ in 0..10 {
         subscription.next_frame(&mut frame, Duration::from_millis(100)).unwrap();
-        told.extend(subscription.take_scenes());
+        told.extend(subscription.take_events());
         plain.next_frame(&mut frame, Duration::from_millis(100)).unwrap();
     }
     let reached: Vec<_> = told.iter().filter(|told| is_reached(told)).collect();
     let at = Region { x0: 100.0, y0: 80.0, x1: 100.0, y1: 80.0 };
     assert_eq!((reached.len(), reached[0].scene.region), (1, Some(at)));
-    assert!(plain.take_scenes().is_empty());
+    assert!(plain.take_events().is_empty());
     daemon.stop();
 }
 
@@ -153,15 +153,15 @@ fn the_quality_of_the_clock_is_the_same_everywhere() {
 }
 
 fn follow(daemon: &Daemon<'_>, view: &str) -> Subscription {
-    let wants = SubscribeOptions { events: true, ..SubscribeOptions::default() };
-    daemon.client().subscribe_to(&view.parse().unwrap(), wants).unwrap()
+    let options = SubscribeOptions { events: true, ..SubscribeOptions::default() };
+    daemon.client().subscribe_to(&view.parse().unwrap(), options).unwrap()
 }
 
 fn first_event(subscription: &mut Subscription) -> SceneEvent {
     let (mut frame, mut told) = (TokenFrameBuf::default(), Vec::new());
     until("something is told", || {
         subscription.next_frame(&mut frame, Duration::from_millis(100)).unwrap();
-        told.extend(subscription.take_scenes());
+        told.extend(subscription.take_events());
         !told.is_empty()
     });
     told.remove(0)

@@ -48,8 +48,8 @@ fn give_memory_back() {
         let mut seen = 0;
         loop {
             thread::sleep(INTERVAL);
-            let ended = foveate_capture::source::ended();
-            if std::mem::replace(&mut seen, ended) != ended {
+            let finished = foveate_capture::source::finished_threads();
+            if std::mem::replace(&mut seen, finished) != finished {
                 // SAFETY: it may be called at any time.
                 #[expect(unsafe_code, reason = "the C library has no other way")]
                 unsafe {

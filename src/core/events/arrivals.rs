@@ -18,13 +18,13 @@ use crate::geometry::extent::Extent;
 use crate::geometry::region::Region;
 use crate::geometry::tile::TileSet;
 
-/// Things followed at a time. While there are so many, further ones are not told.
+/// Most objects tracked at a time. While there are so many, further ones are not reported.
 pub(super) const THINGS_MAX: usize = 32;
 
 /// Change of a texel, 0..=1, smoothed, from which on it belongs to an area.
 const CHANGED: f32 = 0.35;
 
-/// Smallest area in texels, and the largest as a share of the picture: what changes more is light.
+/// Smallest area in texels. If all areas together exceed `AREA_MAX` of the picture, the lighting changed and none counts.
 const AREA_MIN: usize = 6;
 const AREA_MAX: f64 = 0.4;
 
@@ -110,6 +110,7 @@ impl TrackedObject {
     }
 }
 
+/// Detects arrivals, which stay for at least 0.5 s and 3 frames; none in the first 4 s of a scene.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     grid: Extent,

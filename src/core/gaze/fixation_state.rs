@@ -34,7 +34,7 @@ pub(super) enum Hold {
     UntilNewerOr(u64),
 }
 
-/// A fixation on its way.
+/// A current fixation, with its requested box, object track and dwell start.
 #[derive(Clone, Copy, Debug)]
 struct Fovea {
     /// With the id 0 before it has one.
@@ -250,31 +250,33 @@ impl FixationState {
         self.decided.replace(now) != Some(now)
     }
 
-    /// Something appeared: makes the frame due, and every fovea free to go that no client has placed; at most once in a dwell time.
+    /// An object appeared: makes the frame due and ends the dwell time of foveae that the scorer placed. At most once per dwell
+    /// time.
     pub(super) fn interrupt(&mut self) {
         let dwell_ns = u64::from(self.parameters.dwell_min_ms) * 1_000_000;
         let is_free = |last_ns: u64| last_ns.saturating_add(dwell_ns) <= self.elapsed_ns;
         if !self.interrupted_ns.is_none_or(is_free) {
             return;
         }
-        self.look_again();
+        self.interrupt_now();
     }
 
-    /// What appeared is at rest: the same at any time, and nothing else interrupts for a dwell time.
-    pub(super) fn look_again(&mut self) {
+    /// The object is at rest: like [`interrupt`](Self::interrupt), but without the rate limit. Later interrupts are ignored for
+    /// one dwell time.
+    pub(super) fn interrupt_now(&mut self) {
         self.interrupted_ns = Some(self.elapsed_ns);
         self.decide_now();
         self.free(|_| true);
     }
 
-    /// Something was seen for the first time: makes the frame due, and every fovea free to go on that looks around, but for those that
-    /// are at what appeared.
-    pub(super) fn go_on(&mut self) {
+    /// An area was seen for the first time: makes the frame due and ends the dwell time of foveae that the scorer placed
+    /// without a box.
+    pub(super) fn continue_scan(&mut self) {
         self.decide_now();
         self.free(|fovea| fovea.around.is_none());
     }
 
-    /// Lets those go that a scorer led where they are.
+    /// Ends the dwell time of the foveae that the scorer placed and `is_meant` selects.
     fn free(&mut self, is_meant: impl Fn(&Fovea) -> bool) {
         for fovea in &mut self.foveae {
             if fovea.fixation.reason == FixationReason::Relevance && is_meant(fovea) {
@@ -333,8 +335,8 @@ impl FixationState {
         hold_ns.map_or_else(until_silence, |hold_ns| self.hold_for(hold_ns))
     }
 
-    /// Moves to points in pixels at a client's request, and to nothing else; NaN is ignored. They are where what is looked at was in the
-    /// newest frame that was seen, or is in a later one, `lies_in`. They divide the share of the area evenly.
+    /// Moves all foveae to points in pixels that a client requested; NaN is ignored. The points refer to frame `lies_in`, or to
+    /// the newest frame seen if that is later. The foveae share the area equally.
     pub(super) fn look(
         &mut self,
         points: &[(f64, f64)],
@@ -400,8 +402,8 @@ impl FixationState {
     /// Each goes for a peak near it, and stays until it has dwelt and that peak is worth more than its place by the hysteresis.
     /// Peaks that are left get a new fovea; foveae that are left end where their place is not worth one.
     ///
-    /// A map that was `sent`, and not made of what is seen, says nothing about where a fovea went in pursuit once it has decided on
-    /// it; a new one says where the thing is that the fovea stays with.
+    /// With pursuit, a `sent` map moves each fovea at most once; the fovea then tracks the object until it loses it. A newer
+    /// map corrects the tracked position.
     pub(super) fn follow(
         &mut self,
         map: &Weights<'_>,

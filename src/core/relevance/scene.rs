@@ -1,6 +1,7 @@
-//! The scene of a view: its [channels](super::channel), cell by cell.
+//! [Relevance channels](super::channel) of one view, one value per cell.
 //!
-//! What depends on a cell alone is computed when a tile of it has changed; what depends on others, at a decision.
+//! Appearance is updated when a tile of the cell changes, motion and attention in every frame, normals and occlusion when a
+//! depth map is injected, all others at a gaze decision. The position of a cell is constant.
 
 #![expect(clippy::cast_possible_truncation, reason = "places in a picture, cells of a grid")]
 
@@ -53,7 +54,7 @@ const SEEN: f64 = 0.806;
 /// Change from which on a cell counts as changing.
 const CHANGING: f32 = 0.1;
 
-/// The channels of one source, and what they are made from.
+/// The channels of one view, and the state they are computed from.
 #[derive(Debug)]
 pub struct Scene {
     extent: Extent,
@@ -88,9 +89,9 @@ pub struct Scene {
     /// The cells that masks cover at least in part, since frame `hidden_since`.
     hidden: Vec<bool>,
     hidden_since: u64,
-    /// How often it was decided by.
+    /// Number of gaze decisions so far.
     decisions: u64,
-    /// `frame_seq` of the frame of the last decision; 0 before any.
+    /// `frame_seq` of the newest frame absorbed at the last decision; 0 before any.
     decided_of: u64,
 }
 
@@ -256,17 +257,17 @@ impl Scene {
         self.absorbed.0
     }
 
-    /// How often the channels were decided by.
+    /// Number of gaze decisions so far.
     pub fn decisions(&self) -> u64 {
         self.decisions
     }
 
-    /// `frame_seq` of the newest frame that had been taken in when they were decided by; 0 before a decision.
+    /// `frame_seq` of the newest frame absorbed at the last decision; 0 before any.
     pub fn decided_of(&self) -> u64 {
         self.decided_of
     }
 
-    /// Computes the channels that depend on more than a cell and its tiles.
+    /// Computes the channels that depend on saliency, other cells, fixations or time.
     pub fn decide(&mut self, saliency: &Saliency, fixations: &[Fixation], now_ns: u64) {
         self.decisions += 1;
         self.decided_of = self.absorbed.0;
@@ -309,9 +310,8 @@ impl Scene {
         Weights { grid, region, cells }
     }
 
-    /// The weight of each cell for a layout, to the power of `gain`: at the middle of each of as many cells that divide the image
-    /// evenly; `None` where they are uniform. What was seen just now counts as `SEEN` of its weight, so that of what is equally relevant
-    /// that comes first which was not seen for longest.
+    /// The relevance map for a layout: the weights to the power of `gain`, lowered where a cell was seen recently; `None` if
+    /// uniform. Of equally relevant cells, the one not seen for longest thus comes first.
     pub fn map(&self, cells: &[f32], gain: f64) -> Option<RelevanceMap> {
         let kept = SEEN.powf(1.0 / gain) as f32;
         let unseen = self.of(Computed::Unseen);
@@ -329,7 +329,7 @@ impl Scene {
         RelevanceMap::from_values(grid, &values, gain)
     }
 
-    /// Sets the channel of the score before.
+    /// Stores the score as the channel `relevance` for the next decision.
     pub fn set_score(&mut self, octaves: &[f32]) {
         for (cell, octaves) in self.of_mut(Computed::Relevance).iter_mut().zip(octaves) {
             *cell = octaves / OCTAVES_MAX;

@@ -29,8 +29,8 @@ const TICK: Duration = Duration::from_millis(200);
 enum Work {
     Segment(Box<HeaderPage>, Box<SegmentInfo>),
     Frame(Box<TokenFrameBuf>, u64),
-    Event(StateKind, String),
-    Scene(Box<SceneEvent>),
+    State(StateKind, String),
+    Event(Box<SceneEvent>),
 }
 
 /// A recording that is being made.
@@ -78,7 +78,7 @@ impl Tape {
             }
             Next::Ended(reason) => {
                 self.has_ended = true;
-                self.send(Work::Event(StateKind::Ended, reason.clone()))
+                self.send(Work::State(StateKind::Ended, reason.clone()))
             }
             Next::TimedOut => true,
         };
@@ -86,8 +86,8 @@ impl Tape {
     }
 
     /// Takes what happened in the picture, once there is a segment. False if nothing more can be written.
-    pub(super) fn scene(&self, told: SceneEvent) -> bool {
-        self.send(Work::Scene(Box::new(told)))
+    pub(super) fn event(&self, told: SceneEvent) -> bool {
+        self.send(Work::Event(Box::new(told)))
     }
 
     /// Ends the recording, after following the view has ended as `followed` says, and prints its files.
@@ -103,7 +103,7 @@ impl Tape {
                 Ok(()) => (StateKind::Stopped, "by a signal or the time limit".to_owned()),
                 Err(error) => (StateKind::Disconnected, error.to_string()),
             };
-            self.send(Work::Event(kind, reason));
+            self.send(Work::State(kind, reason));
         }
         let (recorder, written) = match (self.running, self.recorder) {
             (Some((queue, thread)), _) => {
@@ -166,7 +166,7 @@ impl Tape {
         };
         let reason = state.1.clone();
         self.state = Some(state);
-        self.send(Work::Event(kind, reason))
+        self.send(Work::State(kind, reason))
     }
 
     /// Waits for room in the queue. False if the thread has given up.
@@ -190,9 +190,9 @@ fn write(
             recorder.skip_pictures(skips_pictures.load(Ordering::Relaxed));
             recorder.frame(*frame, missed).map(|()| true)
         }
-        Ok(Work::Scene(told)) => recorder.scene(&told).map(|()| true),
-        Ok(Work::Event(kind, reason)) => recorder.event(kind, &reason).map(|()| true),
-        Err(RecvTimeoutError::Timeout) => recorder.tick().map(|()| true),
+        Ok(Work::Event(told)) => recorder.record_event(&told).map(|()| true),
+        Ok(Work::State(kind, reason)) => recorder.record_state(kind, &reason).map(|()| true),
+        Err(RecvTimeoutError::Timeout) => recorder.flush_due().map(|()| true),
         Err(RecvTimeoutError::Disconnected) => recorder.finish().map(|()| false),
     };
     let written = loop {

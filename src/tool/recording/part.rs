@@ -171,11 +171,11 @@ impl RecordingFile {
         if topic == Topic::Tokens {
             self.frames += 1;
         }
-        if CHUNK_BYTES <= self.chunk.bytes { self.flush() } else { self.tick() }
+        if CHUNK_BYTES <= self.chunk.bytes { self.flush() } else { self.flush_due() }
     }
 
     /// Ends a chunk that is old.
-    pub(super) fn tick(&mut self) -> Result<(), WriteError> {
+    pub(super) fn flush_due(&mut self) -> Result<(), WriteError> {
         match self.chunk.since {
             Some(since) if CHUNK_TIME <= since.elapsed() => self.flush(),
             _ => Ok(()),

@@ -243,10 +243,10 @@ impl FixationPolicy for Relevant {
             self.state.interrupt();
         }
         if self.is_free() && self.scene.onset_at_rest().is_some() {
-            self.state.look_again();
+            self.state.interrupt_now();
         }
         if self.is_free() && self.scene.has_first_sight(now_ns) {
-            self.state.go_on();
+            self.state.continue_scan();
         }
         let is_due = self.state.is_due();
         if let Some(attention) = &mut self.attention {

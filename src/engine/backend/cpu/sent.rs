@@ -16,9 +16,9 @@ pub(super) struct SentTexels {
 
 impl SentTexels {
     /// Room for the tokens of `spec`; none if they are not compared.
-    pub(super) fn new(SamplerSpec { format, capacity, keeps }: SamplerSpec) -> Self {
+    pub(super) fn new(SamplerSpec { format, capacity, keeps_unchanged }: SamplerSpec) -> Self {
         let row_bytes = 3 * (format.patch_side as usize).pow(2);
-        let rows = if keeps { 2 * capacity } else { 0 };
+        let rows = if keeps_unchanged { 2 * capacity } else { 0 };
         Self { bytes: vec![0; rows * row_bytes], row_bytes }
     }
 

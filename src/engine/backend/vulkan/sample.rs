@@ -105,7 +105,7 @@ impl SamplePass {
     ///
     /// If the view is too large for the device, or the device refuses.
     pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, spec: SamplerSpec) -> Result<Self, GpuError> {
-        let SamplerSpec { format, capacity, keeps } = spec;
+        let SamplerSpec { format, capacity, keeps_unchanged } = spec;
         let constants = [
             format.patch_side,
             texels_per_word(format),
@@ -134,7 +134,7 @@ impl SamplePass {
         let mut table =
             Buffer::new(gpu, "normalisation", BufferKind::HostWritten, size_of_val(&numbers))?;
         table.mapped().copy_from_slice(numbers.as_flattened());
-        let passes = if keeps {
+        let passes = if keeps_unchanged {
             let texel_count = (format.patch_side as usize).pow(2);
             Passes::Keep(KeepPasses::new(gpu, &constants, most, texel_count)?)
         } else {

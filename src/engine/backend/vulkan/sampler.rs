@@ -64,10 +64,10 @@ impl ViewPasses {
 
     /// Has the device find the stale tokens of `view`.
     pub(super) fn prepare_stale(view: &mut Planes, gpu: &Arc<Gpu>) {
-        let is_new = view.is_new();
+        let must_sample_all = view.must_sample_all();
         let Self { sample, stale } = view.sampler.get_mut();
         if let Some(stale) = stale {
-            stale.prepare(&view.plan, is_new, view.is_resting, sample);
+            stale.prepare(&view.plan, must_sample_all, view.is_resting, sample);
         }
         if !view.is_resting {
             sample.prepare_comparisons(&view.reuse);

@@ -1,4 +1,4 @@
-//! Checks that involve several keys, and paths relative to the file's directory.
+//! Validates combinations of keys, fills in defaults that depend on other keys, and resolves paths against the file's directory.
 
 use std::collections::BTreeSet;
 use std::path::{self, Path, PathBuf};
@@ -19,7 +19,8 @@ use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SI
 use foveate_core::view::VIEWS_MAX;
 
 impl Config {
-    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path, part: TextPart<'_>) {
+    /// Validates one configuration file; `part` says whether it is the only, first or a further one.
+    pub(super) fn validate(&mut self, table: &Table<'_>, directory: &Path, part: TextPart<'_>) {
         for daemon in table.tables("daemon") {
             if self.daemon.socket.as_ref().is_some_and(|socket| !socket.is_absolute()) {
                 daemon.refuse("socket", "expected an absolute path");
@@ -61,15 +62,15 @@ impl Config {
         }
         all_different("stream", &tables, self.streams.iter().map(|stream| &stream.name));
         for (stream, table) in self.streams.iter_mut().zip(&tables) {
-            stream.settle(table, directory);
+            stream.validate(table, directory);
         }
     }
 }
 
 impl StreamConfig {
-    fn settle(&mut self, table: &Table<'_>, directory: &Path) {
+    fn validate(&mut self, table: &Table<'_>, directory: &Path) {
         table.need("name");
-        self.settle_source(table, directory);
+        self.validate_source(table, directory);
         let device_allowed = "with `backend` as \"auto\" or \"vulkan\"";
         let is_cpu = self.backend == BackendChoice::Cpu;
         table.allow("device", !is_cpu, "backend", device_allowed);
@@ -85,12 +86,12 @@ impl StreamConfig {
             }
         }
         for (camera, table) in self.camera.iter_mut().zip(table.tables("camera")) {
-            camera.settle(&table, directory);
+            camera.validate(&table, directory);
         }
         for (depth, table) in self.depth.iter_mut().zip(table.tables("depth")) {
-            depth.settle(&table, directory, self.pace);
+            depth.validate(&table, directory, self.pace);
         }
-        self.settle_masks(table);
+        self.validate_masks(table);
         let tables = table.tables("view");
         if tables.is_empty() {
             self.views = Self::default().views;
@@ -102,13 +103,13 @@ impl StreamConfig {
         }
         all_different("view of this stream", &tables, self.views.iter().map(|view| &view.name));
         for (view, table) in self.views.iter_mut().zip(&tables) {
-            view.settle(table, directory);
+            view.validate(table, directory);
         }
-        self.settle_depth_of_views(&tables);
+        self.validate_depth_of_views(&tables);
     }
 
     /// Names the masks without a name by their place, from `mask-1` on.
-    fn settle_masks(&mut self, table: &Table<'_>) {
+    fn validate_masks(&mut self, table: &Table<'_>) {
         let tables = table.tables("mask");
         if MASKS_MAX < tables.len() {
             let message =
@@ -132,8 +133,8 @@ impl StreamConfig {
     }
 
     /// Refuses what this kind of source cannot do. The abilities of a pipeline are known only once it runs.
-    fn settle_source(&mut self, table: &Table<'_>, directory: &Path) {
-        let Some(kind) = settle_source(&mut self.source, table, directory) else { return };
+    fn validate_source(&mut self, table: &Table<'_>, directory: &Path) {
+        let Some(kind) = validate_source(&mut self.source, table, directory) else { return };
         let with_latency = "with an `rtsp://` source, or a pipeline that contains ${latency_ms}";
         table.allow("latency_ms", kind == ShorthandKind::Rtsp, "source", with_latency);
         let is_http = kind == ShorthandKind::Http;
@@ -160,7 +161,7 @@ const NO_HOME: &str =
     "`~` is expanded by shells only; expected the home directory in full, such as /home/NAME";
 
 /// Checks that a table has exactly one source, and resolves its path. Returns the kind of a shorthand that is understood.
-pub(super) fn settle_source(
+pub(super) fn validate_source(
     source: &mut SourceChoice,
     table: &Table<'_>,
     directory: &Path,
@@ -201,9 +202,9 @@ pub(super) fn settle_source(
 }
 
 impl ViewConfig {
-    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path) {
+    pub(super) fn validate(&mut self, table: &Table<'_>, directory: &Path) {
         table.need("name");
-        self.settle_layout(table);
+        self.validate_layout(table);
         if table.has("normalisation")
             && let Err(message) = check_fits(self.format)
         {
@@ -240,13 +241,13 @@ impl ViewConfig {
             table.refuse("channels", message);
         }
         // Absolute, so that it stays the same file when the view is changed from another directory.
-        let settle = |file: &mut PathBuf| {
+        let resolve = |file: &mut PathBuf| {
             let joined = directory.join(&file);
             *file = path::absolute(&joined).unwrap_or(joined);
         };
         match &mut self.gaze.policy {
-            Policy::Replay { log } => settle(log),
-            Policy::Relevance { scorer: Some(scorer), .. } => settle(scorer),
+            Policy::Replay { log } => resolve(log),
+            Policy::Relevance { scorer: Some(scorer), .. } => resolve(scorer),
             _ => {}
         }
     }
@@ -254,7 +255,7 @@ impl ViewConfig {
 
 impl ViewConfig {
     /// Checks the keys of layouts, and what a layout demands of other keys.
-    fn settle_layout(&mut self, table: &Table<'_>) {
+    fn validate_layout(&mut self, table: &Table<'_>) {
         let is_foveal = matches!(self.layout, Layout::Foveal { .. });
         let is_directional = matches!(self.layout, Layout::Directional { .. });
         let e0_allowed = "with the layouts \"foveal\" and \"directional\"";
@@ -280,7 +281,7 @@ impl ViewConfig {
                 "expected either `preset` beside the layout \"rings\", or `strides` and `grids`",
             );
         }
-        self.settle_side(table);
+        self.validate_side(table);
         match &self.layout {
             Layout::Foveal { foveae, .. } | Layout::Relevance { foveae, .. }
                 if self.budget < *foveae =>
@@ -303,14 +304,14 @@ impl ViewConfig {
             }
             Layout::Rings(rings) => {
                 let rings = rings.clone();
-                self.settle_rings(&rings, table);
+                self.validate_rings(&rings, table);
             }
             _ => {}
         }
     }
 
     /// Checks that the side of a token fits the layout.
-    fn settle_side(&self, table: &Table<'_>) {
+    fn validate_side(&self, table: &Table<'_>) {
         let side = self.format.patch_side;
         match self.layout {
             Layout::Windows if !WINDOW_SIDES.contains(&side) => {
@@ -332,7 +333,7 @@ impl ViewConfig {
     }
 
     /// Checks rings, and takes what a preset's model was trained with.
-    fn settle_rings(&mut self, rings: &Rings, table: &Table<'_>) {
+    fn validate_rings(&mut self, rings: &Rings, table: &Table<'_>) {
         let key = if table.has("preset") { "preset" } else { "grids" };
         if let Some(preset) = table.text("preset").and_then(Preset::named) {
             if self.format.patch_side != preset.patch_side {
