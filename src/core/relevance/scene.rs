@@ -89,6 +89,8 @@ pub struct Scene {
     /// The cells that masks cover at least in part, since frame `hidden_since`.
     hidden: Vec<bool>,
     hidden_since: u64,
+    /// Whether a cell looks otherwise than at the last decision.
+    looks_changed: bool,
     /// Number of gaze decisions so far.
     decisions: u64,
     /// `frame_seq` of the newest frame absorbed at the last decision; 0 before any.
@@ -126,6 +128,7 @@ impl Scene {
             tiles_of: 0,
             hidden: vec![false; grid.area()],
             hidden_since: 0,
+            looks_changed: true,
             decisions: 0,
             decided_of: 0,
         };
@@ -187,6 +190,7 @@ impl Scene {
         for index in (0..self.hidden.len()).filter(|index| self.hidden[*index]) {
             local::fill(&mut self.computed, index, &TileFeatures::default(), 0);
         }
+        self.looks_changed = true;
         self.of_mut(Computed::Relevance).fill(0.0);
         self.onsets.hide(&before, &self.hidden);
         for injected in self.injected.values_mut() {
@@ -273,13 +277,15 @@ impl Scene {
         self.decided_of = self.absorbed.0;
         self.pool_saliency(saliency);
         let (grid, longer_side) = (self.grid, self.extent.longer_side() as f32);
-        let strong = |edges: &f32| STRONG_EDGES <= *edges;
-        let edges: Vec<bool> = self.of(Computed::Edges).iter().map(strong).collect();
-        distance::fill(self.of_mut(Computed::EdgeDistance), grid, &edges);
+        if std::mem::take(&mut self.looks_changed) {
+            let strong = |edges: &f32| STRONG_EDGES <= *edges;
+            let edges: Vec<bool> = self.of(Computed::Edges).iter().map(strong).collect();
+            distance::fill(self.of_mut(Computed::EdgeDistance), grid, &edges);
+            cluster::fill(&mut self.computed, grid);
+        }
         let changing: Vec<bool> =
             self.of(Computed::Change).iter().map(|change| CHANGING <= *change).collect();
         distance::fill(self.of_mut(Computed::ChangeDistance), grid, &changing);
-        cluster::fill(&mut self.computed, grid);
 
         let cell_px = self.cell_px() as f32;
         let columns = grid.width as usize;
@@ -378,6 +384,7 @@ impl Scene {
             let features = self.features_of(index, tiles.features, tile_grid);
             local::fill(&mut self.computed, index, &features, tiles.black);
             self.changed_ns[index] = now_ns;
+            self.looks_changed = true;
             if last != 0 && !was_hidden {
                 self.onsets.change(index, onset::difference(before, self.look_of(index)));
             }

@@ -22,6 +22,8 @@ const NOISE: f32 = 1.0;
 pub(super) struct Contrast {
     width: usize,
     height: usize,
+    /// The picture that the maps are of; empty before any. Much of a still scene is decided by the same picture.
+    seen: Vec<[u8; 3]>,
     /// Summed-area table: at (column, row) the sums over all texels left of and above; one column and row more than texels.
     sums: Vec<Features>,
     /// Contrast of each texel, by feature.
@@ -39,13 +41,18 @@ impl Contrast {
         let sums = vec![[0; 4]; (width + 1) * (height + 1)];
         let (strip, row) = (vec![[0; 4]; width + 1], vec![[0.0; 4]; width]);
         let maps = [zeros(), zeros(), zeros()];
-        Self { width, height, sums, maps, strip, means: [row.clone(), row.clone()], row }
+        let (seen, means) = (Vec::with_capacity(width * height), [row.clone(), row.clone()]);
+        Self { width, height, seen, sums, maps, strip, means, row }
     }
 
     /// Adds the contrast of a picture to a map: at most `weight`, reached where all features have their only peak.
     pub(super) fn add_to(&mut self, texels: &[[u8; 3]], weight: f32, map: &mut [f32]) {
-        self.sum_up(texels);
-        self.compare();
+        if self.seen != texels {
+            self.seen.clear();
+            self.seen.extend_from_slice(texels);
+            self.sum_up(texels);
+            self.compare();
+        }
         for feature in &self.maps {
             let (greatest, _) = greatest_and_sum(feature);
             let share =
@@ -56,12 +63,13 @@ impl Contrast {
         }
     }
 
-    /// Contrast of each texel, by feature.
     /// Sets all maps to 0.
     pub(super) fn clear(&mut self) {
+        self.seen.clear();
         self.maps.iter_mut().for_each(|map| map.fill(0.0));
     }
 
+    /// Contrast of each texel, by feature.
     pub(super) fn maps(&self) -> &[Vec<f32>; FEATURES] {
         &self.maps
     }
