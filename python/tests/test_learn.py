@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from support import PACKAGE_ROOT, torch_or_skip
 
-from foveate.learn import boxes, overlap, recording, report, scorer, training
+from foveate.abi import TOKEN
+from foveate.learn import boxes, overlap, pictures, recording, report, scorer, training
 from foveate.learn.__main__ import main
 from foveate.learn.errors import Unlearnable
 
@@ -171,6 +172,16 @@ class Overlap(unittest.TestCase):
         truth = boxes.Truth({4: np.array([[2.0, 0.0, 8.0, 8.0]])}, None, 0)
         found = report.by_tokens(truth, [4], (12, 8), {"learned": watched})
         self.assertEqual(found["learned"], 24 / (48 + 32 - 24))
+
+    def test_tokens_of_extract_are_drawn(self) -> None:
+        # As `tokens.npy` has them: the box in four fields.
+        kind = [(name, *rest) for name, *rest in TOKEN.descr if name != "box"]
+        kind[1:1] = [(edge, "<u4") for edge in ("x0", "y0", "x1", "y1")]
+        tokens = np.zeros(1, kind)
+        for name, value in {"x1": 4, "y1": 4, "sx": 1, "sy": 1, "size": 4, "columns": 4, "rows": 4}.items():
+            tokens[name] = value
+        drawn = pictures.frame(tokens, np.full((1, 3, 4, 4), 77, np.uint8), (4, 4))
+        np.testing.assert_array_equal(drawn, np.full((4, 4, 3), 77))
 
 
 class ScorerFile(unittest.TestCase):

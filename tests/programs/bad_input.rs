@@ -178,10 +178,11 @@ fn check_says_that_a_configuration_is_fine_and_starts_nothing() {
     let place = Place::new();
     let outcome = place.foveated(&["--check"], &[]).finish();
     outcome.assert_clean_exit(0);
-    assert_eq!(outcome.stdout, "the configuration is valid\n");
+    assert_eq!(outcome.stdout, "no --config: the built-in test pattern is valid\n");
     let config = place.write("a.toml", "[[stream]]\nname = 'camera'\nsource = '/dev/video987'\n");
     let outcome = place.foveated(&["--check", "--config", config.to_str().unwrap()], &[]).finish();
     outcome.assert_clean_exit(0);
+    assert!(outcome.stdout.ends_with("a.toml: valid; 1 stream\n"), "{outcome:?}");
     assert!(!place.socket().exists());
     let pipeline =
         "[[stream]]\nname = 'camera'\npipeline = 'nosuchelement ! appsink name=frames'\n";

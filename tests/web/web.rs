@@ -86,7 +86,7 @@ fn half_requests_keep_no_page_out_and_are_closed() {
     }
     let (code, log) = web.interrupt();
     assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("more than 128 connections"), "{log}");
+    assert!(log.contains("too many connections (limit 128)"), "{log}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import picture as pictures
+from ..abi import TOKEN
 from ..models.common import library
 from .overlap import Cells
 
@@ -23,8 +24,8 @@ def heat(score: NDArray[np.floating]) -> NDArray[np.uint8]:
 
 
 def frame(tokens: Any, pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """The picture that tokens show, [height, width, 3]."""
-    return pictures.smoothed(tokens, np.moveaxis(pixels, 1, 3), size)
+    """The picture that tokens of `foveate extract` show, [height, width, 3]."""
+    return pictures.smoothed(tokens.view(TOKEN), np.moveaxis(pixels, 1, 3), size)
 
 
 def draw(

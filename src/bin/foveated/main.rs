@@ -126,6 +126,15 @@ fn check(arguments: &Arguments, masked: &mut Vec<SecretMask>) -> Result<(), Fail
         return Err(Failure::Check(refused, failures));
     }
     // The exit code suffices if standard output is closed.
-    let _ = writeln!(io::stdout(), "the configuration is valid");
+    let streams = config.streams.len();
+    let _ = match &arguments.config {
+        Some(file) => writeln!(
+            io::stdout(),
+            "{}: valid; {streams} stream{}",
+            file.display(),
+            if streams == 1 { "" } else { "s" }
+        ),
+        None => writeln!(io::stdout(), "no --config: the built-in test pattern is valid"),
+    };
     Ok(())
 }
