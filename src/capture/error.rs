@@ -133,7 +133,9 @@ pub enum CaptureError {
         offered: String,
     },
     /// A live source cannot wait for its consumer.
-    #[error("pace \"every-frame\" needs a file, but this source is live: use pace \"realtime\"")]
+    #[error(
+        "this source is live and cannot wait for its consumer (expected a clip, or pace \"realtime\" in a configuration)"
+    )]
     EveryFrameLive,
 
     /// The source's file does not exist.

@@ -225,7 +225,8 @@ fn play(
 ) -> Result<(), ToolError> {
     let stop = stop_on_signals()?;
     let progress = progress_bar(player.duration());
-    let mut left = arguments.frames.map_or(u64::MAX, NonZeroU64::get);
+    let most = arguments.frames.map_or(u64::MAX, NonZeroU64::get);
+    let mut left = most;
     while !stop.load(Ordering::Relaxed) && 0 < left {
         let wants = |time_ns: Option<u64>| {
             time_ns.is_none_or(|ns| arguments.start <= Duration::from_nanos(ns))
@@ -245,6 +246,9 @@ fn play(
         return Err(ToolError::Interrupted);
     }
     progress.finish_and_clear();
+    if left == most {
+        tracing::warn!(start = ?arguments.start, "no frame from --start on: the clip ends before");
+    }
     Ok(())
 }
 
