@@ -211,14 +211,15 @@ struct foveate_reader;
 // For foveate_open and foveate_open_view: while the daemon is gone, let each read look for it, at most every 100 ms.
 // Such a read waits as for a frame, and returns FOVEATE_DISCONNECTED only if no daemon has answered by its timeout;
 // then keep reading. Once it is back, reading continues with FOVEATE_NEW_SEGMENT. A daemon that is back without the
-// view refuses: FOVEATE_REFUSED. Opening takes a daemon that is not there within its timeout for one that is gone.
+// view refuses: FOVEATE_REFUSED. If no daemon answers within the timeout, opening succeeds, and reads look for one.
 #define FOVEATE_RECONNECT 2u
 
 // Subscribes to `view`, such as "camera/main", and waits at most `timeout_ms` for the daemon's answer.
 //
 // The daemon listens on `socket_path`; if that is NULL, on `$FOVEATE_SOCKET`, or on the first foveate.sock that there is
 // in the first directory of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, and in /run/foveate; if there is none, in
-// the first of these that is set. A relative `$XDG_RUNTIME_DIR` counts as unset. `flags` is 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT.
+// the first of these that is set. A relative `$XDG_RUNTIME_DIR` counts as unset. `flags` is 0 or a combination of FOVEATE_NOTIFY
+// and FOVEATE_RECONNECT; others are FOVEATE_INVALID.
 //
 // There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. On failure returns NULL
 // and fills `error`, unless that is NULL. With FOVEATE_RECONNECT it also succeeds without a daemon.
@@ -2203,6 +2204,12 @@ static struct foveate_reader *foveate__new_reader(unsigned flags, struct foveate
     return reader;
 }
 
+static enum foveate_result foveate__check_flags(struct foveate_reader *reader) {
+    if ((reader->flags & ~(FOVEATE_NOTIFY | FOVEATE_RECONNECT)) == 0) return FOVEATE_OK;
+    return foveate__fail(&reader->error, FOVEATE_INVALID,
+                         "invalid flags 0x%x (expected 0 or a combination of FOVEATE_NOTIFY and FOVEATE_RECONNECT)", reader->flags);
+}
+
 // Makes the descriptor for poll(2) of a reader that reconnects.
 static enum foveate_result foveate__make_beacon(struct foveate_reader *reader) {
     if (!reader->reconnects) return FOVEATE_OK;
@@ -2225,6 +2232,7 @@ static enum foveate_result foveate__connect_first(struct foveate_reader *reader)
 // Connects a reader whose view was set, with `result`. On failure frees it and returns NULL.
 static struct foveate_reader *foveate__start(struct foveate_reader *reader, enum foveate_result result, const char *socket_path,
                                              int timeout_ms, struct foveate_error *error) {
+    if (result == FOVEATE_OK) result = foveate__check_flags(reader);
     if (result == FOVEATE_OK) result = foveate__find_address(&reader->address, socket_path, &reader->error);
     if (result == FOVEATE_OK) result = foveate__make_beacon(reader);
     if (result == FOVEATE_OK) result = foveate__connect_first(reader);

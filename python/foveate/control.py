@@ -269,6 +269,8 @@ def deadline_in(timeout: float | None) -> float | None:
     """In so many seconds, on the clock of ``time.monotonic``; None for never."""
     if timeout is not None and math.isnan(timeout):
         raise ValueError("invalid timeout: NaN (expected seconds, or None to wait without limit)")
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"invalid timeout: {timeout:g} (expected seconds, at least 0, or None to wait without limit)")
     return None if timeout is None else time.monotonic() + timeout
 
 

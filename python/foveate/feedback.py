@@ -16,6 +16,8 @@ from .frame import Frame
 _MAP_SIDE_MAX = 128
 #: The most points to look at: as many foveae as a view can have.
 _POINTS_MAX = 8
+#: The longest that a look can hold, in ms.
+_FOR_MS_MAX = 2**32 - 1
 
 
 class Feedback(NamedTuple):
@@ -70,6 +72,8 @@ def look_at(
     for x, y in places:
         if normalised and not (0 <= x <= 1 and 0 <= y <= 1):
             raise ValueError(f"invalid normalised point {x}, {y} (expected shares of the sides, 0 to 1)")
+        if not (math.isfinite(x) and math.isfinite(y)):
+            raise ValueError(f"invalid x or y: {x}, {y} (expected finite numbers)")
     fields = _look_fields(share, normalised, for_ms, frame, homography, rotation, wait)
     if len(places) == 1:
         [(x, y)] = places
@@ -89,6 +93,8 @@ def _look_fields(
     """All that a look says beside where."""
     if share is not None and not 0 < share <= 1:
         raise ValueError(f"invalid `share`: {share} (expected a number above 0 and up to 1)")
+    if for_ms is not None and not 0 <= for_ms <= _FOR_MS_MAX:
+        raise ValueError(f"invalid `for_ms`: {for_ms} (expected milliseconds, 0 to {_FOR_MS_MAX})")
     return _given(
         share=None if share is None else float(share),
         normalised=normalised,
@@ -187,8 +193,8 @@ def _since(frame: Frame | int | None, homography: Any, rotation: Any) -> dict[st
         raise ValueError("ego motion needs `frame`, the frame since which the camera moved")
     return {
         "frame": _frame_seq(frame),
-        "homography": _finite(homography, [(3, 3), (9,)], "a homography"),
-        "rotation": _finite(rotation, [(4,)], "a rotation, a quaternion x, y, z, w,"),
+        "homography": _finite(homography, [(3, 3), (9,)], "`homography`"),
+        "rotation": _finite(rotation, [(4,)], "`rotation`"),
     }
 
 

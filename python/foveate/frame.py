@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 #: An array whose dtype depends on the view.
 Texels = NDArray[Any]
 
+#: How to get planes that a view does not always publish.
+_PLANE_REMEDIES = {
+    "depth": "set `depth = true` for the view (needs [stream.depth])",
+    "boxes": "set `boxes = true` for the view (needs [stream.depth] and [stream.camera])",
+}
+
 
 class Fixation(NamedTuple):
     """A point that a view looks at.
@@ -183,14 +189,16 @@ class Frame:
     def plane(self, name: str) -> Texels:
         """One of :attr:`planes`, such as ``"relevance"``: [N] float32, the weight of each token in the layout.
 
-        :raises FoveateError: if there is none with that name, as in a segment of an older daemon, or as for
-            :attr:`planes`.
+        :raises FoveateError: if there is none with that name, as without depth or in a segment of an older daemon, or
+            as for :attr:`planes`.
         """
         planes = self.planes
         if name not in planes:
+            remedy = _PLANE_REMEDIES.get(name) or (
+                f"its daemon follows ABI {self.info.abi[0]}.{self.info.abi[1]}, and a newer one may publish more"
+            )
             raise FoveateError(
-                f"{self.view} does not publish the plane {name!r}, only {', '.join(planes)}: its daemon follows ABI "
-                f"{self.info.abi[0]}.{self.info.abi[1]}, and a newer one may publish more"
+                f"{self.view} does not publish the plane {name!r}, only {', '.join(planes)}: {remedy}"
             )
         return planes[name]
 

@@ -183,6 +183,8 @@ class ViewCore:
 
     def _unread(self, max_age: float | None, read: Callable[[Ring], Frame | None]) -> Sought:
         """What ``read`` returns; frames come before an end, and before a new segment."""
+        if max_age is not None and not 0 <= max_age:
+            raise ValueError(f"invalid `max_age`: {max_age:g} (expected seconds, at least 0)")
         subscription = self.subscription
         what = "that was not read before" + ("" if max_age is None else f" and is at most {max_age:g} s old")
         return Sought(what, lambda: subscription.poll(lambda ring: _fresh(read, ring, max_age)))

@@ -393,6 +393,9 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
         self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
         with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.3"):
             frame.plane("relevance")
+        for name in ("depth", "boxes"):
+            with self.assertRaisesRegex(foveate.FoveateError, rf"only pixels: set `{name} = true` .*\[stream.depth\]"):
+                frame.plane(name)
 
     def test_channels_are_had_by_their_names(self) -> None:
         ring = FakeRing(capacity=16)

@@ -109,6 +109,18 @@ class ViewReads(WithDaemon):
             with self.assertRaisesRegex(ValueError, "invalid timeout: NaN"):
                 call()
 
+    def test_times_before_now_are_refused(self) -> None:
+        view = self.open()
+        for call in (lambda: view.read(-1), lambda: view.look(1, 2, timeout=-1), lambda: self.open(timeout=-1)):
+            with self.assertRaisesRegex(ValueError, "invalid timeout: -1 .expected seconds, at least 0"):
+                call()
+        for max_age in (-1, float("nan")):
+            with self.assertRaisesRegex(ValueError, "invalid `max_age`"):
+                view.read(max_age=max_age)
+        for for_ms in (-1, 1 << 32):
+            with self.assertRaisesRegex(ValueError, f"invalid `for_ms`: {for_ms}"):
+                view.look(1, 2, for_ms=for_ms)
+
     def test_the_newest_frame_comes_first_and_once(self) -> None:
         self.ring.publish()
         self.ring.publish()
@@ -705,6 +717,16 @@ class ViewSteers(WithDaemon):
         with self.assertRaises(foveate.Refused) as caught:
             self.open().attend_tokens(1, np.ones(40000))
         self.assertEqual(caught.exception.reason, "too-large")
+
+    def test_points_and_ego_motion_are_finite(self) -> None:
+        view = self.open()
+        for x, y in ((float("nan"), 1), (1, float("inf"))):
+            with self.assertRaisesRegex(ValueError, "invalid x or y: .*expected finite numbers"):
+                view.look(x, y)
+        for name, numbers in (("homography", np.full(9, np.nan)), ("rotation", [0, 0, 1])):
+            with self.assertRaisesRegex(ValueError, f"invalid `{name}`: "):
+                view.look(1, 2, frame=1, **{name: numbers})
+        self.assertEqual(self.daemon.requests[-1][0]["op"], "subscribe")
 
     def test_shares_of_the_sides_are_0_to_1(self) -> None:
         view = self.open()

@@ -281,19 +281,41 @@ newtype!(
     }
 );
 
-newtype!(
-    /// The corners of a polygon in a picture, as shares of its sides.
-    Corners(Vec<[f64; 2]>):
-    format_args!(
-        "a list of 3 to {CORNERS_MAX} corners [x, y] of a polygon, each a share of the picture's width and height from 0 to 1, \
-         not all on one line"
-    ),
-    |given| {
-        let ConfigValue::List(list) = given else { return None };
-        let corners = list.iter().map(ConfigValue::numbers).collect::<Option<Vec<_>>>()?;
-        Some(corners).filter(|corners| check_corners(corners).is_ok())
+/// The corners of a polygon in a picture, as shares of its sides.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "ConfigValue")]
+pub struct Corners(Vec<[f64; 2]>);
+
+impl TryFrom<ConfigValue> for Corners {
+    type Error = String;
+
+    fn try_from(given: ConfigValue) -> Result<Self, String> {
+        let allowed = format!(
+            "a list of 3 to {CORNERS_MAX} corners [x, y] of a polygon, each a share of the picture's width and height from 0 to 1, \
+             not all on one line"
+        );
+        let ConfigValue::List(list) = &given else { return Err(given.refused(allowed)) };
+        let mut corners = Vec::new();
+        for (index, corner) in list.iter().enumerate() {
+            let number = index + 1;
+            let Some([x, y]) = corner.numbers() else {
+                return Err(format!("corner {number} is not [x, y]; expected {allowed}"));
+            };
+            if ![x, y].iter().all(|share| (0.0..=1.0).contains(share)) {
+                return Err(format!("corner {number} is [{x}, {y}]; expected {allowed}"));
+            }
+            corners.push([x, y]);
+        }
+        check_corners(&corners).map_err(|_| given.refused(allowed))?;
+        Ok(Self(corners))
     }
-);
+}
+
+impl From<Corners> for Vec<[f64; 2]> {
+    fn from(corners: Corners) -> Self {
+        corners.0
+    }
+}
 
 newtype!(
     /// The value of a pipeline's parameter, as the text that it becomes there.

@@ -372,7 +372,8 @@ fn places_of(look: &Look, image: Extent) -> Result<(Points, Option<(f64, f64)>),
 
 fn out_of_picture(what: &str) -> Refusal {
     let error = format!(
-        "ego motion moves {what} out of the picture or behind the camera (the motion is from `frame` to now)"
+        "{what} is left: with this `rotation` or `homography` all lie outside the picture or behind the camera \
+         (expected the motion from `frame` to now; perhaps it is inverted)"
     );
     Refusal::new(RefusalReason::OutOfPicture, error)
 }

@@ -232,7 +232,7 @@ fn read_png(bytes: &[u8]) -> io::Result<Numbers> {
 }
 
 pub(super) fn region(text: &str) -> Result<Region, String> {
-    let expected = || "expected four numbers of pixels, such as 0,-420,1920,1500".to_owned();
+    let expected = || "expected four numbers of pixels, such as 120,200,520,240".to_owned();
     let numbers = text.split(',').map(|number| number.trim().parse::<f64>());
     let numbers: Vec<f64> = numbers.collect::<Result<_, _>>().map_err(|_| expected())?;
     <[f64; 4]>::try_from(numbers).map(Region::from).map_err(|_| expected())

@@ -64,8 +64,10 @@ pub(super) fn run(
     let view = view_of(&arguments.place, &mut client)?;
     if tells_nothing(&view, &mut client)? {
         // Fails if standard error is closed.
-        let _ =
-            writeln!(io::stderr(), "{view} reports no events: set `events = true` for its stream");
+        let _ = writeln!(
+            io::stderr(),
+            "{view} reports no events: set `events = true` for its stream. Waiting for stalls and its end only; Ctrl-C stops"
+        );
     }
     let mut log = Log { view: view.clone(), is_json: arguments.json, state: State::Live, lost: 0 };
     let stream = client.list()?.into_iter().find(|stream| stream.name == view.stream());

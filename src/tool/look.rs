@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     normalised: bool,
     /// Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its
     /// silence_ms]
-    #[arg(long = "for", value_name = "MS")]
+    #[arg(long = "for", value_name = "MS", value_parser = milliseconds)]
     for_ms: Option<u32>,
     /// Number of the frame that the points refer to; motion since then moves them along [default: the frame to come]
     #[arg(long, value_name = "N")]
@@ -146,6 +146,10 @@ pub(super) fn numbers<const COUNT: usize>(text: &str) -> Result<[f64; COUNT], St
     let numbers: Option<Vec<f64>> = numbers.collect();
     let numbers = numbers.and_then(|numbers| <[f64; COUNT]>::try_from(numbers).ok());
     numbers.ok_or_else(|| format!("expected {COUNT} numbers, separated by commas"))
+}
+
+fn milliseconds(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected milliseconds, such as 500".to_owned())
 }
 
 fn finite(text: &str) -> Result<f64, String> {

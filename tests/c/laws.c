@@ -1227,6 +1227,14 @@ static void a_patient_reader_is_opened_before_its_daemon(void) {
     EXPECT(foveate_open("camera", socket_path, FOVEATE_RECONNECT, 0, &error) == NULL && error.result == FOVEATE_INVALID);
 }
 
+static void unknown_flags_are_refused_at_once(void) {
+    struct foveate_error error;
+    EXPECT(foveate_open("camera/main", socket_path, FOVEATE_RECONNECT | 4u, 0, &error) == NULL && error.result == FOVEATE_INVALID);
+    EXPECT_TEXT(error.text, "invalid flags 0x6");
+    EXPECT(foveate_open_view("camera", NULL, socket_path, 8, 0, &error) == NULL && error.result == FOVEATE_INVALID);
+    EXPECT_TEXT(error.text, "invalid flags 0x8");
+}
+
 static void *answer_one_call(void *of) {
     *(int *)of = grant_next("subscribe", GRANTED);
     return NULL;
@@ -2400,6 +2408,7 @@ static const struct law laws[] = {
     LAW(a_socket_that_listens_while_nobody_accepts_is_no_daemon),
     LAW(one_descriptor_outlives_every_daemon),
     LAW(a_patient_reader_is_opened_before_its_daemon),
+    LAW(unknown_flags_are_refused_at_once),
     LAW(an_opening_that_waits_ends_when_its_daemon_answers),
     LAW(the_state_comes_with_its_reason),
     LAW(an_unknown_state_reads_as_ended),

@@ -538,7 +538,7 @@ fn invalid_ego_motion_is_refused() {
         (
             r#""frame":5,"homography":[1,0,64.5,0,1,0,0,0,1]"#.to_owned(),
             "out-of-picture",
-            "out of the picture",
+            "outside the picture",
         ),
         (r#""frame":5,"homography":[-1,0,64,0,1,0,0,0,1]"#.to_owned(), "out-of-picture", "behind"),
         (format!(r#""frame":5,{turn}"#), "no-camera", "[stream.camera]"),

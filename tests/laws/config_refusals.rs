@@ -200,6 +200,8 @@ fn a_mask_is_a_polygon_within_the_picture() {
         let words = ["3 to 64 corners [x, y]", "from 0 to 1", "not all on one line"];
         refused(&mask(wrong), 5, "stream.mask.points", &words);
     }
+    let pixels = mask("[[0, 0], [640, 0], [640, 480]]");
+    refused(&pixels, 5, "stream.mask.points", &["corner 2 is [640, 0]; expected"]);
     let named = |name: &str| {
         format!("{STREAM}[[stream.mask]]\npoints = [[0, 0], [1, 0], [0, 1]]\n{name}\n")
     };
