@@ -85,7 +85,7 @@ impl WallClock {
         &CLOCK
     }
 
-    /// The state at `monotonic_ns`; reads the clock again once in [`INTERVAL_NS`].
+    /// The state at `monotonic_ns`; reads the clock again once a second.
     pub fn quality(&self, monotonic_ns: u64, read: impl FnOnce() -> Reading) -> ClockQuality {
         let next_ns = self.next_ns.load(Ordering::Relaxed);
         let is_due = next_ns <= monotonic_ns;

@@ -43,6 +43,6 @@ pub type TakeResult = mailbox::MailboxResult<CapturedFrame>;
 pub enum End {
     /// End of file.
     Eos,
-    /// The source failed. [`CaptureError::is_transient`] tells whether a retry may help.
+    /// The source failed. Whether a retry may help depends on the error.
     Failed(CaptureError),
 }

@@ -84,8 +84,8 @@ impl fmt::Display for ControlError {
             ),
             Self::Permission { path } => write!(
                 f,
-                "no permission for {}: run as the daemon's user or a member of its group, or choose another path \
-                 with --socket or FOVEATE_SOCKET",
+                "no permission for {}: run as the daemon's user or a member of its group (for `admin.sock` as its user or \
+                 root), or choose another path with --socket or FOVEATE_SOCKET",
                 path.display()
             ),
             Self::Io { action, path, .. } => write!(f, "cannot {action} {}", path.display()),

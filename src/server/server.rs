@@ -631,7 +631,7 @@ impl ServerThread {
                 let (present, most) = (self.connections.len(), self.limits.clients);
                 let error = if present < most {
                     format!(
-                        "too many connections for this user (limit {most}; the rest is kept for others): close one"
+                        "too many connections for this user (of {most} some are kept for others): close one"
                     )
                 } else {
                     format!("too many clients: {present} are connected; try again later")
