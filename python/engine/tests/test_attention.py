@@ -230,7 +230,7 @@ class TestVulkan(Laws, unittest.TestCase):
         try:
             self.assertEqual(self.attend(q, k, v, (128, 256)), 1)
         except foveate_engine.BackendError as error:
-            self.assertRegex(str(error), "^backend=.vulkan.: .*keys.* takes 268435456 bytes")
+            self.assertRegex(str(error), "^backend=.vulkan.: .*keys.*: 268435456 bytes")
 
     def test_a_lost_device_is_an_error_and_is_opened_anew(self) -> None:
         code = """
