@@ -1267,7 +1267,7 @@ impl Course {
         self.seen = Some((shown, self.at.frame_seq));
         self.tiles = Some(tiles_of(frame.seed, self.extent, self.at.frame_seq));
         let has_onset = self.controller.scene().is_some_and(|scene| {
-            scene.has_onset(self.elapsed_ns) || scene.onset_at_rest().is_some()
+            scene.has_onset(self.elapsed_ns) || scene.onset_at_rest(self.elapsed_ns).is_some()
         });
         let is_forced = jumped_back
             || has_onset

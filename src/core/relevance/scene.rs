@@ -241,8 +241,8 @@ impl Scene {
     }
 
     /// Box around the largest thing that appeared in the frame before the newest one and is at rest since.
-    pub fn onset_at_rest(&self) -> Option<Region> {
-        self.onsets.at_rest(self.cell_px()).map(|region| region.within(self.extent))
+    pub fn onset_at_rest(&self, now_ns: u64) -> Option<Region> {
+        self.onsets.at_rest(now_ns, self.cell_px()).map(|region| region.within(self.extent))
     }
 
     /// Puts what appeared, and was not seen since, an octave above all else in a score in octaves.

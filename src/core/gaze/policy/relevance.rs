@@ -115,7 +115,7 @@ impl Relevant {
             let now_ns = self.state.elapsed_ns();
             // New objects that stand still can be read. Sharpness where something moves would cost the rest of the picture, and in a
             // crowd something always does.
-            let at_rest = self.scene.onset_at_rest();
+            let at_rest = self.scene.onset_at_rest(now_ns);
             let regions = match at_rest {
                 Some(region) => ArrayVec::from_iter([region]),
                 None => self.scene.onsets(now_ns),
@@ -242,7 +242,7 @@ impl FixationPolicy for Relevant {
         if self.is_free() && self.scene.has_onset(now_ns) {
             self.state.interrupt();
         }
-        if self.is_free() && self.scene.onset_at_rest().is_some() {
+        if self.is_free() && self.scene.onset_at_rest(now_ns).is_some() {
             self.state.interrupt_now();
         }
         if self.is_free() && self.scene.has_first_sight(now_ns) {

@@ -131,8 +131,10 @@ impl Onsets {
     }
 
     /// Box in pixels, with a margin, around the largest thing that appeared in the frame before the newest one and is at rest since.
-    pub(super) fn at_rest(&self, cell_px: u32) -> Option<Region> {
-        self.at_rest.map(|region| in_pixels(region, cell_px))
+    /// `None` unless the newest frame was taken in at `now_ns`.
+    pub(super) fn at_rest(&self, now_ns: u64, cell_px: u32) -> Option<Region> {
+        let at_rest = self.at_rest.filter(|_| self.settled_ns == now_ns);
+        at_rest.map(|region| in_pixels(region, cell_px))
     }
 
     /// Whether something appeared in a cell and was not seen since. What was just being looked at counts, too: the plan was not made for
