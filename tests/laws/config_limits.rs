@@ -22,21 +22,34 @@ use foveate_ring::abi::MAX_SLOT_COUNT;
 
 const STREAM: &str = "[[stream]]\nname = 'a'\nsource = 'clip.mp4'\n";
 
-/// Configurations that exceed a limit of the engine, by its name.
+/// How a configuration cannot exceed a limit of the engine.
+enum Check {
+    /// This configuration, which would exceed it, is refused.
+    Refused(String),
+    /// No key leads to it.
+    NoKey(&'static str),
+}
+
+use Check::{NoKey, Refused};
+
+/// The public limits of the crates that a configuration leads to, by name.
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn excesses() -> BTreeMap<&'static str, String> {
-    let view = |keys: &str| format!("{STREAM}[[stream.view]]\nname = 'v'\n{keys}\n");
+fn checks() -> BTreeMap<&'static str, Check> {
+    let view = |keys: &str| Refused(format!("{STREAM}[[stream.view]]\nname = 'v'\n{keys}\n"));
     let list = |count: usize, item: &dyn Fn(usize) -> String| {
         let items: Vec<_> = (0..count).map(item).collect();
         format!("[{}]", items.join(", "))
     };
     let tables = |count: usize, table: &dyn Fn(usize) -> String| {
-        (0..count).fold(STREAM.to_owned(), |text, index| text + &table(index))
+        Refused((0..count).fold(STREAM.to_owned(), |text, index| text + &table(index)))
     };
     let channels =
         |names: &str| view(&format!("channels = {names}\ngaze = {{ policy = 'relevance' }}"));
     let weights =
         |table: &str| view(&format!("gaze = {{ policy = 'relevance', weights = {{ {table} }} }}"));
+    let file = "a file that is read when its stream starts";
+    let client = "clients send it";
+    let inner = "it bounds what the engine computes, whatever the configuration";
     BTreeMap::from([
         (
             "VIEWS_MAX",
@@ -50,18 +63,21 @@ fn excesses() -> BTreeMap<&'static str, String> {
         ),
         (
             "CORNERS_MAX",
-            format!(
+            Refused(format!(
                 "{STREAM}[[stream.mask]]\npoints = {}\n",
                 list(CORNERS_MAX + 1, &|index| format!(
                     "[{}, {}]",
                     index % 2,
                     index as f64 / 100.0
                 ))
-            ),
+            )),
         ),
         (
             "NAME_BYTES_MAX",
-            format!("[[stream]]\nname = '{}'\nsource = 'test'\n", "a".repeat(NAME_BYTES_MAX + 1)),
+            Refused(format!(
+                "[[stream]]\nname = '{}'\nsource = 'test'\n",
+                "a".repeat(NAME_BYTES_MAX + 1)
+            )),
         ),
         ("FOVEAE_MAX", view(&format!("foveae = {}", FOVEAE_MAX + 1))),
         (
@@ -110,19 +126,67 @@ fn excesses() -> BTreeMap<&'static str, String> {
         ("CHANNEL_WEIGHT_MAX", weights(&format!("change = {}", CHANNEL_WEIGHT_MAX + 1.0))),
         (
             "FRAME_BYTES_MAX",
-            format!(
+            Refused(format!(
                 "{STREAM}[stream.camera]\ncalibration = 'c.yaml'\noptical_frame = '{}'\n",
                 "f".repeat(64)
-            ),
+            )),
         ),
         ("MAX_SLOT_COUNT", view(&format!("slots = {}", MAX_SLOT_COUNT + 1))),
+        ("MAX_PLANE_COUNT", NoKey("there are fewer kinds of planes")),
+        ("MAX_CAPACITY", NoKey("the budget has a lower limit")),
+        ("MAX_PATCH_SIDE", NoKey("the key `patch` has a list")),
+        ("COEFFICIENTS_MAX", NoKey(file)),
+        ("MODEL_BYTES_MAX", NoKey(file)),
+        ("FEATURES_MAX", NoKey(file)),
+        ("INJECTED_MAX", NoKey(client)),
+        ("TTL_MS_MAX", NoKey(client)),
+        ("VALUE_MAX", NoKey(client)),
+        ("ATTENTION_SIDE_MAX", NoKey(client)),
+        ("WAITING_MAX", NoKey(inner)),
+        ("EVENTS_MAX", NoKey(inner)),
+        ("COARSE_SIDE_MAX", NoKey(inner)),
+        ("MAX_LEVEL_COUNT", NoKey(inner)),
+        ("CELLS_MAX", NoKey(inner)),
+        ("STROKE_MAX", NoKey(inner)),
+        ("OCTAVES_MAX", NoKey(inner)),
+        ("BANDS_MAX", NoKey(inner)),
+        ("REAL_SIDE_MAX", NoKey(inner)),
+        ("PLACE_MAX", NoKey(inner)),
     ])
 }
 
 #[test]
-fn configurations_beyond_engine_limits_are_refused() {
-    for (limit, text) in excesses() {
-        assert!(parse(&text).is_err(), "{limit}: {text}");
+fn every_limit_of_the_engine_is_checked() {
+    let checks = checks();
+    for (name, check) in &checks {
+        match check {
+            Refused(text) => assert!(parse(text).is_err(), "{name}: {text}"),
+            NoKey(reason) => assert!(!reason.is_empty()),
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut limits = Vec::new();
+    for crate_name in ["core", "engine", "ring"] {
+        limits_in(&root.join(crate_name), &mut limits);
+    }
+    limits.sort();
+    let known: Vec<_> = checks.keys().copied().collect();
+    assert_eq!(limits, known, "limits in the code, and those that this test knows");
+}
+
+/// The names of the public constants that are limits.
+fn limits_in(folder: &Path, limits: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            limits_in(&path, limits);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let constants = text.lines().filter_map(|line| line.trim().strip_prefix("pub const "));
+            let names = constants.filter_map(|line| line.split(':').next());
+            let is_limit = |name: &&str| name.starts_with("MAX_") || name.ends_with("_MAX");
+            limits.extend(names.filter(is_limit).map(str::to_owned));
+        }
     }
 }
 
