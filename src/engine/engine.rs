@@ -28,13 +28,14 @@ use crate::view::{View, ViewBuilder};
 /// When the stages of one frame ran, on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
-    /// Gaze and token plans of the views.
+    /// Gaze and token plans of the views, as far as they were not decided ahead.
     pub plan: Span,
     /// From the frame to the tokens.
     pub update: UpdateTimes,
     /// Token records, and handing the frame to the sinks of all views.
     pub publish: Span,
-    /// After that: what the next frame's gaze is decided by. It is the coarse level, its motion, and on the CPU the features of tiles.
+    /// After that: the next frame's gaze and plan, and what they are decided by. It is the coarse level, its motion, and on the CPU the
+    /// features of tiles.
     pub see: Span,
 }
 
@@ -193,8 +194,9 @@ impl Engine {
         if let Some(pool) = self.backend.pool().filter(|_| parts_read_by(views).coarse) {
             pool.rouse();
         }
-        let decides_by_tiles =
-            |view: &View<S>| view.spec().reads().tiles && !view.planes.is_resting();
+        let decides_by_tiles = |view: &View<S>| {
+            view.spec().reads().tiles && !view.planes.is_resting() && !view.is_ahead()
+        };
         let features = self.backend.features().filter(|_| later.iter().any(decides_by_tiles));
         self.tiles_before.keep(features, self.tracker.changed_frames());
         let seen = self.seen();
@@ -253,8 +255,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The last part of a [`step`](Self::step), once all `views` have published: has them absorb what they have seen, and reads what the
-    /// next frame's gaze is decided by.
+    /// The last part of a [`step`](Self::step), once all `views` have published: has them absorb what they have seen, and decide by
+    /// this frame where they look at the next.
     pub fn end_step<S>(&mut self, stamp: &FrameStamp, views: &mut [View<S>]) {
         let start_ns = monotonic_ns();
         let seen = self.seen();
@@ -263,7 +265,14 @@ impl Engine {
         if noted != Span::NONE {
             self.times.update.features = noted;
         }
-        self.update_coarse(FrameTime::of(stamp));
+        let at = FrameTime::of(stamp);
+        self.update_coarse(at);
+        if let Some(seen) = self.seen() {
+            let (next, shape) = (FrameTime { frame_seq: at.frame_seq + 1, ..at }, self.shape());
+            let looking =
+                |view: &&mut View<S>| view.spec().reads().coarse && !view.planes.is_resting();
+            views.iter_mut().filter(looking).for_each(|view| view.look_ahead(next, seen, shape));
+        }
         self.times.see = Span::since(start_ns);
     }
 

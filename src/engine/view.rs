@@ -31,6 +31,10 @@ pub struct View<S> {
     gaze: Option<Controller>,
     /// Whether its policy has not yet absorbed what it has seen.
     has_decided: bool,
+    /// Whether the next frame has been decided on; not if a client or a mask has come since.
+    is_ahead: bool,
+    /// The plan of what was decided for the next frame, where that is another.
+    next: Option<(Gaze, TokenPlan)>,
     /// What the token plan was made for; `None` before the first plan.
     planned: Option<Planned>,
     /// When the newest feedback arrived, on CLOCK_MONOTONIC; 0 before any.
@@ -88,7 +92,8 @@ impl ViewBuilder {
         (view.generation, view.extent) = (self.generation, self.kind.extent);
         view.channels = view.channels.renewed(&view.spec, view.extent);
         view.depth = DepthPlanes::new(&view.spec);
-        view.planned = None;
+        view.is_ahead = false;
+        view.forget_plan();
         if let Some(gaze) = &mut view.gaze {
             gaze.resize(view.extent, at);
         }
@@ -114,6 +119,8 @@ impl<S> View<S> {
             planes,
             gaze: None,
             has_decided: false,
+            is_ahead: false,
+            next: None,
             planned: None,
             feedback_ns: 0,
             asked_ns: 0,
@@ -136,9 +143,14 @@ impl<S> View<S> {
         self.generation
     }
 
-    /// The current gaze; `None` before the first frame.
+    /// The gaze of the newest frame; `None` before the first.
     pub fn gaze(&self) -> Option<&Gaze> {
-        self.gaze.as_ref().map(Controller::gaze)
+        self.planned.as_ref().map(|planned| &planned.gaze)
+    }
+
+    /// Whether the next frame has been decided on, so that it needs nothing more that was seen.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.is_ahead
     }
 
     /// A resting view neither samples nor publishes frames.
@@ -149,16 +161,18 @@ impl<S> View<S> {
     /// Applies the newest feedback from before the frame of `at`. It arrived at `feedback_ns` on CLOCK_MONOTONIC.
     pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, feedback_ns: u64) {
         self.feedback_ns = feedback_ns;
+        self.is_ahead = false;
         self.gaze_step(at, |gaze, _| gaze.take(feedback, at));
     }
 
     /// Makes the next plan as if it were the first.
     pub fn forget_plan(&mut self) {
-        self.planned = None;
+        (self.planned, self.next) = (None, None);
     }
 
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
     pub(crate) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
+        (self.is_ahead, self.next) = (false, None);
         self.channels.hide();
         // What tokens were published with may have been of what is hidden now.
         self.planes.forget_samples();
@@ -182,6 +196,8 @@ impl<S> View<S> {
             depth: self.depth,
             gaze: self.gaze,
             has_decided: self.has_decided,
+            is_ahead: self.is_ahead,
+            next: self.next,
             planned: self.planned,
             feedback_ns: self.feedback_ns,
             asked_ns: self.asked_ns,
@@ -226,18 +242,40 @@ impl<S> View<S> {
         gaze
     }
 
-    /// Decides the gaze for the frame of `at` from feedback and from what was `seen` of the frame before, and plans its
-    /// tokens.
+    /// Decides the gaze for the frame of `at` by what was `seen` of the frame before, unless that was done
+    /// [ahead](Self::look_ahead), and plans its tokens.
     pub(crate) fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>, shape: PyramidShape) {
+        let is_ahead = std::mem::take(&mut self.is_ahead);
         let gaze = self.gaze_step(at, |gaze, plan| {
-            gaze.decide(at, seen.map(|seen| Seen { plan, ..seen }));
+            let seen = seen.map(|seen| Seen { plan, ..seen });
+            if !is_ahead {
+                gaze.decide(at, seen);
+            }
+            gaze.arrive(at, seen);
         });
         self.has_decided = true;
         if self.gaze.as_ref().is_some_and(Controller::plans_afresh) {
             self.forget_plan();
         }
+        let next = self.next.take();
         if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
-            self.plan(gaze, at, shape);
+            let plan = match next {
+                Some((of, plan)) if of == gaze => plan,
+                _ => self.plan(&gaze, shape),
+            };
+            self.planes.set_plan(plan, shape.extent());
+            self.planned = Some(Planned { gaze, since_frame: at.frame_seq });
+        }
+    }
+
+    /// Decides the gaze for the next frame, of `at`, by what was `seen` of the newest, which is published: so that frame need not wait.
+    /// What clients say until then is decided on by [`step`](Self::step).
+    pub(crate) fn look_ahead(&mut self, at: FrameTime, seen: Seen<'_>, shape: PyramidShape) {
+        let gaze = self.gaze_step(at, |gaze, plan| gaze.decide(at, Some(Seen { plan, ..seen })));
+        self.is_ahead = true;
+        if self.planned.as_ref().is_some_and(|planned| planned.gaze != gaze) {
+            let plan = self.plan(&gaze, shape);
+            self.next = Some((gaze, plan));
         }
     }
 
@@ -250,16 +288,14 @@ impl<S> View<S> {
         }
     }
 
-    fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
+    fn plan(&self, gaze: &Gaze, shape: PyramidShape) -> TokenPlan {
         // The previous plan is kept against noise while the same map leads.
         let is_led_alike = |planned: &&Planned| {
             let reason = |gaze: &Gaze| gaze.keeping_reason();
-            reason(&gaze).is_some() && reason(&planned.gaze) == reason(&gaze)
+            reason(gaze).is_some() && reason(&planned.gaze) == reason(gaze)
         };
         let before = self.planned.as_ref().filter(is_led_alike).map(|_| self.planes.plan());
-        let plan = self.spec.plan(&gaze, shape, before);
-        self.planes.set_plan(plan, shape.extent());
-        self.planned = Some(Planned { gaze, since_frame: at.frame_seq });
+        self.spec.plan(gaze, shape, before)
     }
 }
 

@@ -154,9 +154,9 @@ fn channels_are_those_of_the_newest_decision_in_ring_and_memory() {
             }
         }
         assert_eq!(decided[0], (0, vec![0.0; 4 * grid.area()]));
-        // A quarter of a second is five frames; before the first one nothing had been seen. Four frames that show a cell for the first
+        // A quarter of a second is five frames; before the first one nothing had been seen. Five frames that show a cell for the first
         // time, and one in which something new is at rest, decide in between.
-        assert_eq!(decided.len(), 8 + 4 + 1);
+        assert_eq!(decided.len(), 8 + 5 + 1);
         for (at, cells) in &decided[1..] {
             let [x, query, mean, relevance] =
                 std::array::from_fn(|index| &cells[index * grid.area()..][..grid.area()]);

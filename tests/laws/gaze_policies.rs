@@ -269,6 +269,7 @@ fn looking_at_a_box_sets_the_fixations_region() {
         let fixation = only(controller.gaze());
         let cut = Region { x0: 595.0, y0: 85.0, x1: 640.0, y1: 116.0 };
         assert_eq!((fixation.region, fixation.share), (Some(cut), Some(0.5)));
+        controller.step(frame_time(2, FRAME_NS), None);
         // The same place, and no box.
         controller.take(&Feedback::look_at(620.0, 100.5, None), frame_time(3, 2 * FRAME_NS));
         let again = only(controller.gaze());

@@ -369,20 +369,26 @@ impl Controller {
         self.policy.take(feedback, at);
     }
 
-    /// [Decides](Self::decide), and [absorbs](Self::absorb) what was seen.
+    /// [Decides](Self::decide), looks at the frame as it [arrives](Self::arrive), and [absorbs](Self::absorb) what was seen.
     pub fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.decide(at, seen);
+        self.arrive(at, seen);
         self.absorb(seen);
     }
 
     /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if the
-    /// policy [reads](Policy::reads) it and there was one.
+    /// policy [reads](Policy::reads) it and there was one. Before the frame is there, `at` has its likely number and the time of the
+    /// frame before; it may be decided again once it is there, such as by what a client has said meanwhile.
     pub fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.policy.decide(at, seen);
     }
 
-    /// Takes what [`decide`](Self::decide) has seen into the model of the scene, for later frames. No call may come between the two, but
-    /// the frame may be published.
+    /// The frame of `at` is there: from now on the gaze is that of this frame. `seen` is what was decided by.
+    pub fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.policy.arrive(at, seen);
+    }
+
+    /// Takes what was decided by into the model of the scene, for later frames, once the frame is looked at.
     pub fn absorb(&mut self, seen: Option<Seen<'_>>) {
         self.policy.absorb(seen);
     }

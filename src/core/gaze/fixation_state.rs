@@ -93,6 +93,8 @@ pub(super) struct FixationState {
     /// The greatest id of a fixation up to the previous frame.
     last_id: u64,
     at: FrameTime,
+    /// `frame_seq` of the newest frame that is there; that of `at` may be decided on before.
+    arrived: u64,
     elapsed_ns: u64,
     /// The newest frame that was seen; before a frame is looked at, the view's last one.
     seen_frame: u64,
@@ -137,6 +139,7 @@ impl FixationState {
             foveae,
             last_id: 1,
             at,
+            arrived: at.frame_seq,
             elapsed_ns: 0,
             seen_frame: at.frame_seq,
             decided: None,
@@ -169,10 +172,12 @@ impl FixationState {
         }
         let passed_ns = at.time_ns.saturating_sub(self.at.time_ns);
         self.elapsed_ns = self.elapsed_ns.saturating_add(passed_ns);
-        self.seen_frame = self.at.frame_seq;
+        if self.at.frame_seq == self.arrived {
+            self.seen_frame = self.arrived;
+            self.before.clone_from(&self.foveae);
+            self.last_id = self.last_id.max(self.gaze.newest().id);
+        }
         self.at = at;
-        self.before.clone_from(&self.foveae);
-        self.last_id = self.last_id.max(self.gaze.newest().id);
         if let Some(Hold::Until(end_ns) | Hold::UntilNewerOr(end_ns)) = self.hold
             && end_ns <= self.elapsed_ns
         {
@@ -180,9 +185,22 @@ impl FixationState {
         }
     }
 
+    /// The frame that was advanced to is there. It begins what was decided on before, and fixations that pursue move on.
+    pub(super) fn arrive(&mut self, seen: Option<Seen<'_>>) {
+        let frame_seq = self.at.frame_seq;
+        let fixations = self.foveae.iter_mut().map(|fovea| &mut fovea.fixation);
+        for fixation in fixations.chain(&mut self.gaze.fixations) {
+            if self.arrived < fixation.since_frame {
+                fixation.since_frame = frame_seq;
+            }
+        }
+        self.pursue(seen);
+        self.arrived = frame_seq;
+    }
+
     /// Moves fixations along with what they are at, up to this frame, as far as that is known of what was seen. Those that lose it are
     /// due for a decision.
-    pub(super) fn pursue(&mut self, seen: Option<Seen<'_>>) {
+    fn pursue(&mut self, seen: Option<Seen<'_>>) {
         let Some(Seen { motion: Some(motions), frame_seq, .. }) = seen else { return };
         if !self.parameters.pursuit {
             return;

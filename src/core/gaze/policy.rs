@@ -52,8 +52,13 @@ pub trait FixationPolicy: Debug + Send {
     /// Takes what clients said before the frame of `at`.
     fn take(&mut self, feedback: &Feedback, at: FrameTime);
 
-    /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier one.
-    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>);
+    /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier one. The frame need not be there yet: then
+    /// `at` has the time of the one before.
+    fn decide(&mut self, _at: FrameTime, _seen: Option<Seen<'_>>) {}
+
+    /// The frame of `at` is there, and is looked at now. Applies what is known of this frame alone: places that move with what is in the
+    /// picture, and entries of a log.
+    fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>);
 
     /// Takes what [`decide`](Self::decide) has seen into the model of the scene, for later frames.
     fn absorb(&mut self, _seen: Option<Seen<'_>>) {}

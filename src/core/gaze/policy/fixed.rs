@@ -56,12 +56,12 @@ impl FixationPolicy for Fixed {
         }
     }
 
-    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+    fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         if !self.state.is_held() {
             self.go_home();
         }
-        self.state.pursue(seen);
+        self.state.arrive(seen);
     }
 
     fn resize(&mut self, extent: Extent, at: FrameTime) {

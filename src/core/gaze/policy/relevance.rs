@@ -231,10 +231,6 @@ impl FixationPolicy for Relevant {
     fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         let now_ns = self.state.elapsed_ns();
-        if self.frames.len() == FRAMES_KEPT {
-            self.frames.pop_front();
-        }
-        self.frames.push_back((at.frame_seq, now_ns));
         self.scene.forget(now_ns);
         if let Some(seen) = self.scan.fitting(seen) {
             self.scene.absorb(&seen, now_ns);
@@ -260,7 +256,15 @@ impl FixationPolicy for Relevant {
             }
             _ => self.look_around(seen, is_due),
         }
-        self.state.pursue(seen);
+    }
+
+    fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.state.advance(at);
+        if self.frames.len() == FRAMES_KEPT {
+            self.frames.pop_front();
+        }
+        self.frames.push_back((at.frame_seq, self.state.elapsed_ns()));
+        self.state.arrive(seen);
     }
 
     fn absorb(&mut self, seen: Option<Seen<'_>>) {

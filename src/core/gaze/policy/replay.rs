@@ -84,7 +84,7 @@ impl FixationPolicy for Replay {
 
     fn take(&mut self, _feedback: &Feedback, _at: FrameTime) {}
 
-    fn decide(&mut self, at: FrameTime, _seen: Option<Seen<'_>>) {
+    fn arrive(&mut self, at: FrameTime, _seen: Option<Seen<'_>>) {
         self.turn_to(at.frame_seq);
     }
 

@@ -112,7 +112,11 @@ impl FixationPolicy for Salient {
             }
             _ => self.look_around(seen, is_due),
         }
-        self.state.pursue(seen);
+    }
+
+    fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.state.advance(at);
+        self.state.arrive(seen);
     }
 
     fn absorb(&mut self, seen: Option<Seen<'_>>) {

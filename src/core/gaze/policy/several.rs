@@ -36,6 +36,8 @@ pub struct PolicyGroups {
     /// The greatest id up to the frame before.
     last_id: u64,
     at: FrameTime,
+    /// `frame_seq` of the newest frame that is there.
+    arrived: u64,
 }
 
 /// A fixation, and the party that it is of with its id there.
@@ -52,17 +54,18 @@ impl PolicyGroups {
     pub fn new(parties: Vec<PolicyGroup>, at: FrameTime) -> Self {
         let gaze = Gaze::clone(parties[0].policy.gaze());
         let (foveae, before) = (Foveae::new(), Foveae::new());
-        let mut several = Self { parties, gaze, foveae, before, last_id: 0, at };
+        let mut several =
+            Self { parties, gaze, foveae, before, last_id: 0, at, arrived: at.frame_seq };
         several.join();
         several
     }
 
     fn advance(&mut self, at: FrameTime) {
-        if at != self.at {
+        if self.at.frame_seq != at.frame_seq && self.at.frame_seq == self.arrived {
             self.before.clone_from(&self.foveae);
             self.last_id = self.last_id.max(self.gaze.newest().id);
-            self.at = at;
         }
+        self.at = at;
     }
 
     /// Makes the gazes of all one gaze. A fixation that goes on, or that another was before, keeps its id and weight; others get the next
@@ -154,6 +157,13 @@ impl FixationPolicy for PolicyGroups {
             policy.decide(at, seen);
         }
         self.join();
+    }
+
+    fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.advance(at);
+        self.parties.iter_mut().for_each(|party| party.policy.arrive(at, seen));
+        self.join();
+        self.arrived = at.frame_seq;
     }
 
     fn absorb(&mut self, seen: Option<Seen<'_>>) {
