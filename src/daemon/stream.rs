@@ -713,6 +713,7 @@ fn count_times(times: &StageTimes, opened: Span, durations: &StreamDurations, ca
             FrameStage::Collect => times.update.collect,
             FrameStage::Publish => times.publish,
             FrameStage::Opened => opened,
+            FrameStage::See => times.see,
         };
         if span != Span::NONE {
             histogram.observe(span.ns());

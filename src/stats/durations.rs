@@ -87,11 +87,13 @@ pub enum FrameStage {
     Publish,
     /// The views that clients opened, from their plans to their rings.
     Opened,
+    /// What is computed once the frame is published, for the next one.
+    See,
 }
 
 impl FrameStage {
     /// All of them, in the order of a frame.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Plan,
         Self::Change,
         Self::Upload,
@@ -102,6 +104,7 @@ impl FrameStage {
         Self::Collect,
         Self::Publish,
         Self::Opened,
+        Self::See,
     ];
 
     /// Its name in metrics.
@@ -117,6 +120,7 @@ impl FrameStage {
             Self::Collect => "collect",
             Self::Publish => "publish",
             Self::Opened => "opened",
+            Self::See => "see",
         }
     }
 }
