@@ -70,6 +70,9 @@ pub struct Engine {
     depth: Depth,
     /// By which the newest frame was ingested.
     rule: IngestRule,
+    /// When the newest frame was, and the intervals before it, the newest first.
+    newest: FrameTime,
+    intervals_ns: [u64; 2],
     times: StageTimes,
 }
 
@@ -97,6 +100,8 @@ impl Engine {
             tiles_before: TilesBefore::default(),
             depth: Depth::default(),
             rule: IngestRule { is_first: true, threshold: 0, refreshed: 0..0 },
+            newest: FrameTime { frame_seq: 0, time_ns: 0 },
+            intervals_ns: [0; 2],
             backend,
             generation,
             times: StageTimes::default(),
@@ -267,13 +272,26 @@ impl Engine {
         }
         let at = FrameTime::of(stamp);
         self.update_coarse(at);
+        let next = self.expected_after(at);
         if let Some(seen) = self.seen() {
-            let (next, shape) = (FrameTime { frame_seq: at.frame_seq + 1, ..at }, self.shape());
+            let shape = self.shape();
             let looking =
                 |view: &&mut View<S>| view.spec().reads().coarse && !view.planes.is_resting();
             views.iter_mut().filter(looking).for_each(|view| view.look_ahead(next, seen, shape));
         }
         self.times.see = Span::since(start_ns);
+    }
+
+    /// When the frame after that of `at` will probably be. After a pause the frames go on as before it.
+    fn expected_after(&mut self, at: FrameTime) -> FrameTime {
+        let [newest, _] = self.intervals_ns;
+        self.intervals_ns = [at.time_ns.saturating_sub(self.newest.time_ns), newest];
+        self.newest = at;
+        let [newest, before] = self.intervals_ns;
+        FrameTime {
+            frame_seq: at.frame_seq + 1,
+            time_ns: at.time_ns.saturating_add(newest.min(before)),
+        }
     }
 
     /// Switches to `backend` within the frame in which [`step`](Self::step) failed, and publishes that frame. The

@@ -271,6 +271,9 @@ impl<S> View<S> {
     /// Decides the gaze for the next frame, of `at`, by what was `seen` of the newest, which is published: so that frame need not wait.
     /// What clients say until then is decided on by [`step`](Self::step).
     pub(crate) fn look_ahead(&mut self, at: FrameTime, seen: Seen<'_>, shape: PyramidShape) {
+        if !self.gaze.as_ref().is_some_and(Controller::looks_ahead) {
+            return;
+        }
         let gaze = self.gaze_step(at, |gaze, plan| gaze.decide(at, Some(Seen { plan, ..seen })));
         self.is_ahead = true;
         if self.planned.as_ref().is_some_and(|planned| planned.gaze != gaze) {

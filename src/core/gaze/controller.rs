@@ -377,10 +377,15 @@ impl Controller {
     }
 
     /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if the
-    /// policy [reads](Policy::reads) it and there was one. Before the frame is there, `at` has its likely number and the time of the
-    /// frame before; it may be decided again once it is there, such as by what a client has said meanwhile.
+    /// policy [reads](Policy::reads) it and there was one. If the policy [looks ahead](Self::looks_ahead) that may be before the frame is
+    /// there: `at` is then what is expected of it, and it may be decided on again once it is there, by what a client has said meanwhile.
     pub fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.policy.decide(at, seen);
+    }
+
+    /// Whether the next frame can be decided on before it is there.
+    pub fn looks_ahead(&self) -> bool {
+        self.policy.looks_ahead()
     }
 
     /// The frame of `at` is there: from now on the gaze is that of this frame. `seen` is what was decided by.

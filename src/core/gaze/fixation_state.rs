@@ -93,9 +93,9 @@ pub(super) struct FixationState {
     /// The greatest id of a fixation up to the previous frame.
     last_id: u64,
     at: FrameTime,
-    /// `frame_seq` of the newest frame that is there; that of `at` may be decided on before.
-    arrived: u64,
     elapsed_ns: u64,
+    /// The newest frame that is there, and its `elapsed_ns`; the one of `at` may be decided on before, at the time that it is expected.
+    arrived: (FrameTime, u64),
     /// The newest frame that was seen; before a frame is looked at, the view's last one.
     seen_frame: u64,
     /// Interval of the last decision, counted from the start; `None` makes the next frame due.
@@ -139,8 +139,8 @@ impl FixationState {
             foveae,
             last_id: 1,
             at,
-            arrived: at.frame_seq,
             elapsed_ns: 0,
+            arrived: (at, 0),
             seen_frame: at.frame_seq,
             decided: None,
             interrupted_ns: None,
@@ -167,13 +167,14 @@ impl FixationState {
         if at == self.at {
             return;
         }
-        if at.time_ns < self.at.time_ns {
+        let (arrived, arrived_ns) = self.arrived;
+        if at.time_ns < arrived.time_ns {
             self.decide_now();
         }
-        let passed_ns = at.time_ns.saturating_sub(self.at.time_ns);
-        self.elapsed_ns = self.elapsed_ns.saturating_add(passed_ns);
-        if self.at.frame_seq == self.arrived {
-            self.seen_frame = self.arrived;
+        let passed_ns = at.time_ns.saturating_sub(arrived.time_ns);
+        self.elapsed_ns = arrived_ns.saturating_add(passed_ns);
+        if self.at.frame_seq == arrived.frame_seq {
+            self.seen_frame = arrived.frame_seq;
             self.before.clone_from(&self.foveae);
             self.last_id = self.last_id.max(self.gaze.newest().id);
         }
@@ -187,15 +188,15 @@ impl FixationState {
 
     /// The frame that was advanced to is there. It begins what was decided on before, and fixations that pursue move on.
     pub(super) fn arrive(&mut self, seen: Option<Seen<'_>>) {
-        let frame_seq = self.at.frame_seq;
+        let (arrived, _) = self.arrived;
         let fixations = self.foveae.iter_mut().map(|fovea| &mut fovea.fixation);
         for fixation in fixations.chain(&mut self.gaze.fixations) {
-            if self.arrived < fixation.since_frame {
-                fixation.since_frame = frame_seq;
+            if arrived.frame_seq < fixation.since_frame {
+                fixation.since_frame = self.at.frame_seq;
             }
         }
         self.pursue(seen);
-        self.arrived = frame_seq;
+        self.arrived = (self.at, self.elapsed_ns);
     }
 
     /// Moves fixations along with what they are at, up to this frame, as far as that is known of what was seen. Those that lose it are

@@ -52,9 +52,14 @@ pub trait FixationPolicy: Debug + Send {
     /// Takes what clients said before the frame of `at`.
     fn take(&mut self, feedback: &Feedback, at: FrameTime);
 
-    /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier one. The frame need not be there yet: then
-    /// `at` has the time of the one before.
+    /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier one. If it is not there yet, `at` is what is
+    /// expected of it.
     fn decide(&mut self, _at: FrameTime, _seen: Option<Seen<'_>>) {}
+
+    /// Whether the next frame can be decided on before it is there. Not while a consumer's map decides: a newer one may come with it.
+    fn looks_ahead(&self) -> bool {
+        true
+    }
 
     /// The frame of `at` is there, and is looked at now. Applies what is known of this frame alone: places that move with what is in the
     /// picture, and entries of a log.

@@ -189,6 +189,7 @@ impl Scene {
         }
         for index in (0..self.hidden.len()).filter(|index| self.hidden[*index]) {
             local::fill(&mut self.computed, index, &TileFeatures::default(), 0);
+            self.changed_ns[index] = 0;
         }
         self.looks_changed = true;
         self.of_mut(Computed::Relevance).fill(0.0);
@@ -202,10 +203,17 @@ impl Scene {
         self.derive_from_depth(depth.as_deref());
     }
 
-    /// Takes in what was seen of a frame, once.
+    /// Takes in what was seen of a frame, once; its motion again, which masks that came since may have changed.
     pub fn absorb(&mut self, seen: &Seen<'_>, now_ns: u64) {
         let (last, last_ns) = self.absorbed;
-        if seen.frame_seq <= last && last != 0 {
+        if seen.frame_seq < last {
+            return;
+        }
+        let motion = seen.motion.and_then(Motions::newest);
+        let motion = motion.filter(|motion| motion.frames().1 == seen.frame_seq);
+        let cell_px = self.cell_px();
+        motion::fill(&mut self.computed, self.grid, cell_px, motion);
+        if seen.frame_seq == last && last != 0 {
             return;
         }
         if let Some(tiles) = &seen.tiles {
@@ -217,10 +225,6 @@ impl Scene {
         if let Some(plan) = seen.plan {
             self.attend_to(plan, now_ns, now_ns.saturating_sub(last_ns));
         }
-        let motion = seen.motion.and_then(Motions::newest);
-        let motion = motion.filter(|motion| motion.frames().1 == seen.frame_seq);
-        let cell_px = self.cell_px();
-        motion::fill(&mut self.computed, self.grid, cell_px, motion);
         self.absorbed = (seen.frame_seq, now_ns);
     }
 

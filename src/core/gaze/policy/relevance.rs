@@ -258,6 +258,10 @@ impl FixationPolicy for Relevant {
         }
     }
 
+    fn looks_ahead(&self) -> bool {
+        self.attention.as_ref().is_none_or(|attention| !attention.is_held())
+    }
+
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         if self.frames.len() == FRAMES_KEPT {

@@ -114,6 +114,10 @@ impl FixationPolicy for Salient {
         }
     }
 
+    fn looks_ahead(&self) -> bool {
+        self.attention.as_ref().is_none_or(|attention| !attention.is_held())
+    }
+
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         self.state.arrive(seen);

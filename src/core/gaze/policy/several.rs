@@ -159,6 +159,10 @@ impl FixationPolicy for PolicyGroups {
         self.join();
     }
 
+    fn looks_ahead(&self) -> bool {
+        self.parties.iter().all(|party| party.policy.looks_ahead())
+    }
+
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.advance(at);
         self.parties.iter_mut().for_each(|party| party.policy.arrive(at, seen));
