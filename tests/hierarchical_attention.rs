@@ -6,7 +6,7 @@
 use std::num::NonZeroUsize;
 
 use foveate_attention::{
-    AttentionPlan, AttentionSettings, CellLevel, Instructions, PlanError, Shape, Tensors,
+    AttentionPlan, AttentionSettings, CellLevel, Instructions, Shape, Tensors,
 };
 
 const SHAPE: Shape =
@@ -42,23 +42,23 @@ fn what_has_no_meaning_is_refused() {
         AttentionPlan::new(shape, settings).map(drop).unwrap_err()
     };
     let of = |settings: &AttentionSettings| refusal(SHAPE, settings);
-    assert_eq!(of(&settings(1, &[0.1])), PlanError::Coarse(1));
-    assert_eq!(of(&settings(2, &[])), PlanError::Levels(0));
-    assert_eq!(of(&settings(2, &[0.1; 4])), PlanError::Levels(4));
-    for top in [0.0, -0.5, 1.01, f64::INFINITY] {
-        assert_eq!(of(&settings(2, &[top])), PlanError::Top(top));
+    assert_eq!(of(&settings(1, &[0.1])), "invalid `coarse`: 1 (expected at least 2)");
+    assert_eq!(of(&settings(2, &[])), "invalid `levels`: 0 (expected 1 to 3)");
+    assert_eq!(of(&settings(2, &[0.1; 4])), "invalid `levels`: 4 (expected 1 to 3)");
+    for top in [0.0, -0.5, 1.01, f64::INFINITY, f64::NAN] {
+        let expected = format!("invalid `top`: {top} (expected a share above 0 and up to 1)");
+        assert_eq!(of(&settings(2, &[top])), expected);
     }
-    assert!(matches!(of(&settings(2, &[f64::NAN])), PlanError::Top(_)));
     let infinite = AttentionSettings { scale: f32::INFINITY, ..settings(2, &[0.1]) };
-    assert_eq!(of(&infinite), PlanError::Scale(f32::INFINITY));
+    assert_eq!(of(&infinite), "invalid `scale`: inf (expected a finite number)");
     let mut biased = settings(2, &[0.1]);
     biased.levels[0].bias = f32::NEG_INFINITY;
-    assert_eq!(of(&biased), PlanError::Bias(f32::NEG_INFINITY));
+    assert_eq!(of(&biased), "invalid `bias`: -inf (expected a finite number)");
     let refused = |shape| refusal(shape, &settings(2, &[0.1]));
-    assert_eq!(refused(Shape { rows: 0, ..SHAPE }), PlanError::Empty { name: "rows" });
-    assert_eq!(refused(Shape { width: 0, ..SHAPE }), PlanError::Empty { name: "width" });
+    assert_eq!(refused(Shape { rows: 0, ..SHAPE }), "invalid `rows`: 0 (expected at least 1)");
+    assert_eq!(refused(Shape { width: 0, ..SHAPE }), "invalid `width`: 0 (expected at least 1)");
     let (rows, columns) = (usize::MAX, 2);
-    let too_large = PlanError::TooLarge { rows, columns };
+    let too_large = format!("grid too large: {rows} by {columns} keys (expected at most 2^28)");
     assert_eq!(refused(Shape { rows, columns, ..SHAPE }), too_large);
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate_simd::{Instructions, Kernel, Line, Lookup, Vectors};
+use foveate_simd::{Instructions, Kernel, Lookup, Vectors};
 use half::f16;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -27,9 +27,9 @@ proptest! {
             value_count,
         };
         let [plain, others @ ..] = &Instructions::available()[..] else { unreachable!() };
-        let expected = plain.run(Everything(&operands));
+        let expected = outcomes(*plain, &operands);
         for instructions in others {
-            for (found, expected) in instructions.run(Everything(&operands)).iter().zip(&expected) {
+            for (found, expected) in outcomes(*instructions, &operands).iter().zip(&expected) {
                 prop_assert_eq!(found, expected, "{:?}", instructions);
             }
         }
@@ -69,7 +69,7 @@ fn normalisations_of_models_are_lines() {
         (0.40821073, 0.27577711),
     ] {
         let lookup = line(mean, std);
-        let Line { factor, offset } = lookup.line().unwrap_or_else(|| panic!("{mean}, {std}"));
+        let (factor, offset) = lookup.line().unwrap_or_else(|| panic!("{mean}, {std}"));
         for (value, word) in (0..=u8::MAX).zip(lookup.words()) {
             let number = f16::from_f32(f32::from(value) * factor + offset);
             assert_eq!(number.to_le_bytes(), *word, "{mean}, {std}: {value}");
@@ -92,14 +92,21 @@ struct Operands {
 /// An operation, and the bytes of its result.
 type Outcome = (&'static str, Vec<u8>);
 
+fn outcomes(instructions: Instructions, operands: &Operands) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    instructions.run(Everything { operands, outcomes: &mut outcomes });
+    outcomes
+}
+
 /// Every operation on the same numbers.
-struct Everything<'a>(&'a Operands);
+struct Everything<'a> {
+    operands: &'a Operands,
+    outcomes: &'a mut Vec<Outcome>,
+}
 
 impl Kernel for Everything<'_> {
-    type Output = Vec<Outcome>;
-
-    fn run<V: Vectors>(self, vectors: V) -> Vec<Outcome> {
-        let Self(operands) = self;
+    fn run<V: Vectors>(self, vectors: V) {
+        let Self { operands, outcomes } = self;
         let numbers: [u8; 64] = bytemuck::cast(operands.a);
         let (first, second): (&[u8; 32], &[u8; 32]) =
             (numbers.first_chunk().unwrap(), numbers.last_chunk().unwrap());
@@ -119,7 +126,7 @@ impl Kernel for Everything<'_> {
         vectors.looked_up(&operands.table, values, &mut found);
         let mut on_line = vec![[0; 2]; values.len()];
         vectors.looked_up(&operands.line, values, &mut on_line);
-        vec![
+        *outcomes = vec![
             words("widened", vectors.widened(first)),
             words("widened", vectors.widened(second)),
             words("unzipped, even", even),

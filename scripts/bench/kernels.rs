@@ -97,8 +97,6 @@ fn compare(instructions: Instructions, frame: &FrameView<'_>) {
 struct Convert<'a>(&'a FrameView<'a>);
 
 impl Kernel for Convert<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let converter = Converter::new(vectors, self.0.color());
@@ -160,8 +158,6 @@ fn boxes() -> Token {
 struct Halves;
 
 impl Kernel for Halves {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         thread_local! {

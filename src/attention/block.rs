@@ -8,7 +8,7 @@
     reason = "adapters that happen not to be inlined keep sums out of registers"
 )]
 
-use crate::keys::{Head, Pair, key_stride, value_stride};
+use crate::keys::{PackedLevel, key_stride, value_stride};
 use crate::plan::{AttentionPlan, GROUP, PANEL};
 use crate::select::Selector;
 use crate::tile::{TILE, halves, product};
@@ -64,7 +64,7 @@ impl Scores {
 
 /// Memory of a thread, reused from block to block.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct BlockScratch {
     /// The queries, scaled, each filled up to the stride of keys.
     pub(crate) queries: Vec<f32>,
     /// The sum of the weights of each query.
@@ -75,37 +75,23 @@ pub(crate) struct Scratch {
     scores: Vec<Scores>,
     /// Of each level from the first.
     visits: Vec<Visits>,
-    /// Places of the cells that each query opened, of the level at hand and of the one above, and where those of a query end.
-    opened: Opened,
-    opened_above: Opened,
+    /// Places of the cells that each query opened, of the level at hand and of the one above.
+    opened: Vec<Vec<u32>>,
+    opened_above: Vec<Vec<u32>>,
     found: Vec<u32>,
     selector: Selector,
 }
 
-#[derive(Debug, Default)]
-struct Opened {
-    places: Vec<u32>,
-    ends: Vec<usize>,
-}
-
-impl Opened {
-    fn of(&self, query: usize) -> &[u32] {
-        let start = if query == 0 { 0 } else { self.ends[query - 1] };
-        &self.places[start..self.ends[query]]
-    }
-}
-
 /// The attention of the first `count` queries of the scratch memory, whose results it leaves there.
-pub(crate) struct Block<'a> {
+pub(crate) struct QueryBlock<'a> {
     pub(crate) plan: &'a AttentionPlan,
-    pub(crate) head: &'a Head,
-    pub(crate) scratch: &'a mut Scratch,
+    /// Keys and values of each level of the plan.
+    pub(crate) head: &'a [PackedLevel],
+    pub(crate) scratch: &'a mut BlockScratch,
     pub(crate) count: usize,
 }
 
-impl Kernel for Block<'_> {
-    type Output = ();
-
+impl Kernel for QueryBlock<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self { plan, head, scratch, count } = self;
@@ -114,28 +100,35 @@ impl Kernel for Block<'_> {
         scratch.scores.resize_with(plan.levels.len(), Scores::default);
         scratch.visits.resize_with(coarsest, Visits::default);
         scratch.weight_sums.resize(BLOCK, 0.0);
-        score_coarsest(lanes, plan, head, scratch);
+        scratch.opened.resize_with(BLOCK, Vec::new);
+        scratch.opened_above.resize_with(BLOCK, Vec::new);
+        score_coarsest(lanes, plan, &head[coarsest], scratch);
         for level in (0..coarsest).rev() {
             open(lanes, plan, level + 1, scratch, count);
-            score_children(lanes, plan, level, &head.families[level], scratch, count);
+            score_children(lanes, plan, level, &head[level], scratch, count);
         }
         soften(lanes, scratch, count);
         scratch.results.clear();
         scratch.results.resize(BLOCK * value_stride(plan), 0.0);
         if plan.coarsest().open < plan.coarsest().count() {
-            add_coarsest(lanes, plan, &head.coarsest, scratch);
+            add_coarsest(lanes, plan, &head[coarsest], scratch);
         }
         for level in 0..coarsest {
-            add_children(lanes, plan, level, &head.families[level], scratch);
+            add_children(lanes, plan, level, &head[level], scratch);
         }
     }
 }
 
 /// Scores all cells of the coarsest level for all queries.
 #[inline(always)]
-fn score_coarsest<L: Lanes>(lanes: L, plan: &AttentionPlan, head: &Head, scratch: &mut Scratch) {
+fn score_coarsest<L: Lanes>(
+    lanes: L,
+    plan: &AttentionPlan,
+    packed: &PackedLevel,
+    scratch: &mut BlockScratch,
+) {
     let stride = key_stride(plan);
-    let (panels, _) = head.coarsest.keys.as_chunks::<PANEL>();
+    let (panels, _) = packed.keys.as_chunks::<PANEL>();
     let (offsets, _) = plan.coarsest().offsets.as_chunks::<PANEL>();
     let scores = &mut scratch.scores[plan.levels.len() - 1];
     // One panel more than there are, so that rows do not share the same few lines of the cache.
@@ -174,32 +167,30 @@ fn open<L: Lanes>(
     lanes: L,
     plan: &AttentionPlan,
     level: usize,
-    scratch: &mut Scratch,
+    scratch: &mut BlockScratch,
     count: usize,
 ) {
-    let Scratch { scores, visits, opened, opened_above, found, selector, .. } = scratch;
+    let BlockScratch { scores, visits, opened, opened_above, found, selector, .. } = scratch;
     std::mem::swap(opened, opened_above);
-    opened.places.clear();
-    opened.ends.clear();
     let cells = &plan.levels[level];
     let scores = &mut scores[level];
     for query in 0..count {
-        let row = scores.row_mut(query);
+        let (row, opened) = (scores.row_mut(query), &mut opened[query]);
+        opened.clear();
         if cells.family == 0 {
             selector.best(lanes, row, cells.open, |place| place, found);
-            opened.places.extend_from_slice(found);
+            opened.extend_from_slice(found);
         } else {
-            let parents = opened_above.of(query);
+            let parents = &opened_above[query];
             let place = |at: u32| place_below(cells.family, parents, at);
             selector.best(lanes, row, cells.open, |at| cells.rank(place(at)), found);
-            opened.places.extend(found.iter().map(|at| index(place(*at))));
+            opened.extend(found.iter().map(|at| index(place(*at))));
         }
-        opened.ends.push(opened.places.len());
         for at in &*found {
             row[*at as usize] = f32::NEG_INFINITY;
         }
     }
-    visits[level - 1].sort(plan, level, opened, count);
+    visits[level - 1].sort(plan, level, &opened[..count]);
 }
 
 /// The place of a cell, given where its score is among those of the children of `parents`.
@@ -209,12 +200,12 @@ fn place_below(family: usize, parents: &[u32], at: u32) -> usize {
 }
 
 impl Visits {
-    /// Sorts the opened cells of a level by place.
-    fn sort(&mut self, plan: &AttentionPlan, level: usize, opened: &Opened, count: usize) {
+    /// Sorts the cells of a level that each query opened by place.
+    fn sort(&mut self, plan: &AttentionPlan, level: usize, opened: &[Vec<u32>]) {
         let family = index(plan.levels[level - 1].family);
         self.counts.clear();
         self.counts.resize(plan.levels[level].places(), 0);
-        for place in &opened.places {
+        for place in opened.iter().flatten() {
             self.counts[*place as usize] += 1;
         }
         self.cells.clear();
@@ -226,11 +217,11 @@ impl Visits {
                 self.cells.push((place, end));
             }
         }
-        self.visits.resize(opened.places.len(), Visit::default());
-        for query in 0..count {
-            for (slot, place) in (0..).zip(opened.of(query)) {
+        self.visits.resize(end as usize, Visit::default());
+        for (query, opened) in (0..).zip(opened) {
+            for (slot, place) in (0..).zip(opened) {
                 let next = &mut self.counts[*place as usize];
-                self.visits[*next as usize] = Visit { query: index(query), start: slot * family };
+                self.visits[*next as usize] = Visit { query, start: slot * family };
                 *next += 1;
             }
         }
@@ -243,18 +234,18 @@ fn score_children<L: Lanes>(
     lanes: L,
     plan: &AttentionPlan,
     level: usize,
-    pair: &Pair,
-    scratch: &mut Scratch,
+    packed: &PackedLevel,
+    scratch: &mut BlockScratch,
     count: usize,
 ) {
     let cells = &plan.levels[level];
     let stride = key_stride(plan);
-    let Scratch { queries, scores, visits, opened, .. } = scratch;
+    let BlockScratch { queries, scores, visits, opened, .. } = scratch;
     let scores = &mut scores[level];
-    let longest = (0..count).map(|query| opened.of(query).len()).max().unwrap_or(0);
+    let longest = opened[..count].iter().map(Vec::len).max().unwrap_or(0);
     scores.resize((longest * cells.family).next_multiple_of(LANES));
     for query in 0..count {
-        let end = opened.of(query).len() * cells.family;
+        let end = opened[query].len() * cells.family;
         scores.row_mut(query)[end..].fill(f32::NEG_INFINITY);
     }
     let mut first = 0;
@@ -262,7 +253,7 @@ fn score_children<L: Lanes>(
         let visits = &visits[level].visits[first..*end as usize];
         first = *end as usize;
         let start = *place as usize * cells.family;
-        let keys = &pair.keys[start * stride..][..cells.family * stride];
+        let keys = &packed.keys[start * stride..][..cells.family * stride];
         let offsets = &cells.offsets[start..][..cells.family];
         for (group, (keys, offsets)) in
             keys.chunks_exact(GROUP * stride).zip(offsets.as_chunks::<GROUP>().0).enumerate()
@@ -332,7 +323,7 @@ fn put(
 
 /// Turns the scores of each query into weights, and notes their sum.
 #[inline(always)]
-fn soften<L: Lanes>(lanes: L, scratch: &mut Scratch, count: usize) {
+fn soften<L: Lanes>(lanes: L, scratch: &mut BlockScratch, count: usize) {
     for query in 0..count {
         let mut largest = lanes.splat(f32::NEG_INFINITY);
         for scores in &scratch.scores {
@@ -356,12 +347,17 @@ fn soften<L: Lanes>(lanes: L, scratch: &mut Scratch, count: usize) {
 
 /// Adds the values of the coarsest level by their weights.
 #[inline(always)]
-fn add_coarsest<L: Lanes>(lanes: L, plan: &AttentionPlan, pair: &Pair, scratch: &mut Scratch) {
+fn add_coarsest<L: Lanes>(
+    lanes: L,
+    plan: &AttentionPlan,
+    packed: &PackedLevel,
+    scratch: &mut BlockScratch,
+) {
     let cells = plan.coarsest().places();
     let stride = value_stride(plan);
-    let Scratch { scores, results, .. } = scratch;
+    let BlockScratch { scores, results, .. } = scratch;
     let scores = &scores[plan.levels.len() - 1];
-    let (values, _) = pair.values.as_chunks::<PANEL>();
+    let (values, _) = packed.values.as_chunks::<PANEL>();
     for start in (0..cells).step_by(CELLS_AT_ONCE) {
         for (panel, values) in values.chunks_exact(cells).enumerate() {
             let values = &values[start..cells.min(start + CELLS_AT_ONCE)];
@@ -383,18 +379,18 @@ fn add_children<L: Lanes>(
     lanes: L,
     plan: &AttentionPlan,
     level: usize,
-    pair: &Pair,
-    scratch: &mut Scratch,
+    packed: &PackedLevel,
+    scratch: &mut BlockScratch,
 ) {
     let family = plan.levels[level].family;
     let stride = value_stride(plan);
-    let Scratch { scores, visits, results, .. } = scratch;
+    let BlockScratch { scores, visits, results, .. } = scratch;
     let scores = &scores[level];
     let mut first = 0;
     for (place, end) in &visits[level].cells {
         let visits = &visits[level].visits[first..*end as usize];
         first = *end as usize;
-        let values = &pair.values[*place as usize * family * stride..][..family * stride];
+        let values = &packed.values[*place as usize * family * stride..][..family * stride];
         let (values, _) = values.as_chunks::<PANEL>();
         for visits in visits.chunks(TILE) {
             // Rows that are too many are the last one again, and are not added.

@@ -1,22 +1,17 @@
 //! Packs keys and values of a head level by level, in the order in which they are read.
 
+use std::iter::successors;
+
 use crate::element::Element;
-use crate::plan::{AttentionPlan, Cells, PANEL};
+use crate::plan::{AttentionPlan, LevelCells, PANEL};
 use foveate_simd::LANES;
 
-/// Keys and values of one head. Vectors are filled up with zeros: keys to whole vectors, values to whole panels.
+/// Keys and values of a level of one head. Vectors are filled up with zeros: keys to whole vectors, values to whole panels.
+///
+/// Below the coarsest level they lie family by family: keys place by place; values in panels of [`PANEL`] numbers, place by place. Of the
+/// coarsest level keys lie in panels of [`PANEL`] cells, number by number, and values as those of one family.
 #[derive(Debug, Default)]
-pub(crate) struct Head {
-    /// Those of each level below the coarsest, family by family: keys place by place; values in panels of [`PANEL`] numbers,
-    /// place by place.
-    pub(crate) families: Vec<Pair>,
-    /// Of the coarsest level: keys in panels of [`PANEL`] cells, number by number; values as those of one family.
-    pub(crate) coarsest: Pair,
-}
-
-/// Keys and values.
-#[derive(Debug, Default)]
-pub(crate) struct Pair {
+pub(crate) struct PackedLevel {
     pub(crate) keys: Vec<f32>,
     pub(crate) values: Vec<f32>,
 }
@@ -31,42 +26,51 @@ pub(crate) fn value_stride(plan: &AttentionPlan) -> usize {
     plan.shape.value_width.next_multiple_of(PANEL)
 }
 
-impl Head {
-    /// Arranges the keys and values of a head, `[keys, width]` and `[keys, value width]`.
-    pub(crate) fn fill<T: Element>(&mut self, plan: &AttentionPlan, keys: &[T], values: &[T]) {
-        let coarsest = plan.levels.len() - 1;
-        self.families.resize_with(coarsest, Pair::default);
-        let [key_stride, value_stride] = [key_stride(plan), value_stride(plan)];
-        for (source, width, are_keys) in
-            [(keys, plan.shape.width, true), (values, plan.shape.value_width, false)]
-        {
-            let stride = if are_keys { key_stride } else { value_stride };
-            let mut sums = vec![0.0; source.len()];
-            T::widen(source, &mut sums);
-            for (level, cells) in plan.levels.iter().enumerate() {
-                if 0 < level {
-                    sums = summed(plan.coarse, &plan.levels[level - 1], cells, width, &sums);
-                }
-                if level < coarsest {
-                    let pair = &mut self.families[level];
-                    if are_keys {
-                        key_rows(cells, width, stride, &sums, &mut pair.keys);
-                    } else {
-                        value_panels(cells, cells.family, width, stride, &sums, &mut pair.values);
-                    }
-                } else if are_keys {
-                    key_panels(cells, width, stride, &sums, &mut self.coarsest.keys);
-                } else {
-                    let family = cells.places();
-                    value_panels(cells, family, width, stride, &sums, &mut self.coarsest.values);
-                }
-            }
-        }
+/// Arranges the keys and values of a head, `[keys, width]` and `[keys, value width]`, level by level.
+pub(crate) fn pack<T: Element>(
+    plan: &AttentionPlan,
+    keys: &[T],
+    values: &[T],
+    head: &mut Vec<PackedLevel>,
+) {
+    head.resize_with(plan.levels.len(), PackedLevel::default);
+    let (width, stride) = (plan.shape.width, key_stride(plan));
+    let packed = head.iter_mut().zip(&plan.levels).zip(sums_of_levels(plan, width, keys));
+    for ((packed, cells), sums) in packed {
+        let write = if cells.family == 0 { key_panels } else { key_rows };
+        write(cells, width, stride, &sums, &mut packed.keys);
+    }
+    let (width, stride) = (plan.shape.value_width, value_stride(plan));
+    let packed = head.iter_mut().zip(&plan.levels).zip(sums_of_levels(plan, width, values));
+    for ((packed, cells), sums) in packed {
+        let family = if cells.family == 0 { cells.places() } else { cells.family };
+        value_panels(cells, family, width, stride, &sums, &mut packed.values);
     }
 }
 
+/// The sums of vectors of `width` numbers over the cells of each level.
+fn sums_of_levels<T: Element>(
+    plan: &AttentionPlan,
+    width: usize,
+    source: &[T],
+) -> impl Iterator<Item = Vec<f32>> {
+    let mut keys = vec![0.0; source.len()];
+    T::widen(source, &mut keys);
+    let levels = successors(Some((0, keys)), move |(level, sums)| {
+        let above = plan.levels.get(level + 1)?;
+        Some((level + 1, summed(plan.coarse, &plan.levels[*level], above, width, sums)))
+    });
+    levels.map(|(_, sums)| sums)
+}
+
 /// The sums over the cells of a level, row by row, from those of the level below.
-fn summed(coarse: usize, below: &Cells, cells: &Cells, width: usize, sums: &[f32]) -> Vec<f32> {
+fn summed(
+    coarse: usize,
+    below: &LevelCells,
+    cells: &LevelCells,
+    width: usize,
+    sums: &[f32],
+) -> Vec<f32> {
     let mut found = vec![0.0; cells.count() * width];
     for (row, source) in sums.chunks_exact(below.extent[1] * width).enumerate() {
         let start = row / coarse * cells.extent[1];
@@ -81,7 +85,7 @@ fn summed(coarse: usize, below: &Cells, cells: &Cells, width: usize, sums: &[f32
 }
 
 /// Writes means place by place.
-fn key_rows(cells: &Cells, width: usize, stride: usize, sums: &[f32], target: &mut Vec<f32>) {
+fn key_rows(cells: &LevelCells, width: usize, stride: usize, sums: &[f32], target: &mut Vec<f32>) {
     target.clear();
     target.resize(cells.places() * stride, 0.0);
     for (place, row) in target.chunks_exact_mut(stride).enumerate() {
@@ -95,7 +99,13 @@ fn key_rows(cells: &Cells, width: usize, stride: usize, sums: &[f32], target: &m
 }
 
 /// Writes means in panels of [`PANEL`] cells, number by number.
-fn key_panels(cells: &Cells, width: usize, stride: usize, sums: &[f32], target: &mut Vec<f32>) {
+fn key_panels(
+    cells: &LevelCells,
+    width: usize,
+    stride: usize,
+    sums: &[f32],
+    target: &mut Vec<f32>,
+) {
     target.clear();
     target.resize(cells.places() * stride, 0.0);
     for (cell, (sums, count)) in sums.chunks_exact(width).zip(&cells.counts).enumerate() {
@@ -108,7 +118,7 @@ fn key_panels(cells: &Cells, width: usize, stride: usize, sums: &[f32], target: 
 
 /// Writes means family by family, in panels of [`PANEL`] numbers, place by place.
 fn value_panels(
-    cells: &Cells,
+    cells: &LevelCells,
     family: usize,
     width: usize,
     stride: usize,

@@ -28,5 +28,5 @@ pub mod vulkan;
 
 pub use element::Element;
 pub use foveate_simd::Instructions;
-pub use plan::{AttentionPlan, AttentionSettings, CellLevel, LEVELS_MAX, PlanError, Shape};
+pub use plan::{AttentionPlan, AttentionSettings, CellLevel, LEVELS_MAX, Shape};
 pub use run::Tensors;

@@ -56,41 +56,6 @@ pub struct AttentionSettings {
     pub scale: f32,
 }
 
-/// Why there is no plan.
-#[derive(Clone, Debug, thiserror::Error, PartialEq)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// A grid without keys, or vectors without numbers.
-    #[error("invalid `{name}`: 0 (expected at least 1)")]
-    Empty {
-        /// Which extent.
-        name: &'static str,
-    },
-    /// Cells of one key.
-    #[error("invalid `coarse`: {0} (expected at least 2)")]
-    Coarse(usize),
-    /// No levels, or more than [`LEVELS_MAX`].
-    #[error("invalid `levels`: {0} (expected 1 to {LEVELS_MAX})")]
-    Levels(usize),
-    /// A share of cells that is not one.
-    #[error("invalid `top`: {0} (expected a share above 0 and up to 1)")]
-    Top(f64),
-    /// A bias that is not a finite number.
-    #[error("invalid `bias`: {0} (expected a finite number)")]
-    Bias(f32),
-    /// A scale that is not a finite number.
-    #[error("invalid `scale`: {0} (expected a finite number)")]
-    Scale(f32),
-    /// More keys than indices.
-    #[error("grid too large: {rows} by {columns} keys (expected at most 2^28)")]
-    TooLarge {
-        /// Rows of the grid.
-        rows: usize,
-        /// Columns of the grid.
-        columns: usize,
-    },
-}
-
 /// What an attention of one shape needs to know before it sees numbers.
 #[derive(Clone, Debug)]
 pub struct AttentionPlan {
@@ -98,15 +63,15 @@ pub struct AttentionPlan {
     pub(crate) coarse: usize,
     pub(crate) scale: f32,
     /// From the keys, level 0, to the coarsest.
-    pub(crate) levels: Vec<Cells>,
+    pub(crate) levels: Vec<LevelCells>,
 }
 
 /// The cells of a level, or the keys.
 ///
 /// Those of the coarsest level lie row by row, filled up to whole panels. Those below lie cell by cell of the level above,
-/// in its order, and row by row within; each such family is filled up to [`Cells::family`] places.
+/// in its order, and row by row within; each such family is filled up to [`LevelCells::family`] places.
 #[derive(Clone, Debug)]
-pub(crate) struct Cells {
+pub(crate) struct LevelCells {
     /// Rows and columns of the level.
     pub(crate) extent: [usize; 2],
     /// How many may be opened; 0 for keys.
@@ -121,7 +86,7 @@ pub(crate) struct Cells {
     pub(crate) offsets: Vec<f32>,
 }
 
-impl Cells {
+impl LevelCells {
     /// How many cells there are.
     pub(crate) fn count(&self) -> usize {
         self.counts.len()
@@ -161,8 +126,8 @@ impl AttentionPlan {
     ///
     /// # Errors
     ///
-    /// If one of them is out of its range.
-    pub fn new(shape: Shape, settings: &AttentionSettings) -> Result<Self, PlanError> {
+    /// If one of them is out of its range, with what was expected.
+    pub fn new(shape: Shape, settings: &AttentionSettings) -> Result<Self, String> {
         check(shape, settings)?;
         let extents: Vec<_> = (0..=settings.levels.len())
             .map(|level| {
@@ -192,37 +157,39 @@ impl AttentionPlan {
         self.shape
     }
 
-    pub(crate) fn coarsest(&self) -> &Cells {
+    pub(crate) fn coarsest(&self) -> &LevelCells {
         &self.levels[self.levels.len() - 1]
     }
 }
 
-fn check(shape: Shape, settings: &AttentionSettings) -> Result<(), PlanError> {
+fn check(shape: Shape, settings: &AttentionSettings) -> Result<(), String> {
     let Shape { rows, columns, width, value_width, .. } = shape;
     let extents =
         [("rows", rows), ("columns", columns), ("width", width), ("value width", value_width)];
     if let Some((name, _)) = extents.into_iter().find(|(_, extent)| *extent == 0) {
-        return Err(PlanError::Empty { name });
+        return Err(format!("invalid `{name}`: 0 (expected at least 1)"));
     }
     if rows.checked_mul(columns).is_none_or(|keys| 1 << 28 < keys) {
-        return Err(PlanError::TooLarge { rows, columns });
+        return Err(format!("grid too large: {rows} by {columns} keys (expected at most 2^28)"));
     }
-    if settings.coarse < 2 {
-        return Err(PlanError::Coarse(settings.coarse));
+    let AttentionSettings { coarse, ref levels, scale } = *settings;
+    if coarse < 2 {
+        return Err(format!("invalid `coarse`: {coarse} (expected at least 2)"));
     }
-    if !(1..=LEVELS_MAX).contains(&settings.levels.len()) {
-        return Err(PlanError::Levels(settings.levels.len()));
+    let count = levels.len();
+    if !(1..=LEVELS_MAX).contains(&count) {
+        return Err(format!("invalid `levels`: {count} (expected 1 to {LEVELS_MAX})"));
     }
-    for level in &settings.levels {
-        if !(0.0 < level.top && level.top <= 1.0) {
-            return Err(PlanError::Top(level.top));
+    for &CellLevel { top, bias } in levels {
+        if !(0.0 < top && top <= 1.0) {
+            return Err(format!("invalid `top`: {top} (expected a share above 0 and up to 1)"));
         }
-        if !level.bias.is_finite() {
-            return Err(PlanError::Bias(level.bias));
+        if !bias.is_finite() {
+            return Err(format!("invalid `bias`: {bias} (expected a finite number)"));
         }
     }
-    if !settings.scale.is_finite() {
-        return Err(PlanError::Scale(settings.scale));
+    if !scale.is_finite() {
+        return Err(format!("invalid `scale`: {scale} (expected a finite number)"));
     }
     Ok(())
 }
@@ -271,7 +238,7 @@ fn cells(
     family: usize,
     order: Vec<u32>,
     treated: Option<CellLevel>,
-) -> Cells {
+) -> LevelCells {
     let mut counts = Vec::with_capacity(extent[0] * extent[1]);
     for row in 0..extent[0] {
         let rows = side.min(shape.rows - row * side);
@@ -287,7 +254,7 @@ fn cells(
     };
     let offsets = order.iter().map(offset).collect();
     let open = treated.map_or(0, |level| opened(level.top, counts.len()));
-    Cells { extent, open, family, order, counts, offsets }
+    LevelCells { extent, open, family, order, counts, offsets }
 }
 
 /// The number of cells that are opened at most.

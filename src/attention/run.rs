@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::thread;
 
-use crate::block::{BLOCK, Block, Scratch};
+use crate::block::{BLOCK, BlockScratch, QueryBlock};
 use crate::element::Element;
-use crate::keys::{Head, key_stride, value_stride};
+use crate::keys::{PackedLevel, key_stride, pack, value_stride};
 use crate::plan::AttentionPlan;
 use foveate_simd::Instructions;
 
@@ -49,7 +49,7 @@ impl AttentionPlan {
             return;
         }
         let mut heads = Vec::new();
-        heads.resize_with(shape.heads.min(threads.get() * HEADS_PER_THREAD), Head::default);
+        heads.resize_with(shape.heads.min(threads.get() * HEADS_PER_THREAD), Vec::new);
         let at_once = heads.len();
         let keys = keys.chunks(at_once * key_numbers);
         let values = values.chunks(at_once * value_numbers);
@@ -58,7 +58,7 @@ impl AttentionPlan {
         for (((keys, values), queries), results) in keys.zip(values).zip(queries).zip(results) {
             let pairs = keys.chunks(key_numbers).zip(values.chunks(value_numbers));
             share(threads, heads.iter_mut().zip(pairs), |(), (head, (keys, values))| {
-                head.fill(self, keys, values);
+                pack(self, keys, values, head);
             });
             share(threads, self.blocks(&heads, queries, results), |scratch, block| {
                 self.run_block(instructions, scratch, block);
@@ -80,10 +80,10 @@ impl AttentionPlan {
     /// The blocks of all queries, each with its head, its queries and its results.
     fn blocks<'a, T: Element>(
         &self,
-        heads: &'a [Head],
+        heads: &'a [Vec<PackedLevel>],
         queries: &'a [T],
         results: &'a mut [T],
-    ) -> impl Iterator<Item = (&'a Head, &'a [T], &'a mut [T])> + Send {
+    ) -> impl Iterator<Item = (&'a [PackedLevel], &'a [T], &'a mut [T])> + Send {
         let (count, width, value_width) =
             (self.shape.queries, self.shape.width, self.shape.value_width);
         let queries = queries.chunks(count * width);
@@ -91,15 +91,15 @@ impl AttentionPlan {
         heads.iter().zip(queries).zip(results).flat_map(move |((head, queries), results)| {
             let queries = queries.chunks(BLOCK * width);
             let results = results.chunks_mut(BLOCK * value_width);
-            queries.zip(results).map(move |(queries, results)| (head, queries, results))
+            queries.zip(results).map(move |(queries, results)| (&head[..], queries, results))
         })
     }
 
     fn run_block<T: Element>(
         &self,
         instructions: Instructions,
-        scratch: &mut Scratch,
-        (head, queries, results): (&Head, &[T], &mut [T]),
+        scratch: &mut BlockScratch,
+        (head, queries, results): (&[PackedLevel], &[T], &mut [T]),
     ) {
         let (width, value_width) = (self.shape.width, self.shape.value_width);
         let [key_stride, value_stride] = [key_stride(self), value_stride(self)];
@@ -112,7 +112,7 @@ impl AttentionPlan {
             target.iter_mut().for_each(|number| *number *= self.scale);
         }
         let count = queries.len() / width;
-        instructions.run(Block { plan: self, head, scratch, count });
+        instructions.run(QueryBlock { plan: self, head, scratch, count });
         let sources = scratch.results.chunks_exact_mut(value_stride).zip(&scratch.weight_sums);
         for ((source, weight), target) in sources.zip(results.chunks_exact_mut(value_width)) {
             let source = &mut source[..value_width];

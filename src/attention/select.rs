@@ -13,20 +13,13 @@ const FIRST_STEP: f32 = 0.2;
 /// After so many guesses all scores that are left are compared.
 const GUESSES_MAX: usize = 12;
 
-/// A score that may be among the best.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    score: f32,
-    rank: u32,
-    place: u32,
-}
-
 /// Finds the best scores of rows; its memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Selector {
     /// Places that may be among the best, and then some more numbers.
     above: Vec<u32>,
-    candidates: Vec<Candidate>,
+    /// Score, rank and place of each of them that has to be compared.
+    candidates: Vec<(f32, u32, u32)>,
 }
 
 impl Selector {
@@ -51,24 +44,22 @@ impl Selector {
             if high < score {
                 found.push(*place);
             } else {
-                self.candidates.push(Candidate { score, rank: rank(*place), place: *place });
+                self.candidates.push((score, rank(*place), *place));
             }
         }
         let missing = wanted.saturating_sub(found.len());
         if missing < self.candidates.len() {
-            self.candidates.select_nth_unstable_by(missing, Candidate::best_first);
+            self.candidates.select_nth_unstable_by(missing, best_first);
             self.candidates.truncate(missing);
         }
-        found.extend(self.candidates.iter().map(|candidate| candidate.place));
+        found.extend(self.candidates.iter().map(|(.., place)| *place));
     }
 }
 
-impl Candidate {
-    /// Candidates are numbers, so their order is total.
-    fn best_first(&self, other: &Self) -> Ordering {
-        let scores = other.score.partial_cmp(&self.score).unwrap_or(Ordering::Equal);
-        scores.then(self.rank.cmp(&other.rank))
-    }
+/// Of a score, rank and place before others. Scores are numbers, so their order is total.
+fn best_first(one: &(f32, u32, u32), other: &(f32, u32, u32)) -> Ordering {
+    let scores = other.0.partial_cmp(&one.0).unwrap_or(Ordering::Equal);
+    scores.then(one.1.cmp(&other.1))
 }
 
 /// Bounds of the worst of the best `wanted` scores: fewer exceed the upper bound, and at least as many the lower one. Few

@@ -6,12 +6,13 @@ use foveate_simd::{LANES, Lanes};
 /// Rows of a tile.
 pub(crate) const TILE: usize = 6;
 
-/// A tile of sums, each row in two vectors.
-pub(crate) type Tile<L> = [[<L as Lanes>::Vector; 2]; TILE];
-
-/// The product of the first numbers of six `rows` and a panel of sixteen columns, number by number.
+/// The product of the first numbers of six `rows` and a panel of sixteen columns, number by number: each row of sums in two vectors.
 #[inline(always)]
-pub(crate) fn product<L: Lanes>(lanes: L, rows: [&[f32]; TILE], panel: &[[f32; PANEL]]) -> Tile<L> {
+pub(crate) fn product<L: Lanes>(
+    lanes: L,
+    rows: [&[f32]; TILE],
+    panel: &[[f32; PANEL]],
+) -> [[L::Vector; 2]; TILE] {
     let mut sums = [[lanes.splat(0.0); 2]; TILE];
     let len = panel.len();
     let [a, b, c, d, e, f] = rows;

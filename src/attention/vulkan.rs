@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use foveate_gpu::{Gpu, GpuError, Lane};
 
-use self::passes::{Buffers, Passes};
+use self::passes::{AttentionBuffers, AttentionPasses};
 use self::records::{PlanRecords, WORD};
 use crate::element::Element;
 use crate::plan::AttentionPlan;
@@ -28,7 +28,7 @@ const BUFFER_BYTES: usize = 64 << 20;
 
 /// Attention on a device.
 pub struct VulkanAttention {
-    passes: Passes,
+    passes: AttentionPasses,
     lane: Lane,
     /// No buffer is larger, unless a single head or query needs it.
     buffer_bytes: usize,
@@ -43,7 +43,7 @@ impl VulkanAttention {
     /// If the driver refuses.
     pub fn new(gpu: &Arc<Gpu>) -> Result<Self, GpuError> {
         Ok(Self {
-            passes: Passes::new(gpu)?,
+            passes: AttentionPasses::new(gpu)?,
             lane: Lane::new(gpu, "attention", 0)?,
             buffer_bytes: BUFFER_BYTES,
             gpu: Arc::clone(gpu),
@@ -84,7 +84,7 @@ impl VulkanAttention {
         }
         let records = PlanRecords::new(plan);
         let [heads, queries] = piece(plan, &records, self.buffer_bytes);
-        let mut buffers = Buffers::new(&self.gpu, plan, &records, [heads, queries])?;
+        let mut buffers = AttentionBuffers::new(&self.gpu, plan, &records, [heads, queries])?;
         let shape = plan.shape;
         let keys = tensors.keys.chunks(heads * shape.keys() * shape.width);
         let values = tensors.values.chunks(heads * shape.keys() * shape.value_width);

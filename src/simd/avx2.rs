@@ -4,21 +4,13 @@ use std::arch::x86_64::*;
 
 use super::Detected;
 use super::lanes::{LANES, Lanes};
-use super::lookup::{Line, Lookup};
+use super::lookup::Lookup;
 use super::plain::Plain;
 use super::vectors::Vectors;
 
 /// Proof of AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Avx2(Detected);
-
-impl Avx2 {
-    /// `detected` proves AVX2, FMA and F16C.
-    #[inline(always)]
-    pub(super) fn new(detected: Detected) -> Self {
-        Self(detected)
-    }
-}
+pub(super) struct Avx2(pub(super) Detected);
 
 /// Calls an intrinsic in a method of [`Avx2`], whose value proves AVX2, FMA and F16C.
 macro_rules! call {
@@ -243,7 +235,7 @@ impl Vectors for Avx2 {
 impl Avx2 {
     /// The half floats of a line at 16 values.
     #[inline(always)]
-    fn halves_on(self, Line { factor, offset }: Line, values: [u8; 16]) -> [[u8; 2]; 16] {
+    fn halves_on(self, (factor, offset): (f32, f32), values: [u8; 16]) -> [[u8; 2]; 16] {
         let values: __m128i = bytemuck::cast(values);
         let line = [call!(_mm256_set1_ps(factor)), call!(_mm256_set1_ps(offset))];
         let last = call!(_mm_unpackhi_epi64(values, values));

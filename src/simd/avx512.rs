@@ -9,15 +9,7 @@ use super::vectors::Vectors;
 
 /// Proof of AVX-512 BW, VL and VNNI, and of what [`Avx2`] needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Avx512(Detected);
-
-impl Avx512 {
-    /// `detected` proves the instructions.
-    #[inline(always)]
-    pub(super) fn new(detected: Detected) -> Self {
-        Self(detected)
-    }
-}
+pub(super) struct Avx512(pub(super) Detected);
 
 /// Calls an intrinsic in a method of [`Avx512`], whose value proves AVX-512.
 macro_rules! call {
@@ -36,7 +28,7 @@ impl Vectors for Avx512 {
 
     #[inline(always)]
     fn lanes(self) -> Avx2 {
-        Avx2::new(self.0)
+        Avx2(self.0)
     }
 
     #[inline(always)]

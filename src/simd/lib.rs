@@ -22,7 +22,7 @@ mod plain;
 mod vectors;
 
 pub use lanes::{LANES, Lanes};
-pub use lookup::{Line, Lookup};
+pub use lookup::Lookup;
 pub use vectors::Vectors;
 
 /// Vector instructions that this processor has.
@@ -48,13 +48,10 @@ pub struct Detected(());
 
 /// Work that gains from wide vectors. It is compiled once for each set of instructions.
 pub trait Kernel {
-    /// Result of the kernel.
-    type Output;
-
     /// Runs the kernel. Must be `#[inline(always)]`, as must everything it calls in its inner loops: only then is it
     /// compiled for the instructions of its caller. Closures cannot be, so they are kept out of such loops; the
     /// operations of `plain` need not be.
-    fn run<V: Vectors>(self, vectors: V) -> Self::Output;
+    fn run<V: Vectors>(self, vectors: V);
 }
 
 impl Instructions {
@@ -105,7 +102,7 @@ impl Instructions {
 
     /// Runs a kernel with these instructions.
     #[inline]
-    pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
+    pub fn run<K: Kernel>(self, kernel: K) {
         match self {
             Self::Plain => kernel.run(plain::Plain),
             #[cfg(target_arch = "aarch64")]
@@ -122,12 +119,12 @@ impl Instructions {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn run_avx2<K: Kernel>(kernel: K, detected: Detected) -> K::Output {
-    kernel.run(avx2::Avx2::new(detected))
+fn run_avx2<K: Kernel>(kernel: K, detected: Detected) {
+    kernel.run(avx2::Avx2(detected));
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,avx512bw,avx512vl,avx512vnni")]
-fn run_avx512<K: Kernel>(kernel: K, detected: Detected) -> K::Output {
-    kernel.run(avx512::Avx512::new(detected))
+fn run_avx512<K: Kernel>(kernel: K, detected: Detected) {
+    kernel.run(avx512::Avx512(detected));
 }

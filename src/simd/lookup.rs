@@ -6,17 +6,7 @@ use half::f16;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lookup {
     words: [[u8; 2]; 256],
-    line: Option<Line>,
-}
-
-/// `f16(value * factor + offset)`, with a product and a sum that are rounded to single precision each, and the result to
-/// the nearest, of two to the even one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
-    /// Of the value.
-    pub factor: f32,
-    /// Added to the product.
-    pub offset: f32,
+    line: Option<(f32, f32)>,
 }
 
 impl Lookup {
@@ -36,8 +26,8 @@ impl Lookup {
         };
         let lines = near(factor)
             .into_iter()
-            .flat_map(|factor| near(offset).into_iter().map(move |offset| Line { factor, offset }));
-        let line = lines.into_iter().find(|line| line.gives(&words));
+            .flat_map(|factor| near(offset).into_iter().map(move |offset| (factor, offset)));
+        let line = lines.into_iter().find(|line| gives(*line, &words));
         Self { words, line }
     }
 
@@ -46,16 +36,15 @@ impl Lookup {
         &self.words
     }
 
-    /// The line that gives the same, if there is a known one.
-    pub fn line(&self) -> Option<Line> {
+    /// Factor and offset of a line that gives the same, if one is known: `f16(value * factor + offset)`, with a product and a sum that
+    /// are rounded to single precision each, and the result to the nearest, of two to the even one.
+    pub fn line(&self) -> Option<(f32, f32)> {
         self.line
     }
 }
 
-impl Line {
-    fn gives(self, words: &[[u8; 2]; 256]) -> bool {
-        (0_u8..=255).zip(words).all(|(value, word)| {
-            f16::from_f32(f32::from(value) * self.factor + self.offset).to_le_bytes() == *word
-        })
-    }
+fn gives((factor, offset): (f32, f32), words: &[[u8; 2]; 256]) -> bool {
+    (0_u8..=255).zip(words).all(|(value, word)| {
+        f16::from_f32(f32::from(value) * factor + offset).to_le_bytes() == *word
+    })
 }

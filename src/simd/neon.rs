@@ -6,7 +6,7 @@
 use std::arch::aarch64::*;
 
 use super::lanes::{LANES, Lanes};
-use super::lookup::{Line, Lookup};
+use super::lookup::Lookup;
 use super::plain::Plain;
 use super::vectors::Vectors;
 
@@ -44,16 +44,10 @@ macro_rules! call_both {
     };
 }
 
-type Bytes = [uint8x16_t; 4];
-type Words = [int16x8_t; 4];
-type Sums = [int32x4_t; 4];
-type Halves = [int64x2_t; 4];
-type Pair = [float32x4_t; 2];
-
 impl Vectors for Neon {
-    type Bytes = Bytes;
-    type Words = Words;
-    type Sums = Sums;
+    type Bytes = [uint8x16_t; 4];
+    type Words = [int16x8_t; 4];
+    type Sums = [int32x4_t; 4];
     type Lanes = Self;
 
     #[inline(always)]
@@ -62,12 +56,12 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn loaded_bytes(self, bytes: &[u8; 64]) -> Bytes {
+    fn loaded_bytes(self, bytes: &[u8; 64]) -> Self::Bytes {
         bytemuck::cast(*bytes)
     }
 
     #[inline(always)]
-    fn widened(self, bytes: &[u8; 32]) -> Words {
+    fn widened(self, bytes: &[u8; 32]) -> Self::Words {
         let [a, b]: [uint8x16_t; 2] = bytemuck::cast(*bytes);
         let (first, last) = (call!(vget_low_u8(a)), call!(vget_low_u8(b)));
         bytemuck::cast([
@@ -79,7 +73,7 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn unzipped(self, bytes: &[u8; 64]) -> [Words; 2] {
+    fn unzipped(self, bytes: &[u8; 64]) -> [Self::Words; 2] {
         const BYTE: i32 = 8;
         let both: [uint16x8_t; 4] = bytemuck::cast(*bytes);
         let even_bytes = [call!(vdupq_n_u16(0xFF)); 4];
@@ -89,40 +83,40 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn words(self, [even, odd]: [i16; 2]) -> Words {
+    fn words(self, [even, odd]: [i16; 2]) -> Self::Words {
         bytemuck::cast(self.sums(i32::from(odd) << 16 | i32::from(even.cast_unsigned())))
     }
 
     #[inline(always)]
-    fn sums(self, sum: i32) -> Sums {
+    fn sums(self, sum: i32) -> Self::Sums {
         [call!(vdupq_n_s32(sum)); 4]
     }
 
     #[inline(always)]
-    fn loaded(self, words: &[u16; 32]) -> Words {
+    fn loaded(self, words: &[u16; 32]) -> Self::Words {
         bytemuck::cast(*words)
     }
 
     #[inline(always)]
-    fn stored(self, words: Words) -> [u16; 32] {
+    fn stored(self, words: Self::Words) -> [u16; 32] {
         bytemuck::cast(words)
     }
 
     #[inline(always)]
-    fn stored_sums(self, sums: Sums) -> [u32; 16] {
+    fn stored_sums(self, sums: Self::Sums) -> [u32; 16] {
         bytemuck::cast(sums)
     }
 
     // The compiler turns a shift by a vector of constants into an immediate; a negative one is to the right.
 
     #[inline(always)]
-    fn shifted_left<const BITS: u32>(self, words: Words) -> Words {
+    fn shifted_left<const BITS: u32>(self, words: Self::Words) -> Self::Words {
         let count = self.words([word(BITS); 2]);
         call_all!(vshlq_s16(words, count))
     }
 
     #[inline(always)]
-    fn rounded_down<const BITS: u32>(self, words: Words) -> Words {
+    fn rounded_down<const BITS: u32>(self, words: Self::Words) -> Self::Words {
         // Not `vrshrq`: it does not wrap.
         let raised: [uint16x8_t; 4] =
             bytemuck::cast(self.added(words, self.words([1 << (BITS - 1); 2])));
@@ -131,7 +125,7 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn rounded_sums_down<const BITS: u32>(self, sums: Sums) -> Sums {
+    fn rounded_sums_down<const BITS: u32>(self, sums: Self::Sums) -> Self::Sums {
         let half = self.sums(1 << (BITS - 1));
         let raised: [uint32x4_t; 4] = bytemuck::cast(call_all!(vaddq_s32(sums, half)));
         let count = self.sums(-BITS.cast_signed());
@@ -139,17 +133,17 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn added(self, a: Words, b: Words) -> Words {
+    fn added(self, a: Self::Words, b: Self::Words) -> Self::Words {
         call_all!(vaddq_s16(a, b))
     }
 
     #[inline(always)]
-    fn subtracted(self, a: Words, b: Words) -> Words {
+    fn subtracted(self, a: Self::Words, b: Self::Words) -> Self::Words {
         call_all!(vsubq_s16(a, b))
     }
 
     #[inline(always)]
-    fn counted(self, counts: Bytes, bytes: Bytes, value: u8) -> Bytes {
+    fn counted(self, counts: Self::Bytes, bytes: Self::Bytes, value: u8) -> Self::Bytes {
         let values = [call!(vdupq_n_u8(value)); 4];
         // All bits are set where they are equal: -1.
         let equal = call_all!(vceqq_u8(bytes, values));
@@ -157,19 +151,19 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn added_distances(self, sums: Sums, a: Bytes, b: Bytes) -> Sums {
+    fn added_distances(self, sums: Self::Sums, a: Self::Bytes, b: Self::Bytes) -> Self::Sums {
         let distances = call_all!(vabdq_u8(a, b));
         let pairs = call_all!(vpaddlq_u8(distances));
         let quarters = call_all!(vpaddlq_u16(pairs));
-        let halves: Sums = bytemuck::cast(call_all!(vpaddlq_u32(quarters)));
+        let halves: Self::Sums = bytemuck::cast(call_all!(vpaddlq_u32(quarters)));
         call_all!(vaddq_s32(sums, halves))
     }
 
     #[inline(always)]
-    fn exceeding<const LEAST: u8>(self, a: Bytes, b: Bytes) -> u64 {
+    fn exceeding<const LEAST: u8>(self, a: Self::Bytes, b: Self::Bytes) -> u64 {
         const PLACES: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
         let least = [call!(vdupq_n_u8(LEAST)); 4];
-        let places: Bytes = bytemuck::cast([PLACES; 4]);
+        let places: Self::Bytes = bytemuck::cast([PLACES; 4]);
         let excess = call_all!(vqsubq_u8(a, b));
         let exceeding = call_all!(vcgeq_u8(excess, least));
         // Eight bytes with a bit each become one, in three steps.
@@ -181,7 +175,7 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn multiplied_and_added(self, sums: Sums, a: Words, b: Words) -> Sums {
+    fn multiplied_and_added(self, sums: Self::Sums, a: Self::Words, b: Self::Words) -> Self::Sums {
         let (low_a, low_b) = (call_all!(vget_low_s16(a)), call_all!(vget_low_s16(b)));
         let low = call_all!(vmull_s16(low_a, low_b));
         let high = call_all!(vmull_high_s16(a, b));
@@ -190,45 +184,45 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn upper_halves(self, even: Sums, odd: Sums) -> Words {
-        let (even, odd): (Words, Words) = (bytemuck::cast(even), bytemuck::cast(odd));
+    fn upper_halves(self, even: Self::Sums, odd: Self::Sums) -> Self::Words {
+        let (even, odd): (Self::Words, Self::Words) = (bytemuck::cast(even), bytemuck::cast(odd));
         call_all!(vtrn2q_s16(even, odd))
     }
 
     #[inline(always)]
-    fn narrowed(self, a: Words, b: Words) -> Bytes {
+    fn narrowed(self, a: Self::Words, b: Self::Words) -> Self::Bytes {
         let first = call_all!(vqmovun_s16(a));
         call_all!(vqmovun_high_s16(first, b))
     }
 
     #[inline(always)]
-    fn narrowed_sums(self, a: Sums, b: Sums) -> Words {
+    fn narrowed_sums(self, a: Self::Sums, b: Self::Sums) -> Self::Words {
         let first = call_all!(vqmovn_s32(a));
         call_all!(vqmovn_high_s32(first, b))
     }
 
     #[inline(always)]
-    fn clamped(self, [a, b, c, d]: Words) -> [u8; 32] {
+    fn clamped(self, [a, b, c, d]: Self::Words) -> [u8; 32] {
         let (first, last) = (call!(vqmovun_s16(a)), call!(vqmovun_s16(c)));
         bytemuck::cast([call!(vqmovun_high_s16(first, b)), call!(vqmovun_high_s16(last, d))])
     }
 
     #[inline(always)]
-    fn added_pairs(self, bytes: Bytes) -> Words {
+    fn added_pairs(self, bytes: Self::Bytes) -> Self::Words {
         bytemuck::cast(call_all!(vpaddlq_u8(bytes)))
     }
 
     #[inline(always)]
-    fn added_halves(self, a: Sums, b: Sums) -> Sums {
-        let (a, b): (Halves, Halves) = (bytemuck::cast(a), bytemuck::cast(b));
-        let first: Sums = bytemuck::cast(call_all!(vtrn1q_s64(a, b)));
-        let last: Sums = bytemuck::cast(call_all!(vtrn2q_s64(a, b)));
+    fn added_halves(self, a: Self::Sums, b: Self::Sums) -> Self::Sums {
+        let [a, b]: [[int64x2_t; 4]; 2] = bytemuck::cast([a, b]);
+        let first: Self::Sums = bytemuck::cast(call_all!(vtrn1q_s64(a, b)));
+        let last: Self::Sums = bytemuck::cast(call_all!(vtrn2q_s64(a, b)));
         call_all!(vaddq_s32(first, last))
     }
 
     #[inline(always)]
-    fn transposed_4(self, bytes: Bytes) -> [[u8; 16]; 4] {
-        let [a, b, c, d]: Sums = bytemuck::cast(bytes);
+    fn transposed_4(self, bytes: Self::Bytes) -> [[u8; 16]; 4] {
+        let [a, b, c, d]: Self::Sums = bytemuck::cast(bytes);
         let (ac, bd) = (call!(vzip1q_s32(a, c)), call!(vzip1q_s32(b, d)));
         let (ac_last, bd_last) = (call!(vzip2q_s32(a, c)), call!(vzip2q_s32(b, d)));
         bytemuck::cast([
@@ -240,8 +234,8 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn transposed_2(self, bytes: Bytes) -> [[u8; 8]; 8] {
-        let [a, b, c, d]: Words = bytemuck::cast(bytes);
+    fn transposed_2(self, bytes: Self::Bytes) -> [[u8; 8]; 8] {
+        let [a, b, c, d]: Self::Words = bytemuck::cast(bytes);
         let (ac, bd) = (call!(vzip1q_s16(a, c)), call!(vzip1q_s16(b, d)));
         let (ac_last, bd_last) = (call!(vzip2q_s16(a, c)), call!(vzip2q_s16(b, d)));
         bytemuck::cast([
@@ -253,7 +247,7 @@ impl Vectors for Neon {
     }
 
     #[inline(always)]
-    fn transposed_1(self, [a, b, c, d]: Bytes) -> [[u8; 4]; 16] {
+    fn transposed_1(self, [a, b, c, d]: Self::Bytes) -> [[u8; 4]; 16] {
         let (ac, bd) = (call!(vzip1q_u8(a, c)), call!(vzip1q_u8(b, d)));
         let (ac_last, bd_last) = (call!(vzip2q_u8(a, c)), call!(vzip2q_u8(b, d)));
         bytemuck::cast([
@@ -279,7 +273,7 @@ impl Vectors for Neon {
 
 /// The half floats of a line at 16 values.
 #[inline(always)]
-fn halves_on(line: Line, values: [u8; 16]) -> [[u8; 2]; 16] {
+fn halves_on(line: (f32, f32), values: [u8; 16]) -> [[u8; 2]; 16] {
     let values: uint8x16_t = bytemuck::cast(values);
     let first = call!(vget_low_u8(values));
     let (first, last) = (call!(vmovl_u8(first)), call!(vmovl_high_u8(values)));
@@ -288,7 +282,7 @@ fn halves_on(line: Line, values: [u8; 16]) -> [[u8; 2]; 16] {
 
 /// Those of eight values.
 #[inline(always)]
-fn eight_on(line: Line, values: uint16x8_t) -> uint16x8_t {
+fn eight_on(line: (f32, f32), values: uint16x8_t) -> uint16x8_t {
     let first = call!(vget_low_u16(values));
     let (first, last) = (call!(vmovl_u16(first)), call!(vmovl_high_u16(values)));
     let (first, last) = (numbers_on(line, first), numbers_on(line, last));
@@ -300,7 +294,7 @@ fn eight_on(line: Line, values: uint16x8_t) -> uint16x8_t {
 
 /// The numbers of a line at four values.
 #[inline(always)]
-fn numbers_on(Line { factor, offset }: Line, values: uint32x4_t) -> float32x4_t {
+fn numbers_on((factor, offset): (f32, f32), values: uint32x4_t) -> float32x4_t {
     let (factor, offset) = (call!(vdupq_n_f32(factor)), call!(vdupq_n_f32(offset)));
     let numbers = call!(vcvtq_f32_u32(values));
     // Not `vfmaq_f32`, which rounds once.
@@ -314,52 +308,52 @@ fn word(bits: u32) -> i16 {
 }
 
 impl Lanes for Neon {
-    type Vector = Pair;
+    type Vector = [float32x4_t; 2];
 
     #[inline(always)]
-    fn splat(self, value: f32) -> Pair {
+    fn splat(self, value: f32) -> Self::Vector {
         [call!(vdupq_n_f32(value)); 2]
     }
 
     #[inline(always)]
-    fn load(self, values: &[f32; LANES]) -> Pair {
+    fn load(self, values: &[f32; LANES]) -> Self::Vector {
         bytemuck::cast(*values)
     }
 
     #[inline(always)]
-    fn store(self, vector: Pair) -> [f32; LANES] {
+    fn store(self, vector: Self::Vector) -> [f32; LANES] {
         bytemuck::cast(vector)
     }
 
     #[inline(always)]
-    fn add(self, a: Pair, b: Pair) -> Pair {
+    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
         call_both!(vaddq_f32(a, b))
     }
 
     #[inline(always)]
-    fn multiply(self, a: Pair, b: Pair) -> Pair {
+    fn multiply(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
         call_both!(vmulq_f32(a, b))
     }
 
     #[inline(always)]
-    fn multiply_add(self, a: Pair, b: Pair, c: Pair) -> Pair {
+    fn multiply_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
         call_both!(vfmaq_f32(c, a, b))
     }
 
     #[inline(always)]
-    fn max(self, a: Pair, b: Pair) -> Pair {
+    fn max(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
         // Not `vmaxq_f32`, which gives what is not a number.
         let mask = call_both!(vcgtq_f32(a, b));
         call_both!(vbslq_f32(mask, a, b))
     }
 
     #[inline(always)]
-    fn round(self, vector: Pair) -> Pair {
+    fn round(self, vector: Self::Vector) -> Self::Vector {
         call_both!(vrndnq_f32(vector))
     }
 
     #[inline(always)]
-    fn power_of_two(self, exponents: Pair) -> Pair {
+    fn power_of_two(self, exponents: Self::Vector) -> Self::Vector {
         const FRACTION_BITS: i32 = 23;
         let whole = call_both!(vcvtq_s32_f32(exponents));
         let bias = [call!(vdupq_n_s32(127)); 2];
@@ -368,7 +362,7 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    fn exceeding(self, a: Pair, b: Pair) -> u8 {
+    fn exceeding(self, a: Self::Vector, b: Self::Vector) -> u8 {
         let places: [uint32x4_t; 2] = bytemuck::cast([1, 2, 4, 8, 16, 32, 64, 128]);
         let mask = call_both!(vcgtq_f32(a, b));
         let [low, high] = call_both!(vandq_u32(mask, places));
@@ -378,19 +372,24 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    fn where_exceeding(self, a: Pair, b: Pair, kept: Pair) -> Pair {
+    fn where_exceeding(self, a: Self::Vector, b: Self::Vector, kept: Self::Vector) -> Self::Vector {
         let (mask, kept) = (call_both!(vcgtq_f32(a, b)), bits(kept));
         bytemuck::cast(call_both!(vandq_u32(mask, kept)))
     }
 
     #[inline(always)]
-    fn unless_exceeding(self, a: Pair, b: Pair, kept: Pair) -> Pair {
+    fn unless_exceeding(
+        self,
+        a: Self::Vector,
+        b: Self::Vector,
+        kept: Self::Vector,
+    ) -> Self::Vector {
         let (mask, kept) = (call_both!(vcgtq_f32(a, b)), bits(kept));
         bytemuck::cast(call_both!(vbicq_u32(kept, mask)))
     }
 
     #[inline(always)]
-    fn lane_sums(self, [a, b, c, d]: [Pair; 4]) -> [f32; 4] {
+    fn lane_sums(self, [a, b, c, d]: [Self::Vector; 4]) -> [f32; 4] {
         let (ab, cd) = (call_both!(vpaddq_f32(a, b)), call_both!(vpaddq_f32(c, d)));
         let [lower, upper] = call_both!(vpaddq_f32(ab, cd));
         bytemuck::cast(call!(vaddq_f32(lower, upper)))
@@ -398,6 +397,6 @@ impl Lanes for Neon {
 }
 
 #[inline(always)]
-fn bits(vector: Pair) -> [uint32x4_t; 2] {
+fn bits(vector: [float32x4_t; 2]) -> [uint32x4_t; 2] {
     bytemuck::cast(vector)
 }

@@ -24,7 +24,7 @@ const BLENDED_QUERIES: usize = 4;
 
 /// Compiled once, for all shapes.
 #[derive(Debug)]
-pub(super) struct Passes {
+pub(super) struct AttentionPasses {
     mean_keys: ComputePass,
     mean_values: ComputePass,
     score: ComputePass,
@@ -34,7 +34,7 @@ pub(super) struct Passes {
 
 /// What a call works on.
 #[derive(Debug)]
-pub(super) struct Buffers {
+pub(super) struct AttentionBuffers {
     pub(super) plan: Buffer,
     pub(super) keys: Buffer,
     pub(super) values: Buffer,
@@ -47,7 +47,7 @@ pub(super) struct Buffers {
     rows: Buffer,
 }
 
-impl Passes {
+impl AttentionPasses {
     pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Self, GpuError> {
         let means = |name, by_cell| {
             let constants = [u32::from(by_cell)];
@@ -67,7 +67,7 @@ impl Passes {
     pub(super) fn record_means<'a>(
         &'a self,
         recorder: &mut Recorder<'a>,
-        buffers: &'a Buffers,
+        buffers: &'a AttentionBuffers,
         plan: &AttentionPlan,
         records: &PlanRecords,
         heads: usize,
@@ -88,13 +88,13 @@ impl Passes {
     pub(super) fn record_piece<'a>(
         &'a self,
         recorder: &mut Recorder<'a>,
-        buffers: &'a Buffers,
+        buffers: &'a AttentionBuffers,
         plan: &AttentionPlan,
         records: &PlanRecords,
         [heads, queries]: [usize; 2],
     ) {
-        let Buffers { plan: levels, queries: vectors, results, .. } = buffers;
-        let Buffers { mean_keys, mean_values, rows, .. } = buffers;
+        let AttentionBuffers { plan: levels, queries: vectors, results, .. } = buffers;
+        let AttentionBuffers { mean_keys, mean_values, rows, .. } = buffers;
         let push = records.piece(plan, heads, queries);
         let inputs = [Binding::Read(vectors), Binding::Read(mean_keys), Binding::Read(levels)];
         let [vectors, keys, levels] = inputs;
@@ -114,7 +114,7 @@ impl Passes {
     }
 }
 
-impl Buffers {
+impl AttentionBuffers {
     /// Room for the keys and values of `heads` heads, and for `queries` queries of each.
     pub(super) fn new(
         gpu: &Arc<Gpu>,

@@ -323,8 +323,6 @@ struct CopyLevel0<'a> {
 }
 
 impl Kernel for CopyLevel0<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self { frame, target } = self;

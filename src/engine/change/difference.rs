@@ -59,8 +59,6 @@ pub struct PlaneDifferences<'a> {
 }
 
 impl Kernel for PlaneDifferences<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, _vectors: V) {
         let Self { new, plane, first_row, old, row_bytes, mask, columns, largest } = self;

@@ -65,8 +65,6 @@ struct ColorSums<'a> {
 }
 
 impl Kernel for ColorSums<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self { frame, row, target } = self;
@@ -86,8 +84,6 @@ impl Kernel for ColorSums<'_> {
 }
 
 impl Kernel for FeatureRun<'_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self { frame, row, columns, target } = self;

@@ -59,8 +59,6 @@ pub struct IngestRuns<'a, 'b> {
 }
 
 impl Kernel for IngestRuns<'_, '_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self { frame, target, runs, scratch } = self;

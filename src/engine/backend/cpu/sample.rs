@@ -180,8 +180,6 @@ impl SampleToken<'_> {
 }
 
 impl Kernel for SampleLevel<'_, '_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample, level) = self;
@@ -191,8 +189,6 @@ impl Kernel for SampleLevel<'_, '_> {
 }
 
 impl Kernel for SampleBoxes<'_, '_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample) = self;
@@ -202,8 +198,6 @@ impl Kernel for SampleBoxes<'_, '_> {
 }
 
 impl Kernel for SampleWeighted<'_, '_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample, level) = self;
@@ -214,8 +208,6 @@ impl Kernel for SampleWeighted<'_, '_> {
 }
 
 impl Kernel for SampleNarrow<'_, '_> {
-    type Output = ();
-
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample, level) = self;
