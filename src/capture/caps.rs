@@ -10,7 +10,7 @@ use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::{PixelAspect, PixelFacts};
-use foveate_core::source::{Content, Orientation, Turn};
+use foveate_core::source::{Content, Orientation};
 use foveate_log::redact::redacted;
 
 pub(super) mod depth;
@@ -239,10 +239,10 @@ const DEINTERLACE: Adapter =
 pub(super) fn turning(orientation: Orientation) -> Option<Adapter> {
     let properties = match orientation {
         Orientation::Auto => &[("video-direction", "auto")],
-        Orientation::Turned(Turn::Degrees0) => return None,
-        Orientation::Turned(Turn::Degrees90) => &[("video-direction", "90r")],
-        Orientation::Turned(Turn::Degrees180) => &[("video-direction", "180")],
-        Orientation::Turned(Turn::Degrees270) => &[("video-direction", "90l")],
+        Orientation::Degrees0 => return None,
+        Orientation::Degrees90 => &[("video-direction", "90r")],
+        Orientation::Degrees180 => &[("video-direction", "180")],
+        Orientation::Degrees270 => &[("video-direction", "90l")],
     };
     Some(Adapter { element: "videoflip", properties })
 }

@@ -80,7 +80,7 @@ impl CapturedFrame {
     /// None for a frame from a source of pictures, which has checked it.
     pub fn view(&self) -> Result<FrameView<'_>, FrameError> {
         let Samples::Picture(format, colorimetry) = self.samples else {
-            return Err(FrameError::OtherContent);
+            return Err(FrameError::other_content());
         };
         let kind = FrameKind { format, extent: self.extent, color: colorimetry.transform() };
         view_of(self.memory.as_slice(), &self.planes, kind)
@@ -93,7 +93,7 @@ impl CapturedFrame {
     /// None for a frame from a source of depth, which has checked it.
     pub fn depth(&self) -> Result<DepthView<'_>, FrameError> {
         match self.samples {
-            Samples::Picture(..) => Err(FrameError::OtherContent),
+            Samples::Picture(..) => Err(FrameError::other_content()),
             Samples::Depth(format) => {
                 DepthView::new(format, self.extent, self.plane(self.planes[0]))
             }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::source::StoppingSource;
 use super::transient::{Evidence, may_reconnect};
 use super::{CaptureError, CapturedFrame, End, Masks, Pace, Source, SourceSpec, TakeResult};
-use foveate_core::backoff::{Backoff, NextTry};
+use foveate_core::backoff::{Backoff, next_try};
 use foveate_core::clock::monotonic_ns;
 use foveate_log::redact::redacted;
 use foveate_stats::{LossReason, StreamCounters};
@@ -66,7 +66,7 @@ impl Loss {
 
     fn next_try(&self) -> String {
         let Self { pause, attempt, .. } = *self;
-        format!("; {}", NextTry { pause, attempt })
+        format!("; {}", next_try(pause, attempt))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Camera calibration files of ROS.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use foveate_core::camera::{COEFFICIENTS_MAX, Calibration, MODEL_BYTES_MAX};
 use foveate_core::file;
@@ -16,35 +17,18 @@ const DEPTH_MAX: usize = 16;
 
 /// Why a calibration cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CalibrationError {
-    /// It cannot be read.
-    #[error("cannot read the calibration {}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// It is not a file of ROS's `camera_calibration`.
-    #[error("{} is not a calibration of ROS's camera_calibration: {reason}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// The mistake, and the expected value.
-        reason: String,
-    },
-    /// `crop` exceeds the calibrated picture.
-    #[error(
-        "`crop` in [stream.camera] exceeds the calibrated picture, {extent} pixels in {}",
-        path.display()
-    )]
-    CropOutside {
-        /// The calibration.
-        path: PathBuf,
-        /// The extent that it is for.
-        extent: Extent,
-    },
+#[error("{text}")]
+pub struct CalibrationError {
+    text: String,
+    /// The system's error, if the file cannot be read.
+    source: Option<io::Error>,
+}
+
+impl CalibrationError {
+    /// A file that can be read has this mistake.
+    pub(super) fn new(text: String) -> Self {
+        Self { text, source: None }
+    }
 }
 
 /// Reads a file as `camera_calibration` of ROS writes it: YAML with `image_width`, `image_height`, `camera_matrix`,
@@ -53,19 +37,20 @@ pub enum CalibrationError {
 /// # Errors
 ///
 /// If it cannot be read, or a key is missing or invalid.
-pub fn load_calibration(path: &Path) -> Result<Calibration, CalibrationError> {
-    let text = file::read_text(path, FILE_BYTES_MAX)
-        .map_err(|source| CalibrationError::Unreadable { path: path.to_owned(), source })?;
-    parse_calibration(&text)
-        .map_err(|reason| CalibrationError::Malformed { path: path.to_owned(), reason })
+pub(super) fn load_calibration(path: &Path) -> Result<Calibration, CalibrationError> {
+    let shown = path.display();
+    let text = file::read_text(path, FILE_BYTES_MAX).map_err(|source| CalibrationError {
+        text: format!("cannot read the calibration {shown}"),
+        source: Some(source),
+    })?;
+    parse_calibration(&text).map_err(|reason| {
+        let text = format!("{shown} is not a calibration of ROS's camera_calibration: {reason}");
+        CalibrationError::new(text)
+    })
 }
 
-/// Reads the text of such a file.
-///
-/// # Errors
-///
-/// Says what is wrong, and what is expected.
-pub fn parse_calibration(text: &str) -> Result<Calibration, String> {
+/// Reads the text of such a file, or says what is wrong with it, and what is expected.
+fn parse_calibration(text: &str) -> Result<Calibration, String> {
     check_size(text)?;
     let documents = YamlLoader::load_from_str(text).map_err(|error| error.to_string())?;
     let document = documents.first().ok_or("it is empty")?;
@@ -137,4 +122,76 @@ fn numbers(list: &Yaml, key: &str) -> Result<Vec<f64>, String> {
     };
     let list = list.as_vec().ok_or_else(expected)?;
     list.iter().map(number).collect::<Option<_>>().ok_or_else(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    /// As `camera_calibration` of ROS writes it.
+    const CALIBRATION: &str = "\
+image_width: 1280
+image_height: 720
+camera_name: front
+camera_matrix:
+  rows: 3
+  cols: 3
+  data: [910.5, 0, 641.25, 0., 911.5, 359.75, 0, 0, 1]
+distortion_model: plumb_bob
+distortion_coefficients:
+  rows: 1
+  cols: 5
+  data: [0.0831, -0.1917, 0.0005, -1.2e-4, 0]
+rectification_matrix:
+  rows: 3
+  cols: 3
+  data: [1, 0, 0, 0, 1, 0, 0, 0, 1]
+";
+
+    #[test]
+    fn a_calibration_of_ros_is_read() {
+        let calibration = parse_calibration(CALIBRATION).unwrap();
+        assert_eq!(calibration.extent, Extent::new(1280, 720));
+        assert_eq!(calibration.k, [910.5, 0.0, 641.25, 0.0, 911.5, 359.75, 0.0, 0.0, 1.0]);
+        assert_eq!(calibration.distortion, "plumb_bob");
+        assert_eq!(calibration.coefficients, [0.0831, -0.1917, 0.0005, -1.2e-4, 0.0]);
+    }
+
+    #[test]
+    fn what_is_no_calibration_is_refused_with_what_was_expected() {
+        for (from, to, part) in [
+            ("image_width: 1280", "image_width: wide", "`image_width`"),
+            ("image_height: 720", "image_height: 99999", "1 to 16384"),
+            ("camera_matrix:", "camera_metrics:", "`camera_matrix`"),
+            (", 0, 0, 1]\ndist", ", 0, 1]\ndist", "9 numbers"),
+            (", 0, 0, 1]\ndist", ", 0, 1, 1]\ndist", "last row"),
+            ("[910.5,", "[-910.5,", "focal lengths above 0"),
+            ("[0.0831,", "[.nan,", "list of numbers"),
+            ("data: [0.0831", "data: [0,0,0,0,0,0,0,0,0,0, 0.0831", "at most 14"),
+            ("image_width: 1280", "\timage_width: [", ""),
+        ] {
+            let text = CALIBRATION.replace(from, to);
+            assert_ne!(text, CALIBRATION, "{from:?}");
+            let error = parse_calibration(&text).unwrap_err();
+            assert!(error.contains(part), "{to:?}: {error}");
+        }
+        assert!(parse_calibration("").unwrap_err().contains("empty"));
+    }
+
+    #[test]
+    fn calibrations_that_would_grow_are_refused() {
+        let mut aliases = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n".to_owned();
+        for index in 1..20 {
+            let before = format!("*a{}", index - 1);
+            writeln!(aliases, "a{index}: &a{index} [{}]", [&before[..]; 9].join(", ")).unwrap();
+        }
+        let refused = parse_calibration(&aliases).unwrap_err();
+        assert_eq!(refused, "line 2: an alias (`*`) is not allowed; expected the value itself");
+        for deep in ["[".repeat(100), "- ".repeat(10_000)] {
+            let refused = parse_calibration(&deep).unwrap_err();
+            assert!(refused.contains("nested too deeply; expected at most 16 levels"), "{refused}");
+        }
+    }
 }

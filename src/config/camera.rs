@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calibration::{CalibrationError, load_calibration};
 use super::reader::Table;
-use foveate_core::camera::{Camera, Edit, Flip, Mount};
+use foveate_core::camera::{Camera, Edit, Flip, parent_from_optical};
 use foveate_core::value::{
     Crop, Degrees, FrameName, Location, Position, Quaternion, checked, optional,
 };
@@ -62,13 +62,15 @@ impl CameraConfig {
         if let Some([left, top, width, height]) = self.crop
             && (extent.width < left + width || extent.height < top + height)
         {
-            let path = self.calibration.clone();
-            return Err(CalibrationError::CropOutside { path, extent });
+            return Err(CalibrationError::new(format!(
+                "`crop` in [stream.camera] exceeds the calibrated picture, {extent} pixels in {}",
+                self.calibration.display()
+            )));
         }
-        let mount = |parent_frame: &String| Mount {
-            parent_frame: parent_frame.clone(),
-            translation: self.translation.unwrap_or_default(),
-            rotation: self.rotation.unwrap_or([0.0, 0.0, 0.0, 1.0]),
+        let mount = |parent_frame: &String| {
+            let translation = self.translation.unwrap_or_default();
+            let rotation = self.rotation.unwrap_or([0.0, 0.0, 0.0, 1.0]);
+            (parent_frame.clone(), parent_from_optical(translation, rotation))
         };
         Ok(Camera {
             calibration,

@@ -27,38 +27,27 @@ const MASK: &str = "***";
 /// that holds one as the file has it. A short value is recognised by its word only.
 pub type Secrets = BTreeMap<String, String>;
 
-/// What came from the environment into a configuration.
-#[derive(Debug, Default)]
-pub(super) struct Substituted {
-    /// Into each stream.
-    pub(super) of_streams: Vec<Secrets>,
-    /// Into everything else.
-    pub(super) others: Secrets,
-    /// Whether each stream lacks something that could not be substituted.
-    pub(super) is_incomplete: Vec<bool>,
-}
-
-/// Replaces every `${NAME}` in the string values of a configuration.
+/// Replaces every `${NAME}` in the string values of a configuration. Returns what came into each stream, with whether all of it could be
+/// substituted, and what came into everything else.
 pub(super) fn substitute(
     document: &mut DeTable<'_>,
     environment: &Environment<'_>,
     mistakes: &mut Mistakes,
-) -> Substituted {
-    let mut substituted = Substituted::default();
+) -> (Vec<(Secrets, bool)>, Secrets) {
+    let (mut of_streams, mut others) = (Vec::new(), Secrets::new());
     for (key, value) in document.iter_mut() {
         match value.get_mut() {
             DeValue::Array(streams) if key.get_ref() == "stream" => {
                 for stream in streams.iter_mut() {
                     let (mut secrets, before) = (Secrets::new(), mistakes.len());
                     substitute_value(stream, environment, &mut secrets, mistakes);
-                    substituted.of_streams.push(secrets);
-                    substituted.is_incomplete.push(before < mistakes.len());
+                    of_streams.push((secrets, mistakes.len() == before));
                 }
             }
-            _ => substitute_value(value, environment, &mut substituted.others, mistakes),
+            _ => substitute_value(value, environment, &mut others, mistakes),
         }
     }
-    substituted
+    (of_streams, others)
 }
 
 fn substitute_value(

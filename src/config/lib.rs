@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 
-use self::environment::{Environment, Substituted};
+use self::environment::Environment;
 use self::reader::{Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::{ChangeConfig, Threshold};
@@ -45,26 +44,28 @@ mod reader;
 mod validate;
 mod writer;
 
-pub use calibration::{CalibrationError, load_calibration, parse_calibration};
+pub use calibration::CalibrationError;
 pub use camera::CameraConfig;
 pub use depth::DepthConfig;
 pub use environment::Secrets;
 pub use error::{ConfigError, Mistake};
-pub use foveate_core::source::{
-    CorruptedFrames, Orientation, Pace, ShorthandKind, SourceChoice, Turn,
-};
+pub use foveate_core::source::{CorruptedFrames, Orientation, Pace, ShorthandKind, SourceChoice};
 
 /// Longest file of a configuration, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Most streams of a daemon: each has about six threads.
-pub const STREAMS_MAX: usize = 256;
+const STREAMS_MAX: usize = 256;
 
-/// Reads a file: any that can be waited for, or one that must be there at once.
-type ReadText = fn(&Path, u64) -> io::Result<String>;
+/// The text of a file, which is waited for, as a pipe's is.
+fn wait_for_text(file: &Path) -> Result<String, ConfigError> {
+    file::wait_for_text(file, FILE_BYTES_MAX)
+        .map_err(|source| ConfigError::unreadable(file, source))
+}
 
-fn read(file: &Path, read: ReadText) -> Result<String, ConfigError> {
-    read(file, FILE_BYTES_MAX).map_err(|source| ConfigError::unreadable(file, source))
+/// The text of a file that must be there at once.
+fn read_text(file: &Path) -> Result<String, ConfigError> {
+    file::read_text(file, FILE_BYTES_MAX).map_err(|source| ConfigError::unreadable(file, source))
 }
 
 /// The files `*.toml` in `directory`, ordered by name.
@@ -355,7 +356,7 @@ impl Config {
     ///
     /// If the file cannot be read, or [refused](Config::parse).
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        Self::parse(&read(path, file::wait_for_text)?, path)
+        Self::parse(&wait_for_text(path)?, path)
     }
 
     /// Reads the files of [`load`](Self::load), or with `directory` of [`load_with`](Self::load_with), again. `path` must be a regular file,
@@ -365,7 +366,7 @@ impl Config {
     ///
     /// As for these.
     pub fn reload(path: &Path, directory: Option<&Path>) -> Result<Self, ConfigError> {
-        let (config, mistakes) = Self::read_partly(path, directory, file::read_text)?;
+        let (config, mistakes) = Self::parse_files(&read_text(path)?, path, directory)?;
         ConfigError::refused(mistakes).map(|()| config)
     }
 
@@ -391,23 +392,22 @@ impl Config {
         path: &Path,
         directory: Option<&Path>,
     ) -> Result<(Self, Vec<Mistake>), ConfigError> {
-        Self::read_partly(path, directory, file::wait_for_text)
+        Self::parse_files(&wait_for_text(path)?, path, directory)
     }
 
-    fn read_partly(
+    /// Parses the text of the file at `path`, and the files in `directory`.
+    fn parse_files(
+        text: &str,
         path: &Path,
         directory: Option<&Path>,
-        read_first: ReadText,
     ) -> Result<(Self, Vec<Mistake>), ConfigError> {
         let environment = |name: &str| env::var(name);
         let part = if directory.is_some() { TextPart::First } else { TextPart::Whole };
-        let text = read(path, read_first)?;
-        let (mut config, mut mistakes) = Self::parse_partly(&text, path, part, &environment);
+        let (mut config, mut mistakes) = Self::parse_partly(text, path, part, &environment);
         let mut taken = config.names_in(path);
         for file in directory.map(additions_in).transpose()?.unwrap_or_default() {
             let part = TextPart::Further { taken: &taken };
-            let text = read(&file, file::read_text)?;
-            let (added, more) = Self::parse_partly(&text, &file, part, &environment);
+            let (added, more) = Self::parse_partly(&read_text(&file)?, &file, part, &environment);
             mistakes.extend(more);
             let count = config.streams.len() + added.streams.len();
             if STREAMS_MAX < count {
@@ -456,23 +456,23 @@ impl Config {
         part: TextPart<'_>,
         environment: &Environment<'_>,
     ) -> (Self, Vec<Mistake>) {
-        let mut substituted = Substituted::default();
+        let (mut of_streams, mut others) = (Vec::new(), Secrets::new());
         let directory = file.parent().unwrap_or(Path::new(""));
         let prepare = |document: &mut DeTable<'_>, mistakes: &mut Mistakes| {
-            substituted = environment::substitute(document, environment, mistakes);
+            (of_streams, others) = environment::substitute(document, environment, mistakes);
         };
         let validate =
             |config: &mut Self, table: &Table<'_>| config.validate(table, directory, part);
         let (mut config, mistakes) = reader::read::<Self>(text, prepare, validate);
-        let Substituted { of_streams, others, is_incomplete } = substituted;
-        let all = of_streams.iter().chain([&others]).flatten();
+        let all = of_streams.iter().map(|(secrets, _)| secrets).chain([&others]).flatten();
         let all = all.map(|(text, shown)| (text.clone(), shown.clone())).collect();
         let mistakes = error::placed(mistakes, text, file, &all);
-        for (stream, secrets) in config.streams.iter_mut().zip(of_streams) {
+        let mut of_streams = of_streams.into_iter();
+        config.streams.retain_mut(|stream| {
+            let (secrets, is_complete) = of_streams.next().unwrap_or((Secrets::new(), true));
             stream.secrets = secrets;
-        }
-        let mut is_incomplete = is_incomplete.into_iter();
-        config.streams.retain(|_| !is_incomplete.next().unwrap_or(false));
+            is_complete
+        });
         (Self { secrets: others, ..config }, mistakes)
     }
 

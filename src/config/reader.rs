@@ -323,7 +323,7 @@ impl<'a> Deserializer<'a> for ValuePath<'a> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         let table = self.table().ok_or_else(|| self.refused("a table"))?;
-        visitor.visit_map(Fields { table, left: fields.iter(), next: None })
+        visitor.visit_map(StructKeys { table, left: fields.iter(), next: None })
     }
 
     fn deserialize_enum<V: Visitor<'a>>(
@@ -339,7 +339,7 @@ impl<'a> Deserializer<'a> for ValuePath<'a> {
             Some(given) => offered.find(|name| given.as_str() == Some(name)),
         };
         if let Some(name) = name {
-            return visitor.visit_enum(Variant { name, fields: self });
+            return visitor.visit_enum(NamedVariant { name, fields: self });
         }
         let names: Vec<_> = variants.iter().copied().filter(|name| *name != LIST).collect();
         let or_list = if variants.contains(&LIST) { ", or a list of policies" } else { "" };
@@ -354,13 +354,13 @@ impl<'a> Deserializer<'a> for ValuePath<'a> {
 }
 
 /// The keys of a struct.
-struct Fields<'a> {
+struct StructKeys<'a> {
     table: Table<'a>,
     left: std::slice::Iter<'static, &'static str>,
     next: Option<(&'static str, ValuePath<'a>)>,
 }
 
-impl<'a> MapAccess<'a> for Fields<'a> {
+impl<'a> MapAccess<'a> for StructKeys<'a> {
     type Error = Fault;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(
@@ -393,12 +393,12 @@ impl<'a> MapAccess<'a> for Fields<'a> {
 }
 
 /// A variant of an enum, and the place of its fields.
-struct Variant<'a> {
+struct NamedVariant<'a> {
     name: &'static str,
     fields: ValuePath<'a>,
 }
 
-impl<'a> EnumAccess<'a> for Variant<'a> {
+impl<'a> EnumAccess<'a> for NamedVariant<'a> {
     type Error = Fault;
     type Variant = Self;
 
@@ -407,7 +407,7 @@ impl<'a> EnumAccess<'a> for Variant<'a> {
     }
 }
 
-impl<'a> VariantAccess<'a> for Variant<'a> {
+impl<'a> VariantAccess<'a> for NamedVariant<'a> {
     type Error = Fault;
 
     fn unit_variant(self) -> Result<(), Fault> {

@@ -1,6 +1,5 @@
 //! Exponential back-off: growing pauses between retries.
 
-use std::fmt;
 use std::time::Duration;
 
 /// Exponential backoff with jitter: pauses double with every failure up to a limit, each varied at random by up to a quarter, so
@@ -47,25 +46,14 @@ impl Backoff {
     }
 }
 
-/// The next retry, in words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NextTry {
-    /// Pause before it.
-    pub pause: Duration,
-    /// Number of the try since the last success, from 1.
-    pub attempt: u32,
-}
-
-impl fmt::Display for NextTry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pause, attempt } = self;
-        let suffix = match (attempt % 10, attempt % 100) {
-            (_, 11..=13) => "th",
-            (1, _) => "st",
-            (2, _) => "nd",
-            (3, _) => "rd",
-            _ => "th",
-        };
-        write!(f, "trying again in {:.1} s ({attempt}{suffix} time)", pause.as_secs_f64())
-    }
+/// The next retry, in words: the `attempt`th since the last success, from 1, after `pause`.
+pub fn next_try(pause: Duration, attempt: u32) -> String {
+    let suffix = match (attempt % 10, attempt % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("trying again in {:.1} s ({attempt}{suffix} time)", pause.as_secs_f64())
 }

@@ -35,21 +35,10 @@ pub struct Camera {
     pub calibration: Calibration,
     /// Name of the frame of reference of its rays: x right, y down, z forward.
     pub optical_frame: String,
-    /// Its pose; `None` if unknown.
-    pub mount: Option<Mount>,
+    /// The frame of reference that it is fixed in, and rows of [R | t] from the optical frame to that one, in metres; `None` if unknown.
+    pub mount: Option<(String, [f64; 12])>,
     /// What the pipeline does to the calibrated picture.
     pub edit: Edit,
-}
-
-/// Where a camera is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mount {
-    /// Name of the frame of reference that it is fixed in.
-    pub parent_frame: String,
-    /// Where its centre is in that frame, in metres.
-    pub translation: [f64; 3],
-    /// How it is turned: a quaternion x, y, z, w of length 1, from the optical frame to that frame.
-    pub rotation: [f64; 4],
 }
 
 /// What a pipeline does to the calibrated picture: cuts, mirrors and turns it, in this order, and scales what is left to
@@ -94,11 +83,10 @@ pub struct CameraFacts {
 impl Camera {
     /// The calibration as it is published for sources of `source` pixels.
     pub fn facts(&self, source: Extent) -> CameraFacts {
-        let mount = |mount: &Mount| (mount.parent_frame.clone(), mount.parent_from_optical());
         CameraFacts {
             calibration: self.calibration.clone(),
             optical_frame: self.optical_frame.clone(),
-            mount: self.mount.as_ref().map(mount),
+            mount: self.mount.clone(),
             source_from_calibrated: self.source_from_calibrated(source),
         }
     }
@@ -126,17 +114,15 @@ impl Camera {
     }
 }
 
-impl Mount {
-    /// Rows of [R | t]: from the optical frame to the parent's, in metres.
-    pub fn parent_from_optical(&self) -> [f64; 12] {
-        let [[a, b, c], [d, e, f], [g, h, i]] = rotation_matrix(self.rotation);
-        let [x, y, z] = self.translation;
-        [a, b, c, x, d, e, f, y, g, h, i, z]
-    }
+/// Rows of [R | t], from the optical frame of a camera to a parent's, in metres: of the place of its centre in that frame, and of a
+/// quaternion x, y, z, w of length 1.
+pub fn parent_from_optical([x, y, z]: [f64; 3], rotation: [f64; 4]) -> [f64; 12] {
+    let [[a, b, c], [d, e, f], [g, h, i]] = rotation_matrix(rotation);
+    [a, b, c, x, d, e, f, y, g, h, i, z]
 }
 
 /// Rows of the matrix of a quaternion x, y, z, w of length 1.
-pub fn rotation_matrix([x, y, z, w]: [f64; 4]) -> [[f64; 3]; 3] {
+pub(crate) fn rotation_matrix([x, y, z, w]: [f64; 4]) -> [[f64; 3]; 3] {
     [
         [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
         [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],

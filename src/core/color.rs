@@ -36,17 +36,6 @@ pub enum ColorMatrix {
 }
 
 impl ColorMatrix {
-    /// Its name in GStreamer's colorimetry.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bt601 => "bt601",
-            Self::Bt709 => "bt709",
-            Self::Bt2020 => "bt2020",
-            Self::Fcc => "fcc",
-            Self::Smpte240m => "smpte240m",
-        }
-    }
-
     /// Kr and Kb: the weights of red and blue in luma.
     pub const fn weights(self) -> (f64, f64) {
         match self {
@@ -68,16 +57,7 @@ pub enum ColorRange {
     Full,
 }
 
-impl ColorRange {
-    /// `limited` or `full`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Limited => "limited",
-            Self::Full => "full",
-        }
-    }
-}
-
+// As in GStreamer's colorimetry.
 crate::names!(ColorMatrix {
     Bt601 = "bt601", Bt709 = "bt709", Bt2020 = "bt2020", Fcc = "fcc", Smpte240m = "smpte240m",
 });
@@ -176,7 +156,7 @@ impl Colorimetry {
     }
 
     /// What was chosen because the caps do not say it: `matrix`, `range`, or both.
-    pub fn assumed(self) -> Vec<&'static str> {
+    fn assumed(self) -> Vec<&'static str> {
         let assumed = [(self.is_matrix_assumed, "matrix"), (self.is_range_assumed, "range")];
         assumed.into_iter().filter(|(is_assumed, _)| *is_assumed).map(|(_, name)| name).collect()
     }

@@ -23,18 +23,6 @@ pub enum DepthFormat {
 }
 
 impl DepthFormat {
-    /// Every format.
-    pub const ALL: [Self; 3] = [Self::Gray16Le, Self::Gray16Be, Self::Float32Le];
-
-    /// Its name; that of a format of video is the one in GStreamer's caps.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gray16Le => "GRAY16_LE",
-            Self::Gray16Be => "GRAY16_BE",
-            Self::Float32Le => "float32",
-        }
-    }
-
     /// Bytes of a sample.
     pub const fn sample_bytes(self) -> usize {
         match self {
@@ -43,6 +31,11 @@ impl DepthFormat {
         }
     }
 }
+
+// That of a format of video is the one in GStreamer's caps.
+crate::names!(DepthFormat {
+    Gray16Le = "GRAY16_LE", Gray16Be = "GRAY16_BE", Float32Le = "float32",
+});
 
 /// What the samples of a depth picture mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,13 +121,13 @@ impl<'a> DepthView<'a> {
     /// If the extent is not supported or the plane is too short for it.
     pub fn new(format: DepthFormat, extent: Extent, plane: Plane<'a>) -> Result<Self, FrameError> {
         if !extent.is_supported() {
-            return Err(FrameError::Extent { extent });
+            return Err(FrameError::extent(extent));
         }
         let row_bytes = extent.width as usize * format.sample_bytes();
-        let plane = plane.checked(extent.height as usize, row_bytes).map_err(|needed| {
-            let (format, stride, len) = (format.name(), plane.stride, plane.bytes.len());
-            FrameError::PlaneTooShort { format, extent, index: 0, stride, len, needed }
-        })?;
+        let checked = plane.checked(extent.height as usize, row_bytes);
+        let too_short =
+            |needed| FrameError::too_short(&format!("{extent} {format}"), 0, plane, needed);
+        let plane = checked.map_err(too_short)?;
         Ok(Self { format, extent, plane })
     }
 

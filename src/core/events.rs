@@ -18,7 +18,7 @@ use self::flicker::Flicker;
 use self::frozen::Frozen;
 use self::picture::PictureStats;
 use self::shift::Shift;
-use self::state::{State, Thresholds};
+use self::state::Hysteresis;
 use crate::frame::FrameTime;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
@@ -67,22 +67,9 @@ names!(EventKind {
     Flicker = "flicker",
     Appeared = "appeared",
     Reached = "reached",
-    Other = "other",
-} else Other);
+} else Other = "other");
 
 impl EventKind {
-    /// All kinds of events.
-    pub const ALL: [Self; 8] = [
-        Self::Cut,
-        Self::CameraMoved,
-        Self::Covered,
-        Self::OverExposed,
-        Self::Frozen,
-        Self::Flicker,
-        Self::Appeared,
-        Self::Reached,
-    ];
-
     /// Whether the event lasts, so that its end is reported too.
     pub const fn is_state(self) -> bool {
         matches!(
@@ -146,24 +133,11 @@ pub struct FrameFacts {
     pub tile_count: usize,
 }
 
-/// A point in the time of the frames, which never goes back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Moment {
-    frame: u64,
-    ns: u64,
-}
+/// Milliseconds for which the picture must be black or without structure, and then be free.
+const COVERED_MS: [u32; 2] = [1000, 1000];
 
-impl Moment {
-    fn seconds_since(self, earlier: Self) -> f64 {
-        (self.ns - earlier.ns) as f64 / 1e9
-    }
-}
-
-/// Black or without structure, for a second.
-const COVERED: Thresholds = Thresholds { begin_ms: 1000, end_ms: 1000 };
-
-/// Clipped, for a second.
-const OVER_EXPOSED: Thresholds = Thresholds { begin_ms: 1000, end_ms: 1000 };
+/// Milliseconds for which the picture must be clipped, and then not be.
+const OVER_EXPOSED_MS: [u32; 2] = [1000, 1000];
 
 /// Shares of the picture that are clipped at white: at least the first begins it, at most the second ends it.
 const CLIPPED: (f64, f64) = (0.5, 0.3);
@@ -180,14 +154,15 @@ pub struct Detectors {
     extent: Extent,
     /// Side of a texel of the coarse level in source pixels.
     texel_px: f64,
-    now: Moment,
+    /// The newest frame, in a time that never goes back.
+    now: FrameTime,
     /// Time of the newest frame as the stream gives it; `None` before the first.
     given_ns: Option<u64>,
     picture: PictureStats,
     cut: Cut,
     shift: Shift,
-    covered: State,
-    over_exposed: State,
+    covered: Hysteresis,
+    over_exposed: Hysteresis,
     frozen: Frozen,
     flicker: Flicker,
     arrivals: Arrivals,
@@ -204,13 +179,13 @@ impl Detectors {
         Self {
             extent,
             texel_px: f64::from(1_u32 << level),
-            now: Moment::default(),
+            now: FrameTime::default(),
             given_ns: None,
             picture: PictureStats::new(grid),
             cut: Cut::new(grid),
             shift: Shift::new(grid),
-            covered: State::new(EventKind::Covered, COVERED),
-            over_exposed: State::new(EventKind::OverExposed, OVER_EXPOSED),
+            covered: Hysteresis::new(EventKind::Covered, COVERED_MS),
+            over_exposed: Hysteresis::new(EventKind::OverExposed, OVER_EXPOSED_MS),
             frozen: Frozen::new(),
             flicker: Flicker::new(),
             arrivals: Arrivals::new(grid, extent, level),
@@ -290,7 +265,7 @@ impl Detectors {
         self.extent
     }
 
-    fn states(&self) -> [&State; 5] {
+    fn states(&self) -> [&Hysteresis; 5] {
         let Self { covered, over_exposed, frozen, flicker, shift, .. } = self;
         [shift.state(), covered, over_exposed, frozen.state(), flicker.state()]
     }
@@ -300,7 +275,7 @@ impl Detectors {
     fn advance(&mut self, at: FrameTime) -> f64 {
         let before_ns = self.given_ns.replace(at.time_ns).unwrap_or(at.time_ns);
         let elapsed_ns = at.time_ns.saturating_sub(before_ns);
-        self.now = Moment { frame: at.frame_seq, ns: self.now.ns.saturating_add(elapsed_ns) };
+        self.now = FrameTime { time_ns: self.now.time_ns.saturating_add(elapsed_ns), ..at };
         elapsed_ns as f64 / 1e9
     }
 }

@@ -117,7 +117,7 @@ fn read_bounded(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
 
 /// Whether `path` is that of a device below `/dev`. One that does not exist is a device that is not plugged in, except in folders of
 /// files.
-pub fn is_device(path: &str) -> bool {
+pub(crate) fn is_device(path: &str) -> bool {
     const FILES: [&str; 3] = ["/dev/fd/", "/dev/shm/", "/dev/std"];
     path.starts_with("/dev/")
         && match fs::metadata(path) {

@@ -42,41 +42,6 @@ pub struct PlaneShape {
 }
 
 impl PixelFormat {
-    /// Every format.
-    pub const ALL: [Self; 10] = [
-        Self::Nv12,
-        Self::I420,
-        Self::Yuy2,
-        Self::Rgb,
-        Self::Bgr,
-        Self::Rgbx,
-        Self::Bgrx,
-        Self::Rgba,
-        Self::Bgra,
-        Self::Gray8,
-    ];
-
-    /// Name in GStreamer's caps.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nv12 => "NV12",
-            Self::I420 => "I420",
-            Self::Yuy2 => "YUY2",
-            Self::Rgb => "RGB",
-            Self::Bgr => "BGR",
-            Self::Rgbx => "RGBx",
-            Self::Bgrx => "BGRx",
-            Self::Rgba => "RGBA",
-            Self::Bgra => "BGRA",
-            Self::Gray8 => "GRAY8",
-        }
-    }
-
-    /// The format with this name in GStreamer's caps.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.name() == name)
-    }
-
     /// Whether its samples are already R, G and B.
     pub const fn is_rgb(self) -> bool {
         matches!(self, Self::Rgb | Self::Bgr) || self.has_fourth_byte()
@@ -116,6 +81,12 @@ impl PixelFormat {
     }
 }
 
+// As in GStreamer's caps.
+crate::names!(PixelFormat {
+    Nv12 = "NV12", I420 = "I420", Yuy2 = "YUY2", Rgb = "RGB", Bgr = "BGR", Rgbx = "RGBx", Bgrx = "BGRx",
+    Rgba = "RGBA", Bgra = "BGRA", Gray8 = "GRAY8",
+});
+
 /// Rows of samples in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane<'a> {
@@ -145,44 +116,32 @@ impl<'a> Plane<'a> {
 
 /// Why memory cannot be read as a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub enum FrameError {
-    /// Neither side may be 0 or above [`Extent::MAX_SIDE`].
-    Extent {
-        /// What was given.
-        extent: Extent,
-    },
+pub struct FrameError(String);
+
+impl FrameError {
     /// A picture was asked for its depth, or depth for its picture.
-    OtherContent,
-    /// A plane ends before its last sample.
-    PlaneTooShort {
-        /// Name of the format.
-        format: &'static str,
-        /// The source.
-        extent: Extent,
-        /// Which plane.
-        index: usize,
-        /// Its stride in bytes.
-        stride: usize,
-        /// Its length in bytes.
-        len: usize,
-        /// The length that its samples need.
-        needed: usize,
-    },
+    pub fn other_content() -> Self {
+        Self("a frame of other content than was asked for".to_owned())
+    }
+
+    pub(crate) fn extent(extent: Extent) -> Self {
+        let most = Extent::MAX_SIDE;
+        Self(format!("unsupported frame size: {extent} pixels (expected sides of 1 to {most})"))
+    }
+
+    /// Of a frame described by `name`, whose plane `index` ends before its last sample: that needs `needed` bytes.
+    pub(crate) fn too_short(name: &str, index: usize, plane: Plane<'_>, needed: usize) -> Self {
+        let Plane { bytes, stride } = plane;
+        let len = bytes.len();
+        Self(format!(
+            "plane {index} of a {name} frame has {len} bytes at a stride of {stride}; {needed} are needed"
+        ))
+    }
 }
 
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Extent { extent } => {
-                let most = Extent::MAX_SIDE;
-                write!(f, "unsupported frame size: {extent} pixels (expected sides of 1 to {most})")
-            }
-            Self::OtherContent => f.write_str("a frame of other content than was asked for"),
-            Self::PlaneTooShort { format, extent, index, stride, len, needed } => write!(
-                f,
-                "plane {index} of a {extent} {format} frame has {len} bytes at a stride of {stride}; {needed} are needed"
-            ),
-        }
+        f.write_str(&self.0)
     }
 }
 
@@ -214,9 +173,7 @@ impl FrameKind {
 /// One frame of the camera, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    format: PixelFormat,
-    extent: Extent,
-    color: ColorTransform,
+    kind: FrameKind,
     planes: [Plane<'a>; 3],
     /// Bytes of a row of each plane that hold samples.
     row_bytes: [usize; 3],
@@ -236,39 +193,40 @@ impl<'a> FrameView<'a> {
     ) -> Result<Self, FrameError> {
         assert_eq!(planes.len(), format.plane_count(), "planes of {}", format.name());
         if !extent.is_supported() {
-            return Err(FrameError::Extent { extent });
+            return Err(FrameError::extent(extent));
         }
         let (mut all, mut all_row_bytes) = ([Plane { bytes: &[], stride: 0 }; 3], [0; 3]);
         for (index, plane) in planes.iter().enumerate() {
             let PlaneShape { row_bytes, rows } = format.plane_shape(index, extent);
             all_row_bytes[index] = row_bytes as usize;
-            all[index] = plane.checked(rows as usize, row_bytes as usize).map_err(|needed| {
-                let (format, stride, len) = (format.name(), plane.stride, plane.bytes.len());
-                FrameError::PlaneTooShort { format, extent, index, stride, len, needed }
-            })?;
+            let checked = plane.checked(rows as usize, row_bytes as usize);
+            let too_short = |needed| {
+                FrameError::too_short(&format!("{extent} {format}"), index, *plane, needed)
+            };
+            all[index] = checked.map_err(too_short)?;
         }
-        Ok(Self { format, extent, color, planes: all, row_bytes: all_row_bytes })
+        let kind = FrameKind { format, extent, color };
+        Ok(Self { kind, planes: all, row_bytes: all_row_bytes })
     }
 
     /// Format, extent and colour.
     pub fn kind(&self) -> FrameKind {
-        let Self { format, extent, color, .. } = *self;
-        FrameKind { format, extent, color }
+        self.kind
     }
 
     /// Memory layout of the samples.
     pub fn format(&self) -> PixelFormat {
-        self.format
+        self.kind.format
     }
 
     /// Width and height in pixels.
     pub fn extent(&self) -> Extent {
-        self.extent
+        self.kind.extent
     }
 
     /// How its samples become RGB.
     pub fn color(&self) -> ColorTransform {
-        self.color
+        self.kind.color
     }
 
     /// Plane `index`, below [`PixelFormat::plane_count`].
@@ -371,7 +329,7 @@ impl FrameStamp {
 }
 
 /// Number and stream time of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameTime {
     /// `frame_seq` of the frame.
     pub frame_seq: u64,
@@ -385,6 +343,11 @@ impl FrameTime {
         let time_ns = stamp.pts_ns.unwrap_or(stamp.capture_ns);
         Self { frame_seq: stamp.frame_seq, time_ns }
     }
+
+    /// Time since an earlier frame, in seconds.
+    pub(crate) fn seconds_since(self, earlier: Self) -> f64 {
+        (self.time_ns - earlier.time_ns) as f64 / 1e9
+    }
 }
 
 /// How a picture as a whole moved up to a frame.
@@ -397,7 +360,7 @@ pub struct PictureMotion {
 }
 
 /// Frames whose times and motion are kept.
-pub const TIMES_KEPT: usize = 64;
+pub(crate) const TIMES_KEPT: usize = 64;
 
 /// Times of the newest frames.
 #[derive(Clone, Debug, Default)]

@@ -6,37 +6,48 @@ use serde_core::de::{Deserialize, Error};
 #[doc(hidden)]
 pub use serde_core;
 
-/// `names!(Enum { Variant = "name", ... })` gives each variant its name, in `Display` and in JSON. With `else Variant` after the
+/// `names!(Enum { Variant = "name", ... })` gives each variant its name, in `Display` and in JSON. With `else Variant = "name"` after the
 /// braces, an unknown name is read as that variant instead of being an error.
 #[macro_export]
 macro_rules! names {
-    ($Enum:ident { $($Variant:ident = $name:literal),+ $(,)? } $(else $Other:ident)?) => {
+    ($Enum:ident { $($Variant:ident = $name:literal),+ $(,)? } $(else $Other:ident = $other:literal)?) => {
         const _: () = {
             use $crate::json::serde_core::de::{Deserialize, Deserializer, Error};
             use $crate::json::serde_core::ser::{Serialize, Serializer};
 
+            impl $Enum {
+                /// All that have a name of their own, in order.
+                pub const ALL: [Self; [$($name),+].len()] = [$(Self::$Variant),+];
+
+                /// Its name.
+                pub const fn name(self) -> &'static str {
+                    match self { $(Self::$Variant => $name,)+ $(Self::$Other => $other,)? }
+                }
+
+                /// The one of [`ALL`](Self::ALL) with this name.
+                pub fn from_name(name: &str) -> Option<Self> {
+                    Self::ALL.into_iter().find(|known| known.name() == name)
+                }
+            }
+
             impl ::std::fmt::Display for $Enum {
                 fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                    f.pad(match self { $(Self::$Variant => $name),+ })
+                    f.pad(self.name())
                 }
             }
 
             impl Serialize for $Enum {
                 fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                    serializer.collect_str(self)
+                    serializer.serialize_str(self.name())
                 }
             }
 
             impl<'de> Deserialize<'de> for $Enum {
                 fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                     let name = String::deserialize(deserializer)?;
-                    match name.as_str() {
-                        $($name => return Ok(Self::$Variant),)+
-                        _ => {}
-                    }
-                    let unknown = Err(D::Error::unknown_variant(&name, &[$($name),+]));
-                    $(let unknown = unknown.or(Ok(Self::$Other));)?
-                    unknown
+                    Self::from_name(&name)
+                        $(.or(Some(Self::$Other)))?
+                        .ok_or_else(|| D::Error::unknown_variant(&name, &[$($name),+]))
                 }
             }
         };
@@ -45,14 +56,14 @@ macro_rules! names {
 
 /// `object!(Struct { "key": field, ...; "key": field, ... })` makes a struct a JSON object. Fields after the semicolon are omitted
 /// where they have their type's default, and may be absent; an `Option` may always be absent. With `, strict` after the braces,
-/// unknown keys are errors.
+/// unknown keys are errors; with `where check`, so is an object that this function refuses with a text.
 #[macro_export]
 macro_rules! object {
     (
         $Struct:ident {
             $($key:literal: $field:ident),+ $(,)?
             $(; $($option_key:literal: $option:ident),+ $(,)?)?
-        } $(, $strict:ident)?
+        } $(, $strict:ident)? $(where $check:path)?
     ) => {
         const _: () = {
             use $crate::json::serde_core::de::{
@@ -73,13 +84,13 @@ macro_rules! object {
 
             impl<'de> Deserialize<'de> for $Struct {
                 fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                    deserializer.deserialize_map(Fields)
+                    deserializer.deserialize_map(ObjectVisitor)
                 }
             }
 
-            struct Fields;
+            struct ObjectVisitor;
 
-            impl<'de> Visitor<'de> for Fields {
+            impl<'de> Visitor<'de> for ObjectVisitor {
                 type Value = $Struct;
 
                 fn expecting(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
@@ -107,10 +118,12 @@ macro_rules! object {
                             return Err(A::Error::custom(format_args!("duplicate field `{key}`")));
                         }
                     }
-                    Ok($Struct {
+                    let object = $Struct {
                         $($field: $field.map_or_else(|| $crate::json::absent($key), Ok)?,)+
                         $($($option: $option.unwrap_or_default(),)+)?
-                    })
+                    };
+                    $($check(&object).map_err(A::Error::custom)?;)?
+                    Ok(object)
                 }
             }
         };

@@ -15,14 +15,13 @@ use crate::geometry::relevance::RelevanceMap;
 #[cfg(feature = "serde")]
 use crate::value::{Pixels, Whole, checked, optional};
 
-mod candidate;
-pub mod directional;
+mod directional;
 pub mod foveal;
 pub mod inset;
 pub mod relevance;
 pub mod rings;
-pub mod uniform;
-pub mod windows;
+mod uniform;
+mod windows;
 
 use self::inset::Inset;
 use self::rings::Rings;
@@ -121,16 +120,6 @@ pub struct PlanRequest<'a> {
     pub before: Option<&'a TokenPlan>,
 }
 
-/// A layout as a gaze guides it.
-#[derive(Clone, Debug)]
-pub struct Guided<'a> {
-    /// With the e0 that the gaze asks for.
-    pub layout: Cow<'a, Layout>,
-    /// Of each fixation, in order, the box or the point that somebody asked for; none if nobody asked for any.
-    asked: ArrayVec<Option<Region>, FOVEAE_MAX>,
-    rules: PlanRules,
-}
-
 impl Layout {
     /// Its name in configurations and rings.
     pub const fn name(&self) -> &'static str {
@@ -168,21 +157,8 @@ impl Layout {
         }
     }
 
-    /// The layout for a gaze: sharp at what somebody asked for. Where a map chose the fixations, and no e0 is given,
-    /// [`foveal::led_e0_px`] is.
-    pub fn guided(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Guided<'_> {
-        let rules = gaze.rules;
-        let is_asked = |fixation: &Fixation| fixation.is_asked(rules);
-        let target = |fixation: &Fixation| is_asked(fixation).then(|| fixation.target());
-        let asked = if gaze.fixations.iter().any(is_asked) {
-            gaze.fixations.iter().map(target).collect()
-        } else {
-            ArrayVec::new()
-        };
-        Guided { layout: self.widened(gaze, extent, patch_side), asked, rules }
-    }
-
-    fn widened(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Cow<'_, Self> {
+    /// Where a map chose the fixations, and no e0 is given, the layout with [`foveal::led_e0_px`].
+    fn led_by(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Cow<'_, Self> {
         let Some(map) = gaze.leading_map() else { return Cow::Borrowed(self) };
         let e0_px = || Some(foveal::led_e0_px(extent, patch_side, map, &gaze.points()));
         match *self {
@@ -201,14 +177,29 @@ impl Layout {
 
     /// The plan of at most as many tokens as the budget, where nobody asked for a point.
     pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
-        let (layout, rules) = (Cow::Borrowed(self), PlanRules::Current);
-        Guided { layout, asked: ArrayVec::new(), rules }.plan(request)
+        self.plan_around(request, &[], PlanRules::Current)
     }
-}
 
-impl Guided<'_> {
-    /// The plan of at most as many tokens as the budget.
-    pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
+    /// The plan for a gaze, whose fixations the request has: sharp at what somebody asked for.
+    pub(crate) fn plan_for(&self, gaze: &Gaze, request: &PlanRequest<'_>) -> TokenPlan {
+        let is_asked = |fixation: &Fixation| fixation.is_asked(gaze.rules);
+        let target = |fixation: &Fixation| is_asked(fixation).then(|| fixation.target());
+        let mut asked: ArrayVec<_, FOVEAE_MAX> = gaze.fixations.iter().map(target).collect();
+        if asked.iter().all(Option::is_none) {
+            asked.clear();
+        }
+        let layout = self.led_by(gaze, request.shape.extent(), request.patch_side);
+        layout.plan_around(request, &asked, gaze.rules)
+    }
+
+    /// The plan; `asked` has of each fixation, in order, the box or the point that somebody asked for, and is empty if nobody asked for
+    /// any.
+    fn plan_around(
+        &self,
+        request: &PlanRequest<'_>,
+        asked: &[Option<Region>],
+        rules: PlanRules,
+    ) -> TokenPlan {
         let PlanRequest { shape, patch_side, budget, fixations, relevance, before } = *request;
         assert!(0 < budget, "a plan has at least one token");
         let points: Vec<_> = fixations.iter().map(|focus| (focus.x, focus.y)).collect();
@@ -217,28 +208,31 @@ impl Guided<'_> {
         let or_default = |e0_px: &Option<f64>| {
             e0_px.unwrap_or_else(|| foveal::default_e0_px(shape.extent(), patch_side))
         };
-        let priority = |e0_px: f64| {
-            let (fixations, asked) = (&points[..], &self.asked[..]);
-            foveal::Priority { fixations, e0_px, relevance, asked }
-        };
-        let tokens = match &*self.layout {
-            Layout::Foveal { e0_px, coarsest, .. } => {
+        let priority =
+            |e0_px: f64| foveal::Priority { fixations: &points, e0_px, relevance, asked };
+        let tokens = match self {
+            Self::Foveal { e0_px, coarsest, .. } => {
                 let priority = priority(or_default(e0_px));
                 foveal::tokens(grids(), budget, *coarsest, &priority, before)
             }
-            Layout::Inset(inset) => inset::tokens(inset, request, self.rules),
-            Layout::Uniform => uniform::tokens(shape.extent(), patch_side, budget),
-            Layout::Directional { e0_px } => {
-                let asked = self.asked.first().copied().flatten();
+            Self::Inset(inset) => inset::tokens(inset, request, rules),
+            Self::Uniform => uniform::tokens(shape.extent(), patch_side, budget),
+            Self::Directional { e0_px } => {
+                let asked = asked.first().copied().flatten();
                 directional::tokens(request, or_default(e0_px), asked)
             }
-            Layout::Relevance { thresholds, .. } => {
+            Self::Relevance { thresholds, .. } => {
                 let priority = priority(or_default(&None));
-                relevance::tokens(grids(), budget, thresholds, &priority, (before, self.rules))
+                relevance::tokens(grids(), budget, thresholds, &priority, (before, rules))
             }
-            Layout::Rings(rings) => rings.tokens(shape.extent(), patch_side, budget, first),
-            Layout::Windows => windows::tokens(shape.extent(), patch_side, budget, first),
+            Self::Rings(rings) => rings.tokens(shape.extent(), patch_side, budget, first),
+            Self::Windows => windows::tokens(shape.extent(), patch_side, budget, first),
         };
         TokenPlan { patch_side, tokens }
     }
+}
+
+/// A priority, which is not negative, as part of the key of a heap: such numbers are ordered as their bits are.
+fn heap_key(priority: f64) -> u64 {
+    priority.to_bits()
 }

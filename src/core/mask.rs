@@ -1,6 +1,6 @@
 //! Privacy masks: parts of the picture that are filled with black before anything reads them.
 
-use std::fmt;
+use std::ops::Range;
 
 use crate::frame::{FrameKind, PixelFormat};
 use crate::geometry::coarse::CoarseLevel;
@@ -47,55 +47,31 @@ impl Mask {
 /// Twice the area of the largest triangle of corners that count as on one line: far more than what rounding makes of a slanted one.
 const LINE_AREA: f64 = 1e-9;
 
-/// Why points cannot be the corners of a mask.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CornersError {
-    /// Too few or too many.
-    Count(usize),
-    /// One of them is not in the picture.
-    Outside([f64; 2]),
-    /// All of them are on one line.
-    Line,
-}
-
-impl fmt::Display for CornersError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Count(count) => {
-                write!(f, "invalid mask: {count} corners (expected 3 to {CORNERS_MAX})")
-            }
-            Self::Outside([x, y]) => write!(
-                f,
-                "invalid mask: corner {x},{y} is outside the picture (expected shares of its width and height, 0 to 1)"
-            ),
-            Self::Line => {
-                f.write_str("invalid mask: the corners lie on one line (expected an area)")
-            }
-        }
-    }
-}
-
-impl std::error::Error for CornersError {}
-
 /// Checks that `points` may be the corners of a mask: 3 to [`CORNERS_MAX`] of them, all within the picture, and not all on one line.
 ///
 /// # Errors
 ///
 /// The mistake in the corners.
-pub fn check_corners(points: &[[f64; 2]]) -> Result<(), CornersError> {
-    if !(3..=CORNERS_MAX).contains(&points.len()) {
-        return Err(CornersError::Count(points.len()));
+pub fn check_corners(points: &[[f64; 2]]) -> Result<(), String> {
+    let count = points.len();
+    if !(3..=CORNERS_MAX).contains(&count) {
+        return Err(format!("invalid mask: {count} corners (expected 3 to {CORNERS_MAX})"));
     }
     let is_outside = |point: &&[f64; 2]| !point.iter().all(|share| (0.0..=1.0).contains(share));
-    if let Some(outside) = points.iter().find(is_outside) {
-        return Err(CornersError::Outside(*outside));
+    if let Some([x, y]) = points.iter().find(is_outside) {
+        return Err(format!(
+            "invalid mask: corner {x},{y} is outside the picture (expected shares of its width and height, 0 to 1)"
+        ));
     }
     let [x, y] = points[0];
     let are_apart = |[ax, ay]: [f64; 2], [bx, by]: [f64; 2]| {
         LINE_AREA < ((ax - x) * (by - y) - (ay - y) * (bx - x)).abs()
     };
     let is_apart = |one: &[f64; 2]| points.iter().any(|other| are_apart(*one, *other));
-    if points.iter().any(is_apart) { Ok(()) } else { Err(CornersError::Line) }
+    if points.iter().any(is_apart) {
+        return Ok(());
+    }
+    Err("invalid mask: the corners lie on one line (expected an area)".to_owned())
 }
 
 /// What masks fill in frames of one kind.
@@ -106,13 +82,13 @@ pub fn check_corners(points: &[[f64; 2]]) -> Result<(), CornersError> {
 pub struct MaskFill {
     kind: FrameKind,
     /// For each plane of the format, from the top.
-    planes: [Vec<Run>; 3],
+    planes: [Vec<ByteRun>; 3],
     pixel_count: u64,
 }
 
 /// Bytes of a row of a plane.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct ByteRun {
     row: u32,
     start: u32,
     end: u32,
@@ -122,7 +98,7 @@ impl MaskFill {
     /// What `masks` fill in frames of `kind`.
     pub fn new(masks: &[Mask], kind: FrameKind) -> Self {
         let (width, height) = (kind.extent.width, kind.extent.height);
-        let polygons: Vec<_> = masks.iter().map(|mask| Polygon::of(mask, kind)).collect();
+        let polygons: Vec<_> = masks.iter().map(|mask| edges_of(mask, kind)).collect();
         let mut fill = Self { kind, planes: Default::default(), pixel_count: 0 };
         let (block_width, block_height) = chroma_block(kind.format);
         let (mut spans, mut crossings) = (Vec::new(), Vec::new());
@@ -130,7 +106,7 @@ impl MaskFill {
             let rows = top..height.min(top + block_height);
             spans.clear();
             for row in rows.clone() {
-                polygons.iter().for_each(|polygon| polygon.cover(row, &mut crossings, &mut spans));
+                polygons.iter().for_each(|edges| cover(edges, row, &mut crossings, &mut spans));
             }
             for span in &mut spans {
                 span.0 -= span.0 % block_width;
@@ -145,7 +121,7 @@ impl MaskFill {
     }
 
     /// Adds the pixels `start..end` of `rows`, a row of blocks of chroma; in the last block of a row `end` may be a pixel beyond.
-    fn add(&mut self, rows: std::ops::Range<u32>, start: u32, end: u32) {
+    fn add(&mut self, rows: Range<u32>, start: u32, end: u32) {
         let FrameKind { format, extent, .. } = self.kind;
         let within = end.min(extent.width);
         let chroma_row = rows.start / 2;
@@ -153,12 +129,12 @@ impl MaskFill {
         // A pair of YUY2 pixels is whole even where only the first is in the picture.
         let end_pixel = if format == PixelFormat::Yuy2 { end } else { within };
         let (start_byte, end_byte) = (start * pixel_bytes, end_pixel * pixel_bytes);
-        let runs = rows.map(|row| Run { row, start: start_byte, end: end_byte });
+        let runs = rows.map(|row| ByteRun { row, start: start_byte, end: end_byte });
         self.planes[0].extend(runs);
         match format {
-            PixelFormat::Nv12 => self.planes[1].push(Run { row: chroma_row, start, end }),
+            PixelFormat::Nv12 => self.planes[1].push(ByteRun { row: chroma_row, start, end }),
             PixelFormat::I420 => {
-                let run = Run { row: chroma_row, start: start / 2, end: end / 2 };
+                let run = ByteRun { row: chroma_row, start: start / 2, end: end / 2 };
                 self.planes[1].push(run);
                 self.planes[2].push(run);
             }
@@ -265,11 +241,6 @@ fn joined(spans: &mut [(u32, u32)]) -> Vec<(u32, u32)> {
     joined
 }
 
-/// A mask in pixels.
-struct Polygon {
-    edges: Vec<Edge>,
-}
-
 /// A side of a polygon, from its upper end.
 #[derive(Clone, Copy)]
 struct Edge {
@@ -279,44 +250,42 @@ struct Edge {
     winding: i32,
 }
 
-impl Polygon {
-    fn of(mask: &Mask, kind: FrameKind) -> Self {
-        let (width, height) = (f64::from(kind.extent.width), f64::from(kind.extent.height));
-        let corner = |[x, y]: &[f64; 2]| [snapped(x * width), snapped(y * height)];
-        let points: Vec<_> = mask.points.iter().map(corner).collect();
-        let next = points.iter().cycle().skip(1);
-        let edges = points.iter().zip(next).map(|(from, to)| {
-            let (top, bottom, winding) =
-                if from[1] <= to[1] { (from, to, 1) } else { (to, from, -1) };
-            Edge { top: *top, bottom: *bottom, winding }
-        });
-        Self { edges: edges.collect() }
-    }
+/// The sides of a mask in pixels.
+fn edges_of(mask: &Mask, kind: FrameKind) -> Vec<Edge> {
+    let (width, height) = (f64::from(kind.extent.width), f64::from(kind.extent.height));
+    let corner = |[x, y]: &[f64; 2]| [snapped(x * width), snapped(y * height)];
+    let points: Vec<_> = mask.points.iter().map(corner).collect();
+    let next = points.iter().cycle().skip(1);
+    let edges = points.iter().zip(next).map(|(from, to)| {
+        let (top, bottom, winding) = if from[1] <= to[1] { (from, to, 1) } else { (to, from, -1) };
+        Edge { top: *top, bottom: *bottom, winding }
+    });
+    edges.collect()
+}
 
-    /// Adds the columns of the pixels of `row` of which it covers some area: those that an edge goes through, and those between the
-    /// edges. A pixel that no edge goes through is inside if its centre is.
-    fn cover(&self, row: u32, crossings: &mut Vec<(f64, i32)>, columns: &mut Vec<(u32, u32)>) {
-        let (upper, lower) = (f64::from(row), f64::from(row + 1));
-        let centre = f64::from(row) + 0.5;
-        crossings.clear();
-        for edge in &self.edges {
-            let [one, other] = [edge.top, edge.bottom].map(|[x, y]| {
-                if upper <= y && y <= lower { x } else { edge.x_at(y.clamp(upper, lower)) }
-            });
-            if upper < edge.bottom[1] && edge.top[1] < lower {
-                add_columns(columns, one.min(other), one.max(other));
-            }
-            if edge.top[1] <= centre && centre < edge.bottom[1] {
-                crossings.push((edge.x_at(centre), edge.winding));
-            }
+/// Adds the columns of the pixels of `row` of which a polygon covers some area: those that an edge goes through, and those between the
+/// edges. A pixel that no edge goes through is inside if its centre is.
+fn cover(edges: &[Edge], row: u32, crossings: &mut Vec<(f64, i32)>, columns: &mut Vec<(u32, u32)>) {
+    let (upper, lower) = (f64::from(row), f64::from(row + 1));
+    let centre = f64::from(row) + 0.5;
+    crossings.clear();
+    for edge in edges {
+        let [one, other] = [edge.top, edge.bottom].map(|[x, y]| {
+            if upper <= y && y <= lower { x } else { edge.x_at(y.clamp(upper, lower)) }
+        });
+        if upper < edge.bottom[1] && edge.top[1] < lower {
+            add_columns(columns, one.min(other), one.max(other));
         }
-        crossings.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-        let mut winding = 0;
-        for pair in crossings.windows(2) {
-            winding += pair[0].1;
-            if winding != 0 {
-                add_columns(columns, pair[0].0, pair[1].0);
-            }
+        if edge.top[1] <= centre && centre < edge.bottom[1] {
+            crossings.push((edge.x_at(centre), edge.winding));
+        }
+    }
+    crossings.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+    let mut winding = 0;
+    for pair in crossings.windows(2) {
+        winding += pair[0].1;
+        if winding != 0 {
+            add_columns(columns, pair[0].0, pair[1].0);
         }
     }
 }

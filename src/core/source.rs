@@ -225,7 +225,7 @@ pub enum Pace {
     EveryFrame,
 }
 
-/// How decoded pictures are turned.
+/// How decoded pictures are turned, clockwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
@@ -233,21 +233,14 @@ pub enum Orientation {
     /// As their tags say: the matrix of an MP4 file, the EXIF data of a JPEG.
     #[default]
     Auto,
-    /// By this angle, whatever their tags say.
-    Turned(Turn),
-}
-
-/// An angle in degrees, clockwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// As they are stored.
-    Degrees0 = 0,
+    /// As they are stored, whatever their tags say.
+    Degrees0,
     /// To the right.
-    Degrees90 = 90,
+    Degrees90,
     /// Upside down.
-    Degrees180 = 180,
+    Degrees180,
     /// To the left.
-    Degrees270 = 270,
+    Degrees270,
 }
 
 #[cfg(feature = "serde")]
@@ -257,10 +250,10 @@ impl TryFrom<ConfigValue> for Orientation {
     fn try_from(given: ConfigValue) -> Result<Self, String> {
         match &given {
             ConfigValue::Text(word) if word == "auto" => Ok(Self::Auto),
-            ConfigValue::Whole(0) => Ok(Self::Turned(Turn::Degrees0)),
-            ConfigValue::Whole(90) => Ok(Self::Turned(Turn::Degrees90)),
-            ConfigValue::Whole(180) => Ok(Self::Turned(Turn::Degrees180)),
-            ConfigValue::Whole(270) => Ok(Self::Turned(Turn::Degrees270)),
+            ConfigValue::Whole(0) => Ok(Self::Degrees0),
+            ConfigValue::Whole(90) => Ok(Self::Degrees90),
+            ConfigValue::Whole(180) => Ok(Self::Degrees180),
+            ConfigValue::Whole(270) => Ok(Self::Degrees270),
             _ => Err(given.refused("\"auto\", 0, 90, 180 or 270")),
         }
     }
@@ -271,7 +264,10 @@ impl From<Orientation> for ConfigValue {
     fn from(orientation: Orientation) -> Self {
         match orientation {
             Orientation::Auto => Self::Text("auto".to_owned()),
-            Orientation::Turned(turn) => Self::Whole(turn as i64),
+            Orientation::Degrees0 => Self::Whole(0),
+            Orientation::Degrees90 => Self::Whole(90),
+            Orientation::Degrees180 => Self::Whole(180),
+            Orientation::Degrees270 => Self::Whole(270),
         }
     }
 }

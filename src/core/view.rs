@@ -73,14 +73,15 @@ impl ViewSpec {
     /// The tokens of a frame for a gaze; `before` is the plan of the frame before, if something of it is kept.
     pub fn plan(&self, gaze: &Gaze, shape: PyramidShape, before: Option<&TokenPlan>) -> TokenPlan {
         let Self { layout, budget, format, .. } = self;
-        layout.guided(gaze, shape.extent(), format.patch_side).plan(&PlanRequest {
+        let request = PlanRequest {
             shape,
             patch_side: format.patch_side,
             budget: *budget,
             fixations: &gaze.foci(),
             relevance: gaze.relevance.as_ref().map(|relevance| &relevance.map),
             before,
-        })
+        };
+        layout.plan_for(gaze, &request)
     }
 
     /// The planes that the view publishes of a source of `extent`.

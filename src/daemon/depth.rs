@@ -247,9 +247,9 @@ impl DepthInlet {
 
     fn add(&mut self, frame: CapturedFrame, port: &StreamPort) {
         let at = moment(&frame.stamp(), self.by_stream_time, &mut self.depth_rounds);
-        let arrival = self.pairing.add(at, frame);
-        port.counters().depth_late.add(arrival.is_late.into());
-        self.unused += arrival.dropped;
+        let (is_late, has_dropped) = self.pairing.add(at, frame);
+        port.counters().depth_late.add(is_late.into());
+        self.unused += u64::from(has_dropped);
         self.newest = Some(Instant::now());
         self.was_too_slow = false;
         if self.state != StreamState::Live {

@@ -86,7 +86,7 @@ pub(super) fn plans(stream: &StreamConfig) -> Result<Vec<ServedView>, StreamFail
 pub(super) fn camera(stream: &StreamConfig) -> Result<Option<Camera>, StreamFailure> {
     let camera = stream.camera.as_ref().map(|camera| camera.load(&stream.name)).transpose()?;
     let needs_rays = stream.views.iter().any(|view| view.boxes);
-    let has_rays = |camera: &Camera| Rays::of(&camera.facts(camera.calibration.extent)).is_ok();
+    let has_rays = |camera: &Camera| Rays::of(&camera.facts(camera.calibration.extent)).is_some();
     if needs_rays && !camera.as_ref().is_some_and(has_rays) {
         return Err(StreamError::NoRays.into());
     }

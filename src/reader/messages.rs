@@ -136,8 +136,7 @@ names!(RefusalReason {
     TooManyViews = "too-many-views",
     TooManyClients = "too-many-clients",
     Unavailable = "unavailable",
-    Other = "other",
-} else Other);
+} else Other = "other");
 
 /// The answer to a request that was not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use foveate::messages::{
     is_coming_back,
 };
 use foveate_control::{StreamState, numbers};
-use foveate_core::camera::rays::{Rays, UnknownDistortion};
+use foveate_core::camera::rays::Rays;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::ego::{EgoMotion, EgoTransform};
@@ -307,7 +307,7 @@ impl SteeringRequest<'_> {
         let camera = self.stream.camera().ok_or_else(|| {
             refused(format!("add [stream.camera] with a `calibration` to stream `{name}`"))
         })?;
-        Rays::of(&camera.facts(image)).map_err(|UnknownDistortion| {
+        Rays::of(&camera.facts(image)).ok_or_else(|| {
             let model = &camera.calibration.distortion;
             refused(format!(
                 "the distortion \"{model}\" of stream `{name}` is not supported; calibrate it as plumb_bob, \

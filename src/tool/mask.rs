@@ -71,7 +71,7 @@ fn request(arguments: &Arguments) -> Result<Option<AdminRequest>, ToolError> {
         }
     }
     for mask in &set {
-        check_corners(&mask.points).map_err(|error| ToolError::Usage(error.to_string()))?;
+        check_corners(&mask.points).map_err(ToolError::Usage)?;
     }
     let clear_all = *clear && name.is_none();
     Ok(Some(AdminRequest::Mask { stream: stream.clone(), clear_all, clear: names, set }))

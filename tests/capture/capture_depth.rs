@@ -75,7 +75,7 @@ fn assert_pictures(text: &str, format: DepthFormat, steps_per_unit: u32) {
     assert_eq!(end, End::Eos, "{text}");
     assert_eq!(frames.len(), 3, "{text}");
     for (index, frame) in frames.iter().enumerate() {
-        assert_eq!(frame.view().unwrap_err(), FrameError::OtherContent);
+        assert_eq!(frame.view().unwrap_err(), FrameError::other_content());
         let depth = frame.depth().unwrap();
         assert_eq!((depth.format(), depth.extent()), (format, EXTENT));
         let mut found = Vec::new();
@@ -114,7 +114,7 @@ fn what_is_no_depth_is_refused_and_told_what_is() {
     let mut source = Source::open(&SourceSpec::new("test", source), &Arc::default()).unwrap();
     match source.take(HANG) {
         TakeResult::Frame(frame) => {
-            assert_eq!(frame.depth().unwrap_err(), FrameError::OtherContent)
+            assert_eq!(frame.depth().unwrap_err(), FrameError::other_content())
         }
         other => panic!("{other:?} instead of a frame"),
     }

@@ -7,7 +7,6 @@ use foveate_capture::{
     CaptureError, CapturedFrame, End, Orientation, Pace, Source, SourceChoice, SourceSpec,
     TakeResult,
 };
-use foveate_config::Turn;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform, Transfer};
 use foveate_core::frame::{CaptureClock, FrameView, PixelFormat};
 use foveate_core::geometry::extent::Extent;
@@ -166,13 +165,13 @@ fn every_frame_gives_every_frame_in_order() {
 fn a_turned_picture_has_every_pixel_of_the_stored_one() {
     for format in PixelFormat::ALL {
         let clip = Clip::new(format, Extent::new(36, 22), 1, &[]);
-        let [stored, right, around, left] =
-            [Turn::Degrees0, Turn::Degrees90, Turn::Degrees180, Turn::Degrees270].map(|turn| {
-                let orientation = Orientation::Turned(turn);
-                let spec = SourceSpec { orientation, ..spec(&clip.pipeline(""), Pace::EveryFrame) };
-                let mut source = Source::open(&spec, &Arc::default()).unwrap();
-                picture(&OwnedFrame::copied(&next(&mut source).view().unwrap()))
-            });
+        let turned = |orientation| {
+            let spec = SourceSpec { orientation, ..spec(&clip.pipeline(""), Pace::EveryFrame) };
+            let mut source = Source::open(&spec, &Arc::default()).unwrap();
+            picture(&OwnedFrame::copied(&next(&mut source).view().unwrap()))
+        };
+        let (stored, right) = (turned(Orientation::Degrees0), turned(Orientation::Degrees90));
+        let (around, left) = (turned(Orientation::Degrees180), turned(Orientation::Degrees270));
         let Extent { width, height } = stored.extent;
         assert_eq!((around.extent, right.extent), (stored.extent, Extent::new(height, width)));
         for (x, y) in (0..height).flat_map(|y| (0..width).map(move |x| (x, y))) {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use foveate_config::{Config, ConfigError, STREAMS_MAX, ViewConfig, parse_calibration};
+use foveate_config::{Config, ConfigError, ViewConfig};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
 use foveate_core::geometry::fixation::FOVEAE_MAX;
@@ -211,7 +211,7 @@ fn huge_configurations_are_refused_early() {
         let is_told = mistakes.iter().any(|mistake| mistake.message.contains(message));
         assert!(is_told, "{}", mistakes[0]);
     }
-    let streams = (0..=STREAMS_MAX).fold(String::new(), |text, index| {
+    let streams = (0..=256).fold(String::new(), |text, index| {
         text + &format!("[[stream]]\nname = 's{index}'\nsource = 'test'\n")
     });
     let error = parse(&streams).unwrap_err().to_string();
@@ -241,21 +241,6 @@ fn a_long_value_is_cut_where_it_is_shown() {
     }
     let error = ViewConfig::parse(&format!("name = 'v'\n{long} = 1\n")).unwrap_err();
     assert!(error.reason().len() < 1_000, "{} bytes", error.reason().len());
-}
-
-#[test]
-fn calibrations_that_would_grow_are_refused() {
-    let mut aliases = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n".to_owned();
-    for index in 1..20 {
-        let before = format!("*a{}", index - 1);
-        writeln!(aliases, "a{index}: &a{index} [{}]", [&before[..]; 9].join(", ")).unwrap();
-    }
-    let refused = parse_calibration(&aliases).unwrap_err();
-    assert_eq!(refused, "line 2: an alias (`*`) is not allowed; expected the value itself");
-    for deep in ["[".repeat(100), "- ".repeat(10_000)] {
-        let refused = parse_calibration(&deep).unwrap_err();
-        assert!(refused.contains("nested too deeply; expected at most 16 levels"), "{refused}");
-    }
 }
 
 fn parse(text: &str) -> Result<Config, ConfigError> {

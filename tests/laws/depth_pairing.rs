@@ -1,6 +1,6 @@
 //! Which depth picture a frame gets: the nearest within the bound of those that have arrived, and nothing else.
 
-use foveate_core::depth::pairing::{Arrival, ClipRounds, Moment, Pairing, WAITING_MAX};
+use foveate_core::depth::pairing::{ClipRounds, Moment, Pairing, WAITING_MAX};
 use proptest::prelude::*;
 
 const BOUND_NS: u64 = 17;
@@ -42,7 +42,7 @@ proptest! {
         for event in events {
             match event {
                 Event::Depth(at) => {
-                    dropped += pairing.add(at, arrived.len()).dropped;
+                    dropped += u64::from(pairing.add(at, arrived.len()).1);
                     arrived.push(at);
                 }
                 Event::Frame(at) => {
@@ -66,7 +66,8 @@ proptest! {
             }
         }
         taken.dedup();
-        prop_assert_eq!(taken.len() as u64 + dropped, (arrived.len() - pairing.untaken()) as u64);
+        let (_, waiting) = pairing.pair(Moment { round: u64::MAX, ns: 0 });
+        prop_assert_eq!(taken.len() as u64 + dropped + waiting, arrived.len() as u64);
     }
 }
 
@@ -75,14 +76,14 @@ fn a_picture_that_comes_after_its_frame_is_late() {
     let mut pairing = Pairing::new(BOUND_NS);
     assert_eq!(pairing.pair(at(100)), (None, 0));
     assert_eq!(pairing.pair(at(133)), (None, 0));
-    assert_eq!(pairing.add(at(50), 'a'), Arrival::default());
-    assert_eq!(pairing.add(at(101), 'b'), Arrival { is_late: true, dropped: 0 });
+    assert_eq!(pairing.add(at(50), 'a'), (false, false));
+    assert_eq!(pairing.add(at(101), 'b'), (true, false));
     // One picture is late once.
-    assert_eq!(pairing.add(at(102), 'c'), Arrival::default());
-    assert_eq!(pairing.add(at(140), 'd'), Arrival { is_late: true, dropped: 0 });
+    assert_eq!(pairing.add(at(102), 'c'), (false, false));
+    assert_eq!(pairing.add(at(140), 'd'), (true, false));
     // It may still be the nearest of the next frame.
     assert_eq!(pairing.pair(at(150)), (Some(&'d'), 3));
-    assert_eq!(pairing.add(at(151), 'e'), Arrival::default());
+    assert_eq!(pairing.add(at(151), 'e'), (false, false));
 }
 
 #[test]
@@ -90,9 +91,9 @@ fn the_oldest_makes_room_and_one_picture_serves_several_frames() {
     let mut pairing = Pairing::new(BOUND_NS);
     let most = WAITING_MAX as u64;
     for time in 0..most {
-        assert_eq!(pairing.add(at(1000 * time), time), Arrival::default());
+        assert_eq!(pairing.add(at(1000 * time), time), (false, false));
     }
-    assert_eq!(pairing.add(at(1000 * most), most).dropped, 1);
+    assert_eq!(pairing.add(at(1000 * most), most), (false, true));
     assert_eq!(pairing.pair(at(0)), (None, 0));
     assert_eq!(pairing.pair(at(1000)), (Some(&1), 0));
     assert_eq!(pairing.pair(at(1016)), (Some(&1), 0));
@@ -126,6 +127,6 @@ fn pictures_can_be_given_other_times() {
     assert_eq!(pairing.pair(at(0)), (None, 0));
     pairing.retime(|ns| at(*ns));
     assert_eq!(pairing.pair(at(30)), (Some(&33), 1));
-    assert_eq!(pairing.untaken(), 0);
-    assert_eq!(pairing.add(at(0), 0), Arrival::default());
+    assert_eq!(pairing.add(at(0), 0), (false, false));
+    assert_eq!(pairing.pair(Moment { round: 1, ns: 0 }), (None, 1));
 }

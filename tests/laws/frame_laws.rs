@@ -2,7 +2,7 @@
 
 use foveate_core::color::ColorTransform;
 use foveate_core::depth::{DepthFormat, DepthView};
-use foveate_core::frame::{FrameError, FrameView, PixelFormat, Plane, composite, is_opaque};
+use foveate_core::frame::{FrameView, PixelFormat, Plane, composite, is_opaque};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::jpeg;
 
@@ -12,9 +12,9 @@ fn a_stride_that_overflows_is_refused() {
     for stride in [usize::MAX, usize::MAX / 3, usize::MAX / 3 + 1, usize::MAX / 2] {
         let plane = Plane { bytes: &[0; 64], stride };
         let frame = FrameView::new(PixelFormat::Gray8, extent, ColorTransform::IDENTITY, &[plane]);
-        assert!(matches!(frame, Err(FrameError::PlaneTooShort { .. })), "{stride}");
+        assert!(frame.is_err_and(|error| error.to_string().contains("are needed")), "{stride}");
         let depth = DepthView::new(DepthFormat::Gray16Le, extent, plane);
-        assert!(matches!(depth, Err(FrameError::PlaneTooShort { .. })), "{stride}");
+        assert!(depth.is_err_and(|error| error.to_string().contains("are needed")), "{stride}");
         // A single row has no next one.
         let row = Extent::new(4, 1);
         let frame = FrameView::new(PixelFormat::Gray8, row, ColorTransform::IDENTITY, &[plane]);

@@ -494,23 +494,26 @@ fn e0_follows_the_spread_of_a_map_that_leads() {
             frame_seq: 1,
         }))
     };
-    let e0_px = |reason, relevance| {
+    // By default 48 pixels: three patches.
+    let has_e0 = |expected: f64, reason, relevance| {
         // In the middle of cell 10.
         let gaze = Gaze::at(Fixation::at((315.0, 540.0), reason), relevance);
-        match *FOVEAL.guided(&gaze, extent, 16).layout {
-            Layout::Foveal { e0_px, .. } => e0_px,
-            _ => unreachable!("a foveal layout stays one"),
-        }
+        let plan = |e0_px| {
+            let layout = Layout::Foveal { e0_px, foveae: 1, coarsest: None };
+            ViewSpec { layout, ..ViewSpec::default() }.plan(&gaze, PyramidShape::new(extent), None)
+        };
+        assert_eq!(plan(None), plan(Some(expected)), "{reason} {expected}");
+        assert_ne!(plan(Some(48.0)), plan(Some(600.0)), "{reason}");
     };
     for reason in [FixationReason::Attend, FixationReason::Saliency, FixationReason::Relevance] {
-        assert_eq!(e0_px(reason, peaks_at(&[10])), Some(48.0), "all that matters is looked at");
+        // All that matters is looked at.
+        has_e0(48.0, reason, peaks_at(&[10]));
         // Half of it lies 20 cells of 30 pixels away: twice the mean distance of 300.
-        assert_eq!(e0_px(reason, peaks_at(&[10, 30])), Some(600.0));
-        assert_eq!(e0_px(reason, None), None);
+        has_e0(600.0, reason, peaks_at(&[10, 30]));
+        has_e0(48.0, reason, None);
     }
-    for reason in [FixationReason::Look, FixationReason::Policy] {
-        assert_eq!(e0_px(reason, peaks_at(&[10, 30])), None, "a point was asked for");
-    }
+    // A fixed place is not the map's.
+    has_e0(48.0, FixationReason::Policy, peaks_at(&[10, 30]));
 }
 
 /// Whatever the map says: what was asked for is sharp, and more is spent on it than on anything else.

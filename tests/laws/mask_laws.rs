@@ -13,7 +13,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::mask::{CORNERS_MAX, CornersError, Mask, MaskFill, check_corners};
+use foveate_core::mask::{CORNERS_MAX, Mask, MaskFill, check_corners};
 use proptest::prelude::*;
 use testkit::naive::{OwnedFrame, Random};
 
@@ -207,17 +207,18 @@ fn mask_corners_are_validated() {
         assert_eq!(check_corners(&ring(count)), Ok(()));
     }
     for count in [0, 2, CORNERS_MAX + 1] {
-        assert_eq!(check_corners(&ring(count)), Err(CornersError::Count(count)));
+        let refused = check_corners(&ring(count)).unwrap_err();
+        assert!(refused.contains(&format!("{count} corners")), "{refused}");
     }
     for wrong in [-0.01, 1.01, f64::NAN, f64::INFINITY] {
-        let refused = check_corners(&[[0.0, 0.0], [wrong, 0.5], [0.0, 1.0]]);
-        assert!(matches!(refused, Err(CornersError::Outside(_))), "{wrong}");
+        let refused = check_corners(&[[0.0, 0.0], [wrong, 0.5], [0.0, 1.0]]).unwrap_err();
+        assert!(refused.contains(&format!("corner {wrong},0.5 is outside")), "{refused}");
     }
     for line in [
         [[0.1, 0.0], [0.1, 0.5], [0.1, 1.0], [0.1, 0.2]],
         [[0.1, 0.3], [0.5, 0.3], [0.9, 0.3], [0.1, 0.3]],
         [[0.1, 0.1], [0.3, 0.3], [0.7, 0.7], [0.2, 0.2]],
     ] {
-        assert_eq!(check_corners(&line), Err(CornersError::Line), "{line:?}");
+        assert!(check_corners(&line).unwrap_err().contains("on one line"), "{line:?}");
     }
 }

@@ -298,7 +298,8 @@ fn hdr_and_aspect_are_reported_everywhere_and_warned_of_once() {
     let input = daemon.listing("wide").detail;
     assert_eq!((input.extent, input.pixel_aspect), (Some([64, 48]), Some([64, 45])));
     let color = input.color.unwrap();
-    assert_eq!((color.hdr_name(), color.assumed()), (Some("PQ"), vec![]));
+    assert_eq!(color.hdr_name(), Some("PQ"));
+    assert!(!color.is_matrix_assumed && !color.is_range_assumed);
     let shown = place.foveate(&["ls", "wide"]).finish().stdout;
     let expected =
         "frames   NV12 64x48, pixels 64:45, bt2020, limited range, transfer smpte2084 (PQ)\n";

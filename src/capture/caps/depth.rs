@@ -47,7 +47,7 @@ pub(in super::super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureErr
     }
     let extent = extent_of(caps)?;
     let info = gst_video::VideoInfo::from_caps(caps).map_err(|_| refused(caps))?;
-    let found = DepthFormat::ALL.into_iter().find(|format| format.name() == info.format().to_str());
+    let found = DepthFormat::from_name(info.format().to_str());
     let samples = Samples::Depth(found.ok_or_else(|| refused(caps))?);
     if info.is_interlaced() {
         return Err(refused(caps));

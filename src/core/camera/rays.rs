@@ -60,31 +60,28 @@ enum Lens {
     Equidistant([f64; 4]),
 }
 
-/// A distortion that is not known here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownDistortion;
-
 impl Lens {
-    fn of(name: &str, coefficients: &[f64]) -> Result<Self, UnknownDistortion> {
+    /// `None` if the distortion is not known here.
+    fn of(name: &str, coefficients: &[f64]) -> Option<Self> {
         if coefficients.iter().all(|coefficient| *coefficient == 0.0) && name != "equidistant" {
-            return Ok(Self::Straight);
+            return Some(Self::Straight);
         }
         match name {
             "plumb_bob" | "rational_polynomial" => {
                 let (known, tilt) = coefficients.split_at(coefficients.len().min(12));
                 if tilt.iter().any(|coefficient| *coefficient != 0.0) {
-                    return Err(UnknownDistortion);
+                    return None;
                 }
                 let mut all = [0.0; 12];
                 all[..known.len()].copy_from_slice(known);
-                Ok(Self::Polynomial(all))
+                Some(Self::Polynomial(all))
             }
             "equidistant" if coefficients.len() <= 4 => {
                 let mut all = [0.0; 4];
                 all[..coefficients.len()].copy_from_slice(coefficients);
-                Ok(Self::Equidistant(all))
+                Some(Self::Equidistant(all))
             }
-            _ => Err(UnknownDistortion),
+            _ => None,
         }
     }
 
@@ -176,12 +173,9 @@ fn equidistant(coefficients: &[f64; 4], angle: f64) -> (f64, f64) {
 }
 
 impl Rays {
-    /// The rays of a camera.
-    ///
-    /// # Errors
-    ///
-    /// If its distortion is none of `plumb_bob`, `rational_polynomial` without tilt, and `equidistant`, and not 0.
-    pub fn of(camera: &CameraFacts) -> Result<Self, UnknownDistortion> {
+    /// The rays of a camera; `None` if its distortion is none of `plumb_bob`, `rational_polynomial` without tilt, and `equidistant`, and
+    /// not 0.
+    pub fn of(camera: &CameraFacts) -> Option<Self> {
         let calibration = &camera.calibration;
         let lens = Lens::of(&calibration.distortion, &calibration.coefficients)?;
         let [a, b, c, d, e, f] = camera.source_from_calibrated;
@@ -189,7 +183,7 @@ impl Rays {
         let (ia, ib, id, ie) = (e * scale, -b * scale, -d * scale, a * scale);
         let calibrated_from_source = [ia, ib, -(ia * c + ib * f), id, ie, -(id * c + ie * f)];
         let source_from_calibrated = camera.source_from_calibrated;
-        Ok(Self { k: calibration.k, lens, calibrated_from_source, source_from_calibrated })
+        Some(Self { k: calibration.k, lens, calibrated_from_source, source_from_calibrated })
     }
 
     /// The slopes x / z and y / z of the ray that meets the source at (`x`, `y`) pixels; `None` where the lens lets none through.

@@ -50,27 +50,18 @@ impl ClipRounds {
     }
 }
 
-/// What became of the pictures that made room for others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrival {
-    /// It would have been paired with a frame that had to do without.
-    pub is_late: bool,
-    /// Pictures that were dropped before any frame took them.
-    pub dropped: u64,
-}
-
 /// Depth pictures that wait for frames, and the one that the newest frame was paired with.
 #[derive(Debug)]
 pub struct Pairing<T> {
     bound_ns: u64,
     /// In the order of arrival.
-    waiting: VecDeque<Waiting<T>>,
+    waiting: VecDeque<WaitingPicture<T>>,
     /// Frames without depth, the newest last.
     unpaired: VecDeque<Moment>,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingPicture<T> {
     at: Moment,
     picture: T,
     is_taken: bool,
@@ -84,20 +75,17 @@ impl<T> Pairing<T> {
         Self { bound_ns, waiting, unpaired }
     }
 
-    /// Adds a depth picture of `at`. The oldest makes room for it.
-    pub fn add(&mut self, at: Moment, picture: T) -> Arrival {
-        let mut arrival = Arrival::default();
-        if self.waiting.len() == WAITING_MAX
-            && let Some(oldest) = self.waiting.pop_front()
-        {
-            arrival.dropped = u64::from(!oldest.is_taken);
-        }
+    /// Adds a depth picture of `at`. Returns whether it is late, so that a frame of its time had to do without, and whether the oldest was
+    /// dropped to make room for it before any frame took it.
+    pub fn add(&mut self, at: Moment, picture: T) -> (bool, bool) {
+        let is_full = self.waiting.len() == WAITING_MAX;
+        let oldest = if is_full { self.waiting.pop_front() } else { None };
         let before = self.unpaired.len();
         let bound_ns = self.bound_ns;
         self.unpaired.retain(|frame| !is_within(frame.distance_ns(at), bound_ns));
-        arrival.is_late = self.unpaired.len() < before;
-        self.waiting.push_back(Waiting { at, picture, is_taken: false });
-        arrival
+        let is_late = self.unpaired.len() < before;
+        self.waiting.push_back(WaitingPicture { at, picture, is_taken: false });
+        (is_late, oldest.is_some_and(|oldest| !oldest.is_taken))
     }
 
     /// Whether no later picture could be nearer to a frame of `at`, as those of one pipeline come in order.
@@ -109,7 +97,7 @@ impl<T> Pairing<T> {
     /// as are those too old for this frame and so for all later ones; the number of them that no frame has taken comes with it.
     pub fn pair(&mut self, at: Moment) -> (Option<&T>, u64) {
         let mut dropped = 0;
-        let is_over = |waiting: &Waiting<T>| {
+        let is_over = |waiting: &WaitingPicture<T>| {
             waiting.at < at && !is_within(waiting.at.distance_ns(at), self.bound_ns)
         };
         self.waiting.retain(|waiting| {
@@ -139,11 +127,6 @@ impl<T> Pairing<T> {
     pub fn retime(&mut self, mut moment: impl FnMut(&T) -> Moment) {
         self.waiting.iter_mut().for_each(|waiting| waiting.at = moment(&waiting.picture));
         self.unpaired.clear();
-    }
-
-    /// Pictures that wait and that no frame has taken.
-    pub fn untaken(&self) -> usize {
-        self.waiting.iter().filter(|waiting| !waiting.is_taken).count()
     }
 }
 

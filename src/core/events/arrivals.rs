@@ -5,17 +5,18 @@
 
 #![expect(
     clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
     reason = "at most 128 texels a side, and seconds between frames"
 )]
 
 use arrayvec::ArrayVec;
 
-use super::{Event, EventKind, Events, Moment, Phase};
+use super::{Event, EventKind, Events, FrameTime, Phase};
 use crate::gaze::saliency::change::Background;
 use crate::gaze::saliency::smooth;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
-use crate::geometry::region::Region;
+use crate::geometry::region::{PixelBox, Region};
 use crate::geometry::tile::TileSet;
 
 /// Most objects tracked at a time. While there are so many, further ones are not reported.
@@ -45,68 +46,43 @@ const LEARN_NS: u64 = 4_000_000_000;
 /// How far something may be from where it was, as a share of the longer side.
 const MARGIN: f64 = 1.0 / 48.0;
 
-/// A half-open box of texels.
-#[derive(Clone, Copy, Debug)]
-struct Box {
-    x0: i32,
-    y0: i32,
-    x1: i32,
-    y1: i32,
+/// Whether two boxes of texels overlap, one of them widened by `margin`.
+fn are_near(one: PixelBox, other: PixelBox, margin: u32) -> bool {
+    one.x0 < other.x1 + margin
+        && other.x0 < one.x1 + margin
+        && one.y0 < other.y1 + margin
+        && other.y0 < one.y1 + margin
 }
 
-impl Box {
-    fn touches(self, other: Self, margin: i32) -> bool {
-        self.x0 < other.x1 + margin
-            && other.x0 < self.x1 + margin
-            && self.y0 < other.y1 + margin
-            && other.y0 < self.y1 + margin
-    }
-
-    /// Between twice the centres, along the axes.
-    fn distance(self, other: Self) -> i32 {
-        (self.x0 + self.x1 - other.x0 - other.x1).abs()
-            + (self.y0 + self.y1 - other.y0 - other.y1).abs()
-    }
-
-    fn with(self, other: Self) -> Self {
-        Self {
-            x0: self.x0.min(other.x0),
-            y0: self.y0.min(other.y0),
-            x1: self.x1.max(other.x1),
-            y1: self.y1.max(other.y1),
-        }
-    }
-}
-
-/// An area of one frame.
-#[derive(Clone, Copy, Debug)]
-struct Area {
-    place: Box,
-    texels: usize,
+/// Between twice the centres of two boxes, along the axes.
+fn distance(one: PixelBox, other: PixelBox) -> u32 {
+    (one.x0 + one.x1).abs_diff(other.x0 + other.x1)
+        + (one.y0 + one.y1).abs_diff(other.y0 + other.y1)
 }
 
 /// Something that is followed.
 #[derive(Clone, Copy, Debug)]
 struct TrackedObject {
-    place: Box,
-    since: Moment,
+    /// Its texels.
+    place: PixelBox,
+    since: FrameTime,
     /// When it had an area of its own last, and in how many frames.
-    seen: Moment,
+    seen: FrameTime,
     frames: u32,
     /// Whether it was reported, or need not be.
     is_known: bool,
     /// When it was reported.
-    told: Option<Moment>,
+    told: Option<FrameTime>,
 }
 
 impl TrackedObject {
     /// How long it may be hidden: no longer than it was seen, so that a fragment is forgotten at once.
     fn may_hide_ns(&self) -> u64 {
-        HIDDEN_NS.min(self.seen.ns - self.since.ns)
+        HIDDEN_NS.min(self.seen.time_ns - self.since.time_ns)
     }
 
-    fn is_told_within(&self, now: Moment, ns: u64) -> bool {
-        self.told.is_some_and(|told| now.ns - told.ns < ns)
+    fn is_told_within(&self, now: FrameTime, ns: u64) -> bool {
+        self.told.is_some_and(|told| now.time_ns - told.time_ns < ns)
     }
 }
 
@@ -116,7 +92,7 @@ pub(super) struct Arrivals {
     grid: Extent,
     extent: Extent,
     level: u32,
-    margin: i32,
+    margin: u32,
     background: Background,
     change: Vec<f32>,
     scratch: Vec<f32>,
@@ -124,7 +100,7 @@ pub(super) struct Arrivals {
     waiting: Vec<usize>,
     things: ArrayVec<TrackedObject, THINGS_MAX>,
     /// Since when the background is learned; `None` before the first frame.
-    learned_since: Option<Moment>,
+    learned_since: Option<FrameTime>,
 }
 
 impl Arrivals {
@@ -134,7 +110,7 @@ impl Arrivals {
             grid,
             extent,
             level,
-            margin: (MARGIN * f64::from(grid.longer_side())).ceil() as i32,
+            margin: (MARGIN * f64::from(grid.longer_side())).ceil() as u32,
             background: Background::new(grid),
             change: zeros.clone(),
             scratch: zeros,
@@ -148,8 +124,8 @@ impl Arrivals {
     pub(super) fn hide(&mut self, texels: &TileSet) {
         self.background.hide(texels);
         let is_there = |thing: &TrackedObject| {
-            let Box { x0, y0, x1, y1 } = thing.place;
-            (y0..y1).any(|y| (x0..x1).any(|x| texels.contains(x as u32, y as u32)))
+            let PixelBox { x0, y0, x1, y1 } = thing.place;
+            (y0..y1).any(|y| (x0..x1).any(|x| texels.contains(x, y)))
         };
         self.things.retain(|thing| !is_there(thing));
     }
@@ -157,7 +133,7 @@ impl Arrivals {
     /// Takes a frame, `elapsed_s` after the one before.
     pub(super) fn take(
         &mut self,
-        now: Moment,
+        now: FrameTime,
         elapsed_s: f64,
         coarse: &CoarseLevel,
         is_new_scene: bool,
@@ -176,18 +152,19 @@ impl Arrivals {
         }
         smooth(&mut self.change, &mut self.scratch, self.grid.width as usize);
         let areas = self.areas();
-        let is_learning = self.learned_since.is_some_and(|since| now.ns - since.ns < LEARN_NS);
+        let is_learning =
+            self.learned_since.is_some_and(|since| now.time_ns - since.time_ns < LEARN_NS);
         self.follow(now, &areas, is_learning);
-        self.things.retain(|thing| now.ns - thing.seen.ns <= thing.may_hide_ns());
+        self.things.retain(|thing| now.time_ns - thing.seen.time_ns <= thing.may_hide_ns());
         for index in 0..self.things.len() {
             let thing = self.things[index];
-            let stays = STAYS_NS <= now.ns - thing.since.ns && FRAMES_MIN <= thing.frames;
+            let stays = STAYS_NS <= now.time_ns - thing.since.time_ns && FRAMES_MIN <= thing.frames;
             if !stays || thing.is_known || thing.seen != now {
                 continue;
             }
             let is_part = |other: &TrackedObject| {
                 other.is_told_within(now, TOGETHER_NS)
-                    && other.place.touches(thing.place, self.margin)
+                    && are_near(other.place, thing.place, self.margin)
             };
             let is_part = self.things.iter().any(is_part);
             self.things[index].is_known = true;
@@ -198,20 +175,20 @@ impl Arrivals {
         }
     }
 
-    /// The areas of change, the largest first.
-    fn areas(&mut self) -> ArrayVec<Area, THINGS_MAX> {
-        let mut areas = ArrayVec::<Area, THINGS_MAX>::new();
+    /// Boxes of the areas of change and how many texels change, the largest first.
+    fn areas(&mut self) -> ArrayVec<(PixelBox, usize), THINGS_MAX> {
+        let mut areas = ArrayVec::<(PixelBox, usize), THINGS_MAX>::new();
         let mut total = 0;
         for index in 0..self.change.len() {
-            let Some(area) = self.fill(index) else { continue };
-            total += area.texels;
-            if AREA_MIN <= area.texels {
-                let place = areas.partition_point(|other| area.texels <= other.texels);
-                if areas.is_full() && place < areas.len() {
+            let Some((place, texels)) = self.fill(index) else { continue };
+            total += texels;
+            if AREA_MIN <= texels {
+                let rank = areas.partition_point(|(_, other)| texels <= *other);
+                if areas.is_full() && rank < areas.len() {
                     areas.pop();
                 }
                 // The smallest of too many are left out.
-                let _ = areas.try_insert(place, area);
+                let _ = areas.try_insert(rank, (place, texels));
             }
         }
         if AREA_MAX * (self.change.len() as f64) < total as f64 {
@@ -220,23 +197,27 @@ impl Arrivals {
         areas
     }
 
-    /// The area that texel `index` belongs to, which is erased from the map.
-    fn fill(&mut self, index: usize) -> Option<Area> {
+    /// The area that texel `index` belongs to, which is erased from the map: its box and the number of its texels.
+    fn fill(&mut self, index: usize) -> Option<(PixelBox, usize)> {
         if self.change[index] < CHANGED {
             return None;
         }
         let (width, height) = (self.grid.width as usize, self.grid.height as usize);
         let mut texels = 0;
-        let at = |index: usize| {
-            let (x, y) = ((index % width) as i32, (index / width) as i32);
-            Box { x0: x, y0: y, x1: x + 1, y1: y + 1 }
-        };
-        let mut place = at(index);
+        let at = |index: usize| ((index % width) as u32, (index / width) as u32);
+        let (x, y) = at(index);
+        let mut place = PixelBox::of(x..x + 1, y..y + 1);
         self.change[index] = 0.0;
         self.waiting.push(index);
         while let Some(index) = self.waiting.pop() {
             texels += 1;
-            place = place.with(at(index));
+            let (x, y) = at(index);
+            place = PixelBox {
+                x0: place.x0.min(x),
+                y0: place.y0.min(y),
+                x1: place.x1.max(x + 1),
+                y1: place.y1.max(y + 1),
+            };
             let (x, y) = (index % width, index / width);
             for row in y.saturating_sub(1)..(y + 2).min(height) {
                 for column in x.saturating_sub(1)..(x + 2).min(width) {
@@ -248,33 +229,27 @@ impl Arrivals {
                 }
             }
         }
-        Some(Area { place, texels })
+        Some((place, texels))
     }
 
     /// Gives each area to one thing; what none may be is a new one.
-    fn follow(&mut self, now: Moment, areas: &[Area], is_learning: bool) {
+    fn follow(&mut self, now: FrameTime, areas: &[(PixelBox, usize)], is_learning: bool) {
         let known = self.things.len();
-        for area in areas {
-            if let Some(index) = self.nearest(now, known, area.place) {
+        for (place, _) in areas {
+            let place = *place;
+            if let Some(index) = self.nearest(now, known, place) {
                 let thing = &mut self.things[index];
-                (thing.place, thing.seen) = (area.place, now);
+                (thing.place, thing.seen) = (place, now);
                 thing.frames += 1;
                 continue;
             }
             // What splits off something is as new as that is.
             let parts = self.things[..known].iter();
-            let mut parts = parts.filter(|thing| thing.place.touches(area.place, self.margin));
+            let mut parts = parts.filter(|thing| are_near(thing.place, place, self.margin));
             let (is_known, since) = parts.next().map_or((is_learning, now), |whole| {
                 (whole.is_known, if whole.is_known { now } else { whole.since })
             });
-            let thing = TrackedObject {
-                place: area.place,
-                since,
-                seen: now,
-                frames: 1,
-                is_known,
-                told: None,
-            };
+            let thing = TrackedObject { place, since, seen: now, frames: 1, is_known, told: None };
             // With as many as can be followed, it is looked at again in the next frame.
             let _ = self.things.try_push(thing);
         }
@@ -282,28 +257,28 @@ impl Arrivals {
         for index in 0..known {
             let TrackedObject { place, seen, .. } = self.things[index];
             if seen != now
-                && let Some(area) = areas.iter().find(|area| area.place.touches(place, 0))
+                && let Some((found, _)) = areas.iter().find(|(found, _)| are_near(*found, place, 0))
             {
-                self.things[index].place = area.place;
+                self.things[index].place = *found;
             }
         }
     }
 
     /// The thing nearest to an area, of the first `known` that have no area of this frame yet and may be there.
-    fn nearest(&self, now: Moment, known: usize, place: Box) -> Option<usize> {
+    fn nearest(&self, now: FrameTime, known: usize, place: PixelBox) -> Option<usize> {
         let may_be = |thing: &TrackedObject| {
             let hidden_s = now.seconds_since(thing.seen);
             let moved = HIDDEN_SPEED * hidden_s * f64::from(self.grid.longer_side());
-            thing.seen != now && thing.place.touches(place, self.margin + moved.floor() as i32)
+            thing.seen != now && are_near(thing.place, place, self.margin + moved.floor() as u32)
         };
         let things = self.things[..known].iter().enumerate().filter(|(_, thing)| may_be(thing));
-        things.min_by_key(|(_, thing)| thing.place.distance(place)).map(|(index, _)| index)
+        things.min_by_key(|(_, thing)| distance(thing.place, place)).map(|(index, _)| index)
     }
 }
 
-fn event(now: Moment, thing: &TrackedObject, level: u32, extent: Extent, grid: Extent) -> Event {
-    let Box { x0, y0, x1, y1 } = thing.place;
-    let edge = |texel: i32, side: u32| f64::from(texel << level).min(f64::from(side));
+fn event(now: FrameTime, thing: &TrackedObject, level: u32, extent: Extent, grid: Extent) -> Event {
+    let PixelBox { x0, y0, x1, y1 } = thing.place;
+    let edge = |texel: u32, side: u32| f64::from(texel << level).min(f64::from(side));
     let region = Region {
         x0: edge(x0, extent.width),
         y0: edge(y0, extent.height),
@@ -313,8 +288,8 @@ fn event(now: Moment, thing: &TrackedObject, level: u32, extent: Extent, grid: E
     Event {
         kind: EventKind::Appeared,
         phase: Phase::Once,
-        frame: now.frame,
-        since_frame: thing.since.frame,
+        frame: now.frame_seq,
+        since_frame: thing.since.frame_seq,
         region: Some(region),
         value: f64::from((x1 - x0) * (y1 - y0)) / grid.area() as f64,
     }

@@ -5,7 +5,7 @@
 //! Imaging 5, 1996.) A flash returns to the picture before, and what moves fast is never steady, so neither is a cut.
 
 use super::picture::{PictureStats, correlation};
-use super::{Event, EventKind, Moment, Phase};
+use super::{Event, EventKind, FrameTime, Phase};
 use crate::geometry::extent::Extent;
 
 /// Two pictures with less in common are of different scenes.
@@ -24,7 +24,7 @@ pub(super) struct Cut {
     /// Whether the picture before can be compared.
     was_clear: bool,
     /// Since when it may be one, and the frames since.
-    pending: Option<(Moment, u32)>,
+    pending: Option<(FrameTime, u32)>,
     /// Whether the frame before was like the one before it.
     was_steady: bool,
 }
@@ -37,7 +37,7 @@ impl Cut {
     /// `is_clear` says whether the picture has structure and is not clipped, so that it can be compared.
     pub(super) fn take(
         &mut self,
-        now: Moment,
+        now: FrameTime,
         picture: &PictureStats,
         is_clear: bool,
     ) -> Option<Event> {
@@ -66,8 +66,8 @@ impl Cut {
         Some(Event {
             kind: EventKind::Cut,
             phase: Phase::Once,
-            frame: now.frame,
-            since_frame: since.frame,
+            frame: now.frame_seq,
+            since_frame: since.frame_seq,
             region: None,
             value: 1.0 - common,
         })

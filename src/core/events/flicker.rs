@@ -8,8 +8,8 @@
 use arrayvec::ArrayVec;
 
 use super::picture::PictureStats;
-use super::state::{State, Thresholds};
-use super::{Event, EventKind, Moment};
+use super::state::Hysteresis;
+use super::{Event, EventKind, FrameTime};
 
 /// Frames of a spectrum.
 const WINDOW: usize = 64;
@@ -33,11 +33,12 @@ const LINE_SHARE: f64 = 0.6;
 /// Shares of the bands that flicker at one frequency: at least the first begins it, at most the second ends it.
 const BANDS: (f64, f64) = (0.6, 0.3);
 
-const THRESHOLDS: Thresholds = Thresholds { begin_ms: 500, end_ms: 1000 };
+/// Milliseconds for which bands must flicker, and then not flicker.
+const LEAST_MS: [u32; 2] = [500, 1000];
 
 #[derive(Clone, Debug)]
 pub(super) struct Flicker {
-    state: State,
+    state: Hysteresis,
     /// Mean luma of each band in the last frames; frame n is at n modulo [`WINDOW`].
     means: Vec<[f64; BANDS_MAX]>,
     times: Vec<u64>,
@@ -50,7 +51,7 @@ pub(super) struct Flicker {
 impl Flicker {
     pub(super) fn new() -> Self {
         Self {
-            state: State::new(EventKind::Flicker, THRESHOLDS),
+            state: Hysteresis::new(EventKind::Flicker, LEAST_MS),
             means: vec![[0.0; BANDS_MAX]; WINDOW],
             times: vec![0; WINDOW],
             count: 0,
@@ -59,17 +60,17 @@ impl Flicker {
         }
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &Hysteresis {
         &self.state
     }
 
-    pub(super) fn take(&mut self, now: Moment, picture: &PictureStats) -> Option<Event> {
+    pub(super) fn take(&mut self, now: FrameTime, picture: &PictureStats) -> Option<Event> {
         let band_count = (picture.grid.height as usize).min(BANDS_MAX);
         let slot = self.count % WINDOW;
         for (band, mean) in self.means[slot].iter_mut().enumerate().take(band_count) {
             *mean = mean_of_band(picture, band, band_count);
         }
-        self.times[slot] = now.ns;
+        self.times[slot] = now.time_ns;
         self.count += 1;
         self.until_next -= 1;
         if 0 < self.until_next {
@@ -139,9 +140,9 @@ impl Flicker {
     }
 
     /// Periods a window as Hertz, by the times of its frames; 0 if those stand still.
-    fn hertz(&self, periods: f64, now: Moment) -> f64 {
+    fn hertz(&self, periods: f64, now: FrameTime) -> f64 {
         let oldest_ns = self.times[self.count % WINDOW];
-        let window_s = (now.ns - oldest_ns) as f64 / 1e9 * WINDOW as f64 / (WINDOW - 1) as f64;
+        let window_s = (now.time_ns - oldest_ns) as f64 / 1e9 * WINDOW as f64 / (WINDOW - 1) as f64;
         if 0.0 < window_s { periods / window_s } else { 0.0 }
     }
 }

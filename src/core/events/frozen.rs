@@ -1,7 +1,7 @@
 //! Detects frozen cameras: a live source repeats its newest frame, although sensor noise made all frames differ before.
 
-use super::state::{State, Thresholds};
-use super::{Event, EventKind, FrameFacts, Moment};
+use super::state::Hysteresis;
+use super::{Event, EventKind, FrameFacts, FrameTime};
 
 /// Share of tiles that must differ for a frame to show a sensor's noise, and not only what moves before a still ground.
 const NOISY_TILES: f64 = 0.25;
@@ -15,15 +15,15 @@ const NOISY_FRAMES: f64 = 0.8;
 const FROZEN_MS: u32 = 5000;
 const LONGER: u64 = 4;
 
-/// As soon as a frame differs, it is over.
-const THRESHOLDS: Thresholds = Thresholds { begin_ms: 0, end_ms: 0 };
+/// As soon as a frame differs, it is over: milliseconds of a beginning and an end.
+const LEAST_MS: [u32; 2] = [0, 0];
 
 #[derive(Clone, Debug)]
 pub(super) struct Frozen {
-    state: State,
+    state: Hysteresis,
     /// The newest frame that differed from the one before; `None` before the first frame.
-    changed: Option<Moment>,
-    newest: Moment,
+    changed: Option<FrameTime>,
+    newest: FrameTime,
     /// Frames with noise, 0 to 1.
     noisy: f64,
     /// The longest time without a change, while it was not a frozen picture, in nanoseconds.
@@ -33,28 +33,28 @@ pub(super) struct Frozen {
 impl Frozen {
     pub(super) fn new() -> Self {
         Self {
-            state: State::new(EventKind::Frozen, THRESHOLDS),
+            state: Hysteresis::new(EventKind::Frozen, LEAST_MS),
             changed: None,
-            newest: Moment::default(),
+            newest: FrameTime::default(),
             noisy: 0.0,
             longest_ns: 0,
         }
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &Hysteresis {
         &self.state
     }
 
-    pub(super) fn take(&mut self, now: Moment, facts: &FrameFacts) -> Option<Event> {
+    pub(super) fn take(&mut self, now: FrameTime, facts: &FrameFacts) -> Option<Event> {
         let before = std::mem::replace(&mut self.newest, now);
         let Some(changed) = self.changed.filter(|_| facts.is_live) else {
             self.changed = Some(now);
             return self.state.step(now, Some(false), 0.0);
         };
-        let equal_ns = now.ns - changed.ns;
+        let equal_ns = now.time_ns - changed.time_ns;
         if 0 < facts.tiles_differing {
             if !self.state.is_on() {
-                self.longest_ns = self.longest_ns.max(before.ns - changed.ns);
+                self.longest_ns = self.longest_ns.max(before.time_ns - changed.time_ns);
             }
             self.changed = Some(now);
             let share = facts.tiles_differing as f64 / facts.tile_count as f64;

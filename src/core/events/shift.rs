@@ -5,8 +5,8 @@
 //! blocks without structure have no vote.
 
 use super::picture::PictureStats;
-use super::state::{State, Thresholds};
-use super::{Event, EventKind, Moment};
+use super::state::Hysteresis;
+use super::{Event, EventKind, FrameTime};
 use crate::geometry::extent::Extent;
 
 /// Side of a block in texels.
@@ -40,18 +40,18 @@ const QUARTER_VOTES_MIN: u32 = 2;
 const KEY_NS: u64 = 2_000_000_000;
 const KEY_AWAY: i32 = 4;
 
-/// Two frames begin it. It ends once nothing has moved for longer than a picture is kept: a slow camera needs all of that time
+/// Milliseconds of a beginning and an end. Two frames begin it. It ends once nothing has moved for longer than a picture is kept: a slow camera needs all of that time
 /// to move by a texel.
-const THRESHOLDS: Thresholds = Thresholds { begin_ms: 1, end_ms: 2500 };
+const LEAST_MS: [u32; 2] = [1, 2500];
 
 #[derive(Clone, Debug)]
 pub(super) struct Shift {
-    state: State,
+    state: Hysteresis,
     /// The picture that others are compared with, and when it was taken.
     pub(super) key: Vec<u8>,
-    key_at: Option<Moment>,
+    key_at: Option<FrameTime>,
     /// The blocks of the key with enough structure for a vote.
-    voters: Vec<Block>,
+    voters: Vec<MatchedBlock>,
     /// Source pixels that the picture has moved by since it began to move, up to the key.
     travelled: f64,
     /// Whether the picture of the frame before was far away from the key.
@@ -66,7 +66,7 @@ impl Shift {
     pub(super) fn new(grid: Extent) -> Self {
         let blocks = (grid.width as usize / BLOCK) * (grid.height as usize / BLOCK);
         Self {
-            state: State::new(EventKind::CameraMoved, THRESHOLDS),
+            state: Hysteresis::new(EventKind::CameraMoved, LEAST_MS),
             key: vec![0; grid.area()],
             key_at: None,
             voters: Vec::with_capacity(blocks),
@@ -77,7 +77,7 @@ impl Shift {
         }
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &Hysteresis {
         &self.state
     }
 
@@ -94,7 +94,7 @@ impl Shift {
     /// `texel_px` is the side of a texel in source pixels.
     pub(super) fn take(
         &mut self,
-        now: Moment,
+        now: FrameTime,
         picture: &PictureStats,
         texel_px: f64,
     ) -> Option<Event> {
@@ -117,7 +117,7 @@ impl Shift {
         let is_away = has_moved && KEY_AWAY <= dx.abs().max(dy.abs());
         let was_away = std::mem::replace(&mut self.was_away, is_away);
         // The second frame after a blow needs the key of the first.
-        let is_old = KEY_NS <= now.ns - key_at.ns && (had_shifted || !has_moved);
+        let is_old = KEY_NS <= now.time_ns - key_at.time_ns && (had_shifted || !has_moved);
         if is_old || is_away && was_away {
             self.travelled += distance;
             self.set_key(now, picture);
@@ -125,13 +125,13 @@ impl Shift {
         event
     }
 
-    fn set_key(&mut self, now: Moment, picture: &PictureStats) {
+    fn set_key(&mut self, now: FrameTime, picture: &PictureStats) {
         self.key.copy_from_slice(&picture.luma);
         (self.key_at, self.was_away) = (Some(now), false);
         self.voters.clear();
         let (width, height) = (picture.width(), picture.grid.height as usize);
         for top in starts(height) {
-            let blocks = starts(width).map(|left| Block { width, height, left, top });
+            let blocks = starts(width).map(|left| MatchedBlock { width, height, left, top });
             self.voters.extend(blocks.filter(|block| TEXTURE_MIN <= block.texture(&self.key)));
         }
     }
@@ -178,14 +178,14 @@ fn starts(side: usize) -> impl Iterator<Item = usize> {
 
 /// A block of a picture of some columns and rows.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct MatchedBlock {
     width: usize,
     height: usize,
     left: usize,
     top: usize,
 }
 
-impl Block {
+impl MatchedBlock {
     /// Whether it is inside the picture when shifted.
     fn is_inside(self, (dx, dy): (i32, i32)) -> bool {
         let left = self.left.checked_add_signed(dx as isize);

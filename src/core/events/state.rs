@@ -1,30 +1,24 @@
 //! Hysteresis of lasting events: reports the start once a signal has held long enough, and the end once it has been over long enough.
 
-use super::{Event, EventKind, Moment, Phase};
+use super::{Event, EventKind, FrameTime, Phase};
 
-/// How long a signal must hold before it is reported, in the time of the stream.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Thresholds {
-    pub(super) begin_ms: u32,
-    pub(super) end_ms: u32,
-}
-
-/// A state with hysteresis.
+/// A state that begins and ends only after its signal has held for some time.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct Hysteresis {
     kind: EventKind,
-    thresholds: Thresholds,
+    /// How long a signal must hold until a beginning and until an end are reported, in the time of the stream.
+    least_ms: [u32; 2],
     /// When it began; `None` while it does not hold.
-    since: Option<Moment>,
+    since: Option<FrameTime>,
     /// The strength of the signal when the event was reported.
     value: f64,
     /// Since when the signal has said the opposite.
-    turning_since: Option<Moment>,
+    turning_since: Option<FrameTime>,
 }
 
-impl State {
-    pub(super) fn new(kind: EventKind, thresholds: Thresholds) -> Self {
-        Self { kind, thresholds, since: None, value: 0.0, turning_since: None }
+impl Hysteresis {
+    pub(super) fn new(kind: EventKind, least_ms: [u32; 2]) -> Self {
+        Self { kind, least_ms, since: None, value: 0.0, turning_since: None }
     }
 
     pub(super) fn kind(&self) -> EventKind {
@@ -36,15 +30,19 @@ impl State {
     }
 
     /// Takes the signal of a frame: that it holds, that it does not, or neither, which changes nothing.
-    pub(super) fn step(&mut self, now: Moment, signal: Option<bool>, value: f64) -> Option<Event> {
+    pub(super) fn step(
+        &mut self,
+        now: FrameTime,
+        signal: Option<bool>,
+        value: f64,
+    ) -> Option<Event> {
         if signal != Some(!self.is_on()) {
             self.turning_since = None;
             return None;
         }
         let since = *self.turning_since.get_or_insert(now);
-        let Thresholds { begin_ms, end_ms } = self.thresholds;
-        let least_ms = if self.is_on() { end_ms } else { begin_ms };
-        if now.ns - since.ns < u64::from(least_ms) * 1_000_000 {
+        let least_ms = self.least_ms[usize::from(self.is_on())];
+        if now.time_ns - since.time_ns < u64::from(least_ms) * 1_000_000 {
             return None;
         }
         self.turning_since = None;
@@ -58,24 +56,24 @@ impl State {
     }
 
     /// Begins: it has held since `since`.
-    pub(super) fn begin(&mut self, now: Moment, since: Moment, value: f64) -> Event {
+    pub(super) fn begin(&mut self, now: FrameTime, since: FrameTime, value: f64) -> Event {
         (self.since, self.value, self.turning_since) = (Some(since), value, None);
         self.event(Phase::Began, now, since)
     }
 
     /// Its beginning, told once more, if it holds.
-    pub(super) fn present(&self, now: Moment) -> Option<Event> {
+    pub(super) fn present(&self, now: FrameTime) -> Option<Event> {
         Some(self.event(Phase::Began, now, self.since?))
     }
 
     /// Its end, if it holds.
-    pub(super) fn ended(&self, now: Moment) -> Option<Event> {
+    pub(super) fn ended(&self, now: FrameTime) -> Option<Event> {
         Some(self.event(Phase::Ended, now, self.since?))
     }
 
-    fn event(&self, phase: Phase, now: Moment, since: Moment) -> Event {
+    fn event(&self, phase: Phase, now: FrameTime, since: FrameTime) -> Event {
         let Self { kind, value, .. } = *self;
-        let (frame, since_frame) = (now.frame, since.frame);
+        let (frame, since_frame) = (now.frame_seq, since.frame_seq);
         Event { kind, phase, frame, since_frame, region: None, value }
     }
 }

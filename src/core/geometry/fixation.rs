@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::extent::Extent;
 use super::region::Region;
@@ -60,7 +59,27 @@ pub struct Fixation {
     pub share: Option<f64>,
 }
 
+crate::object!(Fixation {
+    "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "weight": weight;
+    "box": region, "share": share,
+} where Fixation::check);
+
 impl Fixation {
+    /// Checks numbers from JSON.
+    fn check(&self) -> Result<(), &'static str> {
+        // Numbers beyond those of an f32 have become infinite, which JSON cannot say.
+        if !(0.0..=1.0).contains(&self.weight) {
+            return Err("invalid `weight` (expected 0 to 1)");
+        }
+        if self.share.is_some_and(|share| !is_share(share)) {
+            return Err("invalid `share` (expected a number above 0 and up to 1)");
+        }
+        if self.region.is_some_and(|region| !region.has_area()) {
+            return Err("invalid `box` (expected [x0, y0, x1, y1] with an area)");
+        }
+        Ok(())
+    }
+
     /// The first fixation of a view, at a point in pixels.
     pub fn at((x, y): (f64, f64), reason: FixationReason) -> Self {
         Self { id: 1, x, y, since_frame: 1, reason, weight: 1.0, region: None, share: None }
@@ -120,53 +139,6 @@ impl Focus {
     }
 }
 
-/// The JSON of a fixation.
-struct FixationObject {
-    id: u64,
-    x: f64,
-    y: f64,
-    since_frame: u64,
-    reason: FixationReason,
-    weight: f32,
-    region: Option<Region>,
-    share: Option<f64>,
-}
-
-crate::object!(FixationObject {
-    "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "weight": weight;
-    "box": region, "share": share,
-});
-
-impl Serialize for Fixation {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { id, x, y, since_frame, reason, weight, region, share } = *self;
-        FixationObject { id, x, y, since_frame, reason, weight, region, share }
-            .serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Fixation {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = FixationObject::deserialize(deserializer)?;
-        let FixationObject { id, x, y, since_frame, reason, weight, region, share } = object;
-        // Numbers beyond those of an f32 have become infinite, which JSON cannot say.
-        if !(0.0..=1.0).contains(&weight) {
-            return Err(de::Error::custom("invalid `weight` (expected 0 to 1)"));
-        }
-        if share.is_some_and(|share| !is_share(share)) {
-            return Err(de::Error::custom(
-                "invalid `share` (expected a number above 0 and up to 1)",
-            ));
-        }
-        if region.is_some_and(|region| !region.has_area()) {
-            return Err(de::Error::custom(
-                "invalid `box` (expected [x0, y0, x1, y1] with an area)",
-            ));
-        }
-        Ok(Self { id, x, y, since_frame, reason, weight, region, share })
-    }
-}
-
 /// Whether a number is a share of a budget that somebody may ask for.
 pub fn is_share(share: f64) -> bool {
     0.0 < share && share <= 1.0
@@ -175,9 +147,6 @@ pub fn is_share(share: f64) -> bool {
 /// The fixations of a view, at least one, no two at the same place. A fovea keeps its place in the order for as long as it lasts,
 /// and until one before it ends.
 pub type Fixations = ArrayVec<Fixation, FOVEAE_MAX>;
-
-/// Fixations as a plan takes them.
-pub type Foci = ArrayVec<Focus, FOVEAE_MAX>;
 
 /// Places of fixations, in pixels.
 pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
@@ -265,7 +234,7 @@ impl Gaze {
     }
 
     /// The fixations as a plan takes them, in order.
-    pub fn foci(&self) -> Foci {
+    pub fn foci(&self) -> ArrayVec<Focus, FOVEAE_MAX> {
         let focus = |fixation: &Fixation| {
             let Fixation { x, y, region, share, .. } = *fixation;
             let has_share = match self.rules {

@@ -48,7 +48,7 @@ pub struct Token {
 
 impl Token {
     /// The token that covers `patch`.
-    pub fn from_patch(patch: Patch, patch_side: u32) -> Self {
+    pub(crate) fn from_patch(patch: Patch, patch_side: u32) -> Self {
         Self::of_level(patch.level, patch.i * patch_side, patch.j * patch_side)
     }
 
@@ -99,7 +99,7 @@ impl Token {
     }
 
     /// Whether its texels end inside pixels.
-    pub const fn has_real_steps(self) -> bool {
+    const fn has_real_steps(self) -> bool {
         self.extra_width != 0 || self.extra_height != 0
     }
 

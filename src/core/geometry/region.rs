@@ -6,7 +6,7 @@ use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::extent::Extent;
 
-/// A half-open box of source pixels, origin top left.
+/// A half-open box of source pixels, or of texels of a level; origin top left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PixelBox {
     /// First column.
@@ -52,7 +52,7 @@ impl Region {
     }
 
     /// The same box with its origin at a point.
-    pub fn from_origin(self, (x, y): (f64, f64)) -> Self {
+    pub(crate) fn from_origin(self, (x, y): (f64, f64)) -> Self {
         self.moved((-x, -y))
     }
 

@@ -89,7 +89,7 @@ impl RelevanceMap {
     }
 
     /// Largest factor between the weights of any cell in both maps; infinite for different grids.
-    pub fn factor_to(&self, other: &Self) -> f64 {
+    pub(crate) fn factor_to(&self, other: &Self) -> f64 {
         if self.grid != other.grid {
             return f64::INFINITY;
         }
@@ -99,7 +99,7 @@ impl RelevanceMap {
 
     /// How far what matters lies from the nearest of `points`, in pixels of an image of `image` pixels: the mean distance of the
     /// cells' centres, each weighted by its weight above 1, the weight of the mean. 0 where none is above.
-    pub fn spread_px(&self, image: Extent, points: &[(f64, f64)]) -> f64 {
+    pub(crate) fn spread_px(&self, image: Extent, points: &[(f64, f64)]) -> f64 {
         let centre = |index: usize, side: u32, count: u32| {
             (index as f64 + 0.5) * f64::from(side) / f64::from(count)
         };

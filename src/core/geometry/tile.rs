@@ -113,7 +113,7 @@ impl TileSet {
     }
 
     /// Whether the tile with a row-major index is in the set.
-    pub fn contains_index(&self, index: usize) -> bool {
+    pub(crate) fn contains_index(&self, index: usize) -> bool {
         self.words[index / 64] >> (index % 64) & 1 == 1
     }
 
@@ -159,7 +159,7 @@ impl TileSet {
         self.words
             .iter()
             .enumerate()
-            .flat_map(|(position, &word)| SetBits(word).map(move |bit| position * 64 + bit))
+            .flat_map(|(position, &word)| set_bits(word).map(move |bit| position * 64 + bit))
     }
 
     /// (column, row) of the tiles in the set, in row-major order.
@@ -184,16 +184,12 @@ fn grid_position(index: usize, width: usize) -> (u32, u32) {
 }
 
 /// The positions of the set bits of a word, ascending.
-struct SetBits(u64);
-
-impl Iterator for SetBits {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        (self.0 != 0).then(|| {
-            let bit = self.0.trailing_zeros() as usize;
-            self.0 &= self.0 - 1;
+fn set_bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (word != 0).then(|| {
+            let bit = word.trailing_zeros() as usize;
+            word &= word - 1;
             bit
         })
-    }
+    })
 }

@@ -32,12 +32,12 @@ pub struct Peak {
 
 /// The cells that touch the image.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(super) struct CellWindow {
     pub(super) columns: Range<usize>,
     pub(super) rows: Range<usize>,
 }
 
-impl Window {
+impl CellWindow {
     /// Row-major indices of its cells in a grid of `width` columns.
     pub(super) fn indices(&self, width: usize) -> impl Iterator<Item = usize> {
         let Self { columns, rows } = self.clone();
@@ -77,7 +77,7 @@ impl Weights<'_> {
 
     /// The box in pixels of an image around the cells with at least half of the greatest weight, if these are connected and the box is no
     /// more than [`PLACE_MAX`] of the image: what the map asks for, where it asks for one place.
-    pub fn only_place(&self, image: Extent) -> Option<Region> {
+    pub(crate) fn only_place(&self, image: Extent) -> Option<Region> {
         let window = self.window(image)?;
         let columns = self.grid.width as usize;
         let greatest = window.indices(columns).map(|at| self.cells[at]).fold(0.0, f32::max);
@@ -147,23 +147,23 @@ impl Weights<'_> {
         let columns = spans(image.width, target.width, x0, x1, self.grid.width);
         let rows = spans(image.height, target.height, y0, y1, self.grid.height);
         let greatest = |rows: &Range<usize>, columns: &Range<usize>| {
-            let window = Window { columns: columns.clone(), rows: rows.clone() };
+            let window = CellWindow { columns: columns.clone(), rows: rows.clone() };
             let under = window.indices(self.grid.width as usize).map(|at| self.cells[at]);
             under.fold(0.0, f32::max)
         };
         rows.iter().flat_map(|rows| columns.iter().map(|columns| greatest(rows, columns))).collect()
     }
 
-    pub(super) fn window(&self, image: Extent) -> Option<Window> {
+    pub(super) fn window(&self, image: Extent) -> Option<CellWindow> {
         let Region { x0, y0, x1, y1 } = self.region;
         let columns = touched(0.0, f64::from(image.width), x0, x1, self.grid.width);
         let rows = touched(0.0, f64::from(image.height), y0, y1, self.grid.height);
-        (!columns.is_empty() && !rows.is_empty()).then_some(Window { columns, rows })
+        (!columns.is_empty() && !rows.is_empty()).then_some(CellWindow { columns, rows })
     }
 
     /// Centroid, in cells, of the connected cells with the same weight as this one; `None` if it stands alone. Where that falls
     /// outside them, as in a ring, the cell nearest to it.
-    fn plateau(&self, window: &Window, column: usize, row: usize) -> Option<(f64, f64)> {
+    fn plateau(&self, window: &CellWindow, column: usize, row: usize) -> Option<(f64, f64)> {
         let weight = self.cell(column, row);
         let is_same = |(column, row): (usize, usize)| self.cell(column, row) == weight;
         if !neighbours(window, column, row).any(is_same) {
@@ -186,7 +186,7 @@ impl Weights<'_> {
     /// The cells that are connected with `first` by 4-neighbours for which `belongs`, which has their indices, itself before all.
     fn connected(
         &self,
-        window: &Window,
+        window: &CellWindow,
         first: (usize, usize),
         belongs: impl Fn(usize) -> bool,
     ) -> Vec<(usize, usize)> {
@@ -208,7 +208,7 @@ impl Weights<'_> {
     }
 
     /// The peak in cells, by a parabola through the cell and its neighbours along each axis.
-    fn refined(&self, window: &Window, column: usize, row: usize) -> (f64, f64) {
+    fn refined(&self, window: &CellWindow, column: usize, row: usize) -> (f64, f64) {
         let here = self.cell(column, row);
         let interior = |at: usize, range: &Range<usize>| range.start < at && at + 1 < range.end;
         let dx = if interior(column, &window.columns) {
@@ -253,8 +253,12 @@ fn summit(before: f32, here: f32, after: f32) -> f64 {
 }
 
 /// The 4-neighbours of a cell within the window.
-fn neighbours(window: &Window, column: usize, row: usize) -> impl Iterator<Item = (usize, usize)> {
-    let Window { columns, rows } = window.clone();
+fn neighbours(
+    window: &CellWindow,
+    column: usize,
+    row: usize,
+) -> impl Iterator<Item = (usize, usize)> {
+    let CellWindow { columns, rows } = window.clone();
     [
         (column.wrapping_sub(1), row),
         (column + 1, row),

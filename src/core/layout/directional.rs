@@ -7,8 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::candidate::Candidate;
-use super::{PlanRequest, foveal};
+use super::{PlanRequest, foveal, heap_key};
 use crate::geometry::fixation::{self, Focus};
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::Token;
@@ -53,7 +52,7 @@ impl Node {
 
 /// The tokens: the picture once, at most `budget`. Ordered by log2 of the area of a texel, then from top to bottom and left to
 /// right. Around a box that somebody `asked` for, without an area for a point, no map weighs.
-pub fn tokens(request: &PlanRequest<'_>, e0_px: f64, asked: Option<Region>) -> Vec<Token> {
+pub(super) fn tokens(request: &PlanRequest<'_>, e0_px: f64, asked: Option<Region>) -> Vec<Token> {
     let relevance = request.relevance.filter(|_| asked.is_none());
     let request = &PlanRequest { relevance, ..*request };
     let PlanRequest { shape, patch_side, budget, .. } = *request;
@@ -64,13 +63,12 @@ pub fn tokens(request: &PlanRequest<'_>, e0_px: f64, asked: Option<Region>) -> V
     // Of the same priority the larger comes first, then the first from the top left.
     let candidate = |node: Node| {
         let Node { levels: [columns, rows], place: [column, row] } = node;
-        let part = (columns + rows, columns, Reverse([row, column]), node);
-        Candidate { priority: priority(node, request, e0_px, asked), part }
+        let key = heap_key(priority(node, request, e0_px, asked));
+        (key, columns + rows, columns, Reverse([row, column]), node)
     };
     let mut queue: BinaryHeap<_> = roots.map(candidate).collect();
     let mut finest = Vec::new();
-    while let Some(Candidate { part: (.., node), .. }) = queue.peek() {
-        let node = *node;
+    while let Some(&(.., node)) = queue.peek() {
         let Some(axis) = axis_to_halve(node, request) else {
             queue.pop();
             finest.push(node);
@@ -84,7 +82,7 @@ pub fn tokens(request: &PlanRequest<'_>, e0_px: f64, asked: Option<Region>) -> V
         queue.pop();
         queue.extend(halves.map(candidate));
     }
-    finest.extend(queue.into_iter().map(|leaf| leaf.part.3));
+    finest.extend(queue.into_iter().map(|(.., node)| node));
     let mut tokens: Vec<Token> = finest.into_iter().map(|node| node.token(patch_side)).collect();
     tokens.sort_unstable_by_key(|token| (token.group, token.y, token.x, token.sy));
     tokens

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
-use super::candidate::Candidate;
+use super::heap_key;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation;
 use crate::geometry::patch::{Patch, PatchGrids};
@@ -35,7 +35,7 @@ pub fn default_e0_px(extent: Extent, patch_side: u32) -> f64 {
 /// The same where a map chose the fixations: twice the distance at which what matters lies from them, so that it
 /// is resolved nearly as well as they are; not below the default. Without anything that stands apart from the fixation it is the
 /// default.
-pub fn led_e0_px(
+pub(crate) fn led_e0_px(
     extent: Extent,
     patch_side: u32,
     map: &RelevanceMap,
@@ -209,8 +209,8 @@ fn leaves(
 ) -> Vec<Patch> {
     let candidate = |patch| {
         let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
-        let part = (patch.level, Reverse(patch.morton()), patch);
-        Candidate { priority: kept * priority.of(patch, grids), part }
+        let key = heap_key(kept * priority.of(patch, grids));
+        (key, patch.level, Reverse(patch.morton()), patch)
     };
 
     let roots = grids.patches(root_level);
@@ -219,7 +219,7 @@ fn leaves(
     let mut queue: BinaryHeap<_> = splittable.into_iter().map(candidate).collect();
 
     while let Some(parent) = queue.pop() {
-        let (level, _, patch) = parent.part;
+        let (_, level, _, patch) = parent;
         let children = patch.children(grids);
         if budget < finest.len() + queue.len() + children.clone().count() {
             queue.push(parent);
@@ -231,6 +231,6 @@ fn leaves(
             queue.extend(children.map(candidate));
         }
     }
-    finest.extend(queue.into_iter().map(|leaf| leaf.part.2));
+    finest.extend(queue.into_iter().map(|(.., patch)| patch));
     finest
 }

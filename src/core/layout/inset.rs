@@ -62,7 +62,7 @@ impl Inset {
 
 /// The tokens, at most the budget: those of the base row by row, then those of each block row by row.
 pub(super) fn tokens(inset: &Inset, request: &PlanRequest<'_>, rules: PlanRules) -> Vec<Token> {
-    let Division { base, mut quotas } = Division::of(inset, request, rules);
+    let (base, mut quotas) = divided(inset, request, rules);
     let mut plan = assembled(inset, request, base, &quotas);
     for _ in 0..ROUNDS_MAX {
         let takers = quotas.iter().filter(|quota| 0 < **quota).count();
@@ -94,6 +94,7 @@ fn share_out(total: usize, quotas: &mut [usize]) -> bool {
 /// A grid of squares.
 #[derive(Clone, Copy, Debug)]
 struct Grid {
+    /// Where it begins; 0 until a block has its place.
     x: u32,
     y: u32,
     /// Of a square, in pixels.
@@ -124,39 +125,31 @@ impl Grid {
     }
 }
 
-/// What of the budget goes where before anything is left out.
-struct Division {
-    base: Grid,
-    /// Most tokens of the block of each fixation.
-    quotas: Vec<usize>,
-}
-
-impl Division {
-    fn of(inset: &Inset, request: &PlanRequest<'_>, rules: PlanRules) -> Self {
-        let PlanRequest { patch_side, budget, fixations, .. } = *request;
-        let extent = request.shape.extent();
-        let finest_base = base(extent, patch_side, budget).side;
-        let mut quotas = match rules {
-            PlanRules::Third | PlanRules::Current => wanted(inset, request),
-            PlanRules::First | PlanRules::Second => wanted_before(inset, request),
+/// What of the budget goes where before anything is left out: the base, and the most tokens of the block of each fixation.
+fn divided(inset: &Inset, request: &PlanRequest<'_>, rules: PlanRules) -> (Grid, Vec<usize>) {
+    let PlanRequest { patch_side, budget, fixations, .. } = *request;
+    let extent = request.shape.extent();
+    let finest_base = base(extent, patch_side, budget).side;
+    let mut quotas = match rules {
+        PlanRules::Third | PlanRules::Current => wanted(inset, request),
+        PlanRules::First | PlanRules::Second => wanted_before(inset, request),
+    };
+    let mut left = budget - 1;
+    for (quota, focus) in quotas.iter_mut().zip(fixations) {
+        // A picture that the budget shows at the step of a block has no use for it.
+        let is_needed = inset.least_side(focus, patch_side) < finest_base;
+        *quota = if is_needed { (*quota).min(left) } else { 0 };
+        left -= *quota;
+    }
+    loop {
+        let base = base(extent, patch_side, budget - quotas.iter().sum::<usize>());
+        let is_coarse = |(focus, quota): (&Focus, &usize)| {
+            block(inset, request, focus, *quota).is_some_and(|block| base.side <= block.side)
         };
-        let mut left = budget - 1;
-        for (quota, focus) in quotas.iter_mut().zip(fixations) {
-            // A picture that the budget shows at the step of a block has no use for it.
-            let is_needed = inset.least_side(focus, patch_side) < finest_base;
-            *quota = if is_needed { (*quota).min(left) } else { 0 };
-            left -= *quota;
-        }
-        loop {
-            let base = base(extent, patch_side, budget - quotas.iter().sum::<usize>());
-            let is_coarse = |(focus, quota): (&Focus, &usize)| {
-                block(inset, request, focus, *quota).is_some_and(|block| base.side <= block.side)
-            };
-            // A block must be finer than the base to show more.
-            match fixations.iter().zip(&quotas).position(is_coarse) {
-                Some(index) => quotas[index] = 0,
-                None => return Self { base, quotas },
-            }
+        // A block must be finer than the base to show more.
+        match fixations.iter().zip(&quotas).position(is_coarse) {
+            Some(index) => quotas[index] = 0,
+            None => return (base, quotas),
         }
     }
 }
@@ -182,7 +175,7 @@ fn wanted(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
     let for_asked = |focus: &Focus, share: f64| {
         let most = tokens_of(share / asked as f64, budget).max(least);
         let over = |region| {
-            let (Size { columns, rows, .. }, _) = covering(region, patch_side, patch_side, extent);
+            let (Grid { columns, rows, .. }, _) = covering(region, patch_side, patch_side, extent);
             columns as usize * rows as usize
         };
         let region = focus.region.and_then(|region| pixels_of(region, extent));
@@ -267,7 +260,7 @@ fn block(inset: &Inset, request: &PlanRequest<'_>, focus: &Focus, quota: usize) 
     let quota = u32::try_from(quota).ok().filter(|quota| 0 < *quota)?;
     let finest = inset.least_side(focus, patch_side);
     let region = focus.region.and_then(|region| pixels_of(region, extent));
-    let (size, lies) = match region {
+    let (grid, lies) = match region {
         Some(region) => fitted(region, finest, patch_side, quota, extent),
         None => {
             let (x, y) = fixation::snapped(extent, focus.x, focus.y);
@@ -276,7 +269,7 @@ fn block(inset: &Inset, request: &PlanRequest<'_>, focus: &Focus, quota: usize) 
             (around_point(aspect, finest, quota, extent), PixelBox::of(x..x + 1, y..y + 1))
         }
     };
-    let Size { side, columns, rows } = size;
+    let Grid { side, columns, rows, .. } = grid;
     let centre = match region {
         Some(PixelBox { x0, y0, x1, y1 }) => (f64::from(x0 + x1) / 2.0, f64::from(y0 + y1) / 2.0),
         None => fixation::snapped(extent, focus.x, focus.y),
@@ -284,7 +277,7 @@ fn block(inset: &Inset, request: &PlanRequest<'_>, focus: &Focus, quota: usize) 
     let unit = unit_of(side, patch_side);
     let x = start(centre.0, columns * side, lies.x0..lies.x1, extent.width, unit);
     let y = start(centre.1, rows * side, lies.y0..lies.y1, extent.height, unit);
-    Some(Grid { x, y, side, columns, rows })
+    Some(Grid { x, y, ..grid })
 }
 
 /// The pixel under a place of an axis.
@@ -310,15 +303,8 @@ fn unit_of(side: u32, patch_side: u32) -> u32 {
     if side.is_multiple_of(patch_side) { side / patch_side } else { 1 }
 }
 
-/// Columns and rows of a block of squares.
-struct Size {
-    side: u32,
-    columns: u32,
-    rows: u32,
-}
-
 /// A block around a point: of the sizes within the quota one with many squares, and with sides about as `aspect` has them.
-fn around_point(aspect: f64, side: u32, quota: u32, extent: Extent) -> Size {
+fn around_point(aspect: f64, side: u32, quota: u32, extent: Extent) -> Grid {
     let most = extent.in_cells(side);
     let sizes = (1..=most.height.min(quota)).map(|rows| (most.width.min(quota / rows), rows));
     let worth = |(columns, rows): (u32, u32)| {
@@ -328,7 +314,7 @@ fn around_point(aspect: f64, side: u32, quota: u32, extent: Extent) -> Size {
     };
     let best = sizes.max_by(|a, b| worth(*a).total_cmp(&worth(*b)));
     let (columns, rows) = best.expect("at least one row");
-    Size { side, columns, rows }
+    Grid { x: 0, y: 0, side, columns, rows }
 }
 
 /// A block over a region and a margin, at the least step that the quota allows, and what of the picture it has to cover. What is left of
@@ -339,28 +325,29 @@ fn fitted(
     patch_side: u32,
     quota: u32,
     extent: Extent,
-) -> (Size, PixelBox) {
+) -> (Grid, PixelBox) {
     let (width, height) = (region.x1 - region.x0, region.y1 - region.y0);
     // With shorter sides the squares would not even cover the region.
     let least = (u64::from(width) * u64::from(height) / u64::from(quota)).isqrt();
     let mut side = finest.max(u32::try_from(least).expect("a side of the picture"));
     loop {
         side = next_side(side, patch_side);
-        let (size, lies) = covering(region, side, patch_side, extent);
-        if size.columns * size.rows <= quota {
-            return (grown(size, quota, extent), lies);
+        let (grid, lies) = covering(region, side, patch_side, extent);
+        if grid.columns * grid.rows <= quota {
+            return (grown(grid, quota, extent), lies);
         }
         side += 1;
     }
 }
 
 /// The fewest squares of `side` that cover a region and a margin, and these two.
-fn covering(region: PixelBox, side: u32, patch_side: u32, extent: Extent) -> (Size, PixelBox) {
+fn covering(region: PixelBox, side: u32, patch_side: u32, extent: Extent) -> (Grid, PixelBox) {
     let lies = with_margin(region, side * MARGIN_QUARTERS / 4, extent);
     let unit = unit_of(side, patch_side);
     // From the last place at which a block may begin.
     let count = |start: u32, end: u32| (end - start / unit * unit).div_ceil(side);
-    (Size { side, columns: count(lies.x0, lies.x1), rows: count(lies.y0, lies.y1) }, lies)
+    let (columns, rows) = (count(lies.x0, lies.x1), count(lies.y0, lies.y1));
+    (Grid { x: 0, y: 0, side, columns, rows }, lies)
 }
 
 fn with_margin(region: PixelBox, margin: u32, extent: Extent) -> PixelBox {
@@ -373,13 +360,14 @@ fn with_margin(region: PixelBox, margin: u32, extent: Extent) -> PixelBox {
 }
 
 /// With more columns and rows, within the quota and no more than cover the picture.
-fn grown(Size { side, mut columns, mut rows }: Size, quota: u32, extent: Extent) -> Size {
-    let most = extent.in_cells(side);
+fn grown(grid: Grid, quota: u32, extent: Extent) -> Grid {
+    let most = extent.in_cells(grid.side);
+    let Grid { mut columns, mut rows, .. } = grid;
     loop {
         let may_widen = columns < most.width && (columns + 1) * rows <= quota;
         let may_heighten = rows < most.height && columns * (rows + 1) <= quota;
         match (may_widen, may_heighten) {
-            (false, false) => return Size { side, columns, rows },
+            (false, false) => return Grid { columns, rows, ..grid },
             (true, false) => columns += 1,
             (false, true) => rows += 1,
             (true, true) if columns <= rows => columns += 1,

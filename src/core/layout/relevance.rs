@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::candidate::Candidate;
 use super::foveal::{self, KEEPING, Priority};
+use super::heap_key;
 use crate::geometry::fixation::PlanRules;
 use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::{Token, TokenPlan};
@@ -57,9 +57,9 @@ pub(super) fn tokens(
         // Of what is equally relevant some is sharp, rather than all of it half so: a scorer puts first what was not seen for longest.
         let level = i64::from(patch.level);
         let turn = if rules != PlanRules::First { -level } else { level };
-        let part = (turn, Reverse(patch.morton()), patch);
+        let candidate = |priority: f64| (heap_key(priority), turn, Reverse(patch.morton()), patch);
         if is_looked_at && rules != PlanRules::First {
-            return Candidate { priority: f64::INFINITY, part };
+            return candidate(f64::INFINITY);
         }
         let share = match priority.relevance {
             // Fixated cells matter most.
@@ -71,7 +71,7 @@ pub(super) fn tokens(
             None => priority.e0_px / (priority.eccentricity(patch, grids) + priority.e0_px),
         };
         let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
-        Candidate { priority: kept * share, part }
+        candidate(kept * share)
     };
     let wanted = |share: f64| {
         thresholds.iter().position(|threshold| *threshold <= share).unwrap_or(thresholds.len())
@@ -80,9 +80,9 @@ pub(super) fn tokens(
     let mut open: BinaryHeap<_> = grids.patches(roots).map(candidate).collect();
     let mut leaves = Vec::new();
     while let Some(parent) = open.pop() {
-        let patch = parent.part.2;
+        let (key, .., patch) = parent;
         let children = patch.children(grids);
-        if patch.level as usize <= wanted(parent.priority) {
+        if patch.level as usize <= wanted(f64::from_bits(key)) {
             leaves.push(patch);
         } else if leaves.len() + open.len() + children.clone().count() <= budget {
             open.extend(children.map(candidate));
@@ -92,6 +92,6 @@ pub(super) fn tokens(
             break;
         }
     }
-    leaves.extend(open.into_iter().map(|leaf| leaf.part.2));
+    leaves.extend(open.into_iter().map(|(.., patch)| patch));
     foveal::ordered(leaves, grids, priority)
 }

@@ -22,16 +22,16 @@ pub const RINGS_MAX: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "RingKeys", into = "RingKeys"))]
-pub struct Rings(ArrayVec<Ring, RINGS_MAX>);
+pub struct Rings(ArrayVec<PatchRing, RINGS_MAX>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ring {
+struct PatchRing {
     stride: u16,
     /// Columns and rows of the block.
     grid: u16,
 }
 
-impl Ring {
+impl PatchRing {
     /// Width of the block in patches of stride 1.
     fn width(self) -> u32 {
         u32::from(self.stride) * u32::from(self.grid)
@@ -94,7 +94,7 @@ impl Rings {
                 "{strides} strides and {grids} grids; expected 1 to {RINGS_MAX} of each, as many strides as grids"
             ));
         }
-        let mut rings = ArrayVec::<Ring, RINGS_MAX>::new();
+        let mut rings = ArrayVec::<PatchRing, RINGS_MAX>::new();
         for (&stride, &grid) in strides.iter().zip(grids) {
             let ring = ring_of(stride, grid)?;
             if let Some(inner) = rings.last() {
@@ -108,7 +108,7 @@ impl Rings {
     /// Tokens of a plan.
     pub fn token_count(&self) -> usize {
         let inside = [0].into_iter().chain(self.0.iter().map(|ring| ring.width()));
-        let tokens = |(ring, inner): (&Ring, u32)| {
+        let tokens = |(ring, inner): (&PatchRing, u32)| {
             let hole = inner / u32::from(ring.stride);
             u32::from(ring.grid).pow(2) - hole * hole
         };
@@ -159,10 +159,10 @@ impl Rings {
     }
 }
 
-fn ring_of(stride: u32, grid: u32) -> Result<Ring, String> {
+fn ring_of(stride: u32, grid: u32) -> Result<PatchRing, String> {
     let width_max = Extent::MAX_SIDE;
     let narrow = u16::try_from(stride).ok().zip(u16::try_from(grid).ok());
-    let ring = narrow.map(|(stride, grid)| Ring { stride, grid });
+    let ring = narrow.map(|(stride, grid)| PatchRing { stride, grid });
     ring.filter(|ring| (1..=STEP_MAX).contains(&ring.stride) && 1 <= ring.grid)
         .filter(|ring| ring.width() <= width_max)
         .ok_or_else(|| {
@@ -172,7 +172,7 @@ fn ring_of(stride: u32, grid: u32) -> Result<Ring, String> {
         })
 }
 
-fn check_nesting(inner: Ring, outer: Ring) -> Result<(), String> {
+fn check_nesting(inner: PatchRing, outer: PatchRing) -> Result<(), String> {
     let (stride, grid) = (u32::from(outer.stride), u32::from(outer.grid));
     let hole = inner.width() / stride;
     let nests =
@@ -180,7 +180,7 @@ fn check_nesting(inner: Ring, outer: Ring) -> Result<(), String> {
     if nests {
         return Ok(());
     }
-    let Ring { stride: inner_stride, grid: inner_grid } = inner;
+    let PatchRing { stride: inner_stride, grid: inner_grid } = inner;
     Err(format!(
         "stride {stride} with grid {grid} does not nest around stride {inner_stride} with grid {inner_grid}: {inner_stride} * {inner_grid} must be a multiple of {stride}, and the grid larger than the quotient by an even number, at least 2"
     ))

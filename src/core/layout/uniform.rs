@@ -4,7 +4,7 @@ use crate::geometry::extent::Extent;
 use crate::geometry::plan::{REAL_SIDE_MAX, Token, is_side};
 
 /// Side of the smallest squares, in source pixels, of which at most `budget` cover the picture.
-pub fn base_side(extent: Extent, patch_side: u32, budget: usize) -> u32 {
+pub(super) fn base_side(extent: Extent, patch_side: u32, budget: usize) -> u32 {
     let fits = |side: u32| extent.in_cells(side).area() <= budget;
     let (mut too_small, mut fitting) = (patch_side - 1, patch_side.max(extent.longer_side()));
     while too_small + 1 < fitting {
@@ -27,13 +27,13 @@ pub(super) fn next_side(side: u32, patch_side: u32) -> u32 {
 }
 
 /// Columns and rows of the tokens. The last column and the last row may hang over the picture.
-pub fn grid(extent: Extent, patch_side: u32, budget: usize) -> Extent {
+pub(super) fn grid(extent: Extent, patch_side: u32, budget: usize) -> Extent {
     extent.in_cells(base_side(extent, patch_side, budget))
 }
 
 /// The smallest squares of which at most `budget` cover the picture, row by row. Their group is log2 of the step, rounded down: the
 /// level, where they are read from one.
-pub fn tokens(extent: Extent, patch_side: u32, budget: usize) -> Vec<Token> {
+pub(super) fn tokens(extent: Extent, patch_side: u32, budget: usize) -> Vec<Token> {
     let side = base_side(extent, patch_side, budget);
     let grid = extent.in_cells(side);
     let place = |index: u32| (index * side).cast_signed();

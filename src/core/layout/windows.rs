@@ -8,7 +8,7 @@ use crate::geometry::plan::{STEP_MAX, Token};
 
 /// Source pixels per texel of each window: 1, 2, 4 and so on, until one covers the picture. If there are more than `budget`, those
 /// just before the last are left out.
-pub fn steps(extent: Extent, patch_side: u32, budget: usize) -> impl Iterator<Item = u16> {
+pub(super) fn steps(extent: Extent, patch_side: u32, budget: usize) -> impl Iterator<Item = u16> {
     let needed = extent.longer_side().div_ceil(patch_side).next_power_of_two();
     let last = needed.min(STEP_MAX.into()).ilog2() as usize;
     let count = budget.min(last + 1);
@@ -16,7 +16,12 @@ pub fn steps(extent: Extent, patch_side: u32, budget: usize) -> impl Iterator<It
 }
 
 /// The windows, the finest first.
-pub fn tokens(extent: Extent, patch_side: u32, budget: usize, fixation: (f64, f64)) -> Vec<Token> {
+pub(super) fn tokens(
+    extent: Extent,
+    patch_side: u32,
+    budget: usize,
+    fixation: (f64, f64),
+) -> Vec<Token> {
     let (x, y) = fixation::snapped(extent, fixation.0, fixation.1);
     let window = |(group, step): (u16, u16)| Token {
         x: origin(x, extent.width, patch_side, step),

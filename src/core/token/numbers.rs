@@ -3,10 +3,10 @@
 use super::{DType, Normalisation, TokenFormat};
 
 impl TokenFormat {
-    /// The number that each value of each channel becomes, as the low [`DType::bytes`] bytes of a word.
-    pub fn table(self) -> NormalisationTable {
+    /// The number that each value of R, G and B becomes, as the low [`DType::bytes`] bytes of a word.
+    pub fn table(self) -> [[u32; 256]; 3] {
         let Normalisation { mean, std } = self.normalisation;
-        NormalisationTable(std::array::from_fn(|channel| {
+        std::array::from_fn(|channel| {
             std::array::from_fn(|value| {
                 let value = value as f64;
                 let number = if self.keeps_values() {
@@ -16,7 +16,7 @@ impl TokenFormat {
                 };
                 encoded(number, self.dtype)
             })
-        }))
+        })
     }
 
     /// Factor and offset of the line on which the numbers of a channel lie before they are rounded to the number format.
@@ -34,10 +34,6 @@ impl TokenFormat {
         self.normalisation == Normalisation::NONE || self.dtype == DType::U8
     }
 }
-
-/// 256 words for each of R, G and B.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NormalisationTable(pub [[u32; 256]; 3]);
 
 /// `number` in a number format, as the low [`DType::bytes`] bytes of a word.
 #[expect(clippy::cast_possible_truncation, reason = "rounding to the number format is the purpose")]

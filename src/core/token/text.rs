@@ -57,7 +57,7 @@ newtype!(
 pub(super) struct FormatKeys {
     #[serde(deserialize_with = "checked::<PatchSide, _, _>")]
     patch: u32,
-    #[serde(deserialize_with = "Numbers::deserialize")]
+    #[serde(deserialize_with = "DTypeName::deserialize")]
     dtype: DType,
     normalisation: Option<Normalisation>,
     outside: Outside,
@@ -67,7 +67,7 @@ pub(super) struct FormatKeys {
 /// [`DType`] as an enum of serde's, so that a reader knows all names of it.
 #[derive(Deserialize)]
 #[serde(remote = "DType", rename_all = "lowercase")]
-enum Numbers {
+enum DTypeName {
     U8,
     F16,
     Bf16,

@@ -71,7 +71,7 @@ impl RingBuilder {
 
     /// The rays of sources of `extent`; `None` if they are not known.
     pub(super) fn rays(&self, extent: Extent) -> Option<Rays> {
-        self.camera.as_ref().and_then(|camera| Rays::of(&camera.facts(extent)).ok())
+        self.camera.as_ref().and_then(|camera| Rays::of(&camera.facts(extent)))
     }
 
     /// Sets the engine, the backend and the pictures that views are built for.

@@ -21,7 +21,7 @@ use foveate_engine::planes::SamplerSpec;
 use foveate_engine::{Engine, RetiredBackend, View};
 
 use super::publisher::Publisher;
-use foveate_core::backoff::{Backoff, NextTry};
+use foveate_core::backoff::{Backoff, next_try};
 use foveate_core::error::chain;
 use foveate_core::frame::FrameKind;
 use foveate_stats::StreamCounters;
@@ -212,7 +212,7 @@ impl Recovery {
     fn pause(&mut self, backend: &mut StreamBackend, reason: String, now_ns: u64) {
         self.changes += 1;
         self.pause = self.backoff.after_failure();
-        let next = NextTry { pause: self.pause, attempt: self.backoff.failures() };
+        let next = next_try(self.pause, self.backoff.failures());
         backend.explain(format!("{reason}; {next}"));
         self.phase = Phase::Pausing { until_ns: now_ns.saturating_add(nanoseconds(self.pause)) };
     }

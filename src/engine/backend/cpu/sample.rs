@@ -56,7 +56,7 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
         let word = word.to_le_bytes();
         std::array::from_fn(|index| word[index])
     };
-    Box::new(format.table().0.map(|channel| channel.map(bytes)))
+    Box::new(format.table().map(|channel| channel.map(bytes)))
 }
 
 /// The same of half floats, which lie on a line.

@@ -130,7 +130,7 @@ impl SamplePass {
         let most = capacity.max(1);
         // First, because it is the largest and the first to exceed the device's limits.
         let target = TokenTarget::new(gpu, most, format.token_bytes())?;
-        let numbers = format.table().0;
+        let numbers = format.table();
         let mut table =
             Buffer::new(gpu, "normalisation", BufferKind::HostWritten, size_of_val(&numbers))?;
         table.mapped().copy_from_slice(numbers.as_flattened());
