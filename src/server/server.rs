@@ -421,7 +421,7 @@ impl ServerThread {
         if wants.events {
             view.channel().events.set_wanted(true);
         }
-        view.channel().counters().subscribers.enter();
+        view.channel().counters().subscribers.add(1);
         connection.subscription = Some(Subscription::new(stream, view, wants));
         Ok(accepted(&Granted { view: name }))
     }
@@ -570,7 +570,7 @@ impl ServerThread {
 
     /// Closes a connection and releases what it holds.
     fn hang_up(&mut self, connection: Connection) {
-        self.stats.counters().clients.leave();
+        self.stats.counters().clients.remove(1);
         let number = connection.client.number;
         for view in self.directory.views() {
             view.steering().lock().release(number);
@@ -590,7 +590,7 @@ impl ServerThread {
         self.close(connection.socket);
         if let Some(subscription) = &connection.subscription {
             subscription.view.channel().drop_closed_subscribers();
-            subscription.view.channel().counters().subscribers.leave();
+            subscription.view.channel().counters().subscribers.remove(1);
         }
     }
 
@@ -641,7 +641,7 @@ impl ServerThread {
             }
             self.stats.counters().clients_accepted.add(1);
             self.clients_seen += 1;
-            self.stats.counters().clients.enter();
+            self.stats.counters().clients.add(1);
             self.connection_log.note(&connection);
             self.connections.push(connection);
         }
@@ -664,7 +664,7 @@ impl ServerThread {
             "closing a connection that has sent no request, to make room for another"
         );
         let counters = self.stats.counters();
-        counters.clients.leave();
+        counters.clients.remove(1);
         counters.clients_evicted.add(1);
         let error = "closed without a request, to make room for another client: connect again when there is one";
         self.turn_away(connection, error.to_owned());

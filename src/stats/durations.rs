@@ -91,36 +91,9 @@ pub enum FrameStage {
     See,
 }
 
-impl FrameStage {
-    /// All of them, in the order of a frame.
-    pub const ALL: [Self; 11] = [
-        Self::Plan,
-        Self::Change,
-        Self::Upload,
-        Self::Ingest,
-        Self::Features,
-        Self::Reduce,
-        Self::Sample,
-        Self::Collect,
-        Self::Publish,
-        Self::Opened,
-        Self::See,
-    ];
-
-    /// Its name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::Change => "change",
-            Self::Upload => "upload",
-            Self::Ingest => "ingest",
-            Self::Features => "features",
-            Self::Reduce => "reduce",
-            Self::Sample => "sample",
-            Self::Collect => "collect",
-            Self::Publish => "publish",
-            Self::Opened => "opened",
-            Self::See => "see",
-        }
-    }
-}
+// In the order of a frame, as in metrics.
+foveate_core::names!(FrameStage {
+    Plan = "plan", Change = "change", Upload = "upload", Ingest = "ingest", Features = "features",
+    Reduce = "reduce", Sample = "sample", Collect = "collect", Publish = "publish", Opened = "opened",
+    See = "see",
+});

@@ -2,14 +2,13 @@
 //!
 //! A write is one or two atomic operations: no lock and no allocation, so no frame waits.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use foveate_core::events::{Event, EventKind, Phase};
 use serde::{Deserialize, Serialize};
 
 use self::durations::StreamDurations;
-use self::metric::{Metric, counters};
+use self::metric::{Metric, MetricKind, counters};
 use self::stages::Stages;
 
 pub mod durations;
@@ -17,7 +16,7 @@ pub mod metric;
 pub mod process;
 pub mod stages;
 
-/// A number that only grows.
+/// A count that any thread may change.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -25,6 +24,11 @@ impl Counter {
     /// Adds `amount`.
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Removes `amount`, which must have been added.
+    pub fn remove(&self, amount: u64) {
+        self.0.fetch_sub(amount, Ordering::Relaxed);
     }
 
     /// Increments, and returns the new value, which no other caller gets.
@@ -38,32 +42,6 @@ impl Counter {
     }
 
     /// The value now.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// The number of things that come and go.
-#[derive(Debug, Default)]
-pub struct LiveCount(AtomicU64);
-
-impl LiveCount {
-    /// Adds one.
-    pub fn enter(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Removes one, which must have been added.
-    pub fn leave(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Sets the number, for a count kept by one thread.
-    pub fn set(&self, count: u64) {
-        self.0.store(count, Ordering::Relaxed);
-    }
-
-    /// The number now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -124,8 +102,7 @@ pub struct ChangeGauges {
 }
 
 /// Why a stream had to start a new pipeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LossReason {
     /// A camera or server is absent, does not answer, or denies access.
     Unreachable,
@@ -140,22 +117,13 @@ pub enum LossReason {
     /// Earlier pipelines do not stop.
     Stuck,
     /// A reason that this version does not know.
-    #[serde(other)]
     Other,
 }
 
-impl LossReason {
-    /// All counted reasons.
-    pub const ALL: [Self; 6] =
-        [Self::Unreachable, Self::Ended, Self::Silent, Self::Unreadable, Self::Failed, Self::Stuck];
-}
-
-impl fmt::Display for LossReason {
-    /// As in JSON.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
+foveate_core::names!(LossReason {
+    Unreachable = "unreachable", Ended = "ended", Silent = "silent", Unreadable = "unreadable",
+    Failed = "failed", Stuck = "stuck",
+} else Other = "other");
 
 /// New pipelines of a stream, by reason.
 #[derive(Debug, Default)]
@@ -184,8 +152,8 @@ impl Restarts {
 #[derive(Debug, Default)]
 pub struct EventCounters {
     told: [Counter; EventKind::ALL.len()],
-    now: [LiveCount; EventKind::ALL.len()],
-    watched: LiveCount,
+    now: [Counter; EventKind::ALL.len()],
+    watched: Counter,
 }
 
 impl EventCounters {
@@ -259,7 +227,7 @@ counters! {
             "Attempts of the stream to move back to its GPU";
         backend_returns: Counter, "foveate_backend_returns_total",
             "Times the stream moved back to its GPU";
-        pipelines_stopping: LiveCount, "foveate_pipelines_stopping",
+        pipelines_stopping: Gauge, "foveate_pipelines_stopping",
             "Pipelines that were given up and have not stopped yet";
         depth_captured: Counter, "foveate_depth_captured_total",
             "Depth pictures that the depth pipeline delivered";
@@ -296,7 +264,7 @@ counters! {
 counters! {
     /// Counters of one view since it was created.
     ViewCounters => ViewCounts {
-        subscribers: LiveCount, "foveate_subscribers",
+        subscribers: Gauge, "foveate_subscribers",
             "Connections subscribed to the view";
         frames_published: Counter, "foveate_view_frames_published_total",
             "Frames that the view published";
@@ -335,7 +303,7 @@ counters! {
 counters! {
     /// Counters of the control server since it started.
     ServerCounters => ServerCounts {
-        clients: LiveCount, "foveate_control_clients",
+        clients: Gauge, "foveate_control_clients",
             "Connections to the control socket";
         clients_accepted: Counter, "foveate_control_clients_accepted_total",
             "Connections to the control socket that were accepted";
@@ -343,7 +311,7 @@ counters! {
             "Connections that were dropped because the client did not read its messages";
         clients_evicted: Counter, "foveate_control_clients_evicted_total",
             "Connections without a request that were closed to make room for others";
-        opened_bytes: LiveCount, "foveate_opened_view_bytes",
+        opened_bytes: Gauge, "foveate_opened_view_bytes",
             "Bytes of the rings of views that clients opened, with those of closed ones that somebody still has";
         requests: Counter, "foveate_control_requests_total",
             "Requests that were answered, refusals included";

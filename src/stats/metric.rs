@@ -1,9 +1,8 @@
 //! Tables of metrics, and Prometheus' text format.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use crate::durations::HistogramCounts;
-use crate::{Counter, LiveCount};
 
 /// Nanoseconds of a second.
 const SECOND_NS: f64 = 1e9;
@@ -34,27 +33,8 @@ pub enum MetricKind {
     Histogram,
 }
 
-impl fmt::Display for MetricKind {
-    /// As in Prometheus' text format.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        })
-    }
-}
-
-impl Counter {
-    pub(crate) const KIND: MetricKind = MetricKind::Counter;
-}
-
-impl LiveCount {
-    pub(crate) const KIND: MetricKind = MetricKind::Gauge;
-}
-
-/// Names and values of the labels that identify an owner.
-pub type OwnerLabels<'a, const COUNT: usize> = [(&'static str, &'a str); COUNT];
+// As in Prometheus' text format.
+foveate_core::names!(MetricKind { Counter = "counter", Gauge = "gauge", Histogram = "histogram" });
 
 /// A metric with its samples.
 #[derive(Debug)]
@@ -75,12 +55,12 @@ pub struct Family {
 pub struct Families(Vec<Family>);
 
 impl Families {
-    /// Adds all metrics of `table`, with a sample for the `part` of each owner.
+    /// Adds all metrics of `table`, with a sample for the `part` of each owner, whom names and values of some labels identify.
     pub fn add<'a, Owner: 'a, T, const COUNT: usize>(
         &mut self,
         table: &[Metric<T>],
         owners: impl Iterator<Item = &'a Owner> + Clone,
-        owner_labels: fn(&Owner) -> OwnerLabels<'_, COUNT>,
+        owner_labels: fn(&Owner) -> [(&'static str, &str); COUNT],
         part: fn(&Owner) -> &T,
     ) {
         for &Metric { name, kind, labels, help, read } in table {
@@ -156,7 +136,8 @@ impl Samples<'_> {
     }
 }
 
-/// Defines counters, their snapshot and their metrics from one table, with a line for each counter.
+/// Defines counters, their snapshot and their metrics from one table, with a line for each counter: its type in Prometheus is
+/// `Counter` if it only grows, else `Gauge`.
 macro_rules! counters {
     (
         $(#[$doc:meta])*
@@ -168,7 +149,7 @@ macro_rules! counters {
         $(#[$doc])*
         #[derive(Debug, Default)]
         pub struct $Counters {
-            $(#[doc = $help] pub $field: $Kind,)+
+            $(#[doc = $help] pub $field: Counter,)+
             $($($(#[$other_doc])* pub $other: $Other,)+)?
         }
 
@@ -190,7 +171,7 @@ macro_rules! counters {
             /// Their metrics.
             pub const METRICS: &[Metric<Self>] = &[$(Metric {
                 name: $name,
-                kind: $Kind::KIND,
+                kind: MetricKind::$Kind,
                 labels: &[],
                 help: $help,
                 read: |counts, samples| samples.add(&[], counts.$field as f64),

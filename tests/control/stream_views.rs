@@ -77,12 +77,12 @@ fn an_unread_stream_rests_and_reports_it() {
     shown.stream.resume();
     assert_eq!(shown.readers[0].state(), (state, reason));
 
-    shown.clients[0].counters().subscribers.enter();
+    shown.clients[0].counters().subscribers.add(1);
     assert_eq!(shown.step(&frame, 6), Stepped::Published);
     assert_eq!(shown.readers[0].state(), (State::Live, String::new()));
     assert_eq!(shown.newest(0).unwrap().head.stamp.frame_seq, 6);
     assert!(shown.newest(1).is_none(), "that one still nobody reads");
-    shown.clients[0].counters().subscribers.leave();
+    shown.clients[0].counters().subscribers.remove(1);
     assert_eq!(shown.step(&frame, 7), Stepped::Unpublished);
     assert_eq!(shown.readers[0].state().0, State::Stalled);
 }
@@ -200,9 +200,9 @@ fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) 
         if random.below(6) == 0 {
             let subscribers = &shown.clients[1].counters().subscribers;
             if is_read {
-                subscribers.leave()
+                subscribers.remove(1)
             } else {
-                subscribers.enter()
+                subscribers.add(1)
             }
             is_read = !is_read;
         }

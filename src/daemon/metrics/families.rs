@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use foveate_control::{DaemonStats, Stats, StreamState, StreamStats, ViewStats};
 use foveate_core::backend::BackendInfo;
-use foveate_stats::metric::{Families, Metric, MetricKind, OwnerLabels, Samples};
+use foveate_stats::metric::{Families, Metric, MetricKind, Samples};
 use foveate_stats::{ServerCounts, StreamCounts, ViewCounts};
 
 /// All metrics, with samples from `stats`. docs/reference/metrics.md documents them.
@@ -22,11 +22,11 @@ pub fn families(stats: &Stats) -> Families {
     families
 }
 
-fn stream_labels(stream: &StreamStats) -> OwnerLabels<'_, 1> {
+fn stream_labels(stream: &StreamStats) -> [(&'static str, &str); 1] {
     [("stream", &stream.name)]
 }
 
-fn view_labels(view: &ViewStats) -> OwnerLabels<'_, 2> {
+fn view_labels(view: &ViewStats) -> [(&'static str, &str); 2] {
     [("stream", view.name.stream()), ("view", view.name.view())]
 }
 

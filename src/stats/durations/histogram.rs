@@ -62,7 +62,7 @@ impl HistogramCounts {
     }
 
     /// For each bound in nanoseconds, the number of durations up to it.
-    pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let sums = self.counts.iter().scan(0, |sum, count| {
             *sum += count;
             Some(*sum)
@@ -87,14 +87,9 @@ impl HistogramCounts {
         }
     }
 
-    /// [`quantile_ns`](Self::quantile_ns) in milliseconds.
-    pub fn quantile_ms(&self, share: f64) -> Option<f64> {
-        self.quantile_ns(share).map(|ns| ns / 1e6)
-    }
-
-    /// Quantile `share` (0 to 1) in nanoseconds, interpolated linearly within its bucket and at most the last bound; `None`
+    /// Quantile `share` (0 to 1) in milliseconds, interpolated linearly within its bucket and at most the last bound; `None`
     /// without durations.
-    pub fn quantile_ns(&self, share: f64) -> Option<f64> {
+    pub fn quantile_ms(&self, share: f64) -> Option<f64> {
         let wanted = share * self.count() as f64;
         let mut below = 0;
         let mut lower = 0;
@@ -102,11 +97,11 @@ impl HistogramCounts {
             // In floating point 0.07 of 100 is a little more than 7, and must not be taken from the next bucket.
             if 0 < count && wanted <= (below + count) as f64 * (1.0 + 2.0 * f64::EPSILON) {
                 let within = ((wanted - below as f64) / count as f64).min(1.0);
-                return Some(lower as f64 + within * (bound - lower) as f64);
+                return Some((lower as f64 + within * (bound - lower) as f64) / 1e6);
             }
             (below, lower) = (below + count, bound);
         }
         let is_above_all = self.counts.last().is_some_and(|count| 0 < *count);
-        is_above_all.then_some(lower as f64)
+        is_above_all.then_some(lower as f64 / 1e6)
     }
 }
