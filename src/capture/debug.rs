@@ -15,7 +15,7 @@ pub(super) fn redact_messages() {
     if !gst::log::is_active() {
         return;
     }
-    let target = Mutex::new(Redacting::new(target()));
+    let target = Mutex::new(Redacting(target()));
     gst::log::add_log_function(move |category, level, file, function, line, object, message| {
         let shown = level <= category.threshold();
         if let Some(message) = message.get().filter(|_| shown) {

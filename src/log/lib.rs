@@ -44,7 +44,7 @@ fn stderr() -> Dispatch {
         .with_target(false)
         // A line that cannot be written is lost: there is nowhere else to say so.
         .log_internal_errors(false)
-        .with_writer(|| Redacting::new(io::stderr()));
+        .with_writer(|| Redacting(io::stderr()));
     Dispatch::new(lines.finish())
 }
 
@@ -60,7 +60,7 @@ fn install(level: &str, target: Dispatch) -> Log {
             let lines = tracing_subscriber::fmt::layer()
                 .with_target(false)
                 .log_internal_errors(false)
-                .with_writer(|| Redacting::new(io::stderr()));
+                .with_writer(|| Redacting(io::stderr()));
             subscriber.with(lines).init();
             tracing::warn!(%error, "cannot start the log thread; logging synchronously");
             Log::direct()

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tracing::dispatcher::{self, Dispatch};
-use tracing::field::{self, DisplayValue, Field, Value, Visit};
+use tracing::field::{self, Field, Value, Visit};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
@@ -36,7 +36,7 @@ pub fn dropped() -> u64 {
 
 /// A running log. Dropping it [flushes](Self::flush).
 #[derive(Debug)]
-pub struct Log(Option<Sender<Message>>);
+pub struct Log(Option<Sender<LogMessage>>);
 
 impl Log {
     /// A log without a thread.
@@ -48,7 +48,7 @@ impl Log {
     pub fn flush(&self) -> bool {
         let Some(queue) = &self.0 else { return true };
         let (done, flushed) = bounded(1);
-        queue.send_timeout(Message::Flush(done), FLUSH_TIMEOUT).is_ok()
+        queue.send_timeout(LogMessage::Flush(done), FLUSH_TIMEOUT).is_ok()
             && flushed.recv_timeout(FLUSH_TIMEOUT).is_ok()
     }
 }
@@ -60,52 +60,43 @@ impl Drop for Log {
 }
 
 /// Starts the thread that passes events to `target`, and returns the layer that queues them. Without a thread there is no layer.
-pub(super) fn queue_to(target: Dispatch) -> io::Result<(Queue, Log)> {
+pub(super) fn queue_to(target: Dispatch) -> io::Result<(QueueLayer, Log)> {
     let (events, queue) = bounded(EVENTS_MAX);
     thread::Builder::new().name("log".to_owned()).spawn(move || write(&queue, &target))?;
-    Ok((Queue(events.clone()), Log(Some(events))))
+    Ok((QueueLayer(events.clone()), Log(Some(events))))
 }
 
 /// Queues events. Spans are not passed on.
 #[derive(Debug)]
-pub(super) struct Queue(Sender<Message>);
+pub(super) struct QueueLayer(Sender<LogMessage>);
 
-impl<S: Subscriber> Layer<S> for Queue {
+impl<S: Subscriber> Layer<S> for QueueLayer {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
         let mut texts = Texts::default();
         event.record(&mut texts);
-        if self.0.try_send(Message::Event(event.metadata(), texts)).is_err() {
+        if self.0.try_send(LogMessage::Event(event.metadata(), texts)).is_err() {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-#[derive(Debug)]
-enum Message {
+enum LogMessage {
     Event(&'static Metadata<'static>, Texts),
     Flush(Sender<()>),
 }
 
-/// The fields of an event as text.
-#[derive(Debug, Default)]
-struct Texts(Vec<(Field, Text)>);
-
-#[derive(Debug)]
-enum Text {
-    /// A string, which formats may quote.
-    String(String),
-    /// Anything else.
-    Other(DisplayValue<String>),
-}
+/// The fields of an event as text: a string, which formats may quote, or what displays as the text of anything else.
+#[derive(Default)]
+struct Texts(Vec<(Field, Box<dyn Value + Send>)>);
 
 impl Visit for Texts {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.push((field.clone(), Text::String(shown(value))));
+        self.0.push((field.clone(), Box::new(shown(value))));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = field::display(shown(&format!("{value:?}")));
-        self.0.push((field.clone(), Text::Other(text)));
+        self.0.push((field.clone(), Box::new(text)));
     }
 }
 
@@ -120,13 +111,13 @@ fn shown(text: &str) -> String {
 }
 
 /// Passes events to `target` for ever.
-fn write(queue: &Receiver<Message>, target: &Dispatch) {
+fn write(queue: &Receiver<LogMessage>, target: &Dispatch) {
     let mut reported = 0;
     for message in queue {
         match message {
-            Message::Event(metadata, texts) => write_event(metadata, &texts, target),
+            LogMessage::Event(metadata, texts) => write_event(metadata, &texts, target),
             // Nobody waits any more if it took too long.
-            Message::Flush(done) => drop(done.try_send(())),
+            LogMessage::Flush(done) => drop(done.try_send(())),
         }
         let dropped = dropped();
         if reported < dropped && queue.is_empty() {
@@ -144,11 +135,7 @@ fn write_event(metadata: &'static Metadata<'static>, Texts(texts): &Texts, targe
     let Some(any) = fields.iter().next() else { return };
     let mut values: [(&Field, Option<&dyn Value>); FIELDS_MAX] = [(&any, None); FIELDS_MAX];
     for (place, (field, text)) in values.iter_mut().zip(texts) {
-        let text: &dyn Value = match text {
-            Text::String(text) => text,
-            Text::Other(text) => text,
-        };
-        *place = (field, Some(text));
+        *place = (field, Some(&**text));
     }
     target.event(&Event::new_child_of(None, metadata, &fields.value_set(&values)));
 }

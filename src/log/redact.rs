@@ -448,24 +448,15 @@ pub fn backslashed(text: &str) -> String {
 
 /// A writer that redacts; each call is one whole message.
 #[derive(Debug)]
-pub struct Redacting<W> {
-    target: W,
-}
-
-impl<W: std::io::Write> Redacting<W> {
-    /// Wraps `target`.
-    pub fn new(target: W) -> Self {
-        Self { target }
-    }
-}
+pub struct Redacting<W>(pub W);
 
 impl<W: std::io::Write> std::io::Write for Redacting<W> {
     fn write(&mut self, message: &[u8]) -> std::io::Result<usize> {
-        self.target.write_all(redacted(&String::from_utf8_lossy(message)).as_bytes())?;
+        self.0.write_all(redacted(&String::from_utf8_lossy(message)).as_bytes())?;
         Ok(message.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.target.flush()
+        self.0.flush()
     }
 }
