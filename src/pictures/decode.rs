@@ -54,39 +54,19 @@ pub enum DecodeError {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     File(#[source] std::io::Error),
-    /// It is a FIFO, a device, a socket or a folder, which is not opened.
-    #[error("cannot be read: not a regular file (expected a picture)")]
-    NotAFile,
     /// The bytes are not a picture of a known format, or are damaged.
     #[error("cannot be decoded: {0}")]
     Picture(#[source] ImageError),
-    /// A JPEG without its end.
-    #[error("cannot be decoded: the JPEG is cut off (no end marker); copy the file again")]
-    CutOff,
-    /// Its file is larger than any picture of the pixels that are allowed.
-    #[error("is too large: {bytes} bytes for at most {max_pixels} pixels (`max_pixels`)")]
-    TooManyBytes {
-        /// Size of the file.
-        bytes: u64,
-        /// Most pixels.
-        max_pixels: u32,
-    },
-    /// It has too many pixels.
-    #[error(
-        "is too large: {extent} pixels (expected at most {max_pixels} in all): raise `max_pixels`, or scale it down"
-    )]
-    TooManyPixels {
-        /// Width and height.
-        extent: Extent,
-        /// Most pixels.
-        max_pixels: u32,
-    },
-    /// It has no pixels, or too long a side.
-    #[error("has {0} pixels (expected sides of 1 to {max})", max = Extent::MAX_SIDE)]
-    Extent(Extent),
-    /// A bug of a decoder.
-    #[error("cannot be decoded: its decoder panicked, a bug: save the picture in another format")]
-    Panicked,
+    /// It is not decoded, for a reason in words.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl DecodeError {
+    fn unsupported(extent: Extent) -> Self {
+        let most = Extent::MAX_SIDE;
+        Self::Refused(format!("has {extent} pixels (expected sides of 1 to {most})"))
+    }
 }
 
 impl Decoded {
@@ -144,11 +124,14 @@ impl Encoded<'static> {
     pub(crate) fn open(path: &Path, options: DecodeOptions) -> Result<Self, DecodeError> {
         let metadata = fs::metadata(path).map_err(DecodeError::File)?;
         if !metadata.is_file() {
-            return Err(DecodeError::NotAFile);
+            let text = "cannot be read: not a regular file (expected a picture)";
+            return Err(DecodeError::Refused(text.to_owned()));
         }
         let (bytes, max_pixels) = (metadata.len(), options.max_pixels);
         if bytes_max(max_pixels) < bytes {
-            return Err(DecodeError::TooManyBytes { bytes, max_pixels });
+            return Err(DecodeError::Refused(format!(
+                "is too large: {bytes} bytes for at most {max_pixels} pixels (`max_pixels`)"
+            )));
         }
         let file = File::open(path).map_err(DecodeError::File)?;
         Self::read(BufReader::new(file), options)
@@ -175,9 +158,11 @@ impl<'a> Encoded<'a> {
         };
         let (extent, max_pixels) = (encoded.extent, options.max_pixels);
         if !extent.is_supported() {
-            Err(DecodeError::Extent(extent))
+            Err(DecodeError::unsupported(extent))
         } else if (max_pixels as usize) < extent.area() {
-            Err(DecodeError::TooManyPixels { extent, max_pixels })
+            Err(DecodeError::Refused(format!(
+                "is too large: {extent} pixels (expected at most {max_pixels} in all): raise `max_pixels`, or scale it down"
+            )))
         } else {
             Ok(encoded)
         }
@@ -187,7 +172,9 @@ impl<'a> Encoded<'a> {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(DecodeError::File)?;
         if !jpeg::has_end(&bytes[..]).map_err(DecodeError::File)? {
-            return Err(DecodeError::CutOff);
+            let text =
+                "cannot be decoded: the JPEG is cut off (no end marker); copy the file again";
+            return Err(DecodeError::Refused(text.to_owned()));
         }
         let mut decoder = jpeg_decoder(&bytes);
         decoder.decode_headers().map_err(damaged)?;
@@ -209,7 +196,9 @@ impl<'a> Encoded<'a> {
             Pixels::Jpeg(bytes) => {
                 let rgb = jpeg_decoder(&bytes).decode().map_err(damaged)?;
                 let picture = RgbImage::from_raw(self.extent.width, self.extent.height, rgb);
-                DynamicImage::ImageRgb8(picture.ok_or(DecodeError::Extent(self.extent))?)
+                DynamicImage::ImageRgb8(
+                    picture.ok_or_else(|| DecodeError::unsupported(self.extent))?,
+                )
             }
             Pixels::Other(decoder) => {
                 DynamicImage::from_decoder(decoder).map_err(DecodeError::Picture)?

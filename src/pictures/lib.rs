@@ -10,6 +10,4 @@ mod reader;
 
 pub use self::decode::{DecodeError, DecodeOptions, Decoded, decode};
 pub use self::list::{ENDINGS, ListError, list};
-pub use self::reader::{
-    FolderReader, GazeChooser, PictureView, SampledPicture, SampledView, look_at,
-};
+pub use self::reader::{FolderReader, PictureView, SampledPicture, SampledView, look_at};

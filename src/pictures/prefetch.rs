@@ -11,9 +11,6 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::decode::{DecodeError, DecodeOptions, Decoded, Encoded};
 
-/// What came of a file.
-pub(crate) type DecodeResult = Result<Decoded, DecodeError>;
-
 /// Most bytes of the pictures that are being decoded, or wait to be taken. Of one that needs more there is no other.
 const BYTES_MAX: u64 = 512 << 20;
 
@@ -23,25 +20,29 @@ const FILES_MAX: usize = 64;
 /// How often a wait asks whether it goes on.
 const TURN: Duration = Duration::from_millis(100);
 
+/// A bug of a decoder.
+const PANICKED: &str =
+    "cannot be decoded: its decoder panicked, a bug: save the picture in another format";
+
 /// Decodes files on threads of its own, ahead of those that were taken, within a number of bytes. Dropping it ends the threads after
 /// the file at hand.
 #[derive(Debug)]
 pub(crate) struct Prefetcher {
-    shared: Arc<Shared>,
+    shared: Arc<DecodeQueue>,
     thread_count: usize,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct DecodeQueue {
     paths: Vec<PathBuf>,
     options: DecodeOptions,
-    queue: Mutex<Queue>,
+    queue: Mutex<QueueState>,
     changed: Condvar,
 }
 
 /// Files are begun, admitted and taken in their order, so that the one that is waited for is never behind others that need bytes.
 #[derive(Debug, Default)]
-struct Queue {
+struct QueueState {
     /// Files whose headers threads have begun to read.
     begun: usize,
     /// Files that may be decoded, or cannot be.
@@ -50,7 +51,7 @@ struct Queue {
     taken: usize,
     /// Bytes of those that are admitted and not taken.
     bytes: u64,
-    opened: BTreeMap<usize, DecodeResult>,
+    opened: BTreeMap<usize, Result<Decoded, DecodeError>>,
     is_closed: bool,
 }
 
@@ -59,7 +60,7 @@ impl Prefetcher {
     pub(crate) fn new(paths: Vec<PathBuf>, threads: usize, options: DecodeOptions) -> Self {
         let thread_count = threads.clamp(1, paths.len().max(1));
         let (queue, changed) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { paths, options, queue, changed });
+        let shared = Arc::new(DecodeQueue { paths, options, queue, changed });
         let start = |index: &usize| {
             let (shared, name) = (Arc::clone(&shared), format!("decode-{index}"));
             thread::Builder::new().name(name).spawn(move || shared.decode_all()).is_ok()
@@ -78,7 +79,7 @@ impl Prefetcher {
     pub(crate) fn next(
         &self,
         goes_on: &mut dyn FnMut() -> bool,
-    ) -> Option<(PathBuf, DecodeResult)> {
+    ) -> Option<(PathBuf, Result<Decoded, DecodeError>)> {
         let mut queue = self.shared.queue.lock();
         let number = queue.taken;
         let path = self.shared.paths.get(number)?.clone();
@@ -107,7 +108,7 @@ impl Drop for Prefetcher {
     }
 }
 
-impl Shared {
+impl DecodeQueue {
     /// Decodes files until there are no more.
     fn decode_all(&self) {
         while let Some(number) = self.begin() {
@@ -125,7 +126,11 @@ impl Shared {
     }
 
     /// What comes of a file, once `admit` has agreed to the bytes that it needs; `None` if it does not.
-    fn decoded(&self, number: usize, admit: &mut dyn FnMut(u64) -> bool) -> Option<DecodeResult> {
+    fn decoded(
+        &self,
+        number: usize,
+        admit: &mut dyn FnMut(u64) -> bool,
+    ) -> Option<Result<Decoded, DecodeError>> {
         let mut is_admitted = false;
         // A decoder that panics must not end the thread: the file would be waited for without end.
         let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -136,14 +141,16 @@ impl Shared {
             is_admitted = true;
             admit(encoded.working_bytes).then(|| encoded.decode())
         }));
-        let opened = opened.unwrap_or(Some(Err(DecodeError::Panicked)))?;
+        let opened =
+            opened.unwrap_or_else(|_| Some(Err(DecodeError::Refused(PANICKED.to_owned()))))?;
         (is_admitted || admit(0)).then_some(opened)
     }
 
     /// The next file to decode, once it is not too far ahead.
     fn begin(&self) -> Option<usize> {
         let mut queue = self.queue.lock();
-        let is_far = |queue: &mut Queue| !queue.is_closed && queue.taken + FILES_MAX <= queue.begun;
+        let is_far =
+            |queue: &mut QueueState| !queue.is_closed && queue.taken + FILES_MAX <= queue.begun;
         self.changed.wait_while(&mut queue, is_far);
         if queue.is_closed || self.paths.len() <= queue.begun {
             return None;
@@ -155,7 +162,7 @@ impl Shared {
     /// Waits until a file that needs `bytes` bytes may be decoded; false if it need not be any more.
     fn admit(&self, number: usize, bytes: u64) -> bool {
         let mut queue = self.queue.lock();
-        let must_wait = |queue: &mut Queue| {
+        let must_wait = |queue: &mut QueueState| {
             let has_room = queue.bytes == 0 || queue.bytes + bytes <= BYTES_MAX;
             let is_admitted = queue.admitted == number && has_room;
             !queue.is_closed && !is_admitted
@@ -168,6 +175,6 @@ impl Shared {
     }
 }
 
-fn bytes_of(opened: &DecodeResult) -> u64 {
+fn bytes_of(opened: &Result<Decoded, DecodeError>) -> u64 {
     opened.as_ref().map_or(0, |picture| picture.rgb.len() as u64)
 }

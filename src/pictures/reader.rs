@@ -10,8 +10,8 @@ use foveate_engine::backend::BackendError;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::batch::{Batch, BatchPicture, Sampled};
 
-use crate::decode::{DecodeError, DecodeOptions};
-use crate::prefetch::{DecodeResult, Prefetcher};
+use crate::decode::{DecodeError, DecodeOptions, Decoded};
+use crate::prefetch::Prefetcher;
 
 /// Most files that are sampled together.
 const WINDOW: usize = 32;
@@ -43,11 +43,8 @@ pub struct SampledView {
     pub tokens: Sampled,
 }
 
-/// Where to look in a picture of this extent.
-pub type GazeChooser = Box<dyn Fn(Extent) -> Gaze + Send>;
-
 /// Looks at the place at these shares of width and height.
-pub fn look_at((x, y): (f64, f64)) -> GazeChooser {
+pub fn look_at((x, y): (f64, f64)) -> Box<dyn Fn(Extent) -> Gaze + Send> {
     Box::new(move |extent| {
         let (x, y) = snapped(extent, x * f64::from(extent.width), y * f64::from(extent.height));
         let reason = FixationReason::Policy;
@@ -59,8 +56,8 @@ pub fn look_at((x, y): (f64, f64)) -> GazeChooser {
 pub struct PictureView {
     /// Layout and format.
     pub spec: ViewSpec,
-    /// Where to look.
-    pub look: GazeChooser,
+    /// Where to look in a picture of this extent.
+    pub look: Box<dyn Fn(Extent) -> Gaze + Send>,
 }
 
 /// Samples the pictures of files, those of one size together, and gives them in the order of the files.
@@ -139,7 +136,10 @@ impl FolderReader {
                 }
             }
         }
-        let item = |((path, opened), seen): ((PathBuf, DecodeResult), Vec<SampledView>)| {
+        let item = |((path, opened), seen): (
+            (PathBuf, Result<Decoded, DecodeError>),
+            Vec<SampledView>,
+        )| {
             SampledPicture { path, seen: opened.map(|picture| (picture.kind(), seen)) }
         };
         Ok(opened.into_iter().zip(seen).map(item).collect())
@@ -187,12 +187,12 @@ fn batch_size(kind: FrameKind) -> usize {
     (WINDOW_BYTES / picture_bytes(kind)).clamp(1, WINDOW)
 }
 
-fn kind_of(opened: &DecodeResult) -> Option<FrameKind> {
+fn kind_of(opened: &Result<Decoded, DecodeError>) -> Option<FrameKind> {
     opened.as_ref().ok().map(|picture| picture.kind())
 }
 
 /// The kinds of the pictures, each once.
-fn kinds_of(opened: &[(PathBuf, DecodeResult)]) -> Vec<FrameKind> {
+fn kinds_of(opened: &[(PathBuf, Result<Decoded, DecodeError>)]) -> Vec<FrameKind> {
     let mut kinds = Vec::new();
     for kind in opened.iter().filter_map(|(_, opened)| kind_of(opened)) {
         if !kinds.contains(&kind) {
