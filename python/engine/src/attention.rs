@@ -63,8 +63,7 @@ fn compute<'py, T: Element + numpy::Element + Default>(
     let treated = tops.into_iter().zip(biases);
     let levels = treated.map(|(top, bias)| CellLevel { top, bias }).collect();
     let settings = AttentionSettings { coarse, levels, scale };
-    let plan =
-        AttentionPlan::new(shape, &settings).map_err(|error| value_error(error.to_string()))?;
+    let plan = AttentionPlan::new(shape, &settings).map_err(value_error)?;
     let [queries, keys, values] =
         [contiguous("q", arrays[0])?, contiguous("k", arrays[1])?, contiguous("v", arrays[2])?];
     let found = py.detach(|| {
