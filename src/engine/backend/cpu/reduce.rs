@@ -9,7 +9,7 @@ use foveate_core::geometry::tile::TileSet;
 
 /// Sums of R, G and B of level 5, one per tile, and of every level above it.
 #[derive(Debug)]
-pub struct Tail {
+pub struct PyramidTail {
     /// Sums of the tiles.
     tiles: SumGrid,
     /// The levels above.
@@ -32,7 +32,7 @@ struct SumGrid {
     sums: Vec<[u32; 3]>,
 }
 
-impl Tail {
+impl PyramidTail {
     /// Zeroed sums for a pyramid.
     pub fn new(shape: PyramidShape) -> Self {
         let above = |number: u32| {
@@ -80,7 +80,12 @@ impl SumGrid {
 }
 
 /// Brings the levels above the dirty tiles up to date; `levels` are those from level 1 on.
-pub fn reduce(tail: &mut Tail, dirty: &TileSet, shape: PyramidShape, levels: &mut [CpuLevel]) {
+pub fn reduce(
+    tail: &mut PyramidTail,
+    dirty: &TileSet,
+    shape: PyramidShape,
+    levels: &mut [CpuLevel],
+) {
     let (mut below, mut changed) = (&tail.tiles, dirty);
     for (level, target) in tail.above.iter_mut().zip(&mut levels[KEPT_TILE_LEVELS..]) {
         level.reached.cover(changed);
