@@ -80,15 +80,11 @@ impl Backends {
     }
 
     /// Memory that this process uses on each GPU, in bytes, by device name.
-    #[cfg(feature = "vulkan")]
     pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
-        self.devices.memory_bytes()
-    }
-
-    /// Empty: this build has no Vulkan backend.
-    #[cfg(not(feature = "vulkan"))]
-    pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
+        #[cfg(feature = "vulkan")]
+        return self.devices.memory_bytes();
+        #[cfg(not(feature = "vulkan"))]
+        return BTreeMap::new();
     }
 
     #[cfg(feature = "vulkan")]
