@@ -371,6 +371,7 @@ pub struct Subscription {
     gazes: Vec<GazeEvent>,
     events: Vec<SceneEvent>,
     ending: Ending,
+    /// Frames captured longer ago than this are skipped.
     max_age: Option<Duration>,
     /// Frames skipped as too old since the last one read.
     skipped: u64,
