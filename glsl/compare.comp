@@ -17,7 +17,7 @@ layout(local_size_x = 64) in;
 layout(set = 0, binding = 2, std430) readonly restrict buffer TokenList {
     uvec3 groups;
     uint count;
-    TokenRecord tokens[];
+    TokenSource tokens[];
 } stale;
 // For each token of the plan, the row of the texels that it was last published with, or NO_ROW.
 layout(set = 0, binding = 3, std430) readonly restrict buffer Rows {
@@ -47,7 +47,7 @@ void main() {
     if (index >= stale.count * CHANNEL_WORDS) {
         return;
     }
-    TokenRecord token = stale.tokens[index / CHANNEL_WORDS];
+    TokenSource token = stale.tokens[index / CHANNEL_WORDS];
     uint row = rows.tokens[token.item];
     uint most = 0u;
     for (uint i = 0; i < TEXELS_PER_WORD; i++) {

@@ -20,7 +20,7 @@ layout(constant_id = 3) const bool OUTSIDE_IS_0 = false;
 layout(set = 0, binding = 2, std430) readonly restrict buffer TokenList {
     uvec3 groups;
     uint count;
-    TokenRecord tokens[];
+    TokenSource tokens[];
 } stale;
 // Numbers for the values 0..255 of R, then of G, then of B.
 layout(set = 0, binding = 3, std430) readonly restrict buffer Table {
@@ -44,7 +44,7 @@ void main() {
         return;
     }
     uint word = index % CHANNEL_WORDS;
-    TokenRecord token = stale.tokens[index / CHANNEL_WORDS];
+    TokenSource token = stale.tokens[index / CHANNEL_WORDS];
 
     uvec3 words = uvec3(0);
     for (uint i = 0; i < TEXELS_PER_WORD; i++) {

@@ -22,7 +22,7 @@ const uint CHANNEL_WORDS = PATCH_SIDE * PATCH_SIDE / TEXELS_PER_WORD;
 layout(set = 0, binding = 0, std430) readonly restrict buffer TokenList {
     uvec3 groups;
     uint count;
-    TokenRecord tokens[];
+    TokenSource tokens[];
 } stale;
 // Numbers for the values 0..255 of R, then of G, then of B.
 layout(set = 0, binding = 1, std430) readonly restrict buffer Table {

@@ -18,7 +18,7 @@ layout(constant_id = 2) const uint GROUPS_PER_ROW = 1;
 
 // A token and the range of tiles below it, end exclusive.
 struct TokenEntry {
-    TokenRecord token;
+    TokenSource token;
     uint first_tile[2]; // Column, row.
     uint end_tile[2];
 };
@@ -33,7 +33,7 @@ layout(set = 0, binding = 1, std430) readonly restrict buffer TileBits {
 layout(set = 0, binding = 2, std430) writeonly restrict buffer TokenList {
     uvec3 groups;
     uint count;
-    TokenRecord tokens[];
+    TokenSource tokens[];
 } stale;
 
 // Indices in the plan of the stale tokens, for the CPU.

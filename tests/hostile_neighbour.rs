@@ -309,7 +309,7 @@ fn subscribed(client: &RawClient, view: &str) -> Option<OwnedFd> {
     if !is_granted(client, request.as_bytes()) {
         return None;
     }
-    foveate::socket::receive(&client.0, &mut [0; 1024], RecvFlags::empty()).ok()?.descriptor
+    foveate::socket::receive(&client.0, &mut [0; 1024], RecvFlags::empty()).ok()?.1
 }
 
 fn is_granted(client: &RawClient, request: &[u8]) -> bool {
@@ -320,8 +320,8 @@ fn is_granted(client: &RawClient, request: &[u8]) -> bool {
 fn answer(client: &RawClient, request: &[u8]) -> Option<String> {
     let _ = client.send(request);
     let mut answer = vec![0; 1 << 17];
-    let received = foveate::socket::receive(&client.0, &mut answer, RecvFlags::empty()).ok()?;
-    Some(String::from_utf8_lossy(&answer[..received.len]).into_owned())
+    let (len, _) = foveate::socket::receive(&client.0, &mut answer, RecvFlags::empty()).ok()?;
+    Some(String::from_utf8_lossy(&answer[..len]).into_owned())
 }
 
 /// Asks until a GET of `path` is answered as it should: with so many others, a slow connection may make room for one of them.

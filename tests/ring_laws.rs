@@ -10,7 +10,7 @@ use std::array;
 use std::sync::Arc;
 
 use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use super::protocol::{Live, Lock, Look, MAX_STATE_TRIES, hand_over, join_writing, take_over};
+use super::protocol::{Live, Lock, MAX_STATE_TRIES, hand_over, join_writing, take_over};
 use super::{FRAME_BYTES, READS, load_bytes, store_bytes, thread};
 
 /// Makes a test of each law that takes one reader, which hands it to `check`, and a table `LAWS` of them.
@@ -55,7 +55,7 @@ type Frame = [u8; FRAME_BYTES];
 /// The third frame replaces the first.
 pub(crate) fn a_copy_of_the_newest_frame_is_of_that_frame() {
     let read = |ring: &Ring| {
-        let Look { newest, .. } = ring.live().look();
+        let (newest, _) = ring.live().look();
         ring.check_copy(newest);
     };
     race(|ring| (1..=3).for_each(|sequence| ring.publish(sequence)), [read]);
@@ -92,7 +92,7 @@ pub(crate) fn what_another_thread_stores_belongs_to_its_frame() {
 /// Read in place, in two parts, of which the second may come too late.
 pub(crate) fn a_valid_borrowed_frame_is_unchanged() {
     let read = |ring: &Ring| {
-        let Look { newest, .. } = ring.live().look();
+        let (newest, _) = ring.live().look();
         let lock = ring.lock(newest);
         let mut frame = [0; FRAME_BYTES];
         let (first, second) = frame.split_at_mut(8);
@@ -111,7 +111,7 @@ pub(crate) fn a_valid_borrowed_frame_is_unchanged() {
 /// Here no frame is replaced, so none may be missing.
 pub(crate) fn the_newest_frame_is_in_its_slot() {
     let read = |ring: &Ring| {
-        let Look { newest, .. } = ring.live().look();
+        let (newest, _) = ring.live().look();
         let is_there = ring.check_copy(newest);
         assert!(is_there || newest == 0, "frame {newest} is not there");
     };
@@ -142,7 +142,7 @@ pub(crate) fn a_notice_is_of_the_frame_that_it_names() {
 pub(crate) fn nobody_sleeps_over_a_frame() {
     let look = |ring: &Ring| ring.live().look();
     let (ring, looks) = race(|ring| (1..=2).for_each(|sequence| ring.publish(sequence)), [look]);
-    for Look { seen, newest } in looks.into_iter().flatten() {
+    for (newest, seen) in looks.into_iter().flatten() {
         let stays_asleep = ring.futex.load(Ordering::Relaxed) == seen;
         assert!(!stays_asleep || newest == 2, "after frame {newest} of 2, on word {seen}");
         assert_ne!(ring.live().has_news(newest, seen), stays_asleep, "on word {seen}");
@@ -150,7 +150,7 @@ pub(crate) fn nobody_sleeps_over_a_frame() {
 }
 
 pub(crate) fn nobody_sleeps_over_a_change_of_the_state() {
-    let read = |ring: &Ring| (ring.live().look().seen, ring.read_state());
+    let read = |ring: &Ring| (ring.live().look().1, ring.read_state());
     let (ring, looks) = race(|ring| (1..=2).for_each(|_| ring.change_state()), [read]);
     for (seen, state) in looks.into_iter().flatten() {
         let stays_asleep = ring.futex.load(Ordering::Relaxed) == seen;

@@ -25,7 +25,7 @@ ivec2 level_extent(uint level) {
 }
 
 // Texel `at` of the token's level, which has `width` columns.
-uvec3 fetch(TokenRecord token, ivec2 at, int width) {
+uvec3 fetch(TokenSource token, ivec2 at, int width) {
     if (token.level < TILE_LEVEL_COUNT) {
         return texelFetch(levels, ivec3(at, token.layer), int(token.level)).rgb;
     }
@@ -33,7 +33,7 @@ uvec3 fetch(TokenRecord token, ivec2 at, int width) {
     return (uvec3(texel) >> uvec3(0, 8, 16)) & 0xFFu;
 }
 
-Texel fetch_level(TokenRecord token, ivec2 offset) {
+Texel fetch_level(TokenSource token, ivec2 offset) {
     ivec2 extent = level_extent(token.level);
     ivec2 place = ivec2(token.x, token.y) + offset;
     ivec2 at = clamp(place, ivec2(0), extent - 1);
@@ -68,7 +68,7 @@ Box box_under(ivec2 origin, ivec2 step, ivec2 offset, ivec2 extent) {
     return Box(max(start, ivec2(0)), min(start + step, extent), nearest == offset);
 }
 
-Texel fetch_box(TokenRecord token, ivec2 offset) {
+Texel fetch_box(TokenSource token, ivec2 offset) {
     ivec2 step = ivec2(token.width, token.height);
     Box box = box_under(ivec2(token.x, token.y), step, offset, ivec2(push.extent));
     uvec3 sum = uvec3(0);
@@ -87,7 +87,7 @@ int shared_length(int box_start, int box_end, int start, int side) {
 }
 
 // All lengths are in parts of a pixel, P of them.
-Texel fetch_weighted(TokenRecord token, ivec2 offset) {
+Texel fetch_weighted(TokenSource token, ivec2 offset) {
     const int unit = int(PATCH_SIDE);
     ivec2 step = ivec2(token.width, token.height);
     Box box = box_under(ivec2(token.x, token.y) * unit, step, offset, ivec2(push.extent) * unit);
@@ -107,7 +107,7 @@ Texel fetch_weighted(TokenRecord token, ivec2 offset) {
     return Texel(mean(sum, uint(whole.x * whole.y)), box.is_real);
 }
 
-Texel fetch_texel(TokenRecord token, ivec2 offset) {
+Texel fetch_texel(TokenSource token, ivec2 offset) {
     return token.kind == OF_LEVEL ? fetch_level(token, offset)
          : token.kind == OF_BOXES ? fetch_box(token, offset)
          : fetch_weighted(token, offset);

@@ -6,7 +6,7 @@ const uint OF_BOXES = 1; // Means of boxes of pixels.
 const uint OF_WEIGHTS = 2; // Means of texels of a level, by what they share with a box.
 
 // Position of a token, in source pixels or in texels of its level, and that level with its start in the tail.
-struct TokenRecord {
+struct TokenSource {
     uint kind;
     int x;
     int y;

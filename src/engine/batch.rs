@@ -3,10 +3,11 @@
 //! Nothing is compared with anything, and nothing stays: the samples are read where they lie, and the tokens are those that an
 //! [`Engine`](crate::Engine) makes of the same picture as its first frame.
 
-use foveate_core::frame::FrameKind;
+use foveate_core::frame::{FrameKind, FrameView};
+use foveate_core::geometry::fixation::Gaze;
 use foveate_core::view::ViewSpec;
 
-pub use self::picture::{BatchPicture, Sampled, planned};
+pub use self::picture::{Sampled, planned};
 
 use crate::backend::BackendError;
 use crate::backend::cpu::batch::CpuBatch;
@@ -48,7 +49,7 @@ impl Batch {
         &self.spec
     }
 
-    /// The tokens of each of `pictures`.
+    /// The tokens of each of `pictures`, of which each has a gaze: fixations and relevance.
     ///
     /// # Errors
     ///
@@ -57,10 +58,13 @@ impl Batch {
     /// # Panics
     ///
     /// If a picture is of another kind.
-    pub fn sample(&mut self, pictures: &[BatchPicture<'_>]) -> Result<Vec<Sampled>, BackendError> {
+    pub fn sample(
+        &mut self,
+        pictures: &[(FrameView<'_>, &Gaze)],
+    ) -> Result<Vec<Sampled>, BackendError> {
         let Self { kind, spec, place } = self;
-        for picture in pictures {
-            assert_eq!(picture.frame.kind(), *kind, "a picture of the batch's kind");
+        for (frame, _) in pictures {
+            assert_eq!(frame.kind(), *kind, "a picture of the batch's kind");
         }
         match place {
             BatchBackend::Cpu(batch) => Ok(batch.sample(spec, pictures)),

@@ -19,14 +19,14 @@ const CELL_SIDE: u32 = 8;
 
 /// The depth that the views of a stream publish.
 #[derive(Debug, Default)]
-pub struct Depth {
+pub struct StreamDepth {
     pyramid: Option<DepthPyramid>,
     /// Of the picture in the pyramid; `None` if the frame has none.
     stamp: Option<DepthStamp>,
     rays: Option<Rays>,
 }
 
-impl Depth {
+impl StreamDepth {
     /// That of a camera with these rays; `None` if they are unknown.
     pub fn of(rays: Option<Rays>) -> Self {
         Self { rays, ..Self::default() }

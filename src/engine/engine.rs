@@ -20,7 +20,7 @@ use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
 use crate::backend::{Backend, BackendError, UpdateTimes};
 use crate::change::tracker::ChangeTracker;
-use crate::depth::{Depth, DepthPicture};
+use crate::depth::{DepthPicture, StreamDepth};
 use crate::planes::{Planes, Sampler, SamplerSpec};
 use crate::sink::{FrameChanges, Sink};
 use crate::view::{View, ViewBuilder};
@@ -67,20 +67,13 @@ pub struct Engine {
     kept: SeenParts,
     /// The tiles before the newest frame, for views that [join](Self::join) late.
     tiles_before: TilesBefore,
-    depth: Depth,
+    depth: StreamDepth,
     /// By which the newest frame was ingested.
     rule: IngestRule,
     /// When the newest frame was, and the intervals before it, the newest first.
     newest: FrameTime,
     intervals_ns: [u64; 2],
     times: StageTimes,
-}
-
-/// A backend that is no longer used. Dropping it may block on the driver.
-#[derive(Debug)]
-pub struct RetiredBackend {
-    _samplers: Vec<Sampler>,
-    _backend: Box<dyn Backend>,
 }
 
 impl Engine {
@@ -98,7 +91,7 @@ impl Engine {
             watched: SeenParts::default(),
             kept: SeenParts::default(),
             tiles_before: TilesBefore::default(),
-            depth: Depth::default(),
+            depth: StreamDepth::default(),
             rule: IngestRule { is_first: true, threshold: 0, refreshed: 0..0 },
             newest: FrameTime { frame_seq: 0, time_ns: 0 },
             intervals_ns: [0; 2],
@@ -111,7 +104,7 @@ impl Engine {
     /// Sets the rays of its camera, from which views make boxes in space; without them those are unknown.
     #[must_use]
     pub fn with_rays(mut self, rays: Option<Rays>) -> Self {
-        self.depth = Depth::of(rays);
+        self.depth = StreamDepth::of(rays);
         self
     }
 
@@ -296,7 +289,7 @@ impl Engine {
 
     /// Switches to `backend` within the frame in which [`step`](Self::step) failed, and publishes that frame. The
     /// pyramid is rebuilt from the resident copy, which already holds the frame, or, if that was lost with the device,
-    /// from the frame, as if it were the first. Returns the old backend.
+    /// from the frame, as if it were the first. Returns the old backend; dropping it may block on the driver.
     ///
     /// # Errors
     ///
@@ -307,7 +300,7 @@ impl Engine {
         frame: &FrameView<'_>,
         stamp: &FrameStamp,
         views: &mut [View<S>],
-    ) -> Result<RetiredBackend, BackendError> {
+    ) -> Result<Box<dyn Send>, BackendError> {
         let start_ns = monotonic_ns();
         let make = backend.samplers();
         let samplers = views.iter().map(|view| make(view.planes.spec()));
@@ -331,13 +324,13 @@ impl Engine {
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
         self.publish(stamp, views, Span { start_ns, end_ns: start_ns }, update);
         self.end_step(stamp, views);
-        Ok(RetiredBackend { _samplers: samplers, _backend: old })
+        Ok(Box::new((samplers, old)))
     }
 
     /// Switches to `backend` between two frames. It was built for frames of the same kind and has seen none; `samplers`
     /// are its own, one for each view. It is filled from the resident copy, so nothing but the device changes, and
     /// every token is sampled with the next frame. Returns the old backend; on an error, `backend` with the reason, and
-    /// nothing has changed.
+    /// nothing has changed. Dropping what is returned may block on the driver.
     ///
     /// # Errors
     ///
@@ -351,18 +344,18 @@ impl Engine {
         mut backend: Box<dyn Backend>,
         samplers: Vec<Sampler>,
         views: &mut [View<S>],
-    ) -> Result<RetiredBackend, (RetiredBackend, BackendError)> {
+    ) -> Result<Box<dyn Send>, (Box<dyn Send>, BackendError)> {
         let resident = self.backend.resident().expect("the CPU keeps the resident copy");
         let kept = self.kept;
         backend.keep_coarse(kept.coarse);
         backend.keep_features(kept.tiles);
         if let Err(error) = fill(&mut *backend, &resident, &mut []) {
-            return Err((RetiredBackend { _samplers: samplers, _backend: backend }, error));
+            return Err((Box::new((samplers, backend)), error));
         }
         let old = std::mem::replace(&mut self.backend, backend);
         let samplers = self.set_samplers(samplers, views);
         self.kept = kept;
-        Ok(RetiredBackend { _samplers: samplers, _backend: old })
+        Ok(Box::new((samplers, old)))
     }
 
     /// Gives the views `samplers` and the next generation; returns the old samplers.
@@ -391,16 +384,11 @@ impl Engine {
     }
 
     /// What changed in the newest frame.
-    #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
     fn changes(&self) -> FrameChanges<'_> {
-        let tracker = &self.tracker;
         FrameChanges {
             shape: self.shape(),
-            tracker,
-            sample_bound: tracker.sample_bound().into(),
+            tracker: &self.tracker,
             rgb_bound: self.rgb_bound(),
-            dirty_tiles: tracker.ingested().count() as u32,
-            tile_count: tracker.ingested().grid().area() as u32,
             depth: &self.depth,
             // Of the frame before: that of this one takes its coarse level, which is read after publishing.
             motion: self.motions().and_then(Motions::newest).and_then(Motion::published),

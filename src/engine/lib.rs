@@ -52,7 +52,7 @@ mod reuse;
 pub mod sink;
 mod view;
 
-pub use self::engine::{Engine, RetiredBackend, StageTimes};
+pub use self::engine::{Engine, StageTimes};
 pub use self::sink::{FrameChanges, Memory, SampledFrame, Sink};
 pub use self::view::{View, ViewBuilder};
 pub use foveate_simd as simd;

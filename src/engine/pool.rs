@@ -40,16 +40,11 @@ const SLOTS: usize = 16;
 /// The helper threads, and the board where they find work.
 #[derive(Debug)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    board: Arc<Board>,
+    /// `None` under Miri, which has no processors to choose from.
+    affinity: Option<Arc<Affinity>>,
     instructions: Instructions,
     helpers: Vec<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    board: Board,
-    /// `None` under Miri, which has no processors to choose from.
-    affinity: Option<Affinity>,
 }
 
 /// The processors that helpers may run on.
@@ -85,11 +80,16 @@ impl Pool {
 
     /// A pool of `helper_count` helpers, or fewer if the system refuses to start more threads.
     pub fn new(helper_count: usize) -> Self {
-        let affinity = (!cfg!(miri)).then(|| Affinity::new(helper_count));
-        let shared = Arc::new(Shared { board: Board::new(SLOTS), affinity });
+        let affinity = (!cfg!(miri)).then(|| Arc::new(Affinity::new(helper_count)));
+        let board = Arc::new(Board::new(SLOTS));
         let start = |index| {
-            let shared = Arc::clone(&shared);
-            thread::Builder::new().name(format!("pool-{index}")).spawn(move || shared.help(index))
+            let (board, affinity) = (Arc::clone(&board), affinity.clone());
+            thread::Builder::new().name(format!("pool-{index}")).spawn(move || {
+                if let Some(affinity) = affinity {
+                    affinity.enter(index);
+                }
+                board.help();
+            })
         };
         let helpers: Vec<_> = (0..helper_count).map(start).map_while(Result::ok).collect();
         if helpers.len() < helper_count {
@@ -100,7 +100,7 @@ impl Pool {
                 "cannot start a thread; frames take longer: raise the limit of threads, or lower `threads`"
             );
         }
-        Self { shared, helpers, instructions: Instructions::best() }
+        Self { board, affinity, helpers, instructions: Instructions::best() }
     }
 
     /// The same for work with these vector instructions.
@@ -133,7 +133,7 @@ impl Pool {
     /// Wakes helpers that sleep, for work that is about to come. Waking takes as long as some stages.
     pub fn rouse(&self) {
         if !self.helpers.is_empty() {
-            self.shared.board.notify();
+            self.board.notify();
         }
     }
 
@@ -148,10 +148,10 @@ impl Pool {
             (0..part_count).for_each(work);
             return;
         }
-        if let Some(affinity) = &self.shared.affinity {
+        if let Some(affinity) = &self.affinity {
             affinity.avoid(sched_getcpu());
         }
-        self.shared.board.run(part_count, work);
+        self.board.run(part_count, work);
     }
 
     /// Calls `work` once for each of `parts`, as [`Self::run`] does.
@@ -173,22 +173,12 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.board.dismiss();
+        self.board.dismiss();
         for helper in self.helpers.drain(..) {
             if helper.join().is_err() {
                 tracing::error!("a helper panicked outside of its work");
             }
         }
-    }
-}
-
-impl Shared {
-    /// Runs a helper until the pool is dropped.
-    fn help(&self, index: usize) {
-        if let Some(affinity) = &self.affinity {
-            affinity.enter(index);
-        }
-        self.board.help();
     }
 }
 

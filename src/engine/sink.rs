@@ -3,7 +3,6 @@
 use arrayvec::ArrayVec;
 use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::fixation::Gaze;
-use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_ring::abi::MAX_PLANE_COUNT;
 use foveate_ring::{FrameHead, Items, TokenFrame, Writer};
@@ -11,7 +10,7 @@ use foveate_ring::{FrameHead, Items, TokenFrame, Writer};
 pub use self::memory::Memory;
 use crate::change::tracker::ChangeTracker;
 use crate::channels::ChannelPlane;
-use crate::depth::{Depth, DepthPlanes};
+use crate::depth::{DepthPlanes, StreamDepth};
 use crate::planes::Planes;
 
 mod memory;
@@ -46,36 +45,15 @@ pub struct FrameChanges<'a> {
     pub shape: PyramidShape,
     /// Which tiles changed, and when.
     pub tracker: &'a ChangeTracker,
-    /// Most by which a camera sample may differ from the one in the pyramid, which tokens are sampled from.
-    pub sample_bound: u32,
     /// Most by which a channel of a texel may differ from the one made of this frame.
     pub rgb_bound: u32,
-    /// Tiles that were ingested for this frame.
-    pub dirty_tiles: u32,
-    /// Tiles of the source.
-    pub tile_count: u32,
     /// Its depth.
-    pub depth: &'a Depth,
+    pub depth: &'a StreamDepth,
     /// How the picture moved up to the frame before; `None` if it is not known.
     pub motion: Option<PictureMotion>,
 }
 
 impl SampledFrame<'_> {
-    /// Tokens that a consumer knows from the frame before: same place, same bytes.
-    pub fn reusable(&self) -> usize {
-        self.planes.reusable()
-    }
-
-    /// Tokens at places where the frame before had one.
-    pub fn kept(&self) -> usize {
-        self.planes.kept()
-    }
-
-    /// The token plan.
-    pub fn plan(&self) -> &TokenPlan {
-        self.planes.plan()
-    }
-
     /// The planes of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes), of which the first, the texels, is empty: they went
     /// where the sink said.
     pub fn plane_bytes(&self) -> ArrayVec<&[u8], MAX_PLANE_COUNT> {
@@ -85,9 +63,9 @@ impl SampledFrame<'_> {
     }
 
     /// The frame as a ring stores it, with [`plane_bytes`](Self::plane_bytes).
+    #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
     pub fn token_frame(&self) -> TokenFrame<'_> {
-        let FrameChanges { sample_bound, rgb_bound, dirty_tiles, tile_count, motion, .. } =
-            *self.changes;
+        let FrameChanges { tracker, rgb_bound, motion, .. } = *self.changes;
         let mut planes = [&[][..]; MAX_PLANE_COUNT];
         for (plane, bytes) in planes.iter_mut().zip(self.plane_bytes()) {
             *plane = bytes;
@@ -97,10 +75,10 @@ impl SampledFrame<'_> {
             fixations: self.gaze.fixations.clone(),
             relevance_frame: self.gaze.relevance.as_ref().map_or(0, |map| map.frame_seq),
             asked_ns: self.asked_ns,
-            sample_bound,
+            sample_bound: tracker.sample_bound().into(),
             rgb_bound,
-            dirty_tiles,
-            tile_count,
+            dirty_tiles: tracker.ingested().count() as u32,
+            tile_count: tracker.ingested().grid().area() as u32,
             channels_frame: self.channels.frame_seq(),
             depth: self.depth.stamp(),
             motion,

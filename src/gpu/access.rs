@@ -25,12 +25,12 @@ impl Scope {
 
 /// How one command uses a resource.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Access {
+pub(super) struct ResourceAccess {
     pub(super) scope: Scope,
     writes: bool,
 }
 
-impl Access {
+impl ResourceAccess {
     pub(super) const SHADER_READ: Self =
         Self::new(vk::PipelineStageFlags2::COMPUTE_SHADER, vk::AccessFlags2::SHADER_READ, false);
     pub(super) const SHADER_WRITE: Self =
@@ -63,16 +63,16 @@ impl Access {
 
 /// Accesses to a resource since its last write. Outlives submissions: barriers reach back to earlier ones.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct History {
+pub(super) struct AccessHistory {
     /// The last write.
     written: Scope,
     /// Reads since then, to all of which the write is visible.
     read: Scope,
 }
 
-impl History {
+impl AccessHistory {
     /// What must finish before `next`; may be empty.
-    pub(super) fn before(self, next: Access) -> Scope {
+    pub(super) fn before(self, next: ResourceAccess) -> Scope {
         if next.writes {
             // A write after reads needs an execution dependency only.
             Scope { stages: self.written.stages | self.read.stages, access: self.written.access }
@@ -84,7 +84,7 @@ impl History {
     }
 
     /// The history extended by `next`.
-    pub(super) fn then(self, next: Access) -> Self {
+    pub(super) fn then(self, next: ResourceAccess) -> Self {
         if next.writes {
             Self { written: next.scope, read: Scope::default() }
         } else {

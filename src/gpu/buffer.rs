@@ -11,7 +11,7 @@ use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
 use rustix::param::page_size;
 
-use super::access::History;
+use super::access::AccessHistory;
 use super::device::Gpu;
 use super::error::{GpuError, VkResultExt};
 
@@ -62,14 +62,14 @@ impl BufferKind {
 /// when the device has finished with it.
 pub struct Buffer {
     pub(super) raw: vk::Buffer,
-    memory: Memory,
+    memory: BufferMemory,
     size: usize,
     kind: BufferKind,
-    pub(super) history: Cell<History>,
+    pub(super) history: Cell<AccessHistory>,
     pub(super) gpu: Arc<Gpu>,
 }
 
-enum Memory {
+enum BufferMemory {
     None,
     Allocated(Allocation),
     /// Pages of this process.
@@ -97,7 +97,7 @@ impl Buffer {
         // From here on `buffer` owns `raw`, so every early return cleans up.
         let gpu = Arc::clone(gpu);
         let history = Cell::default();
-        let mut buffer = Self { raw, memory: Memory::None, size, kind, history, gpu };
+        let mut buffer = Self { raw, memory: BufferMemory::None, size, kind, history, gpu };
         buffer.bind_memory(name)?;
         buffer.gpu.set_name(raw, name);
         Ok(buffer)
@@ -114,8 +114,8 @@ impl Buffer {
             linear: true,
             allocation_scheme: AllocationScheme::GpuAllocatorManaged,
         })?;
-        self.memory = Memory::Allocated(allocation);
-        let Memory::Allocated(allocation) = &self.memory else { unreachable!("just set") };
+        self.memory = BufferMemory::Allocated(allocation);
+        let BufferMemory::Allocated(allocation) = &self.memory else { unreachable!("just set") };
         // SAFETY: the allocation outlives the binding: `drop` frees it after the buffer.
         let memory = unsafe { allocation.memory() };
         // SAFETY: the memory was allocated for this buffer's requirements and is not yet bound.
@@ -144,7 +144,7 @@ impl Buffer {
         // From here on `buffer` owns `raw`, so every early return cleans up.
         let gpu = Arc::clone(gpu);
         let history = Cell::default();
-        let mut buffer = Self { raw, memory: Memory::None, size, kind, history, gpu };
+        let mut buffer = Self { raw, memory: BufferMemory::None, size, kind, history, gpu };
         buffer.import_memory(start, memory_types)?;
         buffer.gpu.set_name(raw, name);
         Ok(buffer)
@@ -172,7 +172,7 @@ impl Buffer {
             .push_next(&mut import);
         // SAFETY: the pages are mapped, aligned as the device asks, and of this type.
         let memory = unsafe { device.allocate_memory(&info, None) }.during("vkAllocateMemory")?;
-        self.memory = Memory::Imported(memory);
+        self.memory = BufferMemory::Imported(memory);
         // SAFETY: the memory is of a type that the buffer takes, as large, and not yet bound; `drop` frees it after the
         // buffer.
         unsafe { device.bind_buffer_memory(self.raw, memory, 0) }.during("vkBindBufferMemory")
@@ -185,7 +185,7 @@ impl Buffer {
 
     /// Whether the memory is the device's own, as far as the driver tells.
     pub fn is_in_device_memory(&self) -> bool {
-        let Memory::Allocated(allocation) = &self.memory else { return false };
+        let BufferMemory::Allocated(allocation) = &self.memory else { return false };
         allocation.memory_properties().contains(vk::MemoryPropertyFlags::DEVICE_LOCAL)
     }
 
@@ -203,8 +203,8 @@ impl Buffer {
     pub fn mapped<T: Pod>(&mut self) -> &mut [T] {
         let size = self.size;
         let memory = match &mut self.memory {
-            Memory::Allocated(allocation) => allocation.mapped_slice_mut(),
-            Memory::None | Memory::Imported(_) => None,
+            BufferMemory::Allocated(allocation) => allocation.mapped_slice_mut(),
+            BufferMemory::None | BufferMemory::Imported(_) => None,
         };
         let memory = memory.expect("only mapped buffers are asked for their memory");
         bytemuck::cast_slice_mut(&mut memory[..size])
@@ -225,11 +225,11 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: no submission that uses `raw` is pending, as `Lane::run` waits for its own.
         unsafe { self.gpu.raw().destroy_buffer(self.raw, None) };
-        match std::mem::replace(&mut self.memory, Memory::None) {
-            Memory::None => {}
-            Memory::Allocated(allocation) => self.gpu.free(allocation),
+        match std::mem::replace(&mut self.memory, BufferMemory::None) {
+            BufferMemory::None => {}
+            BufferMemory::Allocated(allocation) => self.gpu.free(allocation),
             // SAFETY: the buffer that it was bound to is gone.
-            Memory::Imported(memory) => unsafe { self.gpu.raw().free_memory(memory, None) },
+            BufferMemory::Imported(memory) => unsafe { self.gpu.raw().free_memory(memory, None) },
         }
     }
 }

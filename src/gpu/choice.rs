@@ -19,16 +19,6 @@ const STORAGE_BUFFERS: u32 = 5;
 /// Invocations of the largest workgroup, that of the reduce pass.
 const GROUP_INVOCATIONS: u32 = 256;
 
-/// Which device to open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum DeviceChoice {
-    /// A real GPU: discrete before integrated before virtual, never software.
-    #[default]
-    Auto,
-    /// The first usable device whose name contains this, ignoring case; may be a software device.
-    Named(String),
-}
-
 /// Type of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
@@ -60,7 +50,7 @@ impl DeviceKind {
         matches!(self, Self::Integrated | Self::Software)
     }
 
-    /// Its rank for [`DeviceChoice::Auto`]; `None` if that never chooses it.
+    /// Its rank where no device is named; `None` if it is only used by its name.
     fn rank(self) -> Option<u32> {
         match self {
             Self::Discrete => Some(0),
@@ -102,19 +92,12 @@ pub struct DeviceSummary {
     pub unusable: Option<String>,
 }
 
-/// Limits of a device that resources are checked against.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) buffer_bytes: u64,
-    pub(super) image_side: u32,
-}
-
 /// An inspected physical device.
 #[derive(Debug)]
-pub(super) struct Candidate {
+pub(super) struct DeviceCandidate {
     pub(super) raw: vk::PhysicalDevice,
     pub(super) summary: DeviceSummary,
-    pub(super) limits: Limits,
+    pub(super) limits: vk::PhysicalDeviceLimits,
     /// Tick counter of the queue, if it has timestamps.
     pub(super) ticks: Option<TickClock>,
     /// Whether it supports calibrated timestamps.
@@ -125,7 +108,7 @@ pub(super) struct Candidate {
     queue_family: Option<u32>,
 }
 
-impl Candidate {
+impl DeviceCandidate {
     pub(super) fn queue_family(&self) -> u32 {
         self.queue_family.expect("only usable devices are opened")
     }
@@ -135,33 +118,31 @@ impl Candidate {
     }
 }
 
-pub(super) fn candidates(instance: &Instance) -> Result<Vec<Candidate>, GpuError> {
+pub(super) fn candidates(instance: &Instance) -> Result<Vec<DeviceCandidate>, GpuError> {
     // SAFETY: the instance is alive.
     let devices = unsafe { instance.raw.enumerate_physical_devices() }
         .during("vkEnumeratePhysicalDevices")?;
     Ok(devices.into_iter().map(|device| inspect(instance, device)).collect())
 }
 
-/// Chooses the best usable device.
+/// Chooses the best usable device, or the first one of that name.
 pub(super) fn choose(
-    candidates: Vec<Candidate>,
-    choice: &DeviceChoice,
-) -> Result<Candidate, GpuError> {
-    let found = candidates.iter().map(|candidate| remark(candidate, choice)).collect::<Vec<_>>();
-    let usable = candidates.into_iter().filter(Candidate::is_usable);
-    let chosen = match choice {
-        DeviceChoice::Auto => usable
+    candidates: Vec<DeviceCandidate>,
+    name: Option<&str>,
+) -> Result<DeviceCandidate, GpuError> {
+    let found = candidates.iter().map(|candidate| remark(candidate, name)).collect::<Vec<_>>();
+    let mut usable = candidates.into_iter().filter(DeviceCandidate::is_usable);
+    let chosen = match name {
+        None => usable
             .filter(|candidate| candidate.summary.kind.rank().is_some())
             .min_by_key(|candidate| candidate.summary.kind.rank()),
-        DeviceChoice::Named(name) => {
-            usable.into_iter().find(|candidate| is_named(&candidate.summary, name))
-        }
+        Some(name) => usable.find(|candidate| is_named(&candidate.summary, name)),
     };
     chosen.ok_or_else(|| GpuError::NoDevice {
-        wanted: match choice {
-            DeviceChoice::Auto => " that is a GPU".to_owned(),
-            DeviceChoice::Named(name) => format!(" whose name contains {name:?}"),
-        },
+        wanted: name.map_or_else(
+            || " that is a GPU".to_owned(),
+            |name| format!(" whose name contains {name:?}"),
+        ),
         found: if found.is_empty() { "none".to_owned() } else { found.join("; ") },
     })
 }
@@ -171,16 +152,16 @@ fn is_named(summary: &DeviceSummary, name: &str) -> bool {
 }
 
 /// A device and why it was rejected.
-fn remark(candidate: &Candidate, choice: &DeviceChoice) -> String {
+fn remark(candidate: &DeviceCandidate, wanted: Option<&str>) -> String {
     let DeviceSummary { name, kind, unusable, .. } = &candidate.summary;
-    match (unusable, choice) {
+    match (unusable, wanted) {
         (Some(reason), _) => format!("{name} ({reason})"),
-        (None, DeviceChoice::Auto) => format!("{name} ({kind}: used only if named)"),
-        (None, DeviceChoice::Named(_)) => format!("{name} ({kind})"),
+        (None, None) => format!("{name} ({kind}: used only if named)"),
+        (None, Some(_)) => format!("{name} ({kind})"),
     }
 }
 
-fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> Candidate {
+fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> DeviceCandidate {
     // SAFETY: the device was enumerated from this instance.
     let properties = unsafe { instance.raw.get_physical_device_properties(device) };
     let (queue_family, valid_bits) = compute_family(instance, device).unzip();
@@ -197,15 +178,12 @@ fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> Candidate {
         && can_calibrate(instance, device).unwrap_or(false);
     let imports_host = has_extension(instance, device, ash::ext::external_memory_host::NAME)
         && can_import(instance, device);
-    Candidate {
+    DeviceCandidate {
         raw: device,
         ticks: valid_bits.and_then(|bits| TickClock::new(bits, properties.limits.timestamp_period)),
         calibrates,
         imports_host,
-        limits: Limits {
-            buffer_bytes: u64::from(properties.limits.max_storage_buffer_range),
-            image_side: properties.limits.max_image_dimension2_d,
-        },
+        limits: properties.limits,
         queue_family,
         summary: DeviceSummary {
             name: text(properties.device_name_as_c_str()),

@@ -12,7 +12,7 @@ use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, Allocator, Allocat
 use gpu_allocator::{AllocationSizes, AllocatorDebugSettings};
 use parking_lot::Mutex;
 
-use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, choose};
+use super::choice::{DeviceCandidate, DeviceSummary, candidates, choose};
 use super::clock::DeviceClock;
 use super::error::{GpuError, VkResultExt};
 use super::faults::Faults;
@@ -28,24 +28,9 @@ const LARGEST_BLOCK_BYTES: u64 = 64 << 20;
 /// Pause before a wait that failed is tried again.
 const IDLE_RETRY: Duration = Duration::from_millis(10);
 
-/// Validation of Vulkan calls, including synchronization.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Validation {
-    /// No validation.
-    Off,
-    /// All warnings and errors are logged and counted. Slow.
-    On,
-}
-
-impl Validation {
-    /// `On` if `FOVEATE_VALIDATION=1` is set.
-    pub fn from_env() -> Self {
-        if std::env::var_os("FOVEATE_VALIDATION").is_some_and(|value| value == "1") {
-            Self::On
-        } else {
-            Self::Off
-        }
-    }
+/// Whether `FOVEATE_VALIDATION=1` is set.
+fn is_validation_asked_for() -> bool {
+    std::env::var_os("FOVEATE_VALIDATION").is_some_and(|value| value == "1")
 }
 
 /// The devices of this machine, usable or not, in the driver's order.
@@ -54,19 +39,19 @@ impl Validation {
 ///
 /// If there is no Vulkan loader or driver.
 pub fn devices() -> Result<Vec<DeviceSummary>, GpuError> {
-    with_shared(Validation::from_env(), |instance| {
+    with_shared(is_validation_asked_for(), |instance| {
         Ok(candidates(instance)?.into_iter().map(|candidate| candidate.summary).collect())
     })
 }
 
-/// The device that [`Gpu::open`] would open for `choice`.
+/// The device that [`Gpu::open`] would open for `name`.
 ///
 /// # Errors
 ///
 /// If Vulkan is not installed, or no device fits.
-pub fn chosen_device(choice: &DeviceChoice) -> Result<DeviceSummary, GpuError> {
-    with_shared(Validation::from_env(), |instance| {
-        Ok(choose(candidates(instance)?, choice)?.summary)
+pub fn chosen_device(name: Option<&str>) -> Result<DeviceSummary, GpuError> {
+    with_shared(is_validation_asked_for(), |instance| {
+        Ok(choose(candidates(instance)?, name)?.summary)
     })
 }
 
@@ -78,7 +63,7 @@ pub struct Gpu {
     pub(super) queue_family: u32,
     /// `Some` until `drop`.
     allocator: Mutex<Option<Allocator>>,
-    limits: Limits,
+    limits: vk::PhysicalDeviceLimits,
     summary: DeviceSummary,
     /// `None` without validation, whose messages name objects.
     names: Option<ash::ext::debug_utils::Device>,
@@ -95,26 +80,28 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the device of `choice`, validated if `FOVEATE_VALIDATION=1` is set.
+    /// Opens the first usable device whose name contains `name`, ignoring case; it may be a software device. Without a name, opens a
+    /// real GPU: discrete before integrated before virtual, never software. [Validates](Self::open_validated) if
+    /// `FOVEATE_VALIDATION=1` is set.
     ///
     /// # Errors
     ///
     /// If Vulkan is not installed, no device fits, or the driver refuses.
-    pub fn open(choice: &DeviceChoice) -> Result<Arc<Self>, GpuError> {
-        Self::open_with(choice, Validation::from_env())
+    pub fn open(name: Option<&str>) -> Result<Arc<Self>, GpuError> {
+        with_shared(is_validation_asked_for(), |instance| Self::open_on(instance, name))
     }
 
-    /// Opens the device of `choice`.
+    /// The same with validation of Vulkan calls, including synchronization: all warnings and errors are logged and counted. Slow.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and if validation is requested without its layer being installed.
-    pub fn open_with(choice: &DeviceChoice, validation: Validation) -> Result<Arc<Self>, GpuError> {
-        with_shared(validation, |instance| Self::open_on(instance, choice))
+    /// As [`open`](Self::open), and if the validation layer is not installed.
+    pub fn open_validated(name: Option<&str>) -> Result<Arc<Self>, GpuError> {
+        with_shared(true, |instance| Self::open_on(instance, name))
     }
 
-    fn open_on(instance: &Arc<Instance>, choice: &DeviceChoice) -> Result<Arc<Self>, GpuError> {
-        let candidate = choose(candidates(instance)?, choice)?;
+    fn open_on(instance: &Arc<Instance>, name: Option<&str>) -> Result<Arc<Self>, GpuError> {
+        let candidate = choose(candidates(instance)?, name)?;
         let device = create_device(instance, &candidate)?;
         let (allocator, pipelines) = create_allocator(instance, &device, &candidate)
             .and_then(|allocator| Ok((allocator, create_pipeline_cache(&device)?)))
@@ -216,20 +203,21 @@ impl Gpu {
     }
 
     pub(super) fn check_buffer_size(&self, name: &str, needed: u64) -> Result<(), GpuError> {
-        self.check_limit(name, needed, self.limits.buffer_bytes, "bytes")
+        self.check_limit(name, needed, self.limits.max_storage_buffer_range, "bytes")
     }
 
     pub(super) fn check_image_side(&self, name: &str, needed: u32) -> Result<(), GpuError> {
-        self.check_limit(name, needed.into(), self.limits.image_side.into(), "texels a side")
+        self.check_limit(name, needed.into(), self.limits.max_image_dimension2_d, "texels a side")
     }
 
     fn check_limit(
         &self,
         name: &str,
         needed: u64,
-        limit: u64,
+        limit: u32,
         unit: &'static str,
     ) -> Result<(), GpuError> {
+        let limit = u64::from(limit);
         if needed <= limit {
             return Ok(());
         }
@@ -291,7 +279,10 @@ impl Drop for Gpu {
     }
 }
 
-fn create_device(instance: &Instance, candidate: &Candidate) -> Result<ash::Device, GpuError> {
+fn create_device(
+    instance: &Instance,
+    candidate: &DeviceCandidate,
+) -> Result<ash::Device, GpuError> {
     let queues = [vk::DeviceQueueCreateInfo::default()
         .queue_family_index(candidate.queue_family())
         .queue_priorities(&[1.0])];
@@ -323,7 +314,7 @@ fn create_pipeline_cache(device: &ash::Device) -> Result<vk::PipelineCache, GpuE
 fn create_allocator(
     instance: &Instance,
     device: &ash::Device,
-    candidate: &Candidate,
+    candidate: &DeviceCandidate,
 ) -> Result<Allocator, GpuError> {
     Allocator::new(&AllocatorCreateDesc {
         instance: instance.raw.clone(),

@@ -1,7 +1,8 @@
-//! Faults that tests cause: in debug builds, and in release builds with the feature `fault-injection`.
+//! Faults that tests cause: in debug builds, and in release builds with the feature `fault-injection`. Others have none.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+#[cfg(any(debug_assertions, feature = "fault-injection"))]
 use super::device::Gpu;
 
 /// Every device is lost after this many submissions.
@@ -15,10 +16,12 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// The faults that the environment asks for.
+    /// The faults that the environment asks for, if this build injects faults.
     pub(super) fn from_env() -> Self {
+        let injects = cfg!(any(debug_assertions, feature = "fault-injection"));
+        let submits_left = if injects { submits_until_injected_loss() } else { u64::MAX };
         Self {
-            submits_left: AtomicU64::new(submits_until_injected_loss()),
+            submits_left: AtomicU64::new(submits_left),
             has_no_calibration: AtomicBool::new(false),
         }
     }
@@ -37,6 +40,7 @@ impl Faults {
     }
 }
 
+#[cfg(any(debug_assertions, feature = "fault-injection"))]
 impl Gpu {
     /// From now on every submission fails as after a device loss.
     ///

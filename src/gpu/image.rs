@@ -8,7 +8,7 @@ use ash::vk;
 use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
 
-use super::access::History;
+use super::access::AccessHistory;
 use super::device::Gpu;
 use super::error::{GpuError, VkResultExt};
 use foveate_core::geometry::extent::Extent;
@@ -29,7 +29,7 @@ pub struct Image {
     /// `Some` until `drop`.
     allocation: Option<Allocation>,
     is_initialised: Cell<bool>,
-    pub(super) history: Cell<History>,
+    pub(super) history: Cell<AccessHistory>,
     pub(super) gpu: Arc<Gpu>,
 }
 

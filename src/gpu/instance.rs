@@ -8,48 +8,32 @@ use std::sync::{Arc, OnceLock};
 use ash::vk;
 use parking_lot::RwLock;
 
-use super::device::Validation;
 use super::error::{GpuError, VkResultExt};
 
 const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 pub(super) const API_VERSION: u32 = vk::API_VERSION_1_3;
 
-/// The instances of this process: one of each kind, shared by all devices.
+/// The instances of this process, without validation and with it, shared by all devices.
 ///
 /// Naming an object makes the Vulkan loader walk all instances, drivers and devices, which it may be making or destroying for another
 /// thread. So that happens under the write lock, which costs no concurrency since the loader takes a lock of its own, and objects are
 /// named under the read lock.
-static SHARED: RwLock<SharedInstances> =
-    RwLock::new(SharedInstances { plain: None, validated: None });
-
-struct SharedInstances {
-    plain: Option<Arc<Instance>>,
-    validated: Option<Arc<Instance>>,
-}
-
-impl SharedInstances {
-    fn slot(&mut self, validation: Validation) -> &mut Option<Arc<Instance>> {
-        match validation {
-            Validation::Off => &mut self.plain,
-            Validation::On => &mut self.validated,
-        }
-    }
-}
+static SHARED: RwLock<[Option<Arc<Instance>>; 2]> = RwLock::new([None, None]);
 
 /// Looks for devices, and may create one, with the instance of this process, which is made for its first user.
 ///
 /// If `action` fails and nothing else uses the instance, it is destroyed: the next call finds drivers that were installed or
 /// replaced since.
 pub(super) fn with_shared<T>(
-    validation: Validation,
+    is_validated: bool,
     action: impl FnOnce(&Arc<Instance>) -> Result<T, GpuError>,
 ) -> Result<T, GpuError> {
     let mut shared = SHARED.write();
-    let slot = shared.slot(validation);
+    let slot = &mut shared[usize::from(is_validated)];
     let instance = match slot.take() {
         Some(instance) => instance,
-        None => Arc::new(Instance::new(validation)?),
+        None => Arc::new(Instance::new(is_validated)?),
     };
     let result = action(&instance);
     if result.is_ok() || Arc::strong_count(&instance) > 1 {
@@ -77,12 +61,11 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Opens the loader; with `validation`, enables the validation layer and its synchronization checks.
-    fn new(validation: Validation) -> Result<Self, GpuError> {
+    /// Opens the loader; if `is_validated`, enables the validation layer and its synchronization checks.
+    fn new(is_validated: bool) -> Result<Self, GpuError> {
         // SAFETY: this runs the initialisers of the system's Vulkan loader, which have no preconditions.
         let entry =
             unsafe { ash::Entry::load() }.map_err(|source| GpuError::LoaderMissing { source })?;
-        let is_validated = validation == Validation::On;
         if is_validated && !has_validation_layer(&entry)? {
             return Err(GpuError::ValidationLayerMissing);
         }

@@ -14,10 +14,6 @@ mod choice;
 mod clock;
 mod device;
 mod error;
-#[cfg(any(debug_assertions, feature = "fault-injection"))]
-mod faults;
-#[cfg(not(any(debug_assertions, feature = "fault-injection")))]
-#[path = "no_faults.rs"]
 mod faults;
 mod host_memory;
 mod image;
@@ -29,8 +25,8 @@ mod recorder;
 mod timing;
 
 pub use buffer::{Buffer, BufferKind};
-pub use choice::{DeviceChoice, DeviceKind, DeviceSummary};
-pub use device::{Gpu, Validation, chosen_device, devices};
+pub use choice::{DeviceKind, DeviceSummary};
+pub use device::{Gpu, chosen_device, devices};
 pub use error::GpuError;
 pub use image::Image;
 pub use import::{HostBuffer, HostTarget};

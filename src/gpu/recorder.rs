@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ash::vk;
 use bytemuck::NoUninit;
 
-use super::access::{Access, History, Scope};
+use super::access::{AccessHistory, ResourceAccess, Scope};
 use super::buffer::{Buffer, BufferKind};
 use super::device::Gpu;
 use super::image::{Image, color_range};
@@ -49,11 +49,11 @@ impl Binding<'_> {
         }
     }
 
-    fn access(self) -> Access {
+    fn access(self) -> ResourceAccess {
         match self {
-            Self::Read(_) | Self::Fetch(_) => Access::SHADER_READ,
-            Self::Write(_) | Self::WriteLevel(..) => Access::SHADER_WRITE,
-            Self::Update(_) => Access::SHADER_READ_WRITE,
+            Self::Read(_) | Self::Fetch(_) => ResourceAccess::SHADER_READ,
+            Self::Write(_) | Self::WriteLevel(..) => ResourceAccess::SHADER_WRITE,
+            Self::Update(_) => ResourceAccess::SHADER_READ_WRITE,
         }
     }
 }
@@ -200,8 +200,8 @@ impl<'a> Recorder<'a> {
         assert!(extent.area() * TEXEL_BYTES <= target.size(), "the level does not fit");
         assert_eq!(target.kind(), BufferKind::Readback);
         self.wait_for([
-            (Resource::Image(source), Access::COPY_READ),
-            (Resource::Buffer(target), Access::COPY_WRITE),
+            (Resource::Image(source), ResourceAccess::COPY_READ),
+            (Resource::Buffer(target), ResourceAccess::COPY_WRITE),
         ]);
         let region = vk::BufferImageCopy::default()
             .image_subresource(vk::ImageSubresourceLayers {
@@ -237,8 +237,8 @@ impl<'a> Recorder<'a> {
                 | (BufferKind::Readback, BufferKind::DeviceOnly)
         ));
         self.wait_for([
-            (Resource::Buffer(source), Access::COPY_READ),
-            (Resource::Buffer(target), Access::COPY_WRITE),
+            (Resource::Buffer(source), ResourceAccess::COPY_READ),
+            (Resource::Buffer(target), ResourceAccess::COPY_WRITE),
         ]);
         let region = vk::BufferCopy::default().src_offset(offset as u64).size(target.size() as u64);
         // SAFETY: both buffers outlive the submission and hold the bytes.
@@ -305,7 +305,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Records at most one barrier, for all uses of the next command.
-    fn wait_for(&mut self, uses: impl IntoIterator<Item = (Resource<'a>, Access)> + Clone) {
+    fn wait_for(&mut self, uses: impl IntoIterator<Item = (Resource<'a>, ResourceAccess)> + Clone) {
         let (mut before, mut after) = (Scope::default(), Scope::default());
         for (resource, access) in uses.clone() {
             assert!(Arc::ptr_eq(resource.gpu(), &self.gpu), "a resource of another device");
@@ -361,16 +361,16 @@ impl<'a> Recorder<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn access(self) -> Option<(Resource<'a>, Access)> {
+    fn access(self) -> Option<(Resource<'a>, ResourceAccess)> {
         match self {
             Self::Count(_) => None,
-            Self::From(buffer) => Some((Resource::Buffer(buffer), Access::INDIRECT_READ)),
+            Self::From(buffer) => Some((Resource::Buffer(buffer), ResourceAccess::INDIRECT_READ)),
         }
     }
 }
 
 impl<'a> Resource<'a> {
-    fn history(self) -> &'a Cell<History> {
+    fn history(self) -> &'a Cell<AccessHistory> {
         match self {
             Self::Buffer(buffer) => &buffer.history,
             Self::Image(image) => &image.history,

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use foveate_core::frame::FrameKind;
+use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::BackendError;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_engine::batch::{Batch, BatchPicture, Sampled};
+use foveate_engine::batch::{Batch, Sampled};
 
 use crate::decode::{DecodeError, DecodeOptions, Decoded};
 use crate::prefetch::Prefetcher;
@@ -128,7 +128,7 @@ impl FolderReader {
                 let pictures: Vec<_> = of_kind
                     .iter()
                     .zip(&gazes)
-                    .map(|((_, picture), gaze)| BatchPicture { frame: picture.view(), gaze })
+                    .map(|((_, picture), gaze)| (picture.view(), gaze))
                     .collect();
                 let sampled = self.sample(view, kind, &pictures)?;
                 for (((index, _), gaze), tokens) in of_kind.iter().zip(gazes).zip(sampled) {
@@ -150,7 +150,7 @@ impl FolderReader {
         &mut self,
         view: usize,
         kind: FrameKind,
-        pictures: &[BatchPicture<'_>],
+        pictures: &[(FrameView<'_>, &Gaze)],
     ) -> Result<Vec<Sampled>, BackendError> {
         let known = |(of, batch): &(usize, Batch)| *of == view && batch.kind() == kind;
         let mut batch = match self.batches.iter().position(known) {

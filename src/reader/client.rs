@@ -35,20 +35,17 @@ use serde_core::Serialize;
 use serde_core::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
-use super::beacon::Beacon;
 use super::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, FromDaemon, GazeEvent, Granted, Inject, Look,
     Looking, Refusal, RefusalReason, SceneEvent, SubscriptionEvent, ViewName, Weigh,
     is_coming_back,
 };
+use super::reconnector::Reconnector;
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
 
 /// Default time limit for an answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Interval of attempts to reconnect.
-const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A connection for requests and answers. No call takes much longer than [`ANSWER_TIMEOUT`], or the timeout it was connected
 /// with.
@@ -173,15 +170,6 @@ impl Client {
         self.subscribe_to(view, SubscribeOptions { notify, ..SubscribeOptions::default() })
     }
 
-    /// Subscribes to the frames of `view` and to its gaze changes: see [`Subscription::take_gazes`].
-    ///
-    /// # Errors
-    ///
-    /// If the daemon does not answer or refuses.
-    pub fn subscribe_with_gaze(self, view: &ViewName) -> Result<Subscription, ControlError> {
-        self.subscribe_to(view, SubscribeOptions { gaze: true, ..SubscribeOptions::default() })
-    }
-
     /// Subscribes to `view` with these options.
     ///
     /// # Errors
@@ -242,8 +230,8 @@ impl Client {
 
     fn receive<T: DeserializeOwned>(&mut self) -> Result<FromDaemon<T>, ControlError> {
         match socket::receive(&self.socket, &mut self.buffer, RecvFlags::empty()) {
-            Ok(received) if received.len == 0 => Err(ControlError::Disconnected),
-            Ok(received) => parsed(&self.buffer, received.len),
+            Ok((0, _)) => Err(ControlError::Disconnected),
+            Ok((len, _)) => parsed(&self.buffer, len),
             Err(Errno::AGAIN) => Err(timed_out(self.timeout)),
             Err(Errno::CONNRESET) => Err(ControlError::Disconnected),
             Err(errno) => Err(ControlError::io("receive from", &self.path, errno)),
@@ -383,43 +371,10 @@ pub struct Subscription {
     gazes: Vec<GazeEvent>,
     events: Vec<SceneEvent>,
     ending: Ending,
-    freshness: Freshness,
-}
-
-/// What reconnects.
-#[derive(Debug)]
-struct Reconnector {
-    beacon: Beacon,
-    /// Time of the next attempt.
-    retry_at: Instant,
-}
-
-/// Age limit of frames.
-#[derive(Debug, Default)]
-struct Freshness {
+    /// Frames captured longer ago than this are skipped.
     max_age: Option<Duration>,
     /// Frames skipped as too old since the last one read.
     skipped: u64,
-}
-
-impl Freshness {
-    /// Reads until a frame is recent enough.
-    fn read(
-        &mut self,
-        frame: &mut TokenFrameBuf,
-        mut read: impl FnMut(&mut TokenFrameBuf) -> Result<ReadOutcome, RingError>,
-    ) -> Result<ReadOutcome, RingError> {
-        loop {
-            let ReadOutcome::Frame { missed } = read(frame)? else {
-                return Ok(ReadOutcome::Nothing);
-            };
-            let missed = missed + std::mem::take(&mut self.skipped);
-            if self.max_age.is_none_or(|most| frame.head.age() <= most) {
-                return Ok(ReadOutcome::Frame { missed });
-            }
-            self.skipped = missed + 1;
-        }
-    }
 }
 
 impl Subscription {
@@ -437,8 +392,7 @@ impl Subscription {
     pub fn reconnecting(path: &Path, view: &ViewName, notify: bool) -> Result<Self, ControlError> {
         socket::address(path)?;
         let failed = |errno| ControlError::io("wait for", path, errno);
-        let reconnector =
-            Reconnector { beacon: Beacon::new().map_err(failed)?, retry_at: Instant::now() };
+        let reconnector = Reconnector::new().map_err(failed)?;
         let mut subscription =
             Self::new(path, view, SubscribeOptions { notify, ..SubscribeOptions::default() });
         subscription.reconnector = Some(reconnector);
@@ -462,7 +416,8 @@ impl Subscription {
             gazes: Vec::new(),
             events: Vec::new(),
             ending: Ending::None,
-            freshness: Freshness::default(),
+            max_age: None,
+            skipped: 0,
         }
     }
 
@@ -486,7 +441,7 @@ impl Subscription {
     /// Skips frames captured longer ago than this, and counts them as missed: a robot must not act on outdated frames. There is no
     /// limit initially; [`FrameHead::age`](foveate_ring::FrameHead::age) is the age of a frame.
     pub fn set_max_age(&mut self, max_age: Option<Duration>) {
-        self.freshness.max_age = max_age;
+        self.max_age = max_age;
     }
 
     /// The gaze events since the last call, if the subscription [asked for them](SubscribeOptions::gaze). They arrive while
@@ -521,8 +476,8 @@ impl Subscription {
 
     /// Goes on over this connection.
     fn enter(&mut self, socket: OwnedFd, is_granted: bool) -> Result<(), ControlError> {
-        if let Some(Reconnector { beacon, .. }) = &self.reconnector {
-            beacon
+        if let Some(reconnector) = &self.reconnector {
+            reconnector
                 .watch(&socket)
                 .map_err(|errno| ControlError::io("watch a connection to", &self.path, errno))?;
         }
@@ -535,25 +490,24 @@ impl Subscription {
 
     /// Drops the connection, if it can be replaced.
     fn hang_up(&mut self) {
-        let Some(Reconnector { beacon, retry_at }) = &self.reconnector else { return };
+        let Some(reconnector) = &self.reconnector else { return };
         if let Some(socket) = self.socket.take() {
-            beacon.unwatch(socket).expect("the socket is watched");
+            reconnector.unwatch(socket).expect("the socket is watched");
         }
         self.is_granted = false;
         if !self.is_over() {
-            let pause = retry_at.saturating_duration_since(Instant::now());
-            beacon.ring_after(pause).expect("a timer can be set");
+            reconnector.ring_when_due().expect("a timer can be set");
         }
     }
 
     /// Connects and asks for a subscription, without waiting for the answer, if there is no connection and it is time to.
     fn look_for_daemon(&mut self) -> Result<(), ControlError> {
-        let (now, is_over) = (Instant::now(), self.is_over());
-        let Some(reconnector) = &mut self.reconnector else { return Ok(()) };
-        if is_over || self.socket.is_some() || now < reconnector.retry_at {
+        if self.is_over() || self.socket.is_some() {
             return Ok(());
         }
-        reconnector.retry_at = now + RECONNECT_INTERVAL;
+        if !self.reconnector.as_mut().is_some_and(Reconnector::begin_attempt) {
+            return Ok(());
+        }
         match self.called() {
             Ok(socket) => self.enter(socket, false)?,
             Err(error) => {
@@ -607,9 +561,7 @@ impl Subscription {
         frame: &mut TokenFrameBuf,
         timeout: Duration,
     ) -> Result<Next, SubscriptionError> {
-        self.next(timeout, |reader, freshness| {
-            freshness.read(frame, |frame| reader.read_newest(frame))
-        })
+        self.next_fresh(frame, timeout, Reader::read_newest)
     }
 
     /// Like [`Subscription::next_frame`], but for every frame: copies the oldest unread one that is still in the ring.
@@ -622,9 +574,7 @@ impl Subscription {
         frame: &mut TokenFrameBuf,
         timeout: Duration,
     ) -> Result<Next, SubscriptionError> {
-        self.next(timeout, |reader, freshness| {
-            freshness.read(frame, |frame| reader.read_next(frame))
-        })
+        self.next_fresh(frame, timeout, Reader::read_next)
     }
 
     /// Copies the frame captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds) into `frame`, even if read before and
@@ -640,16 +590,36 @@ impl Subscription {
         frame: &mut TokenFrameBuf,
         timeout: Duration,
     ) -> Result<Next, SubscriptionError> {
-        self.next(timeout, |reader, _| {
+        self.next(timeout, |reader| {
             let found = reader.read_nearest(capture_ns, frame)?;
             Ok(if found { ReadOutcome::Frame { missed: 0 } } else { ReadOutcome::Nothing })
         })
     }
 
+    /// Waits for a frame that is recent enough.
+    fn next_fresh(
+        &mut self,
+        frame: &mut TokenFrameBuf,
+        timeout: Duration,
+        read: impl Fn(&mut Reader, &mut TokenFrameBuf) -> Result<ReadOutcome, RingError>,
+    ) -> Result<Next, SubscriptionError> {
+        let started = Instant::now();
+        loop {
+            let left = timeout.saturating_sub(started.elapsed());
+            let next = self.next(left, |reader| read(reader, frame))?;
+            let Next::Frame { missed } = next else { return Ok(next) };
+            let missed = missed + std::mem::take(&mut self.skipped);
+            if self.max_age.is_none_or(|most| frame.head.age() <= most) {
+                return Ok(Next::Frame { missed });
+            }
+            self.skipped = missed + 1;
+        }
+    }
+
     fn next(
         &mut self,
         timeout: Duration,
-        mut read: impl FnMut(&mut Reader, &mut Freshness) -> Result<ReadOutcome, RingError>,
+        mut read: impl FnMut(&mut Reader) -> Result<ReadOutcome, RingError>,
     ) -> Result<Next, SubscriptionError> {
         let started = Instant::now();
         loop {
@@ -657,7 +627,7 @@ impl Subscription {
             // Before reading frames: a replaced segment gets no more.
             self.take_messages()?;
             if let Some(reader) = &mut self.reader {
-                match read(reader, &mut self.freshness) {
+                match read(reader) {
                     Ok(ReadOutcome::Frame { missed }) => return Ok(Next::Frame { missed }),
                     // Errors of a replaced segment no longer matter.
                     Ok(_) => {}
@@ -667,7 +637,7 @@ impl Subscription {
             }
             if let Some(next_reader) = self.next_reader.take() {
                 self.reader = Some(next_reader);
-                self.freshness.skipped = 0;
+                self.skipped = 0;
                 return Ok(Next::NewSegment);
             }
             match &self.ending {
@@ -683,8 +653,7 @@ impl Subscription {
             }
             let left = timeout.saturating_sub(started.elapsed());
             if left.is_zero() {
-                let is_disconnected = self.is_disconnected();
-                return if is_disconnected {
+                return if self.is_disconnected() {
                     Err(SubscriptionError::Disconnected)
                 } else {
                     Ok(Next::TimedOut)
@@ -713,13 +682,14 @@ impl Subscription {
         while self.next_reader.is_none()
             && let Some(socket) = &self.socket
         {
-            let received = match socket::receive(socket, &mut self.buffer, RecvFlags::DONTWAIT) {
+            let received = socket::receive(socket, &mut self.buffer, RecvFlags::DONTWAIT);
+            let (len, descriptor) = match received {
                 Ok(received) => received,
                 Err(Errno::AGAIN) => break,
-                Err(Errno::CONNRESET) => socket::Received { len: 0, descriptor: None },
+                Err(Errno::CONNRESET) => (0, None),
                 Err(errno) => return Err(self.failed("receive from", errno).into()),
             };
-            if received.len == 0 {
+            if len == 0 {
                 // A stated reason takes precedence.
                 if matches!(self.ending, Ending::None) {
                     self.ending = Ending::HungUp;
@@ -727,10 +697,10 @@ impl Subscription {
                 self.hang_up();
                 break;
             }
-            match parsed::<IgnoredAny>(&self.buffer, received.len)? {
+            match parsed::<IgnoredAny>(&self.buffer, len)? {
                 FromDaemon::Notice => {}
                 FromDaemon::Event(SubscriptionEvent::Segment { .. }) => {
-                    self.take_segment(received.descriptor)?;
+                    self.take_segment(descriptor)?;
                 }
                 FromDaemon::Event(SubscriptionEvent::Gaze(gaze)) => self.gazes.push(gaze),
                 FromDaemon::Event(SubscriptionEvent::Scene(scene)) => self.events.push(scene),
@@ -789,7 +759,7 @@ impl AsFd for Subscription {
     /// [`SubscriptionError::Disconnected`], before polling again, as a message may follow a frame.
     fn as_fd(&self) -> BorrowedFd<'_> {
         match (&self.reconnector, &self.socket) {
-            (Some(Reconnector { beacon, .. }), _) => beacon.as_fd(),
+            (Some(reconnector), _) => reconnector.as_fd(),
             (None, Some(socket)) => socket.as_fd(),
             (None, None) => unreachable!("only a subscription that reconnects has no connection"),
         }

@@ -45,20 +45,13 @@ pub fn send(
     retry_on_intr(|| rustix::net::sendmsg(&socket, &parts, &mut control, flags)).map(drop)
 }
 
-/// A received datagram.
-pub struct Received {
-    /// Its length, which exceeds the buffer's if it was truncated.
-    pub len: usize,
-    /// The first descriptor that came with it.
-    pub descriptor: Option<OwnedFd>,
-}
-
-/// Receives one datagram and its descriptor, if any. A length of 0 is a hang-up.
+/// Receives one datagram, and returns its length, which exceeds the buffer's if it was truncated, and the first descriptor that came
+/// with it. A length of 0 is a hang-up.
 pub fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
     flags: RecvFlags,
-) -> rustix::io::Result<Received> {
+) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = flags | RecvFlags::CMSG_CLOEXEC | RecvFlags::TRUNC;
@@ -71,5 +64,5 @@ pub fn receive(
         _ => None,
     });
     let descriptor = descriptors.next().and_then(|mut descriptors| descriptors.next());
-    Ok(Received { len: message.bytes, descriptor })
+    Ok((message.bytes, descriptor))
 }

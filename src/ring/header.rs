@@ -9,7 +9,7 @@ use super::abi::{
     TokenRecord,
 };
 use super::error::{RingError, ensure, malformed, text, whole_text};
-use super::segment::{PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec};
+use super::segment::{PlaneInfo, SegmentInfo, SegmentLayout, SegmentSpec, SlotPlane};
 use super::text::Text;
 use super::{camera, channels, pixel_facts};
 use foveate_core::backend::BackendKind;
@@ -98,7 +98,7 @@ pub(super) fn header_from_spec(
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the layout's counts were checked")]
-fn plane_entry(plane: &PlaneSpec, place: PlanePlace, capacity: usize) -> PlaneEntry {
+fn plane_entry(plane: &PlaneSpec, place: SlotPlane, capacity: usize) -> PlaneEntry {
     let mut shape = [0; 4];
     shape[0] = plane.count.unwrap_or(capacity as u32);
     shape[1..=plane.item_shape.len()].copy_from_slice(&plane.item_shape);
@@ -163,12 +163,12 @@ fn info_from_header(
     let backend = BackendKind::from_code(header.backend_kind)
         .ok_or_else(|| malformed("backend_kind", header.backend_kind))?;
 
-    let mut places = [PlanePlace::default(); MAX_PLANE_COUNT];
+    let mut places = [SlotPlane::default(); MAX_PLANE_COUNT];
     for (place, plane) in places.iter_mut().zip(&planes) {
         let count = (!plane.is_of_tokens()).then_some(plane.shape[0] as usize);
         let (offset, item_bytes) = (plane.offset, plane.token_stride);
         let follows_texels = PlaneSpec::follows_texels(&plane.name);
-        *place = PlanePlace { offset, item_bytes, count, follows_texels };
+        *place = SlotPlane { offset, item_bytes, count, follows_texels };
     }
     let layout = SegmentLayout {
         slot_count: header.slot_count as usize,

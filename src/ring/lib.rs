@@ -8,8 +8,8 @@
 //!  Waker::wake ---------------+-> FUTEX_WAKE, 16-byte notices to sockets --+-> Reader::wait, or poll(2)
 //! ```
 //!
-//! [`abi`] defines the memory layout, and [`schema`] describes it. `mapping` has all `unsafe` code, and `protocol` all memory ordering. [`segment`] describes and validates a segment,
-//! which `writer`, [`reader`] and `waker` use; what only a daemon needs has the feature `writer`.
+//! [`abi`] defines the memory layout, and [`schema`] describes it. `mapping` has all `unsafe` code, and `protocol` all memory ordering. `segment` describes and validates a segment,
+//! which `writer`, `reader` and `waker` use; what only a daemon needs has the feature `writer`.
 #![cfg_attr(not(feature = "writer"), allow(dead_code, reason = "the writer's half"))]
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
@@ -25,19 +25,19 @@ mod header;
 mod items;
 mod mapping;
 #[cfg(feature = "writer")]
-pub mod memory;
+mod memory;
 pub mod picture;
 mod pixel_facts;
 mod protocol;
-pub mod reader;
+mod reader;
 mod record;
 pub mod schema;
-pub mod segment;
+mod segment;
 mod text;
 #[cfg(feature = "writer")]
-pub mod waker;
+mod waker;
 #[cfg(feature = "writer")]
-pub mod writer;
+mod writer;
 
 pub use abi::{State, TokenRecord};
 pub use error::RingError;

@@ -161,11 +161,8 @@ pub(super) fn load_part(target: &mut [u8], source: &[AtomicU64], start: usize) {
     load_bytes(rest, &source[first + usize::from(0 < skipped)..]);
 }
 
-/// The bytes of a word.
-type Word = [u8; WORD_BYTES];
-
 /// Stores `source` in `target`, which is at least as long.
-fn store_words(target: &[AtomicU64], source: &[Word]) {
+fn store_words(target: &[AtomicU64], source: &[[u8; WORD_BYTES]]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if string::WORDS_MIN <= source.len() {
         return string::store(&target[..source.len()], source);
@@ -176,7 +173,7 @@ fn store_words(target: &[AtomicU64], source: &[Word]) {
 }
 
 /// Fills `target` from `source`, which is at least as long.
-fn load_words(target: &mut [Word], source: &[AtomicU64]) {
+fn load_words(target: &mut [[u8; WORD_BYTES]], source: &[AtomicU64]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if string::WORDS_MIN <= target.len() {
         return string::load(target, &source[..target.len()]);
@@ -207,18 +204,18 @@ mod string {
     use std::arch::asm;
     use std::sync::atomic::AtomicU64;
 
-    use super::Word;
+    use super::WORD_BYTES;
 
     /// Below this the loop is faster than the instruction's startup.
     pub(super) const WORDS_MIN: usize = 64;
 
-    pub(super) fn store(target: &[AtomicU64], source: &[Word]) {
+    pub(super) fn store(target: &[AtomicU64], source: &[[u8; WORD_BYTES]]) {
         assert_eq!(target.len(), source.len(), "words to be stored");
         // SAFETY: both have this many words, and atomics may be changed through a shared borrow.
         unsafe { copy(source.as_ptr().cast(), target.as_ptr().cast_mut().cast(), source.len()) }
     }
 
-    pub(super) fn load(target: &mut [Word], source: &[AtomicU64]) {
+    pub(super) fn load(target: &mut [[u8; WORD_BYTES]], source: &[AtomicU64]) {
         assert_eq!(target.len(), source.len(), "words to be loaded");
         // SAFETY: both have this many words, and the borrow of the target is exclusive.
         unsafe { copy(source.as_ptr().cast(), target.as_mut_ptr().cast(), source.len()) }
@@ -238,7 +235,7 @@ mod string {
     /// # Safety
     ///
     /// `source` must be readable and `target` writable for `count` words, and they must not overlap.
-    unsafe fn copy(source: *const Word, target: *mut Word, count: usize) {
+    unsafe fn copy(source: *const u64, target: *mut u64, count: usize) {
         // SAFETY: the caller vouches for the memory; the ABI keeps the direction flag clear.
         unsafe {
             asm!(

@@ -105,7 +105,7 @@ impl TokenFrameBuf {
     }
 
     /// The tokens in the order of painting: falling area of a texel, then as they come.
-    fn coarse_first<'a>(&'a self, segment: &SegmentInfo) -> Vec<Patch<'a>> {
+    fn coarse_first<'a>(&'a self, segment: &SegmentInfo) -> Vec<DrawnToken<'a>> {
         let (extent, format) = (segment.extent, segment.format);
         let values = self.pixels.chunks_exact(format.token_bytes());
         let patch = |(record, values): (&TokenRecord, &'a [u8])| {
@@ -113,7 +113,7 @@ impl TokenFrameBuf {
             let (columns, rows) =
                 (token.columns(extent, side).real(), token.rows(extent, side).real());
             let pixels = token.pixel_box(extent, side);
-            Patch { token, side, columns, rows, pixels, format, values }
+            DrawnToken { token, side, columns, rows, pixels, format, values }
         };
         // Other records are a broken writer's.
         let is_drawable = |(record, _): &(&TokenRecord, &[u8])| {
@@ -130,7 +130,7 @@ impl TokenFrameBuf {
 }
 
 /// A token and its texels.
-struct Patch<'a> {
+struct DrawnToken<'a> {
     token: Token,
     /// P.
     side: u32,
@@ -143,7 +143,7 @@ struct Patch<'a> {
     values: &'a [u8],
 }
 
-impl Patch<'_> {
+impl DrawnToken<'_> {
     fn texel(&self, column: u32, row: u32) -> Rgb {
         std::array::from_fn(|channel| {
             let (side, row, column) = (self.side as usize, row as usize, column as usize);
@@ -168,7 +168,7 @@ impl RgbImage {
         &mut self.texels[start + columns.start as usize..start + columns.end as usize]
     }
 
-    fn fill(&mut self, patch: &Patch<'_>) {
+    fn fill(&mut self, patch: &DrawnToken<'_>) {
         let token = patch.token;
         let (columns, rows) =
             (token.columns(self.extent, patch.side), token.rows(self.extent, patch.side));
@@ -182,15 +182,15 @@ impl RgbImage {
         }
     }
 
-    fn interpolate(&mut self, plain: &Self, patch: &Patch<'_>) {
+    fn interpolate(&mut self, plain: &Self, patch: &DrawnToken<'_>) {
         let PixelBox { x0, y0, x1, y1 } = patch.pixels;
         let (Token { x, y, .. }, side) = (patch.token, patch.side);
         let (width, height) = (patch.token.width(side), patch.token.height(side));
         let count = side as usize + 2 * MARGIN;
         let cells = plain.cells(patch);
-        let columns: Vec<_> = (x0..x1).map(|pixel| Taps::of(pixel, x, width, side)).collect();
+        let columns: Vec<_> = (x0..x1).map(|pixel| SplineTaps::of(pixel, x, width, side)).collect();
         for row in y0..y1 {
-            let taps = Taps::of(row, y, height, side);
+            let taps = SplineTaps::of(row, y, height, side);
             let along: Vec<[i32; 3]> =
                 (0..count).map(|column| taps.sum(|cell| cells[cell * count + column])).collect();
             for (texel, taps) in self.row(row, x0..x1).iter_mut().zip(&columns) {
@@ -200,9 +200,9 @@ impl RgbImage {
     }
 
     /// The cells of a token and of the margin around it, row by row.
-    fn cells(&self, patch: &Patch<'_>) -> Vec<[i32; 3]> {
-        let along_row = Cells::of(patch.token.x, patch.token.width(patch.side), patch.side);
-        let down_column = Cells::of(patch.token.y, patch.token.height(patch.side), patch.side);
+    fn cells(&self, patch: &DrawnToken<'_>) -> Vec<[i32; 3]> {
+        let along_row = CellAxis::of(patch.token.x, patch.token.width(patch.side), patch.side);
+        let down_column = CellAxis::of(patch.token.y, patch.token.height(patch.side), patch.side);
         let margin = MARGIN as i64;
         let indices = || -margin..i64::from(patch.side) + margin;
         let inside = |index: i64, real: &Range<u32>| {
@@ -211,7 +211,7 @@ impl RgbImage {
         let cell = |row: i64, column: i64| {
             let own = inside(row, &patch.rows).zip(inside(column, &patch.columns));
             own.map_or_else(
-                || self.mean(&along_row.cell(column), &down_column.cell(row)),
+                || self.mean((&along_row, column), (&down_column, row)),
                 |(row, column)| patch.texel(column, row).map(i32::from),
             )
         };
@@ -227,13 +227,17 @@ impl RgbImage {
         clippy::cast_sign_loss,
         reason = "clamped; a mean of bytes"
     )]
-    fn mean(&self, columns: &Cell, rows: &Cell) -> [i32; 3] {
-        let count = columns.length() * rows.length();
+    fn mean(
+        &self,
+        (along_row, column): (&CellAxis, i64),
+        (down_column, row): (&CellAxis, i64),
+    ) -> [i32; 3] {
+        let count = along_row.step * down_column.step;
         let clamped = |place: i64, side: u32| place.clamp(0, i64::from(side) - 1) as usize;
         let mut sums = [0i64; 3];
-        for (y, height) in rows.pixels() {
+        for (y, height) in down_column.pixels(row) {
             let row = &self.texels[clamped(y, self.extent.height) * self.extent.width as usize..];
-            for (x, width) in columns.pixels() {
+            for (x, width) in along_row.pixels(column) {
                 let texel = row[clamped(x, self.extent.width)];
                 for (sum, value) in sums.iter_mut().zip(texel) {
                     *sum += width * height * i64::from(value);
@@ -245,16 +249,16 @@ impl RgbImage {
 }
 
 /// The cells of a token's grid along one axis, in parts of a pixel.
-struct Cells {
+struct CellAxis {
     /// Parts of a pixel: P, or 1 where cells begin and end between pixels.
     unit: i64,
     /// Where cell 0 begins.
     origin: i64,
-    /// Length of each.
+    /// Length of a cell.
     step: i64,
 }
 
-impl Cells {
+impl CellAxis {
     /// Of the P texels of a token that begins at `origin` and is `side` pixels long.
     fn of(origin: i32, side: u32, patch_side: u32) -> Self {
         let (unit, step) = if side.is_multiple_of(patch_side) {
@@ -265,40 +269,24 @@ impl Cells {
         Self { unit: unit.into(), origin: i64::from(origin) * i64::from(unit), step: step.into() }
     }
 
-    fn cell(&self, index: i64) -> Cell {
-        let start = self.origin + index * self.step;
-        Cell { unit: self.unit, parts: start..start + self.step }
-    }
-}
-
-/// A cell along one axis.
-#[derive(Clone)]
-struct Cell {
-    unit: i64,
-    parts: Range<i64>,
-}
-
-impl Cell {
-    fn length(&self) -> i64 {
-        self.parts.end - self.parts.start
-    }
-
-    /// The pixels under it, each with the parts that they share.
-    fn pixels(&self) -> impl Iterator<Item = (i64, i64)> {
-        let Self { unit, parts: Range { start, end } } = self.clone();
+    /// The pixels under cell `index`, each with the parts that they share.
+    fn pixels(&self, index: i64) -> impl Iterator<Item = (i64, i64)> {
+        let Self { unit, origin, step } = *self;
+        let start = origin + index * step;
+        let end = start + step;
         let pixels = start.div_euclid(unit)..(end - 1).div_euclid(unit) + 1;
         pixels.map(move |pixel| (pixel, end.min((pixel + 1) * unit) - start.max(pixel * unit)))
     }
 }
 
 /// The four cells that a pixel is interpolated from along one axis.
-struct Taps {
+struct SplineTaps {
     /// Index of the first, from the start of the margin.
     first: usize,
     weights: [i32; 4],
 }
 
-impl Taps {
+impl SplineTaps {
     /// For `pixel`, of a token of P texels that begins at `origin` and is `side` pixels long.
     #[expect(
         clippy::cast_possible_truncation,

@@ -30,15 +30,6 @@ pub(super) struct Live<'a> {
     pub(super) state_sequence: &'a AtomicU32,
 }
 
-/// Result of a reader's look for news.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Look {
-    /// The futex word before the look: while it is unchanged, there is nothing newer.
-    pub(super) seen: u32,
-    /// Ring sequence of the newest frame, whose slot holds it or a later one.
-    pub(super) newest: u64,
-}
-
 /// The first word of a slot: 2n while the slot holds frame n, 2n - 1 while frame n is being written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lock<'a>(pub(super) &'a AtomicU64);
@@ -77,13 +68,14 @@ impl Live<'_> {
 
 /// The readers' side.
 impl Live<'_> {
-    /// Looks for news.
-    pub(super) fn look(self) -> Look {
+    /// Looks for news. Returns the ring sequence of the newest frame, whose slot holds it or a later one, and the futex word before the
+    /// look: while it is unchanged, there is nothing newer.
+    pub(super) fn look(self) -> (u64, u32) {
         let seen = self.futex.load(Ordering::Relaxed);
         // SYNC(bumped): pairs with the addition in `Live::bump`. A caller of `has_news` before FUTEX_WAIT could do without it,
         // thanks to the fence in `newest`; readers in other languages need not call that.
         fence(Ordering::Acquire);
-        Look { seen, newest: self.newest() }
+        (self.newest(), seen)
     }
 
     /// Ring sequence of the newest frame, whose slot holds it or a later one.

@@ -20,7 +20,6 @@ use super::error::{RingError, SystemResultExt};
 use super::head::FrameHead;
 use super::header::{HeaderPage, info_from_page};
 use super::mapping::{Mapping, load_bytes};
-use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
 use foveate_core::clock;
 
@@ -271,7 +270,7 @@ impl Reader {
 
     /// Newest ring sequence.
     fn look(&mut self) -> u64 {
-        let Look { seen, newest } = self.segment.live().look();
+        let (newest, seen) = self.segment.live().look();
         self.seen = seen;
         newest
     }

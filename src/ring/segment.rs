@@ -211,7 +211,7 @@ pub(super) struct SegmentLayout {
     /// From the start of a slot.
     pub(super) records_offset: usize,
     /// In the order of the table; unused ones are all 0.
-    pub(super) planes: [PlanePlace; MAX_PLANE_COUNT],
+    pub(super) planes: [SlotPlane; MAX_PLANE_COUNT],
     pub(super) plane_count: usize,
     /// In tokens.
     pub(super) capacity: usize,
@@ -220,7 +220,7 @@ pub(super) struct SegmentLayout {
 
 /// Place of a plane in each slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PlanePlace {
+pub(super) struct SlotPlane {
     /// In bytes from the start of a slot.
     pub(super) offset: usize,
     /// Bytes from one item to the next.
@@ -231,7 +231,7 @@ pub(super) struct PlanePlace {
     pub(super) follows_texels: bool,
 }
 
-impl PlanePlace {
+impl SlotPlane {
     /// Size of the items of a frame of `token_count` tokens.
     pub(super) fn bytes(self, token_count: usize) -> usize {
         self.count.unwrap_or(token_count) * self.item_bytes
@@ -257,13 +257,13 @@ impl SegmentLayout {
 
         let records_offset = size_of::<SlotHeader>();
         let mut end = records_offset + capacity * size_of::<TokenRecord>();
-        let mut planes = [PlanePlace::default(); MAX_PLANE_COUNT];
+        let mut planes = [SlotPlane::default(); MAX_PLANE_COUNT];
         for (place, plane) in planes.iter_mut().zip(spec.all_planes()) {
             let offset = end.next_multiple_of(PLANE_ALIGNMENT);
             let count = plane.count.map(|count| count as usize);
             let (item_bytes, follows_texels) =
                 (plane.item_bytes(), PlaneSpec::follows_texels(plane.name));
-            *place = PlanePlace { offset, item_bytes, count, follows_texels };
+            *place = SlotPlane { offset, item_bytes, count, follows_texels };
             end = offset + place.bytes(capacity);
         }
         let slot_stride = end.next_multiple_of(SLOT_ALIGNMENT);
@@ -281,7 +281,7 @@ impl SegmentLayout {
 
 impl SegmentLayout {
     /// Places of the planes, in the order of the table.
-    pub(super) fn planes(&self) -> &[PlanePlace] {
+    pub(super) fn planes(&self) -> &[SlotPlane] {
         &self.planes[..self.plane_count]
     }
 }

@@ -22,7 +22,7 @@ use super::writer::Writer;
 use foveate_stats::Counter;
 
 /// Most waiters and subscribers woken by the frame thread. FUTEX_WAKE takes 3 us for one, ten times that for 16.
-pub const INLINE_LIMIT: usize = 4;
+const INLINE_LIMIT: usize = 4;
 
 /// Consecutive wakes that must find few before the frame thread takes over again. Busy readers do not sleep, so one wake says
 /// little.
@@ -47,13 +47,13 @@ pub struct WakerCounters {
 /// Wakes the readers of one view.
 #[derive(Debug)]
 pub struct Waker {
-    shared: Arc<Shared>,
+    shared: Arc<WakerState>,
     /// `Some` until `drop`.
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WakerState {
     /// Locked while waking; the frame thread only tries to.
     targets: Mutex<Targets>,
     /// One of the last [`CALM_WAKES`] wakes found more than [`INLINE_LIMIT`].
@@ -85,7 +85,7 @@ impl Waker {
     /// If the thread cannot be started.
     pub fn new(writer: &Writer, arrivals: Receiver<OwnedFd>) -> Result<Self, RingError> {
         let segment = Arc::clone(writer.segment());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WakerState {
             targets: Mutex::new(Targets {
                 segment,
                 arrivals,
@@ -154,7 +154,7 @@ impl Drop for Waker {
     }
 }
 
-impl Shared {
+impl WakerState {
     fn run(&self) {
         loop {
             if take_over(&self.is_pending) {

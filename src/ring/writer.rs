@@ -17,7 +17,7 @@ use super::header::{HeaderPage, header_from_spec, page_of, whole_from_page};
 use super::items::{Items, copy_items};
 use super::mapping::{Mapping, WORD_BYTES, store_bytes, store_part};
 use super::memory::{reopened, reserved_memory, seal};
-use super::segment::{PlanePlace, Segment, SegmentLayout, SegmentSpec, Slot};
+use super::segment::{Segment, SegmentLayout, SegmentSpec, Slot, SlotPlane};
 use super::text::Text;
 use super::{camera, channels};
 use foveate_core::clock;
@@ -159,7 +159,7 @@ impl Writer {
         let slot = self.segment.slot(sequence);
         slot.lock().begin(sequence);
         self.is_begun = true;
-        let PlanePlace { item_bytes, .. } = self.segment.layout.planes()[0];
+        let SlotPlane { item_bytes, .. } = self.segment.layout.planes()[0];
         let (offset, bytes) = slot.place(0, self.segment.layout.capacity);
         Items::of_slot(&self.segment, offset, bytes, item_bytes)
     }

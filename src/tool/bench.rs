@@ -342,9 +342,7 @@ fn vulkan_bench<'a>(
 /// Name and version of the driver of the device that was chosen.
 #[cfg(feature = "vulkan")]
 fn driver_of(device: Option<&str>) -> Option<String> {
-    use foveate_gpu::{DeviceChoice, chosen_device};
-    let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
-    let chosen = chosen_device(&choice).ok()?;
+    let chosen = foveate_gpu::chosen_device(device).ok()?;
     Some(format!("{} {} ({})", chosen.driver_name, chosen.driver_version, chosen.kind))
 }
 

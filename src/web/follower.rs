@@ -121,6 +121,28 @@ impl Followers {
         receiver
     }
 
+    /// Opens a uniform view for pages, and returns it with its connection.
+    fn open_view(
+        &self,
+        stream: &str,
+        budget: usize,
+        patch_side: u32,
+    ) -> Result<(ViewName, Client), ControlError> {
+        let mut connection = Client::connect(&self.socket)?;
+        let name = self.next_name();
+        if let Ok(view) = ViewName::new(stream, &name) {
+            self.remember_opened(view);
+        }
+        let table = json!({
+            "name": name,
+            "layout": "uniform", "budget": budget, "dtype": "u8", "patch": patch_side,
+            "gaze": { "policy": "fixed" }
+        });
+        let table = table.as_object().cloned().unwrap_or_default();
+        let view = connection.open_view(stream, table)?;
+        Ok((view, connection))
+    }
+
     /// A view name unique among this and other processes.
     fn next_name(&self) -> String {
         let count = self.opened_count.fetch_add(1, Ordering::Relaxed);
@@ -186,9 +208,9 @@ impl Follower {
         match &subject {
             Subject::View(view) => self.read(view),
             Subject::Uniform { stream, budget, patch_side } => {
-                let followers = Arc::clone(&self.followers);
-                let opened = Opened::open(&followers, stream, *budget, *patch_side)?;
-                self.read(&opened.view)
+                // The view lives as long as its connection.
+                let (view, _connection) = self.followers.open_view(stream, *budget, *patch_side)?;
+                self.read(&view)
             }
         }
     }
@@ -260,33 +282,4 @@ fn failed_state(error: &SubscriptionError) -> (FeedState, String) {
         _ => FeedState::Lost,
     };
     (state, chain(error))
-}
-
-/// A view opened for pages. It lives as long as its connection.
-struct Opened {
-    view: ViewName,
-    _connection: Client,
-}
-
-impl Opened {
-    fn open(
-        followers: &Followers,
-        stream: &str,
-        budget: usize,
-        patch_side: u32,
-    ) -> Result<Self, ControlError> {
-        let mut connection = Client::connect(&followers.socket)?;
-        let name = followers.next_name();
-        if let Ok(view) = ViewName::new(stream, &name) {
-            followers.remember_opened(view);
-        }
-        let table = json!({
-            "name": name,
-            "layout": "uniform", "budget": budget, "dtype": "u8", "patch": patch_side,
-            "gaze": { "policy": "fixed" }
-        });
-        let table = table.as_object().cloned().unwrap_or_default();
-        let view = connection.open_view(stream, table)?;
-        Ok(Self { view, _connection: connection })
-    }
 }

@@ -62,9 +62,9 @@ pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
 
 /// What `--token` lets pages in by.
 #[derive(Debug)]
-pub(super) struct Token(String);
+pub(super) struct AccessToken(String);
 
-impl Token {
+impl AccessToken {
     /// One that nobody can guess.
     pub(super) fn random() -> io::Result<Self> {
         let mut bytes = [0u8; 16];

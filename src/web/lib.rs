@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use self::guard::Token;
+use self::guard::AccessToken;
 use self::page::Settings;
 use foveate::messages::ViewName;
 use foveate_core::error::exit;
@@ -122,11 +122,12 @@ pub fn run(
 ) -> Result<(), WebError> {
     let WebArguments { view, listen, open, anywhere, allowed_hosts, read_only, token } = arguments;
     check_reach(listen, anywhere, token)?;
-    let token = token.then(Token::random).transpose().map_err(WebError::Random)?;
+    let token = token.then(AccessToken::random).transpose().map_err(WebError::Random)?;
     let cannot_listen = |source| WebError::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
-    let url = format!("http://{address}/{}", token.as_ref().map(Token::query).unwrap_or_default());
+    let url =
+        format!("http://{address}/{}", token.as_ref().map(AccessToken::query).unwrap_or_default());
     let reach = match (&token, address.ip().is_loopback()) {
         (None, true) => "; all users of this machine can open it (--token keeps others out)",
         _ => "",

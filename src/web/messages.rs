@@ -1,7 +1,9 @@
 //! JSON messages between a page and the server. Frames are binary: see `packet`.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::reports::StreamReport;
 use foveate::messages::{RefusalReason, ViewName};
 
 /// Message of a page.
@@ -32,7 +34,7 @@ pub(super) enum FromPage {
 }
 
 /// Message of the server.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ToPage {
     /// The first message.
@@ -62,6 +64,14 @@ pub(super) enum ToPage {
     Looking { x: f64, y: f64 },
     /// The view has returned to its policy.
     Released,
+    /// Streams, views and their cost.
+    Report {
+        /// An object with the daemon's `version`; absent without a daemon.
+        daemon: Option<Value>,
+        /// Why the daemon does not answer.
+        error: Option<String>,
+        streams: Vec<StreamReport>,
+    },
     /// A command failed.
     Refused {
         /// For programs; absent if no daemon answered.

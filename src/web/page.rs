@@ -14,11 +14,12 @@ use tokio::time::{Instant, interval, timeout};
 
 use super::decoder::{DecodedChannel, DecodedFrame};
 use super::follower::{Feed, Followers, Subject};
-use super::guard::Token;
+use super::guard::AccessToken;
 use super::messages::{FeedState, FromPage, ToPage};
 use super::packet::packet;
-use super::reports::Reports;
-use super::steering::Steering;
+use super::reports::LiveReports;
+use super::seats::Seats;
+use super::steering::PageSteering;
 use foveate::messages::{ViewName, clipped};
 use foveate_core::token::PATCH_SIDES;
 
@@ -56,21 +57,22 @@ pub(super) struct Settings {
     /// Pages may not steer.
     pub(super) read_only: bool,
     /// Pages need this token.
-    pub(super) token: Option<Token>,
+    pub(super) token: Option<AccessToken>,
 }
 
 /// What all pages share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Site {
     pub(super) settings: Settings,
     pub(super) followers: Arc<Followers>,
-    pub(super) reports: Reports,
+    pub(super) reports: LiveReports,
+    pub(super) seats: Arc<Seats>,
 }
 
 /// Serves a page until it leaves, or another one takes its seat.
 pub(super) async fn run(
-    socket: WebSocket,
-    shared: Arc<Shared>,
+    mut socket: WebSocket,
+    site: Arc<Site>,
     taken_over: &mut oneshot::Receiver<()>,
 ) {
     let page = Page {
@@ -78,36 +80,35 @@ pub(super) async fn run(
         panes: [None, None],
         serial: 0,
         last_message: Instant::now(),
-        steering: Steering::new(shared.settings.socket.clone()),
-        shared,
+        steering: PageSteering::new(site.settings.socket.clone()),
+        site,
     };
-    let mut wire = Wire(socket);
     let outcome = tokio::select! {
-        outcome = page.serve(&mut wire) => outcome,
+        outcome = page.serve(&mut socket) => outcome,
         _ = taken_over => Err(Closing::Replaced),
     };
     match outcome {
         Ok(()) | Err(Closing::Gone) => {}
-        Err(Closing::Misuse(reason)) => wire.close(close_code::POLICY, &reason).await,
+        Err(Closing::Misuse(reason)) => close(&mut socket, close_code::POLICY, &reason).await,
         Err(Closing::Replaced) => {
             let reason =
                 "too many pages are open, and another one was opened: reload to continue here";
             // One that reads nothing must not keep the connection.
-            let _ = timeout(REPLACED_LIMIT, wire.close(REPLACED, reason)).await;
+            let _ = timeout(REPLACED_LIMIT, close(&mut socket, REPLACED, reason)).await;
         }
     }
 }
 
 /// Refuses a page beyond the limit.
-pub(super) async fn reject_beyond(socket: WebSocket, most: usize) {
+pub(super) async fn reject_beyond(mut socket: WebSocket, most: usize) {
     let reason = format!("too many pages of others (limit {most}): wait until one is closed");
-    Wire(socket).close(close_code::AGAIN, &reason).await;
+    close(&mut socket, close_code::AGAIN, &reason).await;
 }
 
 /// Refuses a page without the token.
-pub(super) async fn reject_stranger(socket: WebSocket) {
+pub(super) async fn reject_stranger(mut socket: WebSocket) {
     let reason = "the address lacks the token: open the address that `foveate web` printed";
-    Wire(socket).close(STRANGER, reason).await;
+    close(&mut socket, STRANGER, reason).await;
 }
 
 /// Why a connection ends.
@@ -120,117 +121,111 @@ enum Closing {
     Replaced,
 }
 
-struct Wire(WebSocket);
-
-impl Wire {
-    async fn send(&mut self, message: Message) -> Result<(), Closing> {
-        match timeout(SEND_LIMIT, self.0.send(message)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Closing::Gone),
-        }
-    }
-
-    async fn say(&mut self, message: &ToPage) -> Result<(), Closing> {
-        self.send(Message::text(message.to_json())).await
-    }
-
-    async fn close(&mut self, code: u16, reason: &str) {
-        let reason = clipped(reason, CLOSE_REASON_BYTES).into();
-        // Fails if the page is gone already.
-        let _ = self.send(Message::Close(Some(CloseFrame { code, reason }))).await;
+async fn send(socket: &mut WebSocket, message: Message) -> Result<(), Closing> {
+    match timeout(SEND_LIMIT, socket.send(message)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) | Err(_) => Err(Closing::Gone),
     }
 }
 
+async fn say(socket: &mut WebSocket, message: &ToPage) -> Result<(), Closing> {
+    send(socket, Message::text(message.to_json())).await
+}
+
+async fn close(socket: &mut WebSocket, code: u16, reason: &str) {
+    let reason = clipped(reason, CLOSE_REASON_BYTES).into();
+    // Fails if the page is gone already.
+    let _ = send(socket, Message::Close(Some(CloseFrame { code, reason }))).await;
+}
+
 struct Page {
-    shared: Arc<Shared>,
+    site: Arc<Site>,
     view: Option<ViewName>,
     /// The view, and the uniform view of the same budget.
     panes: [Option<Pane>; 2],
     /// Of the newest packet of either pane.
     serial: u32,
     last_message: Instant,
-    steering: Steering,
-}
-
-enum Event {
-    Message(Option<Result<Message, Error>>),
-    Report,
-    Feed(usize),
-    Answer(Option<ToPage>),
-    Ping,
+    steering: PageSteering,
 }
 
 impl Page {
-    async fn serve(mut self, wire: &mut Wire) -> Result<(), Closing> {
-        let settings = &self.shared.settings;
+    async fn serve(mut self, socket: &mut WebSocket) -> Result<(), Closing> {
+        let settings = &self.site.settings;
         let (view, read_only) = (settings.view.clone(), settings.read_only);
         let version = env!("CARGO_PKG_VERSION");
-        wire.say(&ToPage::Hello { version, view, read_only }).await?;
-        let mut report = self.shared.reports.join();
+        say(socket, &ToPage::Hello { version, view, read_only }).await?;
+        let mut report = self.site.reports.join();
         let mut pings = interval(PING_INTERVAL);
         loop {
             let [main, uniform] = &mut self.panes;
-            let event = tokio::select! {
-                message = wire.0.recv() => Event::Message(message),
-                Ok(()) = report.changed() => Event::Report,
-                () = changed(main) => Event::Feed(0),
-                () = changed(uniform) => Event::Feed(1),
-                answer = self.steering.answer() => Event::Answer(answer),
-                _ = pings.tick() => Event::Ping,
-            };
-            if let Event::Message(Some(Ok(_))) = event {
-                self.last_message = Instant::now();
-            }
-            match event {
-                Event::Message(Some(Ok(Message::Text(text)))) => self.handle(&text, wire).await?,
-                Event::Message(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
-                Event::Message(Some(Ok(Message::Binary(_)))) => {
-                    return Err(Closing::Misuse("binary messages are not supported".to_owned()));
-                }
-                Event::Message(None | Some(Err(_) | Ok(Message::Close(_)))) => return Ok(()),
-                Event::Report => {
+            tokio::select! {
+                message = socket.recv() => self.receive(message, socket).await?,
+                Ok(()) = report.changed() => {
                     let text = report.borrow_and_update().to_string();
-                    wire.send(Message::text(text)).await?;
+                    send(socket, Message::text(text)).await?;
                 }
-                Event::Feed(index) => self.show(index, wire).await?,
-                Event::Answer(Some(answer)) => wire.say(&answer).await?,
-                Event::Answer(None) => {}
-                Event::Ping => self.ping(wire).await?,
+                () = changed(main) => self.show(0, socket).await?,
+                () = changed(uniform) => self.show(1, socket).await?,
+                answer = self.steering.answer() => {
+                    if let Some(answer) = answer {
+                        say(socket, &answer).await?;
+                    }
+                }
+                _ = pings.tick() => self.ping(socket).await?,
             }
         }
     }
 
+    /// Takes what the browser sent; `None` if it hung up.
+    async fn receive(
+        &mut self,
+        message: Option<Result<Message, Error>>,
+        socket: &mut WebSocket,
+    ) -> Result<(), Closing> {
+        let Some(Ok(message)) = message else { return Err(Closing::Gone) };
+        self.last_message = Instant::now();
+        match message {
+            Message::Text(text) => self.handle(&text, socket).await,
+            Message::Ping(_) | Message::Pong(_) => Ok(()),
+            Message::Binary(_) => {
+                Err(Closing::Misuse("binary messages are not supported".to_owned()))
+            }
+            Message::Close(_) => Err(Closing::Gone),
+        }
+    }
+
     /// Pings the browser. One that does not answer stops steering, and later is dropped.
-    async fn ping(&mut self, wire: &mut Wire) -> Result<(), Closing> {
+    async fn ping(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
         let silence = self.last_message.elapsed();
         if SILENCE_ENDS_PAGE < silence {
             return Err(Closing::Gone);
         }
         if SILENCE_ENDS_STEERING < silence && self.steering.release_all() {
-            wire.say(&ToPage::Released).await?;
+            say(socket, &ToPage::Released).await?;
         }
-        wire.send(Message::Ping(Vec::new().into())).await
+        send(socket, Message::Ping(Vec::new().into())).await
     }
 
-    async fn handle(&mut self, text: &str, wire: &mut Wire) -> Result<(), Closing> {
+    async fn handle(&mut self, text: &str, socket: &mut WebSocket) -> Result<(), Closing> {
         let message =
             serde_json::from_str(text).map_err(|error| Closing::Misuse(error.to_string()))?;
         match message {
             FromPage::Watch { view, compare, channel } => {
                 self.watch(view, compare);
-                self.draw_channel(channel, wire).await?;
+                self.draw_channel(channel, socket).await?;
             }
             FromPage::Ack { pane, serial } => {
                 let index = usize::from(pane);
                 if let Some(pane) = self.panes.get_mut(index).and_then(Option::as_mut)
                     && pane.acknowledge(serial)
                 {
-                    self.show(index, wire).await?;
+                    self.show(index, socket).await?;
                 }
             }
-            FromPage::Look { .. } | FromPage::Release if self.shared.settings.read_only => {
+            FromPage::Look { .. } | FromPage::Release if self.site.settings.read_only => {
                 let error = "steering is disabled: `foveate web` runs with --read-only".to_owned();
-                wire.say(&ToPage::Refused { reason: None, error }).await?;
+                say(socket, &ToPage::Refused { reason: None, error }).await?;
             }
             FromPage::Look { x, y } => {
                 if let Some(view) = &self.view {
@@ -268,7 +263,7 @@ impl Page {
     async fn draw_channel(
         &mut self,
         channel: Option<String>,
-        wire: &mut Wire,
+        socket: &mut WebSocket,
     ) -> Result<(), Closing> {
         if let Some(main) = &mut self.panes[0]
             && main.channel != channel
@@ -276,7 +271,7 @@ impl Page {
             main.channel = channel;
             // Its newest frame is sent again.
             main.held = None;
-            self.show(0, wire).await?;
+            self.show(0, socket).await?;
         }
         Ok(())
     }
@@ -290,7 +285,7 @@ impl Page {
     }
 
     fn pane(&self, index: u8, subject: Subject) -> Pane {
-        let mut feed = self.shared.followers.watch(&subject);
+        let mut feed = self.site.followers.watch(&subject);
         feed.mark_changed();
         Pane {
             index,
@@ -307,9 +302,9 @@ impl Page {
     }
 
     /// Sends the news of a pane.
-    async fn show(&mut self, index: usize, wire: &mut Wire) -> Result<(), Closing> {
+    async fn show(&mut self, index: usize, socket: &mut WebSocket) -> Result<(), Closing> {
         if let Some(pane) = &mut self.panes[index] {
-            pane.show(wire, &mut self.serial).await?;
+            pane.show(socket, &mut self.serial).await?;
         }
         let [main, uniform] = &self.panes;
         if main.as_ref().is_some_and(|main| main.wants_uniform)
@@ -363,14 +358,14 @@ impl Pane {
         is_expected
     }
 
-    async fn show(&mut self, wire: &mut Wire, serial: &mut u32) -> Result<(), Closing> {
+    async fn show(&mut self, socket: &mut WebSocket, serial: &mut u32) -> Result<(), Closing> {
         let feed = self.feed.borrow_and_update().clone();
         let state = (feed.state, feed.reason.clone());
         if self.reported.as_ref() != Some(&state) {
             let age_ms = feed.age().map(|age| age.as_secs_f64() * 1e3);
             self.reported = Some(state.clone());
             let (state, reason) = state;
-            wire.say(&ToPage::State { pane: self.index, state, reason, age_ms }).await?;
+            say(socket, &ToPage::State { pane: self.index, state, reason, age_ms }).await?;
         }
         let Some(frame) = feed.frame.filter(|_| !self.is_in_flight) else { return Ok(()) };
         if self.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &frame)) {
@@ -379,7 +374,7 @@ impl Pane {
         let published = frame.channels.iter().map(|channel| &channel.name);
         if !published.clone().eq(&self.told_channels) {
             self.told_channels = published.cloned().collect();
-            wire.say(&ToPage::Channels { names: self.told_channels.clone() }).await?;
+            say(socket, &ToPage::Channels { names: self.told_channels.clone() }).await?;
         }
         *serial = serial.wrapping_add(1);
         self.serial = *serial;
@@ -388,7 +383,7 @@ impl Pane {
         let bytes = packet(self.index, self.serial, &frame, self.held.as_deref(), channel);
         self.held = Some(frame);
         self.is_in_flight = true;
-        wire.send(Message::Binary(bytes.into())).await
+        send(socket, Message::Binary(bytes.into())).await
     }
 }
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::json;
 use tokio::sync::{Notify, watch};
 
 use super::follower::Followers;
+use super::messages::ToPage;
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate_control::{
@@ -22,13 +24,13 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The newest report, as JSON.
 #[derive(Debug)]
-pub(super) struct Reports {
+pub(super) struct LiveReports {
     newest: watch::Sender<Arc<str>>,
     /// Notified when a page opens.
     page_opened: Arc<Notify>,
 }
 
-impl Reports {
+impl LiveReports {
     /// Polls the daemon at `socket` while a page is open.
     pub(super) fn begin(socket: PathBuf, followers: Arc<Followers>) -> Self {
         let (newest, page_opened) = (watch::Sender::new(Arc::from("")), Arc::<Notify>::default());
@@ -63,8 +65,7 @@ async fn poll(mut poller: Poller, newest: watch::Sender<Arc<str>>, page_opened: 
             return;
         };
         poller = back;
-        let json = serde_json::to_string(&report).expect("reports have string keys");
-        newest.send_replace(json.into());
+        newest.send_replace(report.to_json().into());
         // A page that opens meanwhile gets its first report at once.
         tokio::select! {
             () = tokio::time::sleep(INTERVAL) => {}
@@ -85,13 +86,13 @@ struct Poller {
 }
 
 impl Poller {
-    fn report(&mut self) -> Report {
+    fn report(&mut self) -> ToPage {
         match self.ask() {
             Ok((listing, stats)) => self.compared(listing, stats),
             Err(error) => {
                 self.client = None;
                 self.before = None;
-                Report::without_daemon(&self.socket, &error)
+                without_daemon(&self.socket, &error)
             }
         }
     }
@@ -116,7 +117,7 @@ impl Poller {
     }
 
     /// The answer, with rates since the previous one.
-    fn compared(&mut self, listing: Listing, stats: Stats) -> Report {
+    fn compared(&mut self, listing: Listing, stats: Stats) -> ToPage {
         let now = Instant::now();
         let before = self.before.as_ref();
         let streams = listing.streams.into_iter().map(|mut stream| {
@@ -125,57 +126,37 @@ impl Poller {
             StreamReport { stream, rates }
         });
         let streams = streams.collect();
-        let daemon =
-            stats.daemon.as_ref().map(|daemon| DaemonReport { version: daemon.version.clone() });
+        let daemon = stats.daemon.as_ref().map(|daemon| json!({ "version": daemon.version }));
         self.before = Some((now, stats));
-        Report { kind: "report", daemon, error: None, streams }
+        ToPage::Report { daemon, error: None, streams }
     }
 }
 
-/// A report, as sent to pages.
-#[derive(Debug, Serialize)]
-struct Report {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    /// Absent without a daemon.
-    daemon: Option<DaemonReport>,
-    /// Why the daemon does not answer.
-    error: Option<String>,
-    streams: Vec<StreamReport>,
-}
-
-impl Report {
-    fn without_daemon(socket: &Path, error: &ControlError) -> Self {
-        let error = match error {
-            ControlError::NoDaemon { .. } => {
-                format!(
-                    "no daemon listens on {}: start foveated, and this page continues",
-                    socket.display()
-                )
-            }
-            error => foveate_core::error::chain(error),
-        };
-        Self { kind: "report", daemon: None, error: Some(error), streams: Vec::new() }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct DaemonReport {
-    version: String,
+fn without_daemon(socket: &Path, error: &ControlError) -> ToPage {
+    let error = match error {
+        ControlError::NoDaemon { .. } => {
+            format!(
+                "no daemon listens on {}: start foveated, and this page continues",
+                socket.display()
+            )
+        }
+        error => foveate_core::error::chain(error),
+    };
+    ToPage::Report { daemon: None, error: Some(error), streams: Vec::new() }
 }
 
 /// A stream with its views and cost.
 #[derive(Debug, Serialize)]
-struct StreamReport {
+pub(super) struct StreamReport {
     #[serde(flatten)]
     stream: StreamListing,
     /// Absent in the first report, also after a restart of the daemon.
-    rates: Option<Rates>,
+    rates: Option<CostRates>,
 }
 
 /// Rates of a stream since the previous report.
 #[derive(Debug, Serialize)]
-struct Rates {
+struct CostRates {
     #[serde(flatten)]
     stream: StreamRates,
     /// From a frame in memory until all views had published.
@@ -195,7 +176,7 @@ fn rates(
     stats: &Stats,
     before: Option<&(Instant, Stats)>,
     now: Instant,
-) -> Option<Rates> {
+) -> Option<CostRates> {
     let (at, before) = before?;
     let present = stats.streams.iter().find(|other| other.name == stream.name)?;
     let earlier = before.earlier(present)?;
@@ -203,7 +184,7 @@ fn rates(
     let (uploaded, before) = (present.counts.bytes_uploaded, earlier.counts.bytes_uploaded);
     let step = present.detail.step.since(&earlier.detail.step);
     let rates = present.rates_since(earlier, seconds);
-    Some(Rates {
+    Some(CostRates {
         stream: rates,
         step_p50_ms: step.quantile_ms(0.5),
         step_p99_ms: step.quantile_ms(0.99),

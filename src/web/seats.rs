@@ -28,15 +28,8 @@ impl Owner {
 #[derive(Debug)]
 pub(super) struct Seats {
     most: usize,
-    /// The oldest first.
-    taken: Mutex<Vec<TakenSeat>>,
-}
-
-#[derive(Debug)]
-struct TakenSeat {
-    owner: Owner,
-    /// Dropped when the page has to leave.
-    stay: oneshot::Sender<()>,
+    /// The owner of each page, the oldest first, and what is dropped when the page has to leave.
+    taken: Mutex<Vec<(Owner, oneshot::Sender<()>)>>,
 }
 
 /// A page's seat, free again when it is dropped.
@@ -56,21 +49,21 @@ impl Seats {
     /// nobody has more. `None` if each page has another owner.
     pub(super) fn take(self: &Arc<Self>, owner: Owner) -> Option<Seat> {
         let mut taken = self.taken.lock();
-        taken.retain(|page| !page.stay.is_closed());
+        taken.retain(|(_, stay)| !stay.is_closed());
         if self.most <= taken.len() {
-            let count = |owner| taken.iter().filter(|page| page.owner == owner).count();
+            let count = |owner| taken.iter().filter(|(other, _)| *other == owner).count();
             let own = count(owner);
-            let busiest = taken.iter().map(|page| (page.owner, count(page.owner)));
+            let busiest = taken.iter().map(|(owner, _)| (*owner, count(*owner)));
             let (busiest, pages) = busiest.max_by_key(|(_, pages)| *pages)?;
             if own == 0 && pages == 1 {
                 return None;
             }
             let leaves = if own < pages { busiest } else { owner };
-            let oldest = taken.iter().position(|page| page.owner == leaves)?;
+            let oldest = taken.iter().position(|(owner, _)| *owner == leaves)?;
             taken.remove(oldest);
         }
         let (stay, taken_over) = oneshot::channel();
-        taken.push(TakenSeat { owner, stay });
+        taken.push((owner, stay));
         Some(Seat { seats: Arc::clone(self), taken_over })
     }
 }
@@ -78,7 +71,7 @@ impl Seats {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.taken_over.close();
-        self.seats.taken.lock().retain(|page| !page.stay.is_closed());
+        self.seats.taken.lock().retain(|(_, stay)| !stay.is_closed());
     }
 }
 

@@ -18,8 +18,8 @@ use tokio::task::spawn_blocking;
 use super::PAGES_MAX;
 use super::follower::Followers;
 use super::guard;
-use super::page::{self, Settings};
-use super::reports::Reports;
+use super::page::{self, Settings, Site};
+use super::reports::LiveReports;
 use super::seats::{Owner, Seats};
 
 /// What connections may cost before they are pages.
@@ -52,30 +52,23 @@ const ASSETS: [(&str, &str, &str); 10] = [
     ("/favicon.svg", SVG, include_str!("assets/favicon.svg")),
 ];
 
-/// The pages of this server.
-#[derive(Clone)]
-struct Pages {
-    shared: Arc<page::Shared>,
-    seats: Arc<Seats>,
-}
-
 /// Serves `listener` for ever.
 pub(super) async fn run(listener: &TcpListener, settings: Settings, hosts: Hosts) {
     let followers = Arc::new(Followers::new(settings.socket.clone()));
-    let reports = Reports::begin(settings.socket.clone(), Arc::clone(&followers));
-    let shared = Arc::new(page::Shared { settings, followers, reports });
-    let pages = Pages { shared, seats: Arc::new(Seats::new(PAGES_MAX)) };
-    let service = TowerToHyperService::new(router(pages, hosts));
+    let reports = LiveReports::begin(settings.socket.clone(), Arc::clone(&followers));
+    let seats = Arc::new(Seats::new(PAGES_MAX));
+    let site = Arc::new(Site { settings, followers, reports, seats });
+    let service = TowerToHyperService::new(router(site, hosts));
     foveate_http::serve(listener, LIMITS, "page", service).await;
 }
 
-fn router(pages: Pages, hosts: Hosts) -> Router {
+fn router(site: Arc<Site>, hosts: Hosts) -> Router {
     let mut router = Router::new().route("/live", get(open_page));
     for (path, kind, text) in ASSETS {
         router = router.route(path, get(move || async move { asset(kind, text) }));
     }
     let guard = middleware::from_fn_with_state(Arc::new(hosts), guard::check_host);
-    router.layer(guard).with_state(pages)
+    router.layer(guard).with_state(site)
 }
 
 fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -83,7 +76,7 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 }
 
 async fn open_page(
-    State(Pages { shared, seats }): State<Pages>,
+    State(site): State<Arc<Site>>,
     headers: HeaderMap,
     uri: Uri,
     extensions: Extensions,
@@ -97,7 +90,7 @@ async fn open_page(
     }
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
     // A page cannot read the response of a refused upgrade, but it can read the reason of a close.
-    if shared.settings.token.as_ref().is_some_and(|token| !token.is_in(&uri)) {
+    if site.settings.token.as_ref().is_some_and(|token| !token.is_in(&uri)) {
         return upgrade.on_upgrade(page::reject_stranger);
     }
     let Some(&Ends { peer, local }) = extensions.get::<Ends>() else {
@@ -105,9 +98,9 @@ async fn open_page(
     };
     // Reading the kernel's tables takes a while where many connections are open.
     let owner = spawn_blocking(move || Owner::of(peer, local)).await;
-    let seat = seats.take(owner.unwrap_or(Owner::Address(peer.ip())));
+    let seat = site.seats.take(owner.unwrap_or(Owner::Address(peer.ip())));
     upgrade.on_upgrade(async move |socket| match seat {
-        Some(mut seat) => page::run(socket, shared, &mut seat.taken_over).await,
+        Some(mut seat) => page::run(socket, site, &mut seat.taken_over).await,
         None => page::reject_beyond(socket, PAGES_MAX).await,
     })
 }

@@ -17,18 +17,18 @@ use foveate_core::error::chain;
 const RENEWAL: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Debug)]
-enum Command {
+enum SteeringCommand {
     Look { view: ViewName, x: f64, y: f64 },
     Release { view: ViewName },
 }
 
 /// Sends one command at a time; of those that arrive meanwhile, the newest wins.
 #[derive(Debug)]
-pub(super) struct Steering {
+pub(super) struct PageSteering {
     socket: PathBuf,
     /// `None` before the first command, and while one is in flight.
     client: Option<Client>,
-    next: Option<Command>,
+    next: Option<SteeringCommand>,
     in_flight: Option<InFlight>,
     /// The look to renew until the next command.
     held: Option<HeldGaze>,
@@ -37,7 +37,7 @@ pub(super) struct Steering {
 #[derive(Debug)]
 struct InFlight {
     request: JoinHandle<(Option<Client>, Result<ToPage, ControlError>)>,
-    command: Command,
+    command: SteeringCommand,
     /// The page knows its result already: it is a renewal.
     is_reported: bool,
     is_cancelled: bool,
@@ -45,24 +45,24 @@ struct InFlight {
 
 #[derive(Debug)]
 struct HeldGaze {
-    command: Command,
+    command: SteeringCommand,
     renew_at: Instant,
     is_reported: bool,
 }
 
-impl Steering {
+impl PageSteering {
     pub(super) fn new(socket: PathBuf) -> Self {
         Self { socket, client: None, next: None, in_flight: None, held: None }
     }
 
     /// Makes `view` look at a point, in pixels, until the next command.
     pub(super) fn look(&mut self, view: &ViewName, x: f64, y: f64) {
-        self.submit(Command::Look { view: view.clone(), x, y });
+        self.submit(SteeringCommand::Look { view: view.clone(), x, y });
     }
 
     /// Returns `view` to its policy, and ends the lease.
     pub(super) fn release(&mut self, view: &ViewName) {
-        self.submit(Command::Release { view: view.clone() });
+        self.submit(SteeringCommand::Release { view: view.clone() });
     }
 
     /// Closes the connection, which ends all leases. Returns whether there was anything to release.
@@ -107,7 +107,7 @@ impl Steering {
         answer.flatten().filter(is_news)
     }
 
-    fn submit(&mut self, command: Command) {
+    fn submit(&mut self, command: SteeringCommand) {
         self.held = None;
         if self.in_flight.is_some() {
             self.next = Some(command);
@@ -122,7 +122,7 @@ impl Steering {
         }
     }
 
-    fn send(&mut self, command: Command, is_reported: bool) {
+    fn send(&mut self, command: SteeringCommand, is_reported: bool) {
         let (socket, mut client) = (self.socket.clone(), self.client.take());
         let sent = command.clone();
         let request = tokio::task::spawn_blocking(move || {
@@ -135,11 +135,11 @@ impl Steering {
     /// Schedules the renewal of a look, and returns the message for the page.
     fn settle(
         &mut self,
-        command: Command,
+        command: SteeringCommand,
         is_reported: bool,
         answer: Result<ToPage, ControlError>,
     ) -> Option<ToPage> {
-        let is_look = matches!(command, Command::Look { .. });
+        let is_look = matches!(command, SteeringCommand::Look { .. });
         let renew_at = Instant::now() + RENEWAL;
         let (answer, is_held) = match answer {
             Ok(answer) => (Some(answer), is_look),
@@ -167,7 +167,7 @@ impl Steering {
 fn request_with_retry(
     client: &mut Option<Client>,
     socket: &Path,
-    command: &Command,
+    command: &SteeringCommand,
 ) -> Result<ToPage, ControlError> {
     if let Some(client) = client {
         match request(client, command) {
@@ -178,12 +178,12 @@ fn request_with_retry(
     request(client.insert(Client::connect(socket)?), command)
 }
 
-fn request(client: &mut Client, command: &Command) -> Result<ToPage, ControlError> {
+fn request(client: &mut Client, command: &SteeringCommand) -> Result<ToPage, ControlError> {
     match command {
-        Command::Look { view, x, y } => {
+        SteeringCommand::Look { view, x, y } => {
             let looking = client.look(Look::at(view, *x, *y))?;
             Ok(ToPage::Looking { x: looking.x, y: looking.y })
         }
-        Command::Release { view } => client.release(view).map(|()| ToPage::Released),
+        SteeringCommand::Release { view } => client.release(view).map(|()| ToPage::Released),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foveate::ControlError;
-use foveate::client::{Client, Next};
+use foveate::client::{Client, Next, SubscribeOptions};
 use foveate::messages::{
     Attend, AttendTokens, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName, Weigh,
 };
@@ -408,7 +408,8 @@ fn waiting_on_a_still_stream_answers_without_fixation() {
 #[test]
 fn a_gaze_recorder_starts_with_the_present_gaze() {
     let mut scene = Scene::open();
-    let mut recorder = scene.client().subscribe_with_gaze(&main_view()).unwrap();
+    let options = SubscribeOptions { gaze: true, ..SubscribeOptions::default() };
+    let mut recorder = scene.client().subscribe_to(&main_view(), options).unwrap();
     let mut frame = TokenFrameBuf::default();
     assert_eq!(recorder.next_frame(&mut frame, HANG).unwrap(), Next::NewSegment);
     let grid = foveate_core::geometry::extent::Extent::new(2, 1);

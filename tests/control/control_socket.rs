@@ -1,14 +1,12 @@
 //! A path belongs to one running daemon at a time, and is free after it.
 
-use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use foveate::ControlError;
 use foveate::client::Client;
-use foveate::{ControlError, existing, socket_places};
 use foveate_control::ClientExt as _;
 use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
@@ -170,45 +168,6 @@ fn paths_that_cannot_serve_are_refused_with_a_way_out() {
     assert!(error.to_string().starts_with("cannot create the directory"), "{error}");
     let error = Client::connect(&below_a_file).unwrap_err();
     assert!(error.to_string().contains("start `foveated`"), "{error}");
-}
-
-#[test]
-fn the_places_follow_the_option_then_the_environment() {
-    let all = [
-        ("FOVEATE_SOCKET", "/s/own.sock"),
-        ("RUNTIME_DIRECTORY", "/run/foveate-a:/run/other"),
-        ("XDG_RUNTIME_DIR", "/run/user/7"),
-    ];
-    let places = |explicit: Option<&str>, variables: &[(&str, &str)]| {
-        let variables = variables.iter().copied().collect::<HashMap<_, _>>();
-        socket_places(explicit.map(Path::new), |name| variables.get(name).map(OsString::from))
-    };
-    let [runtime, user, system] = [
-        "/run/foveate-a/foveate.sock",
-        "/run/user/7/foveate/foveate.sock",
-        "/run/foveate/foveate.sock",
-    ]
-    .map(PathBuf::from);
-    assert_eq!(places(Some("x.sock"), &all), [PathBuf::from("x.sock")]);
-    assert_eq!(places(None, &all), [PathBuf::from("/s/own.sock")]);
-    assert_eq!(places(None, &all[1..]), [runtime, user.clone(), system.clone()]);
-    assert_eq!(places(None, &all[2..]), [user, system.clone()]);
-    assert_eq!(places(None, &[]), std::slice::from_ref(&system));
-    let empty = all.map(|(name, _)| (name, ""));
-    assert_eq!(places(None, &empty), std::slice::from_ref(&system));
-    // As the specification of the variable demands.
-    assert_eq!(places(None, &[("XDG_RUNTIME_DIR", "run/user")]), [system]);
-}
-
-#[test]
-fn a_client_takes_the_first_existing_socket() {
-    let folder = tempfile::tempdir().unwrap();
-    let places = ["a", "b", "c"].map(|name| folder.path().join(name));
-    assert_eq!(existing(places.to_vec()), places[0]);
-    fs::write(&places[2], "").unwrap();
-    assert_eq!(existing(places.to_vec()), places[2]);
-    fs::write(&places[1], "").unwrap();
-    assert_eq!(existing(places.to_vec()), places[1]);
 }
 
 fn bind(path: &Path) -> Result<Server, ServeError> {

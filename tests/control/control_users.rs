@@ -140,8 +140,9 @@ fn open_and_subscribe(stage: &Stage, port: &StreamPort) -> (RawClient, OwnedFd) 
     let writer = control::writer(view.name());
     view.set_segment(writer.reader_fd().unwrap(), writer.epoch());
     assert_eq!(client.ask(br#"{"op":"subscribe","view":"camera/mine"}"#)["ok"], true);
-    let received = foveate::socket::receive(&client.0, &mut [0; 1024], RecvFlags::empty()).unwrap();
-    (client, received.descriptor.unwrap())
+    let (_, descriptor) =
+        foveate::socket::receive(&client.0, &mut [0; 1024], RecvFlags::empty()).unwrap();
+    (client, descriptor.unwrap())
 }
 
 /// A stage whose socket every user may use.

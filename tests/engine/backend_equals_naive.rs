@@ -14,7 +14,7 @@ use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::planes::SamplerSpec;
 use foveate_engine::simd::Instructions;
-use testkit::backends::{Player, pool};
+use testkit::backends::{Player, pool_limited_to};
 use testkit::is_long;
 use testkit::naive::{self, OwnedFrame, Picture, Random};
 
@@ -39,7 +39,8 @@ laws! {
 #[test]
 fn every_set_of_vector_instructions_gives_the_same_bytes() {
     for instructions in Instructions::available() {
-        let make = |kind| Player::new(CpuBackend::with_instructions(kind, pool(), instructions));
+        let pool = pool_limited_to(instructions);
+        let make = |kind| Player::new(CpuBackend::new(kind, &pool));
         every_colour_transform_of_every_format_is_exact(&make);
         every_small_size_is_exact_in_every_format(&make);
         tokens_of_every_format_are_exact_at_odd_extents(&make);

@@ -9,7 +9,6 @@ use foveate_core::layout::inset::Inset;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_engine::batch::BatchPicture;
 use testkit::backends::pool;
 use testkit::naive::{self, OwnedFrame, Random};
 
@@ -62,11 +61,8 @@ fn every_picture_has_its_own_exact_tokens(chosen: &mut StreamBackend) {
                 .map(|_| OwnedFrame::random(format, extent, color, &mut random))
                 .collect();
             let gazes: Vec<_> = frames.iter().map(|_| gaze(extent, &mut random)).collect();
-            let pictures: Vec<_> = frames
-                .iter()
-                .zip(&gazes)
-                .map(|(frame, gaze)| BatchPicture { frame: frame.view(), gaze })
-                .collect();
+            let pictures: Vec<_> =
+                frames.iter().zip(&gazes).map(|(frame, gaze)| (frame.view(), gaze)).collect();
             let sampled = batch.sample(&pictures).unwrap();
             assert_eq!(sampled.len(), PICTURES);
             for (number, (tokens, (frame, gaze))) in

@@ -14,7 +14,7 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::simd::Instructions;
 use proptest::prelude::*;
-use testkit::backends::{Player, pool};
+use testkit::backends::{Player, pool, pool_limited_to};
 use testkit::follow::Follower;
 use testkit::history::move_on;
 use testkit::is_long;
@@ -151,7 +151,7 @@ fn tiles_that_differ_from_the_frame_before_are_counted() {
     for extent in [Extent::new(67, 35), Extent::new(600, 500)] {
         let mut frame = OwnedFrame::random(format, extent, color, &mut random);
         let config = change(Threshold::Fixed(0), None);
-        let mut detector = Follower::with(&frame.view(), config, pool(), Instructions::best());
+        let mut detector = Follower::new(&frame.view(), config);
         for frame_seq in 1..30 {
             let mut tiles = TileSet::none(extent);
             if frame_seq == 1 {
@@ -195,7 +195,8 @@ fn any_changed_sample_makes_its_tile_dirty() {
                     (0..format.plane_count()).for_each(|plane| frame.plane_mut(plane).0.fill(100));
                 }
                 let config = change(Threshold::Fixed(4), None);
-                let mut detector = Follower::with(&frame.view(), config, pool(), instructions);
+                let pool = pool_limited_to(instructions);
+                let mut detector = Follower::on(&pool, &frame.view(), config);
                 detector.detect(&frame.view(), 1);
                 for frame_seq in 2..40 {
                     let (x, y) = (random.below(extent.width), random.below(extent.height));
@@ -370,7 +371,7 @@ impl Setup {
         let config = change(self.threshold, self.refresh_frames);
         let sets = Instructions::available();
         let instructions = sets[random.below(sets.len() as u32) as usize];
-        let mut detector = Follower::with(&frame.view(), config, pool(), instructions);
+        let mut detector = Follower::on(&pool_limited_to(instructions), &frame.view(), config);
         let mut before = frame.clone();
         let habit = random.below(6);
         for frame_seq in 1..=self.frame_count() {

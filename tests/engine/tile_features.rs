@@ -7,7 +7,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::simd::Instructions;
-use testkit::backends::{Player, pool};
+use testkit::backends::{Player, pool_limited_to};
 use testkit::naive::{self, OwnedFrame, Random, transforms};
 
 use crate::allocations::allocations_in;
@@ -106,7 +106,7 @@ fn every_instruction_set_gives_the_same() {
         let extent = Extent::new(333, 150);
         let frame = OwnedFrame::random(format, extent, ColorTransform::IDENTITY, &mut random);
         for instructions in Instructions::available() {
-            let backend = CpuBackend::with_instructions(frame.kind(), pool(), instructions);
+            let backend = CpuBackend::new(frame.kind(), &pool_limited_to(instructions));
             let mut course = Course { player: Player::new(backend), frame: frame.clone() };
             course.player.backend.keep_features(true);
             course.step(0, &mut random);

@@ -21,7 +21,7 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamBackend, ViewPace};
-use foveate_gpu::{DeviceChoice, Gpu, GpuError, Validation, ValidationLog};
+use foveate_gpu::{Gpu, GpuError, ValidationLog};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate_stats::StreamCounters;
 use parking_lot::Mutex;
@@ -392,7 +392,7 @@ impl Driver {
         Arc::new(Self { device: device.to_owned(), gate, state })
     }
 
-    fn open(&self, choice: &DeviceChoice) -> Result<Arc<Gpu>, GpuError> {
+    fn open(&self, name: Option<&str>) -> Result<Arc<Gpu>, GpuError> {
         self.state.lock().asked += 1;
         let _gate = self.gate.lock();
         let mut state = self.state.lock();
@@ -400,7 +400,7 @@ impl Driver {
             state.refusals = left;
             return Err(GpuError::DriverMissing);
         }
-        let gpu = Gpu::open_with(choice, Validation::On)?;
+        let gpu = Gpu::open_validated(name)?;
         if let Some(submissions) = state.next_loss.take() {
             gpu.inject_device_loss_after(submissions);
         }
@@ -466,7 +466,7 @@ trait OfDriver {
 impl OfDriver for Backends {
     fn of(driver: &Arc<Driver>) -> Self {
         let driver = Arc::clone(driver);
-        Self::opening_with(Arc::clone(testkit::backends::pool()), move |choice| driver.open(choice))
+        Self::opening_with(Arc::clone(testkit::backends::pool()), move |name| driver.open(name))
     }
 }
 

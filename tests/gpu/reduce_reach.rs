@@ -6,9 +6,7 @@ use std::sync::Arc;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
 use foveate_core::geometry::tile::TILE_SIDE;
-use foveate_engine::backend::vulkan::reduce::ReducePush;
-use foveate_engine::backend::vulkan::tiles::TileRecord;
-use foveate_engine::backend::vulkan::work::WorkListHead;
+use foveate_engine::backend::vulkan::shaders::REDUCE;
 use foveate_gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, Lane,
 };
@@ -40,6 +38,12 @@ fn only_the_tail_above_dirty_tiles_is_written() {
     });
 }
 
+/// Push constants of the pass: columns and rows of the tile grid, levels of the tail, and the sums of a layer.
+type Push = [u32; 4];
+
+/// Column, row and layer of a tile, as the pass reads them.
+type Tile = [u32; 3];
+
 /// What the pass works on, without a backend around it.
 struct Tail {
     shape: PyramidShape,
@@ -57,10 +61,10 @@ impl Tail {
             .sum::<usize>();
         let desc = ComputePassDesc {
             name: "reduce",
-            shader: foveate_engine::backend::vulkan::shaders::REDUCE,
+            shader: REDUCE,
             bindings: &[BindingKind::Buffer; 3],
             constants: &[],
-            push_bytes: size_of::<ReducePush>(),
+            push_bytes: size_of::<Push>(),
         };
         let mut tail = Self {
             shape,
@@ -77,32 +81,32 @@ impl Tail {
         self.shape.level_extent(TILE_LEVEL_COUNT - 1)
     }
 
-    fn tiles(&self) -> impl Iterator<Item = TileRecord> + use<> {
+    fn tiles(&self) -> impl Iterator<Item = Tile> + use<> {
         let Extent { width, height } = self.grid();
-        (0..height)
-            .flat_map(move |row| (0..width).map(move |column| TileRecord { column, row, layer: 0 }))
+        (0..height).flat_map(move |row| (0..width).map(move |column| [column, row, 0]))
     }
 
-    fn change(&mut self, tiles: &[TileRecord], random: &mut Random) {
+    fn change(&mut self, tiles: &[Tile], random: &mut Random) {
         let width = self.grid().width;
         let sums = self.sums.mapped::<[u32; 4]>();
         let pixels = TILE_SIDE * TILE_SIDE;
-        for tile in tiles {
+        for [column, row, _] in tiles {
             let [r, g, b] = [(); 3].map(|()| random.below(255 * pixels + 1));
-            sums[(tile.row * width + tile.column) as usize] = [r, g, b, pixels];
+            sums[(row * width + column) as usize] = [r, g, b, pixels];
         }
     }
 
     /// Runs the pass for `dirty`.
-    fn reduce(&self, gpu: &Arc<Gpu>, dirty: &[TileRecord]) {
+    fn reduce(&self, gpu: &Arc<Gpu>, dirty: &[Tile]) {
         let count = u32::try_from(dirty.len()).unwrap();
-        let head = WorkListHead { groups: [0; 3], count };
-        let list = [bytemuck::bytes_of(&head), bytemuck::cast_slice(dirty)].concat();
-        let mut tiles = Buffer::new(gpu, "tiles", BufferKind::HostWritten, list.len() + 8).unwrap();
-        tiles.mapped::<u8>()[..list.len()].copy_from_slice(&list);
+        // Workgroups, which the pass does not read, and the count.
+        let list = [&[0, 0, 0, count], dirty.as_flattened()].concat();
+        let list_bytes = size_of_val(&list[..]);
+        let mut tiles = Buffer::new(gpu, "tiles", BufferKind::HostWritten, list_bytes + 8).unwrap();
+        tiles.mapped()[..list.len()].copy_from_slice(&list);
         let Extent { width, height } = self.grid();
         let tail_level_count = self.shape.level_count() - TILE_LEVEL_COUNT;
-        let push = ReducePush { grid: [width, height], tail_level_count, layer_sums: 0 };
+        let push: Push = [width, height, tail_level_count, 0];
         let bindings =
             [Binding::Update(&self.sums), Binding::Write(&self.texels), Binding::Read(&tiles)];
         let mut lane = Lane::new(gpu, "reduce", 1).unwrap();
@@ -110,7 +114,7 @@ impl Tail {
     }
 
     /// Changes the sums of `dirty`, runs the pass, and looks at every texel of the tail.
-    fn check(&mut self, gpu: &Arc<Gpu>, dirty: &[TileRecord], random: &mut Random) {
+    fn check(&mut self, gpu: &Arc<Gpu>, dirty: &[Tile], random: &mut Random) {
         self.change(dirty, random);
         self.texels.mapped::<u32>().fill(UNTOUCHED);
         self.reduce(gpu, dirty);
@@ -125,7 +129,7 @@ impl Tail {
                 for x in 0..extent.width {
                     let is_reached = dirty
                         .iter()
-                        .any(|tile| tile.column >> shift == x && tile.row >> shift == y);
+                        .any(|[column, row, _]| column >> shift == x && row >> shift == y);
                     let expected =
                         if is_reached { mean(self.shape, sums, level, x, y) } else { UNTOUCHED };
                     let at = offset + (y * extent.width + x) as usize;

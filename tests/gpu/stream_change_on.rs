@@ -9,7 +9,6 @@ use foveate_config::ViewConfig;
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::backend::{BackendKind, ChangeSite};
 use foveate_core::change::{ChangeConfig, Threshold};
-use foveate_core::error::chain;
 use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
@@ -20,8 +19,6 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
-use foveate_engine::backend::choice::change_site;
-use foveate_gpu::{DeviceKind, DeviceSummary};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate_stats::StreamCounters;
 use testkit::device::with_gpu;
@@ -99,40 +96,6 @@ fn a_stream_survives_device_loss_without_losing_a_frame() {
             assert_eq!(lost.counters.backend_fallbacks.get(), 1);
         });
     });
-}
-
-#[test]
-fn only_devices_that_share_the_memory_of_the_cpu_find_changes() {
-    let kinds = [
-        (DeviceKind::Discrete, ChangeSite::Cpu, None),
-        (DeviceKind::Integrated, ChangeSite::Gpu, Some(ChangeSite::Gpu)),
-        (DeviceKind::Virtual, ChangeSite::Cpu, None),
-        (DeviceKind::Software, ChangeSite::Cpu, Some(ChangeSite::Gpu)),
-        (DeviceKind::Other, ChangeSite::Cpu, None),
-    ];
-    for (kind, auto, gpu) in kinds {
-        let device = DeviceSummary {
-            name: "Thing 9000".to_owned(),
-            kind,
-            driver_name: String::new(),
-            driver_version: String::new(),
-            api_version: "1.3.0".to_owned(),
-            memory_bytes: 0,
-            unusable: None,
-        };
-        assert_eq!(change_site(ChangeOn::Auto, &device).unwrap(), auto, "{kind}");
-        assert_eq!(change_site(ChangeOn::Cpu, &device).unwrap(), ChangeSite::Cpu, "{kind}");
-        match (change_site(ChangeOn::Gpu, &device), gpu) {
-            (Ok(site), Some(expected)) => assert_eq!(site, expected, "{kind}"),
-            (Err(error), None) => {
-                let text = chain(&error);
-                for part in ["Thing 9000", &kind.to_string(), "`on`", "\"auto\" or \"cpu\""] {
-                    assert!(text.contains(part), "{part:?} is missing in {text}");
-                }
-            }
-            (found, expected) => panic!("{kind}: {found:?} for {expected:?}"),
-        }
-    }
 }
 
 #[test]

@@ -13,9 +13,7 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::backend::{Backend, BackendError};
 use foveate_engine::planes::SamplerSpec;
-use foveate_gpu::{
-    Buffer, BufferKind, DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices,
-};
+use foveate_gpu::{Buffer, BufferKind, DeviceKind, Gpu, GpuError, devices};
 use testkit::backends::{host_diff_on, try_host_diff_on};
 use testkit::device::{self, with_gpu, with_own_gpu};
 use testkit::naive::{self, OwnedFrame, Random};
@@ -77,14 +75,13 @@ fn devices_come_and_go_while_objects_are_named() {
     with_gpu(|gpu| {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            for validation in [Validation::On, Validation::Off] {
+            for open in [Gpu::open, Gpu::open_validated] {
                 let is_over = &is_over;
                 scope.spawn(move || {
                     while !is_over.load(Ordering::Relaxed) {
-                        drop(Gpu::open_with(&device::choice(), validation).unwrap());
+                        drop(open(Some(&device::name())).unwrap());
                         // Leaves no instance if no device is open.
-                        let choice = DeviceChoice::Named("no such device".to_owned());
-                        Gpu::open_with(&choice, validation).unwrap_err();
+                        open(Some("no such device")).unwrap_err();
                     }
                 });
             }
@@ -166,7 +163,7 @@ fn a_missing_driver_is_named() {
 #[test]
 fn a_missing_validation_layer_is_named() {
     in_child(&[("VK_LAYER_PATH", "/nowhere")], || {
-        let error = Gpu::open_with(&device::choice(), Validation::On).unwrap_err();
+        let error = Gpu::open_validated(Some(&device::name())).unwrap_err();
         let packages = match error {
             GpuError::ValidationLayerMissing => "vulkan-validationlayers",
             _ => "libvulkan1",
@@ -199,8 +196,7 @@ fn the_open_device_is_one_of_those_listed() {
 #[test]
 fn an_unknown_device_is_refused_with_a_list() {
     with_gpu(|gpu| {
-        let choice = DeviceChoice::Named("no such device".to_owned());
-        let error = Gpu::open_with(&choice, Validation::Off).unwrap_err();
+        let error = Gpu::open(Some("no such device")).unwrap_err();
         assert!(matches!(error, GpuError::NoDevice { .. }));
         let message = error.to_string();
         assert!(message.contains("no such device"), "{message}");
@@ -211,15 +207,14 @@ fn an_unknown_device_is_refused_with_a_list() {
 #[test]
 fn a_name_is_found_in_any_case() {
     with_gpu(|gpu| {
-        let choice = DeviceChoice::Named(gpu.summary().name.to_uppercase());
-        let found = Gpu::open_with(&choice, Validation::Off).unwrap();
+        let found = Gpu::open(Some(&gpu.summary().name.to_uppercase())).unwrap();
         assert_eq!(found.summary(), gpu.summary());
     });
 }
 
 #[test]
 fn auto_never_takes_software() {
-    with_gpu(|_| match Gpu::open_with(&DeviceChoice::Auto, Validation::Off) {
+    with_gpu(|_| match Gpu::open(None) {
         Ok(gpu) => assert_ne!(gpu.summary().kind, DeviceKind::Software),
         Err(error) => assert!(matches!(error, GpuError::NoDevice { .. }), "{error}"),
     });

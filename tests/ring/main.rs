@@ -8,7 +8,6 @@ mod abi_files;
 mod picture_laws;
 mod ring_abi;
 mod ring_hostile;
-mod ring_memory;
 mod ring_processes;
 mod ring_read_only;
 mod ring_recorded;

@@ -8,7 +8,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded, unbounded};
-use foveate_ring::waker::INLINE_LIMIT;
 use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf, Waker, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
@@ -16,6 +15,9 @@ use rustix::thread::gettid;
 use testkit::ring::{publish, reader_of, spec};
 use testkit::thief::Thief;
 use testkit::wait::{HANG, until};
+
+/// As many subscribers as are woken without the waker's thread.
+const INLINE_LIMIT: usize = 4;
 
 #[test]
 fn a_sleeping_reader_is_woken_by_a_frame() {

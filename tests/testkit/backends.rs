@@ -13,6 +13,7 @@ use foveate_engine::backend::{Backend, BackendError, UpdateTimes};
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
 use foveate_engine::pool::Pool;
+use foveate_engine::simd::Instructions;
 
 /// A backend that knows which frame is its first.
 pub struct Player {
@@ -25,6 +26,11 @@ pub struct Player {
 pub fn pool() -> &'static Arc<Pool> {
     static POOL: OnceLock<Arc<Pool>> = OnceLock::new();
     POOL.get_or_init(|| Arc::new(Pool::new(2)))
+}
+
+/// A pool like [`pool`] whose work uses these vector instructions.
+pub fn pool_limited_to(instructions: Instructions) -> Arc<Pool> {
+    Arc::new(Pool::new(2).limited_to(instructions))
 }
 
 /// On the CPU.

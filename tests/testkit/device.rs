@@ -7,7 +7,7 @@
 use std::env;
 use std::sync::{Arc, OnceLock};
 
-use foveate_gpu::{DeviceChoice, Gpu, Validation, ValidationLog};
+use foveate_gpu::{Gpu, ValidationLog};
 
 use crate::left_out::is_left_out;
 
@@ -39,19 +39,15 @@ pub fn with_own_gpu(test: impl FnOnce(&Arc<Gpu>)) {
     }
 }
 
-/// Which device tests run on.
-pub fn choice() -> DeviceChoice {
-    DeviceChoice::Named(env::var("FOVEATE_TEST_DEVICE").unwrap_or_default())
-}
-
-/// How devices of tests are validated.
-fn validation() -> Validation {
-    let is_without = env::var_os(WITHOUT_VALIDATION).is_some_and(|value| value == "1");
-    if is_without { Validation::Off } else { Validation::On }
+/// The name of the device that tests run on; empty for the first.
+pub fn name() -> String {
+    env::var("FOVEATE_TEST_DEVICE").unwrap_or_default()
 }
 
 fn open() -> Arc<Gpu> {
-    Gpu::open_with(&choice(), validation())
+    let is_without = env::var_os(WITHOUT_VALIDATION).is_some_and(|value| value == "1");
+    let open = if is_without { Gpu::open } else { Gpu::open_validated };
+    open(Some(&name()))
         .unwrap_or_else(|error| panic!("{error}; {WITHOUT}=1 leaves these tests out"))
 }
 

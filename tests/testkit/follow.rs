@@ -8,7 +8,6 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_engine::change::detect::Detector;
 use foveate_engine::change::tracker::ChangeTracker;
 use foveate_engine::pool::Pool;
-use foveate_engine::simd::Instructions;
 
 use crate::backends::pool;
 
@@ -21,18 +20,13 @@ pub struct Follower {
 impl Follower {
     /// Follows frames like `frame`, of which none has been seen yet.
     pub fn new(frame: &FrameView<'_>, config: ChangeConfig) -> Self {
-        Self::with(frame, config, pool(), Instructions::best())
+        Self::on(pool(), frame, config)
     }
 
-    /// With other threads and instructions.
-    pub fn with(
-        frame: &FrameView<'_>,
-        config: ChangeConfig,
-        pool: &Arc<Pool>,
-        instructions: Instructions,
-    ) -> Self {
+    /// The same on the threads of `pool`, with its instructions.
+    pub fn on(pool: &Arc<Pool>, frame: &FrameView<'_>, config: ChangeConfig) -> Self {
         let kind = frame.kind();
-        let detector = Detector::new(kind, pool, instructions);
+        let detector = Detector::new(kind, pool);
         Self { tracker: ChangeTracker::new(kind, config), detector }
     }
 

@@ -34,6 +34,7 @@ pub mod published;
 pub mod ring;
 #[cfg(feature = "gst")]
 pub mod scene;
+pub mod spirv;
 #[cfg(feature = "gst")]
 pub mod storm;
 pub mod thief;

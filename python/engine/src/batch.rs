@@ -1,7 +1,7 @@
 //! Many pictures of one size.
 
 use foveate_core::frame::FrameKind;
-use foveate_engine::batch::{Batch as Inner, BatchPicture, Sampled};
+use foveate_engine::batch::{Batch as Inner, Sampled};
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 
@@ -57,9 +57,10 @@ impl Batch {
             .map(|(points, map)| gaze(view, self.kind.extent, points, map.as_ref(), 1))
             .collect::<PyResult<Vec<_>>>()?;
         let sampled = py.detach(|| {
-            let pictures = planes.iter().zip(&gazes).map(|(planes, gaze)| {
-                Ok(BatchPicture { frame: frame_of(self.kind, planes)?, gaze })
-            });
+            let pictures = planes
+                .iter()
+                .zip(&gazes)
+                .map(|(planes, gaze)| Ok((frame_of(self.kind, planes)?, gaze)));
             let pictures = pictures.collect::<PyResult<Vec<_>>>()?;
             self.inner.with(|batch| {
                 batch.sample(&pictures).or_else(|error| {

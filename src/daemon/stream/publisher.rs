@@ -341,13 +341,13 @@ impl Sink for Publisher {
         let counts = channel.counters();
         counts.saccades.add(fixation.saturating_sub(before.max(1)));
         counts.tokens_published.add(frame.planes.records().len() as u64);
-        counts.tokens_reusable.add(frame.reusable() as u64);
-        counts.tokens_kept.add(frame.kept() as u64);
+        counts.tokens_reusable.add(frame.planes.reusable() as u64);
+        counts.tokens_kept.add(frame.planes.kept() as u64);
         channel.update(&ViewUpdate {
             frame_seq: frame.stamp.frame_seq,
             shape: frame.changes.shape,
             gaze: frame.gaze,
-            plan: frame.plan(),
+            plan: frame.planes.plan(),
             plan_since: frame.plan_since,
             is_settled: frame.is_settled,
         });

@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use foveate_engine::backend::BackendError;
 use foveate_engine::backend::choice::{GpuReopener, ReopenedGpu, StreamBackend};
 use foveate_engine::planes::SamplerSpec;
-use foveate_engine::{Engine, RetiredBackend, View};
+use foveate_engine::{Engine, View};
 
 use super::publisher::Publisher;
 use foveate_core::backoff::{Backoff, next_try};
@@ -102,7 +102,7 @@ impl Recovery {
     pub(super) fn begin(
         &mut self,
         backend: &mut StreamBackend,
-        retired: Option<RetiredBackend>,
+        retired: Option<Box<dyn Send>>,
         now_ns: u64,
     ) {
         self.counters.backend_fallbacks.add(1);
@@ -116,7 +116,7 @@ impl Recovery {
         let reason = backend.info().reason.as_str();
         tracing::warn!(stream = self.stream, reason, "continuing on the CPU");
         if let Some(retired) = retired {
-            self.drop_on_worker(backend, Box::new(retired));
+            self.drop_on_worker(backend, retired);
         }
     }
 
@@ -168,13 +168,13 @@ impl Recovery {
         }
         match engine.move_to(reopened.backend, reopened.samplers, views) {
             Ok(retired) => {
-                self.drop_on_worker(backend, Box::new(retired));
+                self.drop_on_worker(backend, retired);
                 *backend = reopened.chosen;
                 self.settle(backend, now_ns);
                 true
             }
             Err((retired, error)) => {
-                self.drop_on_worker(backend, Box::new(retired));
+                self.drop_on_worker(backend, retired);
                 self.retry_later(backend, &error, now_ns);
                 false
             }

@@ -20,7 +20,7 @@ use foveate_core::error::chain;
 use foveate_core::frame::FrameKind;
 use foveate_core::view::ViewSpec;
 #[cfg(feature = "vulkan")]
-use foveate_gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError};
+use foveate_gpu::{DeviceKind, DeviceSummary, Gpu, GpuError};
 
 /// The GPUs that this process has open, each once, however many streams use it and however they name it; and the thread
 /// pool for stages on the CPU. A lost GPU is reopened.
@@ -52,7 +52,7 @@ impl Backends {
     #[cfg(feature = "vulkan")]
     pub fn opening_with(
         pool: Arc<Pool>,
-        open: impl Fn(&DeviceChoice) -> Result<Arc<Gpu>, GpuError> + Send + Sync + 'static,
+        open: impl Fn(Option<&str>) -> Result<Arc<Gpu>, GpuError> + Send + Sync + 'static,
     ) -> Self {
         Self { pool, devices: Arc::new(Devices::new(Box::new(open))) }
     }
@@ -80,15 +80,11 @@ impl Backends {
     }
 
     /// Memory that this process uses on each GPU, in bytes, by device name.
-    #[cfg(feature = "vulkan")]
     pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
-        self.devices.memory_bytes()
-    }
-
-    /// Empty: this build has no Vulkan backend.
-    #[cfg(not(feature = "vulkan"))]
-    pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
+        #[cfg(feature = "vulkan")]
+        return self.devices.memory_bytes();
+        #[cfg(not(feature = "vulkan"))]
+        return BTreeMap::new();
     }
 
     #[cfg(feature = "vulkan")]
@@ -98,9 +94,9 @@ impl Backends {
             (false, Some(name)) => format!("its name holds {name:?}"),
             (false, None) => "the first GPU".to_owned(),
         };
-        let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
         let (pool, devices) = (Arc::clone(&self.pool), Arc::clone(&self.devices));
-        let reopener = GpuReopener { pool, devices, choice, reason, change_on: ChangeOn::Cpu };
+        let device = device.map(str::to_owned);
+        let reopener = GpuReopener { pool, devices, device, reason, change_on: ChangeOn::Cpu };
         Ok(StreamBackend { required, ..reopener.open()? })
     }
 
@@ -288,8 +284,9 @@ pub struct GpuReopener {
     pool: Arc<Pool>,
     #[cfg(feature = "vulkan")]
     devices: Arc<Devices>,
+    /// The name that was asked for, if any.
     #[cfg(feature = "vulkan")]
-    choice: DeviceChoice,
+    device: Option<String>,
     /// Why that device was chosen.
     #[cfg(feature = "vulkan")]
     reason: String,
@@ -347,7 +344,7 @@ impl GpuReopener {
     /// Opens the device.
     #[cfg(feature = "vulkan")]
     fn open(&self) -> Result<StreamBackend, BackendError> {
-        let gpu = self.devices.get(&self.choice)?;
+        let gpu = self.devices.get(self.device.as_deref())?;
         let info = BackendInfo {
             kind: BackendKind::Vulkan,
             device: gpu.summary().name.clone(),
@@ -365,7 +362,7 @@ impl GpuReopener {
 ///
 /// If the device is configured and is not known to share the CPU's memory.
 #[cfg(feature = "vulkan")]
-pub fn change_site(on: ChangeOn, device: &DeviceSummary) -> Result<ChangeSite, BackendError> {
+fn change_site(on: ChangeOn, device: &DeviceSummary) -> Result<ChangeSite, BackendError> {
     match on {
         ChangeOn::Auto if device.kind == DeviceKind::Integrated => Ok(ChangeSite::Gpu),
         ChangeOn::Gpu if device.kind.shares_memory() => Ok(ChangeSite::Gpu),
@@ -382,4 +379,43 @@ fn cpu_name() -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+#[cfg(all(test, feature = "vulkan"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_devices_that_share_the_memory_of_the_cpu_find_changes() {
+        let kinds = [
+            (DeviceKind::Discrete, ChangeSite::Cpu, None),
+            (DeviceKind::Integrated, ChangeSite::Gpu, Some(ChangeSite::Gpu)),
+            (DeviceKind::Virtual, ChangeSite::Cpu, None),
+            (DeviceKind::Software, ChangeSite::Cpu, Some(ChangeSite::Gpu)),
+            (DeviceKind::Other, ChangeSite::Cpu, None),
+        ];
+        for (kind, auto, gpu) in kinds {
+            let device = DeviceSummary {
+                name: "Thing 9000".to_owned(),
+                kind,
+                driver_name: String::new(),
+                driver_version: String::new(),
+                api_version: "1.3.0".to_owned(),
+                memory_bytes: 0,
+                unusable: None,
+            };
+            assert_eq!(change_site(ChangeOn::Auto, &device).unwrap(), auto, "{kind}");
+            assert_eq!(change_site(ChangeOn::Cpu, &device).unwrap(), ChangeSite::Cpu, "{kind}");
+            match (change_site(ChangeOn::Gpu, &device), gpu) {
+                (Ok(site), Some(expected)) => assert_eq!(site, expected, "{kind}"),
+                (Err(error), None) => {
+                    let text = chain(&error);
+                    for part in ["Thing 9000", &kind.to_string(), "`on`", "\"auto\" or \"cpu\""] {
+                        assert!(text.contains(part), "{part:?} is missing in {text}");
+                    }
+                }
+                (found, expected) => panic!("{kind}: {found:?} for {expected:?}"),
+            }
+        }
+    }
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use self::convert::{Converter, SIDE, rgb_row};
 use self::features::FeatureRun;
-use self::ingest::{IngestRuns, Scratch};
+use self::ingest::{IngestRuns, IngestScratch};
 use self::level::{Band, CpuLevel};
-use self::reduce::Tail;
-use self::sample::{Encoder, PyramidTexels, Room, SampleToken, Target};
-use self::sent::{SentRows, SentTexels};
+use self::reduce::PyramidTail;
+use self::sample::{Encoder, PyramidTexels, Room, SampleToken, TexelTarget};
+use self::sent::SentTexels;
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::{Detector, bands_of};
 use crate::planes::{Planes, Sampler};
 use crate::pool::Pool;
-use crate::simd::{Instructions, Kernel, Vectors};
+use crate::simd::{Kernel, Vectors};
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
@@ -43,7 +43,7 @@ const WORTH_SHARING: usize = 32;
 #[derive(Debug)]
 pub struct CpuBackend {
     detector: Detector,
-    pyramid: Pyramid,
+    pyramid: CpuPyramid,
     /// Row by row; `None` while they are not wanted, empty before they are made.
     features: Option<Vec<TileFeatures>>,
     /// When the newest frame was compared.
@@ -61,15 +61,14 @@ struct CpuSampler {
 
 /// The levels above 0.
 #[derive(Debug)]
-struct Pyramid {
+struct CpuPyramid {
     shape: PyramidShape,
     /// Level 1 and those above it.
     levels: Vec<CpuLevel>,
-    tail: Tail,
+    tail: PyramidTail,
     /// One per band.
-    scratch: Vec<Scratch>,
+    scratch: Vec<IngestScratch>,
     pool: Arc<Pool>,
-    instructions: Instructions,
 }
 
 impl CpuBackend {
@@ -79,18 +78,9 @@ impl CpuBackend {
     ///
     /// If the extent is not [supported](foveate_core::geometry::extent::Extent::is_supported).
     pub fn new(kind: FrameKind, pool: &Arc<Pool>) -> Self {
-        Self::with_instructions(kind, pool, pool.instructions())
-    }
-
-    /// Like [`new`](Self::new), with the given vector instructions; the result is the same.
-    pub fn with_instructions(
-        kind: FrameKind,
-        pool: &Arc<Pool>,
-        instructions: Instructions,
-    ) -> Self {
         Self {
-            detector: Detector::new(kind, pool, instructions),
-            pyramid: Pyramid::new(PyramidShape::new(kind.extent), pool, instructions),
+            detector: Detector::new(kind, pool),
+            pyramid: CpuPyramid::new(PyramidShape::new(kind.extent), pool),
             features: None,
             change: Span::NONE,
             ingest: Span::NONE,
@@ -106,13 +96,13 @@ impl Backend for CpuBackend {
         _views: &mut [&mut Planes],
     ) -> Result<&[u8], BackendError> {
         let start_ns = monotonic_ns();
-        let Self { detector, pyramid: Pyramid { levels, tail, scratch, instructions, .. }, .. } =
-            self;
+        let Self { detector, pyramid: CpuPyramid { levels, tail, scratch, pool, .. }, .. } = self;
+        let instructions = pool.instructions();
         let (tile_rows, grid_width) =
             (detector.band_rows(), detector.kind().extent.in_cells(TILE_SIDE).width as usize);
         let bands = level::bands(levels, tail.tiles_mut(), tile_rows, grid_width);
         let bands = bands.zip(scratch);
-        let ingest = |(band, scratch): &mut (Band<'_>, &mut Scratch),
+        let ingest = |(band, scratch): &mut (Band<'_>, &mut IngestScratch),
                       row,
                       runs: &mut dyn Iterator<Item = Range<usize>>| {
             let target = &mut band.tile_row(row);
@@ -209,16 +199,15 @@ impl Backend for CpuBackend {
     }
 }
 
-impl Pyramid {
+impl CpuPyramid {
     /// Memory for a pyramid; its texels are 0.
-    fn new(shape: PyramidShape, pool: &Arc<Pool>, instructions: Instructions) -> Self {
+    fn new(shape: PyramidShape, pool: &Arc<Pool>) -> Self {
         Self {
             shape,
             levels: level::levels_above_0(shape),
-            tail: Tail::new(shape),
-            scratch: vec![Scratch::default(); bands_of(shape.extent().in_cells(TILE_SIDE))],
+            tail: PyramidTail::new(shape),
+            scratch: vec![IngestScratch::default(); bands_of(shape.extent().in_cells(TILE_SIDE))],
             pool: Arc::clone(pool),
-            instructions,
         }
     }
 
@@ -237,7 +226,7 @@ impl Pyramid {
         let (width, tile_rows) = (grid.width as usize, (grid.height as usize).div_ceil(part_count));
         let mut bands = features.chunks_mut(tile_rows * width).enumerate();
         let mut bands: [_; PARTS_MAX] = std::array::from_fn(|_| bands.next());
-        let (instructions, colors) = (self.instructions, self.tail.tiles());
+        let (instructions, colors) = (self.pool.instructions(), self.tail.tiles());
         self.pool.for_each(&mut bands[..part_count], &|band| {
             let Some((band, features)) = band else { return };
             let rows = features.chunks_mut(width).enumerate();
@@ -263,7 +252,7 @@ impl Pyramid {
             for row in 0..tile_rows {
                 let target = &mut band.tile_row(row);
                 let runs = &mut std::iter::once(0..grid_width);
-                self.instructions.run(IngestRuns { frame, target, runs, scratch });
+                self.pool.instructions().run(IngestRuns { frame, target, runs, scratch });
             }
         }
     }
@@ -277,19 +266,21 @@ impl Pyramid {
         let part_count = if items.are_apart() { parts(stale.len()) } else { 1 };
         let mut stale = stale.chunks(stale.len().div_ceil(part_count).max(1));
         let mut sent = sent.rows(reuse);
+        // The stale tokens of each part, and what they were last published with, if they are compared with that.
         let mut parts: [_; PARTS_MAX] = std::array::from_fn(|_| {
             let stale = stale.next().unwrap_or_default();
             // Ascending, so that parts have rows of their own.
             let end = stale.last().map_or(0, |last| *last as usize + 1);
             let sent = sent.as_mut().filter(|_| 0 < end).map(|rows| rows.take_before(end));
-            SamplePart { stale, sent }
+            (stale, sent)
         });
-        self.pool.for_each(&mut parts[..part_count], &|SamplePart { stale, sent }| {
+        let instructions = self.pool.instructions();
+        self.pool.for_each(&mut parts[..part_count], &|(stale, sent)| {
             let (store, mut room) = (items.store(), Room::default());
             for index in stale.iter().map(|&index| index as usize) {
-                let (token, target) = (tokens[index], Target::Item(store.item(index)));
+                let (token, target) = (tokens[index], TexelTarget::Item(store.item(index)));
                 let (room, sent) = (&mut room, sent.as_mut().map(|sent| sent.token(index)));
-                SampleToken { texels, encoder, token, target, room, sent }.run(self.instructions);
+                SampleToken { texels, encoder, token, target, room, sent }.run(instructions);
             }
         });
     }
@@ -297,18 +288,10 @@ impl Pyramid {
     /// Copies a level, as large as `target`, out of the pyramid whose level 0 is `frame`.
     fn copy_level(&self, frame: &FrameView<'_>, level: u32, target: &mut [[u8; 3]]) {
         match level.checked_sub(1) {
-            None => self.instructions.run(CopyLevel0 { frame, target }),
+            None => self.pool.instructions().run(CopyLevel0 { frame, target }),
             Some(index) => self.levels[index as usize].copy_to(target),
         }
     }
-}
-
-/// The tokens that one thread samples.
-struct SamplePart<'a> {
-    /// Their indices, ascending.
-    stale: &'a [u32],
-    /// What they were last published with, if they are compared with that.
-    sent: Option<SentRows<'a>>,
 }
 
 /// Number of parts to split `work` tiles or tokens into.

@@ -8,14 +8,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::BackendError;
-use foveate_gpu::{DeviceChoice, DeviceSummary, Gpu, GpuError, chosen_device};
+use foveate_gpu::{DeviceSummary, Gpu, GpuError, chosen_device};
 
 /// How long a stream waits while the driver opens a device for another stream. Drivers answer within a second or two,
 /// even after a device reset.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Opens a device.
-pub(super) type Open = dyn Fn(&DeviceChoice) -> Result<Arc<Gpu>, GpuError> + Send + Sync;
+/// Opens a device by its name.
+type Open = dyn Fn(Option<&str>) -> Result<Arc<Gpu>, GpuError> + Send + Sync;
 
 /// Devices, each open once, however many streams use it and however they name it. A lost one is forgotten, and opened
 /// again for the next stream that needs it.
@@ -33,16 +33,16 @@ impl Devices {
         Self { open_anew, open: Mutex::default(), asking: Mutex::default() }
     }
 
-    /// The device of `choice`, opened if necessary.
-    pub(super) fn get(&self, choice: &DeviceChoice) -> Result<Arc<Gpu>, BackendError> {
+    /// The device that [`Gpu::open`] gives for `name`, opened if necessary.
+    pub(super) fn get(&self, name: Option<&str>) -> Result<Arc<Gpu>, BackendError> {
         let asking = self.asking.try_lock_for(PATIENCE);
         let _asking = asking.ok_or(BackendError::DriverBusy { seconds: PATIENCE.as_secs() })?;
         self.forget_lost();
-        let chosen = chosen_device(choice)?;
+        let chosen = chosen_device(name)?;
         if let Some(gpu) = self.find(&chosen) {
             return Ok(gpu);
         }
-        let gpu = (self.open_anew)(choice)?;
+        let gpu = (self.open_anew)(name)?;
         self.open.lock().push(Arc::clone(&gpu));
         Ok(gpu)
     }

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use self::coarse::CoarseCopy;
 use self::detect::DetectPass;
 use self::features::FeaturesPass;
-use self::frame::{FrameStaging, ReadableFrame};
+use self::frame::FrameStaging;
 use self::ingest::{IngestPass, TileRecords};
-use self::pyramid::Pyramid;
+use self::pyramid::GpuPyramid;
 use self::reduce::ReducePass;
 use self::sampler::ViewPasses;
 use self::staging::TileStaging;
@@ -36,25 +36,27 @@ use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::relevance::features::TileFeatures;
 use foveate_core::view::VIEWS_MAX;
-use foveate_gpu::{Gpu, Lane};
+use foveate_gpu::{Gpu, HostBuffer, Lane};
 
 pub(crate) mod batch;
 mod coarse;
-pub mod detect;
-pub mod features;
+mod detect;
+mod features;
 mod frame;
-pub mod ingest;
-pub mod keep;
-pub mod pyramid;
-pub mod reduce;
-pub mod sample;
+mod ingest;
+mod keep;
+#[cfg(test)]
+mod layouts;
+mod pyramid;
+mod reduce;
+mod sample;
 mod sampler;
 pub mod shaders;
 mod staging;
-pub mod stale;
+mod stale;
 mod target;
-pub mod tiles;
-pub mod work;
+mod tiles;
+mod work;
 
 /// Timed passes of a submission: detect, ingest, features, reduce, and three for each view.
 const TIMED_PASSES: usize = 4 + 3 * VIEWS_MAX;
@@ -67,7 +69,7 @@ pub struct VulkanBackend {
     ingest: IngestPass,
     features: FeaturesPass,
     reduce: ReducePass,
-    pyramid: Pyramid,
+    pyramid: GpuPyramid,
     coarse: CoarseCopy,
     lane: Lane,
     gpu: Arc<Gpu>,
@@ -104,7 +106,7 @@ impl VulkanBackend {
         let shape = PyramidShape::new(kind.extent);
         let (comparison, records) = match change_on {
             ChangeSite::Cpu => {
-                let detector = Detector::new(kind, pool, pool.instructions());
+                let detector = Detector::new(kind, pool);
                 let staging = TileStaging::new(gpu, kind, 1)?;
                 (Comparison::Host { detector, staging }, TileRecords::Listed)
             }
@@ -121,7 +123,7 @@ impl VulkanBackend {
             ingest: IngestPass::new(gpu, kind, records)?,
             features: FeaturesPass::new(gpu, kind, records)?,
             reduce: ReducePass::new(gpu, shape)?,
-            pyramid: Pyramid::new(gpu, shape, 1)?,
+            pyramid: GpuPyramid::new(gpu, shape, 1)?,
             coarse: CoarseCopy::new(gpu, shape)?,
             lane: Lane::new(gpu, "pyramid", TIMED_PASSES)?,
             gpu: Arc::clone(gpu),
@@ -150,15 +152,16 @@ impl VulkanBackend {
             }
         }
         self.features.keep(true);
-        self.run(&ReadableFrame::Copied, &[])?;
+        self.run(None, &[])?;
         self.features.keep(false);
         Ok(())
     }
 
-    /// Submits the prepared passes for `views` and waits for them. `shown` is the frame, if the device compares.
+    /// Submits the prepared passes for `views` and waits for them. If the device compares, it reads the frame from `pages`, or from its
+    /// copy.
     fn run(
         &mut self,
-        shown: &ReadableFrame<'_>,
+        pages: Option<&HostBuffer<'_>>,
         views: &[&mut Planes],
     ) -> Result<(), BackendError> {
         let Self { comparison, ingest, features, reduce, pyramid, coarse, lane, .. } = self;
@@ -174,7 +177,7 @@ impl VulkanBackend {
             let (records, tiles) = match comparison {
                 Comparison::Host { staging, .. } => (staging.records(), staging.tiles()),
                 Comparison::Device { frame, detect } => {
-                    detect.record(recorder, frame.memory(shown));
+                    detect.record(recorder, frame.memory(pages));
                     (detect.resident(), detect.ingested())
                 }
             };
@@ -226,14 +229,16 @@ impl Backend for VulkanBackend {
         match &mut self.comparison {
             Comparison::Host { .. } => {}
             Comparison::Device { frame: staging, detect } => {
-                let (shown, planes) = staging.show(frame);
-                self.times.uploaded_bytes = staging.copied_bytes(&shown);
+                let (pages, planes) = staging.show(frame);
+                if pages.is_none() {
+                    self.times.uploaded_bytes = staging.frame_bytes();
+                }
                 detect.prepare(planes, rule);
                 for view in &mut *views {
                     ViewPasses::prepare_stale(view, &self.gpu);
                 }
                 self.times.upload = Span::since(start_ns);
-                self.run(&shown, views)?;
+                self.run(pages.as_ref(), views)?;
             }
         }
         Ok(match &mut self.comparison {
@@ -269,7 +274,7 @@ impl Backend for VulkanBackend {
             has_run =
                 staging.tile_count() != 0 || views.iter().any(|view| !view.stale().is_empty());
             if has_run {
-                self.run(&ReadableFrame::Copied, views)?;
+                self.run(None, views)?;
             }
         }
         let start_ns = monotonic_ns();

@@ -1,6 +1,5 @@
-//! Input pictures and output tokens of a batch.
+//! Output tokens of a batch.
 
-use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::{Token, TokenPlan};
@@ -10,15 +9,6 @@ use foveate_core::view::ViewSpec;
 use foveate_ring::TokenRecord;
 
 use crate::planes::weight_of;
-
-/// A picture of a batch, and where to look.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchPicture<'a> {
-    /// Of the kind that the batch was built for.
-    pub frame: FrameView<'a>,
-    /// Fixations and relevance.
-    pub gaze: &'a Gaze,
-}
 
 /// The tokens of a picture.
 #[derive(Debug)]

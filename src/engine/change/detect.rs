@@ -5,11 +5,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::difference::SampleMask;
+use super::difference::sample_mask;
 use super::resident::ResidentFrame;
 use crate::aligned::{AlignedBytes, LINE};
 use crate::pool::Pool;
-use crate::simd::Instructions;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::extent::Extent;
@@ -31,23 +30,28 @@ const WORTH_SHARING: usize = 300;
 pub struct Detector {
     grid: Extent,
     resident: ResidentFrame,
-    differences: TileDifferences,
+    /// For each byte of the longest row, 255 for a sample and 0 for padding.
+    mask: Vec<u8>,
+    /// Working memory: a row for each band.
+    columns: AlignedBytes,
+    /// For each tile, row by row, the largest difference of one of its samples.
+    largest: Vec<u8>,
     pool: Arc<Pool>,
-    instructions: Instructions,
 }
 
 impl Detector {
-    /// A detector for frames of `kind`, before the first.
-    pub fn new(kind: FrameKind, pool: &Arc<Pool>, instructions: Instructions) -> Self {
+    /// A detector for frames of `kind`, before the first; `pool` does the work.
+    pub fn new(kind: FrameKind, pool: &Arc<Pool>) -> Self {
         let grid = kind.extent.in_cells(TILE_SIDE);
-        let mask = SampleMask::new(kind);
+        let mask = sample_mask(kind);
         let columns = AlignedBytes::new(bands_of(grid) * columns_bytes(&mask));
         Self {
             grid,
             resident: ResidentFrame::new(kind),
-            differences: TileDifferences { mask, columns, largest: vec![0; grid.area()] },
+            mask,
+            columns,
+            largest: vec![0; grid.area()],
             pool: Arc::clone(pool),
-            instructions,
         }
     }
 
@@ -77,9 +81,9 @@ impl Detector {
     ) -> (&[u8], f64) {
         assert_eq!(frame.kind(), self.kind(), "frame of another kind");
         let (width, tile_rows) = (self.grid.width as usize, self.band_rows());
-        let Self { grid, resident, differences, pool, instructions } = self;
+        let Self { grid, resident, mask, columns, largest, pool } = self;
+        let (mask, instructions) = (&*mask, pool.instructions());
         let band_count = (grid.height as usize).div_ceil(tile_rows);
-        let TileDifferences { mask, columns, largest } = differences;
         let columns = columns.chunks_mut(columns_bytes(mask));
         let bands_largest = largest.chunks_mut(tile_rows * width);
         let mut parts = parts.into_iter();
@@ -95,7 +99,7 @@ impl Detector {
             // A look at the clock takes a tenth of the time of a tile: the first row stands for the others.
             let (mut first_ns, mut rows_then) = (0, 0);
             for (row, largest) in rows.zip(largest.chunks_mut(width)) {
-                band.measure(frame, row, mask, columns, largest, *instructions);
+                band.measure(frame, row, mask, columns, largest, instructions);
                 let changes = |column, largest| rule.changes(row * width + column, largest);
                 for run in runs(largest, changes) {
                     band.copy_tiles(frame, row, run);
@@ -119,7 +123,7 @@ impl Detector {
             .flatten()
             .fold([0, 0], |[then, all], (_, _, spent_ns)| [then + spent_ns[0], all + spent_ns[1]]);
         let share = then_ns as f64 / all_ns.max(1) as f64;
-        (&self.differences.largest, share)
+        (&self.largest, share)
     }
 
     /// Rows of tiles that one thread works on at a time.
@@ -144,8 +148,8 @@ pub fn bands_of(grid: Extent) -> usize {
 }
 
 /// Bytes of a band's row of working memory.
-fn columns_bytes(mask: &SampleMask) -> usize {
-    mask.longest_row().next_multiple_of(LINE)
+fn columns_bytes(mask: &[u8]) -> usize {
+    mask.len().next_multiple_of(LINE)
 }
 
 /// The runs of neighbouring tiles of a row that are `wanted`, as columns; `largest` are its largest differences.
@@ -161,14 +165,4 @@ pub fn runs(
         next = end.unwrap_or(largest.len());
         Some(start..next)
     })
-}
-
-/// The largest difference of each tile, and working memory to compute it.
-#[derive(Debug)]
-struct TileDifferences {
-    mask: SampleMask,
-    /// A row for each band.
-    columns: AlignedBytes,
-    /// For each tile, row by row, the largest difference of one of its samples.
-    largest: Vec<u8>,
 }

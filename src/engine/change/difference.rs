@@ -5,34 +5,20 @@ use foveate_core::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 
-/// Which bytes of a row are samples.
-#[derive(Debug)]
-pub struct SampleMask {
-    /// For each byte of a row, 255 for a sample and 0 for padding; as long as the longest row of any plane, as only
-    /// formats of one plane have such padding.
-    bytes: Vec<u8>,
-}
-
-impl SampleMask {
-    /// The mask of frames of `kind`.
-    pub fn new(FrameKind { format, extent, .. }: FrameKind) -> Self {
-        let row_bytes = |plane| format.plane_shape(plane, extent).row_bytes as usize;
-        let longest = (0..format.plane_count()).map(row_bytes).max().unwrap_or(0);
-        let mut bytes = vec![u8::MAX; longest];
-        if format.has_fourth_byte() {
-            // The fourth byte of a pixel.
-            bytes.iter_mut().skip(3).step_by(4).for_each(|byte| *byte = 0);
-        } else if format == PixelFormat::Yuy2 && !extent.width.is_multiple_of(2) {
-            // The second luma of the last pair, which has one pixel.
-            bytes[longest - 2] = 0;
-        }
-        Self { bytes }
+/// Which bytes of a row of frames of `kind` are samples: 255 for a sample and 0 for padding. As long as the longest row of any plane, as
+/// only formats of one plane have such padding.
+pub fn sample_mask(FrameKind { format, extent, .. }: FrameKind) -> Vec<u8> {
+    let row_bytes = |plane| format.plane_shape(plane, extent).row_bytes as usize;
+    let longest = (0..format.plane_count()).map(row_bytes).max().unwrap_or(0);
+    let mut mask = vec![u8::MAX; longest];
+    if format.has_fourth_byte() {
+        // The fourth byte of a pixel.
+        mask.iter_mut().skip(3).step_by(4).for_each(|byte| *byte = 0);
+    } else if format == PixelFormat::Yuy2 && !extent.width.is_multiple_of(2) {
+        // The second luma of the last pair, which has one pixel.
+        mask[longest - 2] = 0;
     }
-
-    /// Bytes of the longest row of any plane.
-    pub fn longest_row(&self) -> usize {
-        self.bytes.len()
-    }
+    mask
 }
 
 /// Raises, for each tile of one row of tiles, the largest difference so far to that of the samples of one plane.
@@ -50,8 +36,8 @@ pub struct PlaneDifferences<'a> {
     pub old: &'a [u8],
     /// Bytes of a row.
     pub row_bytes: usize,
-    /// Which of them are samples.
-    pub mask: &'a SampleMask,
+    /// Which of them are samples, as [`sample_mask`] says.
+    pub mask: &'a [u8],
     /// Working memory for a row; 0 before and after.
     pub columns: &'a mut [u8],
     /// The largest difference of each tile.
@@ -74,7 +60,7 @@ impl Kernel for PlaneDifferences<'_> {
         }
         if differs {
             // A length that is known when this is compiled takes a few instructions.
-            match TileSpan::new(new.format(), plane).row_bytes {
+            match tile_shape(new.format(), plane).row_bytes {
                 16 => raise_tiles::<16>(largest, columns, mask),
                 32 => raise_tiles::<32>(largest, columns, mask),
                 64 => raise_tiles::<64>(largest, columns, mask),
@@ -99,14 +85,14 @@ fn raise(columns: &mut [u8], new: &[u8], old: &[u8]) {
 
 /// Raises the largest difference of each tile, `BYTES` wide, to that of the samples in `columns`.
 #[inline(always)]
-fn raise_tiles<const BYTES: usize>(largest: &mut [u8], columns: &[u8], mask: &SampleMask) {
+fn raise_tiles<const BYTES: usize>(largest: &mut [u8], columns: &[u8], mask: &[u8]) {
     let (whole, cut) = columns.as_chunks::<BYTES>();
-    let (masks, _) = mask.bytes.as_chunks::<BYTES>();
+    let (masks, _) = mask.as_chunks::<BYTES>();
     for ((largest, bytes), mask) in largest.iter_mut().zip(whole).zip(masks) {
         *largest = (*largest).max(largest_sample(bytes, mask));
     }
     if let Some(largest) = largest.get_mut(whole.len()) {
-        *largest = (*largest).max(largest_sample(cut, &mask.bytes[whole.len() * BYTES..]));
+        *largest = (*largest).max(largest_sample(cut, &mask[whole.len() * BYTES..]));
     }
 }
 
@@ -116,20 +102,7 @@ fn largest_sample(bytes: &[u8], mask: &[u8]) -> u8 {
     bytes.iter().zip(mask).fold(0, |largest, (byte, mask)| largest.max(byte & mask))
 }
 
-/// The part of one plane under a tile away from the image's edges.
-#[derive(Clone, Copy, Debug)]
-pub struct TileSpan {
-    /// Bytes of a row.
-    pub row_bytes: usize,
-    /// Rows.
-    pub rows: usize,
-}
-
-impl TileSpan {
-    /// The span of a tile in plane `index` of `format`.
-    pub fn new(format: PixelFormat, index: usize) -> Self {
-        let PlaneShape { row_bytes, rows } =
-            format.plane_shape(index, Extent::new(TILE_SIDE, TILE_SIDE));
-        Self { row_bytes: row_bytes as usize, rows: rows as usize }
-    }
+/// The part of plane `index` of `format` under a tile away from the image's edges.
+pub fn tile_shape(format: PixelFormat, index: usize) -> PlaneShape {
+    format.plane_shape(index, Extent::new(TILE_SIDE, TILE_SIDE))
 }

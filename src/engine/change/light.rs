@@ -13,7 +13,7 @@
 
 use foveate_core::frame::{FrameKind, FrameView};
 
-use super::noise::{BLOCK_SAMPLES, BLOCKS, Block, GRID_COLUMNS, GRID_ROWS, Sites};
+use super::noise::{BLOCK_SAMPLES, BLOCKS, GRID_COLUMNS, GRID_ROWS, SampleBlock, Sites};
 use super::noise::{components, grid_of, places, read_block};
 
 /// Frames in the measurement: two seconds at thirty frames a second.
@@ -33,11 +33,11 @@ const QUARTILE_OF_NOISE: f64 = 0.119;
 #[derive(Clone, Debug)]
 pub struct LightSwing {
     /// Of each component that is not chroma.
-    components: Vec<Component>,
+    components: Vec<LightComponent>,
 }
 
 #[derive(Clone, Debug)]
-struct Component {
+struct LightComponent {
     sites: Sites,
     columns: usize,
     /// Top left samples of the blocks, row by row.
@@ -50,39 +50,26 @@ struct Component {
     count: usize,
 }
 
-/// Which changes count, in steps of a block's sum.
-#[derive(Clone, Copy, Debug)]
-struct Counts {
-    /// The least change.
-    least: f64,
-    /// What noise adds to it.
-    noise: f64,
-}
-
 impl LightSwing {
     /// Before its first frame.
     pub fn new(kind: FrameKind) -> Self {
         let sites = components(kind.format).iter().filter(|sites| !sites.is_chroma());
-        Self { components: sites.map(|&sites| Component::new(sites, kind)).collect() }
+        Self { components: sites.map(|&sites| LightComponent::new(sites, kind)).collect() }
     }
 
     /// Reads some blocks of `frame`, which is of the kind that this was built for; `sigma` is the noise of a sample.
     pub fn observe(&mut self, frame: &FrameView<'_>, sigma: f64) {
-        let counts = Counts {
-            least: LEAST.max(LEAST_OF_NOISE * sigma) * BLOCK_SAMPLES as f64,
-            noise: QUARTILE_OF_NOISE * sigma * BLOCK_SAMPLES as f64,
-        };
-        self.components.iter_mut().for_each(|component| component.observe(frame, counts));
+        self.components.iter_mut().for_each(|component| component.observe(frame, sigma));
     }
 
     /// By how many steps of 8 bits the light brightens and darkens the picture; 0 if it does not come and go.
     pub fn steps(&self) -> f64 {
-        let swings = self.components.iter().map(Component::swing);
+        let swings = self.components.iter().map(LightComponent::swing);
         f64::from(swings.max().unwrap_or(0)) / BLOCK_SAMPLES as f64
     }
 }
 
-impl Component {
+impl LightComponent {
     fn new(sites: Sites, kind: FrameKind) -> Self {
         let samples = sites.samples(kind.format, kind.extent);
         let (columns, rows) = grid_of(samples);
@@ -99,7 +86,7 @@ impl Component {
         Self { sites, columns, places, sums: Vec::with_capacity(BLOCKS), rows, count: 0 }
     }
 
-    fn observe(&mut self, frame: &FrameView<'_>, counts: Counts) {
+    fn observe(&mut self, frame: &FrameView<'_>, sigma: f64) {
         let Self { sites, columns, places, sums, rows, count } = self;
         let sum = |place: &(usize, usize)| sum(&read_block(frame, *sites, *place));
         if sums.is_empty() {
@@ -114,7 +101,7 @@ impl Component {
                 let now = sum(place);
                 *difference = now - std::mem::replace(before, now);
             }
-            changes[*count % WINDOW] = agreed(differences, counts);
+            changes[*count % WINDOW] = agreed(differences, sigma);
         }
         *count += 1;
     }
@@ -131,13 +118,15 @@ impl Component {
     }
 }
 
-fn sum(block: &Block) -> i32 {
+fn sum(block: &SampleBlock) -> i32 {
     block.iter().map(|&sample| i32::from(sample)).sum()
 }
 
-/// The change that at least three quarters of the blocks agree on; 0 for none, or one that does not count.
+/// The change that at least three quarters of the blocks agree on, in steps of a block's sum; 0 for none, or one that does not count.
 #[expect(clippy::cast_possible_truncation, reason = "no more than the change")]
-fn agreed(differences: &mut [i32], Counts { least, noise }: Counts) -> i32 {
+fn agreed(differences: &mut [i32], sigma: f64) -> i32 {
+    let least = LEAST.max(LEAST_OF_NOISE * sigma) * BLOCK_SAMPLES as f64;
+    let noise = QUARTILE_OF_NOISE * sigma * BLOCK_SAMPLES as f64;
     differences.sort_unstable();
     let last = differences.len() - 1;
     let (lower, upper) = (differences[last / 4], differences[last - last / 4]);

@@ -82,7 +82,7 @@ pub const NOISE_OF_VARIANCE: [(f64, f64); 12] = [
 /// Estimates the noise of frames of one kind. The same frames give the same estimates on any machine.
 #[derive(Clone, Debug)]
 pub struct NoiseEstimator {
-    components: Vec<Component>,
+    components: Vec<NoiseComponent>,
     /// Frames so far, modulo [`LAG`].
     turn: usize,
     /// Whether each place has been read once.
@@ -92,7 +92,8 @@ pub struct NoiseEstimator {
 impl NoiseEstimator {
     /// An estimator before its first frame.
     pub fn new(kind: FrameKind) -> Self {
-        let components = components(kind.format).iter().map(|&site| Component::new(site, kind));
+        let components =
+            components(kind.format).iter().map(|&site| NoiseComponent::new(site, kind));
         Self { components: components.collect(), turn: 0, is_primed: false }
     }
 
@@ -108,7 +109,7 @@ impl NoiseEstimator {
     /// Standard deviation of the noise of a sample, in steps of 8 bits: that of the noisiest component. `None` before
     /// enough frames, and for sources smaller than a block.
     pub fn sigma(&self) -> Option<f64> {
-        self.components.iter().filter_map(Component::sigma).reduce(f64::max)
+        self.components.iter().filter_map(NoiseComponent::sigma).reduce(f64::max)
     }
 }
 
@@ -165,22 +166,25 @@ pub(super) fn components(format: PixelFormat) -> &'static [Sites] {
     }
 }
 
-pub(super) type Block = [u8; BLOCK_SAMPLES];
+pub(super) type SampleBlock = [u8; BLOCK_SAMPLES];
 
 /// The noise history of one component.
 #[derive(Clone, Debug)]
-struct Component {
+struct NoiseComponent {
     sites: Sites,
     /// Samples below the first or above the second may have been clipped.
     unclipped: (u8, u8),
     /// Top left samples of the blocks: those of the first turn, of the second, ...
     places: Vec<(usize, usize)>,
     /// Each block as it was last read.
-    before: Vec<Block>,
-    history: History,
+    before: Vec<SampleBlock>,
+    /// The spreads of the last frames.
+    spreads: [u64; WINDOW],
+    /// Frames so far that had a spread.
+    count: usize,
 }
 
-impl Component {
+impl NoiseComponent {
     fn new(sites: Sites, kind: FrameKind) -> Self {
         let places = places(sites.samples(kind.format, kind.extent));
         let before = vec![[0; BLOCK_SAMPLES]; places.len()];
@@ -189,7 +193,7 @@ impl Component {
             (_, false) => (17, 234),
             (_, true) => (17, 239),
         };
-        Self { sites, unclipped, places, before, history: History::default() }
+        Self { sites, unclipped, places, before, spreads: [0; WINDOW], count: 0 }
     }
 
     fn observe(&mut self, frame: &FrameView<'_>, turn: usize, is_primed: bool) {
@@ -207,33 +211,16 @@ impl Component {
         }
         // If nearly the whole picture is clipped, the rest says little.
         if is_primed && count.div_ceil(8) <= found && 0 < found {
-            self.history.push(ranked(&mut spreads[..found]));
+            self.spreads[self.count % WINDOW] = ranked(&mut spreads[..found]);
+            self.count += 1;
         }
     }
 
     fn sigma(&self) -> Option<f64> {
-        self.history.typical().map(|spread| noise_of(spread as f64 / SPREAD_UNITS))
-    }
-}
-
-/// The spreads of the last frames.
-#[derive(Clone, Debug, Default)]
-struct History {
-    spreads: [u64; WINDOW],
-    /// Frames so far.
-    count: usize,
-}
-
-impl History {
-    fn push(&mut self, spread: u64) {
-        self.spreads[self.count % WINDOW] = spread;
-        self.count += 1;
-    }
-
-    fn typical(&self) -> Option<u64> {
         let mut spreads = self.spreads;
         let known = &mut spreads[..self.count.min(WINDOW)];
-        (FRAMES_MIN <= known.len()).then(|| ranked(known))
+        let is_enough = FRAMES_MIN <= known.len();
+        is_enough.then(|| noise_of(ranked(known) as f64 / SPREAD_UNITS))
     }
 }
 
@@ -248,7 +235,7 @@ const SPREAD_UNITS: f64 = (BLOCK_SAMPLES * (BLOCK_SAMPLES - 1)) as f64;
 
 /// The variance of the differences of two blocks about their mean, in units of 1 / [`SPREAD_UNITS`]; `None` where too
 /// many samples of one are clipped.
-fn spread(before: &Block, now: &Block, (low, high): (u8, u8)) -> Option<u64> {
+fn spread(before: &SampleBlock, now: &SampleBlock, (low, high): (u8, u8)) -> Option<u64> {
     // Narrow numbers and no early exit, so that it vectorises.
     let mut differences = [0_i16; BLOCK_SAMPLES];
     let mut clipped = 0_u8;
@@ -281,7 +268,11 @@ fn noise_of(variance_at_rank: f64) -> f64 {
     }
 }
 
-pub(super) fn read_block(frame: &FrameView<'_>, sites: Sites, place: (usize, usize)) -> Block {
+pub(super) fn read_block(
+    frame: &FrameView<'_>,
+    sites: Sites,
+    place: (usize, usize),
+) -> SampleBlock {
     match sites.step {
         1 => read_stepped::<1>(frame, sites, place),
         2 => read_stepped::<2>(frame, sites, place),
@@ -295,7 +286,7 @@ fn read_stepped<const STEP: usize>(
     frame: &FrameView<'_>,
     sites: Sites,
     (x, y): (usize, usize),
-) -> Block {
+) -> SampleBlock {
     let mut block = [0; BLOCK_SAMPLES];
     let Plane { bytes, stride } = frame.plane(sites.plane);
     let bytes = &bytes[y * stride + sites.first_byte + x * STEP..];

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::slice::ChunksMut;
 
-use super::difference::{PlaneDifferences, SampleMask, TileSpan};
+use super::difference::{PlaneDifferences, tile_shape};
 use crate::aligned::AlignedBytes;
 use crate::simd::Instructions;
 use foveate_core::frame::{FrameKind, FrameView, Plane, copy_row};
@@ -47,7 +47,7 @@ impl ResidentFrame {
         let kind = self.kind;
         let [luma, u, v] = &mut self.planes;
         let mut planes = [(0, luma), (1, u), (2, v)].map(|(index, plane)| {
-            let rows = tile_rows * TileSpan::new(kind.format, index).rows;
+            let rows = tile_rows * tile_shape(kind.format, index).rows as usize;
             plane.chunks_mut(rows * kind.row_bytes(index))
         });
         (0_usize..).step_by(tile_rows).map_while(move |first_tile_row| {
@@ -71,9 +71,8 @@ pub struct ResidentBand<'a> {
 impl ResidentBand<'_> {
     /// Rows of tiles, counted from the top of the image.
     pub fn tile_rows(&self) -> Range<usize> {
-        let span = TileSpan::new(self.kind.format, 0);
         let rows = self.planes[0].len() / self.kind.row_bytes(0);
-        self.first_tile_row..self.first_tile_row + rows.div_ceil(span.rows)
+        self.first_tile_row..self.first_tile_row + rows.div_ceil(self.rows_of_tile(0))
     }
 
     /// Sets `largest` to the largest difference between `frame` and the copy, for each tile in row `tile_row` of the
@@ -82,7 +81,7 @@ impl ResidentBand<'_> {
         &self,
         frame: &FrameView<'_>,
         tile_row: usize,
-        mask: &SampleMask,
+        mask: &[u8],
         columns: &mut [u8],
         largest: &mut [u8],
         instructions: Instructions,
@@ -110,9 +109,8 @@ impl ResidentBand<'_> {
     pub fn copy_tiles(&mut self, frame: &FrameView<'_>, tile_row: usize, columns: Range<usize>) {
         for plane in 0..self.kind.format.plane_count() {
             let row_bytes = self.kind.row_bytes(plane);
-            let span = TileSpan::new(self.kind.format, plane);
-            let bytes =
-                columns.start * span.row_bytes..(columns.end * span.row_bytes).min(row_bytes);
+            let tile_bytes = tile_shape(self.kind.format, plane).row_bytes as usize;
+            let bytes = columns.start * tile_bytes..(columns.end * tile_bytes).min(row_bytes);
             let rows = self.rows(plane, tile_row);
             let skipped_rows = rows.start - self.first_row(plane);
             let Plane { bytes: source, stride } = frame.plane(plane);
@@ -126,13 +124,18 @@ impl ResidentBand<'_> {
 
     /// The band's first row of a plane.
     fn first_row(&self, plane: usize) -> usize {
-        self.first_tile_row * TileSpan::new(self.kind.format, plane).rows
+        self.first_tile_row * self.rows_of_tile(plane)
     }
 
     /// The rows of a plane under row of tiles `tile_row`.
     fn rows(&self, plane: usize, tile_row: usize) -> Range<usize> {
-        let span = TileSpan::new(self.kind.format, plane);
-        let start = tile_row * span.rows;
-        start..(start + span.rows).min(self.kind.rows(plane))
+        let rows = self.rows_of_tile(plane);
+        let start = tile_row * rows;
+        start..(start + rows).min(self.kind.rows(plane))
+    }
+
+    /// Rows of a plane under a tile.
+    fn rows_of_tile(&self, plane: usize) -> usize {
+        tile_shape(self.kind.format, plane).rows as usize
     }
 }

@@ -11,12 +11,12 @@ pub struct ThresholdSource {
     /// The threshold of the newest frame.
     current: u8,
     /// `None` if the threshold is fixed.
-    follower: Option<Follower>,
+    adaptive: Option<AdaptiveThreshold>,
 }
 
 /// Adapts the threshold to the noise, and to light that flickers.
 #[derive(Clone, Debug)]
-struct Follower {
+struct AdaptiveThreshold {
     noise: NoiseEstimator,
     light: LightSwing,
     format: PixelFormat,
@@ -29,29 +29,30 @@ impl ThresholdSource {
     /// The thresholds of frames of `kind`, before the first.
     pub fn new(kind: FrameKind, config: Threshold) -> Self {
         match config {
-            Threshold::Fixed(threshold) => Self { current: threshold, follower: None },
+            Threshold::Fixed(threshold) => Self { current: threshold, adaptive: None },
             Threshold::Auto { limit } | Threshold::BySource { limit } => {
                 let (noise, light) = (NoiseEstimator::new(kind), LightSwing::new(kind));
-                let follower = Follower { noise, light, format: kind.format, limit, sigma: None };
-                Self { current: 0, follower: Some(follower) }
+                let adaptive =
+                    AdaptiveThreshold { noise, light, format: kind.format, limit, sigma: None };
+                Self { current: 0, adaptive: Some(adaptive) }
             }
         }
     }
 
     /// Returns the threshold of the next frame, from those before it.
     pub fn advance(&mut self) -> u8 {
-        if let Some(follower) = &self.follower {
-            self.current = follower.threshold();
+        if let Some(adaptive) = &self.adaptive {
+            self.current = adaptive.threshold();
         }
         self.current
     }
 
     /// Updates the estimates from the newest frame: a few hundred of its blocks.
     pub fn observe(&mut self, frame: &FrameView<'_>) {
-        if let Some(follower) = &mut self.follower {
-            follower.noise.observe(frame);
-            follower.sigma = follower.noise.sigma();
-            follower.light.observe(frame, follower.sigma.unwrap_or(0.0));
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.noise.observe(frame);
+            adaptive.sigma = adaptive.noise.sigma();
+            adaptive.light.observe(frame, adaptive.sigma.unwrap_or(0.0));
         }
     }
 
@@ -62,21 +63,16 @@ impl ThresholdSource {
 
     /// The noise of a sample, as in [`NoiseEstimator::sigma`]; also `None` if the threshold is fixed.
     pub fn sigma(&self) -> Option<f64> {
-        self.follower.as_ref().and_then(|follower| follower.sigma)
-    }
-
-    /// By how much the light flickers, as in [`LightSwing::steps`]; `None` if the threshold is fixed.
-    pub fn light_swing(&self) -> Option<f64> {
-        self.follower.as_ref().map(|follower| follower.light.steps())
+        self.adaptive.as_ref().and_then(|adaptive| adaptive.sigma)
     }
 
     /// Upper limit of the threshold; `None` if it is fixed.
     pub fn limit(&self) -> Option<u8> {
-        self.follower.as_ref().map(|follower| follower.limit)
+        self.adaptive.as_ref().map(|adaptive| adaptive.limit)
     }
 }
 
-impl Follower {
+impl AdaptiveThreshold {
     fn threshold(&self) -> u8 {
         let of_noise = threshold_for(self.sigma.unwrap_or(0.0), self.format);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]

@@ -10,7 +10,7 @@ use foveate_core::token::numbers::encoded;
 use foveate_core::view::ViewSpec;
 use foveate_ring::TokenRecord;
 
-use super::{Depth, DepthPyramid, Measure};
+use super::{DepthPyramid, Measure, StreamDepth};
 
 /// Numbers of a token or texel: nearest and mean depth, and the share of known depth.
 const CHANNELS: usize = 3;
@@ -63,7 +63,7 @@ impl DepthPlanes {
     /// Measures the tokens of `records`, over a source of `extent`, of the plan that began with frame `plan_since`.
     pub(crate) fn take(
         &mut self,
-        depth: &Depth,
+        depth: &StreamDepth,
         records: &[TokenRecord],
         extent: Extent,
         plan_since: u64,

@@ -15,13 +15,13 @@ use super::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, spin_until, wait, wake,
 };
 
-/// Of [`Slot::state`]: the slot is in use. The lowest bits count helpers.
+/// Of [`StageSlot::state`]: the slot is in use. The lowest bits count helpers.
 const TAKEN: u32 = 1 << 31;
-/// Of [`Slot::state`]: helpers may join.
+/// Of [`StageSlot::state`]: helpers may join.
 const OPEN: u32 = 1 << 30;
-/// Of [`Slot::state`]: the poster sleeps until the last helper has left.
+/// Of [`StageSlot::state`]: the poster sleeps until the last helper has left.
 const AWAITED: u32 = 1 << 29;
-/// Of [`Slot::state`]: the number of helpers.
+/// Of [`StageSlot::state`]: the number of helpers.
 const HELPERS: u32 = AWAITED - 1;
 
 /// Of [`Board::signal`]: a helper sleeps, or is about to.
@@ -34,7 +34,7 @@ const STAGE: u32 = 4;
 /// Where helpers look for work.
 #[derive(Debug)]
 pub(super) struct Board {
-    slots: Box<[Slot]>,
+    slots: Box<[StageSlot]>,
     /// Changes with each posted stage; the futex that helpers sleep on.
     signal: AtomicU32,
 }
@@ -42,18 +42,18 @@ pub(super) struct Board {
 /// Room for a stage, on a cache line of its own, as all threads that work on the stage write to it.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Slot {
+struct StageSlot {
     /// 0 while it is free.
     state: AtomicU32,
     /// Valid while a helper is counted in.
-    stage: AtomicPtr<Stage<'static>>,
+    stage: AtomicPtr<PostedWork<'static>>,
     part_count: AtomicUsize,
     /// The next part to take. Changed only by the poster and by helpers that are counted in.
     next_part: AtomicUsize,
 }
 
 /// One stage of one frame.
-struct Stage<'a> {
+struct PostedWork<'a> {
     work: &'a (dyn Fn(usize) + Sync),
     /// Whether a call on a helper panicked.
     has_panicked: AtomicBool,
@@ -62,7 +62,7 @@ struct Stage<'a> {
 impl Board {
     /// Room for `slot_count` stages at the same time. A thread that finds no free slot works alone.
     pub(super) fn new(slot_count: usize) -> Self {
-        let slot = |_| Slot {
+        let slot = |_| StageSlot {
             state: AtomicU32::new(0),
             stage: AtomicPtr::new(ptr::null_mut()),
             part_count: AtomicUsize::new(0),
@@ -77,7 +77,7 @@ impl Board {
     ///
     /// If a call does.
     pub(super) fn run(&self, part_count: usize, work: &(dyn Fn(usize) + Sync)) {
-        let stage = Stage { work, has_panicked: AtomicBool::new(false) };
+        let stage = PostedWork { work, has_panicked: AtomicBool::new(false) };
         let Some(slot) = self.slots.iter().find(|slot| slot.take()) else {
             return (0..part_count).for_each(work);
         };
@@ -131,14 +131,14 @@ impl Board {
 }
 
 /// A stage that helpers can find. Once this is dropped, none of them refers to it.
-struct Posted<'a>(&'a Slot);
+struct Posted<'a>(&'a StageSlot);
 
 impl<'a> Posted<'a> {
-    fn new(slot: &'a Slot, stage: &'a Stage<'a>, part_count: usize) -> Self {
+    fn new(slot: &'a StageSlot, stage: &'a PostedWork<'a>, part_count: usize) -> Self {
         slot.stage.store(ptr::from_ref(stage).cast_mut().cast(), Ordering::Relaxed);
         slot.part_count.store(part_count, Ordering::Relaxed);
         slot.next_part.store(0, Ordering::Relaxed);
-        // SYNC(open): pairs with `Slot::join`. A helper that joins sees the stores above.
+        // SYNC(open): pairs with `StageSlot::join`. A helper that joins sees the stores above.
         slot.state.store(TAKEN | OPEN, Ordering::Release);
         Self(slot)
     }
@@ -146,9 +146,9 @@ impl<'a> Posted<'a> {
 
 impl Drop for Posted<'_> {
     fn drop(&mut self) {
-        let Self(Slot { state, .. }) = self;
+        let Self(StageSlot { state, .. }) = self;
         state.fetch_and(!OPEN, Ordering::Relaxed);
-        // SYNC(left): pairs with `Slot::leave`. The poster sees what the helpers wrote.
+        // SYNC(left): pairs with `StageSlot::leave`. The poster sees what the helpers wrote.
         let is_left = || state.load(Ordering::Acquire) & HELPERS == 0;
         spin_until(&is_left);
         while !is_left() {
@@ -157,12 +157,12 @@ impl Drop for Posted<'_> {
                 wait(state, seen);
             }
         }
-        // SYNC(free): pairs with `Slot::take`. The next poster of this slot sees all that was done here.
+        // SYNC(free): pairs with `StageSlot::take`. The next poster of this slot sees all that was done here.
         state.store(0, Ordering::Release);
     }
 }
 
-impl Slot {
+impl StageSlot {
     /// Takes the slot if it is free.
     fn take(&self) -> bool {
         // SYNC(free): pairs with the store in `Posted::drop`.
@@ -223,7 +223,7 @@ impl Slot {
     }
 }
 
-impl std::fmt::Debug for Stage<'_> {
+impl std::fmt::Debug for PostedWork<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Stage").finish_non_exhaustive()
     }

@@ -15,7 +15,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
-use foveate_engine::batch::{Batch, BatchPicture};
+use foveate_engine::batch::Batch;
 
 /// A line of `--json`.
 #[derive(Debug, Serialize)]
@@ -103,7 +103,7 @@ fn measure(
 ) -> Result<(), ToolError> {
     let (kind, count) = (frames.kind(), frames.buffers().len());
     let gaze = middle(kind.extent);
-    let picture = |index: usize| BatchPicture { frame: frames.view(index % count), gaze: &gaze };
+    let picture = |index: usize| (frames.view(index % count), &gaze);
     let pictures: Vec<_> = (0..size).map(picture).collect();
     for Bench { kind: backend, device, batch } in benches {
         // The first allocates, and wakes the threads.

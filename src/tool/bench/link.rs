@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{ToolError, write_json_line};
 use foveate_core::clock::monotonic_ns;
 use foveate_engine::backend::BackendError;
-use foveate_gpu::{Buffer, BufferKind, DeviceChoice, Gpu, GpuError, Lane};
+use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, Lane};
 
 /// Bytes of a copy: more than the caches of processors hold, and less than any device allows for a buffer.
 const BYTES: usize = 64 << 20;
@@ -52,8 +52,7 @@ struct Report {
 
 /// Measures the link, and writes a report to `out`.
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
-    let name = arguments.device.clone();
-    let gpu = Gpu::open(&name.map_or(DeviceChoice::Auto, DeviceChoice::Named));
+    let gpu = Gpu::open(arguments.device.as_deref());
     let report = gpu.and_then(|gpu| measure(&gpu)).map_err(BackendError::from)?;
     let written =
         if arguments.json { write_json_line(out, &report) } else { report.write_text(out) };

@@ -3,7 +3,7 @@
 use foveate_attention::vulkan::VulkanAttention;
 use foveate_attention::{AttentionPlan, Element, Tensors};
 use foveate_core::error::chain;
-use foveate_gpu::{DeviceChoice, Gpu, GpuError};
+use foveate_gpu::{Gpu, GpuError};
 use half::f16;
 use pyo3::prelude::*;
 
@@ -14,7 +14,7 @@ use crate::owned::Owned;
 /// A device, open, with the passes compiled. Calls wait for each other.
 #[pyclass(frozen, module = "foveate_engine._native")]
 pub(crate) struct AttentionDevice {
-    choice: DeviceChoice,
+    device: Option<String>,
     open: Owned<VulkanAttention>,
 }
 
@@ -22,10 +22,9 @@ pub(crate) struct AttentionDevice {
 impl AttentionDevice {
     /// Opens the device whose name holds `device`, or a real GPU.
     #[new]
-    fn new(py: Python<'_>, device: Option<&str>) -> PyResult<Self> {
-        let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
-        let open = py.detach(|| open(&choice)).map_err(|error| refusal(&error))?;
-        Ok(Self { choice, open: Owned::new("Vulkan device", open) })
+    fn new(py: Python<'_>, device: Option<String>) -> PyResult<Self> {
+        let open = py.detach(|| open(device.as_deref())).map_err(|error| refusal(&error))?;
+        Ok(Self { device, open: Owned::new("Vulkan device", open) })
     }
 
     /// The attention of queries, keys and values, [heads, rows, numbers], contiguous.
@@ -58,15 +57,15 @@ impl AttentionDevice {
     fn run<T: Element>(&self, plan: &AttentionPlan, tensors: Tensors<'_, T>) -> PyResult<()> {
         self.open.with(|attention| {
             if attention.gpu().is_lost() {
-                *attention = open(&self.choice).map_err(|error| refusal(&error))?;
+                *attention = open(self.device.as_deref()).map_err(|error| refusal(&error))?;
             }
             attention.run(plan, tensors).map_err(|error| refusal(&error))
         })
     }
 }
 
-fn open(choice: &DeviceChoice) -> Result<VulkanAttention, GpuError> {
-    VulkanAttention::new(&Gpu::open(choice)?)
+fn open(device: Option<&str>) -> Result<VulkanAttention, GpuError> {
+    VulkanAttention::new(&Gpu::open(device)?)
 }
 
 fn refusal(error: &GpuError) -> PyErr {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::sample::{Encoder, PyramidTexels, Room, SampleToken, Target};
-use super::{Pyramid, reduce};
-use crate::batch::picture::{BatchPicture, Sampled, planned};
+use super::sample::{Encoder, PyramidTexels, Room, SampleToken, TexelTarget};
+use super::{CpuPyramid, reduce};
+use crate::batch::picture::{Sampled, planned};
 use crate::pool::Pool;
-use crate::simd::Instructions;
 use foveate_core::frame::{FrameKind, FrameView};
+use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TileSet;
@@ -24,11 +24,10 @@ pub(crate) struct CpuBatch {
     encoder: Encoder,
     all: TileSet,
     /// Those that no thread uses.
-    idle: Mutex<Vec<Pyramid>>,
+    idle: Mutex<Vec<CpuPyramid>>,
     pool: Arc<Pool>,
     /// No helpers: threads have a picture each.
     alone: Arc<Pool>,
-    instructions: Instructions,
 }
 
 impl CpuBatch {
@@ -40,29 +39,29 @@ impl CpuBatch {
             all: TileSet::all(kind.extent),
             idle: Mutex::default(),
             pool: Arc::clone(pool),
-            alone: Arc::new(Pool::new(0)),
-            instructions: pool.instructions(),
+            alone: Arc::new(Pool::new(0).limited_to(pool.instructions())),
         }
     }
 
     /// The tokens of each picture.
-    pub(crate) fn sample(&self, spec: &ViewSpec, pictures: &[BatchPicture<'_>]) -> Vec<Sampled> {
+    pub(crate) fn sample(
+        &self,
+        spec: &ViewSpec,
+        pictures: &[(FrameView<'_>, &Gaze)],
+    ) -> Vec<Sampled> {
         let mut parts: Vec<_> = pictures.iter().map(|picture| (picture, None)).collect();
-        self.pool.for_each(&mut parts, &|(picture, sampled)| {
-            let (plan, records) = planned(spec, picture.gaze, self.kind.extent);
-            *sampled = Some(Sampled { pixels: self.pixels(&picture.frame, &plan), records });
+        self.pool.for_each(&mut parts, &|((frame, gaze), sampled)| {
+            let (plan, records) = planned(spec, gaze, self.kind.extent);
+            *sampled = Some(Sampled { pixels: self.pixels(frame, &plan), records });
         });
         parts.into_iter().filter_map(|(_, sampled)| sampled).collect()
     }
 
     fn pixels(&self, frame: &FrameView<'_>, plan: &TokenPlan) -> Vec<u8> {
-        let Self { encoder, all, instructions, .. } = self;
+        let Self { encoder, all, idle, alone, .. } = self;
         let shape = PyramidShape::new(self.kind.extent);
-        let mut pyramid = self
-            .idle
-            .lock()
-            .pop()
-            .unwrap_or_else(|| Pyramid::new(shape, &self.alone, *instructions));
+        let idle_one = idle.lock().pop();
+        let mut pyramid = idle_one.unwrap_or_else(|| CpuPyramid::new(shape, alone));
         pyramid.ingest_all(frame);
         reduce::reduce(&mut pyramid.tail, all, shape, &mut pyramid.levels);
         let texels = PyramidTexels { shape, frame, levels: &pyramid.levels };
@@ -70,10 +69,11 @@ impl CpuBatch {
         let mut pixels = vec![0; plan.tokens.len() * token_bytes];
         let mut room = Room::default();
         for (&token, pixels) in plan.tokens.iter().zip(pixels.chunks_exact_mut(token_bytes)) {
-            let (target, room) = (Target::Bytes(pixels), &mut room);
-            SampleToken { texels, encoder, token, target, room, sent: None }.run(*instructions);
+            let (target, room) = (TexelTarget::Bytes(pixels), &mut room);
+            SampleToken { texels, encoder, token, target, room, sent: None }
+                .run(alone.instructions());
         }
-        self.idle.lock().push(pyramid);
+        idle.lock().push(pyramid);
         pixels
     }
 }

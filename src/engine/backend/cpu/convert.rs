@@ -18,7 +18,7 @@ const HALF: usize = SIDE / 2;
 const SCALE_BITS: u32 = 16 - FRACTION_BITS;
 
 /// R, G and B of 32 pixels of a row, before they are clamped to 0..=255.
-type Rgb<V> = [<V as Vectors>::Words; 3];
+type RgbWords<V> = [<V as Vectors>::Words; 3];
 
 /// The coefficients of a conversion, ready for multiplication.
 #[derive(Clone, Copy)]
@@ -83,14 +83,14 @@ impl<V: Vectors> Converter<V> {
     }
 
     #[inline(always)]
-    fn rgb(&self, luma: V::Words, [red, green, blue]: [V::Sums; 3]) -> Rgb<V> {
+    fn rgb(&self, luma: V::Words, [red, green, blue]: [V::Sums; 3]) -> RgbWords<V> {
         let luma = self.vectors.shifted_left::<SCALE_BITS>(luma);
         [self.channel(luma, red), self.channel(luma, green), self.channel(luma, blue)]
     }
 
     /// 32 samples of luma as gray.
     #[inline(always)]
-    fn gray(&self, luma: &[u8; SIDE]) -> Rgb<V> {
+    fn gray(&self, luma: &[u8; SIDE]) -> RgbWords<V> {
         let luma = self.vectors.shifted_left::<SCALE_BITS>(self.vectors.widened(luma));
         [self.channel(luma, self.gray_constant); 3]
     }
@@ -124,7 +124,7 @@ pub trait Sampling {
         converter: &Converter<V>,
         pair: &RowPair<'_>,
         x: usize,
-    ) -> [Rgb<V>; 2];
+    ) -> [RgbWords<V>; 2];
 
     /// R, G and B of `count` pixels, at most 32, from the even column `x` of row `y`. The rest is unspecified.
     fn row<V: Vectors>(
@@ -133,7 +133,7 @@ pub trait Sampling {
         x: usize,
         y: usize,
         count: usize,
-    ) -> Rgb<V>;
+    ) -> RgbWords<V>;
 }
 
 /// Calls a function that is generic over the [`Sampling`] of a format.
@@ -191,7 +191,7 @@ impl Sampling for Nv12 {
         converter: &Converter<V>,
         pair: &RowPair<'_>,
         x: usize,
-    ) -> [Rgb<V>; 2] {
+    ) -> [RgbWords<V>; 2] {
         two_rows(converter, pair, x, chunk(pair.chroma[0], x))
     }
 
@@ -202,7 +202,7 @@ impl Sampling for Nv12 {
         x: usize,
         y: usize,
         count: usize,
-    ) -> Rgb<V> {
+    ) -> RgbWords<V> {
         let uv: [u8; SIDE] = samples(&frame.row(1, y / 2)[x..], count.next_multiple_of(2));
         one_row(converter, &samples(&frame.row(0, y)[x..], count), &uv)
     }
@@ -218,7 +218,7 @@ impl Sampling for I420 {
         converter: &Converter<V>,
         pair: &RowPair<'_>,
         x: usize,
-    ) -> [Rgb<V>; 2] {
+    ) -> [RgbWords<V>; 2] {
         let [u, v] = pair.chroma;
         two_rows(converter, pair, x, &interleaved(chunk(u, x / 2), chunk(v, x / 2)))
     }
@@ -230,7 +230,7 @@ impl Sampling for I420 {
         x: usize,
         y: usize,
         count: usize,
-    ) -> Rgb<V> {
+    ) -> RgbWords<V> {
         let u = samples(&frame.row(1, y / 2)[x / 2..], count.div_ceil(2));
         let v = samples(&frame.row(2, y / 2)[x / 2..], count.div_ceil(2));
         one_row(converter, &samples(&frame.row(0, y)[x..], count), &interleaved(&u, &v))
@@ -244,7 +244,7 @@ fn two_rows<V: Vectors>(
     pair: &RowPair<'_>,
     x: usize,
     uv: &[u8; SIDE],
-) -> [Rgb<V>; 2] {
+) -> [RgbWords<V>; 2] {
     let sums = converter.chroma_sums(converter.vectors.widened(uv));
     let [upper, lower] = pair.rows;
     [
@@ -254,7 +254,11 @@ fn two_rows<V: Vectors>(
 }
 
 #[inline(always)]
-fn one_row<V: Vectors>(converter: &Converter<V>, luma: &[u8; SIDE], uv: &[u8; SIDE]) -> Rgb<V> {
+fn one_row<V: Vectors>(
+    converter: &Converter<V>,
+    luma: &[u8; SIDE],
+    uv: &[u8; SIDE],
+) -> RgbWords<V> {
     let sums = converter.chroma_sums(converter.vectors.widened(uv));
     converter.rgb(converter.vectors.widened(luma), sums)
 }
@@ -276,7 +280,7 @@ pub struct Yuy2;
 
 impl Yuy2 {
     #[inline(always)]
-    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8; 2 * SIDE]) -> Rgb<V> {
+    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8; 2 * SIDE]) -> RgbWords<V> {
         let [luma, uv] = converter.vectors.unzipped(packed);
         converter.rgb(luma, converter.chroma_sums(uv))
     }
@@ -288,7 +292,7 @@ impl Sampling for Yuy2 {
         converter: &Converter<V>,
         pair: &RowPair<'_>,
         x: usize,
-    ) -> [Rgb<V>; 2] {
+    ) -> [RgbWords<V>; 2] {
         let [upper, lower] = pair.rows;
         [Self::rgb(converter, chunk(upper, 2 * x)), Self::rgb(converter, chunk(lower, 2 * x))]
     }
@@ -300,7 +304,7 @@ impl Sampling for Yuy2 {
         x: usize,
         y: usize,
         count: usize,
-    ) -> Rgb<V> {
+    ) -> RgbWords<V> {
         let bytes = 2 * count.next_multiple_of(2);
         Self::rgb(converter, &samples(&frame.row(0, y)[2 * x..], bytes))
     }
@@ -312,7 +316,7 @@ pub struct Packed<const BYTES: usize, const RED: usize, const BLUE: usize>;
 
 impl<const BYTES: usize, const RED: usize, const BLUE: usize> Packed<BYTES, RED, BLUE> {
     #[inline(always)]
-    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8]) -> Rgb<V> {
+    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8]) -> RgbWords<V> {
         let pixels = pixels::<BYTES>(packed);
         let [red, ..] = converter.gray(&byte_of(&pixels, RED));
         let [green, ..] = converter.gray(&byte_of(&pixels, 1));
@@ -329,7 +333,7 @@ impl<const BYTES: usize, const RED: usize, const BLUE: usize> Sampling
         converter: &Converter<V>,
         pair: &RowPair<'_>,
         x: usize,
-    ) -> [Rgb<V>; 2] {
+    ) -> [RgbWords<V>; 2] {
         let [upper, lower] = pair.rows;
         // No closure: it would be compiled without the instructions.
         [
@@ -345,7 +349,7 @@ impl<const BYTES: usize, const RED: usize, const BLUE: usize> Sampling
         x: usize,
         y: usize,
         count: usize,
-    ) -> Rgb<V> {
+    ) -> RgbWords<V> {
         let packed: [u8; 4 * SIDE] = samples(&frame.row(0, y)[BYTES * x..], BYTES * count);
         Self::rgb(converter, &packed[..BYTES * SIDE])
     }
@@ -361,7 +365,7 @@ impl Sampling for Gray {
         converter: &Converter<V>,
         pair: &RowPair<'_>,
         x: usize,
-    ) -> [Rgb<V>; 2] {
+    ) -> [RgbWords<V>; 2] {
         let [upper, lower] = pair.rows;
         [converter.gray(chunk(upper, x)), converter.gray(chunk(lower, x))]
     }
@@ -373,7 +377,7 @@ impl Sampling for Gray {
         x: usize,
         y: usize,
         count: usize,
-    ) -> Rgb<V> {
+    ) -> RgbWords<V> {
         converter.gray(&samples(&frame.row(0, y)[x..], count))
     }
 }

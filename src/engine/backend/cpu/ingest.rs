@@ -38,9 +38,9 @@ impl QuadSums {
 
 /// Working memory of one thread: the sums of every tile of a run.
 #[derive(Clone, Debug)]
-pub struct Scratch([[QuadSums; QUADS]; RUN_TILES]);
+pub struct IngestScratch([[QuadSums; QUADS]; RUN_TILES]);
 
-impl Default for Scratch {
+impl Default for IngestScratch {
     fn default() -> Self {
         Self([[QuadSums([0; 32]); QUADS]; RUN_TILES])
     }
@@ -55,7 +55,7 @@ pub struct IngestRuns<'a, 'b> {
     /// The columns of each run.
     pub runs: &'a mut dyn Iterator<Item = Range<usize>>,
     /// Working memory.
-    pub scratch: &'a mut Scratch,
+    pub scratch: &'a mut IngestScratch,
 }
 
 impl Kernel for IngestRuns<'_, '_> {
@@ -77,7 +77,7 @@ fn ingest_runs<V: Vectors, S: Sampling>(
     frame: &FrameView<'_>,
     target: &mut TileRow<'_>,
     runs: &mut dyn Iterator<Item = Range<usize>>,
-    scratch: &mut Scratch,
+    scratch: &mut IngestScratch,
 ) {
     for columns in runs {
         for start in columns.clone().step_by(RUN_TILES) {
@@ -94,7 +94,7 @@ fn ingest<V: Vectors, S: Sampling>(
     frame: &FrameView<'_>,
     target: &mut TileRow<'_>,
     columns: Range<usize>,
-    scratch: &mut Scratch,
+    scratch: &mut IngestScratch,
 ) {
     let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
     let first_row = target.index * SIDE;
@@ -140,7 +140,7 @@ fn ingest_whole_quads<V: Vectors, S: Sampling>(
     target: &mut TileRow<'_>,
     quad: usize,
     columns: Range<usize>,
-    scratch: &mut Scratch,
+    scratch: &mut IngestScratch,
 ) {
     if columns.is_empty() {
         return;

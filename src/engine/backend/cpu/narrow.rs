@@ -73,14 +73,14 @@ struct Taps {
 
 /// The texels of a token along an axis.
 #[derive(Debug)]
-struct Axis {
+struct TokenAxis {
     taps: [Taps; USUAL_SIDE],
     /// Where it begins in the level, and the texels from there to the last tap.
     first: usize,
     count: usize,
 }
 
-impl Axis {
+impl TokenAxis {
     /// Taps of `texels`, where a texel of the level is 2^`shift` parts of a pixel long. The axis begins at a multiple of the first
     /// `alignment`, in texels of the level, and the taps of each texel at a multiple of the second, which divides the first.
     #[inline(always)]
@@ -120,8 +120,8 @@ pub(super) struct NarrowRows<'a, V: Vectors> {
     level: Option<&'a CpuLevel>,
     /// Columns of the level.
     width: usize,
-    across: Axis,
-    down: Axis,
+    across: TokenAxis,
+    down: TokenAxis,
     /// Of the weight of a texel that lies in the source wholly.
     reciprocal: Reciprocal,
     /// Whether some do not.
@@ -148,8 +148,8 @@ impl<'a, V: Vectors> NarrowRows<'a, V> {
         // Blocks begin where those of the level do, or with a pair of pixels that share their chroma.
         let begin = if level == 0 { 2 } else { BLOCK };
         let columns = token.columns(extent, format.patch_side);
-        let across = Axis::new(columns, shift, [begin, 2]);
-        let down = Axis::new(token.rows(extent, format.patch_side), shift, [1, 1]);
+        let across = TokenAxis::new(columns, shift, [begin, 2]);
+        let down = TokenAxis::new(token.rows(extent, format.patch_side), shift, [1, 1]);
         let (width, height) = (token.width(format.patch_side), token.height(format.patch_side));
         let is_cut = !across.is_whole(width) || !down.is_whole(height);
         Self {
@@ -188,7 +188,7 @@ impl<'a, V: Vectors> NarrowRows<'a, V> {
     /// Converts the pixels under the token.
     #[inline(always)]
     fn convert(&self, rgb: &mut [[[[u8; BLOCK]; BLOCKS]; FOOTPRINT_ROWS]; 3]) {
-        let Axis { first, count, .. } = self.across;
+        let TokenAxis { first, count, .. } = self.across;
         for row in 0..self.down.count {
             let y = self.down.first + row;
             for at in (0..count).step_by(SIDE) {

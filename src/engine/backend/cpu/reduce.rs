@@ -9,39 +9,33 @@ use foveate_core::geometry::tile::TileSet;
 
 /// Sums of R, G and B of level 5, one per tile, and of every level above it.
 #[derive(Debug)]
-pub struct Tail {
-    /// Sums of the tiles.
-    tiles: SumGrid,
-    /// The levels above.
+pub struct PyramidTail {
+    tiles: TailLevel,
     above: Vec<TailLevel>,
-}
-
-#[derive(Debug)]
-struct TailLevel {
-    /// Level of the pyramid.
-    number: u32,
-    sums: SumGrid,
-    /// The texels over the dirty tiles of an update.
-    reached: TileSet,
 }
 
 /// The sums of one level.
 #[derive(Debug)]
-struct SumGrid {
+struct TailLevel {
+    /// Level of the pyramid.
+    number: u32,
     extent: Extent,
     sums: Vec<[u32; 3]>,
+    /// The texels over the dirty tiles of an update, above the tiles.
+    reached: TileSet,
 }
 
-impl Tail {
+impl PyramidTail {
     /// Zeroed sums for a pyramid.
     pub fn new(shape: PyramidShape) -> Self {
-        let above = |number: u32| {
+        let level = |number: u32| {
             let extent = shape.level_extent(number);
-            TailLevel { number, sums: SumGrid::new(extent), reached: TileSet::none_of(extent) }
+            let (sums, reached) = (vec![[0; 3]; extent.area()], TileSet::none_of(extent));
+            TailLevel { number, extent, sums, reached }
         };
         Self {
-            tiles: SumGrid::new(shape.level_extent(TILE_LEVEL_COUNT - 1)),
-            above: (TILE_LEVEL_COUNT..shape.level_count()).map(above).collect(),
+            tiles: level(TILE_LEVEL_COUNT - 1),
+            above: (TILE_LEVEL_COUNT..shape.level_count()).map(level).collect(),
         }
     }
 
@@ -56,11 +50,7 @@ impl Tail {
     }
 }
 
-impl SumGrid {
-    fn new(extent: Extent) -> Self {
-        Self { extent, sums: vec![[0; 3]; extent.area()] }
-    }
-
+impl TailLevel {
     fn index(&self, x: u32, y: u32) -> usize {
         y as usize * self.extent.width as usize + x as usize
     }
@@ -80,18 +70,24 @@ impl SumGrid {
 }
 
 /// Brings the levels above the dirty tiles up to date; `levels` are those from level 1 on.
-pub fn reduce(tail: &mut Tail, dirty: &TileSet, shape: PyramidShape, levels: &mut [CpuLevel]) {
+pub fn reduce(
+    tail: &mut PyramidTail,
+    dirty: &TileSet,
+    shape: PyramidShape,
+    levels: &mut [CpuLevel],
+) {
     let (mut below, mut changed) = (&tail.tiles, dirty);
     for (level, target) in tail.above.iter_mut().zip(&mut levels[KEPT_TILE_LEVELS..]) {
         level.reached.cover(changed);
         for (x, y) in level.reached.iter() {
             let sums = below.sum_below(x, y);
-            let index = level.sums.index(x, y);
-            level.sums.sums[index] = sums;
+            let index = level.index(x, y);
+            level.sums[index] = sums;
             let count = shape.texel_pixel_count(level.number, x, y);
             let texel = sums.map(|sum| rounded_mean(sum, count));
             target.put(x as usize, y as usize, texel);
         }
-        (below, changed) = (&level.sums, &level.reached);
+        let level = &*level;
+        (below, changed) = (level, &level.reached);
     }
 }

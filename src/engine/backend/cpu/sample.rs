@@ -21,12 +21,12 @@ use foveate_ring::Item;
 #[derive(Debug)]
 pub struct Encoder {
     format: TokenFormat,
-    table: Table,
+    table: EncodingTable,
 }
 
 /// The encoding of each value of each channel, by the width of the number format.
 #[derive(Debug)]
-enum Table {
+enum EncodingTable {
     One(Box<[[[u8; 1]; 256]; 3]>),
     Two(Box<[Lookup; 3]>),
     Four(Box<[[[u8; 4]; 256]; 3]>),
@@ -36,10 +36,10 @@ impl Encoder {
     /// The encoder of tokens of `format`.
     pub fn new(format: TokenFormat) -> Self {
         let table = match format.dtype {
-            DType::U8 => Table::One(byte_table(format)),
-            DType::F16 => Table::Two(Box::new(half_tables(format))),
-            DType::Bf16 => Table::Two(Box::new(byte_table(format).map(Lookup::new))),
-            DType::F32 => Table::Four(byte_table(format)),
+            DType::U8 => EncodingTable::One(byte_table(format)),
+            DType::F16 => EncodingTable::Two(Box::new(half_tables(format))),
+            DType::Bf16 => EncodingTable::Two(Box::new(byte_table(format).map(Lookup::new))),
+            DType::F32 => EncodingTable::Four(byte_table(format)),
         };
         Self { format, table }
     }
@@ -105,7 +105,7 @@ pub struct SampleToken<'a> {
     /// The token.
     pub token: Token,
     /// Target, `[3, P, P]`.
-    pub target: Target<'a>,
+    pub target: TexelTarget<'a>,
     /// Working memory.
     pub room: &'a mut Room,
     /// The bytes that it was last published with, if compared.
@@ -142,14 +142,14 @@ impl Default for Room {
 
 /// Where the bytes of a token go.
 #[derive(Debug)]
-pub enum Target<'a> {
+pub enum TexelTarget<'a> {
     /// Memory that others may read meanwhile.
     Item(Item<'a>),
     /// Memory of one's own.
     Bytes(&'a mut [u8]),
 }
 
-impl Target<'_> {
+impl TexelTarget<'_> {
     #[inline(always)]
     fn put(&mut self, offset: usize, bytes: &[u8]) {
         match self {
@@ -990,11 +990,11 @@ impl Encoder {
     #[inline(always)]
     fn encode<V: Vectors>(&self, vectors: V, channel: usize, values: &[u8], pixels: &mut [u8]) {
         match &self.table {
-            Table::One(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
-            Table::Two(table) => {
+            EncodingTable::One(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
+            EncodingTable::Two(table) => {
                 vectors.looked_up(&table[channel], values, pixels.as_chunks_mut().0);
             }
-            Table::Four(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
+            EncodingTable::Four(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
         }
     }
 }

@@ -6,15 +6,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::ingest::{IngestPass, TileRecords};
-use super::pyramid::Pyramid;
+use super::pyramid::GpuPyramid;
 use super::reduce::ReducePass;
 use super::sample::{SamplePass, count};
 use super::staging::TileStaging;
 use crate::backend::BackendError;
-use crate::batch::picture::{BatchPicture, Sampled, planned};
+use crate::batch::picture::{Sampled, planned};
 use crate::planes::SamplerSpec;
 use crate::pool::Pool;
-use foveate_core::frame::FrameKind;
+use foveate_core::frame::{FrameKind, FrameView};
+use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::view::ViewSpec;
 use foveate_gpu::{Gpu, GpuError, Lane};
@@ -26,7 +27,7 @@ pub(crate) struct VulkanBatch {
     ingest: IngestPass,
     reduce: ReducePass,
     sample: SamplePass,
-    pyramid: Pyramid,
+    pyramid: GpuPyramid,
     lane: Lane,
     pool: Arc<Pool>,
 }
@@ -72,7 +73,7 @@ impl VulkanBatch {
             ingest: IngestPass::new(gpu, kind, TileRecords::Listed)?,
             reduce: ReducePass::new(gpu, shape)?,
             sample: SamplePass::new(gpu, shape, tokens)?,
-            pyramid: Pyramid::new(gpu, shape, count(layers))?,
+            pyramid: GpuPyramid::new(gpu, shape, count(layers))?,
             lane: Lane::new(gpu, "batch", 0)?,
             pool: Arc::clone(pool),
         })
@@ -82,15 +83,13 @@ impl VulkanBatch {
     pub(crate) fn sample(
         &mut self,
         spec: &ViewSpec,
-        pictures: &[BatchPicture<'_>],
+        pictures: &[(FrameView<'_>, &Gaze)],
     ) -> Result<Vec<Sampled>, BackendError> {
         let mut sampled = Vec::with_capacity(pictures.len());
         for pictures in pictures.chunks(self.pyramid.layer_count() as usize) {
-            let plans: Vec<_> = pictures
-                .iter()
-                .map(|picture| planned(spec, picture.gaze, self.kind.extent))
-                .collect();
-            let frames = pictures.iter().map(|picture| picture.frame);
+            let plans: Vec<_> =
+                pictures.iter().map(|(_, gaze)| planned(spec, gaze, self.kind.extent)).collect();
+            let frames = pictures.iter().map(|(frame, _)| *frame);
             self.staging.upload_layers(&self.pool, frames);
             self.sample.upload_layers(plans.iter().map(|(plan, _)| plan));
             let Self { staging, ingest, reduce, sample, pyramid, lane, .. } = self;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::pyramid::{Pyramid, TEXEL_BYTES};
+use super::pyramid::{GpuPyramid, TEXEL_BYTES};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::PyramidShape;
@@ -54,7 +54,7 @@ impl CoarseCopy {
     }
 
     /// Records the copy, if it is due.
-    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
+    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a GpuPyramid) {
         if self.is_due {
             pyramid.record_copy(recorder, self.level, &self.texels);
         }

@@ -25,34 +25,34 @@ const WORD_BYTES: usize = 4;
 /// Location of a plane in the frame's memory; all 0 if the format has no such plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct PlanePlace {
+pub(super) struct PlanePlace {
     /// Offset in bytes.
-    pub first_byte: u32,
+    pub(super) first_byte: u32,
     /// Bytes from one row to the next.
-    pub stride: u32,
+    pub(super) stride: u32,
     /// Bytes of a row that hold samples.
-    pub row_bytes: u32,
+    pub(super) row_bytes: u32,
     /// Rows.
-    pub rows: u32,
+    pub(super) rows: u32,
 }
 
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct DetectPush {
+pub(super) struct DetectPush {
     /// The planes of the frame.
-    pub planes: [PlanePlace; 3],
+    pub(super) planes: [PlanePlace; 3],
     /// Columns and rows of the tile grid.
-    pub grid: [u32; 2],
+    pub(super) grid: [u32; 2],
     /// Range of tiles that are ingested in any case: the first, and the end.
-    pub refreshed: [u32; 2],
+    pub(super) refreshed: [u32; 2],
     /// A tile is ingested if a sample differs by more.
-    pub threshold: u32,
+    pub(super) threshold: u32,
 }
 
 /// Compares frames with the resident copy, which it owns.
 #[derive(Debug)]
-pub struct DetectPass {
+pub(super) struct DetectPass {
     pass: ComputePass,
     push: DetectPush,
     /// A record for each tile of the grid.
@@ -71,7 +71,7 @@ impl DetectPass {
     /// # Errors
     ///
     /// If the source is too large for the device, or the device refuses.
-    pub fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
+    pub(super) fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
         let desc = ComputePassDesc {
             name: "detect",
             shader: shaders::DETECT,

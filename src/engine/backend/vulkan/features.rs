@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use super::ingest::{TileRecords, sampling};
-use super::pyramid::Pyramid;
+use super::pyramid::GpuPyramid;
 use super::sample::count;
 use super::shaders;
 use super::tiles::TileList;
@@ -23,16 +23,16 @@ use foveate_gpu::{
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct FeaturesPush {
+pub(super) struct FeaturesPush {
     /// Width and height of the source in pixels.
-    pub extent: [u32; 2],
+    pub(super) extent: [u32; 2],
     /// 1 for all tiles of the grid, which must be resident; 0 for those of the list.
-    pub is_whole: u32,
+    pub(super) is_whole: u32,
 }
 
 /// Computes the features of tiles, and keeps those of all.
 #[derive(Debug)]
-pub struct FeaturesPass {
+pub(super) struct FeaturesPass {
     pass: ComputePass,
     push: FeaturesPush,
     /// A record for each tile of the grid.
@@ -115,7 +115,7 @@ impl FeaturesPass {
         recorder: &mut Recorder<'a>,
         records: &'a Buffer,
         tiles: &'a TileList,
-        pyramid: &'a Pyramid,
+        pyramid: &'a GpuPyramid,
     ) {
         let bindings = [
             Binding::Read(records),

@@ -23,15 +23,6 @@ pub(super) struct FrameStaging {
     gpu: Arc<Gpu>,
 }
 
-/// A frame that the device can read.
-#[derive(Debug)]
-pub(super) enum ReadableFrame<'a> {
-    /// Imported pages.
-    Lent(HostBuffer<'a>),
-    /// A copy in the mapped memory.
-    Copied,
-}
-
 impl FrameStaging {
     /// Room for frames of `kind`.
     pub(super) fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
@@ -57,17 +48,17 @@ impl FrameStaging {
         self.lends = false;
     }
 
-    /// Makes `frame` readable by the device, and returns the locations of its planes.
+    /// Makes `frame` readable by the device, and returns the locations of its planes, and its pages unless it was copied.
     pub(super) fn show<'a>(
         &mut self,
         frame: &FrameView<'a>,
-    ) -> (ReadableFrame<'a>, [PlanePlace; 3]) {
+    ) -> (Option<HostBuffer<'a>>, [PlanePlace; 3]) {
         let planes = std::array::from_fn(|index| self.plane_bytes(frame, index));
         let lent = self.lends.then(|| self.lend(planes)).flatten();
         self.lends = lent.is_some();
         let Some(lent) = lent else {
             self.copy(frame);
-            return (ReadableFrame::Copied, self.planes);
+            return (None, self.planes);
         };
         let places = std::array::from_fn(|index| {
             if self.kind.format.plane_count() <= index {
@@ -77,7 +68,7 @@ impl FrameStaging {
             let stride = count(frame.plane(index).stride);
             PlanePlace { first_byte, stride, ..self.planes[index] }
         });
-        (ReadableFrame::Lent(lent), places)
+        (Some(lent), places)
     }
 
     /// The bytes of a plane from its first sample to its last; empty if the format has no such plane.
@@ -112,19 +103,13 @@ impl FrameStaging {
         }
     }
 
-    /// The memory that the device reads `frame` from.
-    pub(super) fn memory<'a>(&'a self, frame: &'a ReadableFrame<'_>) -> &'a Buffer {
-        match frame {
-            ReadableFrame::Lent(pages) => pages.buffer(),
-            ReadableFrame::Copied => &self.samples,
-        }
+    /// The memory that the device reads a frame from whose `pages` were lent, or that was copied.
+    pub(super) fn memory<'a>(&'a self, pages: Option<&'a HostBuffer<'_>>) -> &'a Buffer {
+        pages.map_or(&self.samples, HostBuffer::buffer)
     }
 
-    /// Bytes of samples that were copied for `frame`.
-    pub(super) fn copied_bytes(&self, frame: &ReadableFrame<'_>) -> u64 {
-        if let ReadableFrame::Lent(_) = frame {
-            return 0;
-        }
+    /// Bytes of samples that are copied for a frame.
+    pub(super) fn frame_bytes(&self) -> u64 {
         let plane_bytes = |index| (self.kind.row_bytes(index) * self.kind.rows(index)) as u64;
         (0..self.kind.format.plane_count()).map(plane_bytes).sum()
     }

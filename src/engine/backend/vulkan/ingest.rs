@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::pyramid::{Pyramid, layer_sums};
+use super::pyramid::{GpuPyramid, layer_sums};
 use super::sample::count;
 use super::shaders;
 use super::tiles::TileList;
@@ -25,13 +25,13 @@ const _: () = assert!(TILE_SIDE == 32 && TILE_LEVEL_COUNT == 6);
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct IngestPush {
+pub(super) struct IngestPush {
     /// Width and height of the source in pixels.
-    pub extent: [u32; 2],
+    pub(super) extent: [u32; 2],
     /// How samples become RGB.
-    pub color: ColorTransform,
+    pub(super) color: ColorTransform,
     /// Sums of a layer of the pyramid.
-    pub layer_sums: u32,
+    pub(super) layer_sums: u32,
 }
 
 /// Which tiles have records.
@@ -45,7 +45,7 @@ pub(super) enum TileRecords {
 
 /// Reads each sample of the dirty tiles once.
 #[derive(Debug)]
-pub struct IngestPass {
+pub(super) struct IngestPass {
     pass: ComputePass,
     push: IngestPush,
 }
@@ -101,7 +101,7 @@ impl IngestPass {
         recorder: &mut Recorder<'a>,
         records: &'a Buffer,
         tiles: &'a TileList,
-        pyramid: &'a Pyramid,
+        pyramid: &'a GpuPyramid,
     ) {
         let [level_0, level_1, level_2, level_3, level_4, level_5] =
             [0, 1, 2, 3, 4, 5].map(|level| pyramid.level(level));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::pyramid::Pyramid;
+use super::pyramid::GpuPyramid;
 use super::shaders;
 use crate::reuse::Reuse;
 use foveate_core::clock::Span;
@@ -19,24 +19,24 @@ use foveate_gpu::{
 /// The row of a token that nobody remembers.
 const NO_ROW: u32 = u32::MAX;
 
-/// Push constants of the pass that compares. Public, like all types shared with shaders, for the tests that compare layouts.
+/// Push constants of the pass that compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct ComparePush {
+pub(super) struct ComparePush {
     /// Width and height of the source in pixels.
-    pub extent: [u32; 2],
+    pub(super) extent: [u32; 2],
 }
 
 /// Push constants of the pass that chooses texels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct SettlePush {
+pub(super) struct SettlePush {
     /// Where the first item is.
-    pub first_word: u32,
+    pub(super) first_word: u32,
     /// The row of the plan's first token.
-    pub first_row: u32,
+    pub(super) first_row: u32,
     /// The most by which a texel of a kept token may have moved.
-    pub threshold: u32,
+    pub(super) threshold: u32,
 }
 
 /// Samples one view, and remembers its texels.
@@ -54,17 +54,6 @@ pub(super) struct KeepPasses {
     moved: Buffer,
     first_row: u32,
     threshold: u32,
-}
-
-/// What both passes work on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KeepTarget<'a> {
-    /// The tokens to sample.
-    pub(super) stale: &'a Buffer,
-    /// The encoding of each value of each channel.
-    pub(super) table: &'a Buffer,
-    /// Where their items go, and the word at which the first begins.
-    pub(super) items: (&'a Buffer, u32),
 }
 
 impl KeepPasses {
@@ -118,17 +107,16 @@ impl KeepPasses {
         self.moved.mapped::<u32>()[..rows.len()].fill(0);
     }
 
-    /// Samples the tokens of a source of `extent`.
-    pub(super) fn record<'a>(
+    /// Samples the tokens of the list `stale` over a source of `extent`, and compares them.
+    pub(super) fn record_compare<'a>(
         &'a self,
         recorder: &mut Recorder<'a>,
-        pyramid: &'a Pyramid,
+        pyramid: &'a GpuPyramid,
         extent: Extent,
-        target: KeepTarget<'a>,
-        groups: impl Fn() -> Groups<'a>,
+        stale: &'a Buffer,
+        groups: Groups<'a>,
     ) {
-        let KeepTarget { stale, table, items: (items, first_word) } = target;
-        let compared = [
+        let bindings = [
             pyramid.levels(),
             Binding::Read(&pyramid.tail),
             Binding::Read(stale),
@@ -138,8 +126,19 @@ impl KeepPasses {
             Binding::Update(&self.moved),
         ];
         let push = ComparePush { extent: [extent.width, extent.height] };
-        recorder.dispatch(&self.compare, &compared, &push, groups());
-        let settled = [
+        recorder.dispatch(&self.compare, &bindings, &push, groups);
+    }
+
+    /// Chooses the texels of these tokens. Their items, encoded by `table`, go to `items`, of which the first begins at a word.
+    pub(super) fn record_settle<'a>(
+        &'a self,
+        recorder: &mut Recorder<'a>,
+        stale: &'a Buffer,
+        table: &'a Buffer,
+        (items, first_word): (&'a Buffer, u32),
+        groups: Groups<'a>,
+    ) {
+        let bindings = [
             Binding::Read(stale),
             Binding::Read(table),
             Binding::Read(&self.rows),
@@ -149,7 +148,7 @@ impl KeepPasses {
             Binding::Write(items),
         ];
         let push = SettlePush { first_word, first_row: self.first_row, threshold: self.threshold };
-        recorder.dispatch(&self.settle, &settled, &push, groups());
+        recorder.dispatch(&self.settle, &bindings, &push, groups);
     }
 
     /// Reads by how much the tokens `stale` have moved.

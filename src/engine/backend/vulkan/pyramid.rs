@@ -12,7 +12,7 @@ use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_gpu::{Binding, Buffer, BufferKind, Gpu, GpuError, Image, Lane, Recorder};
 
-/// Bytes of an entry of [`Pyramid::sums`]: R, G, B and the number of pixels, 32 bits each.
+/// Bytes of an entry of [`GpuPyramid::sums`]: R, G, B and the number of pixels, 32 bits each.
 const SUM_BYTES: usize = 16;
 
 /// Bytes of a texel: R, G, B and an unused byte.
@@ -20,7 +20,7 @@ pub(super) const TEXEL_BYTES: usize = 4;
 
 /// The resident pyramid of one stream, or the pyramids of several pictures of one size, a layer for each.
 #[derive(Debug)]
-pub struct Pyramid {
+pub(super) struct GpuPyramid {
     shape: PyramidShape,
     layer_count: u32,
     levels: Image,
@@ -30,13 +30,17 @@ pub struct Pyramid {
     pub(super) tail: Buffer,
 }
 
-impl Pyramid {
+impl GpuPyramid {
     /// Memory for `layer_count` pyramids; their texels are undefined.
     ///
     /// # Errors
     ///
     /// If the device has too little memory, or does not allow images of this size.
-    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, layer_count: u32) -> Result<Self, GpuError> {
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        shape: PyramidShape,
+        layer_count: u32,
+    ) -> Result<Self, GpuError> {
         let grid = shape.extent().in_cells(TILE_SIDE);
         let padded = Extent::new(grid.width * TILE_SIDE, grid.height * TILE_SIDE);
         let sum_count = layer_sums(shape) * layer_count as usize;

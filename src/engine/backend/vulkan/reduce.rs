@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::pyramid::{Pyramid, layer_sums};
+use super::pyramid::{GpuPyramid, layer_sums};
 use super::sample::count;
 use super::shaders;
 use super::tiles::TileList;
@@ -20,18 +20,18 @@ use foveate_gpu::{
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct ReducePush {
+pub(super) struct ReducePush {
     /// Columns and rows of the tile grid.
-    pub grid: [u32; 2],
+    pub(super) grid: [u32; 2],
     /// Levels above the tiles; 0 for sources of up to 256 x 256 pixels.
-    pub tail_level_count: u32,
+    pub(super) tail_level_count: u32,
     /// Sums of a layer of the pyramid.
-    pub layer_sums: u32,
+    pub(super) layer_sums: u32,
 }
 
 /// Brings the tail up to date above the dirty tiles.
 #[derive(Debug)]
-pub struct ReducePass {
+pub(super) struct ReducePass {
     pass: ComputePass,
     push: ReducePush,
 }
@@ -42,7 +42,7 @@ impl ReducePass {
     /// # Errors
     ///
     /// If the device refuses.
-    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Self, GpuError> {
+    pub(super) fn new(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Self, GpuError> {
         let desc = ComputePassDesc {
             name: "reduce",
             shader: shaders::REDUCE,
@@ -69,7 +69,7 @@ impl ReducePass {
         &'a self,
         recorder: &mut Recorder<'a>,
         tiles: &'a TileList,
-        pyramid: &'a Pyramid,
+        pyramid: &'a GpuPyramid,
     ) {
         if self.push.tail_level_count != 0 {
             let bindings = [

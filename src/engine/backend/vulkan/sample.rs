@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::keep::{KeepPasses, KeepTarget};
-use super::pyramid::{Pyramid, layer_sums, tail_offset};
+use super::keep::KeepPasses;
+use super::pyramid::{GpuPyramid, layer_sums, tail_offset};
 use super::shaders;
 use super::target::TokenTarget;
 use super::work::WorkList;
@@ -32,7 +32,7 @@ pub(super) const WORD_BYTES: usize = 4;
 /// box.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
-enum Kind {
+enum TexelKind {
     Level = 0,
     Boxes = 1,
     Weights = 2,
@@ -41,44 +41,44 @@ enum Kind {
 /// Location of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct TokenRecord {
+pub(super) struct TokenSource {
     /// 0 if its texels are those of the level, 1 if they are means of boxes of pixels, 2 if they are means of weighted texels of the
     /// level.
-    pub kind: u32,
+    pub(super) kind: u32,
     /// Leftmost column, in texels of the level if its texels are those, otherwise in source pixels.
-    pub x: i32,
+    pub(super) x: i32,
     /// Topmost row, in the same unit.
-    pub y: i32,
+    pub(super) y: i32,
     /// Source pixels per texel along a row; of weighted texels, per P texels.
-    pub width: u32,
+    pub(super) width: u32,
     /// The same down a column.
-    pub height: u32,
+    pub(super) height: u32,
     /// Pyramid level that is read.
-    pub level: u32,
+    pub(super) level: u32,
     /// Where the level starts in the tail, in texels; 0 for the levels of the image.
-    pub tail_offset: u32,
+    pub(super) tail_offset: u32,
     /// Layer of the pyramid.
-    pub layer: u32,
+    pub(super) layer: u32,
     /// Index of the item that it is sampled to.
-    pub item: u32,
+    pub(super) item: u32,
 }
 
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct SamplePush {
+pub(super) struct SamplePush {
     /// Width and height of the source in pixels.
-    pub extent: [u32; 2],
+    pub(super) extent: [u32; 2],
     /// Where the first item is.
-    pub first_word: u32,
+    pub(super) first_word: u32,
 }
 
 /// Samples one view.
 #[derive(Debug)]
-pub struct SamplePass {
-    passes: Passes,
+pub(super) struct SamplePass {
+    passes: SamplingPasses,
     /// The tokens to sample.
-    stale: WorkList<TokenRecord>,
+    stale: WorkList<TokenSource>,
     /// The encoding of each value of each channel.
     table: Buffer,
     target: TokenTarget,
@@ -92,7 +92,7 @@ pub struct SamplePass {
 /// How it is sampled.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each view")]
-enum Passes {
+enum SamplingPasses {
     Sample(ComputePass),
     /// Tokens may keep the texels that they were last published with.
     Keep(KeepPasses),
@@ -104,7 +104,11 @@ impl SamplePass {
     /// # Errors
     ///
     /// If the view is too large for the device, or the device refuses.
-    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, spec: SamplerSpec) -> Result<Self, GpuError> {
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        shape: PyramidShape,
+        spec: SamplerSpec,
+    ) -> Result<Self, GpuError> {
         let SamplerSpec { format, capacity, keeps_unchanged } = spec;
         let constants = [
             format.patch_side,
@@ -136,9 +140,9 @@ impl SamplePass {
         table.mapped().copy_from_slice(numbers.as_flattened());
         let passes = if keeps_unchanged {
             let texel_count = (format.patch_side as usize).pow(2);
-            Passes::Keep(KeepPasses::new(gpu, &constants, most, texel_count)?)
+            SamplingPasses::Keep(KeepPasses::new(gpu, &constants, most, texel_count)?)
         } else {
-            Passes::Sample(ComputePass::new(gpu, &desc)?)
+            SamplingPasses::Sample(ComputePass::new(gpu, &desc)?)
         };
         Ok(Self {
             passes,
@@ -157,8 +161,8 @@ impl SamplePass {
         assert!(stale.len() <= self.capacity, "a plan beyond the view's capacity");
         let Self { stale: list, shape, format, tail_offsets, .. } = self;
         list.fill(stale.iter().map(|&item| {
-            let record = token_record(plan.tokens[item as usize], *shape, *format, tail_offsets);
-            TokenRecord { item, ..record }
+            let record = token_source(plan.tokens[item as usize], *shape, *format, tail_offsets);
+            TokenSource { item, ..record }
         }));
     }
 
@@ -169,22 +173,22 @@ impl SamplePass {
         let layers = (0..).zip(plans);
         let tokens = layers.flat_map(|(layer, plan)| plan.tokens.iter().map(move |t| (layer, *t)));
         list.fill((0..).zip(tokens).map(|(item, (layer, token))| {
-            let record = token_record(token, *shape, *format, tail_offsets);
+            let record = token_source(token, *shape, *format, tail_offsets);
             let tail_offset = record.tail_offset + layer * layer_sums;
-            TokenRecord { layer, tail_offset, item, ..record }
+            TokenSource { layer, tail_offset, item, ..record }
         }));
     }
 
     /// Uploads how tokens are compared with what they were last published with, if they are.
     pub(super) fn prepare_comparisons(&mut self, reuse: &Reuse) {
-        if let Passes::Keep(passes) = &mut self.passes {
+        if let SamplingPasses::Keep(passes) = &mut self.passes {
             passes.prepare(reuse);
         }
     }
 
     /// Reads by how much the tokens `stale` have moved, if they were compared.
     pub(super) fn collect_comparisons(&mut self, stale: &[u32], reuse: &mut Reuse) {
-        if let Passes::Keep(passes) = &mut self.passes {
+        if let SamplingPasses::Keep(passes) = &mut self.passes {
             passes.collect(stale, &mut reuse.moved);
         }
     }
@@ -201,17 +205,17 @@ impl SamplePass {
 
     /// Makes the next `record` sample one token of undefined texels.
     pub(super) fn prepare_warm(&mut self) {
-        self.stale.fill(std::iter::once(TokenRecord::zeroed()));
+        self.stale.fill(std::iter::once(TokenSource::zeroed()));
     }
 
     /// The tokens to sample.
-    pub(super) fn stale(&self) -> &WorkList<TokenRecord> {
+    pub(super) fn stale(&self) -> &WorkList<TokenSource> {
         &self.stale
     }
 
     /// The record on the device of a plan's token number `item`.
-    pub(super) fn token_record(&self, token: Token, item: u32) -> TokenRecord {
-        TokenRecord { item, ..token_record(token, self.shape, self.format, &self.tail_offsets) }
+    pub(super) fn token_source(&self, token: Token, item: u32) -> TokenSource {
+        TokenSource { item, ..token_source(token, self.shape, self.format, &self.tail_offsets) }
     }
 
     /// Where the tokens go.
@@ -222,61 +226,62 @@ impl SamplePass {
     /// When the pass ran in the newest submission of `lane`.
     pub(super) fn span(&self, lane: &Lane) -> Span {
         match &self.passes {
-            Passes::Sample(pass) => lane.span(pass),
-            Passes::Keep(passes) => passes.span(lane),
+            SamplingPasses::Sample(pass) => lane.span(pass),
+            SamplingPasses::Keep(passes) => passes.span(lane),
         }
     }
 
     /// Samples the tokens of the list.
-    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
+    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a GpuPyramid) {
         if self.stale.count() == Some(0) {
             return;
         }
         let (tokens, first_word) = self.target.place();
-        let source = self.shape.extent();
+        let (stale, table) = (self.stale.buffer(), &self.table);
+        let extent = self.shape.extent();
         let channel_words = channel_words(self.format);
-        let groups =
-            || self.stale.groups(|count| (count * channel_words).div_ceil(GROUP_INVOCATIONS));
+        let groups = self.stale.groups(|count| (count * channel_words).div_ceil(GROUP_INVOCATIONS));
         match &self.passes {
-            Passes::Sample(pass) => {
+            SamplingPasses::Sample(pass) => {
                 let bindings = [
                     pyramid.levels(),
                     Binding::Read(&pyramid.tail),
-                    Binding::Read(self.stale.buffer()),
-                    Binding::Read(&self.table),
+                    Binding::Read(stale),
+                    Binding::Read(table),
                     Binding::Write(tokens),
                 ];
-                let push = SamplePush { extent: [source.width, source.height], first_word };
-                recorder.dispatch(pass, &bindings, &push, groups());
+                let push = SamplePush { extent: [extent.width, extent.height], first_word };
+                recorder.dispatch(pass, &bindings, &push, groups);
             }
-            Passes::Keep(passes) => {
-                let (stale, table) = (self.stale.buffer(), &self.table);
-                let target = KeepTarget { stale, table, items: (tokens, first_word) };
-                passes.record(recorder, pyramid, source, target, groups);
+            SamplingPasses::Keep(passes) => {
+                passes.record_compare(recorder, pyramid, extent, stale, groups);
+                passes.record_settle(recorder, stale, table, (tokens, first_word), groups);
             }
         }
     }
 }
 
-fn token_record(
+fn token_source(
     token: Token,
     shape: PyramidShape,
     format: TokenFormat,
     tail_offsets: &[u32; MAX_LEVEL_COUNT as usize],
-) -> TokenRecord {
+) -> TokenSource {
     let Token { x, y, sx, sy, .. } = token;
     let patch_side = format.patch_side;
     let level = token.level(shape, format.rounding);
     let (kind, level, [width, height]) = match token.weighted_level(shape, patch_side) {
-        Some(level) => (Kind::Weights, level, [token.width(patch_side), token.height(patch_side)]),
-        None if level.is_some() => (Kind::Level, level.unwrap_or(0), [sx, sy].map(u32::from)),
-        None => (Kind::Boxes, 0, [sx, sy].map(u32::from)),
+        Some(level) => {
+            (TexelKind::Weights, level, [token.width(patch_side), token.height(patch_side)])
+        }
+        None if level.is_some() => (TexelKind::Level, level.unwrap_or(0), [sx, sy].map(u32::from)),
+        None => (TexelKind::Boxes, 0, [sx, sy].map(u32::from)),
     };
     // Exact, as the token is aligned.
     let [x, y] =
-        [x, y].map(|place| if matches!(kind, Kind::Level) { place >> level } else { place });
+        [x, y].map(|place| if matches!(kind, TexelKind::Level) { place >> level } else { place });
     let tail_offset = tail_offsets[level as usize];
-    TokenRecord { kind: kind as u32, x, y, width, height, level, tail_offset, layer: 0, item: 0 }
+    TokenSource { kind: kind as u32, x, y, width, height, level, tail_offset, layer: 0, item: 0 }
 }
 
 /// Words of a channel of a token; each has an invocation.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::pyramid::Pyramid;
+use super::pyramid::GpuPyramid;
 use super::sample::SamplePass;
 use super::stale::StalePass;
 use crate::planes::{Planes, Sampler, SamplerSpec};
@@ -102,7 +102,11 @@ impl ViewPasses {
     }
 
     /// Samples the stale tokens.
-    pub(super) fn record_sample<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
+    pub(super) fn record_sample<'a>(
+        &'a self,
+        recorder: &mut Recorder<'a>,
+        pyramid: &'a GpuPyramid,
+    ) {
         self.sample.record(recorder, pyramid);
     }
 
@@ -115,11 +119,11 @@ impl ViewPasses {
 
 /// A small pyramid for which drivers compile the same code as for one of `shape`: llvmpipe specialises on which sides
 /// of an image are powers of two, and only when the pass first runs.
-fn small_pyramid(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Pyramid, GpuError> {
+fn small_pyramid(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<GpuPyramid, GpuError> {
     let grid = shape.extent().in_cells(TILE_SIDE);
     let [width, height] = [grid.width, grid.height].map(|tiles| {
         let spread = if tiles.is_power_of_two() { 1 } else { 3 };
         spread * TILE_SIDE
     });
-    Pyramid::new(gpu, PyramidShape::new(Extent::new(width, height)), 1)
+    GpuPyramid::new(gpu, PyramidShape::new(Extent::new(width, height)), 1)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::sample::{GROUP_INVOCATIONS, SamplePass, TokenRecord, channel_words, count};
+use super::sample::{GROUP_INVOCATIONS, SamplePass, TokenSource, channel_words, count};
 use super::shaders;
 use crate::planes::SamplerSpec;
 use foveate_core::clock::Span;
@@ -22,30 +22,30 @@ use foveate_gpu::{
 /// A token of a plan, and the tiles under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct TokenEntry {
+pub(super) struct TokenEntry {
     /// Its record for the sampling pass.
-    pub token: TokenRecord,
+    pub(super) token: TokenSource,
     /// Column and row of the first tile.
-    pub first_tile: [u32; 2],
+    pub(super) first_tile: [u32; 2],
     /// Column and row after the last tile.
-    pub end_tile: [u32; 2],
+    pub(super) end_tile: [u32; 2],
 }
 
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct StalePush {
+pub(super) struct StalePush {
     /// Tokens of the plan.
-    pub token_count: u32,
+    pub(super) token_count: u32,
     /// Columns of the tile grid.
-    pub grid_width: u32,
+    pub(super) grid_width: u32,
     /// 1 if no token of the plan has been sampled yet, so that all are stale.
-    pub is_new: u32,
+    pub(super) is_new: u32,
 }
 
 /// Finds the stale tokens of one view.
 #[derive(Debug)]
-pub struct StalePass {
+pub(super) struct StalePass {
     pass: ComputePass,
     /// The tokens of the view's plan.
     plan: Buffer,
@@ -63,7 +63,11 @@ impl StalePass {
     /// # Errors
     ///
     /// If the view is too large for the device, or the device refuses.
-    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, spec: SamplerSpec) -> Result<Self, GpuError> {
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        shape: PyramidShape,
+        spec: SamplerSpec,
+    ) -> Result<Self, GpuError> {
         let SamplerSpec { format, capacity, .. } = spec;
         let desc = ComputePassDesc {
             name: "stale",
@@ -106,7 +110,7 @@ impl StalePass {
             let (extent, patch_side) = (self.shape.extent(), self.patch_side);
             let entries = self.plan.mapped::<TokenEntry>().iter_mut();
             for ((entry, token), index) in entries.zip(&plan.tokens).zip(0..) {
-                *entry = token_entry(*token, pass.token_record(*token, index), extent, patch_side);
+                *entry = token_entry(*token, pass.token_source(*token, index), extent, patch_side);
             }
         }
         pass.leave_to_device();
@@ -154,7 +158,7 @@ impl StalePass {
     }
 }
 
-fn token_entry(token: Token, record: TokenRecord, extent: Extent, patch_side: u32) -> TokenEntry {
+fn token_entry(token: Token, record: TokenSource, extent: Extent, patch_side: u32) -> TokenEntry {
     let region = token.read_box(extent, patch_side);
     let (columns, rows) = (tiles_under(region.x0, region.x1), tiles_under(region.y0, region.y1));
     TokenEntry {

@@ -14,18 +14,11 @@ use foveate_ring::{Items, SegmentMemory};
 pub(super) struct TokenTarget {
     /// `[N, 3, P, P]`, for sinks whose memory the device cannot write.
     own: Buffer,
-    /// Of the newest sink.
-    imported: Option<Imported>,
+    /// The segment of the newest sink, and its words, unless the device cannot import them.
+    imported: Option<(SegmentMemory, Option<HostTarget<SegmentMemory>>)>,
     /// Where the next tokens go in the imported memory, in words; `None` for their own.
     first_word: Option<u32>,
     token_bytes: usize,
-}
-
-#[derive(Debug)]
-struct Imported {
-    memory: SegmentMemory,
-    /// `None` if the device cannot import it.
-    target: Option<HostTarget<SegmentMemory>>,
 }
 
 impl TokenTarget {
@@ -48,11 +41,11 @@ impl TokenTarget {
         assert_eq!(items.item_bytes(), self.token_bytes, "items of another format than the view's");
         assert!(token_count <= items.count(), "{token_count} tokens for {} items", items.count());
         self.first_word = items.memory().and_then(|(memory, start)| {
-            if self.imported.as_ref().is_none_or(|imported| imported.memory != *memory) {
+            if self.imported.as_ref().is_none_or(|(imported, _)| imported != memory) {
                 // The one before goes first: there may be a limit on pinned memory.
                 self.imported = None;
                 let target = HostTarget::import(gpu, "segment", Arc::new(memory.clone()));
-                self.imported = Some(Imported { memory: memory.clone(), target });
+                self.imported = Some((memory.clone(), target));
             }
             self.imported()?;
             Some(count(start / WORD_BYTES))
@@ -85,6 +78,6 @@ impl TokenTarget {
     }
 
     fn imported(&self) -> Option<&HostTarget<SegmentMemory>> {
-        self.imported.as_ref()?.target.as_ref()
+        self.imported.as_ref()?.1.as_ref()
     }
 }

@@ -11,16 +11,16 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_gpu::{Gpu, GpuError};
 
-/// Location of a tile in the tile grid. Public, like all types shared with shaders, for the tests that compare layouts.
+/// Location of a tile in the tile grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct TileRecord {
+pub(super) struct TileRecord {
     /// Column of the grid.
-    pub column: u32,
+    pub(super) column: u32,
     /// Row of the grid.
-    pub row: u32,
+    pub(super) row: u32,
     /// Layer of the pyramid.
-    pub layer: u32,
+    pub(super) layer: u32,
 }
 
 /// A list of tiles on the device.

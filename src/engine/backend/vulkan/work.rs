@@ -9,15 +9,14 @@ use bytemuck::{Pod, Zeroable};
 
 use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, Groups};
 
-/// Header of a list; the entries follow. Public, like all types shared with shaders, for the tests that compare
-/// layouts.
+/// Header of a list; the entries follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct WorkListHead {
+pub(super) struct WorkListHead {
     /// Workgroup count of the pass over the list (indirect dispatch); set only by a pass that fills the list.
-    pub groups: [u32; 3],
+    pub(super) groups: [u32; 3],
     /// Entries of the list.
-    pub count: u32,
+    pub(super) count: u32,
 }
 
 /// A list on the device of fixed capacity.

@@ -1,7 +1,7 @@
-//! One descriptor to poll while connections come and go.
+//! When to reconnect, and one descriptor to poll while connections come and go.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::io;
@@ -10,22 +10,27 @@ use rustix::time::{
     timerfd_settime,
 };
 
-/// Readable when the socket that it watches is, or after a time.
+/// Interval of attempts to reconnect.
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Its descriptor is readable when the socket that it watches is, or when an attempt to reconnect is due.
 #[derive(Debug)]
-pub(crate) struct Beacon {
+pub(crate) struct Reconnector {
     epoll: OwnedFd,
     timer: OwnedFd,
+    /// Time of the next attempt.
+    retry_at: Instant,
 }
 
-impl Beacon {
-    /// Watches nothing yet.
+impl Reconnector {
+    /// Watches nothing yet; the first attempt is due.
     pub(crate) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        let beacon = Self { epoll, timer };
-        beacon.add(beacon.timer.as_fd())?;
-        Ok(beacon)
+        let reconnector = Self { epoll, timer, retry_at: Instant::now() };
+        reconnector.add(reconnector.timer.as_fd())?;
+        Ok(reconnector)
     }
 
     /// Watches `socket`, and no time.
@@ -39,9 +44,20 @@ impl Beacon {
         epoll::delete(&self.epoll, socket)
     }
 
-    /// Becomes readable after `pause`.
-    pub(crate) fn ring_after(&self, pause: Duration) -> io::Result<()> {
+    /// Becomes readable when the next attempt is due.
+    pub(crate) fn ring_when_due(&self) -> io::Result<()> {
+        let pause = self.retry_at.saturating_duration_since(Instant::now());
         self.set_timer(pause.max(Duration::from_nanos(1)))
+    }
+
+    /// Whether an attempt is due. If so, the next one is an interval later.
+    pub(crate) fn begin_attempt(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = self.retry_at <= now;
+        if is_due {
+            self.retry_at = now + RECONNECT_INTERVAL;
+        }
+        is_due
     }
 
     fn add(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
@@ -58,7 +74,7 @@ impl Beacon {
     }
 }
 
-impl AsFd for Beacon {
+impl AsFd for Reconnector {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
