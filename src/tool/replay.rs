@@ -30,7 +30,7 @@ use foveate_ring::{
 };
 use foveate_server::channel::{REPLACED, ViewChannel, ViewUpdate};
 use foveate_server::directory::{Directory, StreamPort, StreamSpec};
-use foveate_server::server::{Access, Server, ServerLimits};
+use foveate_server::server::{Server, ServerLimits, SocketAccess};
 
 /// How long readers that do not sleep on the ring are waited for: those that poll, those that have stopped.
 const READER_PATIENCE: Duration = Duration::from_millis(250);
@@ -233,7 +233,7 @@ impl ReplayServer {
         let server = Server::bind(
             socket,
             Arc::clone(&directory),
-            Access::default(),
+            SocketAccess::default(),
             ServerLimits::default(),
         )?;
         let channel = port.views.remove(0);

@@ -11,7 +11,7 @@ use foveate_config::{Config, SourceChoice};
 use foveate_control::StreamState;
 use foveate_core::clock::monotonic_ns;
 use foveate_daemon::control::directory::StreamPort;
-use foveate_daemon::control::server::{Access, Server};
+use foveate_daemon::control::server::{Server, SocketAccess};
 use foveate_tool::doctor::cameras::{FoundCamera, cameras_in, stanzas};
 use foveate_tool::doctor::{Mark, daemon};
 use serde_json::Value;
@@ -264,7 +264,7 @@ fn stall(port: &StreamPort, reason: &str) {
 /// Serves what the stage has again.
 fn serve(stage: &Stage) -> Server {
     let directory = Arc::clone(&stage.directory);
-    Server::bind(&stage.path, directory, Access::default(), UNLIMITED).unwrap()
+    Server::bind(&stage.path, directory, SocketAccess::default(), UNLIMITED).unwrap()
 }
 
 /// `foveate watch --json`, and the lines that it prints.

@@ -33,7 +33,7 @@ use foveate_core::view::default_slot_count;
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
 use foveate_server::directory::{Directory, StreamPort, StreamSpec};
-use foveate_server::server::{Access, Server, ServerLimits};
+use foveate_server::server::{SocketAccess, Server, ServerLimits};
 
 pub(super) mod reader;
 mod report;
@@ -175,7 +175,7 @@ impl BenchDaemon {
             masks: Arc::default(),
         });
         let limits = ServerLimits { clients: CLIENTS_MAX, ..ServerLimits::default() };
-        let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits);
+        let server = Server::bind(&socket, Arc::clone(&directory), SocketAccess::default(), limits);
         let server = server.map_err(|error| ToolError::RingBench(io::Error::other(error)))?;
         let default = default_slot_count(tokens * TOKEN_FORMAT.token_bytes());
         let slots = arguments.slots.map_or(default, usize::from);
