@@ -52,7 +52,7 @@ pub(super) fn adapters(
 
 /// The samples of a frame.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Samples {
+pub(super) enum SampleFormat {
     /// Of a picture.
     Picture(PixelFormat, Colorimetry),
     /// Of depth.
@@ -66,7 +66,7 @@ pub(super) struct FrameFormat {
     pub(super) caps: gst::Caps,
     /// Memory layout of a buffer without VideoMeta; `None` for rows without gaps.
     pub(super) info: Option<gst_video::VideoInfo>,
-    pub(super) samples: Samples,
+    pub(super) samples: SampleFormat,
     /// Width and height in pixels.
     pub(super) extent: Extent,
     pub(super) pixel_aspect: PixelAspect,
@@ -76,8 +76,10 @@ impl FrameFormat {
     /// What the frames have in common; depth has a sample for each pixel, as gray has.
     pub(super) fn kind(&self) -> FrameKind {
         let (format, color) = match self.samples {
-            Samples::Picture(format, colorimetry) => (format, colorimetry.transform()),
-            Samples::Depth(_) => (PixelFormat::Gray8, ColorTransform::from_rgb(ColorRange::Full)),
+            SampleFormat::Picture(format, colorimetry) => (format, colorimetry.transform()),
+            SampleFormat::Depth(_) => {
+                (PixelFormat::Gray8, ColorTransform::from_rgb(ColorRange::Full))
+            }
         };
         FrameKind { format, extent: self.extent, color }
     }
@@ -85,8 +87,8 @@ impl FrameFormat {
     /// Pixel aspect ratio and colour.
     pub(super) fn facts(&self) -> PixelFacts {
         let color = match self.samples {
-            Samples::Picture(_, colorimetry) => Some(colorimetry),
-            Samples::Depth(_) => None,
+            SampleFormat::Picture(_, colorimetry) => Some(colorimetry),
+            SampleFormat::Depth(_) => None,
         };
         PixelFacts { pixel_aspect: self.pixel_aspect, color }
     }
@@ -116,14 +118,12 @@ fn readable_pictures(extent: Option<Extent>, is_square: bool) -> gst::Caps {
 fn read_pictures(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     let (info, format, extent) = checked(caps)?;
     let colorimetry = colorimetry_of(&info, named_colorimetry(caps), format);
-    let samples = Samples::Picture(format, colorimetry);
+    let samples = SampleFormat::Picture(format, colorimetry);
     let pixel_aspect = aspect_of(&info);
     Ok(FrameFormat { caps: caps.clone(), info: Some(info), samples, extent, pixel_aspect })
 }
 
-type Checked = (gst_video::VideoInfo, PixelFormat, Extent);
-
-fn checked(caps: &gst::Caps) -> Result<Checked, CaptureError> {
+fn checked(caps: &gst::Caps) -> Result<(gst_video::VideoInfo, PixelFormat, Extent), CaptureError> {
     let extent = extent_of(caps)?;
     let refused = || CaptureError::NotNegotiated {
         offered: redacted(&caps.to_string()),

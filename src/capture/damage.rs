@@ -45,7 +45,7 @@ pub(super) fn guard(element: &gst::Element, delivery: &Arc<Delivery>) {
     }
     let Some(pad) = element.static_pad("sink") else { return };
     let delivery = Arc::clone(delivery);
-    let chain = parking_lot::Mutex::new(Chain::default());
+    let has_all = parking_lot::Mutex::new(false);
     pad.add_probe(gst::PadProbeType::BUFFER, move |pad, info| {
         let coding = pad.current_caps().and_then(|caps| Coding::of(&caps));
         let (Some(gst::PadProbeData::Buffer(buffer)), Some(coding)) = (&info.data, coding) else {
@@ -53,7 +53,7 @@ pub(super) fn guard(element: &gst::Element, delivery: &Arc<Delivery>) {
         };
         let is_whole = match coding {
             Coding::Jpeg => is_whole_picture(pad, buffer),
-            Coding::Predicted => chain.lock().takes(buffer.flags()),
+            Coding::Predicted => is_decodable(&mut has_all.lock(), buffer.flags()),
         };
         if is_whole {
             return gst::PadProbeReturn::Ok;
@@ -63,21 +63,13 @@ pub(super) fn guard(element: &gst::Element, delivery: &Arc<Delivery>) {
     });
 }
 
-/// Whether a decoder has all buffers since a keyframe.
-#[derive(Debug, Default)]
-struct Chain {
-    is_whole: bool,
-}
-
-impl Chain {
-    /// Whether a buffer with these flags can be decoded whole.
-    fn takes(&mut self, flags: gst::BufferFlags) -> bool {
-        let is_keyframe = !flags.contains(gst::BufferFlags::DELTA_UNIT);
-        let is_damaged = flags.contains(gst::BufferFlags::CORRUPTED);
-        let follows = self.is_whole && !flags.contains(gst::BufferFlags::DISCONT);
-        self.is_whole = !is_damaged && (is_keyframe || follows);
-        self.is_whole
-    }
+/// Whether a buffer with these flags can be decoded whole. `has_all` says whether the decoder has all buffers since a keyframe.
+fn is_decodable(has_all: &mut bool, flags: gst::BufferFlags) -> bool {
+    let is_keyframe = !flags.contains(gst::BufferFlags::DELTA_UNIT);
+    let is_damaged = flags.contains(gst::BufferFlags::CORRUPTED);
+    let follows = *has_all && !flags.contains(gst::BufferFlags::DISCONT);
+    *has_all = !is_damaged && (is_keyframe || follows);
+    *has_all
 }
 
 /// Whether a buffer of JPEG has its end. Only in segments of time is a buffer one picture, and not a piece of a file. What does not begin

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use super::caps::{self, FrameFormat};
 use super::discipline::{ClockQuality, Reading, WallClock};
 use super::frame::RefusedBuffer;
-use super::mailbox::{PostResult, Producer};
-use super::masking::{Masking, MaskingResult};
+use super::mailbox::{MailboxProducer, PostResult};
+use super::masking::Masking;
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Masks, Pace, SourceSpec};
 use foveate_core::frame::{CaptureClock, FrameStamp};
@@ -50,7 +50,7 @@ pub(super) struct Delivery {
 }
 
 struct Inlet {
-    producer: Producer<CapturedFrame>,
+    producer: MailboxProducer<CapturedFrame>,
     content: Content,
     /// Of the newest caps.
     format: Option<FrameFormat>,
@@ -70,7 +70,7 @@ struct Inlet {
 
 impl Delivery {
     pub(super) fn new(
-        producer: Producer<CapturedFrame>,
+        producer: MailboxProducer<CapturedFrame>,
         counters: Arc<StreamCounters>,
         activity: Arc<CaptureActivity>,
         spec: &SourceSpec,
@@ -123,17 +123,16 @@ impl Delivery {
         inlet.masked = None;
         inlet.learn(caps);
         let Inlet { masking, format, .. } = &mut *inlet;
-        let MaskingResult { pixel_count, is_copied } =
-            match masking.apply(buffer, format.as_ref(), has_alpha) {
-                Ok(masked) => masked,
-                Err(error) => {
-                    self.counters.frames_captured.add(1);
-                    self.counters.frames_refused.add(1);
-                    inlet.unfilled += 1;
-                    inlet.note_refusal(&error);
-                    return if inlet.unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
-                }
-            };
+        let (pixel_count, is_copied) = match masking.apply(buffer, format.as_ref(), has_alpha) {
+            Ok(masked) => masked,
+            Err(error) => {
+                self.counters.frames_captured.add(1);
+                self.counters.frames_refused.add(1);
+                inlet.unfilled += 1;
+                inlet.note_refusal(&error);
+                return if inlet.unfilled < UNFILLED_MAX { Ok(false) } else { Err(error) };
+            }
+        };
         inlet.unfilled = 0;
         self.counters.frames_masked.add(u64::from(0 < pixel_count));
         self.counters.frames_copied_to_mask.add(u64::from(is_copied));

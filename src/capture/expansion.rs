@@ -24,7 +24,7 @@ use foveate_log::redact::{SecretMask, backslashed, redacted};
 const PIPELINE_BYTES_MAX: u64 = 1 << 16;
 
 /// The shipped descriptions and their names in `pipelines/`.
-pub const SHIPPED: [(&str, &str); 7] = [
+const SHIPPED: [(&str, &str); 7] = [
     ("test", include_str!("../../pipelines/test.gst")),
     ("v4l2", include_str!("../../pipelines/v4l2.gst")),
     ("v4l2-jpeg", include_str!("../../pipelines/v4l2-jpeg.gst")),
@@ -36,15 +36,15 @@ pub const SHIPPED: [(&str, &str); 7] = [
 
 /// A description ready for the parser.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Expansion {
+pub(super) struct Expansion {
     /// As GStreamer parses it.
-    pub text: String,
+    pub(super) text: String,
     /// Without credentials, for logs and errors.
-    pub shown: String,
+    pub(super) shown: String,
     /// The file or address of a shorthand, without credentials.
-    pub clip: Option<String>,
+    pub(super) clip: Option<String>,
     /// The FIFO that it reads through the element `fifo`. It can be opened only once.
-    pub fifo: Option<PathBuf>,
+    pub(super) fifo: Option<PathBuf>,
     /// GStreamer's own messages quote parts of the description.
     masked: Arc<SecretMask>,
 }
@@ -176,11 +176,7 @@ fn pictures_in(folder: &Path) -> Result<Vec<String>, CaptureError> {
 }
 
 /// Expands `spec`. Checks that the files and cameras of shorthands exist, so that errors name them.
-///
-/// # Errors
-///
-/// If the source or its file does not exist or is not readable, or the parameters do not match the description.
-pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
+pub(super) fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     let (mut clip, mut fifo) = (None, None);
     let (mut template, mut own) = match &spec.source {
         SourceChoice::Shorthand(text) => shorthand(text)?,
@@ -216,9 +212,7 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
 }
 
 /// Description of a shorthand, and the parameter that it fills in.
-type Shorthand = (String, Option<(&'static str, String)>);
-
-fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
+fn shorthand(text: &str) -> Result<(String, Option<(&'static str, String)>), CaptureError> {
     let unknown = || CaptureError::UnknownSource { text: redacted(text) };
     match ShorthandKind::of(text).filter(|_| !text.is_empty()).ok_or_else(unknown)? {
         ShorthandKind::Test => Ok((shipped("test"), None)),
@@ -398,3 +392,6 @@ fn unusable(value: &str) -> Option<&'static str> {
 fn parameter(name: &str, problem: &'static str) -> CaptureError {
     CaptureError::Parameter { name: name.to_owned(), problem }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use gstreamer as gst;
 use gstreamer_video as gst_video;
 
-use super::caps::{FrameFormat, Samples};
+use super::caps::{FrameFormat, SampleFormat};
 use super::masking::MaskCoverage;
 use foveate_core::depth::DepthView;
 use foveate_core::frame::{FrameError, FrameKind, FrameStamp, FrameView, Plane};
@@ -14,7 +14,7 @@ use foveate_core::pixel::PixelFacts;
 #[derive(Debug)]
 pub struct CapturedFrame {
     memory: gst::MappedBuffer<gst::buffer::Readable>,
-    samples: Samples,
+    samples: SampleFormat,
     extent: Extent,
     facts: PixelFacts,
     planes: [PlaneLayout; 3],
@@ -67,8 +67,8 @@ impl CapturedFrame {
         let facts = format.facts();
         let frame = Self { memory, samples, extent, facts, planes, stamp, masks };
         match samples {
-            Samples::Picture(..) => drop(frame.view()?),
-            Samples::Depth(_) => drop(frame.depth()?),
+            SampleFormat::Picture(..) => drop(frame.view()?),
+            SampleFormat::Depth(_) => drop(frame.depth()?),
         }
         Ok(frame)
     }
@@ -79,7 +79,7 @@ impl CapturedFrame {
     ///
     /// None for a frame from a source of pictures, which has checked it.
     pub fn view(&self) -> Result<FrameView<'_>, FrameError> {
-        let Samples::Picture(format, colorimetry) = self.samples else {
+        let SampleFormat::Picture(format, colorimetry) = self.samples else {
             return Err(FrameError::other_content());
         };
         let kind = FrameKind { format, extent: self.extent, color: colorimetry.transform() };
@@ -93,8 +93,8 @@ impl CapturedFrame {
     /// None for a frame from a source of depth, which has checked it.
     pub fn depth(&self) -> Result<DepthView<'_>, FrameError> {
         match self.samples {
-            Samples::Picture(..) => Err(FrameError::other_content()),
-            Samples::Depth(format) => {
+            SampleFormat::Picture(..) => Err(FrameError::other_content()),
+            SampleFormat::Depth(format) => {
                 DepthView::new(format, self.extent, self.plane(self.planes[0]))
             }
         }
@@ -151,8 +151,8 @@ pub(super) fn is_shared(memory: &gst::MemoryRef) -> bool {
 /// One plane of rows without gaps.
 fn packed(format: &FrameFormat) -> [PlaneLayout; 3] {
     let sample_bytes = match format.samples {
-        Samples::Picture(..) => 1,
-        Samples::Depth(format) => format.sample_bytes(),
+        SampleFormat::Picture(..) => 1,
+        SampleFormat::Depth(format) => format.sample_bytes(),
     };
     let stride = format.extent.width as usize * sample_bytes;
     let mut planes = [PlaneLayout::default(); 3];

@@ -1,6 +1,6 @@
 //! The GStreamer boundary: from a configured source to a mailbox of mapped, timestamped frames.
 //!
-//! [`expansion`] makes a pipeline description of the configured source; `pipeline` builds it and inserts elements before the
+//! `expansion` makes a pipeline description of the configured source; `pipeline` builds it and inserts elements before the
 //! appsink only if the caps need them; [`source`] watches it, loops files, and ends with a typed reason; `delivery` runs on
 //! GStreamer's streaming thread and fills the `mailbox`; before that `damage` drops damaged frames, and `masking` fills privacy
 //! masks. A stream takes its frames from a [`reconnecting`] source, which starts a new pipeline after `transient` errors.
@@ -18,7 +18,7 @@ mod debug;
 mod delivery;
 pub mod discipline;
 mod error;
-pub mod expansion;
+mod expansion;
 mod frame;
 pub mod hints;
 mod mailbox;
@@ -32,11 +32,9 @@ mod transient;
 pub use caps::warn_of_picture;
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
+pub use mailbox::TakeResult;
 pub use masking::{MaskChange, MaskCoverage, MaskRefusal, Masks};
 pub use source::Source;
-
-/// Result of taking a frame from a source.
-pub type TakeResult = mailbox::MailboxResult<CapturedFrame>;
 
 /// Why no more frames come.
 #[derive(Clone, Debug, PartialEq, Eq)]

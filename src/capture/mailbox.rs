@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::thread::futex;
 
-use super::{End, Pace};
+use super::{CapturedFrame, End, Pace};
 
-/// Set in [`Shared::middle`] while the middle place holds a value that has not been taken.
+/// Set in [`Mailbox::middle`] while the middle place holds a value that has not been taken.
 const FRESH: u8 = 0b100;
 
-/// The bits of [`Shared::middle`] that hold the index of the middle place.
+/// The bits of [`Mailbox::middle`] that hold the index of the middle place.
 const PLACE: u8 = 0b011;
 
 /// Longest single futex wait.
@@ -38,9 +38,9 @@ pub(crate) enum PostResult {
     Closed,
 }
 
-/// Result of a take.
+/// Result of taking a frame from a source, or another value from a mailbox.
 #[derive(Debug)]
-pub enum MailboxResult<T> {
+pub enum TakeResult<T = CapturedFrame> {
     /// The newest value.
     Frame(T),
     /// All values have been taken, and no more will come; later calls return the same.
@@ -49,8 +49,9 @@ pub enum MailboxResult<T> {
     TimedOut,
 }
 
+/// What both ends share. Any thread may end the stream.
 #[derive(Debug)]
-struct Shared<T> {
+pub(crate) struct Mailbox<T> {
     places: [Mutex<Option<T>>; 3],
     middle: AtomicU8,
     /// Notified of values and the end; the consumer sleeps on it.
@@ -63,8 +64,8 @@ struct Shared<T> {
 
 /// The only producer.
 #[derive(Debug)]
-pub(crate) struct Producer<T> {
-    shared: Arc<Shared<T>>,
+pub(crate) struct MailboxProducer<T> {
+    mailbox: Arc<Mailbox<T>>,
     pace: Pace,
     /// Index of the producer's place, which is empty between calls.
     place: u8,
@@ -72,21 +73,15 @@ pub(crate) struct Producer<T> {
 
 /// The only consumer. Dropping it releases a waiting producer.
 #[derive(Debug)]
-pub(crate) struct Consumer<T> {
-    shared: Arc<Shared<T>>,
+pub(crate) struct MailboxConsumer<T> {
+    mailbox: Arc<Mailbox<T>>,
     /// Index of the consumer's place, which is empty between calls.
     place: u8,
 }
 
-/// Ends the stream from another thread than the producer's, which may be waiting.
-#[derive(Debug)]
-pub(crate) struct Ender<T> {
-    shared: Arc<Shared<T>>,
-}
-
 /// Creates an empty mailbox.
-pub(crate) fn mailbox<T>(pace: Pace) -> (Producer<T>, Consumer<T>) {
-    let shared = Arc::new(Shared {
+pub(crate) fn mailbox<T>(pace: Pace) -> (MailboxProducer<T>, MailboxConsumer<T>) {
+    let mailbox = Arc::new(Mailbox {
         places: [const { Mutex::new(None) }; 3],
         middle: AtomicU8::new(1),
         posted: Signal::default(),
@@ -94,10 +89,13 @@ pub(crate) fn mailbox<T>(pace: Pace) -> (Producer<T>, Consumer<T>) {
         end: OnceLock::new(),
         consumer_gone: AtomicBool::new(false),
     });
-    (Producer { shared: Arc::clone(&shared), pace, place: 0 }, Consumer { shared, place: 2 })
+    (
+        MailboxProducer { mailbox: Arc::clone(&mailbox), pace, place: 0 },
+        MailboxConsumer { mailbox, place: 2 },
+    )
 }
 
-impl<T> Shared<T> {
+impl<T> Mailbox<T> {
     fn is_over(&self) -> bool {
         self.consumer_gone.load(Ordering::Acquire) || self.end.get().is_some()
     }
@@ -105,102 +103,100 @@ impl<T> Shared<T> {
     fn has_fresh(&self) -> bool {
         self.middle.load(Ordering::Acquire) & FRESH != 0
     }
+
+    /// Ends the stream with a reason, and releases a waiting producer. Only the first reason counts.
+    pub(crate) fn end(&self, end: End) {
+        // Later reasons are consequences of the first.
+        let _ = self.end.set(end);
+        self.posted.notify();
+        self.taken.notify();
+    }
 }
 
-impl<T> Producer<T> {
+impl<T> MailboxProducer<T> {
     /// Posts `value`. With [`Pace::EveryFrame`] it first waits until the previous value has been taken.
     pub(crate) fn post(&mut self, value: T) -> PostResult {
         if self.pace == Pace::EveryFrame {
             self.wait_until_taken();
         }
-        let shared = &self.shared;
-        if shared.is_over() {
+        let mailbox = &self.mailbox;
+        if mailbox.is_over() {
             return PostResult::Closed;
         }
-        *shared.places[usize::from(self.place)].lock() = Some(value);
+        *mailbox.places[usize::from(self.place)].lock() = Some(value);
         // SYNC(handed): pairs with the swap in `try_take`. Each side's writes to the place that it hands over happen before
         // the other side uses it.
-        let before = shared.middle.swap(self.place | FRESH, Ordering::AcqRel);
+        let before = mailbox.middle.swap(self.place | FRESH, Ordering::AcqRel);
         self.place = before & PLACE;
-        let replaced = shared.places[usize::from(self.place)].lock().take().is_some();
-        shared.posted.notify();
+        let replaced = mailbox.places[usize::from(self.place)].lock().take().is_some();
+        mailbox.posted.notify();
         if replaced { PostResult::Replaced } else { PostResult::Delivered }
     }
 
-    /// Creates a handle that ends the stream.
-    pub(crate) fn ender(&self) -> Ender<T> {
-        Ender { shared: Arc::clone(&self.shared) }
+    /// What ends the stream from another thread, while this one may be waiting.
+    pub(crate) fn mailbox(&self) -> Arc<Mailbox<T>> {
+        Arc::clone(&self.mailbox)
     }
 
     fn wait_until_taken(&self) {
-        let shared = &self.shared;
+        let mailbox = &self.mailbox;
         loop {
-            let seen = shared.taken.count();
-            if shared.is_over() || !shared.has_fresh() {
+            let seen = mailbox.taken.count();
+            if mailbox.is_over() || !mailbox.has_fresh() {
                 return;
             }
-            shared.taken.wait(seen, MAX_WAIT);
+            mailbox.taken.wait(seen, MAX_WAIT);
         }
     }
 }
 
-impl<T> Ender<T> {
-    /// Ends the stream with a reason, and releases a waiting producer. Only the first reason counts.
-    pub(crate) fn end(&self, end: End) {
-        // Later reasons are consequences of the first.
-        let _ = self.shared.end.set(end);
-        self.shared.posted.notify();
-        self.shared.taken.notify();
-    }
-}
-
-impl<T> Consumer<T> {
+impl<T> MailboxConsumer<T> {
     /// Takes the newest value, waiting up to `timeout` for one.
-    pub(crate) fn take(&mut self, timeout: Duration) -> MailboxResult<T> {
+    pub(crate) fn take(&mut self, timeout: Duration) -> TakeResult<T> {
         let start = Instant::now();
         loop {
-            let seen = self.shared.posted.count();
+            let seen = self.mailbox.posted.count();
             // Read before the value, because the end is set after the last one.
-            let end = self.shared.end.get().cloned();
+            let end = self.mailbox.end.get().cloned();
             if let Some(value) = self.try_take() {
-                return MailboxResult::Frame(value);
+                return TakeResult::Frame(value);
             }
             if let Some(end) = end {
-                return MailboxResult::Ended(end);
+                return TakeResult::Ended(end);
             }
             let left = timeout.saturating_sub(start.elapsed());
             if left.is_zero() {
-                return MailboxResult::TimedOut;
+                return TakeResult::TimedOut;
             }
-            self.shared.posted.wait(seen, left.min(MAX_WAIT));
+            self.mailbox.posted.wait(seen, left.min(MAX_WAIT));
         }
     }
 
     /// Whether a value is waiting to be taken.
     pub(crate) fn has_next(&self) -> bool {
-        self.shared.has_fresh()
+        self.mailbox.has_fresh()
     }
 
     fn try_take(&mut self) -> Option<T> {
-        let shared = &self.shared;
-        if !shared.has_fresh() {
+        let mailbox = &self.mailbox;
+        if !mailbox.has_fresh() {
             return None;
         }
         // SYNC(handed): pairs with the swap in `post`.
-        let before = shared.middle.swap(self.place, Ordering::AcqRel);
+        let before = mailbox.middle.swap(self.place, Ordering::AcqRel);
         self.place = before & PLACE;
-        let value = shared.places[usize::from(self.place)].lock().take();
-        shared.taken.notify();
+        let value = mailbox.places[usize::from(self.place)].lock().take();
+        mailbox.taken.notify();
         value
     }
 }
 
-impl<T> Drop for Consumer<T> {
+impl<T> Drop for MailboxConsumer<T> {
     fn drop(&mut self) {
-        self.shared.consumer_gone.store(true, Ordering::Release);
+        self.mailbox.consumer_gone.store(true, Ordering::Release);
         // A value left behind must not hold a buffer of the camera's pool.
         drop(self.try_take());
-        self.shared.taken.notify();
+        self.mailbox.taken.notify();
     }
 }
 

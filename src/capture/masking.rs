@@ -11,7 +11,7 @@ use gstreamer_video as gst_video;
 use parking_lot::{Condvar, Mutex};
 
 use super::CaptureError;
-use super::caps::{FrameFormat, Samples};
+use super::caps::{FrameFormat, SampleFormat};
 use super::frame::{PlaneLayout, RefusedBuffer, is_shared, planes_of, view_of};
 use foveate_core::depth::DepthView;
 use foveate_core::frame::{PixelFormat, Plane, composite, is_opaque};
@@ -216,15 +216,6 @@ pub struct MaskCoverage {
     pub texels: Option<Arc<TileSet>>,
 }
 
-/// What was done to a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MaskingResult {
-    /// Pixels that were filled.
-    pub(super) pixel_count: u64,
-    /// Whether the buffer was copied to apply masks; copies made only for transparency do not count.
-    pub(super) is_copied: bool,
-}
-
 impl Masking {
     pub(super) fn new(masks: &Arc<Masks>, background: [u8; 3]) -> Self {
         let (masks, present) = (Arc::clone(masks), Arc::default());
@@ -250,7 +241,8 @@ impl Masking {
     }
 
     /// Composites `buffer`, of `format`, if it `has_alpha`, and fills it; or replaces it by such a copy where others may read or write
-    /// its memory.
+    /// its memory. Returns how many pixels were filled, and whether the buffer was copied to apply masks; copies made only for
+    /// transparency do not count.
     ///
     /// # Errors
     ///
@@ -260,12 +252,12 @@ impl Masking {
         buffer: &mut gst::Buffer,
         format: Option<&FrameFormat>,
         has_alpha: bool,
-    ) -> Result<MaskingResult, CaptureError> {
+    ) -> Result<(u64, bool), CaptureError> {
         self.renew();
         let transparent = format.filter(|format| has_alpha && is_transparent(buffer, format));
         if !self.is_needed() && transparent.is_none() {
             self.copies = None;
-            return Ok(MaskingResult { pixel_count: 0, is_copied: false });
+            return Ok((0, false));
         }
         let format = format.ok_or_else(|| not_masked("its format is not supported"))?;
         let kind = format.kind();
@@ -288,8 +280,7 @@ impl Masking {
                 .map_err(|reason| not_masked(&reason.to_string()))?;
         }
         filled(bytes, fill, format).map_err(|reason| not_masked(&reason.to_string()))?;
-        let is_copied = is_copied && !self.present.is_empty();
-        Ok(MaskingResult { pixel_count: fill.pixel_count(), is_copied })
+        Ok((fill.pixel_count(), is_copied && !self.present.is_empty()))
     }
 }
 
@@ -302,7 +293,7 @@ fn is_ours(buffer: &gst::Buffer) -> bool {
 
 /// Whether a pixel of `buffer` is not opaque. A buffer that cannot be read is refused later.
 fn is_transparent(buffer: &gst::BufferRef, format: &FrameFormat) -> bool {
-    let Samples::Picture(pixels, _) = format.samples else { return false };
+    let SampleFormat::Picture(pixels, _) = format.samples else { return false };
     let has_alpha = || {
         let planes = planes_of(buffer, format).ok()?;
         let memory = buffer.map_readable().ok()?;
@@ -338,7 +329,7 @@ fn filled(
     let planes = planes_of(buffer, format)?;
     let mut memory = buffer.map_writable().map_err(|_| RefusedBuffer::NotWritable)?;
     match format.samples {
-        Samples::Picture(pixels, _) => {
+        SampleFormat::Picture(pixels, _) => {
             view_of(&memory, &planes, format.kind())?;
             for (index, PlaneLayout { offset, stride }) in
                 planes.into_iter().enumerate().take(pixels.plane_count())
@@ -346,7 +337,7 @@ fn filled(
                 fill.fill(index, &mut memory[offset..], stride);
             }
         }
-        Samples::Depth(depth) => {
+        SampleFormat::Depth(depth) => {
             let PlaneLayout { offset, stride } = planes[0];
             let plane = Plane { bytes: memory.get(offset..).unwrap_or_default(), stride };
             DepthView::new(depth, format.extent, plane)?;

@@ -26,7 +26,7 @@ const MAX_WAITING_EVENTS: usize = 64;
 
 /// An event for the watching thread.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum PipelineEvent {
     FirstFrame,
     /// Interlaced caps, which need a conversion.
     Interlaced(gst::Caps),
@@ -46,9 +46,9 @@ pub(super) struct Pipeline {
     sink: gst::Pad,
     /// The last caps offered to the appsink, readable or not.
     offered: Arc<Mutex<Option<gst::Caps>>>,
-    pub(super) events: Receiver<Event>,
+    pub(super) events: Receiver<PipelineEvent>,
     #[expect(dead_code, reason = "the callbacks hold it weakly")]
-    sender: Arc<Sender<Event>>,
+    sender: Arc<Sender<PipelineEvent>>,
     flow: Arc<Flow>,
     /// Whether a web server says that it sends a web page.
     page: Arc<AtomicBool>,
@@ -59,11 +59,11 @@ pub(super) struct Pipeline {
 /// Sends the events of a pipeline, for as long as there is one. A message in the channel holds what posted it, often the pipeline;
 /// if the pipeline's own callbacks held the channel, nothing would ever free them.
 #[derive(Clone)]
-struct Reports(Weak<Sender<Event>>);
+struct EventReporter(Weak<Sender<PipelineEvent>>);
 
-impl Reports {
+impl EventReporter {
     /// Drops it where the channel is full, which holds an error then, and that matters more.
-    fn send(&self, event: Event) {
+    fn send(&self, event: PipelineEvent) {
         let _ = self.0.upgrade().map(|sender| sender.try_send(event));
     }
 }
@@ -135,7 +135,7 @@ impl Pipeline {
         insert(&pipeline, sink.upcast_ref(), adapters)?;
         let (sender, events) = bounded(MAX_WAITING_EVENTS);
         let sender = Arc::new(sender);
-        let reports = Reports(Arc::downgrade(&sender));
+        let reports = EventReporter(Arc::downgrade(&sender));
         let (offered, page) = (Arc::default(), Arc::default());
         let flow = Arc::new(Flow { is_live: Arc::clone(&delivery.is_live), ..Flow::default() });
         let pad = sink_pad(sink.upcast_ref());
@@ -227,9 +227,12 @@ impl Pipeline {
 
     fn failed_to_start(&self) -> CaptureError {
         let reported = self.events.try_iter().find_map(|event| match event {
-            Event::Message(message) => error_of(&message),
-            Event::Refused(error) => Some(error),
-            Event::FirstFrame | Event::Interlaced(_) | Event::Tagged(_) | Event::Tracks(_) => None,
+            PipelineEvent::Message(message) => error_of(&message),
+            PipelineEvent::Refused(error) => Some(error),
+            PipelineEvent::FirstFrame
+            | PipelineEvent::Interlaced(_)
+            | PipelineEvent::Tagged(_)
+            | PipelineEvent::Tracks(_) => None,
         });
         reported.unwrap_or_else(|| CaptureError::Failed {
             element: "pipeline".to_owned(),
@@ -324,7 +327,12 @@ fn sink_pad(element: &gst::Element) -> gst::Pad {
 }
 
 /// Overrides appsink properties that the description must not set.
-fn configure(sink: &AppSink, readable: &gst::Caps, delivery: &Arc<Delivery>, reports: &Reports) {
+fn configure(
+    sink: &AppSink,
+    readable: &gst::Caps,
+    delivery: &Arc<Delivery>,
+    reports: &EventReporter,
+) {
     sink.set_caps(Some(readable));
     sink.set_max_buffers(1);
     // The callback pulls every sample at once, so none is dropped uncounted.
@@ -337,7 +345,7 @@ fn configure(sink: &AppSink, readable: &gst::Caps, delivery: &Arc<Delivery>, rep
     let mut is_first = true;
     let mut report_first = move || {
         if std::mem::take(&mut is_first) {
-            reports.send(Event::FirstFrame);
+            reports.send(PipelineEvent::FirstFrame);
         }
     };
     let new_sample = move |sink: &AppSink| delivery.deliver(sink, &mut report_first);
@@ -349,7 +357,7 @@ fn configure(sink: &AppSink, readable: &gst::Caps, delivery: &Arc<Delivery>, rep
 fn probe(
     pad: &gst::Pad,
     offered: &Arc<Mutex<Option<gst::Caps>>>,
-    reports: &Reports,
+    reports: &EventReporter,
     flow: &Arc<Flow>,
     demands: Demands,
     delivery: &Arc<Delivery>,
@@ -375,14 +383,14 @@ fn probe(
                 ) {
                     Ok(true) => gst::PadProbeReturn::Ok,
                     Ok(false) => gst::PadProbeReturn::Handled,
-                    Err(error) => flow.shut(&reports, Event::Refused(error)),
+                    Err(error) => flow.shut(&reports, PipelineEvent::Refused(error)),
                 },
                 kept => kept,
             },
         },
         Some(gst::PadProbeData::BufferList(_)) if delivery.has_masks() => {
             let reason = "its buffers come in lists".to_owned();
-            flow.shut(&reports, Event::Refused(CaptureError::NotMasked { reason }))
+            flow.shut(&reports, PipelineEvent::Refused(CaptureError::NotMasked { reason }))
         }
         Some(gst::PadProbeData::Event(event)) => match event.view() {
             gst::EventView::Caps(event) => {
@@ -482,13 +490,13 @@ fn is_kept_back(flags: gst::BufferFlags, delivery: &Delivery) -> bool {
 
 impl Flow {
     /// Keeps what follows from the appsink, and reports why.
-    fn shut(&self, reports: &Reports, reason: Event) -> gst::PadProbeReturn {
+    fn shut(&self, reports: &EventReporter, reason: PipelineEvent) -> gst::PadProbeReturn {
         self.is_shut.store(true, Ordering::Relaxed);
         reports.send(reason);
         gst::PadProbeReturn::Handled
     }
 
-    fn tagged(&self, reports: &Reports, tag: String) -> gst::PadProbeReturn {
+    fn tagged(&self, reports: &EventReporter, tag: String) -> gst::PadProbeReturn {
         if self.is_shut.load(Ordering::Relaxed) {
             return gst::PadProbeReturn::Ok;
         }
@@ -496,18 +504,18 @@ impl Flow {
             tracing::warn!(tag, "the orientation changed in mid-stream; pictures are not turned");
             return gst::PadProbeReturn::Ok;
         }
-        self.shut(reports, Event::Tagged(tag))
+        self.shut(reports, PipelineEvent::Tagged(tag))
     }
 
     /// Why the first buffer is refused: its size is not the one asked for.
-    fn first_refusal(&self, pad: &gst::Pad, demands: Demands) -> Option<Event> {
+    fn first_refusal(&self, pad: &gst::Pad, demands: Demands) -> Option<PipelineEvent> {
         let is_first =
             self.buffers.load(Ordering::Relaxed) == 0 && !self.is_shut.load(Ordering::Relaxed);
         let expected = demands.extent.filter(|_| is_first)?;
         let extent = caps::extent_of(&pad.current_caps()?).ok()?;
         let picture = String::new();
         let error = CaptureError::UnlikePictures { picture, extent, expected };
-        (extent != expected).then_some(Event::Refused(error))
+        (extent != expected).then_some(PipelineEvent::Refused(error))
     }
 
     /// Counts a buffer. One of a clip gets a time if it has none, or that of the one before it, as of some decoders of GIF.
@@ -577,20 +585,27 @@ fn frame_duration(pad: &gst::Pad) -> Option<u64> {
 
 /// Why caps are kept from the appsink: interlaced and unsupported ones, and those of too large a picture. Other formats pass, because
 /// the appsink refuses them itself.
-fn refusal_of(caps: &gst::Caps, Demands { content, max_pixels, .. }: Demands) -> Option<Event> {
+fn refusal_of(
+    caps: &gst::Caps,
+    Demands { content, max_pixels, .. }: Demands,
+) -> Option<PipelineEvent> {
     if let (Some(max_pixels), Ok(extent)) = (max_pixels, caps::extent_of(caps))
         && (max_pixels as usize) < extent.area()
     {
         let picture = String::new();
-        return Some(Event::Refused(CaptureError::TooManyPixels { picture, extent, max_pixels }));
+        return Some(PipelineEvent::Refused(CaptureError::TooManyPixels {
+            picture,
+            extent,
+            max_pixels,
+        }));
     }
     if !caps.can_intersect(&caps::readable(content, None, false)) {
         return None;
     }
     match caps::is_interlaced(content, caps) {
-        Ok(true) => Some(Event::Interlaced(caps.clone())),
+        Ok(true) => Some(PipelineEvent::Interlaced(caps.clone())),
         Ok(false) => None,
-        Err(error) => Some(Event::Refused(error)),
+        Err(error) => Some(PipelineEvent::Refused(error)),
     }
 }
 
@@ -644,7 +659,7 @@ fn end_demuxer(element: &gst::Element) {
 }
 
 /// Links the video track that is wanted of each element that may have several, once all are there, which is before the first buffer.
-fn choose_tracks(pipeline: &gst::Pipeline, wanted: Option<u32>, reports: &Reports) {
+fn choose_tracks(pipeline: &gst::Pipeline, wanted: Option<u32>, reports: &EventReporter) {
     for element in pipeline.iterate_elements().into_iter().flatten() {
         let reports = reports.clone();
         element.connect_no_more_pads(move |element| {
@@ -657,7 +672,7 @@ fn choose_tracks(pipeline: &gst::Pipeline, wanted: Option<u32>, reports: &Report
 
 /// Links track `wanted` of `element` instead of its first, or that of the largest pictures. Where several are linked, the description
 /// has chosen.
-fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<Event> {
+fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<PipelineEvent> {
     let is_video = |pad: &gst::Pad| is_raw(&possible_caps(pad));
     let tracks: Vec<gst::Pad> = element.src_pads().into_iter().filter(is_video).collect();
     let mut linked = tracks.iter().filter(|pad| pad.is_linked());
@@ -668,7 +683,7 @@ fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<Event> {
             let count = tracks.len();
             // Nothing must flow. It is linked.
             let _ = first.unlink(&peer);
-            return Some(Event::Refused(CaptureError::NoTrack { track, count }));
+            return Some(PipelineEvent::Refused(CaptureError::NoTrack { track, count }));
         }
         Some(track) => track as usize,
         // The first of equals.
@@ -681,7 +696,7 @@ fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<Event> {
     }
     let sizes: Vec<_> = tracks.iter().map(|pad| size_of_track(pad).to_string()).collect();
     let text = format!("track {number} of {} ({})", tracks.len(), sizes.join(", "));
-    (1 < tracks.len()).then_some(Event::Tracks(text))
+    (1 < tracks.len()).then_some(PipelineEvent::Tracks(text))
 }
 
 /// By what video tracks are compared: still pictures, such as a cover, come behind videos, and small pictures behind large ones.
@@ -777,7 +792,7 @@ fn monotonic_clock() -> gst::Clock {
 /// Forwards errors, ends and missing plugins to the watching thread, and logs warnings.
 fn forward_messages(
     pipeline: &gst::Pipeline,
-    reports: Reports,
+    reports: EventReporter,
     page: &Arc<AtomicBool>,
 ) -> Result<(), CaptureError> {
     let page = Arc::clone(page);
@@ -788,10 +803,10 @@ fn forward_messages(
     bus.set_sync_handler(move |_, message| {
         match message.view() {
             gst::MessageView::Error(_) | gst::MessageView::Eos(_) => {
-                reports.send(Event::Message(message.clone()));
+                reports.send(PipelineEvent::Message(message.clone()));
             }
             gst::MessageView::Element(element) if is_missing_plugin(element) => {
-                reports.send(Event::Message(message.clone()));
+                reports.send(PipelineEvent::Message(message.clone()));
             }
             gst::MessageView::Element(element) => {
                 if let Some(is_page) = is_web_page(element) {

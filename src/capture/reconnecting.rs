@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::source::StoppingSource;
+use super::source::CaptureThread;
 use super::transient::{Evidence, may_reconnect};
 use super::{CaptureError, CapturedFrame, End, Masks, Pace, Source, SourceSpec, TakeResult};
 use foveate_core::backoff::{Backoff, next_try};
@@ -89,12 +89,13 @@ pub struct ReconnectingSource {
     is_live: bool,
     /// The same of the samples.
     is_exact: bool,
-    phase: Phase,
-    stopping: Vec<StoppingSource>,
+    phase: SourcePhase,
+    /// Of earlier pipelines, which are stopping.
+    stopping: Vec<CaptureThread>,
 }
 
 #[derive(Debug)]
-enum Phase {
+enum SourcePhase {
     Playing(Playing),
     /// When to start the next pipeline, and why the previous one was lost, if there was one.
     Pausing(Instant, Option<LossReason>),
@@ -136,7 +137,7 @@ impl ReconnectingSource {
             has_delivered: false,
             is_live: false,
             is_exact: false,
-            phase: Phase::Pausing(Instant::now(), None),
+            phase: SourcePhase::Pausing(Instant::now(), None),
             stopping: Vec::new(),
         }
     }
@@ -153,7 +154,7 @@ impl ReconnectingSource {
 
     /// Whether the next frame is waiting already, and a further one would replace it.
     pub fn is_late(&self) -> bool {
-        let Phase::Playing(playing) = &self.phase else { return false };
+        let SourcePhase::Playing(playing) = &self.phase else { return false };
         self.spec.pace == Pace::Realtime && playing.source.has_next()
     }
 
@@ -161,13 +162,13 @@ impl ReconnectingSource {
     pub fn take(&mut self, timeout: Duration) -> SourceEvent {
         self.forget_stopped();
         match &mut self.phase {
-            Phase::Playing(playing) => match playing.source.take(timeout) {
+            SourcePhase::Playing(playing) => match playing.source.take(timeout) {
                 TakeResult::Frame(frame) => self.deliver(frame),
                 TakeResult::TimedOut => self.check_for_silence(),
                 TakeResult::Ended(End::Failed(error)) => self.lose(error),
                 TakeResult::Ended(End::Eos) => self.end(End::Eos),
             },
-            Phase::Pausing(until, reason) => {
+            SourcePhase::Pausing(until, reason) => {
                 let (left, reason) = (until.saturating_duration_since(Instant::now()), *reason);
                 if left.is_zero() {
                     return self.begin(reason);
@@ -175,13 +176,13 @@ impl ReconnectingSource {
                 thread::sleep(left.min(timeout));
                 SourceEvent::Nothing
             }
-            Phase::Ended(end) => SourceEvent::Ended(end.clone()),
+            SourcePhase::Ended(end) => SourceEvent::Ended(end.clone()),
         }
     }
 
     fn deliver(&mut self, frame: CapturedFrame) -> SourceEvent {
         self.has_delivered = true;
-        if let Phase::Playing(playing) = &mut self.phase {
+        if let SourcePhase::Playing(playing) = &mut self.phase {
             let now = Instant::now();
             playing.last_frame = Some(now);
             playing.corrupted = self.counters.frames_corrupted.get();
@@ -207,7 +208,7 @@ impl ReconnectingSource {
                 let (begun, corrupted) = (Instant::now(), self.counters.frames_corrupted.get());
                 let playing =
                     Playing { source, begun, first_frame: None, last_frame: None, corrupted };
-                self.phase = Phase::Playing(playing);
+                self.phase = SourcePhase::Playing(playing);
                 SourceEvent::Nothing
             }
             Err(error) => self.lose(error),
@@ -217,7 +218,7 @@ impl ReconnectingSource {
     /// Abandons a pipeline without frames for too long. Until its first frame, the source itself has a timeout; this one is for
     /// sources that hang.
     fn check_for_silence(&mut self) -> SourceEvent {
-        let Phase::Playing(playing) = &mut self.phase else { return SourceEvent::Nothing };
+        let SourcePhase::Playing(playing) = &mut self.phase else { return SourceEvent::Nothing };
         let corrupted = self.counters.frames_corrupted.get();
         if std::mem::replace(&mut playing.corrupted, corrupted) < corrupted {
             playing.last_frame = Some(Instant::now());
@@ -242,8 +243,8 @@ impl ReconnectingSource {
         }
         let pause = self.backoff.after_failure();
         self.pause = pause;
-        let next = Phase::Pausing(Instant::now() + pause, Some(cause.loss_reason()));
-        if let Phase::Playing(playing) = std::mem::replace(&mut self.phase, next) {
+        let next = SourcePhase::Pausing(Instant::now() + pause, Some(cause.loss_reason()));
+        if let SourcePhase::Playing(playing) = std::mem::replace(&mut self.phase, next) {
             self.stopping.push(playing.source.detach());
         }
         SourceEvent::Lost(Loss { cause, pause, attempt: self.backoff.failures() })
@@ -251,12 +252,13 @@ impl ReconnectingSource {
 
     fn evidence(&self) -> Evidence {
         // This pipeline may not have delivered anything.
-        let is_live = matches!(&self.phase, Phase::Playing(playing) if playing.source.is_live());
+        let is_live =
+            matches!(&self.phase, SourcePhase::Playing(playing) if playing.source.is_live());
         Evidence { is_live: is_live || self.is_live, has_delivered: self.has_delivered }
     }
 
     fn end(&mut self, end: End) -> SourceEvent {
-        self.phase = Phase::Ended(end.clone());
+        self.phase = SourcePhase::Ended(end.clone());
         SourceEvent::Ended(end)
     }
 

@@ -14,9 +14,9 @@ use gstreamer as gst;
 use super::caps::{self, Adapter};
 use super::delivery::{Delivery, Round};
 use super::expansion::{Expansion, Playlist};
-use super::mailbox::{Consumer, Ender, mailbox};
+use super::mailbox::{Mailbox, MailboxConsumer, mailbox};
 use super::pipeline::{
-    self, Demands, Event, Liveness, Pipeline, error_of, is_raw, missing_plugin_of, web_page,
+    self, Demands, Liveness, Pipeline, PipelineEvent, error_of, is_raw, missing_plugin_of, web_page,
 };
 use super::transient::Evidence;
 use super::{
@@ -72,7 +72,7 @@ const BLOCKED: &str = "opening it does not return: a FIFO has no writer, or a ne
 pub struct Source {
     stream: String,
     /// `None` only during drop.
-    frames: Option<Consumer<CapturedFrame>>,
+    frames: Option<MailboxConsumer<CapturedFrame>>,
     opened: Receiver<Result<Option<Duration>, CaptureError>>,
     duration: Option<Duration>,
     caps_timeout: Duration,
@@ -88,15 +88,15 @@ pub struct Source {
 
 /// The thread of a source.
 #[derive(Debug)]
-struct CaptureThread {
+pub struct CaptureThread {
     /// Disconnected when it has finished.
     finished: Receiver<()>,
-    fate: Arc<Mutex<Fate>>,
+    fate: Arc<Mutex<ThreadFate>>,
 }
 
 /// Who is left to see the thread of a source finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum ThreadFate {
     Owned,
     /// Counted in [`ABANDONED`].
     Abandoned,
@@ -110,12 +110,12 @@ impl CaptureThread {
             return Err(CaptureError::TooManyAbandoned { count });
         }
         let (finishing, finished) = bounded::<()>(0);
-        let fate = Arc::new(Mutex::new(Fate::Owned));
+        let fate = Arc::new(Mutex::new(ThreadFate::Owned));
         let (own, name) = (Arc::clone(&fate), stream.to_owned());
         let run = move || {
             run();
             FINISHED_THREADS.fetch_add(1, Ordering::Relaxed);
-            if std::mem::replace(&mut *own.lock(), Fate::Finished) == Fate::Abandoned {
+            if std::mem::replace(&mut *own.lock(), ThreadFate::Finished) == ThreadFate::Abandoned {
                 ABANDONED.fetch_sub(1, Ordering::Relaxed);
                 tracing::info!(stream = name, "an abandoned pipeline has stopped");
             }
@@ -129,6 +129,11 @@ impl CaptureThread {
         Ok(Self { finished, fate })
     }
 
+    /// Whether it has finished: its pipeline has stopped and released its resources.
+    pub fn has_stopped(&self) -> bool {
+        self.finished.try_recv() == Err(TryRecvError::Disconnected)
+    }
+
     /// Whether it finishes within `timeout`.
     fn finishes(&self, timeout: Duration) -> bool {
         self.finished.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
@@ -137,21 +142,10 @@ impl CaptureThread {
     /// Leaves it to itself.
     fn abandon(&self) {
         let mut fate = self.fate.lock();
-        if *fate == Fate::Owned {
-            *fate = Fate::Abandoned;
+        if *fate == ThreadFate::Owned {
+            *fate = ThreadFate::Abandoned;
             ABANDONED.fetch_add(1, Ordering::Relaxed);
         }
-    }
-}
-
-/// A detached source whose pipeline is stopping.
-#[derive(Debug)]
-pub struct StoppingSource(CaptureThread);
-
-impl StoppingSource {
-    /// Whether it has stopped and released its resources.
-    pub fn has_stopped(&self) -> bool {
-        self.0.finished.try_recv() == Err(TryRecvError::Disconnected)
     }
 }
 
@@ -177,14 +171,14 @@ impl Source {
         counters: &Arc<StreamCounters>,
     ) -> Result<Self, CaptureError> {
         let (producer, frames) = mailbox(spec.pace);
-        let ender = producer.ender();
+        let own_mailbox = producer.mailbox();
         let activity = counters.stages.next_pipeline();
         let (own_counters, own_activity) = (Arc::clone(counters), Arc::clone(&activity));
         let delivery = Delivery::new(producer, own_counters, own_activity, spec, masks);
         let [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
-        let session = Session {
+        let session = SourceSession {
             spec: spec.clone(),
             is_restart: 0 < counters.restarts.total(),
             adapters: Vec::new(),
@@ -193,7 +187,7 @@ impl Source {
             stop: stop_asked,
         };
         activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
-        let run = move || session.run(&opened_sender, &ender);
+        let run = move || session.run(&opened_sender, &own_mailbox);
         Ok(Self {
             stream: spec.stream.clone(),
             frames: Some(frames),
@@ -279,7 +273,7 @@ impl Source {
 
     /// Whether a frame is waiting to be taken.
     pub fn has_next(&self) -> bool {
-        self.frames.as_ref().is_some_and(Consumer::has_next)
+        self.frames.as_ref().is_some_and(MailboxConsumer::has_next)
     }
 
     fn is_blocked(&self) -> bool {
@@ -296,11 +290,11 @@ impl Source {
         self.is_exact.load(Ordering::Relaxed)
     }
 
-    /// Stops the source without waiting. It counts as [`abandoned`] until its thread has finished.
-    pub fn detach(mut self) -> StoppingSource {
+    /// Stops the source without waiting. It counts as [`abandoned`] until its thread, which is returned, has finished.
+    pub fn detach(mut self) -> CaptureThread {
         let thread = self.thread.take().expect("only detaching takes it");
         thread.abandon();
-        StoppingSource(thread)
+        thread
     }
 }
 
@@ -334,7 +328,7 @@ fn blocked(limit: Duration) -> CaptureError {
 }
 
 /// Why a pipeline gave no first frame.
-enum Failure {
+enum OpenFailure {
     /// Its caps need a conversion.
     Adapt {
         offered: gst::Caps,
@@ -346,14 +340,14 @@ enum Failure {
     Error(CaptureError),
 }
 
-impl From<CaptureError> for Failure {
+impl From<CaptureError> for OpenFailure {
     fn from(error: CaptureError) -> Self {
         Self::Error(error)
     }
 }
 
 /// The watching thread.
-struct Session {
+struct SourceSession {
     spec: SourceSpec,
     /// Whether a pipeline of this stream was lost before, which the log has.
     is_restart: bool,
@@ -365,26 +359,26 @@ struct Session {
     stop: Receiver<()>,
 }
 
-impl Session {
-    /// Plays until the end, and reports it to `ender`.
+impl SourceSession {
+    /// Plays until the end, and reports it to `frames`.
     fn run(
         mut self,
         opened: &Sender<Result<Option<Duration>, CaptureError>>,
-        ender: &Ender<CapturedFrame>,
+        frames: &Mailbox<CapturedFrame>,
     ) {
-        let end = self.rounds(opened, ender);
+        let end = self.rounds(opened, frames);
         self.activity.opening.finish();
         if let End::Failed(error) = &end {
             // The receiver is gone if the source was dropped, and full if it was open.
             let _ = opened.try_send(Err(error.clone()));
         }
-        ender.end(end);
+        frames.end(end);
     }
 
     fn rounds(
         &mut self,
         opened: &Sender<Result<Option<Duration>, CaptureError>>,
-        ender: &Ender<CapturedFrame>,
+        frames: &Mailbox<CapturedFrame>,
     ) -> End {
         let playlist = match hints::initialised().and_then(|()| Playlist::of(&self.spec)) {
             Ok(playlist) => playlist,
@@ -427,12 +421,12 @@ impl Session {
             if let End::Failed(error) = end {
                 let end = End::Failed(named(error, &expansion));
                 // Before the pipeline is stopped, because its streaming thread may be waiting for the consumer.
-                ender.end(end.clone());
+                frames.end(end.clone());
                 return end;
             }
             log_truncated(&self.spec.stream, &pipeline, &expansion);
             if is_last && !self.spec.looped {
-                ender.end(End::Eos);
+                frames.end(End::Eos);
                 return End::Eos;
             }
             let is_picture = pipeline.buffers() == 1;
@@ -489,13 +483,13 @@ impl Session {
                     self.log_adapters(&pipeline);
                     return Ok(pipeline);
                 }
-                Err(Failure::Error(error)) => return Err(error),
-                Err(Failure::Turn(tag)) => {
+                Err(OpenFailure::Error(error)) => return Err(error),
+                Err(OpenFailure::Turn(tag)) => {
                     let stream = &self.spec.stream;
                     tracing::info!(stream, tag, "the pictures are turned as their tag says");
                     (caps::joined(&self.adapters, turning), None)
                 }
-                Err(Failure::Adapt { offered, reason }) => {
+                Err(OpenFailure::Adapt { offered, reason }) => {
                     let adapters =
                         caps::joined(&self.adapters, caps::adapters(self.spec.content, &offered)?);
                     (adapters, Some(not_negotiated(&offered, reason)))
@@ -542,7 +536,7 @@ impl Session {
         tracing::info!(stream, inserted, caps, "inserted elements before the appsink");
     }
 
-    fn attempt(&self, expansion: &Expansion, demands: Demands) -> Result<Pipeline, Failure> {
+    fn attempt(&self, expansion: &Expansion, demands: Demands) -> Result<Pipeline, OpenFailure> {
         let deadline = Instant::now() + self.spec.caps_timeout;
         self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
         // A pipeline may drop frames before `play` returns.
@@ -557,31 +551,35 @@ impl Session {
         pipeline: &Pipeline,
         mut deadline: Instant,
         corrupted_before: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OpenFailure> {
         let (mut missing, mut corrupted) = (None, corrupted_before);
         loop {
             let event = match self.next_event(pipeline, Some(deadline)) {
-                Wait::Event(event) => event,
-                Wait::Stop => return Err(CaptureError::Closed.into()),
+                Ok(event) => event,
+                Err(RecvTimeoutError::Disconnected) => return Err(CaptureError::Closed.into()),
                 // Frames come, and the keyframe is yet to come.
-                Wait::Deadline if corrupted < self.delivery.corrupted() => {
+                Err(RecvTimeoutError::Timeout) if corrupted < self.delivery.corrupted() => {
                     corrupted = self.delivery.corrupted();
                     deadline = Instant::now() + self.spec.caps_timeout;
                     self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
                     continue;
                 }
-                Wait::Deadline => return Err(self.timeout_failure(pipeline, missing)),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.timeout_failure(pipeline, missing));
+                }
             };
             let message = match event {
-                Event::FirstFrame => return Ok(()),
-                Event::Interlaced(offered) => return Err(Failure::Adapt { offered, reason: None }),
-                Event::Tagged(tag) => return Err(Failure::Turn(tag)),
-                Event::Tracks(tracks) => {
+                PipelineEvent::FirstFrame => return Ok(()),
+                PipelineEvent::Interlaced(offered) => {
+                    return Err(OpenFailure::Adapt { offered, reason: None });
+                }
+                PipelineEvent::Tagged(tag) => return Err(OpenFailure::Turn(tag)),
+                PipelineEvent::Tracks(tracks) => {
                     tracing::info!(stream = self.spec.stream, tracks, "several video tracks");
                     continue;
                 }
-                Event::Refused(error) => return Err(error.into()),
-                Event::Message(message) => message,
+                PipelineEvent::Refused(error) => return Err(error.into()),
+                PipelineEvent::Message(message) => message,
             };
             match missing_plugin_of(&message) {
                 // An error follows, unless another stream of the file can be played.
@@ -598,7 +596,7 @@ impl Session {
         }
     }
 
-    fn timeout_failure(&self, pipeline: &Pipeline, missing: Option<CaptureError>) -> Failure {
+    fn timeout_failure(&self, pipeline: &Pipeline, missing: Option<CaptureError>) -> OpenFailure {
         if let Some(error) = missing {
             return error.into();
         }
@@ -614,21 +612,21 @@ impl Session {
         let refusal =
             refusal.map(|reason| format!("; the frames that arrived were refused: {reason}"));
         let seen = pipeline.progress() + &refusal.unwrap_or_default();
-        Failure::Error(CaptureError::CapsTimeout { seconds, seen })
+        OpenFailure::Error(CaptureError::CapsTimeout { seconds, seen })
     }
 
     /// Waits for the end of a playing pipeline.
     fn watch(&self, pipeline: &Pipeline) -> End {
         loop {
-            let event = match self.next_event(pipeline, None) {
-                Wait::Event(event) => event,
-                Wait::Stop | Wait::Deadline => return End::Failed(CaptureError::Closed),
+            let Ok(event) = self.next_event(pipeline, None) else {
+                return End::Failed(CaptureError::Closed);
             };
             match event {
-                Event::FirstFrame | Event::Tagged(_) | Event::Tracks(_) => {}
-                Event::Interlaced(_) => return End::Failed(CaptureError::BecameInterlaced),
-                Event::Refused(error) => return End::Failed(error),
-                Event::Message(message) => match error_of(&message) {
+                PipelineEvent::FirstFrame | PipelineEvent::Tagged(_) | PipelineEvent::Tracks(_) => {
+                }
+                PipelineEvent::Interlaced(_) => return End::Failed(CaptureError::BecameInterlaced),
+                PipelineEvent::Refused(error) => return End::Failed(error),
+                PipelineEvent::Message(message) => match error_of(&message) {
                     Some(error) => return End::Failed(error),
                     None if missing_plugin_of(&message).is_some() => {}
                     None if pipeline.is_live() => return End::Failed(CaptureError::LiveEnded),
@@ -638,12 +636,17 @@ impl Session {
         }
     }
 
-    fn next_event(&self, pipeline: &Pipeline, deadline: Option<Instant>) -> Wait {
+    /// The next event of the pipeline; disconnected once the source is dropped.
+    fn next_event(
+        &self,
+        pipeline: &Pipeline,
+        deadline: Option<Instant>,
+    ) -> Result<PipelineEvent, RecvTimeoutError> {
         let timer = deadline.map_or_else(crossbeam_channel::never, crossbeam_channel::at);
         select! {
-            recv(self.stop) -> _ => Wait::Stop,
-            recv(pipeline.events) -> event => event.map_or(Wait::Stop, Wait::Event),
-            recv(timer) -> _ => Wait::Deadline,
+            recv(self.stop) -> _ => Err(RecvTimeoutError::Disconnected),
+            recv(pipeline.events) -> event => Ok(event?),
+            recv(timer) -> _ => Err(RecvTimeoutError::Timeout),
         }
     }
 }
@@ -657,19 +660,13 @@ fn liveness(spec: &SourceSpec) -> Liveness {
     }
 }
 
-enum Wait {
-    Event(Event),
-    Stop,
-    Deadline,
-}
-
 /// Why a pipeline ended before its first frame: with the error `reported`, or without.
 fn end_failure(
     pipeline: &Pipeline,
     content: Content,
     missing: Option<CaptureError>,
     reported: Option<CaptureError>,
-) -> Failure {
+) -> OpenFailure {
     let is_page = pipeline.gives_web_page()
         && matches!(
             reported,
@@ -685,7 +682,7 @@ fn end_failure(
     let offers = pipeline.offers();
     if let Some(raw) = offers.iter().find(|caps| is_raw(caps)) {
         if !raw.can_intersect(&caps::readable(content, None, false)) {
-            return Failure::Adapt {
+            return OpenFailure::Adapt {
                 offered: raw.clone(),
                 reason: reported.map(|error| error.to_string()),
             };

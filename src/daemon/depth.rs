@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::control::directory::{DepthStatus, StreamPort};
+use crate::control::directory::StreamPort;
 use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
 use foveate_capture::{CaptureError, CapturedFrame, End, Pace, SourceSpec};
 use foveate_config::{DepthConfig, ShorthandKind, SourceChoice, StreamConfig};
-use foveate_control::StreamState;
+use foveate_control::{DepthListing, StreamState};
 use foveate_core::depth::pairing::{ClipRounds, Moment, Pairing, WAITING_MAX};
 use foveate_core::depth::{DepthScale, DepthStamp};
 use foveate_core::frame::{FrameStamp, FrameTime};
@@ -87,7 +87,7 @@ impl DepthInlet {
         let source = redacted(&depth.source.text());
         port.update(|status| {
             let state = StreamState::Starting;
-            status.depth = Some(DepthStatus { source, state, reason: String::new() });
+            status.depth = Some(DepthListing { source, state, reason: String::new() });
         });
         Some(Self {
             stream: config.name.clone(),

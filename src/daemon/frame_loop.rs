@@ -33,21 +33,6 @@ const AWAITS_KEYFRAME: &str = "waiting for a keyframe; damaged frames are droppe
 /// Longest reason that a segment holds, in bytes.
 const REASON_BYTES: usize = 127;
 
-/// Asks a stream to end, with a reason.
-#[derive(Clone, Debug, Default)]
-pub(super) struct StopSign(Arc<OnceLock<&'static str>>);
-
-impl StopSign {
-    /// Asks; the first reason counts.
-    pub(super) fn raise(&self, reason: &'static str) {
-        let _ = self.0.set(reason);
-    }
-
-    fn reason(&self) -> Option<&'static str> {
-        self.0.get().copied()
-    }
-}
-
 pub(super) struct FrameLoop {
     name: String,
     source: ReconnectingSource,
@@ -58,7 +43,8 @@ pub(super) struct FrameLoop {
     mask_revision: u64,
     port: StreamPort,
     view_thread: ViewThread,
-    stop: StopSign,
+    /// Why it has to end, once it has to.
+    stop: Arc<OnceLock<&'static str>>,
     /// Time without a frame after which a stream that has delivered one is stalled.
     stall_timeout: Duration,
     last_frame: Option<Instant>,
@@ -73,7 +59,7 @@ impl FrameLoop {
         mut port: StreamPort,
         views: Vec<ServedView>,
         camera: Option<Camera>,
-        stop: StopSign,
+        stop: Arc<OnceLock<&'static str>>,
     ) -> io::Result<Self> {
         let (chosen, camera) = (backend.info(), camera.map(Arc::new));
         tracing::info!(
@@ -140,7 +126,7 @@ impl FrameLoop {
     fn frames(&mut self) -> Result<&'static str, StreamFailure> {
         let counters = Arc::clone(self.port.counters());
         loop {
-            if let Some(reason) = self.stop.reason() {
+            if let Some(reason) = self.stop.get() {
                 return Ok(reason);
             }
             let event = match self.source.take(POLL_INTERVAL) {
@@ -160,7 +146,7 @@ impl FrameLoop {
         depth.poll(&self.port);
         let SourceEvent::Frame(frame) = event else { return Moment::default() };
         let at = depth.moment(&frame.stamp(), self.source.is_live());
-        depth.wait(at, &self.port, || self.stop.reason().is_none());
+        depth.wait(at, &self.port, || self.stop.get().is_none());
         at
     }
 

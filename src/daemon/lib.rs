@@ -1,5 +1,6 @@
 //! `foveated`: its sockets, a thread for each stream, signals, and shutdown.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,7 +15,9 @@ use signal_hook::iterator::Signals;
 
 use crate::control::ServeError;
 use crate::control::directory::{Directory, StreamSpec};
-use crate::control::server::{Access, AdminServer, PendingAdminRequest, Server, ServerLimits};
+use crate::control::server::{
+    AdminServer, PendingAdminRequest, Server, ServerLimits, SocketAccess,
+};
 use crate::stream::{BackendError, Backends, PolicyFileError, ServedView, StreamError};
 use foveate_capture::{CaptureError, Masks, Source, SourceSpec};
 use foveate_config::CalibrationError;
@@ -25,8 +28,7 @@ use foveate_engine::pool::Pool;
 use foveate_log::redact::{SecretMask, redacted};
 pub use foveate_server::{self as control, channel, memory};
 
-use self::health::HealthLog;
-use self::metrics::Metrics;
+use self::health::log_stuck;
 use self::service::{ActivationError, ServiceNotifier};
 use self::supervisor::Supervisor;
 
@@ -36,7 +38,7 @@ mod frame_loop;
 mod health;
 pub mod metrics;
 mod running;
-pub mod service;
+mod service;
 pub mod stream;
 mod supervisor;
 mod views;
@@ -142,7 +144,7 @@ impl DaemonError {
     }
 }
 
-enum Event {
+enum DaemonEvent {
     /// SIGTERM or SIGINT.
     Signal,
     /// SIGHUP.
@@ -154,9 +156,6 @@ enum Event {
         result: Result<(), StreamFailure>,
     },
 }
-
-/// Reads the configuration again.
-pub type Reread<'a> = dyn Fn() -> Result<Config, ConfigError> + 'a;
 
 /// Runs every stream of `config` and serves `socket` and the [admin socket](admin_path) beside it, until a signal arrives or
 /// every stream has ended. On SIGHUP, or an operator's request, it applies the configuration that `reread` returns.
@@ -170,7 +169,7 @@ pub fn run(
     config: &Config,
     masked: &mut Vec<SecretMask>,
     socket: &Path,
-    reread: &Reread<'_>,
+    reread: &dyn Fn() -> Result<Config, ConfigError>,
 ) -> Result<(), DaemonError> {
     let threads = config.daemon.threads.map(|threads| threads as usize);
     let backends = Backends::new(Arc::new(Pool::of_threads(threads)));
@@ -188,7 +187,7 @@ pub fn run(
     let admin = AdminServer::bind(&admin_path(server.path()), request_sender)?;
 
     let serve_metrics =
-        |address| Metrics::serve(address, &config.daemon.metrics_hosts, server.stats().clone());
+        |address| metrics::serve(address, &config.daemon.metrics_hosts, Arc::clone(server.stats()));
     let _metrics = config.daemon.metrics.map(serve_metrics).transpose()?;
 
     for (stream, port) in config.streams.iter().zip(ports) {
@@ -227,7 +226,8 @@ struct Daemon<'a> {
     supervisor: Supervisor,
     /// `[daemon]` as it was at the start.
     config: DaemonConfig,
-    reread: &'a Reread<'a>,
+    /// Reads the configuration again.
+    reread: &'a dyn Fn() -> Result<Config, ConfigError>,
     service: ServiceNotifier,
     /// The first failure of a stream.
     outcome: Result<(), DaemonError>,
@@ -238,17 +238,17 @@ impl Daemon<'_> {
     /// Meanwhile logs stuck streams and notifies the service manager.
     fn run(
         &mut self,
-        events: &Receiver<Event>,
+        events: &Receiver<DaemonEvent>,
         requests: &Receiver<PendingAdminRequest>,
         directory: &Directory,
     ) {
-        let mut health = HealthLog::default();
+        let mut logged = BTreeMap::new();
         let health_checks = tick(HEALTH_PERIOD);
         loop {
-            self.service.tick(directory, directory.health().is_ok());
+            self.service.tick(directory, directory.is_healthy());
             select! {
                 recv(events) -> event => match event {
-                    Ok(Event::StreamEnded { name, number, result }) => {
+                    Ok(DaemonEvent::StreamEnded { name, number, result }) => {
                         let is_required = self.service.waits_for(&name, directory);
                         let is_managed = self.note_end(name, number, result);
                         // After an operator has removed the last stream another may be added.
@@ -257,8 +257,8 @@ impl Daemon<'_> {
                             return;
                         }
                     }
-                    Ok(Event::Reload) => self.reload_and_log(),
-                    Ok(Event::Signal) | Err(_) => {
+                    Ok(DaemonEvent::Reload) => self.reload_and_log(),
+                    Ok(DaemonEvent::Signal) | Err(_) => {
                         self.outcome = Ok(());
                         return;
                     }
@@ -268,7 +268,7 @@ impl Daemon<'_> {
                     // The operator may have disconnected.
                     let _ = pending.answer.send(answer);
                 },
-                recv(health_checks) -> _ => health.log(directory),
+                recv(health_checks) -> _ => log_stuck(&mut logged, directory),
                 default(self.service.pause()) => {}
             }
         }
@@ -323,9 +323,9 @@ pub fn check<'a>(
 }
 
 /// Who may connect to the socket.
-fn access(config: &DaemonConfig) -> Result<Access, DaemonError> {
+fn access(config: &DaemonConfig) -> Result<SocketAccess, DaemonError> {
     let group = config.socket_group.as_deref().map(group_number).transpose()?;
-    Ok(Access { mode: config.socket_mode, group })
+    Ok(SocketAccess { mode: config.socket_mode, group })
 }
 
 /// The ID of a group that is given by its name or ID.
@@ -345,11 +345,11 @@ fn group_number(group: &str) -> Result<u32, DaemonError> {
 }
 
 /// Starts a thread that turns signals into events.
-fn forward_signals(events: Sender<Event>) -> io::Result<()> {
+fn forward_signals(events: Sender<DaemonEvent>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in &mut signals {
-            let event = if signal == SIGHUP { Event::Reload } else { Event::Signal };
+            let event = if signal == SIGHUP { DaemonEvent::Reload } else { DaemonEvent::Signal };
             let means = if signal == SIGHUP { "reloading" } else { "stopping" };
             tracing::info!(signal, means, "received a signal");
             if events.send(event).is_err() {

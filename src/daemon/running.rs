@@ -1,71 +1,40 @@
-//! One running stream: its thread, and how to stop it.
+//! Starts a stream, with what it needs beside its source.
 
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use super::StreamFailure;
-use super::frame_loop::{FrameLoop, StopSign};
+use super::frame_loop::FrameLoop;
 use crate::control::directory::StreamPort;
 use crate::stream::{BackendError, Backends, ServedView, StreamBackend, StreamError};
 use foveate_config::StreamConfig;
 use foveate_core::camera::Camera;
 use foveate_core::camera::rays::Rays;
 
-/// A stream and its thread. Dropping it leaves the stream running.
-#[derive(Debug)]
-pub(super) struct RunningStream {
-    name: String,
-    stop: StopSign,
-    thread: JoinHandle<()>,
-}
-
-impl RunningStream {
-    /// Starts the stream of `config`, which publishes through `port`. `ended` is called on its thread when it ends, after the
-    /// directory has been updated.
-    ///
-    /// # Errors
-    ///
-    /// If something other than its source is missing: a backend, a gaze log, a calibration, a thread. The directory then lists the
-    /// stream as ended.
-    pub(super) fn start(
-        config: &StreamConfig,
-        port: StreamPort,
-        backends: &Backends,
-        ended: impl FnOnce(Result<(), StreamFailure>) + Send + 'static,
-    ) -> Result<Self, StreamFailure> {
-        let stop = StopSign::default();
-        let entry = port.status_reporter();
-        let started = Self::spawn(config, port, backends, stop.clone(), ended);
-        if let Err(error) = &started {
-            entry.ended(&foveate_core::error::chain(error));
-        }
-        Ok(Self { name: config.name.clone(), stop, thread: started? })
-    }
-
-    fn spawn(
-        config: &StreamConfig,
-        port: StreamPort,
-        backends: &Backends,
-        stop: StopSign,
-        ended: impl FnOnce(Result<(), StreamFailure>) + Send + 'static,
-    ) -> Result<JoinHandle<()>, StreamFailure> {
+/// Starts the thread of the stream of `config`, which publishes through `port`, until there is a reason to `stop`. `ended` is called on
+/// the thread when it ends, after the directory has been updated.
+///
+/// # Errors
+///
+/// If something other than its source is missing: a backend, a gaze log, a calibration, a thread. The directory then lists the stream
+/// as ended.
+pub(super) fn start(
+    config: &StreamConfig,
+    port: StreamPort,
+    backends: &Backends,
+    stop: Arc<OnceLock<&'static str>>,
+    ended: impl FnOnce(Result<(), StreamFailure>) + Send + 'static,
+) -> Result<JoinHandle<()>, StreamFailure> {
+    let entry = Arc::clone(port.entry());
+    let spawn = || -> Result<_, StreamFailure> {
         let backend = backend(config, backends)?;
         let (plans, camera) = (plans(config)?, camera(config)?);
         let frame_loop = FrameLoop::new(config, backend, port, plans, camera, stop);
         let frame_loop = frame_loop.map_err(StreamFailure::NoThread)?;
         let builder = thread::Builder::new().name(format!("frames-{}", config.name));
         builder.spawn(move || ended(frame_loop.run())).map_err(StreamFailure::NoThread)
-    }
-
-    /// Asks the stream to end; the first reason counts. Its thread informs readers and listings.
-    pub(super) fn stop(&self, reason: &'static str) {
-        self.stop.raise(reason);
-    }
-
-    pub(super) fn join(self) {
-        if self.thread.join().is_err() {
-            tracing::error!(stream = self.name, "a frame loop panicked");
-        }
-    }
+    };
+    spawn().inspect_err(|error| entry.ended(&foveate_core::error::chain(error)))
 }
 
 /// The backend of a stream.

@@ -11,7 +11,7 @@ use crate::control::directory::Directory;
 use foveate_control::StreamListing;
 use foveate_log::redact::redacted;
 
-pub use self::activation::{ActivationError, passed_socket};
+pub(super) use self::activation::{ActivationError, passed_socket};
 use self::status::status_text;
 
 mod activation;
@@ -28,7 +28,7 @@ const EXTENSION: Duration = Duration::from_secs(30);
 
 /// Notifies the service manager.
 #[derive(Debug)]
-pub struct ServiceNotifier {
+pub(super) struct ServiceNotifier {
     /// Whether `$NOTIFY_SOCKET` is set.
     has_socket: bool,
     /// Names of the streams that must have published a frame before the daemon is ready.
@@ -51,7 +51,7 @@ struct Watchdog {
 impl ServiceNotifier {
     /// The service manager that the environment describes. The daemon is ready once each of the `required` streams has published a
     /// frame.
-    pub fn new(required: Vec<String>) -> Self {
+    pub(super) fn new(required: Vec<String>) -> Self {
         let now = Instant::now();
         let has_socket = env::var_os("NOTIFY_SOCKET").is_some();
         // Half the timeout, so that one late notification does no harm.
@@ -70,7 +70,7 @@ impl ServiceNotifier {
     }
 
     /// Time until the next [`tick`](Self::tick) is due.
-    pub fn pause(&self) -> Duration {
+    pub(super) fn pause(&self) -> Duration {
         let period = if self.is_ready { PERIOD } else { PERIOD_AT_START };
         let watchdog = self.watchdog.as_ref().map(|watchdog| watchdog.due - Instant::now());
         watchdog.map_or(period, |due| due.min(period))
@@ -80,7 +80,7 @@ impl ServiceNotifier {
     ///
     /// `is_healthy` means that no thread of a stream is stuck in a call; waiting for a camera does not count. While it is false the
     /// watchdog is not notified, and the service manager restarts the daemon when its timeout expires.
-    pub fn tick(&mut self, directory: &Directory, is_healthy: bool) {
+    pub(super) fn tick(&mut self, directory: &Directory, is_healthy: bool) {
         let now = Instant::now();
         self.ping_watchdog(now, is_healthy);
         if self.is_ready && (!self.has_socket || now < self.status_due) {
@@ -97,12 +97,12 @@ impl ServiceNotifier {
     }
 
     /// Whether the daemon is not ready and stream `name` is one of the reasons.
-    pub fn waits_for(&self, name: &str, directory: &Directory) -> bool {
+    pub(super) fn waits_for(&self, name: &str, directory: &Directory) -> bool {
         !self.is_ready && self.awaited(&directory.listings()).any(|awaited| awaited == name)
     }
 
     /// Notifies that the configuration is being reloaded.
-    pub fn reloading(&mut self) {
+    pub(super) fn reloading(&mut self) {
         // Not before it is ready; and systemd ignores the message without the time.
         if self.is_ready
             && let Ok(time) = NotifyState::monotonic_usec_now()
@@ -112,14 +112,14 @@ impl ServiceNotifier {
     }
 
     /// Notifies that the reload is complete.
-    pub fn reloaded(&mut self) {
+    pub(super) fn reloaded(&mut self) {
         if self.is_ready {
             self.send(&[NotifyState::Ready]);
         }
     }
 
     /// Notifies that the daemon is shutting down.
-    pub fn stopping(&mut self) {
+    pub(super) fn stopping(&mut self) {
         self.send(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 

@@ -1,6 +1,5 @@
 //! One stream of the daemon: an [`Engine`], the rings that its views publish in, and recovery from a lost GPU.
 
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 pub use self::builder::{NewView, Replacement, RingBuilder};
 use self::publisher::{MotionPath, Publisher};
 use self::recovery::Recovery;
-use self::watch::Watch;
+use self::watch::EventWatch;
 pub use crate::channel::REPLACED;
 use crate::channel::ViewChannel;
 use foveate_config::{PublishChoice, ViewConfig};
@@ -26,12 +25,11 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::relevance::seen::SeenParts;
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
-pub use foveate_engine::StageTimes;
 use foveate_engine::backend::Backend;
+pub use foveate_engine::backend::BackendError;
 pub use foveate_engine::backend::choice::{Backends, StreamBackend};
-pub use foveate_engine::backend::{BackendError, UpdateTimes};
 use foveate_engine::depth::DepthPicture;
-use foveate_engine::{Engine, View};
+use foveate_engine::{Engine, StageTimes, View};
 use foveate_ring::{RingError, State, check_memory};
 use foveate_stats::durations::{FrameStage, StreamDurations};
 use foveate_stats::{ChangeGauges, StreamCounters};
@@ -150,15 +148,6 @@ impl Stepped {
     }
 }
 
-/// A view that was removed or replaced, to be dropped on another thread.
-pub struct OldView(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Send>);
-
-impl fmt::Debug for OldView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OldView")
-    }
-}
-
 /// One stream: its engine and the views of it.
 #[derive(Debug)]
 pub struct Stream {
@@ -189,7 +178,7 @@ pub struct Stream {
     /// When these arrived.
     arrivals: FrameTimes,
     /// Looks for events; `None` if nobody asked for them.
-    watch: Option<Watch>,
+    watch: Option<EventWatch>,
 }
 
 impl Stream {
@@ -234,7 +223,7 @@ impl Stream {
     /// Sets whether events are looked for in every frame, even while no view takes it; to be called before the first frame.
     #[must_use]
     pub fn with_events(mut self, events: bool) -> Self {
-        self.watch = events.then(|| Watch::new(&self.counters));
+        self.watch = events.then(|| EventWatch::new(&self.counters));
         self
     }
 
@@ -247,7 +236,7 @@ impl Stream {
 
     /// Says whether the source's samples are exact: pictures, and what no lossy codec made. A threshold that depends on it takes that
     /// from the next engine on.
-    pub fn set_exact(&mut self, is_exact: bool) {
+    pub(crate) fn set_exact(&mut self, is_exact: bool) {
         self.is_exact = is_exact;
     }
 
@@ -271,7 +260,7 @@ impl Stream {
     }
 
     /// Sets pixel aspect ratio and colour, which segments give. After a change the next frame begins new segments.
-    pub fn set_picture(&mut self, picture: PixelFacts) {
+    pub(crate) fn set_picture(&mut self, picture: PixelFacts) {
         if self.picture != picture {
             self.picture = picture;
             self.has_other_picture = true;
@@ -426,11 +415,11 @@ impl Stream {
     }
 
     /// Removes the view called `name`, for another thread to drop. Its readers are informed of the reason. `None` if there is no such view.
-    pub fn remove_view(&mut self, name: &str) -> Option<OldView> {
+    pub fn remove_view(&mut self, name: &str) -> Option<Box<dyn Send>> {
         let mut view = self.views.remove(self.index_of(name)?);
         let reason = view.sink.channel.end_reason().unwrap_or_default();
         view.sink.interrupt(State::Ended, &reason);
-        Some(OldView(Box::new(view)))
+        Some(Box::new(view))
     }
 
     /// Replaces the view of that name from the next frame on, in a new segment. The old one is returned, for another thread to drop;
@@ -442,7 +431,7 @@ impl Stream {
     pub fn replace_view(
         &mut self,
         replacement: Replacement,
-    ) -> Result<Option<OldView>, Box<ServedView>> {
+    ) -> Result<Option<Box<dyn Send>>, Box<ServedView>> {
         let Replacement { view, built } = replacement;
         let Some(index) = self.index_of(&view.name) else { return Ok(None) };
         if built.generation() != self.present_generation() {
@@ -454,7 +443,7 @@ impl Stream {
         let old_writer = writer.map(|writer| publisher.move_to(writer));
         self.views.insert(index, built.with_sink(|()| publisher));
         self.has_new_views = true;
-        Ok(Some(OldView(Box::new((old, old_writer)))))
+        Ok(Some(Box::new((old, old_writer))))
     }
 
     /// Changes which frames the view called `name` publishes, from the next one on.
@@ -475,7 +464,7 @@ impl Stream {
     /// # Errors
     ///
     /// If the process has no descriptor left.
-    pub fn hand_out_segments(&self) -> Result<(), StreamError> {
+    pub(crate) fn hand_out_segments(&self) -> Result<(), StreamError> {
         self.views.iter().try_for_each(|view| view.sink.hand_out_segment())
     }
 
@@ -512,24 +501,9 @@ impl Stream {
         self.views.get(index).map_or(Ok(None), |view| view.sink.segment())
     }
 
-    /// When the stages of the newest frame ran.
-    pub fn times(&self) -> StageTimes {
-        self.engine.as_ref().map(Engine::times).unwrap_or_default()
-    }
-
     /// Tiles that the newest frame changed or refreshed; `None` before the first frame.
     pub fn ingested(&self) -> Option<&TileSet> {
         self.engine.as_ref().map(|engine| engine.tracker().ingested())
-    }
-
-    /// Number of tokens of the newest frame, over all views.
-    pub fn token_count(&self) -> usize {
-        self.views.iter().map(|view| view.planes().plan().tokens.len()).sum()
-    }
-
-    /// Number of tokens that were sampled for the newest frame; the others were unchanged.
-    pub fn sampled_count(&self) -> usize {
-        self.views.iter().map(|view| view.planes().stale().len()).sum()
     }
 
     /// The backend in use, and why.

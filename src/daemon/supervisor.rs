@@ -1,14 +1,14 @@
 //! The stream supervisor: starts and stops streams, and applies a new configuration to them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::running::RunningStream;
-use super::{Event, StreamFailure, masked_of, running, stream_spec};
-use crate::control::directory::{Directory, StreamPort, ViewSetting};
+use super::{DaemonEvent, StreamFailure, masked_of, running, stream_spec};
+use crate::control::directory::{Directory, StreamPort};
 use crate::stream::Backends;
 use foveate::messages::{DAEMON_STOPPED, Refusal, RefusalReason, STREAM_RESTARTED, ViewName};
 use foveate_capture::{MaskChange, MaskRefusal, Masks};
@@ -32,7 +32,7 @@ const VIEW_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct Supervisor {
     directory: Arc<Directory>,
     backends: Arc<Backends>,
-    events: Sender<Event>,
+    events: Sender<DaemonEvent>,
     streams: BTreeMap<String, ManagedStream>,
     /// Streams started so far.
     started: u64,
@@ -43,10 +43,21 @@ struct ManagedStream {
     /// Tells it apart from earlier and later streams of the same name.
     number: u64,
     masks: Arc<Masks>,
+    /// Why it has to end, once it has to. Its thread informs readers and listings.
+    stop: Arc<OnceLock<&'static str>>,
     /// `None` once it has ended.
-    running: Option<RunningStream>,
+    thread: Option<JoinHandle<()>>,
     /// Keeps the secrets in `config` out of logs.
     redaction: SecretMask,
+}
+
+impl ManagedStream {
+    /// Waits for its thread to end.
+    fn join(&mut self) {
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!(stream = self.config.name, "a frame loop panicked");
+        }
+    }
 }
 
 /// Changes made by a new configuration, as names of streams.
@@ -68,7 +79,7 @@ impl Supervisor {
     pub(super) fn new(
         directory: Arc<Directory>,
         backends: Backends,
-        events: Sender<Event>,
+        events: Sender<DaemonEvent>,
     ) -> Self {
         let (backends, streams) = (Arc::new(backends), BTreeMap::new());
         let opened = Arc::clone(&backends);
@@ -93,7 +104,7 @@ impl Supervisor {
 
     /// Number of streams that have not ended.
     pub(super) fn running(&self) -> usize {
-        self.streams.values().filter(|managed| managed.running.is_some()).count()
+        self.streams.values().filter(|managed| managed.thread.is_some()).count()
     }
 
     /// Adds the stream of `config`, whose name must be free, to the directory as one that is starting. It continues with the
@@ -111,17 +122,19 @@ impl Supervisor {
         let (name, ended) = (config.name.clone(), self.events.clone());
         let report = move |result| {
             // Nobody receives it once the daemon is stopping.
-            let _ = ended.send(Event::StreamEnded { name, number, result });
+            let _ = ended.send(DaemonEvent::StreamEnded { name, number, result });
         };
         let (redaction, masks) = (masked_of(&config), Arc::clone(port.masks()));
-        let running = match RunningStream::start(&config, port, &self.backends, report.clone()) {
-            Ok(running) => Some(running),
+        let stop = Arc::new(OnceLock::new());
+        let own_stop = Arc::clone(&stop);
+        let thread = match running::start(&config, port, &self.backends, own_stop, report.clone()) {
+            Ok(thread) => Some(thread),
             Err(error) => {
                 report(Err(error));
                 None
             }
         };
-        let managed = ManagedStream { config, number, masks, running, redaction };
+        let managed = ManagedStream { config, number, masks, stop, thread, redaction };
         self.streams.insert(managed.config.name.clone(), managed);
     }
 
@@ -135,23 +148,22 @@ impl Supervisor {
     pub(super) fn note_end(&mut self, name: &str, number: u64) -> bool {
         let managed = self.streams.get_mut(name).filter(|managed| managed.number == number);
         let Some(managed) = managed else { return false };
-        if let Some(running) = managed.running.take() {
-            running.join();
-        }
+        managed.join();
         true
     }
 
+    /// Asks a stream to end; the first reason counts.
     fn stop_one(&self, name: &str, reason: &'static str) {
-        if let Some(running) = self.streams.get(name).and_then(|managed| managed.running.as_ref()) {
-            running.stop(reason);
+        if let Some(managed) = self.streams.get(name) {
+            let _ = managed.stop.set(reason);
         }
     }
 
     /// Waits for a stopped stream to end, and takes it out of the directory. Returns its masks.
     fn take_out(&mut self, name: &str) -> Option<Arc<Masks>> {
         let mut removed = self.streams.remove(name);
-        if let Some(running) = removed.as_mut().and_then(|managed| managed.running.take()) {
-            running.join();
+        if let Some(managed) = &mut removed {
+            managed.join();
         }
         self.directory.remove_stream(name);
         removed.map(|managed| managed.masks)
@@ -176,13 +188,7 @@ impl Supervisor {
         let ViewConfig { max_fps, publish, .. } = config;
         let keeps_segment = ViewConfig { max_fps, publish, ..present.clone() } == config;
         let (answer, answered) = bounded(1);
-        let view = name.clone();
-        self.directory.set_view(ViewSetting {
-            view,
-            config: config.clone(),
-            keeps_segment,
-            answer,
-        });
+        self.directory.set_view(name.stream(), config.clone(), keeps_segment, answer);
         built(&answered)?;
         let managed = self.streams.get_mut(name.stream());
         let views = managed.into_iter().flat_map(|managed| &mut managed.config.views);
@@ -253,7 +259,7 @@ impl Supervisor {
                 secrets: managed.config.secrets.clone(),
                 ..wanted.clone()
             };
-            managed.config == others && managed.running.is_some()
+            managed.config == others && managed.thread.is_some()
         })
     }
 
@@ -365,12 +371,12 @@ impl Supervisor {
     /// Stops every stream, as the daemon ends.
     pub(super) fn stop(self) {
         for managed in self.streams.values() {
-            managed.running.iter().for_each(|running| running.stop(DAEMON_STOPPED));
+            let _ = managed.stop.set(DAEMON_STOPPED);
         }
-        for ManagedStream { running, redaction, .. } in self.streams.into_values() {
-            running.into_iter().for_each(RunningStream::join);
+        for mut managed in self.streams.into_values() {
+            managed.join();
             // Pipelines may go on stopping.
-            redaction.for_good();
+            managed.redaction.for_good();
         }
     }
 }

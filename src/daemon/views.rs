@@ -7,9 +7,10 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
+use super::StreamFailure;
 use crate::channel::ViewChannel;
-use crate::control::directory::{ViewCommand, ViewSetting};
-use crate::stream::{NewView, PolicyFileError, Replacement, RingBuilder, ServedView, StreamError};
+use crate::control::directory::ViewCommand;
+use crate::stream::{NewView, Replacement, RingBuilder, ServedView, StreamError};
 use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
 use foveate_core::error::chain;
@@ -77,24 +78,15 @@ impl ViewThread {
 }
 
 /// Why a view cannot be built.
-#[derive(Debug, thiserror::Error)]
-enum BuildError {
-    #[error(transparent)]
-    Policy(#[from] PolicyFileError),
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-}
-
-impl BuildError {
-    fn refusal(&self) -> Refusal {
-        let reason = match self {
-            Self::Policy(_) | Self::Stream(StreamError::NoDepth | StreamError::NoRays) => {
-                RefusalReason::BadRequest
-            }
-            Self::Stream(_) => RefusalReason::Unavailable,
-        };
-        Refusal::new(reason, redacted(&chain(self)))
-    }
+fn refusal(failure: &StreamFailure) -> Refusal {
+    let reason = match failure {
+        StreamFailure::Policy(_)
+        | StreamFailure::Stream(StreamError::NoDepth | StreamError::NoRays) => {
+            RefusalReason::BadRequest
+        }
+        _ => RefusalReason::Unavailable,
+    };
+    Refusal::new(reason, redacted(&chain(failure)))
 }
 
 /// Starts the thread of `stream`, which ends when the [`ViewThread`] is dropped.
@@ -105,19 +97,19 @@ pub(super) fn start(
 ) -> io::Result<ViewThread> {
     let (changed, changes) = bounded(CHANGES_PENDING_MAX);
     let (returns, returned) = unbounded();
-    let worker = Worker { stream: stream.to_owned(), builder };
+    let worker = ViewWorker { stream: stream.to_owned(), builder };
     let thread = thread::Builder::new()
         .name(format!("views-{stream}"))
         .spawn(move || worker.work(&commands, &returned, &changed))?;
     Ok(ViewThread { changes, returns, thread })
 }
 
-struct Worker {
+struct ViewWorker {
     stream: String,
     builder: RingBuilder,
 }
 
-impl Worker {
+impl ViewWorker {
     fn work(
         &self,
         commands: &Receiver<ViewCommand>,
@@ -142,7 +134,9 @@ impl Worker {
                     Ok(ViewCommand::Open(channel)) => added(self.build_new(*channel)),
                     Ok(ViewCommand::Add(channel, answer)) => self.add(*channel, &answer),
                     Ok(ViewCommand::Close(name)) => Some(ViewChange::Remove(name)),
-                    Ok(ViewCommand::Set(setting)) => self.set(*setting, &mut settings),
+                    Ok(ViewCommand::Set { config, keeps_segment, answer }) => {
+                        self.set(*config, keeps_segment, &answer, &mut settings)
+                    }
                     // The directory is gone, and with it the daemon.
                     Err(_) => return,
                 },
@@ -163,12 +157,12 @@ impl Worker {
     ) -> Option<ViewChange> {
         let built = self.build_new(channel);
         // The supervisor restarts the stream if it timed out waiting.
-        let _ = answer.send(built.as_ref().map(drop).map_err(BuildError::refusal));
+        let _ = answer.send(built.as_ref().map(drop).map_err(refusal));
         added(built)
     }
 
     /// The view of `channel`. If it cannot be built, its clients are informed.
-    fn build_new(&self, channel: ViewChannel) -> Result<NewView, BuildError> {
+    fn build_new(&self, channel: ViewChannel) -> Result<NewView, StreamFailure> {
         match ServedView::try_from(&*channel.config()) {
             Ok(view) => self.build(self.builder.new_view(&view, channel)),
             Err(error) => Err(self.failed(&channel, error.into())),
@@ -176,14 +170,14 @@ impl Worker {
     }
 
     /// The view, built for the newest frames. If it cannot be built, its clients are informed.
-    fn build(&self, mut view: NewView) -> Result<NewView, BuildError> {
+    fn build(&self, mut view: NewView) -> Result<NewView, StreamFailure> {
         match self.builder.build(&mut view) {
             Ok(()) => Ok(view),
             Err(error) => Err(self.failed(view.channel(), error.into())),
         }
     }
 
-    fn failed(&self, channel: &ViewChannel, error: BuildError) -> BuildError {
+    fn failed(&self, channel: &ViewChannel, error: StreamFailure) -> StreamFailure {
         let reason = chain(&error);
         tracing::warn!(view = %channel.name(), reason, "cannot open a view");
         channel.fail(&reason);
@@ -193,23 +187,24 @@ impl Worker {
     /// The change for an operator's setting, if it can be built; answers the operator either way.
     fn set(
         &self,
-        setting: ViewSetting,
+        config: ViewConfig,
+        keeps_segment: bool,
+        answer: &Sender<Result<(), Refusal>>,
         settings: &mut BTreeMap<String, ViewConfig>,
     ) -> Option<ViewChange> {
-        let ViewSetting { config, keeps_segment, answer, .. } = setting;
         let built = if keeps_segment {
             Ok(ViewChange::SetPace(Box::new(config.clone())))
         } else {
             self.build_replacement(config.clone())
         };
         // An operator whose request timed out got the answer that nothing changed, so nothing may change.
-        let is_awaited = answer.send(built.as_ref().map(drop).map_err(BuildError::refusal)).is_ok();
+        let is_awaited = answer.send(built.as_ref().map(drop).map_err(refusal)).is_ok();
         let change = built.ok().filter(|_| is_awaited)?;
         settings.insert(config.name.clone(), config);
         Some(change)
     }
 
-    fn build_replacement(&self, config: ViewConfig) -> Result<ViewChange, BuildError> {
+    fn build_replacement(&self, config: ViewConfig) -> Result<ViewChange, StreamFailure> {
         let replacement = self.builder.build_replacement(ServedView::try_from(&config)?)?;
         Ok(ViewChange::Replace(Box::new((config, replacement))))
     }
@@ -226,6 +221,6 @@ impl Worker {
     }
 }
 
-fn added(built: Result<NewView, BuildError>) -> Option<ViewChange> {
+fn added(built: Result<NewView, StreamFailure>) -> Option<ViewChange> {
     Some(ViewChange::Add(Box::new(built.ok()?)))
 }

@@ -13,7 +13,7 @@
 //! The frame loop never waits for a reader of the history: if the server holds that lock, the update is published a frame later. The
 //! locks of segment, end and configuration are taken at rare events and are never held across I/O.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use ringbuf::{HeapCons, HeapProd, HeapRb};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
 use self::outbox::{Inbox, Outbox, outbox};
-use crate::memory::{Memory, MemoryWatch, ReleasedMemory};
+use crate::memory::{MemoryWatch, WatchedMemory};
 use foveate::messages::{Epoch, ViewName};
 use foveate_config::ViewConfig;
 use foveate_core::events::Event;
@@ -52,7 +52,7 @@ pub const FEEDBACK_PENDING_MAX: usize = 64;
 pub const SUBSCRIBERS_PENDING_MAX: usize = 64;
 
 /// Fixations kept in a scanpath.
-pub const SCANPATH_MAX: usize = 16;
+const SCANPATH_MAX: usize = 16;
 
 /// Gaze changes in the queue to the server; more are dropped and counted.
 const GAZES_PENDING_MAX: usize = 256;
@@ -77,13 +77,13 @@ pub struct PendingFeedback {
 
 /// A token plan, and the frame from which it has been in use.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlanInUse {
+pub(crate) struct PlanInUse {
     /// `frame_seq` of the first frame sampled by it.
-    pub since_frame: u64,
+    pub(crate) since_frame: u64,
     /// The pyramid that it was made for.
-    pub shape: PyramidShape,
+    pub(crate) shape: PyramidShape,
     /// The tokens.
-    pub plan: Arc<TokenPlan>,
+    pub(crate) plan: Arc<TokenPlan>,
 }
 
 /// An event, and the capture time of the frame at which it is reported.
@@ -154,7 +154,7 @@ fn ends(
     opened: Option<Arc<MemoryWatch>>,
 ) -> (ViewChannel, ClientChannel) {
     let keeps_plans = config.gaze.policy.is_feedback();
-    let shared = Arc::new(Shared::new(stream, config, opened));
+    let shared = Arc::new(ChannelState::new(stream, config, opened));
     let (feedback_in, feedback_out) = HeapRb::new(FEEDBACK_PENDING_MAX).split();
     let (gazes_in, gazes_out) = outbox(GAZES_PENDING_MAX);
     let (events_in, events_out) = outbox(EVENTS_PENDING_MAX);
@@ -176,10 +176,9 @@ fn ends(
         recorded_gaze: None,
         begins_record: false,
     };
-    let feedback = Mutex::new(FeedbackQueue { ring: feedback_in, last_ticket: 0 });
     let client = ClientChannel {
         shared,
-        feedback,
+        feedback: Mutex::new((feedback_in, 0)),
         gazes: gazes_out,
         events: events_out,
         subscribers,
@@ -190,7 +189,7 @@ fn ends(
 
 /// Shared by both ends.
 #[derive(Debug)]
-struct Shared {
+struct ChannelState {
     name: ViewName,
     /// Replaced when an operator's change takes effect.
     config: Mutex<Arc<ViewConfig>>,
@@ -201,20 +200,20 @@ struct Shared {
     /// `None` for a view of the configuration.
     opened: Option<Arc<MemoryWatch>>,
     /// If a client opened the view: the memory of its segments, old ones included, until nobody has it any more.
-    memory: Mutex<Vec<Memory>>,
+    memory: Mutex<Vec<WatchedMemory>>,
     /// `frame_seq` of the newest frame whose plan is published; 0 before the first.
     newest_planned_frame: AtomicU64,
     /// `frame_seq` of the first frame of the current extent; 0 before the first.
     first_frame: AtomicU64,
     /// `frame_seq` of the newest frame, whether or not its plan is published; 0 before the first.
     newest_frame: AtomicU64,
-    history: Mutex<History>,
+    history: Mutex<ViewHistory>,
     /// Whether a client waits for the history to change.
     is_awaited: AtomicBool,
     counters: ViewCounters,
 }
 
-impl Shared {
+impl ChannelState {
     fn new(stream: &str, config: ViewConfig, opened: Option<Arc<MemoryWatch>>) -> Self {
         let name = ViewName::new(stream, &config.name);
         Self {
@@ -246,7 +245,7 @@ impl Shared {
 
 /// Published by the frame loop.
 #[derive(Debug, Default)]
-struct History {
+struct ViewHistory {
     /// The current ones; none before the first frame.
     fixations: Fixations,
     /// The newest last, at most [`SCANPATH_MAX`].
@@ -257,7 +256,7 @@ struct History {
     plans: VecDeque<PlanInUse>,
 }
 
-/// The newest entries of a [`History`].
+/// The newest entries of a [`ViewHistory`].
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Latest {
     fixations: Fixations,
@@ -266,7 +265,7 @@ struct Latest {
 
 /// The frame loop's end.
 pub struct ViewChannel {
-    shared: Arc<Shared>,
+    shared: Arc<ChannelState>,
     wakeup: Option<Arc<EventFd>>,
     feedback: HeapCons<PendingFeedback>,
     gazes: Outbox<GazeChange>,
@@ -500,8 +499,9 @@ impl std::fmt::Debug for ViewChannel {
 
 /// The server's end. Only the server's thread takes the locks of the queues.
 pub struct ClientChannel {
-    shared: Arc<Shared>,
-    feedback: Mutex<FeedbackQueue>,
+    shared: Arc<ChannelState>,
+    /// The queue, and the ticket of the newest message that was sent.
+    feedback: Mutex<(HeapProd<PendingFeedback>, u64)>,
     /// Changes of the gaze, for the clients that record it. A new recorder is first sent the current gaze.
     pub gazes: Inbox<GazeChange>,
     /// Events of the stream, for the clients that subscribed to them. A new client first gets the states that hold.
@@ -511,11 +511,6 @@ pub struct ClientChannel {
     waiting: Receiver<OwnedFd>,
 }
 
-struct FeedbackQueue {
-    ring: HeapProd<PendingFeedback>,
-    last_ticket: u64,
-}
-
 impl ClientChannel {
     /// Address of the view.
     pub fn name(&self) -> &ViewName {
@@ -523,24 +518,19 @@ impl ClientChannel {
     }
 
     /// Queues feedback about an image of `image` pixels that arrived at `at_ns`, and returns its ticket; `None` if the queue is
-    /// full.
-    pub fn send_feedback(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
-        self.send(feedback, image, at_ns, false)
-    }
-
-    /// The same for feedback that its client's ego motion has moved to the frame to come, if it `is_moved`.
-    pub fn send(
+    /// full. `is_moved` says that its client's ego motion has moved it to the frame that was to come when it arrived.
+    pub fn send_feedback(
         &self,
         feedback: Feedback,
         image: Extent,
         at_ns: u64,
         is_moved: bool,
     ) -> Option<u64> {
-        let mut queue = self.feedback.lock();
-        let ticket = queue.last_ticket + 1;
-        let pending = PendingFeedback { ticket, feedback, image, at_ns, is_moved };
-        queue.ring.try_push(pending).ok()?;
-        queue.last_ticket = ticket;
+        let mut locked = self.feedback.lock();
+        let (queue, newest) = &mut *locked;
+        let ticket = *newest + 1;
+        queue.try_push(PendingFeedback { ticket, feedback, image, at_ns, is_moved }).ok()?;
+        *newest = ticket;
         Some(ticket)
     }
 
@@ -561,10 +551,10 @@ impl ClientChannel {
         if self.is_closed() { bytes } else { bytes.max(self.config().ring_bytes()) }
     }
 
-    /// Forgets memory that is gone. Returns whether the view has some beside that of its segment.
-    pub fn forget(&self, gone: &ReleasedMemory) -> bool {
+    /// Forgets memory that is gone, by the numbers of its watches. Returns whether the view has some beside that of its segment.
+    pub(crate) fn forget(&self, gone: &BTreeSet<i32>) -> bool {
         let mut memory = self.shared.memory.lock();
-        memory.retain(|memory| !gone.has(memory));
+        memory.retain(|memory| !gone.contains(&memory.number));
         usize::from(self.shared.segment.lock().is_some()) < memory.len()
     }
 
@@ -575,7 +565,7 @@ impl ClientChannel {
 
     /// Marks the view as ended and drops its segment. The caller must also send
     /// [`ViewCommand::Close`](crate::directory::ViewCommand::Close) to the frame loop.
-    pub fn mark_ended(&self, reason: &str) {
+    pub(crate) fn mark_ended(&self, reason: &str) {
         self.shared.mark_ended(reason);
     }
 
@@ -585,23 +575,23 @@ impl ClientChannel {
     }
 
     /// `frame_seq` of the newest frame; 0 before the first.
-    pub fn newest_frame(&self) -> u64 {
+    pub(crate) fn newest_frame(&self) -> u64 {
         self.shared.newest_frame.load(Ordering::Relaxed)
     }
 
     /// `frame_seq` of the newest frame whose plan is known: the newest frame or an earlier one; 0 before the first.
-    pub fn newest_planned_frame(&self) -> u64 {
+    pub(crate) fn newest_planned_frame(&self) -> u64 {
         // SYNC(plan-of-frame): pairs with the store in `ViewChannel::update`.
         self.shared.newest_planned_frame.load(Ordering::Acquire)
     }
 
     /// `frame_seq` of the first frame of the current extent; 0 before the first. Read it after the newest frame.
-    pub fn first_frame(&self) -> u64 {
+    pub(crate) fn first_frame(&self) -> u64 {
         self.shared.first_frame.load(Ordering::Relaxed)
     }
 
     /// The plan that frame `frame_seq` was sampled by, if it is still kept.
-    pub fn plan_of(&self, frame_seq: u64) -> Option<PlanInUse> {
+    pub(crate) fn plan_of(&self, frame_seq: u64) -> Option<PlanInUse> {
         let history = self.shared.history.lock();
         history.plans.iter().rev().find(|plan| plan.since_frame <= frame_seq).cloned()
     }
@@ -620,7 +610,7 @@ impl ClientChannel {
     }
 
     /// Sets whether the server is woken whenever its fixations or its newest settled ticket change.
-    pub fn set_awaited(&self, is_awaited: bool) {
+    pub(crate) fn set_awaited(&self, is_awaited: bool) {
         self.shared.is_awaited.store(is_awaited, Ordering::Relaxed);
     }
 
@@ -636,7 +626,7 @@ impl ClientChannel {
 
     /// Whether [`add_subscriber`](Self::add_subscriber) would fail. Only the server's thread fills the queue, so a `false` holds
     /// until that thread adds one.
-    pub fn subscriber_queue_is_full(&self) -> bool {
+    pub(crate) fn subscriber_queue_is_full(&self) -> bool {
         self.subscribers.is_full() && !self.is_closed()
     }
 
@@ -647,7 +637,7 @@ impl ClientChannel {
     }
 
     /// Drops queued connections that have been shut down.
-    pub fn drop_closed_subscribers(&self) {
+    pub(crate) fn drop_closed_subscribers(&self) {
         for _ in 0..self.waiting.len() {
             let Ok(connection) = self.waiting.try_recv() else { break };
             if !is_shut_down(&connection) {

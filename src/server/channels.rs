@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::lease::Client;
+use super::lease::ClientIdentity;
 use foveate::messages::{Refusal, RefusalReason};
 use foveate_config::ViewConfig;
 use foveate_control::ChannelListing;
@@ -16,31 +16,31 @@ use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
 
 /// The channels of one view.
 #[derive(Debug, Default)]
-pub(super) struct Channels {
+pub(super) struct InjectedChannels {
     /// The view that channels and weights belong to.
     of: Option<Arc<ViewConfig>>,
-    injected: BTreeMap<String, Injected>,
+    injected: BTreeMap<String, InjectedMap>,
     /// Names of those whose weight is not 0, of clients.
     weighed: BTreeSet<String>,
 }
 
 #[derive(Debug)]
-struct Injected {
+struct InjectedMap {
     /// `None` if it is gone.
-    owner: Option<Client>,
+    owner: Option<ClientIdentity>,
     shape: [u32; 2],
     frame: u64,
     received: Instant,
     ttl_ms: u32,
 }
 
-impl Injected {
+impl InjectedMap {
     fn is_over(&self, now: Instant) -> bool {
         Duration::from_millis(self.ttl_ms.into()) <= now.saturating_duration_since(self.received)
     }
 }
 
-impl Channels {
+impl InjectedChannels {
     /// Forgets channels and weights of the view before it was replaced.
     pub(super) fn forget_unless_of(&mut self, config: &Arc<ViewConfig>) {
         if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, config)) {
@@ -59,7 +59,7 @@ impl Channels {
     pub(super) fn check_free_for(
         &mut self,
         name: &str,
-        client: &Client,
+        client: &ClientIdentity,
         now: Instant,
     ) -> Result<(), Refusal> {
         self.expire(now);
@@ -80,11 +80,11 @@ impl Channels {
     }
 
     /// `client` has injected a map.
-    pub(super) fn inject(&mut self, injection: &Injection, client: &Client, now: Instant) {
+    pub(super) fn inject(&mut self, injection: &Injection, client: &ClientIdentity, now: Instant) {
         let (grid, frame, ttl_ms) = (injection.grid(), injection.frame_seq(), injection.ttl_ms());
         let shape = [grid.height, grid.width];
         let injected =
-            Injected { owner: Some(client.clone()), shape, frame, received: now, ttl_ms };
+            InjectedMap { owner: Some(client.clone()), shape, frame, received: now, ttl_ms };
         self.injected.insert(injection.name().to_owned(), injected);
     }
 
@@ -125,7 +125,7 @@ impl Channels {
     /// The maps whose time is not over.
     pub(super) fn listing(&self, now: Instant) -> Vec<ChannelListing> {
         let live = self.injected.iter().filter(|(_, injected)| !injected.is_over(now));
-        let listing = |(name, injected): (&String, &Injected)| {
+        let listing = |(name, injected): (&String, &InjectedMap)| {
             let age = now.saturating_duration_since(injected.received);
             ChannelListing {
                 name: name.clone(),

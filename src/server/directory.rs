@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use self::view::LISTED_TEXT_BYTES_MAX;
 pub(super) use self::view::ViewEntry;
-use super::lease::Client;
+use super::lease::ClientIdentity;
 use crate::channel::{EventFd, ViewChannel};
 use crate::memory::MemoryWatch;
 use foveate::messages::{Refusal, RefusalReason, ViewName, clipped, is_name};
@@ -102,20 +102,9 @@ pub struct StreamStatus {
     /// The backend of its pyramid; `None` before the first frame.
     pub backend: Option<BackendInfo>,
     /// Its depth, if it has any.
-    pub depth: Option<DepthStatus>,
+    pub depth: Option<DepthListing>,
     /// The calibration of its camera, if it has any.
     pub camera: Option<Arc<Camera>>,
-}
-
-/// The state of a stream's depth.
-#[derive(Clone, Debug)]
-pub struct DepthStatus {
-    /// Source of its pictures, without secrets.
-    pub source: String,
-    /// Its state.
-    pub state: StreamState,
-    /// The reason for the state; may be empty.
-    pub reason: String,
 }
 
 impl Directory {
@@ -152,20 +141,16 @@ impl Directory {
     ///
     /// If a name is invalid or not unique, or there is no view: the configuration was checked before.
     pub fn add_stream(&self, spec: StreamSpec) -> StreamPort {
-        let StreamSpec { name, source, views, masks } = spec;
-        assert!(is_name(&name), "invalid stream name {name:?}");
-        assert!(!views.is_empty(), "stream {name} has no views");
-        let ends = |config| view::ends(&name, config, None, &self.wakeup);
-        let (entries, views) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
+        assert!(is_name(&spec.name), "invalid stream name {:?}", spec.name);
+        assert!(!spec.views.is_empty(), "stream {} has no views", spec.name);
         let (sender, commands) = unbounded();
-        let closed_views = Arc::clone(&self.closed_views);
-        let entry =
-            Arc::new(StreamEntry::new((name, source, masks), entries, closed_views, sender));
+        let (entry, views) = StreamEntry::new(spec, sender, self);
+        let entry = Arc::new(entry);
         match self.streams.lock().entry(entry.name.clone()) {
             Entry::Vacant(vacant) => drop(vacant.insert(Arc::clone(&entry))),
             Entry::Occupied(occupied) => panic!("two streams are called {}", occupied.key()),
         }
-        StreamPort { entry, wakeup: Arc::clone(&self.wakeup), views, commands }
+        StreamPort { entry, views, commands }
     }
 
     /// Removes a stream from listings and subscription and frees its name. Call [`StreamPort::ended`] first: it gives
@@ -183,12 +168,19 @@ impl Directory {
         self.wakeup.signal();
     }
 
-    /// Asks the frame loop of a stream to replace a view of its configuration; without such a stream nothing happens. A
-    /// stream that has ended never answers.
-    pub fn set_view(&self, setting: ViewSetting) {
-        if let Some(stream) = self.stream(setting.view.stream()) {
+    /// Asks the frame loop of a stream to [replace](ViewCommand::Set) a view of its configuration; without such a stream nothing
+    /// happens. A stream that has ended never answers.
+    pub fn set_view(
+        &self,
+        stream: &str,
+        config: ViewConfig,
+        keeps_segment: bool,
+        answer: Sender<Result<(), Refusal>>,
+    ) {
+        if let Some(stream) = self.stream(stream) {
+            let config = Box::new(config);
             // As for views that clients open.
-            let _ = stream.commands.send(ViewCommand::Set(Box::new(setting)));
+            let _ = stream.commands.send(ViewCommand::Set { config, keeps_segment, answer });
         }
     }
 
@@ -196,7 +188,7 @@ impl Directory {
     /// success, or why there is none.
     pub fn add_view(&self, stream: &str, config: ViewConfig, answer: Sender<Result<(), Refusal>>) {
         if let Some(stream) = self.stream(stream) {
-            stream.add_view(config, answer, &self.wakeup);
+            stream.add_view(config, answer);
             // Clients may have lost views to it.
             self.wakeup.signal();
         }
@@ -219,23 +211,19 @@ impl Directory {
         }
     }
 
-    /// The streams with a stage that has been busy with one piece of work for at least `limit`, by name. Waiting for a frame
-    /// or a camera does not count.
-    pub fn stuck(&self, limit: Duration) -> Vec<StuckStage> {
+    /// The streams with a stage that has been busy with one piece of work for at least `limit`: the name, the stage, and how long
+    /// it has made no progress. Waiting for a frame or a camera does not count.
+    pub fn stuck(&self, limit: Duration) -> Vec<(String, Stage, Duration)> {
         let stuck = |entry: &Arc<StreamEntry>| {
             let (stage, stalled_for) = entry.counters.stages.stuck(limit)?;
-            Some(StuckStage { stream: entry.name.clone(), stage, stalled_for })
+            Some((entry.name.clone(), stage, stalled_for))
         };
         self.streams.lock().values().filter_map(stuck).collect()
     }
 
-    /// Whether all streams make progress, for a watchdog that may end the daemon.
-    ///
-    /// # Errors
-    ///
-    /// The first that has been stuck for [`STUCK_AFTER`].
-    pub fn health(&self) -> Result<(), StuckStage> {
-        self.stuck(STUCK_AFTER).into_iter().next().map_or(Ok(()), Err)
+    /// Whether all streams make progress, for a watchdog that may end the daemon: none has been stuck for [`STUCK_AFTER`].
+    pub fn is_healthy(&self) -> bool {
+        self.stuck(STUCK_AFTER).is_empty()
     }
 
     /// The state of the stream of that name, if there is one.
@@ -245,7 +233,7 @@ impl Directory {
 
     /// Listings of all streams, by name.
     pub fn listings(&self) -> Vec<StreamListing> {
-        self.streams_from(None).iter().map(|stream| stream.listing()).collect()
+        self.streams_from(Bound::Unbounded).iter().map(|stream| stream.listing()).collect()
     }
 
     /// The stream of that name.
@@ -281,16 +269,8 @@ impl Directory {
         0 < kept || !closed.is_empty()
     }
 
-    /// The streams from that of view `first` on, inclusive, by name.
-    pub(super) fn streams_from(&self, first: Option<&ViewName>) -> Vec<Arc<StreamEntry>> {
-        let first = first.map_or(Bound::Unbounded, |name| Bound::Included(name.stream()));
-        let streams = self.streams.lock();
-        streams.range::<str, _>((first, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
-    }
-
-    /// The streams after the one called `after`, by name.
-    pub(super) fn streams_after(&self, after: Option<&str>) -> Vec<Arc<StreamEntry>> {
-        let first = after.map_or(Bound::Unbounded, Bound::Excluded);
+    /// The streams from that name on, in the order of their names.
+    pub(super) fn streams_from(&self, first: Bound<&str>) -> Vec<Arc<StreamEntry>> {
         let streams = self.streams.lock();
         streams.range::<str, _>((first, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
     }
@@ -299,18 +279,6 @@ impl Directory {
     pub(super) fn wakeup(&self) -> &Arc<EventFd> {
         &self.wakeup
     }
-}
-
-/// A stuck stage.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stream {stream}: {stage} has not progressed for {} s", stalled_for.as_secs())]
-pub struct StuckStage {
-    /// Name of the stream.
-    pub stream: String,
-    /// The stage.
-    pub stage: Stage,
-    /// Time without progress.
-    pub stalled_for: Duration,
 }
 
 /// The server's end of a stream.
@@ -324,6 +292,8 @@ pub struct StreamEntry {
     views: Mutex<Vec<Arc<ViewEntry>>>,
     closed_views: Arc<ClosedViews>,
     commands: Sender<ViewCommand>,
+    /// Wakes the server.
+    wakeup: Arc<EventFd>,
 }
 
 /// A change to the views of a running stream.
@@ -336,29 +306,26 @@ pub enum ViewCommand {
     /// The client that opened this one is gone, or the configuration no longer has it.
     Close(ViewName),
     /// An operator replaces one.
-    Set(Box<ViewSetting>),
-}
-
-/// A new configuration of a view.
-#[derive(Debug)]
-pub struct ViewSetting {
-    /// The view.
-    pub view: ViewName,
-    /// Its new configuration.
-    pub config: ViewConfig,
-    /// Whether only the pace changes, so that the segment stays.
-    pub keeps_segment: bool,
-    /// Receives the result, once: success, or why the view stays as it is.
-    pub answer: Sender<Result<(), Refusal>>,
+    Set {
+        /// Its new configuration.
+        config: Box<ViewConfig>,
+        /// Whether only the pace changes, so that the segment stays.
+        keeps_segment: bool,
+        /// Receives the result, once: success, or why the view stays as it is.
+        answer: Sender<Result<(), Refusal>>,
+    },
 }
 
 impl StreamEntry {
+    /// The entry of a starting stream, and the frame loop's ends of its views.
     fn new(
-        (name, source, masks): (String, String, Arc<Masks>),
-        views: Vec<Arc<ViewEntry>>,
-        closed_views: Arc<ClosedViews>,
+        spec: StreamSpec,
         commands: Sender<ViewCommand>,
-    ) -> Self {
+        directory: &Directory,
+    ) -> (Self, Vec<ViewChannel>) {
+        let StreamSpec { name, source, views, masks } = spec;
+        let ends = |config| view::ends(&name, config, None, &directory.wakeup);
+        let (views, channels) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let status = StreamStatus {
             source,
             state: StreamState::Starting,
@@ -370,8 +337,17 @@ impl StreamEntry {
             depth: None,
             camera: None,
         };
-        let (status, views) = (Mutex::new(status), Mutex::new(views));
-        Self { name, masks, status, counters: Arc::default(), views, closed_views, commands }
+        let entry = Self {
+            name,
+            masks,
+            status: Mutex::new(status),
+            counters: Arc::default(),
+            views: Mutex::new(views),
+            closed_views: Arc::clone(&directory.closed_views),
+            commands,
+            wakeup: Arc::clone(&directory.wakeup),
+        };
+        (entry, channels)
     }
 
     /// Its name.
@@ -396,9 +372,9 @@ impl StreamEntry {
     }
 
     /// Adds a view of `owner`. Its name must be unique.
-    pub(super) fn open_view(&self, config: ViewConfig, owner: Client, wakeup: &Arc<EventFd>) {
-        let (entry, channel) =
-            view::ends(&self.name, config, Some((owner, &self.closed_views.memory)), wakeup);
+    pub(super) fn open_view(&self, config: ViewConfig, owner: ClientIdentity) {
+        let opener = Some((owner, &self.closed_views.memory));
+        let (entry, channel) = view::ends(&self.name, config, opener, &self.wakeup);
         let mut views = self.views.lock();
         let opened =
             views.partition_point(|view| view.owner().is_none() || view.name() < entry.name());
@@ -408,13 +384,8 @@ impl StreamEntry {
     }
 
     /// Adds a view of the configuration.
-    fn add_view(
-        &self,
-        config: ViewConfig,
-        answer: Sender<Result<(), Refusal>>,
-        wakeup: &Arc<EventFd>,
-    ) {
-        let (entry, channel) = view::ends(&self.name, config, None, wakeup);
+    fn add_view(&self, config: ViewConfig, answer: Sender<Result<(), Refusal>>) {
+        let (entry, channel) = view::ends(&self.name, config, None, &self.wakeup);
         let mut views = self.views.lock();
         self.make_way(&mut views, entry.name());
         if VIEWS_MAX <= views.len() || views.iter().any(|view| view.name() == entry.name()) {
@@ -467,6 +438,26 @@ impl StreamEntry {
                     .extend(view.owner().is_some().then(|| Arc::clone(view)));
             }
             !is_meant
+        });
+    }
+
+    fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
+        let (before, after) = {
+            let mut status = self.status.lock();
+            let before = status.state;
+            change(&mut status);
+            (before, status.state)
+        };
+        if before != after {
+            self.wakeup.signal();
+        }
+    }
+
+    /// Ends the stream and informs subscribers of the reason.
+    pub fn ended(&self, reason: &str) {
+        self.update(|status| {
+            status.state = StreamState::Ended;
+            status.reason = redacted(reason);
         });
     }
 
@@ -574,7 +565,6 @@ impl StreamEntry {
 #[derive(Debug)]
 pub struct StreamPort {
     entry: Arc<StreamEntry>,
-    wakeup: Arc<EventFd>,
     /// The channels of its views, in the order of the [`StreamSpec`]; the frame loop takes them.
     pub views: Vec<ViewChannel>,
     /// Changes to views while it runs.
@@ -592,49 +582,19 @@ impl StreamPort {
         &self.entry.masks
     }
 
-    /// Changes the status. Subscribers are informed if the stream ends.
-    pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
-        self.status_reporter().update(change);
+    /// The server's end of the stream.
+    pub fn entry(&self) -> &Arc<StreamEntry> {
+        &self.entry
     }
 
-    /// The part of this end that reports the status of the stream.
-    pub fn status_reporter(&self) -> StatusReporter {
-        StatusReporter { entry: Arc::clone(&self.entry), wakeup: Arc::clone(&self.wakeup) }
+    /// Changes the status. Subscribers are informed if the stream ends.
+    pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
+        self.entry.update(change);
     }
 
     /// Ends the stream and informs subscribers of the reason.
     pub fn ended(&self, reason: &str) {
-        self.status_reporter().ended(reason);
-    }
-}
-
-/// Reports the status of a stream.
-#[derive(Debug)]
-pub struct StatusReporter {
-    entry: Arc<StreamEntry>,
-    wakeup: Arc<EventFd>,
-}
-
-impl StatusReporter {
-    /// Changes the status. Subscribers are informed if the stream ends.
-    pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
-        let (before, after) = {
-            let mut status = self.entry.status.lock();
-            let before = status.state;
-            change(&mut status);
-            (before, status.state)
-        };
-        if before != after {
-            self.wakeup.signal();
-        }
-    }
-
-    /// Ends the stream and informs subscribers of the reason.
-    pub fn ended(&self, reason: &str) {
-        self.update(|status| {
-            status.state = StreamState::Ended;
-            status.reason = redacted(reason);
-        });
+        self.entry.ended(reason);
     }
 }
 

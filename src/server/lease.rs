@@ -11,7 +11,7 @@ use foveate_control::SteeringListing;
 
 /// Identity of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Client {
+pub(super) struct ClientIdentity {
     /// Number of the connection, from 1.
     pub(super) number: u64,
     /// Its user; `u32::MAX` if unknown.
@@ -22,18 +22,13 @@ pub(super) struct Client {
 
 /// The steering lease of one view, and what was refused.
 #[derive(Debug, Default)]
-pub(super) struct Steering {
-    lease: Option<Lease>,
+pub(super) struct SteeringLease {
+    /// The holder, and until when.
+    lease: Option<(ClientIdentity, Instant)>,
     refused: BTreeMap<RefusalReason, u64>,
 }
 
-#[derive(Debug)]
-struct Lease {
-    holder: Client,
-    until: Instant,
-}
-
-impl Steering {
+impl SteeringLease {
     /// Who steers, after so many messages that were accepted.
     pub(super) fn listing(&self, accepted: u64) -> SteeringListing {
         let holder = self.holder(Instant::now()).map(|holder| holder.name.clone());
@@ -50,17 +45,21 @@ impl Steering {
 
     /// Ends the lease if client `number` holds it.
     pub(super) fn release(&mut self, number: u64) {
-        self.lease.take_if(|lease| lease.holder.number == number);
+        self.lease.take_if(|(holder, _)| holder.number == number);
     }
 
-    fn holder(&self, now: Instant) -> Option<&Client> {
-        self.lease.as_ref().filter(|lease| now < lease.until).map(|lease| &lease.holder)
+    fn holder(&self, now: Instant) -> Option<&ClientIdentity> {
+        self.lease.as_ref().filter(|(_, until)| now < *until).map(|(holder, _)| holder)
     }
 
     /// # Errors
     ///
     /// If another client holds the lease.
-    pub(super) fn check_free_for(&self, client: &Client, now: Instant) -> Result<(), Refusal> {
+    pub(super) fn check_free_for(
+        &self,
+        client: &ClientIdentity,
+        now: Instant,
+    ) -> Result<(), Refusal> {
         match self.holder(now) {
             Some(holder) if holder.number != client.number => {
                 let error = format!(
@@ -75,7 +74,7 @@ impl Steering {
     }
 
     /// `client` holds the lease from now on.
-    pub(super) fn renew(&mut self, client: &Client, until: Instant) {
-        self.lease = Some(Lease { holder: client.clone(), until });
+    pub(super) fn renew(&mut self, client: &ClientIdentity, until: Instant) {
+        self.lease = Some((client.clone(), until));
     }
 }

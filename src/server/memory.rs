@@ -13,9 +13,9 @@ pub struct MemoryWatch(OwnedFd);
 
 /// The memory of a segment.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct WatchedMemory {
     /// Number of its watch.
-    number: i32,
+    pub(crate) number: i32,
     pub(crate) bytes: usize,
 }
 
@@ -31,33 +31,23 @@ impl MemoryWatch {
     }
 
     /// Watches the memory behind a descriptor of a segment.
-    pub(crate) fn watch(&self, segment: impl AsFd) -> io::Result<Memory> {
+    pub(crate) fn watch(&self, segment: impl AsFd) -> io::Result<WatchedMemory> {
         let segment = segment.as_fd();
         let path = format!("/proc/self/fd/{}", segment.as_raw_fd());
         // A memfd has no name: it is deleted once nobody has it.
         let number = inotify::add_watch(&self.0, path, inotify::WatchFlags::DELETE_SELF)?;
         let bytes = usize::try_from(fstat(segment)?.st_size).unwrap_or(0);
-        Ok(Memory { number, bytes })
+        Ok(WatchedMemory { number, bytes })
     }
 
-    /// The memory that nobody has had since the last call.
-    pub(crate) fn gone(&self) -> ReleasedMemory {
+    /// The numbers of the memory that nobody has any more, and had at the last call.
+    pub(crate) fn gone(&self) -> BTreeSet<i32> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.0, &mut buffer);
         let mut gone = BTreeSet::new();
         while let Ok(event) = events.next() {
             gone.insert(event.wd());
         }
-        ReleasedMemory(gone)
-    }
-}
-
-/// Memory that is gone.
-#[derive(Debug)]
-pub struct ReleasedMemory(BTreeSet<i32>);
-
-impl ReleasedMemory {
-    pub(crate) fn has(&self, memory: &Memory) -> bool {
-        self.0.contains(&memory.number)
+        gone
     }
 }

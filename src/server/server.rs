@@ -1,5 +1,7 @@
 //! The control server: one thread with one poll loop, which never waits for a client.
 
+use std::ops::Bound;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,21 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
 
 pub use self::admin::{AdminServer, PendingAdminRequest};
-use self::connection::{Connection, ConnectionLog, PendingAnswer, Subscription};
+use self::connection::{Connection, ConnectionLog, PendingAnswer, ViewSubscription};
 pub use self::limits::ServerLimits;
-use self::limits::{UserShare, left_for};
-pub use self::listener::Access;
+use self::limits::left_for;
 use self::listener::Listener;
+pub use self::listener::SocketAccess;
 use self::news::{EVENTS, GAZES, News};
-use self::reaper::Reaper;
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::snapshot::StatsSource;
-use super::steering::{Steered, SteeringRequest};
+use super::steering::SteeringRequest;
 use super::{ServeError, socket};
 use crate::channel::SUBSCRIBERS_PENDING_MAX;
 use foveate::ControlError;
@@ -30,6 +32,7 @@ use foveate::messages::{
     DATAGRAM_BYTES_MAX, Granted, Looking, Refusal, RefusalReason, SubscriptionEvent, ViewName,
 };
 use foveate_control::{Request, accepted, json_bytes, refused};
+use foveate_core::geometry::fixation::Points;
 use foveate_stats::ServerCounters;
 
 mod admin;
@@ -67,7 +70,7 @@ pub struct Server {
     path: PathBuf,
     stopping: Arc<AtomicBool>,
     directory: Arc<Directory>,
-    stats: StatsSource,
+    stats: Arc<StatsSource>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -84,7 +87,7 @@ impl Server {
     pub fn bind(
         path: &Path,
         directory: Arc<Directory>,
-        access: Access,
+        access: SocketAccess,
         limits: ServerLimits,
     ) -> Result<Self, ServeError> {
         Self::serve(Listener::bind(path, access)?, path, directory, limits)
@@ -112,17 +115,17 @@ impl Server {
         limits: ServerLimits,
     ) -> Result<Self, ServeError> {
         let stopping = Arc::new(AtomicBool::new(false));
-        let stats = StatsSource::new(Arc::clone(&directory));
+        let stats = Arc::new(StatsSource::new(Arc::clone(&directory)));
         let started = |source| ControlError::io("start the threads that serve", path, source);
         let service = ServerThread {
             listener,
             directory: Arc::clone(&directory),
             limits,
-            stats: stats.clone(),
+            stats: Arc::clone(&stats),
             connections: Vec::new(),
             clients_seen: 0,
             connection_log: ConnectionLog::new(),
-            reaper: Reaper::start().map_err(started)?,
+            reaper: reaper::start().map_err(started)?,
             accept_again_at: None,
             count_memory_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
@@ -142,7 +145,7 @@ impl Server {
     }
 
     /// Reads what the daemon counts, from any thread.
-    pub fn stats(&self) -> &StatsSource {
+    pub fn stats(&self) -> &Arc<StatsSource> {
         &self.stats
     }
 
@@ -174,12 +177,13 @@ struct ServerThread {
     listener: Listener,
     directory: Arc<Directory>,
     limits: ServerLimits,
-    stats: StatsSource,
+    stats: Arc<StatsSource>,
     connections: Vec<Connection>,
     /// Connections accepted so far.
     clients_seen: u64,
     connection_log: ConnectionLog,
-    reaper: Reaper,
+    /// Closes sockets on a thread of its own, which ends only after this is dropped.
+    reaper: Sender<OwnedFd>,
     /// The listener is not polled until then; set when the system ran out of descriptors.
     accept_again_at: Option<Instant>,
     /// When to count the memory of opened views again; `None` if readers keep none that is old.
@@ -187,13 +191,7 @@ struct ServerThread {
     buffer: Vec<u8>,
 }
 
-/// Whether to keep a connection after serving it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Keep,
-    Close,
-}
-
+/// Methods that serve a connection break if it has to be closed.
 impl ServerThread {
     fn run(mut self, stopping: &AtomicBool) {
         while !stopping.load(Ordering::Relaxed) {
@@ -207,7 +205,7 @@ impl ServerThread {
             self.close(connection.socket);
         }
         // Clients may wait there that have sent descriptors already.
-        self.reaper.close(self.listener.socket);
+        let _ = self.reaper.send(self.listener.socket);
     }
 
     /// One iteration of the poll loop.
@@ -277,18 +275,18 @@ impl ServerThread {
         let mut ready = ready.iter();
         self.for_each(|server, connection| {
             let is_ready = ready.next().copied().unwrap_or(false);
-            if is_ready { server.serve_one(connection) } else { Fate::Keep }
+            if is_ready { server.serve_one(connection) } else { Continue(()) }
         });
     }
 
     /// Calls `serve` for every connection. Those to be closed are closed after the last, because their cleanup depends on which
     /// others remain.
-    fn for_each(&mut self, mut serve: impl FnMut(&mut Self, &mut Connection) -> Fate) {
+    fn for_each(&mut self, mut serve: impl FnMut(&mut Self, &mut Connection) -> ControlFlow<()>) {
         let mut leaving = Vec::new();
         for mut connection in std::mem::take(&mut self.connections) {
             match serve(self, &mut connection) {
-                Fate::Keep => self.connections.push(connection),
-                Fate::Close => leaving.push(connection),
+                Continue(()) => self.connections.push(connection),
+                Break(()) => leaving.push(connection),
             }
         }
         for connection in leaving {
@@ -296,20 +294,23 @@ impl ServerThread {
         }
     }
 
-    fn serve_one(&mut self, connection: &mut Connection) -> Fate {
+    fn serve_one(&mut self, connection: &mut Connection) -> ControlFlow<()> {
         if connection.pending_answer.is_some() {
-            return Fate::Close;
+            return Break(());
         }
         let received = match socket::brings_descriptors(&connection.socket) {
-            Ok(true) => return self.refuse_descriptors(connection),
+            Ok(true) => {
+                self.refuse_descriptors(connection);
+                return Break(());
+            }
             Ok(false) => socket::receive_bytes(&connection.socket, &mut self.buffer),
             Err(errno) => Err(errno),
         };
         let len = match received {
-            Ok(0) => return Fate::Close,
+            Ok(0) => return Break(()),
             Ok(len) => len,
-            Err(Errno::AGAIN) => return Fate::Keep,
-            Err(_) => return Fate::Close,
+            Err(Errno::AGAIN) => return Continue(()),
+            Err(_) => return Break(()),
         };
         self.stats.counters().requests.add(1);
         connection.has_asked = true;
@@ -325,23 +326,24 @@ impl ServerThread {
             );
             Err(Refusal::new(RefusalReason::RateLimit, error))
         };
-        let datagram = answer.unwrap_or_else(|refusal| Some(self.refusal(&refusal)));
-        let sent = datagram.map_or(Fate::Keep, |datagram| self.send(connection, &datagram));
+        if let Some(datagram) = answer.unwrap_or_else(|refusal| Some(self.refusal(&refusal))) {
+            self.send(connection, &datagram)?;
+        }
+        if !allowed {
+            return Break(());
+        }
         // The segment comes after notices have started: it makes the client look at the ring, and so find a frame that was
         // published too early for a notice.
-        if !allowed || sent == Fate::Close || connection.start_notices() == Fate::Close {
-            return Fate::Close;
-        }
+        connection.start_notices()?;
         self.notify(connection)
     }
 
-    /// Refuses a request with descriptors attached, without reading it.
-    fn refuse_descriptors(&self, connection: &Connection) -> Fate {
+    /// Refuses a request with descriptors attached, without reading it. The connection has to be closed.
+    fn refuse_descriptors(&self, connection: &Connection) {
         self.stats.counters().requests.add(1);
         let error = "unexpected descriptors with the request (expected none)";
         let refusal = self.refusal(&Refusal::new(RefusalReason::BadRequest, error));
-        self.send(connection, &refusal);
-        Fate::Close
+        let _ = self.send(connection, &refusal);
     }
 
     /// The answer to the datagram of `len` bytes in the buffer; `None` if it comes later.
@@ -422,7 +424,7 @@ impl ServerThread {
             view.channel().events.set_wanted(true);
         }
         view.channel().counters().subscribers.add(1);
-        connection.subscription = Some(Subscription::new(stream, view, wants));
+        connection.subscription = Some(ViewSubscription::new(stream, view, wants));
         Ok(accepted(&Granted { view: name }))
     }
 
@@ -432,9 +434,9 @@ impl ServerThread {
         connection: &mut Connection,
         name: &ViewName,
         wait: bool,
-        steer: impl FnOnce(SteeringRequest<'_>) -> Result<Steered, Refusal>,
+        steer: impl FnOnce(SteeringRequest<'_>) -> Result<(u64, Points), Refusal>,
     ) -> Result<Option<Vec<u8>>, Refusal> {
-        let (view, Steered { ticket, points }) = self.steer_with(connection, name, steer)?;
+        let (view, (ticket, points)) = self.steer_with(connection, name, steer)?;
         tracing::debug!(view = %name, ?points, "feedback accepted");
         let looking = Looking::at(name, &points);
         if !wait {
@@ -484,9 +486,9 @@ impl ServerThread {
     fn notify_all(&mut self) {
         let (gazes, events) = (GAZES.take(&self.connections), EVENTS.take(&self.connections));
         self.for_each(|server, connection| {
-            let is_kept = server.send_news(connection, &GAZES, &gazes) == Fate::Keep
-                && server.send_news(connection, &EVENTS, &events) == Fate::Keep;
-            if is_kept { server.notify(connection) } else { Fate::Close }
+            server.send_news(connection, &GAZES, &gazes)?;
+            server.send_news(connection, &EVENTS, &events)?;
+            server.notify(connection)
         });
     }
 
@@ -496,15 +498,14 @@ impl ServerThread {
         connection: &Connection,
         news: &News<T>,
         taken: &[(Arc<ViewEntry>, Vec<T>)],
-    ) -> Fate {
-        let Some((view, lost_before)) = news.subscribed(connection) else { return Fate::Keep };
+    ) -> ControlFlow<()> {
+        let Some((view, lost_before)) = news.subscribed(connection) else { return Continue(()) };
         let lost = (news.inbox)(view.channel()).lost() - lost_before;
         let items = taken.iter().filter(|(other, _)| Arc::ptr_eq(other, view));
-        let mut fates = items.flat_map(|(_, items)| items).map(|item| {
+        items.flat_map(|(_, items)| items).try_for_each(|item| {
             let event = (news.event)(view.name(), item, lost);
             self.send(connection, &event.to_datagram())
-        });
-        fates.find(|fate| *fate == Fate::Close).unwrap_or(Fate::Keep)
+        })
     }
 
     /// Sends the pending answers that are decided or have timed out.
@@ -514,11 +515,11 @@ impl ServerThread {
         self.for_each(|server, connection| {
             let Some(pending) = connection.pending_answer.take_if(|pending| pending.is_due(now))
             else {
-                return Fate::Keep;
+                return Continue(());
             };
-            let fate = server.send(connection, &pending.answer());
+            let sent = server.send(connection, &pending.answer());
             answered.push(pending.view);
-            fate
+            sent
         });
         for view in answered {
             self.update_awaited(&view);
@@ -534,9 +535,9 @@ impl ServerThread {
     }
 
     /// Sends a subscriber the segment or the end of its view, unless it has been sent.
-    fn notify(&self, connection: &mut Connection) -> Fate {
+    fn notify(&self, connection: &mut Connection) -> ControlFlow<()> {
         let Some(subscription) = &mut connection.subscription else {
-            return Fate::Keep;
+            return Continue(());
         };
         let name = subscription.view.name();
         if let Some(segment) = subscription.view.channel().segment()
@@ -553,9 +554,7 @@ impl ServerThread {
                 descriptor,
                 SendFlags::DONTWAIT,
             );
-            if self.fate_after(sent) == Fate::Close {
-                return Fate::Close;
-            }
+            self.check_sent(sent)?;
         }
         let end_reason = subscription.end_reason();
         let was_sent = std::mem::replace(&mut subscription.sent_end, end_reason.is_some());
@@ -564,7 +563,7 @@ impl ServerThread {
                 let event = SubscriptionEvent::Ended { view: name.clone(), reason };
                 self.send(connection, &event.to_datagram())
             }
-            _ => Fate::Keep,
+            _ => Continue(()),
         }
     }
 
@@ -577,7 +576,7 @@ impl ServerThread {
             view.channels().leave(number);
         }
         if 0 < connection.opened {
-            for stream in self.directory.streams_from(None) {
+            for stream in self.directory.streams_from(Bound::Unbounded) {
                 stream.close_views_of(number);
             }
             self.directory.wakeup().signal();
@@ -594,21 +593,21 @@ impl ServerThread {
         }
     }
 
-    fn send(&self, connection: &Connection, datagram: &[u8]) -> Fate {
-        self.fate_after(socket::send(&connection.socket, datagram, None, SendFlags::DONTWAIT))
+    fn send(&self, connection: &Connection, datagram: &[u8]) -> ControlFlow<()> {
+        self.check_sent(socket::send(&connection.socket, datagram, None, SendFlags::DONTWAIT))
     }
 
     /// A client whose socket is full is dropped, never waited for.
-    fn fate_after(&self, sent: Result<(), Errno>) -> Fate {
+    fn check_sent(&self, sent: Result<(), Errno>) -> ControlFlow<()> {
         match sent {
-            Ok(()) => Fate::Keep,
+            Ok(()) => Continue(()),
             Err(Errno::AGAIN) => {
                 self.stats.counters().clients_dropped.add(1);
                 tracing::warn!("dropping a client that does not read its socket");
-                Fate::Close
+                Break(())
             }
             // It has hung up.
-            Err(_) => Fate::Close,
+            Err(_) => Break(()),
         }
     }
 
@@ -675,7 +674,7 @@ impl ServerThread {
     fn has_room(&self, user: u32, except: Option<usize>) -> bool {
         let users = self.connections.iter().map(|connection| connection.client.user).enumerate();
         let held = users.filter(|(index, _)| Some(*index) != except);
-        let open = held.map(|(_, user)| UserShare { user, amount: 1 });
+        let open = held.map(|(_, user)| (user, 1));
         0 < left_for(user, self.limits.clients, open)
     }
 
@@ -691,7 +690,7 @@ impl ServerThread {
     fn close(&self, socket: OwnedFd) {
         socket::shut_down(&socket);
         if !socket::drain(&socket) {
-            self.reaper.close(socket);
+            let _ = self.reaper.send(socket);
         }
     }
 

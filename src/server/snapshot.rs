@@ -1,6 +1,7 @@
 //! Snapshots of all counters and states: the source of metrics, `stats` and `list`.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -15,33 +16,29 @@ use foveate_stats::ServerCounters;
 use foveate_stats::process::process_use;
 
 /// Takes snapshots, on any thread. No frame loop waits for it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct StatsSource {
     directory: Arc<Directory>,
-    server: Arc<ServerStats>,
-}
-
-/// Counters of the control server.
-#[derive(Debug, Default)]
-struct ServerStats {
+    /// Of the control server.
     counters: ServerCounters,
+    /// What the control server has refused.
     refused: Mutex<BTreeMap<RefusalReason, u64>>,
 }
 
 impl StatsSource {
     /// A source for the streams of `directory`, and for a server that has just started.
     pub(super) fn new(directory: Arc<Directory>) -> Self {
-        Self { directory, server: Arc::default() }
+        Self { directory, counters: ServerCounters::default(), refused: Mutex::default() }
     }
 
     /// Counters of the server.
     pub(super) fn counters(&self) -> &ServerCounters {
-        &self.server.counters
+        &self.counters
     }
 
     /// Counts a request or a connection that the server refused.
     pub(super) fn count_refusal(&self, reason: RefusalReason) {
-        *self.server.refused.lock().entry(reason).or_default() += 1;
+        *self.refused.lock().entry(reason).or_default() += 1;
     }
 
     /// A snapshot of everything.
@@ -55,7 +52,8 @@ impl StatsSource {
         let daemon = after.is_none().then(|| self.daemon());
         let mut page = Stats { daemon, streams: Vec::new(), next: None };
         let mut bytes = 0;
-        for stream in self.directory.streams_after(after) {
+        let first = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for stream in self.directory.streams_from(first) {
             let stats = stream.stats();
             bytes += json_len(&stats);
             if bytes_max < bytes
@@ -77,7 +75,8 @@ impl StatsSource {
         let mut page = Listing { version, streams: Vec::new(), server, next: None };
         let mut bytes = 0;
         let mut last = None;
-        'page: for stream in self.directory.streams_from(after) {
+        let first = after.map_or(Bound::Unbounded, |view| Bound::Included(view.stream()));
+        'page: for stream in self.directory.streams_from(first) {
             let mut listing = stream.listing();
             bytes += json_len(&listing);
             for view in stream.views_after(after) {
@@ -114,10 +113,7 @@ impl StatsSource {
     }
 
     fn server(&self) -> ServerListing {
-        ServerListing {
-            counts: self.server.counters.snapshot(),
-            refused: self.server.refused.lock().clone(),
-        }
+        ServerListing { counts: self.counters.snapshot(), refused: self.refused.lock().clone() }
     }
 }
 

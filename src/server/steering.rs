@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::directory::{StreamEntry, ViewEntry};
-use super::lease::Client;
+use super::lease::ClientIdentity;
 use crate::channel::{FEEDBACK_PENDING_MAX, FRAMES_KEPT};
 use foveate::messages::{
     Attend, AttendTokens, Inject, Look, Refusal, RefusalReason, TTL_MS_DEFAULT, Weigh,
@@ -26,7 +26,7 @@ use foveate_core::relevance::injection::{Injection, InjectionError, check_channe
 
 /// A kind of feedback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Message {
+enum FeedbackKind {
     Look,
     Map,
     Channel,
@@ -34,27 +34,18 @@ enum Message {
     Release,
 }
 
-/// Accepted feedback.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Steered {
-    /// Its number in the channel of the view.
-    pub(super) ticket: u64,
-    /// The points, or the greatest peak of the map, in pixels.
-    pub(super) points: Points,
-}
-
 /// The view that a client wants to steer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SteeringRequest<'a> {
     pub(super) stream: &'a StreamEntry,
     pub(super) view: &'a Arc<ViewEntry>,
-    pub(super) client: &'a Client,
+    pub(super) client: &'a ClientIdentity,
 }
 
 impl SteeringRequest<'_> {
-    /// `look`.
-    pub(super) fn look(self, look: &Look) -> Result<Steered, Refusal> {
-        let image = self.accepts(Message::Look, look.frame)?;
+    /// `look`. Returns the ticket of the message in the channel of the view, and the points in pixels.
+    pub(super) fn look(self, look: &Look) -> Result<(u64, Points), Refusal> {
+        let image = self.accepts(FeedbackKind::Look, look.frame)?;
         self.check_count(look.points.len())?;
         let transform = self.transform(look.ego_motion(), image)?;
         let (mut points, size) = places_of(look, image)?;
@@ -72,12 +63,12 @@ impl SteeringRequest<'_> {
         let frame_seq = look.frame.filter(|_| transform.is_none());
         let area = LookArea { size, share: look.share };
         let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq, area };
-        self.send(feedback, image, transform.is_some(), points)
+        Ok((self.send(feedback, image, transform.is_some())?, points))
     }
 
-    /// `attend`.
-    pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<Steered, Refusal> {
-        let image = self.accepts(Message::Map, attend.frame)?;
+    /// `attend`. Returns the ticket, and the greatest peak of the map in pixels.
+    pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<(u64, Points), Refusal> {
+        let image = self.accepts(FeedbackKind::Map, attend.frame)?;
         let [rows, columns] = attend.shape;
         let region = attend.region.unwrap_or(Region::of(image));
         let weights = numbers(attend.dtype, payload)?;
@@ -86,13 +77,13 @@ impl SteeringRequest<'_> {
         self.send_map(map, image, frame, attend.ego_motion())
     }
 
-    /// `attend_tokens`.
+    /// `attend_tokens`; returns the same.
     pub(super) fn attend_tokens(
         self,
         attend: &AttendTokens,
         payload: &[u8],
-    ) -> Result<Steered, Refusal> {
-        let image = self.accepts(Message::Map, Some(attend.frame))?;
+    ) -> Result<(u64, Points), Refusal> {
+        let image = self.accepts(FeedbackKind::Map, Some(attend.frame))?;
         let known = self.view.channel().newest_planned_frame();
         if known < attend.frame {
             let error =
@@ -110,7 +101,7 @@ impl SteeringRequest<'_> {
 
     /// `inject`: needs no lease.
     pub(super) fn inject(self, inject: &Inject, payload: &[u8]) -> Result<(), Refusal> {
-        let image = self.accepts(Message::Channel, inject.frame)?;
+        let image = self.accepts(FeedbackKind::Channel, inject.frame)?;
         let frame = inject.frame.unwrap_or_else(|| self.view.channel().newest_frame());
         if frame == 0 {
             let error = format!("view `{}` has not published a frame yet", self.view.name());
@@ -133,30 +124,30 @@ impl SteeringRequest<'_> {
 
     /// `weigh`.
     pub(super) fn weigh(self, weigh: &Weigh) -> Result<(), Refusal> {
-        let image = self.accepts(Message::Weights, None)?;
+        let image = self.accepts(FeedbackKind::Weights, None)?;
         let weights = weights_of(weigh)?;
         let mut channels = self.view.channels();
         channels.check_room_for(&weights)?;
-        self.send(Feedback::Weigh(Arc::clone(&weights)), image, false, Points::new())?;
+        self.send(Feedback::Weigh(Arc::clone(&weights)), image, false)?;
         channels.weigh(&weights);
         Ok(())
     }
 
     /// `release`: allowed to the holder of the lease, or to any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
-        let image = self.accepts(Message::Release, None)?;
-        self.send(Feedback::Release, image, false, Points::new())?;
+        let image = self.accepts(FeedbackKind::Release, None)?;
+        self.send(Feedback::Release, image, false)?;
         self.view.steering().lock().release(self.client.number);
         self.view.channels().release();
         Ok(())
     }
 
     /// Whether the view now takes a message of this kind about `frame` from this client. Returns the extent of the image.
-    fn accepts(self, message: Message, frame: Option<u64>) -> Result<Extent, Refusal> {
+    fn accepts(self, message: FeedbackKind, frame: Option<u64>) -> Result<Extent, Refusal> {
         let extent = self.extent()?;
         self.check_policy(message)?;
         // Any client may inject; names are shared out instead.
-        if message != Message::Channel {
+        if message != FeedbackKind::Channel {
             self.view.steering().lock().check_free_for(self.client, Instant::now())?;
         }
         self.check_frame(frame)?;
@@ -187,7 +178,7 @@ impl SteeringRequest<'_> {
         Ok(extent)
     }
 
-    fn check_policy(self, message: Message) -> Result<(), Refusal> {
+    fn check_policy(self, message: FeedbackKind) -> Result<(), Refusal> {
         let config = self.view.config();
         let policy = &config.gaze.policy;
         if let Policy::Replay { .. } = policy {
@@ -195,13 +186,13 @@ impl SteeringRequest<'_> {
             return Err(self.wrong_policy(text, "feedback"));
         }
         match message {
-            Message::Look if policy.steered(config.layout.foveae()) == 0 => {
+            FeedbackKind::Look if policy.steered(config.layout.foveae()) == 0 => {
                 Err(self.wrong_policy("has no fovea that clients move", "feedback"))
             }
-            Message::Map if !policy.is_feedback() => {
+            FeedbackKind::Map if !policy.is_feedback() => {
                 Err(self.wrong_policy("takes `look` but no attention maps", "feedback"))
             }
-            Message::Channel | Message::Weights if !policy.is_relevance() => {
+            FeedbackKind::Channel | FeedbackKind::Weights if !policy.is_relevance() => {
                 Err(self.wrong_policy("has no channels to inject or to weigh", "relevance"))
             }
             _ => Ok(()),
@@ -268,16 +259,16 @@ impl SteeringRequest<'_> {
         image: Extent,
         frame_seq: u64,
         motion: Result<Option<EgoMotion>, String>,
-    ) -> Result<Steered, Refusal> {
+    ) -> Result<(u64, Points), Refusal> {
         let mut map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
         let transform = self.transform(motion, image)?;
         if let Some(transform) = &transform {
             map = transform.map_now(&map).ok_or_else(|| out_of_picture("nothing of the map"))?;
         }
         let peak = map.peak();
-        let points = Points::from_iter([(peak.x, peak.y)]);
         let feedback = Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None };
-        self.send(feedback, image, transform.is_some(), points)
+        let ticket = self.send(feedback, image, transform.is_some())?;
+        Ok((ticket, Points::from_iter([(peak.x, peak.y)])))
     }
 
     /// What the ego motion of a message does to places of a picture of `image` pixels; `None` without one.
@@ -316,24 +307,19 @@ impl SteeringRequest<'_> {
         })
     }
 
-    /// Sends feedback, and renews the lease. `is_moved` says that the client's ego motion has moved it to the frame to come.
-    fn send(
-        self,
-        feedback: Feedback,
-        image: Extent,
-        is_moved: bool,
-        points: Points,
-    ) -> Result<Steered, Refusal> {
+    /// Sends feedback, renews the lease, and returns the ticket. `is_moved` says that the client's ego motion has moved it to the frame
+    /// to come.
+    fn send(self, feedback: Feedback, image: Extent, is_moved: bool) -> Result<u64, Refusal> {
         let ticket = self.queue(feedback, image, is_moved)?;
         let lease_ms = self.view.config().gaze.parameters.lease_ms;
         let until = Instant::now() + Duration::from_millis(lease_ms.into());
         self.view.steering().lock().renew(self.client, until);
-        Ok(Steered { ticket, points })
+        Ok(ticket)
     }
 
     /// Sends feedback, and returns its ticket.
     fn queue(self, feedback: Feedback, image: Extent, is_moved: bool) -> Result<u64, Refusal> {
-        let sent = self.view.channel().send(feedback, image, monotonic_ns(), is_moved);
+        let sent = self.view.channel().send_feedback(feedback, image, monotonic_ns(), is_moved);
         let Some(ticket) = sent else {
             let error = format!(
                 "stream `{}` does not deliver frames, and {FEEDBACK_PENDING_MAX} messages are waiting already: try again later",

@@ -16,61 +16,25 @@ use foveate_control::{AdminRequest, order};
 /// How long an order may take without a word; most take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-#[derive(Debug, clap::Args)]
-pub(super) struct AddArguments {
-    /// A configuration with one [[stream]]; `-` is standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct RemoveArguments {
-    /// The stream
-    #[arg(value_name = "STREAM")]
-    stream: String,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Keys are those of [[stream.view]], and with the prefix `gaze.` those of [stream.view.gaze]. Changes of max_fps \
-                  and publish keep the view's segment; all others start a new one, which its readers follow. VALUE `default` \
-                  restores a key's default. A later `foveate reload` restores the view of the configuration file."
-)]
-pub(super) struct SetArguments {
-    /// The view
-    #[arg(value_name = "STREAM/VIEW")]
-    view: ViewName,
-    /// What to change, such as max_fps=10 or gaze.policy=saliency
-    #[arg(value_name = "KEY=VALUE", required = true, value_parser = assignment)]
-    keys: Vec<(String, String)>,
-}
-
-pub(super) fn add(
-    arguments: &AddArguments,
-    socket: &Path,
-    out: &mut dyn Write,
-) -> Result<(), ToolError> {
-    let (file, config) = read(&arguments.file)?;
+/// Adds the stream of a configuration.
+pub(super) fn add(file: &Path, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+    let (file, config) = read(file)?;
     let answer = configured(order_patiently(socket, &AdminRequest::AddStream { config, file }))?;
     writeln!(out, "{} is added: see `foveate ls`", name(&answer)).map_err(ToolError::Output)
 }
 
-pub(super) fn remove(
-    arguments: &RemoveArguments,
-    socket: &Path,
-    out: &mut dyn Write,
-) -> Result<(), ToolError> {
-    let request = AdminRequest::RemoveStream { stream: arguments.stream.clone() };
-    let answer = order_patiently(socket, &request)?;
+pub(super) fn remove(stream: String, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+    let answer = order_patiently(socket, &AdminRequest::RemoveStream { stream })?;
     writeln!(out, "{} is removed", name(&answer)).map_err(ToolError::Output)
 }
 
+/// Changes keys of a view.
 pub(super) fn set(
-    arguments: &SetArguments,
+    view: &ViewName,
+    keys: &[(String, String)],
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    let SetArguments { view, keys } = arguments;
     let unreadable = |source| ToolError::reading(Path::new("."), source);
     let request = AdminRequest::Set {
         view: view.clone(),
@@ -110,7 +74,7 @@ fn configured(answer: Result<Value, ControlError>) -> Result<Value, ToolError> {
     }
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
+pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
     let split = text.split_once('=').filter(|(key, _)| !key.trim().is_empty());
     let (key, value) = split.ok_or("expected KEY=VALUE, such as max_fps=10")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))

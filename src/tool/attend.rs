@@ -19,7 +19,7 @@ const NUMBERS_MAX: u64 = DATAGRAM_BYTES_MAX as u64 / 4;
 const FILE_BYTES_MAX: u64 = 8 * NUMBERS_MAX + (1 << 20);
 
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct AttendArguments {
     /// The view; its policy must be "auto" or "feedback"
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
@@ -40,13 +40,13 @@ pub(super) struct Arguments {
     wait: bool,
 }
 
-pub(super) struct Numbers {
+pub(super) struct NumberArray {
     /// Row-major, as in NumPy.
     shape: Vec<usize>,
     values: Vec<f32>,
 }
 
-impl Numbers {
+impl NumberArray {
     /// Rows and columns, if it is a map.
     pub(super) fn as_map(&self) -> Option<[u32; 2]> {
         let side = |length: &usize| u32::try_from(*length).unwrap_or(u32::MAX);
@@ -72,7 +72,7 @@ impl Numbers {
 
 /// Sends the map, and prints its peak.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &AttendArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
@@ -86,10 +86,10 @@ pub(super) fn run(
 
 fn send(
     client: &mut Client,
-    arguments: &Arguments,
-    numbers: &Numbers,
+    arguments: &AttendArguments,
+    numbers: &NumberArray,
 ) -> Result<Looking, ToolError> {
-    let Arguments { view, frame, region, wait, ego, .. } = arguments.clone();
+    let AttendArguments { view, frame, region, wait, ego, .. } = arguments.clone();
     let EgoArguments { homography, rotation } = ego;
     let (payload, dtype) = (numbers.to_payload(), NumberFormat::F32);
     if let Some(shape) = numbers.as_map() {
@@ -108,7 +108,7 @@ fn send(
 }
 
 /// Reads a `.png` file by its extension, and any other as `.npy`.
-pub(super) fn read(path: &Path) -> Result<Numbers, ToolError> {
+pub(super) fn read(path: &Path) -> Result<NumberArray, ToolError> {
     let unreadable = |source| ToolError::reading(path, source);
     let bytes = read_bounded(path).map_err(unreadable)?;
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png")) {
@@ -142,14 +142,14 @@ fn check_count(sides: &[u64]) -> io::Result<()> {
 }
 
 #[cfg(not(feature = "npy"))]
-fn read_npy(_: &[u8]) -> io::Result<Numbers> {
+fn read_npy(_: &[u8]) -> io::Result<NumberArray> {
     Err(io::Error::other(
         "this build reads no .npy files: build it with the feature `npy`, or give a .png",
     ))
 }
 
 #[cfg(feature = "npy")]
-fn read_npy(bytes: &[u8]) -> io::Result<Numbers> {
+fn read_npy(bytes: &[u8]) -> io::Result<NumberArray> {
     use half::f16;
     use npyz::{DType, NpyFile, Order, TypeChar};
 
@@ -179,7 +179,7 @@ fn read_npy(bytes: &[u8]) -> io::Result<Numbers> {
             return Err(io::Error::other(error));
         }
     };
-    Ok(Numbers { shape, values })
+    Ok(NumberArray { shape, values })
 }
 
 /// That the header of a .npy file, whose length is behind magic and version, is in the file: the parser allocates it at once.
@@ -207,7 +207,7 @@ fn narrowed(value: f64) -> f32 {
 }
 
 /// The brightness of a picture, 0 to 1.
-fn read_png(bytes: &[u8]) -> io::Result<Numbers> {
+fn read_png(bytes: &[u8]) -> io::Result<NumberArray> {
     let mut decoder = png::Decoder::new(io::Cursor::new(bytes));
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
     let mut reader = decoder.read_info()?;
@@ -228,7 +228,7 @@ fn read_png(bytes: &[u8]) -> io::Result<Numbers> {
     };
     let values = texels[..frame.buffer_size()].chunks_exact(color.samples()).map(brightness);
     let shape = vec![frame.height as usize, frame.width as usize];
-    Ok(Numbers { shape, values: values.collect() })
+    Ok(NumberArray { shape, values: values.collect() })
 }
 
 pub(super) fn region(text: &str) -> Result<Region, String> {

@@ -9,19 +9,20 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use serde::Serialize;
+
 use self::frames::{Frames, frame_bytes, kind_of};
 use self::report::{
-    Bandwidth, ByteFacts, FrameFacts, Report, Stages, TileFacts, TokenFacts, ViewFacts,
+    Bandwidth, ByteFacts, FrameReport, PlayedFrames, TileFacts, TokenFacts, ViewFacts, stages_of,
 };
-use self::session::{Samples, Session, Setup, SinkChoice};
+use self::session::{BenchSession, Measurements, SinkChoice};
 use super::{ToolError, write_json_line};
-use clap::ValueEnum;
-use foveate_config::{GazeConfig, ViewConfig};
+use foveate_config::ViewConfig;
 use foveate_core::backend::{BackendChoice, ChangeOn};
-use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
 use foveate_core::frame::PixelFormat;
-use foveate_core::gaze;
+use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::{DType, is_patch_side};
@@ -48,7 +49,7 @@ mod session;
 /// Arguments of `foveate bench`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct BenchArguments {
+pub(super) struct BenchArguments {
     #[command(subcommand)]
     part: Option<BenchPart>,
     /// Size of the frames [default: 1920x1080]
@@ -65,7 +66,7 @@ pub struct BenchArguments {
     clip: Option<PathBuf>,
     /// Backend to measure; `all` skips unavailable ones with a message
     #[arg(long, value_enum, default_value = "all")]
-    backend: Backend,
+    backend: BackendFilter,
     /// Part of the name of the Vulkan device, such as llvmpipe
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
@@ -73,8 +74,8 @@ pub struct BenchArguments {
     #[arg(long, value_name = "SET", value_parser = instructions, default_value = Instructions::best().name(), hide_default_value = true)]
     instructions: Instructions,
     /// Arrangement of the tokens over the image
-    #[arg(long, value_enum, default_value = "foveal")]
-    layout: Layout,
+    #[arg(long, value_parser = LAYOUTS, default_value = "foveal")]
+    layout: String,
     /// Fixations at a time of the layout foveal, 1 to 8
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8), default_value_t = 1)]
     foveae: u32,
@@ -86,7 +87,7 @@ pub struct BenchArguments {
     views: u8,
     /// Gaze policy of the views, as in a configuration [default: the default of configurations, and fixed]
     #[arg(long, value_name = "POLICY", value_parser = policy)]
-    policy: Option<Policy>,
+    policy: Option<Policy<PathBuf, PathBuf>>,
     /// Compute the features of tiles; same as `--policy relevance`
     #[arg(long, conflicts_with = "policy")]
     features: bool,
@@ -103,8 +104,8 @@ pub struct BenchArguments {
     #[arg(long, value_name = "N")]
     refresh: Option<NonZeroU32>,
     /// Where changes are found: cpu; gpu, on a device that shares the CPU's memory; auto is gpu on integrated GPUs
-    #[arg(long, value_name = "WHERE", value_enum, default_value = "auto")]
-    change_on: ChangeSide,
+    #[arg(long, value_name = "WHERE", value_parser = PossibleValuesParser::new(["auto", "cpu", "gpu"]).map(change_on), default_value = "auto")]
+    change_on: ChangeOn,
     /// Frames to measure, 1 to 100000, after some warm-up frames; also the number read from a clip
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), default_value_t = 300)]
     frames: u32,
@@ -133,44 +134,38 @@ pub struct BenchArguments {
 enum BenchPart {
     /// Measure the rates between the CPU's memory and a Vulkan device
     #[cfg(feature = "vulkan")]
-    Link(link::Arguments),
+    Link {
+        /// Part of the name of the Vulkan device, such as llvmpipe [default: a GPU]
+        #[arg(long, value_name = "NAME")]
+        device: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Measure the latency of token frames through the ring to readers in other processes
     #[cfg(feature = "gst")]
-    Ring(ring::Arguments),
+    Ring(ring::RingBenchArguments),
     /// Run as one of these readers
     #[command(hide = true)]
     #[cfg(feature = "gst")]
-    RingReader(ring::reader::Arguments),
+    RingReader {
+        /// How to wait
+        #[arg(long, value_enum)]
+        how: ring::WaitMethod,
+    },
 }
 
+/// The backends to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Backend {
+enum BackendFilter {
     Cpu,
     Vulkan,
     All,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum ChangeSide {
-    Auto,
-    Cpu,
-    Gpu,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Layout {
-    Foveal,
-    Inset,
-    Uniform,
-    Directional,
-    Stt172,
-    Giava20,
-    Relevance,
-    Windows,
-}
-
-/// The policy of a configuration.
-type Policy = gaze::controller::Policy<PathBuf, PathBuf>;
+/// Layouts of a configuration, and the presets of `rings`.
+const LAYOUTS: [&str; 8] =
+    ["foveal", "inset", "uniform", "directional", "stt172", "giava20", "relevance", "windows"];
 
 /// Measures, and writes a report to `out`.
 pub(super) fn run(
@@ -186,11 +181,11 @@ pub(super) fn run(
         #[cfg(not(any(feature = "gst", feature = "vulkan")))]
         Some(part) => match *part {},
         #[cfg(feature = "vulkan")]
-        Some(BenchPart::Link(arguments)) => link::run(arguments, out),
+        Some(BenchPart::Link { device, json }) => link::run(device.as_deref(), *json, out),
         #[cfg(feature = "gst")]
         Some(BenchPart::Ring(arguments)) => ring::run(arguments, out),
         #[cfg(feature = "gst")]
-        Some(BenchPart::RingReader(arguments)) => ring::reader::run(arguments, socket, out),
+        Some(BenchPart::RingReader { how }) => ring::reader::run(*how, socket, out),
         None => bench_frames(arguments, out),
     }
 }
@@ -205,33 +200,63 @@ fn bench_frames(arguments: &BenchArguments, out: &mut dyn Write) -> Result<(), T
         let mut session = cpu_session(arguments, &frames, &policies(arguments)[0])?;
         return dump::write(folder, &frames, &mut session, view(arguments)?.format, out);
     }
-    let mut benches = benches(arguments, &frames)?;
+    let mut sessions = sessions(arguments, &frames)?;
+    repeat(arguments, || measure(arguments, &mut sessions, out))
+}
+
+/// Measures once, or with `--each-line` once for each line of standard input.
+fn repeat(
+    arguments: &BenchArguments,
+    mut measure: impl FnMut() -> Result<(), ToolError>,
+) -> Result<(), ToolError> {
     if !arguments.each_line {
-        return measure(arguments, &mut benches, out);
+        return measure();
     }
     for line in io::stdin().lock().lines() {
         line.map_err(|source| ToolError::Unreadable { path: "standard input".into(), source })?;
-        measure(arguments, &mut benches, out)?;
+        measure()?;
     }
+    Ok(())
+}
+
+/// Writes a report, as a line of JSON or by `text`.
+fn write_report<R: Serialize>(
+    out: &mut dyn Write,
+    json: bool,
+    report: &R,
+    text: impl FnOnce(&R, &mut dyn Write) -> io::Result<()>,
+) -> Result<(), ToolError> {
+    let written = if json { write_json_line(out, report) } else { text(report, out) };
+    written.and_then(|()| out.flush()).map_err(ToolError::Output)
+}
+
+/// Says that Vulkan is skipped if that is why a measurement of all backends failed, or fails.
+fn skip_vulkan(arguments: &BenchArguments, error: ToolError) -> Result<(), ToolError> {
+    let is_absent = matches!(error, ToolError::Backend(_) | ToolError::FellBack(_));
+    if !is_absent || arguments.backend != BackendFilter::All {
+        return Err(error);
+    }
+    // Fails if standard error is closed.
+    let _ = writeln!(io::stderr(), "skipping vulkan: {}", chain(&error));
     Ok(())
 }
 
 /// Checks combinations of arguments.
 fn check(arguments: &BenchArguments) -> Result<(), ToolError> {
     let refused = |text: &str| Err(ToolError::Usage(text.to_owned()));
-    if arguments.device.is_some() && arguments.backend == Backend::Cpu {
+    if arguments.device.is_some() && arguments.backend == BackendFilter::Cpu {
         return refused(
             "--device names a Vulkan device and has no effect with --backend cpu: remove one of them",
         );
     }
     let foveae = arguments.foveae;
-    if foveae != 1 && !matches!(arguments.layout, Layout::Foveal | Layout::Inset) {
+    if foveae != 1 && !["foveal", "inset"].contains(&&arguments.layout[..]) {
         return Err(ToolError::Usage(format!(
             "--foveae {foveae} needs --layout foveal or inset, not {}",
-            layout_name(arguments.layout)
+            arguments.layout
         )));
     }
-    if arguments.change_on == ChangeSide::Gpu && arguments.backend == Backend::Cpu {
+    if arguments.change_on == ChangeOn::Gpu && arguments.backend == BackendFilter::Cpu {
         return refused(
             "--change-on gpu needs a Vulkan device, which --backend cpu does not use: remove one of them",
         );
@@ -258,15 +283,8 @@ fn changed_share(arguments: &BenchArguments) -> f64 {
     arguments.changed.unwrap_or(0.1)
 }
 
-/// One backend with one policy, ready to be measured.
-struct Bench<'a> {
-    session: Session<'a>,
-    policy: &'static str,
-    driver: Option<String>,
-}
-
 /// The policies to measure: the one that was asked for, or the default, and fixed beside it.
-fn policies(arguments: &BenchArguments) -> Vec<Policy> {
+fn policies(arguments: &BenchArguments) -> Vec<Policy<PathBuf, PathBuf>> {
     if arguments.features {
         return vec![Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 }];
     }
@@ -278,42 +296,35 @@ fn policies(arguments: &BenchArguments) -> Vec<Policy> {
     policies
 }
 
-/// The requested backends.
-fn benches<'a>(
+/// A session for each of the requested backends and policies.
+fn sessions<'a>(
     arguments: &BenchArguments,
     frames: &'a Frames,
-) -> Result<Vec<Bench<'a>>, ToolError> {
-    let mut benches = Vec::new();
+) -> Result<Vec<BenchSession<'a>>, ToolError> {
+    let mut sessions = Vec::new();
     let policies = policies(arguments);
-    if arguments.backend != Backend::Vulkan {
+    if arguments.backend != BackendFilter::Vulkan {
         for policy in &policies {
-            let session = cpu_session(arguments, frames, policy)?;
-            benches.push(Bench { session, policy: policy.name(), driver: None });
+            sessions.push(cpu_session(arguments, frames, policy)?);
         }
     }
-    if arguments.backend != Backend::Cpu {
-        let of_policy = |policy| vulkan_bench(arguments, frames, policy);
+    if arguments.backend != BackendFilter::Cpu {
+        let of_policy = |policy| vulkan_session(arguments, frames, policy);
         match policies.iter().map(of_policy).collect::<Result<Vec<_>, _>>() {
-            Ok(found) => benches.extend(found),
-            Err(error @ (ToolError::Backend(_) | ToolError::FellBack(_)))
-                if arguments.backend == Backend::All =>
-            {
-                // Fails if standard error is closed.
-                let _ = writeln!(io::stderr(), "skipping vulkan: {}", chain(&error));
-            }
-            Err(error) => return Err(error),
+            Ok(found) => sessions.extend(found),
+            Err(error) => skip_vulkan(arguments, error)?,
         }
     }
-    Ok(benches)
+    Ok(sessions)
 }
 
 fn cpu_session<'a>(
     arguments: &BenchArguments,
     frames: &'a Frames,
-    policy: &Policy,
-) -> Result<Session<'a>, ToolError> {
+    policy: &Policy<PathBuf, PathBuf>,
+) -> Result<BenchSession<'a>, ToolError> {
     let chosen = StreamBackend::cpu("it is measured".to_owned(), &pool(arguments));
-    Session::open(frames, &setup(arguments, policy)?, chosen)
+    BenchSession::open(arguments, frames, policy, chosen)
 }
 
 /// A pool of all threads, with the instructions that were asked for.
@@ -321,22 +332,18 @@ fn pool(arguments: &BenchArguments) -> Arc<Pool> {
     Arc::new(Pool::of_threads(None).limited_to(arguments.instructions))
 }
 
-fn vulkan_bench<'a>(
+fn vulkan_session<'a>(
     arguments: &BenchArguments,
     frames: &'a Frames,
-    policy: &Policy,
-) -> Result<Bench<'a>, ToolError> {
+    policy: &Policy<PathBuf, PathBuf>,
+) -> Result<BenchSession<'a>, ToolError> {
     let device = arguments.device.as_deref();
-    let change_on = match arguments.change_on {
-        ChangeSide::Auto => ChangeOn::Auto,
-        ChangeSide::Cpu => ChangeOn::Cpu,
-        ChangeSide::Gpu => ChangeOn::Gpu,
-    };
     let backend = Backends::new(pool(arguments)).choose(BackendChoice::Vulkan, device)?;
-    let backend = backend.with_change_on(change_on)?;
+    let backend = backend.with_change_on(arguments.change_on)?;
     let driver = driver_of(device);
-    let session = Session::open(frames, &setup(arguments, policy)?, backend)?;
-    Ok(Bench { session, policy: policy.name(), driver })
+    let mut session = BenchSession::open(arguments, frames, policy, backend)?;
+    session.driver = driver;
+    Ok(session)
 }
 
 /// Name and version of the driver of the device that was chosen.
@@ -351,32 +358,14 @@ fn driver_of(_device: Option<&str>) -> Option<String> {
     None
 }
 
-fn setup(arguments: &BenchArguments, policy: &Policy) -> Result<Setup, ToolError> {
-    let gaze = || GazeConfig { policy: policy.clone(), ..GazeConfig::default() };
-    Ok(Setup {
-        view: view(arguments)?,
-        view_count: arguments.views.into(),
-        gaze: (!matches!(policy, Policy::Fixed { .. })).then(gaze),
-        change: ChangeConfig {
-            threshold: Threshold::Fixed(arguments.threshold),
-            refresh_frames: arguments.refresh,
-        },
-        cold: arguments.cold,
-        sink: arguments.sink,
-    })
-}
-
 /// The view to measure, checked like one of a configuration.
 fn view(arguments: &BenchArguments) -> Result<ViewConfig, ToolError> {
     let BenchArguments { layout, foveae, budget, patch, dtype, .. } = arguments;
-    let layout = match layout {
-        Layout::Foveal => format!("layout = \"foveal\"\nfoveae = {foveae}"),
-        Layout::Inset => format!("layout = \"inset\"\nblocks = {foveae}"),
-        Layout::Stt172 => "layout = \"rings\"\npreset = \"stt172\"".to_owned(),
-        Layout::Giava20 => "layout = \"rings\"\npreset = \"giava20\"".to_owned(),
-        Layout::Uniform | Layout::Directional | Layout::Relevance | Layout::Windows => {
-            format!("layout = \"{}\"", layout_name(*layout))
-        }
+    let layout = match &layout[..] {
+        "foveal" => format!("layout = \"foveal\"\nfoveae = {foveae}"),
+        "inset" => format!("layout = \"inset\"\nblocks = {foveae}"),
+        "stt172" | "giava20" => format!("layout = \"rings\"\npreset = \"{layout}\""),
+        _ => format!("layout = \"{layout}\""),
     };
     let text = format!(
         "name = \"main\"\n{layout}\nbudget = {budget}\npatch = {patch}\ndtype = \"{dtype}\""
@@ -385,30 +374,27 @@ fn view(arguments: &BenchArguments) -> Result<ViewConfig, ToolError> {
     ViewConfig::parse(&text).map_err(|error| ToolError::Usage(format!("--{}", error.reason())))
 }
 
-fn layout_name(layout: Layout) -> String {
-    layout.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
 /// Measures each backend once.
 fn measure(
     arguments: &BenchArguments,
-    benches: &mut [Bench<'_>],
+    sessions: &mut [BenchSession<'_>],
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    for bench in benches {
-        let samples = bench.session.measure(arguments.frames as usize)?;
-        let report = report(arguments, bench, &samples);
-        let written =
-            if arguments.json { write_json_line(out, &report) } else { report.write_text(out) };
-        written.and_then(|()| out.flush()).map_err(ToolError::Output)?;
+    for session in sessions {
+        let samples = session.measure(arguments.frames as usize)?;
+        let report = report(arguments, session, &samples);
+        write_report(out, arguments.json, &report, FrameReport::write_text)?;
     }
     Ok(())
 }
 
-fn report(arguments: &BenchArguments, bench: &Bench<'_>, samples: &Samples) -> Report {
-    let Bench { session, policy, driver } = bench;
+fn report(
+    arguments: &BenchArguments,
+    session: &BenchSession<'_>,
+    samples: &Measurements,
+) -> FrameReport {
     let backend = session.backend();
-    let stages = Stages::of(backend, samples);
+    let stages = stages_of(backend, samples);
     let frames = frame_facts(arguments, session, samples);
     let mean = |sum: f64| sum / samples.times.len() as f64;
     let updates = || samples.times.iter().map(|times| times.update);
@@ -416,14 +402,14 @@ fn report(arguments: &BenchArguments, bench: &Bench<'_>, samples: &Samples) -> R
     let collected: u64 = updates().map(|update| update.collected_bytes).sum();
     let token_bytes = session.format().token_bytes();
     let compared = frame_bytes(session.frames().kind()) as u64;
-    Report {
+    FrameReport {
         backend: backend.kind,
         device: backend.device.clone(),
-        driver: driver.clone(),
+        driver: session.driver.clone(),
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
         instructions: arguments.instructions.name(),
         frames,
-        views: view_facts(arguments, policy),
+        views: view_facts(arguments, session.policy),
         threshold: arguments.threshold,
         change_on: backend.change_on,
         refresh_frames: arguments.refresh.map(NonZeroU32::get),
@@ -447,13 +433,17 @@ fn report(arguments: &BenchArguments, bench: &Bench<'_>, samples: &Samples) -> R
     }
 }
 
-fn frame_facts(arguments: &BenchArguments, session: &Session<'_>, samples: &Samples) -> FrameFacts {
+fn frame_facts(
+    arguments: &BenchArguments,
+    session: &BenchSession<'_>,
+    samples: &Measurements,
+) -> PlayedFrames {
     let kind = session.frames().kind();
     let name = |path: &PathBuf| {
         path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
     };
     let clip = arguments.clip.as_ref().map(name);
-    FrameFacts {
+    PlayedFrames {
         format: kind.format.name(),
         width: kind.extent.width,
         height: kind.extent.height,
@@ -469,7 +459,7 @@ fn frame_facts(arguments: &BenchArguments, session: &Session<'_>, samples: &Samp
 fn view_facts(arguments: &BenchArguments, policy: &'static str) -> ViewFacts {
     ViewFacts {
         count: arguments.views.into(),
-        layout: layout_name(arguments.layout),
+        layout: arguments.layout.clone(),
         foveae: arguments.foveae,
         policy,
         budget: arguments.budget,
@@ -518,7 +508,15 @@ fn instructions(text: &str) -> Result<Instructions, String> {
     found.ok_or_else(|| format!("this processor has {}", names()))
 }
 
-fn policy(text: &str) -> Result<Policy, String> {
+fn change_on(name: String) -> ChangeOn {
+    match &name[..] {
+        "cpu" => ChangeOn::Cpu,
+        "gpu" => ChangeOn::Gpu,
+        _ => ChangeOn::Auto,
+    }
+}
+
+fn policy(text: &str) -> Result<Policy<PathBuf, PathBuf>, String> {
     let view = format!("name = \"main\"\ngaze.policy = {text:?}");
     let view = ViewConfig::parse(&view).map_err(|error| error.reason().to_string())?;
     Ok(view.gaze.policy)

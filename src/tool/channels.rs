@@ -32,16 +32,6 @@ pub(super) struct InjectArguments {
     ttl_ms: u32,
 }
 
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct WeighArguments {
-    /// The view; its policy must be "auto" or "relevance"
-    #[arg(value_name = "STREAM/VIEW")]
-    view: ViewName,
-    /// Octaves of relevance for each unit of a channel, -64 to 64; 0 removes the weight
-    #[arg(value_name = "NAME=WEIGHT", value_parser = weight, required = true)]
-    weights: Vec<(String, f64)>,
-}
-
 /// Sends the map.
 pub(super) fn inject(
     arguments: &InjectArguments,
@@ -60,11 +50,11 @@ pub(super) fn inject(
 
 /// Sends the weights.
 pub(super) fn weigh(
-    arguments: &WeighArguments,
+    view: &ViewName,
+    weights: Vec<(String, f64)>,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    let WeighArguments { view, weights } = arguments.clone();
     let count = weights.len();
     let weights: BTreeMap<String, f64> = weights.into_iter().collect();
     if weights.len() < count {
@@ -76,7 +66,7 @@ pub(super) fn weigh(
     writeln!(out, "{view} weighs {said}").map_err(ToolError::Output)
 }
 
-fn weight(text: &str) -> Result<(String, f64), String> {
+pub(super) fn weight(text: &str) -> Result<(String, f64), String> {
     let parsed = text.split_once('=').and_then(|(name, weight)| {
         let weight = weight.parse::<f64>().ok().filter(|weight| weight.is_finite())?;
         Some((name.to_owned(), weight))

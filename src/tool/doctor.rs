@@ -9,14 +9,14 @@ use self::cameras::FoundCamera;
 use super::ToolError;
 
 mod backends;
-pub mod cameras;
-pub mod daemon;
+mod cameras;
+mod daemon;
 #[cfg(feature = "gst")]
 mod plugins;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
+enum Mark {
     /// Nothing to do.
     Ok,
     /// Some uses do not work.
@@ -27,25 +27,25 @@ pub enum Mark {
 
 /// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+struct Finding {
     /// Severity.
-    pub mark: Mark,
+    mark: Mark,
     /// What was checked.
-    pub subject: String,
+    subject: String,
     /// What was found.
-    pub detail: String,
+    detail: String,
     /// How to fix it; `Some` unless the mark is [`Mark::Ok`].
-    pub remedy: Option<String>,
+    remedy: Option<String>,
 }
 
 impl Finding {
     /// A finding without a remedy.
-    pub fn ok(subject: &str, detail: impl Into<String>) -> Self {
+    fn ok(subject: &str, detail: impl Into<String>) -> Self {
         Self { mark: Mark::Ok, subject: subject.to_owned(), detail: detail.into(), remedy: None }
     }
 
     /// A finding with its remedy.
-    pub fn bad(
+    fn bad(
         mark: Mark,
         subject: &str,
         detail: impl Into<String>,
@@ -68,12 +68,12 @@ pub(super) fn run(socket: &Path, to_serve: &Path, out: &mut dyn Write) -> Result
 }
 
 /// Whether no finding is a [`Mark::Fail`].
-pub fn is_fit(findings: &[Finding]) -> bool {
+fn is_fit(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.mark != Mark::Fail)
 }
 
 /// Checks GStreamer, Vulkan, cameras, `socket_directory` and shared memory.
-pub fn findings(socket_directory: &Path) -> Vec<Finding> {
+fn findings(socket_directory: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     #[cfg(feature = "gst")]
     findings.extend(plugins::findings());
@@ -85,11 +85,7 @@ pub fn findings(socket_directory: &Path) -> Vec<Finding> {
 }
 
 /// Writes a line for each finding, with the remedy below it.
-///
-/// # Errors
-///
-/// If `out` cannot be written.
-pub fn print(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
+fn print(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
     let width = findings.iter().map(|finding| finding.subject.chars().count()).max().unwrap_or(0);
     for Finding { mark, subject, detail, remedy } in findings {
         let mark = match mark {
@@ -147,5 +143,42 @@ fn shared_memory() -> Finding {
             format!("a memfd cannot be sealed: {error}"),
             "use Linux 5.1 or later, and allow memfd_create in the container",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_a_failure() {
+        let sockets = sockets(Path::new("/proc/self/nonesuch"));
+        assert_eq!(sockets.mark, Mark::Fail, "{sockets:?}");
+        assert!(!is_fit(&[shared_memory(), sockets]));
+    }
+
+    #[test]
+    fn every_subject_is_checked() {
+        let found = findings(Path::new("/tmp"));
+        let subjects: Vec<_> = found.iter().map(|finding| finding.subject.as_str()).collect();
+        let plugins =
+            if cfg!(feature = "gst") { &["GStreamer", "rtsp://", "files"][..] } else { &[] };
+        for subject in plugins.iter().chain(&["vulkan", "sockets", "shared memory"]) {
+            assert!(subjects.contains(subject), "{subjects:?}");
+        }
+    }
+
+    #[test]
+    fn every_finding_is_a_line_with_its_remedy_below() {
+        let found = [
+            Finding::ok("one", "fine"),
+            Finding::bad(Mark::Warn, "another", "missing", "install it"),
+        ];
+        let mut out = Vec::new();
+        print(&found, &mut out).unwrap();
+        let expected =
+            "ok    one      fine\nwarn  another  missing\n               -> install it\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert!(is_fit(&found));
     }
 }

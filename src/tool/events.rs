@@ -18,7 +18,7 @@ use foveate_core::geometry::region::Region;
 use foveate_ring::{Reader, State, TokenFrameBuf};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct EventsArguments {
     /// The stream, or one of its views, whose fixations are printed too [default: the first view]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
     place: EventSource,
@@ -55,7 +55,7 @@ pub(super) fn place(text: &str) -> Result<EventSource, String> {
 
 /// Prints events until the view ends.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &EventsArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
@@ -69,7 +69,8 @@ pub(super) fn run(
             "{view} reports no events: set `events = true` for its stream. Waiting for stalls and its end only; Ctrl-C stops"
         );
     }
-    let mut log = Log { view: view.clone(), is_json: arguments.json, state: State::Live, lost: 0 };
+    let mut log =
+        EventPrinter { view: view.clone(), is_json: arguments.json, state: State::Live, lost: 0 };
     let stream = client.list()?.into_iter().find(|stream| stream.name == view.stream());
     let is_away = |state| matches!(state, StreamState::Starting | StreamState::Stalled);
     if let Some(stream) = stream.filter(|stream| is_away(stream.state)) {
@@ -104,7 +105,7 @@ pub(super) fn run(
 }
 
 /// What was printed last.
-struct Log {
+struct EventPrinter {
     view: ViewName,
     is_json: bool,
     state: State,
@@ -121,7 +122,7 @@ struct StateLine<'a> {
     unix_ns: u64,
 }
 
-impl Log {
+impl EventPrinter {
     fn write_event(&mut self, event: &SceneEvent, out: &mut dyn Write) -> Result<(), ToolError> {
         if self.is_json {
             return write_json_line(out, event).map_err(ToolError::Output);

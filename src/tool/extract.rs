@@ -34,7 +34,7 @@ mod pictures;
 /// Arguments of `foveate extract`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "docs/guide/extract.md describes the arrays.")]
-pub struct ExtractArguments {
+pub(super) struct ExtractArguments {
     /// The file to play, a folder of pictures, or an http:// or https:// address
     #[arg(value_name = "CLIP", required_unless_present = "pipeline")]
     clip: Option<PathBuf>,

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::watch::seconds;
 use super::{ToolError, on_one_line, write_json_line};
 use foveate::client::Client;
 use foveate::messages::ViewName;
@@ -18,27 +17,6 @@ const LATE_AFTER: Duration = Duration::from_secs(2);
 
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(100);
-
-#[derive(Debug, clap::Args)]
-pub(super) struct WaitArguments {
-    /// The view
-    #[arg(value_name = "STREAM/VIEW")]
-    view: ViewName,
-    /// Longest wait, for the daemon as well
-    #[arg(long, value_name = "S", default_value = "30", value_parser = seconds)]
-    timeout: Duration,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct HealthArguments {
-    /// Largest age of a stream's newest frame, in seconds [default: none while the daemon calls the stream live, and its frames
-    /// arrive within 2 s of their capture]
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    max_age: Option<Duration>,
-    /// Print one JSON object, with every stream
-    #[arg(long)]
-    json: bool,
-}
 
 /// The answer with `--json`.
 #[derive(Serialize)]
@@ -59,9 +37,8 @@ struct StreamHealth<'a> {
 }
 
 /// Returns once the view publishes frames; fails with the last reason seen if it does not in time.
-pub(super) fn wait(arguments: &WaitArguments, socket: &Path) -> Result<(), ToolError> {
-    let WaitArguments { view, timeout } = arguments;
-    let deadline = Instant::now().checked_add(*timeout);
+pub(super) fn wait(view: &ViewName, timeout: Duration, socket: &Path) -> Result<(), ToolError> {
+    let deadline = Instant::now().checked_add(timeout);
     loop {
         let Some(reason) = why_not_live(view, socket) else { return Ok(()) };
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -93,15 +70,15 @@ fn why_not_live(name: &ViewName, socket: &Path) -> Option<String> {
 
 /// Fails if a stream is not live and fresh, after a line for each that is not, or one JSON object of all.
 pub(super) fn check(
-    arguments: &HealthArguments,
+    max_age: Option<Duration>,
+    json: bool,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let streams = Client::connect(socket)?.stats()?.streams;
-    let checked: Vec<_> =
-        streams.iter().map(|stream| health_of(stream, arguments.max_age)).collect();
+    let checked: Vec<_> = streams.iter().map(|stream| health_of(stream, max_age)).collect();
     let sick = checked.iter().filter(|stream| !stream.healthy).count();
-    let written = if arguments.json {
+    let written = if json {
         write_json_line(out, &Health { healthy: sick == 0, streams: checked })
     } else {
         checked.iter().try_for_each(|StreamHealth { name, complaint, .. }| match complaint {

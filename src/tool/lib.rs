@@ -22,14 +22,14 @@ use foveate_ring::RingError;
 
 mod admin;
 mod attend;
-pub mod bench;
+mod bench;
 mod channels;
-pub mod doctor;
+mod doctor;
 mod events;
 #[cfg(feature = "gst")]
-pub mod extract;
+mod extract;
 mod health;
-pub mod list;
+mod list;
 mod look;
 mod mask;
 mod meter;
@@ -46,7 +46,7 @@ mod replay;
 mod segment;
 mod snap;
 mod trace;
-pub mod watch;
+mod watch;
 #[cfg(feature = "web")]
 use foveate_web as web;
 
@@ -65,49 +65,95 @@ pub struct ToolArguments {
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
     #[command(subcommand)]
-    command: Command,
+    command: ToolCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum ToolCommand {
     /// List the streams and views of the daemon
     Ls(list::ListArguments),
     /// Show all streams and views live, or the token frames of one view as they arrive
     Watch(watch::WatchArguments),
     /// Wait until a view publishes frames
-    Wait(health::WaitArguments),
+    Wait {
+        /// The view
+        #[arg(value_name = "STREAM/VIEW")]
+        view: ViewName,
+        /// Longest wait, for the daemon as well
+        #[arg(long, value_name = "S", default_value = "30", value_parser = watch::seconds)]
+        timeout: Duration,
+    },
     /// Check that every stream is live and fresh
-    Health(health::HealthArguments),
+    Health {
+        /// Largest age of a stream's newest frame, in seconds [default: none while the daemon calls the stream live, and its frames
+        /// arrive within 2 s of their capture]
+        #[arg(long, value_name = "S", value_parser = watch::seconds)]
+        max_age: Option<Duration>,
+        /// Print one JSON object, with every stream
+        #[arg(long)]
+        json: bool,
+    },
     /// Make a view look at a point of the picture
-    Look(look::Arguments),
+    Look(look::LookArguments),
     /// Make a view look at the peak of an attention map
-    Attend(attend::Arguments),
+    Attend(attend::AttendArguments),
     /// Give a view a channel: a map by name, for its scorer
     Inject(channels::InjectArguments),
     /// Set what channels add to the score of a view
-    Weigh(channels::WeighArguments),
+    Weigh {
+        /// The view; its policy must be "auto" or "relevance"
+        #[arg(value_name = "STREAM/VIEW")]
+        view: ViewName,
+        /// Octaves of relevance for each unit of a channel, -64 to 64; 0 removes the weight
+        #[arg(value_name = "NAME=WEIGHT", value_parser = channels::weight, required = true)]
+        weights: Vec<(String, f64)>,
+    },
     /// Return a view to its policy
-    Release(look::ReleaseArguments),
+    Release {
+        /// The view
+        #[arg(value_name = "STREAM/VIEW")]
+        view: ViewName,
+    },
     /// Print events as they happen: a cut, a covered camera, something new, a camera lost or back
-    Events(events::Arguments),
+    Events(events::EventsArguments),
     /// Record a view: where it looks, or all that it publishes
     #[cfg(feature = "mcap")]
-    Record(record::Arguments),
+    Record(record::RecordArguments),
     /// Publish a recording again, as the daemon published it
     #[cfg(feature = "mcap")]
-    Replay(replay::Arguments),
+    Replay(replay::ReplayArguments),
     /// Record where a view looks, as a CSV table
-    Trace(trace::Arguments),
+    Trace(trace::TraceArguments),
     /// Draw a view's newest token frame
-    Snap(snap::Arguments),
+    Snap(snap::SnapArguments),
     /// Add a stream to the running daemon
-    AddStream(admin::AddArguments),
+    AddStream {
+        /// A configuration with one [[stream]]; `-` is standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Remove a stream from the running daemon
-    RemoveStream(admin::RemoveArguments),
+    RemoveStream {
+        /// The stream
+        #[arg(value_name = "STREAM")]
+        stream: String,
+    },
     /// Change a view of the running daemon
-    Set(admin::SetArguments),
+    #[command(
+        after_help = "Keys are those of [[stream.view]], and with the prefix `gaze.` those of [stream.view.gaze]. Changes of max_fps \
+                      and publish keep the view's segment; all others start a new one, which its readers follow. VALUE `default` \
+                      restores a key's default. A later `foveate reload` restores the view of the configuration file."
+    )]
+    Set {
+        /// The view
+        #[arg(value_name = "STREAM/VIEW")]
+        view: ViewName,
+        /// What to change, such as max_fps=10 or gaze.policy=saliency
+        #[arg(value_name = "KEY=VALUE", required = true, value_parser = admin::assignment)]
+        keys: Vec<(String, String)>,
+    },
     /// Show or change the privacy masks of a stream
-    Mask(mask::Arguments),
+    Mask(mask::MaskArguments),
     /// Make the daemon reload its configuration
     Reload,
     /// Show the streams live in a browser: what the daemon sees, where it looks, and its cost
@@ -359,38 +405,38 @@ pub fn run(arguments: ToolArguments, out: &mut dyn Write) -> Result<(), ToolErro
     let asked_for = arguments.socket.as_deref();
     let socket = socket_path(asked_for);
     let result = match arguments.command {
-        Command::Ls(arguments) => list::run(&arguments, &socket, out),
-        Command::Watch(arguments) => watch::run(&arguments, &socket, out),
-        Command::Wait(arguments) => health::wait(&arguments, &socket),
-        Command::Health(arguments) => health::check(&arguments, &socket, out),
-        Command::Look(arguments) => look::run(&arguments, &socket, out),
-        Command::Attend(arguments) => attend::run(&arguments, &socket, out),
-        Command::Inject(arguments) => channels::inject(&arguments, &socket, out),
-        Command::Weigh(arguments) => channels::weigh(&arguments, &socket, out),
-        Command::Release(arguments) => look::release(&arguments, &socket, out),
-        Command::Events(arguments) => events::run(&arguments, &socket, out),
+        ToolCommand::Ls(arguments) => list::run(&arguments, &socket, out),
+        ToolCommand::Watch(arguments) => watch::run(&arguments, &socket, out),
+        ToolCommand::Wait { view, timeout } => health::wait(&view, timeout, &socket),
+        ToolCommand::Health { max_age, json } => health::check(max_age, json, &socket, out),
+        ToolCommand::Look(arguments) => look::run(&arguments, &socket, out),
+        ToolCommand::Attend(arguments) => attend::run(&arguments, &socket, out),
+        ToolCommand::Inject(arguments) => channels::inject(&arguments, &socket, out),
+        ToolCommand::Weigh { view, weights } => channels::weigh(&view, weights, &socket, out),
+        ToolCommand::Release { view } => look::release(&view, &socket, out),
+        ToolCommand::Events(arguments) => events::run(&arguments, &socket, out),
         #[cfg(feature = "mcap")]
-        Command::Record(arguments) => record::run(&arguments, &socket, out),
+        ToolCommand::Record(arguments) => record::run(&arguments, &socket, out),
         #[cfg(feature = "mcap")]
-        Command::Replay(arguments) => {
+        ToolCommand::Replay(arguments) => {
             replay::run(&arguments, &socket_path_to_serve(asked_for), out)
         }
-        Command::Trace(arguments) => trace::run(&arguments, &socket, out),
-        Command::Snap(arguments) => snap::run(&arguments, &socket, out),
-        Command::AddStream(arguments) => admin::add(&arguments, &socket, out),
-        Command::RemoveStream(arguments) => admin::remove(&arguments, &socket, out),
-        Command::Set(arguments) => admin::set(&arguments, &socket, out),
-        Command::Mask(arguments) => mask::run(&arguments, &socket, out),
-        Command::Reload => admin::reload(&socket, out),
+        ToolCommand::Trace(arguments) => trace::run(&arguments, &socket, out),
+        ToolCommand::Snap(arguments) => snap::run(&arguments, &socket, out),
+        ToolCommand::AddStream { file } => admin::add(&file, &socket, out),
+        ToolCommand::RemoveStream { stream } => admin::remove(stream, &socket, out),
+        ToolCommand::Set { view, keys } => admin::set(&view, &keys, &socket, out),
+        ToolCommand::Mask(arguments) => mask::run(&arguments, &socket, out),
+        ToolCommand::Reload => admin::reload(&socket, out),
         #[cfg(feature = "web")]
-        Command::Web(arguments) => {
+        ToolCommand::Web(arguments) => {
             let stop = stop_on_signals()?;
             web::run(arguments, &socket, &stop, out).map_err(ToolError::from)
         }
-        Command::Doctor => doctor::run(&socket, &socket_path_to_serve(asked_for), out),
-        Command::Bench(arguments) => bench::run(&arguments, &socket, out),
+        ToolCommand::Doctor => doctor::run(&socket, &socket_path_to_serve(asked_for), out),
+        ToolCommand::Bench(arguments) => bench::run(&arguments, &socket, out),
         #[cfg(feature = "gst")]
-        Command::Extract(arguments) => extract::run(&arguments, out),
+        ToolCommand::Extract(arguments) => extract::run(&arguments, out),
     };
     match result.and_then(|()| out.flush().map_err(ToolError::Output)) {
         Err(ToolError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -425,18 +471,25 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 /// When a subcommand that follows something ends: at a signal, or after a time limit.
 struct StopCondition {
     stop: Arc<AtomicBool>,
+    begun: Instant,
     /// `None` if there is no limit.
     deadline: Option<Instant>,
 }
 
 impl StopCondition {
     fn new(limit: Option<Duration>) -> Result<Self, ToolError> {
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        Ok(Self { stop: stop_on_signals()?, deadline })
+        let begun = Instant::now();
+        let deadline = limit.and_then(|limit| begun.checked_add(limit));
+        Ok(Self { stop: stop_on_signals()?, begun, deadline })
+    }
+
+    /// Whether a signal has come.
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.deadline.is_some_and(|at| at <= Instant::now())
+        self.is_stopped() || self.deadline.is_some_and(|at| at <= Instant::now())
     }
 
     /// How long to wait before the next [`is_over`](Self::is_over).

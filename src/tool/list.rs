@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::events::{EventSource, place};
-use super::{ToolError, on_one_line};
+use super::{ToolError, on_one_line, write_json_line};
 use foveate::client::Client;
 use foveate_control::{
     ChangeListing, ChannelListing, ClientExt as _, DepthListing, Listing, MaskListing,
@@ -16,7 +16,7 @@ use foveate_stats::{NoticeCounts, StreamCounts};
 
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
-pub struct ListArguments {
+pub(super) struct ListArguments {
     /// Only this stream, or only this view of it [default: all]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
     place: Option<EventSource>,
@@ -29,13 +29,17 @@ pub struct ListArguments {
 }
 
 /// Prints every stream and every view, or those that are named.
-pub fn run(arguments: &ListArguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+pub(super) fn run(
+    arguments: &ListArguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
     let mut listing = Client::connect(socket)?.listing()?;
     if let Some(place) = &arguments.place {
         keep_only(&mut listing, place)?;
     }
     let written = if arguments.json {
-        write_json(out, &listing)
+        write_json_line(out, &listing)
     } else if arguments.names {
         write_names(out, &listing)
     } else {
@@ -74,11 +78,6 @@ fn write_names(out: &mut dyn Write, listing: &Listing) -> io::Result<()> {
         stream.views.iter().try_for_each(|view| writeln!(out, "{}", view.name))?;
     }
     Ok(())
-}
-
-fn write_json(out: &mut dyn Write, listing: &Listing) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, listing)?;
-    writeln!(out)
 }
 
 fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {

@@ -10,7 +10,7 @@ use foveate::messages::{Look, Looking, ViewName};
 use foveate_core::geometry::region::Region;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct LookArguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
@@ -54,20 +54,14 @@ pub(super) struct EgoArguments {
     pub(super) rotation: Option<[f64; 4]>,
 }
 
-#[derive(Debug, clap::Args)]
-pub(super) struct ReleaseArguments {
-    /// The view
-    #[arg(value_name = "STREAM/VIEW")]
-    view: ViewName,
-}
-
 /// Moves the fixations, and prints where the view looks from its next frame on.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &LookArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    let Arguments { view, points, region, share, normalised, for_ms, frame, ego, wait } = arguments;
+    let LookArguments { view, points, region, share, normalised, for_ms, frame, ego, wait } =
+        arguments;
     let (points, rest) = points.as_chunks::<2>();
     if let [x] = rest {
         let error = format!("missing Y of the last point, {x} (expected X Y)");
@@ -101,12 +95,12 @@ pub(super) fn run(
 
 /// Returns the view to its policy.
 pub(super) fn release(
-    arguments: &ReleaseArguments,
+    view: &ViewName,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    Client::connect(socket)?.release(&arguments.view)?;
-    writeln!(out, "{} follows its policy again", arguments.view).map_err(ToolError::Output)
+    Client::connect(socket)?.release(view)?;
+    writeln!(out, "{view} follows its policy again").map_err(ToolError::Output)
 }
 
 /// Prints where the points are now, of which some may have left the picture.

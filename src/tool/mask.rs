@@ -22,7 +22,7 @@ use foveate_core::mask::{Mask, check_corners};
                   cleared, the stream is removed or the daemon ends; what must last belongs in [[stream.mask]] of the \
                   configuration, and only a reload takes it away."
 )]
-pub(super) struct Arguments {
+pub(super) struct MaskArguments {
     /// The stream
     #[arg(value_name = "STREAM")]
     stream: String,
@@ -42,7 +42,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &MaskArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
@@ -53,8 +53,8 @@ pub(super) fn run(
 }
 
 /// The change to request; `None` to list the masks.
-fn request(arguments: &Arguments) -> Result<Option<AdminRequest>, ToolError> {
-    let Arguments { stream, name, corners, rectangle, clear } = arguments;
+fn request(arguments: &MaskArguments) -> Result<Option<AdminRequest>, ToolError> {
+    let MaskArguments { stream, name, corners, rectangle, clear } = arguments;
     let (mut names, mut set) = (Vec::new(), Vec::new());
     match (name, rectangle, &corners[..]) {
         (None, None, _) if *clear => {}

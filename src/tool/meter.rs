@@ -42,7 +42,7 @@ pub(crate) struct Meter {
 
 /// Rate and age over a time span.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rates {
+pub(crate) struct FrameRates {
     /// Frames per second, of those that were read, by the times of their publication: several may be read at once.
     pub(crate) fps: f64,
     /// Median age, in nanoseconds; `None` without a frame.
@@ -93,20 +93,24 @@ impl Meter {
     }
 
     /// Since the first frame.
-    pub(crate) fn overall(&self) -> Rates {
-        Rates::new(self.frames, self.last_ns.saturating_sub(self.first_ns), self.ages_ns.clone())
+    pub(crate) fn overall(&self) -> FrameRates {
+        FrameRates::new(
+            self.frames,
+            self.last_ns.saturating_sub(self.first_ns),
+            self.ages_ns.clone(),
+        )
     }
 
     /// Over the two seconds before `now_ns`; the rate is 0 without a frame in them.
-    pub(crate) fn recent(&self, now_ns: u64) -> Rates {
+    pub(crate) fn recent(&self, now_ns: u64) -> FrameRates {
         let seen = self.recent.iter().filter(|seen| now_ns <= seen.read_ns + WINDOW_NS);
         let ages = seen.clone().map(|seen| seen.age_ns).collect::<Vec<_>>();
         let first_ns = seen.map(|seen| seen.publish_ns).next().unwrap_or(self.last_ns);
-        Rates::new(ages.len() as u64, self.last_ns.saturating_sub(first_ns), ages)
+        FrameRates::new(ages.len() as u64, self.last_ns.saturating_sub(first_ns), ages)
     }
 }
 
-impl Rates {
+impl FrameRates {
     /// Of `frames` frames, `span_ns` between the first and the last.
     fn new(frames: u64, span_ns: u64, mut ages_ns: Vec<u64>) -> Self {
         ages_ns.sort_unstable();

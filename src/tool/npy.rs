@@ -21,15 +21,24 @@ pub(super) struct NpyWriter {
     path: PathBuf,
     dtype: String,
     row_shape: Vec<usize>,
+    /// The end of a row that is not full.
+    zeros: Vec<u8>,
     rows: usize,
 }
 
 impl NpyWriter {
-    /// Creates an array at `path`, which ends in `.npy`, of rows of `row_shape` elements of `dtype`, a Python literal such as `'<f2'`.
-    pub(super) fn create(path: &Path, dtype: &str, row_shape: &[usize]) -> io::Result<Self> {
+    /// Creates an array at `path`, which ends in `.npy`, of rows of `row_bytes` bytes: `row_shape` elements of `dtype`, a Python literal
+    /// such as `'<f2'`.
+    pub(super) fn create(
+        path: &Path,
+        dtype: &str,
+        row_shape: &[usize],
+        row_bytes: usize,
+    ) -> io::Result<Self> {
         let target = BufWriter::new(File::create(path.with_extension(PART))?);
         let (dtype, row_shape) = (dtype.to_owned(), row_shape.to_vec());
-        let mut writer = Self { target, path: path.to_owned(), dtype, row_shape, rows: 0 };
+        let (path, zeros) = (path.to_owned(), vec![0; row_bytes]);
+        let mut writer = Self { target, path, dtype, row_shape, zeros, rows: 0 };
         writer.write_header()?;
         Ok(writer)
     }
@@ -42,9 +51,10 @@ impl NpyWriter {
         self.rows
     }
 
-    /// Appends a row: the bytes of its elements, in parts.
-    pub(super) fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
-        parts.iter().try_for_each(|part| self.target.write_all(part))?;
+    /// Appends a row: the bytes of its first elements; the others are 0.
+    pub(super) fn push(&mut self, row: &[u8]) -> io::Result<()> {
+        self.target.write_all(row)?;
+        self.target.write_all(&self.zeros[row.len()..])?;
         self.rows += 1;
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use super::list::write_columns;
-use super::{ToolError, on_one_line, stop_on_signals};
+use super::{StopCondition, ToolError, on_one_line, write_json_line};
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::ViewName;
@@ -22,9 +21,6 @@ use foveate_stats::ViewCounts;
 
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Interval of checks for signals.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Columns of the table.
 const HEADING: [&str; 10] = [
@@ -52,35 +48,30 @@ pub(super) fn run(
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    let stop = stop_on_signals()?;
+    let until = StopCondition::new(limit)?;
     let mut post = StatsConnection::connect(socket)?;
     let mut screen = Screen { is_terminal: io::stdout().is_terminal(), lines_drawn: 0 };
-    let started = Instant::now();
     loop {
         let glance = post.look();
-        let written = if json { write_json(&glance, out) } else { screen.draw(&glance, out) };
+        let written = if json { write_json_line(out, &glance) } else { screen.draw(&glance, out) };
         written.map_err(ToolError::Output)?;
-        if !rest(&stop, started, limit) {
+        if !rest(&until) {
             return Ok(());
         }
     }
 }
 
 /// Waits for the next round; false if there is none.
-fn rest(stop: &AtomicBool, started: Instant, limit: Option<Duration>) -> bool {
+fn rest(until: &StopCondition) -> bool {
     let next = Instant::now() + INTERVAL;
-    loop {
-        let is_over = limit.is_some_and(|limit| limit <= started.elapsed());
-        if stop.load(Ordering::Relaxed) || is_over {
-            return false;
-        }
+    while !until.is_over() {
         let left = next.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return true;
         }
-        let limited = limit.map_or(left, |limit| limit.saturating_sub(started.elapsed()));
-        thread::sleep(left.min(limited).min(SIGNAL_INTERVAL));
+        thread::sleep(left.min(until.slice()));
     }
+    false
 }
 
 /// A connection to the daemon, and its last statistics.
@@ -195,12 +186,6 @@ fn stream_row(stream: &StreamStats, earlier: Option<(f64, &StreamStats)>) -> Str
         newest_age_ms: stream.detail.newest_age_ns.map(|age_ns| age_ns as f64 / 1e6),
         views: stream.views.iter().map(view_row).collect(),
     }
-}
-
-fn write_json(glance: &Overview, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, glance)?;
-    writeln!(out)?;
-    out.flush()
 }
 
 /// Draws tables in place.

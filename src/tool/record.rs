@@ -20,7 +20,7 @@ mod tape;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("target").required(true).multiple(true).args(["mcap", "out"]))]
-pub(super) struct Arguments {
+pub(super) struct RecordArguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
@@ -47,7 +47,7 @@ pub(super) struct Arguments {
 
 /// Records until the view ends, and prints what was written.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &RecordArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
@@ -59,7 +59,7 @@ pub(super) fn run(
         events: arguments.mcap.is_some(),
     };
     let mut subscription = client.subscribe_to(&arguments.view, options)?;
-    let mut log = arguments.out.as_deref().map(GazeLog::create).transpose()?;
+    let mut log = arguments.out.as_deref().map(GazeLogFile::create).transpose()?;
     let tape = arguments
         .mcap
         .as_deref()
@@ -67,7 +67,7 @@ pub(super) fn run(
     let mut tape = tape.transpose()?;
     let followed = follow(&mut subscription, &until, log.as_mut(), tape.as_mut());
     let taped = tape.map_or(Ok(()), |tape| tape.end(&followed, out));
-    if let Some(GazeLog { path, newest, entries, .. }) = log {
+    if let Some(GazeLogFile { path, newest, entries, .. }) = log {
         writeln!(out, "{}: {entries} entries up to frame {newest}", path.display())
             .map_err(ToolError::Output)?;
     }
@@ -75,7 +75,7 @@ pub(super) fn run(
     taped.and(followed)
 }
 
-fn settings(arguments: &Arguments, path: &Path) -> RecordingSettings {
+fn settings(arguments: &RecordArguments, path: &Path) -> RecordingSettings {
     let interval = (0.0 < arguments.pictures_hz).then(|| 1.0 / arguments.pictures_hz);
     RecordingSettings {
         path: path.to_owned(),
@@ -98,7 +98,7 @@ fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
 fn follow(
     subscription: &mut Subscription,
     until: &StopCondition,
-    mut log: Option<&mut GazeLog>,
+    mut log: Option<&mut GazeLogFile>,
     mut tape: Option<&mut Tape>,
 ) -> Result<(), ToolError> {
     let mut frame = TokenFrameBuf::default();
@@ -131,7 +131,7 @@ fn follow(
 }
 
 /// A gaze log, which covers one picture size.
-struct GazeLog {
+struct GazeLogFile {
     path: PathBuf,
     file: File,
     segments: u32,
@@ -140,7 +140,7 @@ struct GazeLog {
     entries: u64,
 }
 
-impl GazeLog {
+impl GazeLogFile {
     fn create(path: &Path) -> Result<Self, ToolError> {
         let file = File::create(path).map_err(|source| ToolError::writing(path, source))?;
         Ok(Self { path: path.to_owned(), file, segments: 0, newest: 0, entries: 0 })

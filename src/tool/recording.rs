@@ -29,7 +29,7 @@ pub mod messages;
 mod part;
 mod pictures;
 pub mod playback;
-pub mod source;
+mod source;
 mod topic;
 
 /// A frame has no more messages than there are topics.
@@ -116,7 +116,7 @@ pub enum RecordingError {
 
 impl RecordingError {
     /// Whether a file to be read does not exist.
-    pub fn is_missing_file(&self) -> bool {
+    pub(super) fn is_missing_file(&self) -> bool {
         matches!(self, Self::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
@@ -251,7 +251,11 @@ impl ViewRecorder {
     /// # Errors
     ///
     /// If the disk is full or fails.
-    pub fn record_state(&mut self, kind: StateKind, reason: &str) -> Result<(), RecordingError> {
+    pub(super) fn record_state(
+        &mut self,
+        kind: StateKind,
+        reason: &str,
+    ) -> Result<(), RecordingError> {
         let epoch = self.segment.as_ref().map_or(0, |(_, info)| info.epoch);
         let event =
             StateMessage { kind: kind.to_string(), reason: reason.to_owned(), epoch, missed: 0 };
@@ -263,7 +267,7 @@ impl ViewRecorder {
     /// # Errors
     ///
     /// If the disk is full or fails.
-    pub fn record_event(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
+    pub(super) fn record_event(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
         let times = Times { log: told.capture_unix_ns, publish: unix_ns() };
         self.append(Topic::Events, times, &messages::SceneMessage::from(told).encode_to_vec())
     }
@@ -273,7 +277,7 @@ impl ViewRecorder {
     /// # Errors
     ///
     /// If the disk fails.
-    pub fn flush_due(&mut self) -> Result<(), RecordingError> {
+    pub(super) fn flush_due(&mut self) -> Result<(), RecordingError> {
         self.part.flush_due().map_err(|error| self.failed(error))
     }
 
@@ -297,12 +301,12 @@ impl ViewRecorder {
     }
 
     /// Sets whether the frames that follow are recorded without pictures, which take time.
-    pub fn skip_pictures(&mut self, skips: bool) {
+    pub(super) fn skip_pictures(&mut self, skips: bool) {
         self.skips_pictures = skips;
     }
 
     /// Pictures that were due and were skipped.
-    pub fn pictures_skipped(&self) -> u64 {
+    pub(super) fn pictures_skipped(&self) -> u64 {
         self.pictures_skipped
     }
 

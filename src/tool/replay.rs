@@ -30,7 +30,7 @@ use foveate_ring::{
 };
 use foveate_server::channel::{REPLACED, ViewChannel, ViewUpdate};
 use foveate_server::directory::{Directory, StreamPort, StreamSpec};
-use foveate_server::server::{Access, Server, ServerLimits};
+use foveate_server::server::{Server, ServerLimits, SocketAccess};
 
 /// How long readers that do not sleep on the ring are waited for: those that poll, those that have stopped.
 const READER_PATIENCE: Duration = Duration::from_millis(250);
@@ -42,7 +42,7 @@ const LOOK_INTERVAL: Duration = Duration::from_micros(200);
 const OVER: &str = "the recording is over";
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ReplayArguments {
     /// The files of one recording, in their order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -68,7 +68,7 @@ pub(super) struct Arguments {
 
 /// Serves the recording, and returns at its end or at a signal.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &ReplayArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
@@ -80,7 +80,7 @@ pub(super) fn run(
     let until = StopCondition::new(None)?;
     let (mut frames, mut missed, mut damaged, mut reason) = (0, 0, 0, OVER.to_owned());
     let mut stage: Option<ReplayServer> = None;
-    let mut pace = Pace::new(arguments);
+    let mut pace = ReplayPace::new(arguments);
     let mut playback = Playback::new(arguments.files.clone());
     while !until.is_over() {
         let Some(played) = playback.advance(&|| until.is_over())? else {
@@ -145,7 +145,7 @@ pub(super) fn run(
 }
 
 /// The pace of publishing.
-struct Pace {
+struct ReplayPace {
     /// As a multiple of the recorded one; `None` for the readers'.
     speed: Option<f64>,
     /// When a frame was published, and when it had been; the others follow from it.
@@ -154,8 +154,8 @@ struct Pace {
     ahead: usize,
 }
 
-impl Pace {
-    fn new(arguments: &Arguments) -> Self {
+impl ReplayPace {
+    fn new(arguments: &ReplayArguments) -> Self {
         Self { speed: (!arguments.fast).then_some(arguments.speed), began: None, ahead: 0 }
     }
 
@@ -211,7 +211,7 @@ struct ReplayServer {
 
 impl ReplayServer {
     fn open(
-        arguments: &Arguments,
+        arguments: &ReplayArguments,
         socket: &Path,
         page: &HeaderPage,
         info: SegmentInfo,
@@ -233,7 +233,7 @@ impl ReplayServer {
         let server = Server::bind(
             socket,
             Arc::clone(&directory),
-            Access::default(),
+            SocketAccess::default(),
             ServerLimits::default(),
         )?;
         let channel = port.views.remove(0);

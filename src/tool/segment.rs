@@ -36,12 +36,12 @@ pub(super) struct SegmentFacts {
     slot_count: usize,
     total_bytes: usize,
     planes: Vec<PlaneFacts>,
-    channels: Option<Channels>,
+    channels: Option<ChannelNames>,
 }
 
 /// What the items of the plane of channels are.
 #[derive(Clone, Debug, Serialize)]
-struct Channels {
+struct ChannelNames {
     /// Side of a cell in pixels.
     cell: u32,
     names: Vec<String>,
@@ -89,7 +89,7 @@ impl From<&SegmentInfo> for SegmentFacts {
             planes: segment.planes.into_iter().map(PlaneFacts::from).collect(),
             channels: segment
                 .channels
-                .map(|ChannelFacts { cell_side, names }| Channels { cell: cell_side, names }),
+                .map(|ChannelFacts { cell_side, names }| ChannelNames { cell: cell_side, names }),
         }
     }
 }

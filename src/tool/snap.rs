@@ -15,7 +15,7 @@ use foveate_core::clock::monotonic_ns;
 use foveate_ring::{State, TokenFrameBuf};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct SnapArguments {
     /// The view, as `foveate ls` names it
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 
 /// Draws the newest frame of the view, and prints the paths of the files.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &SnapArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {

@@ -13,7 +13,7 @@ use foveate_core::geometry::fixation::{Fixation, Fixations};
 use foveate_ring::{FrameHead, TokenFrameBuf};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct TraceArguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
@@ -32,7 +32,7 @@ const HEADING: &str = "time_s,x,y,reason,latency_ms,frame_seq,fixation_id";
 
 /// Writes a row for each fixation.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &TraceArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {

@@ -1,18 +1,16 @@
 //! `foveate watch VIEW`: reads a view's token frames and shows rates, ages and losses. Without a view, see `overview`.
 
-use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroU64;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
-use super::meter::{Meter, Observation, Rates};
+use super::meter::{FrameRates, Meter, Observation};
 use super::segment::SegmentFacts;
-use super::{ToolError, on_one_line, overview, stop_on_signals};
+use super::{StopCondition, ToolError, on_one_line, overview, write_json_line};
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::{Epoch, ViewName, end_text};
 use foveate_core::clock::monotonic_ns;
@@ -26,15 +24,12 @@ const TABLE_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of lines if the output is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of checks for signals.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
-
 /// Lines of a table are cut at this or the terminal's width: none may wrap, so that the table can be redrawn in place.
 const TABLE_COLUMNS: usize = 79;
 
 /// Arguments of `foveate watch`.
 #[derive(Debug, clap::Args)]
-pub struct WatchArguments {
+pub(super) struct WatchArguments {
     /// The view [default: a table of all streams and views, which waits if the daemon goes away]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
@@ -55,7 +50,7 @@ pub struct WatchArguments {
 
 /// Follows the view until it ends, the daemon is gone (without `--reconnect`), a signal arrives, or a limit of the
 /// arguments is reached. Always prints a summary. Without a frame only a signal is a good end.
-pub fn run(
+pub(super) fn run(
     arguments: &WatchArguments,
     socket: &Path,
     out: &mut dyn Write,
@@ -63,30 +58,30 @@ pub fn run(
     let Some(view) = &arguments.view else {
         return overview::run(arguments.json, arguments.seconds, socket, out);
     };
-    let stop = stop_on_signals()?;
+    let until = StopCondition::new(arguments.seconds)?;
     let subscription = if arguments.reconnect {
         Subscription::reconnecting(socket, view, false)?
     } else {
         Client::connect(socket)?.subscribe(view, false)?
     };
     let display = match (arguments.json, io::stdout().is_terminal()) {
-        (true, _) => Display::Json,
-        (false, true) => Display::Table,
-        (false, false) => Display::Lines,
+        (true, _) => DisplayMode::Json,
+        (false, true) => DisplayMode::Table,
+        (false, false) => DisplayMode::Lines,
     };
-    let mut watch = Watch::new(subscription, display);
-    let end = watch.run(arguments, &stop, out).and_then(|()| watch.check(&stop));
+    let mut watch = ViewWatcher::new(subscription, display);
+    let end = watch.run(arguments.frames, &until, out).and_then(|()| watch.check(&until));
     let summary = watch.summary();
     let written = match display {
-        Display::Json => writeln!(io::stderr(), "{summary}"),
-        Display::Lines | Display::Table => writeln!(out, "{summary}"),
+        DisplayMode::Json => writeln!(io::stderr(), "{summary}"),
+        DisplayMode::Lines | DisplayMode::Table => writeln!(out, "{summary}"),
     };
     end.and(written.map_err(ToolError::Output))
 }
 
 /// How frames are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Display {
+enum DisplayMode {
     /// An object for each frame.
     Json,
     /// A line per second.
@@ -95,9 +90,9 @@ enum Display {
     Table,
 }
 
-struct Watch {
+struct ViewWatcher {
     subscription: Subscription,
-    display: Display,
+    display: DisplayMode,
     meter: Meter,
     frame: TokenFrameBuf,
     /// Of the segment in use; `None` before the first.
@@ -109,8 +104,8 @@ struct Watch {
     lines_drawn: usize,
 }
 
-impl Watch {
-    fn new(subscription: Subscription, display: Display) -> Self {
+impl ViewWatcher {
+    fn new(subscription: Subscription, display: DisplayMode) -> Self {
         Self {
             subscription,
             display,
@@ -125,36 +120,33 @@ impl Watch {
 
     fn run(
         &mut self,
-        arguments: &WatchArguments,
-        stop: &AtomicBool,
+        most: Option<NonZeroU64>,
+        until: &StopCondition,
         out: &mut dyn Write,
     ) -> Result<(), ToolError> {
-        let started = Instant::now();
-        let interval = if self.display == Display::Table { TABLE_INTERVAL } else { LINE_INTERVAL };
-        let mut drawn_at = started;
-        while !stop.load(Ordering::Relaxed) && self.ended.is_none() {
-            let left = arguments.seconds.map(|limit| limit.saturating_sub(started.elapsed()));
-            if left == Some(Duration::ZERO)
-                || arguments.frames.is_some_and(|limit| limit.get() <= self.meter.frames())
-            {
-                break;
-            }
-            let timeout = left.unwrap_or(SIGNAL_INTERVAL).min(SIGNAL_INTERVAL);
-            self.step(timeout, out)?;
-            if self.display != Display::Json && interval <= drawn_at.elapsed() {
+        let interval =
+            if self.display == DisplayMode::Table { TABLE_INTERVAL } else { LINE_INTERVAL };
+        // So that a limit of a second shows a line.
+        let mut drawn_at = until.begun;
+        while !until.is_over()
+            && self.ended.is_none()
+            && most.is_none_or(|most| self.meter.frames() < most.get())
+        {
+            self.step(until.slice(), out)?;
+            if self.display != DisplayMode::Json && interval <= drawn_at.elapsed() {
                 drawn_at = Instant::now();
                 self.draw(out).map_err(ToolError::Output)?;
             }
         }
         match self.display {
-            Display::Table => self.draw(out).map_err(ToolError::Output),
-            Display::Json | Display::Lines => Ok(()),
+            DisplayMode::Table => self.draw(out).map_err(ToolError::Output),
+            DisplayMode::Json | DisplayMode::Lines => Ok(()),
         }
     }
 
     /// Fails if the view ended before its first frame.
-    fn check(&self, stop: &AtomicBool) -> Result<(), ToolError> {
-        let is_bare = self.meter.frames() == 0 && !stop.load(Ordering::Relaxed);
+    fn check(&self, until: &StopCondition) -> Result<(), ToolError> {
+        let is_bare = self.meter.frames() == 0 && !until.is_stopped();
         if is_bare { Err(ToolError::NoFrame) } else { Ok(()) }
     }
 
@@ -184,8 +176,8 @@ impl Watch {
         self.meter.observe(Observation { publish_ns, read_ns, age_ns, frame_seq, lapped });
         count_per_group(&self.frame, &mut self.tokens_per_group);
         match self.display {
-            Display::Json => self.write_json(age_ns, lapped, out),
-            Display::Lines | Display::Table => Ok(()),
+            DisplayMode::Json => self.write_json(age_ns, lapped, out),
+            DisplayMode::Lines | DisplayMode::Table => Ok(()),
         }
     }
 
@@ -224,21 +216,17 @@ impl Watch {
             state: reader.state().0,
             segment,
         };
-        serde_json::to_writer(&mut *out, &line)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(out))
-            .and_then(|()| out.flush())
-            .map_err(ToolError::Output)
+        write_json_line(out, &line).map_err(ToolError::Output)
     }
 
     fn draw(&mut self, out: &mut dyn Write) -> io::Result<()> {
         match self.display {
-            Display::Json => Ok(()),
-            Display::Lines => {
+            DisplayMode::Json => Ok(()),
+            DisplayMode::Lines => {
                 writeln!(out, "{}", self.rows().join("  "))?;
                 out.flush()
             }
-            Display::Table => {
+            DisplayMode::Table => {
                 let (rows, columns) = (self.rows(), table_columns());
                 if 0 < self.lines_drawn {
                     write!(out, "\x1b[{}A", self.lines_drawn)?;
@@ -256,7 +244,7 @@ impl Watch {
     /// The rows of the table, or the parts of a line.
     fn rows(&self) -> [String; 6] {
         let head = &self.frame.head;
-        let Rates { fps, age_p50_ns, age_p99_ns } = self.meter.recent(monotonic_ns());
+        let FrameRates { fps, age_p50_ns, age_p99_ns } = self.meter.recent(monotonic_ns());
         let groups = self.tokens_per_group.iter().enumerate();
         let groups = groups.map(|(group, count)| format!("{group}: {count}")).collect::<Vec<_>>();
         let changed = 100.0 * f64::from(head.dirty_tiles) / f64::from(head.tile_count.max(1));
@@ -269,8 +257,8 @@ impl Watch {
             format!(
                 "frame {}  {fps:.1} fps  age p50 {} p99 {}",
                 head.stamp.frame_seq,
-                Milliseconds(age_p50_ns),
-                Milliseconds(age_p99_ns)
+                milliseconds(age_p50_ns),
+                milliseconds(age_p99_ns)
             ),
             format!("tokens {} ({})", self.frame.records.len(), groups.join(", ")),
             format!("changed {changed:.1} % of {} tiles", head.tile_count),
@@ -298,7 +286,7 @@ impl Watch {
     }
 
     fn summary(&self) -> String {
-        let Rates { fps, age_p50_ns, age_p99_ns } = self.meter.overall();
+        let FrameRates { fps, age_p50_ns, age_p99_ns } = self.meter.overall();
         let end = match &self.ended {
             Some(reason) => format!("; the stream ended: {}", on_one_line(end_text(reason))),
             None => String::new(),
@@ -307,8 +295,8 @@ impl Watch {
             "{}: {} frames, {fps:.1} fps, age p50 {} p99 {}, dropped {}, lapped {}{end}",
             self.subscription.view(),
             self.meter.frames(),
-            Milliseconds(age_p50_ns),
-            Milliseconds(age_p99_ns),
+            milliseconds(age_p50_ns),
+            milliseconds(age_p99_ns),
             self.meter.dropped(),
             self.meter.lapped(),
         )
@@ -322,16 +310,9 @@ fn table_columns() -> usize {
     if columns == 0 { TABLE_COLUMNS } else { columns.min(TABLE_COLUMNS) }
 }
 
-/// Formats nanoseconds as milliseconds, and no age as `-`.
-struct Milliseconds(Option<u64>);
-
-impl fmt::Display for Milliseconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(ns) => write!(f, "{:.2} ms", ns as f64 / 1e6),
-            None => f.write_str("-"),
-        }
-    }
+/// Nanoseconds as milliseconds; no age is `-`.
+fn milliseconds(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2} ms", ns as f64 / 1e6))
 }
 
 /// One line of `watch --json`: the segment and a token frame, without tokens.

@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::expansion::expand;
 use foveate_capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, TakeResult};
 use foveate_core::geometry::extent::Extent;
 use testkit::wait::HANG;
@@ -200,13 +199,16 @@ fn a_file_without_permission_says_so() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o000)).unwrap();
     let spec = shorthand(file.path().to_str().unwrap());
+    // As the user who may read its plugins.
+    foveate_capture::hints::gstreamer_version().unwrap();
     let as_nobody = std::thread::spawn(move || {
         // Root may read everything. On Linux this changes only the calling thread.
         if rustix::process::geteuid().is_root() {
             let nobody = rustix::process::Uid::from_raw(65_534);
             rustix::thread::set_thread_uid(nobody).unwrap();
         }
-        expand(&spec).unwrap_err()
+        // Its thread inherits the user.
+        Source::check(&spec, HANG).unwrap_err()
     });
     let error = as_nobody.join().unwrap();
     assert!(matches!(error, CaptureError::Permission { .. }), "{error:?}");

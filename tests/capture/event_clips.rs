@@ -324,7 +324,7 @@ fn what_a_client_asks_to_look_at_is_reached_once() {
             let points = Points::from_iter([(300.0, 200.0)]);
             let look =
                 Feedback::Look { points, hold_ns: None, frame_seq: None, area: Default::default() };
-            watched.client.send_feedback(look, EXTENT, 1).unwrap();
+            watched.client.send_feedback(look, EXTENT, 1, false).unwrap();
         }
         watched.take(&frame.view(), FRAME_MS);
         told.extend(watched.client.events.take());

@@ -89,7 +89,7 @@ fn who_is_attended_to_stays_in_the_fovea() {
         for (run, (walkers, shares)) in runs.iter_mut().zip(groups) {
             for (client, walker) in run.clients.iter().zip(walkers) {
                 if let Some(feedback) = oracle(&[walker], index) {
-                    client.send_feedback(feedback, EXTENT, 1).unwrap();
+                    client.send_feedback(feedback, EXTENT, 1, false).unwrap();
                 }
             }
             run.step(index, frame);
@@ -137,7 +137,7 @@ fn two_who_are_far_apart_are_both_seen_at_level_0() {
         for_each_frame(&path, |index, frame| {
             for (client, pair) in run.clients.iter().zip(&pairs) {
                 if let Some(feedback) = oracle(pair, index) {
-                    client.send_feedback(feedback, EXTENT, 1).unwrap();
+                    client.send_feedback(feedback, EXTENT, 1, false).unwrap();
                 }
             }
             run.step(index, frame);
@@ -240,7 +240,7 @@ fn followed(path: &Path, walkers: &[Walker], extent: Extent, corner: Corner) -> 
                 if begins || interval(index - 1) != interval(index.saturating_sub(2)) {
                     let map = Arc::new(map_of(&[place], extent));
                     let feedback = Feedback::Attend { map, frame_seq: index as u64, lies_in: None };
-                    client.send_feedback(feedback, extent, 1).unwrap();
+                    client.send_feedback(feedback, extent, 1, false).unwrap();
                 }
             }
             run.step(index, &picture);
@@ -478,7 +478,7 @@ fn looked_at(path: &Path, walkers: &[Walker], late: usize, compensation: bool) -
             for (client, walker) in run.clients.iter().zip(walkers) {
                 let then = (index + 1).checked_sub(late).and_then(|at| oracle(&[walker], at));
                 if let Some(feedback) = then {
-                    client.send_feedback(feedback, EXTENT, 1).unwrap();
+                    client.send_feedback(feedback, EXTENT, 1, false).unwrap();
                 }
             }
             run.step(index, frame);
@@ -506,7 +506,7 @@ fn a_query_keeps_a_red_ball_in_sight() {
     let asking = &run.clients[0];
     // Where it lies on the corner of four cells, it covers a tenth of each.
     let weights = [ChannelWeight { name: "red".to_owned(), weight: 48.0 }];
-    asking.send_feedback(Feedback::Weigh(weights.into()), EXTENT, 1).unwrap();
+    asking.send_feedback(Feedback::Weigh(weights.into()), EXTENT, 1, false).unwrap();
     let (mut in_sight, mut looked_at) = ([(0, 0); 2], [(0, 0); 2]);
     let mut redness = None;
     for_each_frame(&path, |index, frame| {
@@ -517,7 +517,7 @@ fn a_query_keeps_a_red_ball_in_sight() {
             let map = (ORACLE_GRID, Region::of(EXTENT));
             let given = Injection::new("red", map, EXTENT, values, index as u64, 1000).unwrap();
             let channel = &run.clients[0];
-            channel.send_feedback(Feedback::Inject(Arc::new(given)), EXTENT, 1).unwrap();
+            channel.send_feedback(Feedback::Inject(Arc::new(given)), EXTENT, 1, false).unwrap();
         }
         run.step(index, &picture.view(frame));
         redness = Some(picture.redness());

@@ -8,7 +8,6 @@ mod watched;
 mod capture_clips;
 mod capture_damage;
 mod capture_depth;
-mod capture_expansion;
 mod capture_frames;
 mod capture_masks;
 mod capture_reconnecting;

@@ -395,7 +395,8 @@ fn channels_and_weights_queue_and_looks_replace() {
             vec![weights("a"), Feedback::Release, map("a"), look(2.0)],
         ),
     ] {
-        let newest = sent.into_iter().map(|said| client.send_feedback(said, EXTENT, 1)).last();
+        let newest =
+            sent.into_iter().map(|said| client.send_feedback(said, EXTENT, 1, false)).last();
         let taken: Vec<_> = taken(&mut channel).collect();
         assert_eq!(taken.iter().map(|(_, said)| said.clone()).collect::<Vec<_>>(), expected);
         assert!(taken.is_sorted_by_key(|(ticket, _)| *ticket));

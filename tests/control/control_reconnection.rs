@@ -11,7 +11,7 @@ use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::{Look, Refusal, RefusalReason};
 use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
-use foveate_daemon::control::server::{Access, Server, ServerLimits};
+use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
 use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
@@ -330,7 +330,7 @@ fn stop(stage: &mut Stage) {
 fn serve(stage: &mut Stage, limits: ServerLimits) {
     wait::until("the socket is free", || {
         let directory = Arc::clone(&stage.directory);
-        match Server::bind(&stage.path, directory, Access::default(), limits) {
+        match Server::bind(&stage.path, directory, SocketAccess::default(), limits) {
             Err(ServeError::InUse { .. }) => {}
             served => stage.server = Some(served.unwrap()),
         }

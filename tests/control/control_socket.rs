@@ -10,7 +10,7 @@ use foveate::client::Client;
 use foveate_control::ClientExt as _;
 use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
-use foveate_daemon::control::server::{Access, Server, ServerLimits};
+use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
 use rustix::net::SocketAddrUnix;
 use testkit::control::{Stage, seqpacket_socket};
 use testkit::left_out::leave_out;
@@ -33,7 +33,7 @@ fn socket_and_directory_belong_to_the_configured_group() {
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new").join("run").join("foveate.sock");
-    let access = Access { mode: 0o600, group: Some(group) };
+    let access = SocketAccess { mode: 0o600, group: Some(group) };
     let directory = Directory::new().unwrap();
     let server = Server::bind(&path, directory, access, ServerLimits::default()).unwrap();
     let facts = |path: &Path| {
@@ -171,7 +171,7 @@ fn paths_that_cannot_serve_are_refused_with_a_way_out() {
 }
 
 fn bind(path: &Path) -> Result<Server, ServeError> {
-    Server::bind(path, Directory::new().unwrap(), Access::default(), ServerLimits::default())
+    Server::bind(path, Directory::new().unwrap(), SocketAccess::default(), ServerLimits::default())
 }
 
 /// A bound socket that does not listen.

@@ -37,7 +37,7 @@ fn an_expired_map_is_dropped_and_counted() {
     let inject = |frame_seq: u64, ttl_ms: u32, image: Extent| {
         let area = (Extent::new(1, 1), Region::of(image));
         let map = Injection::new("depth", area, image, vec![1.0], frame_seq, ttl_ms).unwrap();
-        client.send_feedback(Feedback::Inject(Arc::new(map)), image, 1).unwrap()
+        client.send_feedback(Feedback::Inject(Arc::new(map)), image, 1, false).unwrap()
     };
     let late = || client.counters().injections_late.get();
     // Frames 1, 3, 5, ... 199, 10 ms after one another.
@@ -86,13 +86,13 @@ fn feedback_for_another_extent_is_settled_unused() {
         fixation_of(large, 1);
         // Said of the large picture, and taken when there is a small one already.
         let look = Feedback::look_at(180.0, 90.0, None);
-        let ticket = client.send_feedback(look.clone(), large, 1).unwrap();
+        let ticket = client.send_feedback(look.clone(), large, 1, false).unwrap();
         let fixation = fixation_of(small, 2);
         assert_ne!(fixation.reason, FixationReason::Look, "{fixation:?}");
         let settled = client.settled(ticket).unwrap();
         assert_eq!(settled.as_slice(), [fixation], "the waiting client gets an answer");
 
-        client.send_feedback(Feedback::look_at(18.0, 9.0, None), small, 2).unwrap();
+        client.send_feedback(Feedback::look_at(18.0, 9.0, None), small, 2, false).unwrap();
         let fixation = fixation_of(small, 3);
         assert_eq!((fixation.x, fixation.y, fixation.reason), (18.0, 9.0, FixationReason::Look));
     }
@@ -130,7 +130,9 @@ fn compensated_feedback_is_carried_from_its_target_frame() {
             if number == 3 {
                 let look = Feedback::look_at(PLACE.0, PLACE.1, None);
                 for client in &clients {
-                    client.send(look.clone(), EXTENT, arrival_ns + 5_000_000, true).unwrap();
+                    client
+                        .send_feedback(look.clone(), EXTENT, arrival_ns + 5_000_000, true)
+                        .unwrap();
                 }
             }
         }

@@ -239,7 +239,7 @@ fn play<'a>(
         }
         step(&mut stream, &frame, frame_seq);
         if frame_seq == 1 {
-            client.send_feedback(Feedback::look_at(20.0, 60.0, None), EXTENT, 1).unwrap();
+            client.send_feedback(Feedback::look_at(20.0, 60.0, None), EXTENT, 1, false).unwrap();
         }
         let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
         let mut shown = TokenFrameBuf::default();

@@ -161,7 +161,7 @@ fn what_was_made_for_other_frames_is_made_again() {
     let other = OwnedFrame::uniform(PixelFormat::Gray8, Extent::new(90, 70), color, 8);
     shown.step(&other, 2);
     let epochs = [0, 1].map(|index| shown.stream.epoch(index));
-    assert_eq!(*shown.stream.replace_view(stale).unwrap_err(), plan);
+    assert_eq!(*shown.stream.replace_view(stale).err().unwrap(), plan);
     assert_eq!([0, 1].map(|index| shown.stream.epoch(index)), epochs);
     let again = shown.stream.view_builder().build_replacement(plan).unwrap();
     shown.stream.replace_view(again).unwrap().unwrap();
@@ -210,8 +210,8 @@ fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) 
             let (x, y) = (random.below(frame.extent.width), random.below(frame.extent.height));
             let look = Feedback::look_at(x.into(), y.into(), None);
             // The other view may rest for a while, and gets everything at its next frame.
-            whole.clients[0].send_feedback(look.clone(), frame.extent, 1).unwrap();
-            shown.clients[0].send_feedback(look, frame.extent, 1).unwrap();
+            whole.clients[0].send_feedback(look.clone(), frame.extent, 1, false).unwrap();
+            shown.clients[0].send_feedback(look, frame.extent, 1, false).unwrap();
         }
         shown.step(&frame, frame_seq);
         whole.step(&frame, frame_seq);

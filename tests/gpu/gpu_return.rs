@@ -532,7 +532,7 @@ impl Pair {
         let (x, y) = (random.below(width).into(), random.below(height).into());
         for played in [&mut self.lossy, &mut self.whole] {
             let look = Feedback::look_at(x, y, None);
-            played.views[view].client.send_feedback(look, self.frame.extent, 1).unwrap();
+            played.views[view].client.send_feedback(look, self.frame.extent, 1, false).unwrap();
         }
     }
 

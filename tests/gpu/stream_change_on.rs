@@ -124,7 +124,7 @@ fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: 
             let (x, y) = (random.below(extent.width), random.below(extent.height));
             for played in streams.iter_mut() {
                 let feedback = Feedback::look_at(x.into(), y.into(), None);
-                played.client.send_feedback(feedback, extent, 1).unwrap();
+                played.client.send_feedback(feedback, extent, 1, false).unwrap();
             }
         }
         let [expected, found] = streams.each_mut().map(|played| played.step(&frame, frame_seq));

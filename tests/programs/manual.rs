@@ -111,7 +111,7 @@ fn manual_pages_and_completions_know_every_subcommand() {
 fn examples_of_manual_pages_are_valid_commands() {
     for (command, _) in EXAMPLES.iter().flat_map(|(_, examples)| *examples) {
         let parser = match command.split(' ').next() {
-            Some("foveated") => arguments::Arguments::command(),
+            Some("foveated") => arguments::DaemonArguments::command(),
             _ => foveate_tool::ToolArguments::command(),
         };
         let parsed = parser.try_get_matches_from(command.split(' '));
@@ -166,7 +166,7 @@ fn make_pages(folder: &Path) {
     let mut tool = without_help(foveate_tool::ToolArguments::command());
     tool.build();
     make_page(&tool, "1", folder);
-    make_page(&arguments::Arguments::command(), "8", folder);
+    make_page(&arguments::DaemonArguments::command(), "8", folder);
     for (name, text) in texts(folder) {
         // What stands behind the options.
         let text = text.replace(".SH EXTRA\n", ".SH \"EXIT STATUS AND ENVIRONMENT\"\n");
@@ -186,9 +186,10 @@ fn make_page(command: &clap::Command, section: &str, folder: &Path) {
 }
 
 fn make_completions(folder: &Path) {
-    for mut command in
-        [without_help(foveate_tool::ToolArguments::command()), arguments::Arguments::command()]
-    {
+    for mut command in [
+        without_help(foveate_tool::ToolArguments::command()),
+        arguments::DaemonArguments::command(),
+    ] {
         let name = command.get_name().to_owned();
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             generate_to(shell, &mut command, &name, folder).unwrap();

@@ -19,7 +19,7 @@ use foveate_core::geometry::plan::Token;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate_daemon::control::server::{Access, Server, ServerLimits};
+use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -64,7 +64,7 @@ impl Stage {
         let path = folder.path().join("run").join("foveate.sock");
         let directory = Directory::new().unwrap();
         let server =
-            Server::bind(&path, Arc::clone(&directory), Access::default(), limits).unwrap();
+            Server::bind(&path, Arc::clone(&directory), SocketAccess::default(), limits).unwrap();
         Self { directory, server: Some(server), path, _folder: folder }
     }
 

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod doctor;
 #[cfg(feature = "vulkan")]
 mod gpu_run;
 mod tool_bench;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use foveate::client::Client;
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_daemon::control::server::{Access, Server, ServerLimits};
+use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
 use foveate_ring::{State, TokenRecord, Writer};
 use foveate_stats::NoticeCounts;
 use serde_json::Value;
@@ -581,9 +581,13 @@ fn watch_reconnects_on_request() {
     let mut new = writer(&main_view());
     port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
     publish(&mut new, 1, 0);
-    let _server =
-        Server::bind(&stage.path, stage.directory, Access::default(), ServerLimits::default())
-            .unwrap();
+    let _server = Server::bind(
+        &stage.path,
+        stage.directory,
+        SocketAccess::default(),
+        ServerLimits::default(),
+    )
+    .unwrap();
     assert_eq!(epoch(), format!("{:016x}", new.epoch()));
 
     let output = child.wait_with_output().unwrap();

@@ -205,7 +205,7 @@ fn the_page_reports_a_missing_daemon_and_recovers() {
     assert_eq!(report["streams"], json!([]));
 
     let (path, directory) = (stage.path.clone(), stage.directory.clone());
-    let access = foveate_daemon::control::server::Access::default();
+    let access = foveate_daemon::control::server::SocketAccess::default();
     let limits = control::UNLIMITED;
     let server = foveate_daemon::control::server::Server::bind(&path, directory, access, limits);
     stage.server = Some(server.unwrap());

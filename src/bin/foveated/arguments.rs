@@ -15,7 +15,7 @@ use clap::Parser;
                   validation layer. CREDENTIALS_DIRECTORY holds values for ${NAME} in the configuration. NOTIFY_SOCKET, \
                   WATCHDOG_USEC, LISTEN_FDS and JOURNAL_STREAM of a service manager are supported."
 )]
-pub(crate) struct Arguments {
+pub(crate) struct DaemonArguments {
     /// The configuration [default: a test pattern as stream `camera`, view `main`]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -12,12 +12,12 @@ use foveate_core::error::{chain, exit};
 use foveate_daemon::DaemonError;
 use foveate_log::redact::{self, SecretMask};
 
-use arguments::Arguments;
+use arguments::DaemonArguments;
 
 mod arguments;
 
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum ProgramError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -65,7 +65,7 @@ fn give_memory_back() {
 fn main() -> ExitCode {
     #[cfg(target_env = "gnu")]
     limit_arenas();
-    let arguments = Arguments::parse();
+    let arguments = DaemonArguments::parse();
     // As on a full disk, writing beyond the limit on file sizes (`ulimit -f`) has to fail, not to end the daemon: a client can make it
     // reserve memory for a view, which the limit holds for, too.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
@@ -81,9 +81,9 @@ fn main() -> ExitCode {
                 let _ = writeln!(io::stderr(), "foveated: {text}");
             }
             ExitCode::from(match failure {
-                Failure::Config(_) | Failure::Check(Some(_), _) => exit::CONFIG,
-                Failure::Daemon(error) => error.exit_code(),
-                Failure::Check(None, errors) => {
+                ProgramError::Config(_) | ProgramError::Check(Some(_), _) => exit::CONFIG,
+                ProgramError::Daemon(error) => error.exit_code(),
+                ProgramError::Check(None, errors) => {
                     errors.iter().map(DaemonError::exit_code).max().unwrap_or(exit::FAILURE)
                 }
             })
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
 }
 
 /// Masks what is secret in the configuration in `masked`, which the caller keeps until it has shown the failure.
-fn run(arguments: &Arguments, masked: &mut Vec<SecretMask>) -> Result<(), Failure> {
+fn run(arguments: &DaemonArguments, masked: &mut Vec<SecretMask>) -> Result<(), ProgramError> {
     if arguments.check {
         return check(arguments, masked);
     }
@@ -114,7 +114,7 @@ fn run(arguments: &Arguments, masked: &mut Vec<SecretMask>) -> Result<(), Failur
 }
 
 /// Reports the mistakes of the configuration together with what is wrong with its streams.
-fn check(arguments: &Arguments, masked: &mut Vec<SecretMask>) -> Result<(), Failure> {
+fn check(arguments: &DaemonArguments, masked: &mut Vec<SecretMask>) -> Result<(), ProgramError> {
     let (config, mistakes) = match &arguments.config {
         Some(file) => Config::load_partly(file, arguments.config_dir.as_deref())?,
         None => (Config::default(), Vec::new()),
@@ -123,7 +123,7 @@ fn check(arguments: &Arguments, masked: &mut Vec<SecretMask>) -> Result<(), Fail
     let failures = foveate_daemon::check(&config.streams, None);
     if !mistakes.is_empty() || !failures.is_empty() {
         let refused = (!mistakes.is_empty()).then_some(ConfigError::Refused(mistakes));
-        return Err(Failure::Check(refused, failures));
+        return Err(ProgramError::Check(refused, failures));
     }
     // The exit code suffices if standard output is closed.
     let streams = config.streams.len();

@@ -3,7 +3,7 @@
 use gstreamer as gst;
 use gstreamer_video as gst_video;
 
-use super::{FrameFormat, Samples, extent_of};
+use super::{FrameFormat, SampleFormat, extent_of};
 use crate::CaptureError;
 use foveate_core::depth::DepthFormat;
 use foveate_core::geometry::extent::Extent;
@@ -40,7 +40,7 @@ pub(in super::super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureErr
         if !extent.is_supported() {
             return Err(CaptureError::Extent { extent });
         }
-        return Ok(format(None, Samples::Depth(DepthFormat::Float32Le), extent));
+        return Ok(format(None, SampleFormat::Depth(DepthFormat::Float32Le), extent));
     }
     if caps.structure(0).is_none_or(|structure| structure.name() == TENSORS) {
         return Err(refused(caps));
@@ -48,7 +48,7 @@ pub(in super::super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureErr
     let extent = extent_of(caps)?;
     let info = gst_video::VideoInfo::from_caps(caps).map_err(|_| refused(caps))?;
     let found = DepthFormat::from_name(info.format().to_str());
-    let samples = Samples::Depth(found.ok_or_else(|| refused(caps))?);
+    let samples = SampleFormat::Depth(found.ok_or_else(|| refused(caps))?);
     if info.is_interlaced() {
         return Err(refused(caps));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{MailboxResult, PostResult, mailbox};
+use super::{PostResult, TakeResult, mailbox};
 use crate::{CaptureError, End, Pace};
 
 /// Far above what anything takes.
@@ -23,9 +23,9 @@ proptest! {
         for (value, take) in takes.into_iter().enumerate() {
             if take {
                 let taken = match consumer.take(Duration::ZERO) {
-                    MailboxResult::Frame(value) => Some(value),
-                    MailboxResult::TimedOut => None,
-                    MailboxResult::Ended(end) => panic!("nobody ended it: {end:?}"),
+                    TakeResult::Frame(value) => Some(value),
+                    TakeResult::TimedOut => None,
+                    TakeResult::Ended(end) => panic!("nobody ended it: {end:?}"),
                 };
                 prop_assert_eq!(taken, waiting.take());
             } else {
@@ -40,7 +40,7 @@ proptest! {
 fn between_threads_every_value_is_taken_in_order_or_reported_replaced() {
     const COUNT: u64 = 200_000;
     let (mut producer, mut consumer) = mailbox(Pace::Realtime);
-    let ender = producer.ender();
+    let ender = producer.mailbox();
     let posting = thread::spawn(move || {
         let replaced =
             (1..=COUNT).filter(|value| producer.post(*value) == PostResult::Replaced).count();
@@ -50,12 +50,12 @@ fn between_threads_every_value_is_taken_in_order_or_reported_replaced() {
     let (mut taken, mut last) = (0, 0);
     loop {
         match consumer.take(HANG) {
-            MailboxResult::Frame(value) => {
+            TakeResult::Frame(value) => {
                 assert!(last < value, "{value} after {last}");
                 (taken, last) = (taken + 1, value);
             }
-            MailboxResult::Ended(end) => break assert_eq!(end, End::Eos),
-            MailboxResult::TimedOut => panic!("the consumer was not woken"),
+            TakeResult::Ended(end) => break assert_eq!(end, End::Eos),
+            TakeResult::TimedOut => panic!("the consumer was not woken"),
         }
     }
     assert_eq!(last, COUNT, "the newest value is never lost");
@@ -66,7 +66,7 @@ fn between_threads_every_value_is_taken_in_order_or_reported_replaced() {
 fn with_every_frame_nothing_is_replaced() {
     const COUNT: u64 = 20_000;
     let (mut producer, mut consumer) = mailbox(Pace::EveryFrame);
-    let ender = producer.ender();
+    let ender = producer.mailbox();
     let posting = thread::spawn(move || {
         for value in 1..=COUNT {
             assert_eq!(producer.post(value), PostResult::Delivered);
@@ -75,11 +75,11 @@ fn with_every_frame_nothing_is_replaced() {
     });
     for expected in 1..=COUNT {
         match consumer.take(HANG) {
-            MailboxResult::Frame(value) => assert_eq!(value, expected),
+            TakeResult::Frame(value) => assert_eq!(value, expected),
             other => panic!("{other:?} instead of {expected}"),
         }
     }
-    assert!(matches!(consumer.take(HANG), MailboxResult::Ended(End::Eos)));
+    assert!(matches!(consumer.take(HANG), TakeResult::Ended(End::Eos)));
     posting.join().unwrap();
 }
 
@@ -95,30 +95,30 @@ fn dropping_the_consumer_releases_a_waiting_producer() {
 #[test]
 fn ending_releases_the_producer_and_keeps_the_frame() {
     let (mut producer, mut consumer) = mailbox(Pace::EveryFrame);
-    let ender = producer.ender();
+    let ender = producer.mailbox();
     assert_eq!(producer.post(1), PostResult::Delivered);
     let waiting = thread::spawn(move || producer.post(2));
     ender.end(End::Failed(CaptureError::LiveEnded));
     assert_eq!(waiting.join().unwrap(), PostResult::Closed);
-    assert!(matches!(consumer.take(HANG), MailboxResult::Frame(1)));
+    assert!(matches!(consumer.take(HANG), TakeResult::Frame(1)));
     let end = End::Failed(CaptureError::LiveEnded);
     for _ in 0..2 {
-        assert!(matches!(consumer.take(HANG), MailboxResult::Ended(told) if told == end));
+        assert!(matches!(consumer.take(HANG), TakeResult::Ended(told) if told == end));
     }
 }
 
 #[test]
 fn the_first_end_counts() {
     let (producer, mut consumer) = mailbox::<u8>(Pace::Realtime);
-    producer.ender().end(End::Eos);
-    producer.ender().end(End::Failed(CaptureError::LiveEnded));
-    assert!(matches!(consumer.take(HANG), MailboxResult::Ended(End::Eos)));
+    producer.mailbox().end(End::Eos);
+    producer.mailbox().end(End::Failed(CaptureError::LiveEnded));
+    assert!(matches!(consumer.take(HANG), TakeResult::Ended(End::Eos)));
 }
 
 #[test]
 fn an_empty_mailbox_times_out() {
     let (_producer, mut consumer) = mailbox::<u8>(Pace::Realtime);
-    assert!(matches!(consumer.take(Duration::from_millis(5)), MailboxResult::TimedOut));
+    assert!(matches!(consumer.take(Duration::from_millis(5)), TakeResult::TimedOut));
 }
 
 #[test]

@@ -32,7 +32,7 @@ const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4
 
 /// Serves one page until it is dropped.
 #[derive(Debug)]
-pub(super) struct MetricsServer {
+pub(crate) struct MetricsServer {
     address: SocketAddr,
     /// The thread ends without it.
     stop: Option<oneshot::Sender<Infallible>>,
@@ -58,7 +58,7 @@ impl MetricsServer {
             let _within = runtime.enter();
             TcpListener::from_std(listener)?
         };
-        let page = Mutex::new(Page { write: Box::new(page), newest: None });
+        let page = Mutex::new(CachedPage { write: Box::new(page), newest: None });
         let context = Arc::new((page, Hosts::new(address, names.to_vec())));
         let service = service_fn(move |request| {
             let (page, hosts) = &*context;
@@ -94,7 +94,11 @@ impl Drop for MetricsServer {
     }
 }
 
-fn answer(request: &Request<Incoming>, hosts: &Hosts, page: &Mutex<Page>) -> Response<String> {
+fn answer(
+    request: &Request<Incoming>,
+    hosts: &Hosts,
+    page: &Mutex<CachedPage>,
+) -> Response<String> {
     // Only clients other than browsers omit this header.
     let is_ours = request
         .headers()
@@ -120,13 +124,13 @@ fn answer(request: &Request<Incoming>, hosts: &Hosts, page: &Mutex<Page>) -> Res
 }
 
 /// The page, cached.
-struct Page {
+struct CachedPage {
     write: Box<dyn Fn() -> String + Send>,
     /// The newest text, and when it was written.
     newest: Option<(Instant, String)>,
 }
 
-impl Page {
+impl CachedPage {
     fn fresh(&mut self) -> &str {
         let now = Instant::now();
         self.newest.take_if(|(written_at, _)| FRESHNESS < now - *written_at);

@@ -35,7 +35,7 @@ pub enum ActivationError {
 /// # Errors
 ///
 /// If there is more than one, or it cannot be taken.
-pub fn passed_socket() -> Result<Option<OwnedFd>, ActivationError> {
+pub(crate) fn passed_socket() -> Result<Option<OwnedFd>, ActivationError> {
     // This also makes child processes not inherit them.
     let mut numbers = sd_notify::listen_fds().map_err(ActivationError::Environment)?;
     match (numbers.len(), numbers.next()) {

@@ -27,12 +27,12 @@ pub struct RingBuilder {
     camera: Option<Arc<Camera>>,
     has_depth: bool,
     /// `None` until the first frame.
-    target: Arc<Mutex<Option<Target>>>,
+    target: Arc<Mutex<Option<BuildTarget>>>,
 }
 
 /// What views are built for.
 #[derive(Clone, Debug)]
-struct Target {
+struct BuildTarget {
     views: ViewBuilder,
     backend: BackendInfo,
     picture: PixelFacts,
@@ -81,7 +81,7 @@ impl RingBuilder {
         backend: &BackendInfo,
         picture: PixelFacts,
     ) {
-        *self.target.lock() = Some(Target { views, backend: backend.clone(), picture });
+        *self.target.lock() = Some(BuildTarget { views, backend: backend.clone(), picture });
     }
 
     /// A new view, to be [built](Self::build).
@@ -131,7 +131,7 @@ impl RingBuilder {
     }
 
     /// What a view of `spec` is built for, if the stream has what it publishes; `None` before the first frame.
-    fn target_of(&self, spec: &ViewSpec) -> Result<Option<Target>, StreamError> {
+    fn target_of(&self, spec: &ViewSpec) -> Result<Option<BuildTarget>, StreamError> {
         let target = self.target.lock().clone();
         self.check(spec, target.as_ref().map(|target| target.views.kind().extent))?;
         Ok(target)
@@ -150,7 +150,7 @@ impl RingBuilder {
         Ok(())
     }
 
-    fn create_ring(&self, view: &ServedView, target: &Target) -> Result<Writer, StreamError> {
+    fn create_ring(&self, view: &ServedView, target: &BuildTarget) -> Result<Writer, StreamError> {
         let spec = self.spec_of_segment(view, target);
         Writer::create(&spec).map_err(|source| StreamError::Ring { view: spec.view, source })
     }
@@ -161,8 +161,8 @@ impl RingBuilder {
         Some(self.spec_of_segment(view, &target))
     }
 
-    fn spec_of_segment(&self, view: &ServedView, target: &Target) -> SegmentSpec {
-        let Target { views, backend, picture } = target;
+    fn spec_of_segment(&self, view: &ServedView, target: &BuildTarget) -> SegmentSpec {
+        let BuildTarget { views, backend, picture } = target;
         let kind = views.kind();
         SegmentSpec {
             picture: *picture,

@@ -38,7 +38,7 @@ pub(super) struct Publisher {
     limit: Option<RateLimit>,
     counters: Arc<StreamCounters>,
     /// `None` before the first frame of the stream.
-    ring: Option<Ring>,
+    ring: Option<PublishedRing>,
     /// Number of the newest fixation counted; 0 before the first.
     counted_fixation: u64,
     /// Whether it publishes nothing because nobody reads it.
@@ -54,12 +54,12 @@ pub(super) struct Publisher {
 }
 
 #[derive(Debug)]
-struct Ring {
+struct PublishedRing {
     writer: Writer,
     waker: Waker,
 }
 
-impl Ring {
+impl PublishedRing {
     fn set_state(&mut self, state: State, reason: &str) {
         self.writer.set_state(state, reason);
         self.waker.wake();
@@ -172,7 +172,7 @@ impl Publisher {
         let Some(ring) = &mut self.ring else {
             let refused = |source| StreamError::Ring { view: self.name.clone(), source };
             let waker = Waker::new(&writer, self.channel.subscribers()).map_err(refused)?;
-            self.ring = Some(Ring { writer, waker });
+            self.ring = Some(PublishedRing { writer, waker });
             return Ok(None);
         };
         ring.set_state(State::Ended, REPLACED);
@@ -245,7 +245,7 @@ impl Publisher {
 
     /// A descriptor of its segment, and the epoch; `None` before the first.
     pub(super) fn segment(&self) -> Result<Option<(OwnedFd, u64)>, StreamError> {
-        let Some(Ring { writer, .. }) = &self.ring else { return Ok(None) };
+        let Some(PublishedRing { writer, .. }) = &self.ring else { return Ok(None) };
         let refused = |source| StreamError::Ring { view: self.name.clone(), source };
         Ok(Some((writer.reader_fd().map_err(refused)?, writer.epoch())))
     }
@@ -334,7 +334,7 @@ impl Sink for Publisher {
         let Self { channel, counters, ring: Some(ring), counted_fixation, .. } = self else {
             return;
         };
-        let Ring { writer, waker } = ring;
+        let PublishedRing { writer, waker } = ring;
         let fixation = frame.gaze.newest().id;
         // The first fixation does not count as a saccade; a change of the picture may also have moved it.
         let before = std::mem::replace(counted_fixation, fixation);

@@ -50,16 +50,16 @@ pub(super) struct Recovery {
     backoff: Backoff,
     /// The latest pause.
     pause: Duration,
-    phase: Phase,
+    phase: RecoveryPhase,
     /// Changes of the backend's description.
     changes: u64,
     /// `None` if it has nothing to do, or no thread could be started.
-    worker: Option<Worker>,
+    worker: Option<GpuWorker>,
 }
 
 /// Times are arrivals of frames, CLOCK_MONOTONIC in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum RecoveryPhase {
     /// On the chosen backend; `since_ns` is when the stream returned to it, if it was lost before.
     Settled { since_ns: Option<u64> },
     /// On the CPU, until the next attempt.
@@ -70,7 +70,7 @@ enum Phase {
 
 /// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum AttemptError {
     #[error(transparent)]
     Backend(#[from] BackendError),
     #[error("cannot start a thread to open the device")]
@@ -87,7 +87,7 @@ impl Recovery {
             counters: Arc::clone(counters),
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, seed),
             pause: Duration::ZERO,
-            phase: Phase::Settled { since_ns: None },
+            phase: RecoveryPhase::Settled { since_ns: None },
             changes: 0,
             worker: None,
         }
@@ -106,7 +106,7 @@ impl Recovery {
         now_ns: u64,
     ) {
         self.counters.backend_fallbacks.add(1);
-        if let Phase::Settled { since_ns: Some(since_ns) } = self.phase
+        if let RecoveryPhase::Settled { since_ns: Some(since_ns) } = self.phase
             && self.pause.max(HEALTHY_AFTER).as_nanos() <= now_ns.saturating_sub(since_ns).into()
         {
             self.backoff.succeeded();
@@ -130,17 +130,17 @@ impl Recovery {
         now_ns: u64,
     ) -> bool {
         match self.phase {
-            Phase::Settled { .. } => {}
-            Phase::Pausing { until_ns } if now_ns < until_ns => {}
-            Phase::Pausing { .. } => {
+            RecoveryPhase::Settled { .. } => {}
+            RecoveryPhase::Pausing { until_ns } if now_ns < until_ns => {}
+            RecoveryPhase::Pausing { .. } => {
                 self.counters.backend_attempts.add(1);
                 self.try_again(backend, engine.kind(), specs(views), now_ns);
             }
-            Phase::Trying { since_ns, is_logged } => match self.outcome() {
+            RecoveryPhase::Trying { since_ns, is_logged } => match self.outcome() {
                 None if is_logged || now_ns.saturating_sub(since_ns) < nanoseconds(HANGS_AFTER) => {
                 }
                 None => {
-                    self.phase = Phase::Trying { since_ns, is_logged: true };
+                    self.phase = RecoveryPhase::Trying { since_ns, is_logged: true };
                     tracing::warn!(stream = self.stream, "the GPU's driver does not answer");
                 }
                 Some(Ok(reopened)) => {
@@ -184,7 +184,7 @@ impl Recovery {
     fn settle(&mut self, backend: &StreamBackend, now_ns: u64) {
         self.counters.backend_returns.add(1);
         self.changes += 1;
-        self.phase = Phase::Settled { since_ns: Some(now_ns) };
+        self.phase = RecoveryPhase::Settled { since_ns: Some(now_ns) };
         // The thread ends once it has dropped its jobs; nothing waits for it.
         self.worker = None;
         let (stream, device) = (&self.stream, &backend.info().device);
@@ -214,7 +214,8 @@ impl Recovery {
         self.pause = self.backoff.after_failure();
         let next = next_try(self.pause, self.backoff.failures());
         backend.explain(format!("{reason}; {next}"));
-        self.phase = Phase::Pausing { until_ns: now_ns.saturating_add(nanoseconds(self.pause)) };
+        self.phase =
+            RecoveryPhase::Pausing { until_ns: now_ns.saturating_add(nanoseconds(self.pause)) };
     }
 
     fn try_again(
@@ -224,9 +225,9 @@ impl Recovery {
         views: Vec<SamplerSpec>,
         now_ns: u64,
     ) {
-        self.phase = Phase::Trying { since_ns: now_ns, is_logged: false };
+        self.phase = RecoveryPhase::Trying { since_ns: now_ns, is_logged: false };
         if let Err(error) = self.send_job(backend, Job::Build(kind, views)) {
-            self.retry_later(backend, &Failure::NoThread(error), now_ns);
+            self.retry_later(backend, &AttemptError::NoThread(error), now_ns);
         }
     }
 
@@ -243,7 +244,7 @@ impl Recovery {
         };
         let worker = match self.worker.take() {
             Some(worker) => worker,
-            None => Worker::start(&self.stream, reopener)?,
+            None => GpuWorker::start(&self.stream, reopener)?,
         };
         // `outcome` notices a thread that has panicked.
         let _ = self.worker.insert(worker).jobs.send(job);
@@ -251,15 +252,15 @@ impl Recovery {
     }
 
     /// The result of the attempt; `None` while it runs.
-    fn outcome(&mut self) -> Option<Result<Box<ReopenedGpu>, Failure>> {
+    fn outcome(&mut self) -> Option<Result<Box<ReopenedGpu>, AttemptError>> {
         let outcome = self.worker.as_ref().map(|worker| worker.outcomes.try_recv());
         match outcome {
-            Some(Ok(outcome)) => Some(outcome.map_err(Failure::Backend)),
+            Some(Ok(outcome)) => Some(outcome.map_err(AttemptError::Backend)),
             Some(Err(TryRecvError::Empty)) => None,
             Some(Err(TryRecvError::Disconnected)) | None => {
                 tracing::error!(stream = self.stream, "the thread that opens the GPU panicked");
                 self.worker = None;
-                Some(Err(Failure::Panicked))
+                Some(Err(AttemptError::Panicked))
             }
         }
     }
@@ -277,9 +278,9 @@ impl Drop for Recovery {
 }
 
 /// The thread that calls the driver.
-struct Worker {
+struct GpuWorker {
     jobs: Sender<Job>,
-    outcomes: Receiver<Outcome>,
+    outcomes: Receiver<Result<Box<ReopenedGpu>, BackendError>>,
     /// Carries nothing; disconnected when the thread ends.
     end: Receiver<Infallible>,
 }
@@ -289,9 +290,7 @@ enum Job {
     Drop(Box<dyn Send>),
 }
 
-type Outcome = Result<Box<ReopenedGpu>, BackendError>;
-
-impl Worker {
+impl GpuWorker {
     fn start(stream: &str, reopener: GpuReopener) -> io::Result<Self> {
         let (jobs, to_do) = unbounded();
         let (done, outcomes) = unbounded();
@@ -311,7 +310,7 @@ impl Worker {
     }
 }
 
-impl fmt::Debug for Worker {
+impl fmt::Debug for GpuWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker").finish_non_exhaustive()
     }
@@ -322,7 +321,11 @@ fn specs(views: &[View<Publisher>]) -> Vec<SamplerSpec> {
 }
 
 /// Runs jobs until the stream drops its end.
-fn work(reopener: &GpuReopener, to_do: &Receiver<Job>, done: &Sender<Outcome>) {
+fn work(
+    reopener: &GpuReopener,
+    to_do: &Receiver<Job>,
+    done: &Sender<Result<Box<ReopenedGpu>, BackendError>>,
+) {
     for job in to_do {
         match job {
             Job::Drop(retired) => drop(retired),

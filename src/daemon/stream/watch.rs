@@ -12,7 +12,7 @@ use foveate_stats::StreamCounters;
 
 /// The detectors of a stream.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct EventWatch {
     /// `None` before the first frame.
     detectors: Option<Detectors>,
     /// Whether the source is live.
@@ -22,7 +22,7 @@ pub(super) struct Watch {
     counters: Arc<StreamCounters>,
 }
 
-impl Watch {
+impl EventWatch {
     pub(super) fn new(counters: &Arc<StreamCounters>) -> Self {
         counters.events.watch();
         let (is_live, told, counters) = (false, Events::new(), Arc::clone(counters));

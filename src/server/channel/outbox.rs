@@ -9,7 +9,7 @@ use ringbuf::{HeapCons, HeapProd, HeapRb};
 
 /// Shared by both ends.
 #[derive(Debug, Default)]
-struct State {
+struct OutboxState {
     /// Whether a client wants the news.
     is_wanted: AtomicBool,
     /// Whether a client has come that does not know the present state.
@@ -19,14 +19,15 @@ struct State {
 
 /// The two ends of a queue of `capacity` items.
 pub(super) fn outbox<T>(capacity: usize) -> (Outbox<T>, Inbox<T>) {
-    let (state, (sender, receiver)) = (Arc::<State>::default(), HeapRb::new(capacity).split());
+    let (state, (sender, receiver)) =
+        (Arc::<OutboxState>::default(), HeapRb::new(capacity).split());
     let outbox = Outbox { state: Arc::clone(&state), queue: sender };
     (outbox, Inbox { state, queue: Mutex::new(receiver) })
 }
 
 /// The frame loop's end.
 pub(super) struct Outbox<T> {
-    state: Arc<State>,
+    state: Arc<OutboxState>,
     queue: HeapProd<T>,
 }
 
@@ -52,7 +53,7 @@ impl<T> Outbox<T> {
 
 /// The server's end. Only the server's thread takes the lock.
 pub struct Inbox<T> {
-    state: Arc<State>,
+    state: Arc<OutboxState>,
     queue: Mutex<HeapCons<T>>,
 }
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
-use crate::channels::Channels;
-use crate::lease::{Client, Steering};
+use crate::channels::InjectedChannels;
+use crate::lease::{ClientIdentity, SteeringLease};
 use crate::memory::MemoryWatch;
 use foveate::messages::{ViewName, clipped};
 use foveate_config::ViewConfig;
@@ -19,12 +19,12 @@ pub(super) const LISTED_TEXT_BYTES_MAX: usize = 2048;
 /// The server's end of a view.
 #[derive(Debug)]
 pub(crate) struct ViewEntry {
-    owner: Option<Client>,
+    owner: Option<ClientIdentity>,
     channel: ClientChannel,
     /// Locked by the server's thread and by readers of the metrics; never by a frame loop.
-    steering: Mutex<Steering>,
+    steering: Mutex<SteeringLease>,
     /// Locked as `steering` is.
-    channels: Mutex<Channels>,
+    channels: Mutex<InjectedChannels>,
 }
 
 impl ViewEntry {
@@ -39,7 +39,7 @@ impl ViewEntry {
     }
 
     /// The client that opened it; `None` for a view of the configuration.
-    pub(crate) fn owner(&self) -> Option<&Client> {
+    pub(crate) fn owner(&self) -> Option<&ClientIdentity> {
         self.owner.as_ref()
     }
 
@@ -49,12 +49,12 @@ impl ViewEntry {
     }
 
     /// Its steering lease.
-    pub(crate) fn steering(&self) -> &Mutex<Steering> {
+    pub(crate) fn steering(&self) -> &Mutex<SteeringLease> {
         &self.steering
     }
 
     /// What clients have said of its channels.
-    pub(crate) fn channels(&self) -> MutexGuard<'_, Channels> {
+    pub(crate) fn channels(&self) -> MutexGuard<'_, InjectedChannels> {
         let mut channels = self.channels.lock();
         // An operator's change of the view begins a new policy.
         channels.forget_unless_of(&self.config());
@@ -103,7 +103,7 @@ impl ViewEntry {
 pub(super) fn ends(
     stream: &str,
     config: ViewConfig,
-    opener: Option<(Client, &Arc<MemoryWatch>)>,
+    opener: Option<(ClientIdentity, &Arc<MemoryWatch>)>,
     wakeup: &Arc<EventFd>,
 ) -> (Arc<ViewEntry>, ViewChannel) {
     let (owner, memory_watch) = opener.map(|(owner, watch)| (owner, Arc::clone(watch))).unzip();

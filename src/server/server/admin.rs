@@ -16,7 +16,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
 use serde_json::Value;
 
-use super::listener::{Access, Listener};
+use super::listener::{Listener, SocketAccess};
 use crate::channel::EventFd;
 use crate::{ServeError, socket};
 use foveate::ControlError;
@@ -53,7 +53,7 @@ impl AdminServer {
     ///
     /// If a running daemon has the path, it is not a socket, or the system refuses.
     pub fn bind(path: &Path, requests: Sender<PendingAdminRequest>) -> Result<Self, ServeError> {
-        let listener = Listener::bind(path, Access { mode: 0o600, group: None })?;
+        let listener = Listener::bind(path, SocketAccess { mode: 0o600, group: None })?;
         let started = |source| ControlError::io("serve", path, source);
         let wakeup = Arc::new(EventFd::new().map_err(started)?);
         let stopping = Arc::new(AtomicBool::new(false));

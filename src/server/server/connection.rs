@@ -1,14 +1,15 @@
 //! One client of the server, and the log of those that connect.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::ServerLimits;
 use super::limits::TokenBucket;
-use super::{Fate, ServerLimits};
 use crate::channel::ClientChannel;
 use crate::directory::{StreamEntry, ViewEntry};
-use crate::lease::Client;
+use crate::lease::ClientIdentity;
 use crate::socket;
 use foveate::client::SubscribeOptions;
 use foveate::messages::{Epoch, Looking};
@@ -17,13 +18,13 @@ use foveate_control::accepted;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
-    pub(super) client: Client,
+    pub(super) client: ClientIdentity,
     pub(super) since: Instant,
     /// Whether it has ever sent a request.
     pub(super) has_asked: bool,
     pub(super) request_bucket: TokenBucket,
     pub(super) feedback_bucket: TokenBucket,
-    pub(super) subscription: Option<Subscription>,
+    pub(super) subscription: Option<ViewSubscription>,
     /// No request is read until it is answered.
     pub(super) pending_answer: Option<PendingAnswer>,
     /// Number of views that it has opened.
@@ -32,7 +33,7 @@ pub(super) struct Connection {
 
 /// The view that a client follows, and what it has been sent.
 #[derive(Debug)]
-pub(super) struct Subscription {
+pub(super) struct ViewSubscription {
     pub(super) stream: Arc<StreamEntry>,
     pub(super) view: Arc<ViewEntry>,
     pub(super) sent_epoch: Option<Epoch>,
@@ -62,7 +63,7 @@ impl Connection {
         let name = peer_name(peer.and_then(|peer| peer.process));
         Self {
             socket,
-            client: Client { number, user, name },
+            client: ClientIdentity { number, user, name },
             since: Instant::now(),
             has_asked: false,
             request_bucket: TokenBucket::full(limits.requests_per_second),
@@ -73,13 +74,14 @@ impl Connection {
         }
     }
 
-    /// Starts notices if they were requested. To be called between the answer and the segment.
-    pub(super) fn start_notices(&mut self) -> Fate {
+    /// Starts notices if they were requested. To be called between the answer and the segment. Breaks if the connection has to be
+    /// closed.
+    pub(super) fn start_notices(&mut self) -> ControlFlow<()> {
         let Self { socket, subscription: Some(subscription), .. } = self else {
-            return Fate::Keep;
+            return Continue(());
         };
         if !std::mem::take(&mut subscription.wants_notices) {
-            return Fate::Keep;
+            return Continue(());
         }
         match socket.try_clone() {
             Ok(copy) => {
@@ -87,17 +89,17 @@ impl Connection {
                     let view = subscription.view.name();
                     tracing::error!(%view, "a subscriber gets no notices although it was granted them");
                 }
-                Fate::Keep
+                Continue(())
             }
             Err(error) => {
                 tracing::warn!(%error, "dropping a subscriber: too many open files for its notices");
-                Fate::Close
+                Break(())
             }
         }
     }
 }
 
-impl Subscription {
+impl ViewSubscription {
     /// The subscription of a client that has been sent nothing yet.
     pub(super) fn new(
         stream: Arc<StreamEntry>,

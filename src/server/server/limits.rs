@@ -42,21 +42,14 @@ impl Default for ServerLimits {
     }
 }
 
-/// Who has how much of something that clients share.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct UserShare {
-    pub(super) user: u32,
-    pub(super) amount: usize,
-}
-
-/// How much of `whole` is left for `user`, as users share it.
+/// How much of `whole` is left for `user`, as users share it. `held` says which users have how much.
 pub(super) fn left_for(
     user: u32,
     whole: usize,
-    held: impl IntoIterator<Item = UserShare>,
+    held: impl IntoIterator<Item = (u32, usize)>,
 ) -> usize {
     let (mut all, mut strangers, mut own) = (0, 0, 0);
-    for UserShare { user: holder, amount } in held {
+    for (holder, amount) in held {
         all += amount;
         strangers += if is_trusted(holder) { 0 } else { amount };
         own += if holder == user { amount } else { 0 };

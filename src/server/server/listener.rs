@@ -20,14 +20,14 @@ use foveate_config::SOCKET_MODE;
 
 /// Permissions of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct SocketAccess {
     /// Mode of the socket.
     pub mode: u32,
     /// Group of the socket, and of its directory if that is created; `None` for the group of this process.
     pub group: Option<u32>,
 }
 
-impl Default for Access {
+impl Default for SocketAccess {
     /// The user and the group of this process.
     fn default() -> Self {
         Self { mode: SOCKET_MODE, group: None }
@@ -72,7 +72,7 @@ impl Listener {
         Ok((Self { socket, _place: None }, path))
     }
 
-    pub(super) fn bind(path: &Path, access: Access) -> Result<Self, ServeError> {
+    pub(super) fn bind(path: &Path, access: SocketAccess) -> Result<Self, ServeError> {
         let address = socket::address(path)?;
         make_directory_of(path, access)?;
         let lock = take_lock(path)?;
@@ -111,7 +111,7 @@ impl Drop for SocketPath {
 
 /// Creates the directory if there is none. The permissions of an existing one are left alone, with a warning if they lock out the
 /// socket's group.
-fn make_directory_of(path: &Path, access: Access) -> Result<(), ServeError> {
+fn make_directory_of(path: &Path, access: SocketAccess) -> Result<(), ServeError> {
     let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
     };
@@ -130,7 +130,7 @@ fn make_directory_of(path: &Path, access: Access) -> Result<(), ServeError> {
     }
 }
 
-fn warn_if_group_locked_out(directory: &Path, access: Access) {
+fn warn_if_group_locked_out(directory: &Path, access: SocketAccess) {
     let (Some(group), Ok(metadata)) = (access.group, std::fs::metadata(directory)) else { return };
     let may_enter = if metadata.gid() == group { 0o010 } else { 0o001 };
     if metadata.mode() & may_enter == 0 {

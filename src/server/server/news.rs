@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::connection::{Connection, Subscription};
+use super::connection::{Connection, ViewSubscription};
 use crate::channel::outbox::Inbox;
 use crate::channel::{ClientChannel, GazeChange, TimedEvent};
 use crate::directory::ViewEntry;
@@ -14,7 +14,7 @@ pub(super) struct News<T> {
     /// Where a view queues them.
     pub(super) inbox: fn(&ClientChannel) -> &Inbox<T>,
     /// Items that a subscription is not told of; `None` if it wants none.
-    lost_before: fn(&Subscription) -> Option<u64>,
+    lost_before: fn(&ViewSubscription) -> Option<u64>,
     /// The message about an item of a view, after so many lost ones.
     pub(super) event: fn(&ViewName, &T, u64) -> SubscriptionEvent,
 }

@@ -1,10 +1,12 @@
 //! `open_view`: views that clients open.
 
+use std::ops::Bound;
+
 use serde_json::{Map, Value};
 
 use super::ServerThread;
 use super::connection::Connection;
-use super::limits::{UserShare, left_for};
+use super::limits::left_for;
 use crate::directory::{StreamEntry, ViewEntry};
 use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
@@ -21,7 +23,7 @@ impl ServerThread {
         mut table: Map<String, Value>,
     ) -> Result<Vec<u8>, Refusal> {
         let Some(entry) = self.directory.stream(stream) else {
-            let streams = self.directory.streams_from(None);
+            let streams = self.directory.streams_from(Bound::Unbounded);
             let names: Vec<_> =
                 streams.iter().map(|stream| format!("`{}`", stream.name())).collect();
             let (stream, names) = (clipped(stream), names.join(", "));
@@ -59,7 +61,7 @@ impl ServerThread {
             .map_err(|error| Refusal::new(RefusalReason::BadRequest, error.to_string()))?;
         connection.opened += 1;
         tracing::info!(%view, client = connection.client.name, "opening a view");
-        entry.open_view(config, connection.client.clone(), self.directory.wakeup());
+        entry.open_view(config, connection.client.clone());
         Ok(accepted(&Granted { view }))
     }
 
@@ -70,9 +72,7 @@ impl ServerThread {
         let user = connection.client.user;
         let opened = self.directory.views_of_clients();
         let left = |whole, amount: fn(&ViewEntry) -> usize| {
-            let held = opened.iter().filter_map(|view| {
-                Some(UserShare { user: view.owner()?.user, amount: amount(view) })
-            });
+            let held = opened.iter().filter_map(|view| Some((view.owner()?.user, amount(view))));
             left_for(user, whole, held)
         };
         let refused = |error| Err(Refusal::new(RefusalReason::TooManyViews, error));

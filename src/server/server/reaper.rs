@@ -14,26 +14,14 @@ use rustix::net::sockopt;
 
 use crate::socket;
 
-#[derive(Debug)]
-pub(super) struct Reaper {
-    sockets: Sender<OwnedFd>,
-}
-
-impl Reaper {
-    /// Starts the thread, which ends once everything is closed.
-    pub(super) fn start() -> io::Result<Self> {
-        let (sockets, queue) = unbounded();
-        thread::Builder::new().name("reaper".to_owned()).spawn(move || {
-            queue.into_iter().for_each(close);
-        })?;
-        Ok(Self { sockets })
-    }
-
-    /// Closes a connection that was shut down, or a listener, which may hold descriptors.
-    pub(super) fn close(&self, socket: OwnedFd) {
-        // Does not fail: the thread ends only after this end is dropped.
-        let _ = self.sockets.send(socket);
-    }
+/// Starts the thread that closes connections that were shut down, and listeners, which may hold descriptors. It ends once everything
+/// is closed and nothing more can be sent.
+pub(super) fn start() -> io::Result<Sender<OwnedFd>> {
+    let (sockets, queue) = unbounded();
+    thread::Builder::new().name("reaper".to_owned()).spawn(move || {
+        queue.into_iter().for_each(close);
+    })?;
+    Ok(sockets)
 }
 
 /// Closes a connection for all processes that hold it; they find it empty.

@@ -1,16 +1,15 @@
 //! `--batch`: pictures a second, each seen once, many at a time.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::frames::Frames;
 use super::report::Quantiles;
-use super::{Backend, BenchArguments, pool, view};
-use crate::{ToolError, write_json_line};
-use foveate_core::backend::{BackendChoice, BackendKind};
+use super::{BackendFilter, BenchArguments, pool, repeat, skip_vulkan, view, write_report};
+use crate::ToolError;
+use foveate_core::backend::{BackendChoice, BackendInfo, BackendKind};
 use foveate_core::clock::monotonic_ns;
-use foveate_core::error::chain;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
 use foveate_core::view::ViewSpec;
@@ -19,7 +18,7 @@ use foveate_engine::batch::Batch;
 
 /// A line of `--json`.
 #[derive(Debug, Serialize)]
-struct Report {
+struct BatchReport {
     backend: BackendKind,
     device: String,
     /// Vector instructions of the stages on the CPU.
@@ -36,13 +35,6 @@ struct Report {
     picture: Quantiles,
 }
 
-/// A batch on one backend.
-struct Bench {
-    kind: BackendKind,
-    device: String,
-    batch: Batch,
-}
-
 /// Measures batches of `size` pictures, taken from `frames` over and over, and writes a report to `out`.
 pub(super) fn run(
     arguments: &BenchArguments,
@@ -52,43 +44,31 @@ pub(super) fn run(
 ) -> Result<(), ToolError> {
     let spec = ViewSpec::try_from(&view(arguments)?)?;
     let mut benches = benches(arguments, frames, &spec, size)?;
-    if !arguments.each_line {
-        return measure(arguments, frames, &mut benches, size, out);
-    }
-    for line in io::stdin().lock().lines() {
-        line.map_err(|source| ToolError::Unreadable { path: "standard input".into(), source })?;
-        measure(arguments, frames, &mut benches, size, out)?;
-    }
-    Ok(())
+    repeat(arguments, || measure(arguments, frames, &mut benches, size, out))
 }
 
-/// The requested backends.
+/// The requested backends, with a batch on each.
 fn benches(
     arguments: &BenchArguments,
     frames: &Frames,
     spec: &ViewSpec,
     size: usize,
-) -> Result<Vec<Bench>, ToolError> {
-    let bench = |mut chosen: StreamBackend| -> Result<Bench, ToolError> {
+) -> Result<Vec<(BackendInfo, Batch)>, ToolError> {
+    let bench = |mut chosen: StreamBackend| -> Result<_, ToolError> {
         let batch = chosen.batch(frames.kind(), spec.clone(), size)?;
-        let info = chosen.info();
-        Ok(Bench { kind: info.kind, device: info.device.clone(), batch })
+        Ok((chosen.info().clone(), batch))
     };
     let mut benches = Vec::new();
-    if arguments.backend != Backend::Vulkan {
+    if arguments.backend != BackendFilter::Vulkan {
         let chosen = StreamBackend::cpu("it is measured".to_owned(), &pool(arguments));
         benches.push(bench(chosen)?);
     }
-    if arguments.backend != Backend::Cpu {
+    if arguments.backend != BackendFilter::Cpu {
         let chosen = Backends::new(pool(arguments))
             .choose(BackendChoice::Vulkan, arguments.device.as_deref());
         match chosen.map_err(ToolError::from).and_then(bench) {
             Ok(bench) => benches.push(bench),
-            Err(error @ ToolError::Backend(_)) if arguments.backend == Backend::All => {
-                // Fails if standard error is closed.
-                let _ = writeln!(io::stderr(), "skipping vulkan: {}", chain(&error));
-            }
-            Err(error) => return Err(error),
+            Err(error) => skip_vulkan(arguments, error)?,
         }
     }
     Ok(benches)
@@ -97,7 +77,7 @@ fn benches(
 fn measure(
     arguments: &BenchArguments,
     frames: &Frames,
-    benches: &mut [Bench],
+    benches: &mut [(BackendInfo, Batch)],
     size: usize,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
@@ -105,7 +85,7 @@ fn measure(
     let gaze = middle(kind.extent);
     let picture = |index: usize| (frames.view(index % count), &gaze);
     let pictures: Vec<_> = (0..size).map(picture).collect();
-    for Bench { kind: backend, device, batch } in benches {
+    for (backend, batch) in benches {
         // The first allocates, and wakes the threads.
         batch.sample(&pictures)?;
         let mut times_ns = Vec::new();
@@ -117,9 +97,9 @@ fn measure(
         let measured = times_ns.len() * size;
         let total_ns: u64 = times_ns.iter().sum();
         let picture = Quantiles::of(times_ns.clone());
-        let report = Report {
-            backend: *backend,
-            device: device.clone(),
+        let report = BatchReport {
+            backend: backend.kind,
+            device: backend.device.clone(),
             instructions: arguments.instructions.name(),
             format: kind.format.name(),
             width: kind.extent.width,
@@ -129,9 +109,7 @@ fn measure(
             pictures_per_second: times_ns.len() as f64 * 1e9 / total_ns.max(1) as f64,
             picture,
         };
-        let written =
-            if arguments.json { write_json_line(out, &report) } else { report.write_text(out) };
-        written.and_then(|()| out.flush()).map_err(ToolError::Output)?;
+        write_report(out, arguments.json, &report, BatchReport::write_text)?;
     }
     Ok(())
 }
@@ -143,7 +121,7 @@ fn middle(extent: Extent) -> Gaze {
     Gaze::at(Fixation::at((x, y), reason), None)
 }
 
-impl Report {
+impl BatchReport {
     fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { backend, device, format, width, height, batch, .. } = self;
         writeln!(

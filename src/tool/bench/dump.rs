@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::frames::Frames;
-use super::session::Session;
+use super::session::BenchSession;
 use crate::ToolError;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::token::TokenFormat;
@@ -37,7 +37,7 @@ struct PlanFile {
 pub(super) fn write(
     folder: &Path,
     frames: &Frames,
-    session: &mut Session<'_>,
+    session: &mut BenchSession<'_>,
     tokens: TokenFormat,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::{ToolError, write_json_line};
+use super::write_report;
+use crate::ToolError;
 use foveate_core::clock::monotonic_ns;
 use foveate_engine::backend::BackendError;
 use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, Lane};
@@ -19,20 +20,9 @@ const COPIES: usize = 4;
 /// Submissions of each kind. The quickest counts, because other programs only slow it down.
 const ROUNDS: usize = 7;
 
-/// Arguments of `foveate bench link`.
-#[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// Part of the name of the Vulkan device, such as llvmpipe [default: a GPU]
-    #[arg(long, value_name = "NAME")]
-    device: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// The line of `--json`.
 #[derive(Debug, Serialize)]
-struct Report {
+struct LinkReport {
     device: String,
     kind: String,
     driver: String,
@@ -50,16 +40,13 @@ struct Report {
     write_gb_s: f64,
 }
 
-/// Measures the link, and writes a report to `out`.
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
-    let gpu = Gpu::open(arguments.device.as_deref());
-    let report = gpu.and_then(|gpu| measure(&gpu)).map_err(BackendError::from)?;
-    let written =
-        if arguments.json { write_json_line(out, &report) } else { report.write_text(out) };
-    written.map_err(ToolError::Output)
+/// Measures the link to the device of that name, or to a GPU, and writes a report to `out`.
+pub(super) fn run(device: Option<&str>, json: bool, out: &mut dyn Write) -> Result<(), ToolError> {
+    let report = Gpu::open(device).and_then(|gpu| measure(&gpu)).map_err(BackendError::from)?;
+    write_report(out, json, &report, LinkReport::write_text)
 }
 
-fn measure(gpu: &Arc<Gpu>) -> Result<Report, GpuError> {
+fn measure(gpu: &Arc<Gpu>) -> Result<LinkReport, GpuError> {
     let buffer = |name, kind| Buffer::new(gpu, name, kind, BYTES);
     let host = buffer("memory of the CPU", BufferKind::Readback)?;
     let device = buffer("memory of the device", BufferKind::DeviceOnly)?;
@@ -80,7 +67,7 @@ fn measure(gpu: &Arc<Gpu>) -> Result<Report, GpuError> {
         Ok(())
     })?;
     let summary = gpu.summary();
-    Ok(Report {
+    Ok(LinkReport {
         device: summary.name.clone(),
         kind: summary.kind.to_string(),
         driver: format!("{} {}", summary.driver_name, summary.driver_version),
@@ -105,7 +92,7 @@ fn best_rate(bytes: usize, mut run: impl FnMut() -> Result<(), GpuError>) -> Res
     Ok(bytes as f64 / best_ns as f64)
 }
 
-impl Report {
+impl LinkReport {
     fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { device, kind, driver, .. } = self;
         let memory_gb = self.memory_bytes as f64 / 1e9;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 
-use super::session::Samples;
+use super::session::Measurements;
 use crate::list::write_columns;
 use crate::meter::quantile;
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
@@ -15,7 +15,7 @@ use foveate_engine::backend::UpdateTimes;
 
 /// Result for one backend; a line of `--json`.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct FrameReport {
     pub(super) backend: BackendKind,
     pub(super) device: String,
     /// `None` for the CPU.
@@ -24,12 +24,14 @@ pub(super) struct Report {
     pub(super) cpus: usize,
     /// Vector instructions of the stages on the CPU.
     pub(super) instructions: &'static str,
-    pub(super) frames: FrameFacts,
+    pub(super) frames: PlayedFrames,
     pub(super) views: ViewFacts,
     pub(super) threshold: u8,
     pub(super) change_on: ChangeSite,
     pub(super) refresh_frames: Option<u32>,
-    pub(super) stages: Stages,
+    /// In the order in which they run.
+    #[serde(serialize_with = "by_name")]
+    pub(super) stages: Vec<(&'static str, Quantiles)>,
     pub(super) tiles: TileFacts,
     pub(super) tokens: TokenFacts,
     pub(super) bytes: ByteFacts,
@@ -38,7 +40,7 @@ pub(super) struct Report {
 
 /// The frames played.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct FrameFacts {
+pub(super) struct PlayedFrames {
     pub(super) format: &'static str,
     pub(super) width: u32,
     pub(super) height: u32,
@@ -106,10 +108,6 @@ pub(super) struct Bandwidth {
     pub(super) memcpy_gb_s: f64,
 }
 
-/// Durations of the stages, in the order in which they run.
-#[derive(Debug)]
-pub(super) struct Stages(Vec<(&'static str, Quantiles)>);
-
 /// Quantiles and mean of a duration per frame, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Quantiles {
@@ -118,46 +116,43 @@ pub(super) struct Quantiles {
     pub(super) mean_us: f64,
 }
 
-impl Serialize for Stages {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, quantiles)| (name, quantiles)))
-    }
+/// Serialises the stages as a map.
+fn by_name<S: Serializer>(
+    stages: &[(&'static str, Quantiles)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(stages.iter().map(|(name, quantiles)| (name, quantiles)))
 }
 
-impl Stages {
-    /// The stages of `backend`; `see` is not part of `total`. On Vulkan `ingest`, `features`, `reduce` and `sample` are GPU times, as is `change` if changes are detected
-    /// there; `gpu` is their sum, and `rest` is planning, submission and waiting beyond the GPU's work.
-    pub(super) fn of(backend: &BackendInfo, samples: &Samples) -> Self {
-        let (kind, change_on) = (backend.kind, backend.change_on);
-        type Stage = (&'static str, fn(&StageTimes, ChangeSite) -> u64);
-        const STAGES: [Stage; 10] = [
-            ("change", |times, _| times.update.change.ns()),
-            ("upload", |times, _| times.update.upload.ns()),
-            ("ingest", |times, _| times.update.ingest.ns()),
-            ("features", |times, _| times.update.features.ns()),
-            ("reduce", |times, _| times.update.reduce.ns()),
-            ("sample", |times, _| times.update.sample.ns()),
-            ("gpu", gpu_ns),
-            ("collect", |times, _| times.update.collect.ns()),
-            ("publish", |times, _| times.publish.ns()),
-            ("rest", rest_ns),
-        ];
-        let is_of = |name: &str| {
-            kind == BackendKind::Vulkan || !["upload", "gpu", "collect"].contains(&name)
-        };
-        let quantiles = |stage: fn(&StageTimes, ChangeSite) -> u64| {
-            Quantiles::of(samples.times.iter().map(|times| stage(times, change_on)).collect())
-        };
-        let parts = STAGES.into_iter().filter(|(name, _)| is_of(name));
-        let total: Stage = ("total", |times, _| times.total().ns());
-        let see: Stage = ("see", |times, _| times.see.ns());
-        Self(parts.chain([total, see]).map(|(name, stage)| (name, quantiles(stage))).collect())
-    }
-
-    fn get(&self, name: &str) -> Quantiles {
-        let stage = self.0.iter().find(|(stage, _)| *stage == name);
-        stage.expect("a name of `STAGES`").1
-    }
+/// Durations of the stages of `backend`; `see` is not part of `total`. On Vulkan `ingest`, `features`, `reduce` and `sample` are GPU
+/// times, as is `change` if changes are detected there; `gpu` is their sum, and `rest` is planning, submission and waiting beyond the
+/// GPU's work.
+pub(super) fn stages_of(
+    backend: &BackendInfo,
+    measured: &Measurements,
+) -> Vec<(&'static str, Quantiles)> {
+    const STAGES: [(&str, fn(&StageTimes, ChangeSite) -> u64); 12] = [
+        ("change", |times, _| times.update.change.ns()),
+        ("upload", |times, _| times.update.upload.ns()),
+        ("ingest", |times, _| times.update.ingest.ns()),
+        ("features", |times, _| times.update.features.ns()),
+        ("reduce", |times, _| times.update.reduce.ns()),
+        ("sample", |times, _| times.update.sample.ns()),
+        ("gpu", gpu_ns),
+        ("collect", |times, _| times.update.collect.ns()),
+        ("publish", |times, _| times.publish.ns()),
+        ("rest", rest_ns),
+        ("total", |times, _| times.total().ns()),
+        ("see", |times, _| times.see.ns()),
+    ];
+    let is_of_backend = |name: &str| {
+        backend.kind == BackendKind::Vulkan || !["upload", "gpu", "collect"].contains(&name)
+    };
+    let stages = STAGES.into_iter().filter(|(name, _)| is_of_backend(name));
+    let durations = |stage: fn(&StageTimes, ChangeSite) -> u64| {
+        measured.times.iter().map(|times| stage(times, backend.change_on)).collect()
+    };
+    stages.map(|(name, stage)| (name, Quantiles::of(durations(stage)))).collect()
 }
 
 /// Total time of the GPU passes.
@@ -189,18 +184,22 @@ impl Quantiles {
 }
 
 impl Bandwidth {
-    /// Of change detection over `bytes` of samples.
-    pub(super) fn of(bytes: u64, stages: &Stages, samples: &Samples) -> Self {
+    /// Of change detection, which is the first stage, over `bytes` of samples.
+    pub(super) fn of(
+        bytes: u64,
+        stages: &[(&'static str, Quantiles)],
+        measured: &Measurements,
+    ) -> Self {
         // Each touches twice the bytes: two reads, or a read and a write.
         let gb_s = |quantiles: Quantiles| 2.0 * bytes as f64 / (quantiles.p50_us * 1e3).max(1.0);
         Self {
-            change_gb_s: gb_s(stages.get("change")),
-            memcpy_gb_s: gb_s(Quantiles::of(samples.copies_ns.clone())),
+            change_gb_s: stages.first().map_or(0.0, |(_, change)| gb_s(*change)),
+            memcpy_gb_s: gb_s(Quantiles::of(measured.copies_ns.clone())),
         }
     }
 }
 
-impl Report {
+impl FrameReport {
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { frames, views, .. } = self;
         let driver = self.driver.as_ref().map_or(String::new(), |driver| format!(", {driver}"));
@@ -219,7 +218,7 @@ impl Report {
         )?;
         writeln!(out, "  change  {}", self.change_text())?;
         let heading = ["STAGE", "  P50 US", "  P99 US", ""].map(str::to_owned);
-        let rows = self.stages.0.iter().map(|(name, quantiles)| self.row(name, *quantiles));
+        let rows = self.stages.iter().map(|(name, quantiles)| self.row(name, *quantiles));
         write_columns(out, &std::iter::once(heading).chain(rows).collect::<Vec<_>>())
     }
 
@@ -258,7 +257,7 @@ impl Report {
     }
 }
 
-impl FrameFacts {
+impl PlayedFrames {
     fn text(&self) -> String {
         let Self { format, width, height, buffers, measured, warm_up, .. } = self;
         let content = match (&self.clip, self.changed) {

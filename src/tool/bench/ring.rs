@@ -7,21 +7,21 @@
 //!  quantiles <------------------------------------ a line of times each, at the end
 //! ```
 
-use std::fs::DirBuilder;
+use std::env;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{env, fs, process};
 
 use bytemuck::Zeroable;
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 use self::reader::SeenFrame;
-use self::report::Report;
-use crate::{ToolError, write_json_line};
+use self::report::RingReport;
+use super::write_report;
+use crate::ToolError;
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendKind;
 use foveate_core::clock::monotonic_ns;
@@ -33,7 +33,7 @@ use foveate_core::view::default_slot_count;
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
 use foveate_server::directory::{Directory, StreamPort, StreamSpec};
-use foveate_server::server::{Access, Server, ServerLimits};
+use foveate_server::server::{Server, ServerLimits, SocketAccess};
 
 pub(super) mod reader;
 mod report;
@@ -51,7 +51,7 @@ const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `foveate bench ring`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct RingBenchArguments {
     /// Bytes of texels per frame, 1536 to 16777216, rounded down to whole tokens of 1536 bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1536..=16_777_216), default_value_t = 419_328)]
     payload: u32,
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
     slots: Option<u16>,
     /// How the readers wait [default: each of the ways]
     #[arg(long, value_name = "HOW", value_enum)]
-    how: Option<Waiting>,
+    how: Option<WaitMethod>,
     /// Frames to measure, 1 to 1000000, after 50 warm-up frames
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 2000)]
     frames: u32,
@@ -81,7 +81,7 @@ pub(super) struct Arguments {
 /// How a reader waits for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Waiting {
+pub(super) enum WaitMethod {
     /// Sleep on the futex word
     Futex,
     /// Poll the socket for the daemon's notice of each frame
@@ -91,22 +91,21 @@ pub(super) enum Waiting {
 }
 
 /// Measures each requested way of waiting, and writes a report of each.
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
-    let ways = arguments
-        .how
-        .map_or_else(|| vec![Waiting::Futex, Waiting::Notice, Waiting::Spin], |how| vec![how]);
+pub(super) fn run(arguments: &RingBenchArguments, out: &mut dyn Write) -> Result<(), ToolError> {
+    let ways = arguments.how.map_or_else(
+        || vec![WaitMethod::Futex, WaitMethod::Notice, WaitMethod::Spin],
+        |how| vec![how],
+    );
     for how in ways {
         let report = measure(arguments, how)?;
-        let written =
-            if arguments.json { write_json_line(out, &report) } else { report.write_text(out) };
-        written.and_then(|()| out.flush()).map_err(ToolError::Output)?;
+        write_report(out, arguments.json, &report, RingReport::write_text)?;
     }
     Ok(())
 }
 
-fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
+fn measure(arguments: &RingBenchArguments, how: WaitMethod) -> Result<RingReport, ToolError> {
     let mut stage = BenchDaemon::open(arguments)?;
-    let followers = |count: u16| (0..count).map(|_| Follower::start(&stage.socket, how));
+    let followers = |count: u16| (0..count).map(|_| ReaderProcess::start(&stage.socket, how));
     let mut readers = followers(arguments.readers).collect::<Result<Vec<_>, _>>()?;
     let mut stopped = followers(arguments.stopped).collect::<Result<Vec<_>, _>>()?;
     // Readers get their segment with the first frame.
@@ -131,12 +130,12 @@ fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     stage.end();
-    let seen = readers.into_iter().map(Follower::finish).collect::<Result<Vec<_>, _>>()?;
+    let seen = readers.into_iter().map(ReaderProcess::finish).collect::<Result<Vec<_>, _>>()?;
     let payload_bytes = stage.pixels.len();
     let beside_bytes = size_of::<SlotHeader>() + size_of_val(&*stage.records);
     let (bytes, times) = ([payload_bytes, payload_bytes + beside_bytes], [publish_ns, wake_ns]);
     let first_seq = stage.frame_seq - u64::from(arguments.frames) + 1;
-    Ok(Report::new(how, arguments, bytes, times, &seen, first_seq))
+    Ok(RingReport::new(how, arguments, bytes, times, &seen, first_seq))
 }
 
 /// Tokens of 16 x 16 texels in three half floats: 1536 bytes.
@@ -156,14 +155,15 @@ struct BenchDaemon {
     /// Number of the newest frame.
     frame_seq: u64,
     _server: Server,
-    _folder: Folder,
+    _folder: TempDir,
 }
 
 impl BenchDaemon {
-    fn open(arguments: &Arguments) -> Result<Self, ToolError> {
+    fn open(arguments: &RingBenchArguments) -> Result<Self, ToolError> {
         let tokens = arguments.payload as usize / TOKEN_FORMAT.token_bytes();
-        let folder = Folder::create()?;
-        let socket = folder.0.join("foveate.sock");
+        let folder = tempfile::Builder::new().prefix("foveate-bench-").tempdir();
+        let folder = folder.map_err(|source| ToolError::writing(&env::temp_dir(), source))?;
+        let socket = folder.path().join("foveate.sock");
         let directory = Directory::new().map_err(ToolError::RingBench)?;
         let view =
             ViewConfig { name: VIEW.to_owned(), format: TOKEN_FORMAT, ..ViewConfig::default() };
@@ -175,7 +175,7 @@ impl BenchDaemon {
             masks: Arc::default(),
         });
         let limits = ServerLimits { clients: CLIENTS_MAX, ..ServerLimits::default() };
-        let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits);
+        let server = Server::bind(&socket, Arc::clone(&directory), SocketAccess::default(), limits);
         let server = server.map_err(|error| ToolError::RingBench(io::Error::other(error)))?;
         let default = default_slot_count(tokens * TOKEN_FORMAT.token_bytes());
         let slots = arguments.slots.map_or(default, usize::from);
@@ -228,25 +228,6 @@ impl BenchDaemon {
     }
 }
 
-/// A private directory, removed on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn create() -> Result<Self, ToolError> {
-        let path = env::temp_dir().join(format!("foveate-bench-{}", process::id()));
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|source| ToolError::writing(&path, source))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Best effort: only a socket in the temporary directory would be left.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
     SegmentSpec {
         stream: STREAM.to_owned(),
@@ -269,13 +250,13 @@ fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
 }
 
 /// A reader process.
-struct Follower {
+struct ReaderProcess {
     process: Child,
     lines: BufReader<ChildStdout>,
 }
 
-impl Follower {
-    fn start(socket: &Path, how: Waiting) -> Result<Self, ToolError> {
+impl ReaderProcess {
+    fn start(socket: &Path, how: WaitMethod) -> Result<Self, ToolError> {
         let program = env::current_exe().map_err(ToolError::RingBench)?;
         let how = clap::ValueEnum::to_possible_value(&how).expect("no way of waiting is hidden");
         let mut process = Command::new(program)
@@ -313,7 +294,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for ReaderProcess {
     fn drop(&mut self) {
         // Fails if the process has exited.
         let _ = self.process.kill();

@@ -48,7 +48,7 @@ fn scattered(kind: FrameKind, count: usize) -> TileSet {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Component {
+enum SampleKind {
     Luma,
     /// 0 is Cb, 1 is Cr.
     Chroma(u32),
@@ -60,7 +60,7 @@ enum Component {
 
 /// One sample and its pixel, the top left one for subsampled chroma.
 struct Site {
-    component: Component,
+    component: SampleKind,
     x: u32,
     y: u32,
 }
@@ -68,7 +68,7 @@ struct Site {
 impl Site {
     /// The sample at `byte` of `row` of a plane.
     fn of(format: PixelFormat, plane: usize, byte: u32, row: u32) -> Self {
-        use Component::{Chroma, Luma, Primary, Spare};
+        use SampleKind::{Chroma, Luma, Primary, Spare};
         let (component, x, y) = match (format, plane) {
             (PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::Gray8, 0) => (Luma, byte, row),
             (PixelFormat::Nv12, _) => (Chroma(byte % 2), byte / 2 * 2, row * 2),
@@ -92,19 +92,19 @@ impl Site {
     fn value(&self, seed: u32) -> u8 {
         let Self { component, x, y } = *self;
         match component {
-            Component::Luma => clamped(luma(seed, x, y)),
-            Component::Chroma(which) => clamped(chroma(seed + which, x, y)),
-            Component::Primary(which) => {
+            SampleKind::Luma => clamped(luma(seed, x, y)),
+            SampleKind::Chroma(which) => clamped(chroma(seed + which, x, y)),
+            SampleKind::Primary(which) => {
                 clamped(luma(seed, x, y) + chroma(seed + which, x, y) - 128)
             }
-            Component::Spare => u8::MAX,
+            SampleKind::Spare => u8::MAX,
         }
     }
 
     /// A sample that differs from `value`, as of another object.
     fn changed(&self, value: u8) -> u8 {
         let other = self.value(SECOND);
-        if other == value && self.component != Component::Spare { value ^ 1 } else { other }
+        if other == value && self.component != SampleKind::Spare { value ^ 1 } else { other }
     }
 }
 

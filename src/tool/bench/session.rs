@@ -1,13 +1,15 @@
 //! One stream on one backend, which takes frames exactly as in the daemon.
 
 use std::hint::black_box;
+use std::path::PathBuf;
 
 use super::eviction::Evictor;
 use super::frames::{Frames, frame_bytes};
+use super::{BenchArguments, view};
 use crate::ToolError;
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_core::backend::BackendInfo;
-use foveate_core::change::ChangeConfig;
+use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::clock::{Span, monotonic_ns, unix_ns};
 use foveate_core::frame::FrameStamp;
 use foveate_core::gaze::controller::Policy;
@@ -29,21 +31,6 @@ const FRAME_NS: u64 = 1_000_000_000 / 30;
 const WARM_UP_FRAMES: usize = 4;
 const WARM_UP_NS: u64 = 20_000_000;
 
-/// What to measure, apart from the frames.
-#[derive(Clone, Debug)]
-pub(super) struct Setup {
-    /// The configuration of all views.
-    pub(super) view: ViewConfig,
-    pub(super) view_count: usize,
-    /// The gaze of all views; `None` gives each a point of its own.
-    pub(super) gaze: Option<GazeConfig>,
-    pub(super) change: ChangeConfig,
-    /// Whether the CPU caches are evicted before each frame.
-    pub(super) cold: bool,
-    /// Where token frames go.
-    pub(super) sink: SinkChoice,
-}
-
 /// Where token frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -56,12 +43,12 @@ pub(super) enum SinkChoice {
 
 /// A view's sink.
 #[derive(Debug)]
-enum Target {
+enum BenchSink {
     Ring { writer: Writer, reader: Box<Reader> },
     Memory(Box<Memory>),
 }
 
-impl Target {
+impl BenchSink {
     fn new(choice: SinkChoice, spec: &SegmentSpec) -> Result<Self, ToolError> {
         Ok(match choice {
             SinkChoice::Memory => Self::Memory(Box::default()),
@@ -87,7 +74,7 @@ impl Target {
     }
 }
 
-impl Sink for Target {
+impl Sink for BenchSink {
     fn begin(&mut self) -> Option<Items> {
         match self {
             Self::Memory(memory) => memory.begin(),
@@ -104,11 +91,15 @@ impl Sink for Target {
 }
 
 /// A stream after its first frames.
-pub(super) struct Session<'a> {
+pub(super) struct BenchSession<'a> {
     frames: &'a Frames,
     engine: Engine,
-    views: Vec<View<Target>>,
+    views: Vec<View<BenchSink>>,
     backend: BackendInfo,
+    /// Name and version of the device's driver; `None` for the CPU.
+    pub(super) driver: Option<String>,
+    /// Name of the policy of the views.
+    pub(super) policy: &'static str,
     evictor: Option<Evictor>,
     /// Frames so far.
     position: usize,
@@ -116,7 +107,7 @@ pub(super) struct Session<'a> {
 
 /// The measurements of one run.
 #[derive(Debug, Default)]
-pub(super) struct Samples {
+pub(super) struct Measurements {
     /// One for each frame.
     pub(super) times: Vec<StageTimes>,
     /// Time to copy the samples of a frame, in nanoseconds, for each frame.
@@ -129,11 +120,12 @@ pub(super) struct Samples {
     pub(super) warm_up: usize,
 }
 
-impl<'a> Session<'a> {
-    /// Builds everything and plays the first frames.
+impl<'a> BenchSession<'a> {
+    /// Builds everything that `arguments` ask for, with one policy on one backend, and plays the first frames.
     pub(super) fn open(
+        arguments: &BenchArguments,
         frames: &'a Frames,
-        setup: &Setup,
+        policy: &Policy<PathBuf, PathBuf>,
         mut chosen: StreamBackend,
     ) -> Result<Self, ToolError> {
         let wanted = chosen.info().kind;
@@ -142,21 +134,33 @@ impl<'a> Session<'a> {
         if backend_info.kind != wanted {
             return Err(ToolError::FellBack(backend_info.reason));
         }
-        let engine = Engine::new(backend, setup.change, 1);
-        let views = (0..setup.view_count).map(|index| {
-            let gaze = setup.gaze.clone().unwrap_or_else(|| gaze_of(index));
-            let name = format!("view-{index}");
-            let config = ViewConfig { name, gaze, ..setup.view.clone() };
+        let change = ChangeConfig {
+            threshold: Threshold::Fixed(arguments.threshold),
+            refresh_frames: arguments.refresh,
+        };
+        let engine = Engine::new(backend, change, 1);
+        let measured = view(arguments)?;
+        let views = (0..arguments.views.into()).map(|index| {
+            let (name, gaze) = (format!("view-{index}"), gaze_of(index, policy));
+            let config = ViewConfig { name, gaze, ..measured.clone() };
             let spec = ViewSpec::try_from(&config)?;
             let segment =
                 SegmentSpec::of(&spec, "bench", &config.name, frames.kind(), &backend_info);
             let segment = SegmentSpec { slot_count: config.slot_count(), ..segment };
-            Ok(engine.view(spec, Target::new(setup.sink, &segment)?)?)
+            Ok(engine.view(spec, BenchSink::new(arguments.sink, &segment)?)?)
         });
         let views = views.collect::<Result<Vec<_>, ToolError>>()?;
-        let evictor = setup.cold.then(Evictor::new);
-        let mut session =
-            Self { frames, engine, views, backend: backend_info, evictor, position: 0 };
+        let evictor = arguments.cold.then(Evictor::new);
+        let mut session = Self {
+            frames,
+            engine,
+            views,
+            backend: backend_info,
+            driver: None,
+            policy: policy.name(),
+            evictor,
+            position: 0,
+        };
         for _ in 0..FIRST_FRAMES {
             session.step()?;
         }
@@ -199,8 +203,8 @@ impl<'a> Session<'a> {
     }
 
     /// Plays warm-up frames, then measures `count` frames.
-    pub(super) fn measure(&mut self, count: usize) -> Result<Samples, ToolError> {
-        let mut samples = Samples::default();
+    pub(super) fn measure(&mut self, count: usize) -> Result<Measurements, ToolError> {
+        let mut samples = Measurements::default();
         // Memory for the results is allocated before anything is timed.
         samples.times.reserve(count);
         let start_ns = monotonic_ns();
@@ -256,10 +260,14 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The gaze of view `index`: the first at the centre, the others spread evenly by a quasirandom sequence of the plastic
-/// number (Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018).
-fn gaze_of(index: usize) -> GazeConfig {
+/// The gaze of view `index` with `policy`. With `fixed` each view has a point of its own: the first the centre, the others spread
+/// evenly by a quasirandom sequence of the plastic number (Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018).
+fn gaze_of(index: usize, policy: &Policy<PathBuf, PathBuf>) -> GazeConfig {
     const STEPS: [f64; 2] = [0.754_877_666_246_693, 0.569_840_290_998_053];
     let [x, y] = STEPS.map(|step| (0.5 + step * index as f64).fract());
-    GazeConfig { policy: Policy::Fixed { x, y }, ..GazeConfig::default() }
+    let policy = match policy {
+        Policy::Fixed { .. } => Policy::Fixed { x, y },
+        policy => policy.clone(),
+    };
+    GazeConfig { policy, ..GazeConfig::default() }
 }

@@ -10,23 +10,23 @@ use foveate_config::{Config, SourceChoice, StreamConfig};
 
 /// A capture device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundCamera {
+pub(super) struct FoundCamera {
     /// Its device node, such as `/dev/video0`.
-    pub node: PathBuf,
+    node: PathBuf,
     /// A path that does not depend on the order in which cameras are plugged in; the node if there is none.
-    pub stable: PathBuf,
+    stable: PathBuf,
     /// The driver's name for it; empty if unknown.
-    pub name: String,
+    name: String,
 }
 
 /// The cameras of this machine.
-pub fn cameras() -> Vec<FoundCamera> {
+pub(super) fn cameras() -> Vec<FoundCamera> {
     cameras_in(Path::new("/dev"), Path::new("/sys/class/video4linux"))
 }
 
 /// [`cameras`] from the device nodes in `devices` and the kernel's descriptions in `kernel`. Metadata nodes are left
 /// out.
-pub fn cameras_in(devices: &Path, kernel: &Path) -> Vec<FoundCamera> {
+fn cameras_in(devices: &Path, kernel: &Path) -> Vec<FoundCamera> {
     let links = links_in(&devices.join("v4l/by-id"));
     let mut cameras = Vec::new();
     for node in entries(devices) {
@@ -91,7 +91,7 @@ fn open(camera: &FoundCamera) -> io::Result<File> {
 }
 
 /// A `[[stream]]` table for each camera; empty without cameras.
-pub fn stanzas(cameras: &[FoundCamera]) -> String {
+pub(super) fn stanzas(cameras: &[FoundCamera]) -> String {
     let stanza = |camera: &FoundCamera| {
         let name = camera.node.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let about = on_one_line(&camera.name);
@@ -101,4 +101,43 @@ pub fn stanzas(cameras: &[FoundCamera]) -> String {
         format!("\n# {about}\n{}", Config::from(stream).to_toml())
     };
     cameras.iter().map(stanza).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_stanzas_of_cameras_are_a_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let (devices, kernel) = (folder.path().join("dev"), folder.path().join("sys"));
+        let by_id = devices.join("v4l/by-id");
+        fs::create_dir_all(&by_id).unwrap();
+        for (node, name, index) in [
+            ("video0", "A \"good\" camera\n", "0\n"),
+            ("video1", "A \"good\" camera\n", "1\n"),
+            ("video2", "Other\n[[stream]]\n", "0\n"),
+        ] {
+            fs::write(devices.join(node), "").unwrap();
+            fs::create_dir_all(kernel.join(node)).unwrap();
+            fs::write(kernel.join(node).join("name"), name).unwrap();
+            fs::write(kernel.join(node).join("index"), index).unwrap();
+        }
+        fs::write(devices.join("null"), "").unwrap();
+        let devices = devices.canonicalize().unwrap();
+        let link = devices.join("v4l/by-id/usb-\"good\"");
+        symlink(devices.join("video0"), &link).unwrap();
+
+        let cameras = cameras_in(&devices, &kernel);
+        let nodes: Vec<_> = cameras.iter().map(|camera| camera.node.clone()).collect();
+        assert_eq!(nodes, [devices.join("video0"), devices.join("video2")]);
+        let config = Config::parse(&stanzas(&cameras), Path::new("/x/foveate.toml")).unwrap();
+        let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
+        assert_eq!(names, ["video0", "video2"]);
+        let expected = SourceChoice::Shorthand(link.to_str().unwrap().to_owned());
+        assert_eq!(config.streams[0].source, expected, "the path that stays");
+        assert_eq!(stanzas(&[]), "");
+    }
 }

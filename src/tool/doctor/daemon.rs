@@ -14,7 +14,7 @@ use foveate_stats::StreamCounts;
 const DROPPED_PERCENT_MAX: u64 = 10;
 
 /// Findings about the daemon at `socket`, if one is running.
-pub fn findings(socket: &Path) -> Vec<Finding> {
+pub(super) fn findings(socket: &Path) -> Vec<Finding> {
     let subject = "daemon";
     match Client::connect(socket).and_then(|mut client| client.stats()) {
         Ok(stats) => {

@@ -22,8 +22,8 @@ use foveate_ring::{PlaneInfo, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenReco
 /// The arrays of one view.
 pub(super) struct Extraction {
     folder: PathBuf,
-    /// `None` until the first frame.
-    arrays: Option<Arrays>,
+    /// Those of frames and of tokens, then one for each plane of the ring, of that name; none until the first frame.
+    arrays: Vec<NpyWriter>,
     /// Shape of the plane of channels, if there is one.
     channel_grid: Option<Vec<u32>>,
     /// The content of `segments.json`.
@@ -32,21 +32,6 @@ pub(super) struct Extraction {
     kinds: Vec<(FrameKind, PixelFacts)>,
     /// Index of the segment of the next frames.
     segment: usize,
-}
-
-/// The arrays to which each frame adds a row.
-struct Arrays {
-    frames: NpyWriter,
-    tokens: TokenArray,
-    /// Named after the planes of the ring.
-    planes: Vec<TokenArray>,
-}
-
-/// An array with an item for each token in a row.
-struct TokenArray {
-    rows: NpyWriter,
-    /// Zeros to fill up a row.
-    no_tokens: Vec<u8>,
 }
 
 /// One row of `frames.npy`.
@@ -112,7 +97,7 @@ impl Extraction {
             .map_err(|source| ToolError::File { path: folder.clone(), source })?;
         Ok(Self {
             folder,
-            arrays: None,
+            arrays: Vec::new(),
             channel_grid: None,
             segments: Vec::new(),
             kinds: Vec::new(),
@@ -144,7 +129,7 @@ impl Extraction {
     fn begin(&mut self, segment: &SegmentSpec) -> Result<(), ToolError> {
         let info = SegmentInfo::of(segment)?;
         let grid = info.plane_index(CHANNELS).map(|index| info.planes[index].shape.clone());
-        if self.arrays.is_some() && self.channel_grid != grid {
+        if !self.arrays.is_empty() && self.channel_grid != grid {
             return Err(ToolError::Clip(format!(
                 "the picture size changes to {} pixels, which does not fit the array of channels: extract each size \
                  separately, or leave `channels` out of the view",
@@ -152,22 +137,31 @@ impl Extraction {
             )));
         }
         self.channel_grid = grid;
-        if self.arrays.is_none() {
-            self.arrays = Some(Arrays::create(&self.folder, &info)?);
+        if self.arrays.is_empty() {
+            self.arrays = create_arrays(&self.folder, &info)?;
         }
         self.segments.push(SegmentFacts::from(&info));
         Ok(())
     }
 
-    /// Appends a frame.
+    /// Appends a frame to all arrays; missing tokens are 0.
     pub(super) fn push(&mut self, frame: &TokenFrameBuf) -> Result<(), ToolError> {
-        let Some(arrays) = &mut self.arrays else { return Ok(()) };
-        arrays.push(&frame_row(frame, self.segment), frame)
+        let row = frame_row(frame, self.segment);
+        let rows = [bytemuck::bytes_of(&row), bytemuck::cast_slice(&frame.records)];
+        let planes = (0..).map(|index| frame.plane(index));
+        for (array, row) in self.arrays.iter_mut().zip(rows.into_iter().chain(planes)) {
+            array.push(row).map_err(|source| ToolError::writing(array.path(), source))?;
+        }
+        Ok(())
     }
 
     /// Completes the arrays, and prints their folder to `out`.
     pub(super) fn finish(self, out: &mut dyn Write) -> Result<(), ToolError> {
-        let frame_count = self.arrays.map_or(Ok(0), Arrays::finish)?;
+        let frame_count = self.arrays.first().map_or(0, NpyWriter::rows);
+        for array in self.arrays {
+            let path = array.path().to_owned();
+            array.finish().map_err(|source| ToolError::File { path, source })?;
+        }
         let path = self.folder.join("segments.json");
         let text = serde_json::to_vec_pretty(&self.segments).map_err(io::Error::from);
         text.and_then(|text| fs::write(&path, text))
@@ -187,67 +181,29 @@ fn delete_arrays(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-impl Arrays {
-    fn create(folder: &Path, segment: &SegmentInfo) -> Result<Self, ToolError> {
-        let create = |name: &str, dtype: &str, row_shape: &[usize]| {
-            let path = folder.join(format!("{name}.npy"));
-            NpyWriter::create(&path, dtype, row_shape)
-                .map_err(|source| ToolError::File { path, source })
+/// The arrays of a view whose first segment is `segment`.
+fn create_arrays(folder: &Path, segment: &SegmentInfo) -> Result<Vec<NpyWriter>, ToolError> {
+    let create = |name: &str, dtype: &str, row_shape: &[usize], row_bytes: usize| {
+        let path = folder.join(format!("{name}.npy"));
+        NpyWriter::create(&path, dtype, row_shape, row_bytes)
+            .map_err(|source| ToolError::File { path, source })
+    };
+    let plane = |plane: &PlaneInfo| {
+        let dtype = match plane.dtype {
+            DType::U8 => "'|u1'",
+            DType::F16 => "'<f2'",
+            // NumPy has no bfloat16: stored as bits.
+            DType::Bf16 => "'<u2'",
+            DType::F32 => "'<f4'",
         };
-        let records_bytes = segment.capacity * size_of::<TokenRecord>();
-        let plane = |plane: &PlaneInfo| {
-            let dtype = match plane.dtype {
-                DType::U8 => "'|u1'",
-                DType::F16 => "'<f2'",
-                // NumPy has no bfloat16: stored as bits.
-                DType::Bf16 => "'<u2'",
-                DType::F32 => "'<f4'",
-            };
-            let row_shape: Vec<_> = plane.shape.iter().map(|&side| side as usize).collect();
-            create(&plane.name, dtype, &row_shape).map(|rows| TokenArray::of(rows, plane.bytes))
-        };
-        Ok(Self {
-            frames: create("frames", &frame_dtype(), &[])?,
-            tokens: TokenArray::of(
-                create("tokens", &numpy_dtype(&TokenRecord::SCHEMA), &[segment.capacity])?,
-                records_bytes,
-            ),
-            planes: segment.planes.iter().map(plane).collect::<Result<_, _>>()?,
-        })
-    }
-
-    /// Appends one frame; missing tokens are 0.
-    fn push(&mut self, row: &FrameRow, frame: &TokenFrameBuf) -> Result<(), ToolError> {
-        push(&mut self.frames, &[bytemuck::bytes_of(row)])?;
-        self.tokens.push(bytemuck::cast_slice(&frame.records))?;
-        let mut planes = self.planes.iter_mut().enumerate();
-        planes.try_for_each(|(index, plane)| plane.push(frame.plane(index)))
-    }
-
-    fn finish(self) -> Result<usize, ToolError> {
-        let frame_count = self.frames.rows();
-        let of_tokens = std::iter::once(self.tokens).chain(self.planes).map(|array| array.rows);
-        for array in std::iter::once(self.frames).chain(of_tokens) {
-            let path = array.path().to_owned();
-            array.finish().map_err(|source| ToolError::File { path, source })?;
-        }
-        Ok(frame_count)
-    }
-}
-
-impl TokenArray {
-    /// An array whose rows have at most `row_bytes` bytes.
-    fn of(rows: NpyWriter, row_bytes: usize) -> Self {
-        Self { rows, no_tokens: vec![0; row_bytes] }
-    }
-
-    fn push(&mut self, items: &[u8]) -> Result<(), ToolError> {
-        push(&mut self.rows, &[items, &self.no_tokens[items.len()..]])
-    }
-}
-
-fn push(array: &mut NpyWriter, parts: &[&[u8]]) -> Result<(), ToolError> {
-    array.push(parts).map_err(|source| ToolError::File { path: array.path().to_owned(), source })
+        let row_shape: Vec<_> = plane.shape.iter().map(|&side| side as usize).collect();
+        create(&plane.name, dtype, &row_shape, plane.bytes)
+    };
+    let frames = create("frames", &frame_dtype(), &[], size_of::<FrameRow>());
+    let token_dtype = numpy_dtype(&TokenRecord::SCHEMA);
+    let token_bytes = segment.capacity * size_of::<TokenRecord>();
+    let tokens = create("tokens", &token_dtype, &[segment.capacity], token_bytes);
+    [frames, tokens].into_iter().chain(segment.planes.iter().map(plane)).collect()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "segments are fewer than 2^32")]

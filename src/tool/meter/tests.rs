@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 
-use super::{Meter, Observation, Rates};
+use super::{FrameRates, Meter, Observation};
 
 proptest! {
     #[test]
@@ -35,7 +35,7 @@ proptest! {
 #[test]
 fn rates_are_over_all_frames_and_over_the_last_two_seconds() {
     let mut meter = Meter::default();
-    let nothing = Rates { fps: 0.0, age_p50_ns: None, age_p99_ns: None };
+    let nothing = FrameRates { fps: 0.0, age_p50_ns: None, age_p99_ns: None };
     assert_eq!(meter.overall(), nothing);
     assert_eq!(meter.recent(0), nothing);
 
@@ -47,10 +47,10 @@ fn rates_are_over_all_frames_and_over_the_last_two_seconds() {
         meter.observe(Observation { publish_ns: read_ns, read_ns, age_ns, frame_seq, lapped: 0 });
         last_ns = read_ns;
     }
-    let Rates { fps, age_p50_ns, age_p99_ns } = meter.recent(last_ns);
+    let FrameRates { fps, age_p50_ns, age_p99_ns } = meter.recent(last_ns);
     assert!((fps - 20.0).abs() < 1e-9, "{fps}");
     assert_eq!((age_p50_ns, age_p99_ns), (Some(7), Some(7)));
-    let Rates { fps, age_p50_ns, .. } = meter.overall();
+    let FrameRates { fps, age_p50_ns, .. } = meter.overall();
     assert!((fps - 299.0 / 19.95).abs() < 1e-9, "{fps}");
     assert_eq!(age_p50_ns, Some(7));
     assert_eq!(meter.recent(last_ns + 2_000_000_001).fps, 0.0, "a stream that stalls has no rate");
@@ -81,7 +81,7 @@ fn percentiles_are_ages_that_were_seen() {
             lapped: 0,
         });
     }
-    let Rates { age_p50_ns, age_p99_ns, .. } = meter.overall();
+    let FrameRates { age_p50_ns, age_p99_ns, .. } = meter.overall();
     assert_eq!((age_p50_ns, age_p99_ns), (Some(100), Some(198)));
 }
 

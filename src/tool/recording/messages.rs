@@ -178,9 +178,6 @@ impl From<&Fixation> for FixationMessage {
     }
 }
 
-/// Names, numbers and types of the fields of a message.
-type Fields = &'static [(&'static str, i32, FieldType)];
-
 #[derive(Clone, Copy)]
 enum FieldType {
     One(Type),
@@ -190,7 +187,8 @@ enum FieldType {
 
 use FieldType::{Many, ManyOf, One};
 
-const MESSAGES: [(&str, Fields); 6] = [
+/// Names, numbers and types of the fields of each message.
+const MESSAGES: [(&str, &[(&str, i32, FieldType)]); 6] = [
     (
         "TokenFrame",
         &[
@@ -263,7 +261,7 @@ pub fn descriptors() -> FileDescriptorSet {
             ..FieldDescriptorProto::default()
         }
     };
-    let message = |(name, fields): &(&str, Fields)| DescriptorProto {
+    let message = |(name, fields): &(&str, &[(&str, i32, FieldType)])| DescriptorProto {
         name: Some((*name).to_owned()),
         field: fields.iter().map(field).collect(),
         ..DescriptorProto::default()

@@ -8,7 +8,7 @@ use prost::{DecodeError, Message};
 
 use super::RecordingError;
 use super::messages::{SegmentMessage, StateMessage, TokenFrameMessage, VERSION};
-use super::source::{Entry, MessageKind, RecordingItem, RecordingSource};
+use super::source::{MessageKind, RecordedMessage, RecordingItem, RecordingSource};
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, State, TokenFrameBuf, TokenRecord};
 
@@ -96,9 +96,9 @@ impl Playback {
     fn played(
         &mut self,
         path: &Path,
-        entry: Entry,
+        entry: RecordedMessage,
     ) -> Result<Option<PlaybackItem>, RecordingError> {
-        let Entry { kind, topic, publish_time, data } = entry;
+        let RecordedMessage { kind, topic, publish_time, data } = entry;
         let malformed = |what: String| RecordingError::Malformed { path: path.to_owned(), what };
         let undecodable = |error: DecodeError| malformed(format!("invalid {kind:?}: {error}"));
         let view = topic.rsplit_once('/').map_or("", |(view, _)| view);

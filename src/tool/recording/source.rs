@@ -13,7 +13,7 @@ use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOp
 use super::RecordingError;
 
 /// Most bytes of a record, and of a chunk: above any frame.
-pub const BYTES_MAX: usize = 256 << 20;
+const BYTES_MAX: usize = 256 << 20;
 
 /// Most bytes of a topic: a longer one is not that of a view.
 const TOPIC_BYTES_MAX: usize = 256;
@@ -26,7 +26,7 @@ const RECORD_HEAD_BYTES: usize = 1 + 8;
 
 /// Messages of our own that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageKind {
+pub(super) enum MessageKind {
     /// A `Segment`.
     Segment,
     /// A `TokenFrame`.
@@ -49,22 +49,22 @@ impl MessageKind {
 
 /// A message.
 #[derive(Debug)]
-pub struct Entry {
+pub(super) struct RecordedMessage {
     /// Its kind.
-    pub kind: MessageKind,
+    pub(super) kind: MessageKind,
     /// Its topic.
-    pub topic: String,
+    pub(super) topic: String,
     /// When it was published, in nanoseconds since 1970.
-    pub publish_time: u64,
+    pub(super) publish_time: u64,
     /// Its bytes.
-    pub data: Vec<u8>,
+    pub(super) data: Vec<u8>,
 }
 
 /// What comes next in a file.
 #[derive(Debug)]
-pub enum RecordingItem {
+pub(super) enum RecordingItem {
     /// A message of ours.
-    Message(Entry),
+    Message(RecordedMessage),
     /// A chunk, or a record, that is damaged, and was left out.
     Damaged(String),
     /// The rest cannot be read, for this reason.
@@ -72,10 +72,10 @@ pub enum RecordingItem {
 }
 
 /// An open file.
-pub struct RecordingSource {
+pub(super) struct RecordingSource {
     file: File,
     reader: LinearReader,
-    names: Names,
+    names: MessageNames,
     /// The records of the present chunk.
     chunk: Vec<u8>,
     /// How many bytes of these were taken.
@@ -84,21 +84,21 @@ pub struct RecordingSource {
 
 /// The kinds of messages by their numbers in the file.
 #[derive(Default)]
-struct Names {
+struct MessageNames {
     schemas: HashMap<u16, MessageKind>,
     channels: HashMap<u16, (MessageKind, String)>,
 }
 
 impl RecordingSource {
     /// Opens a file.
-    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+    pub(super) fn open(path: &Path) -> Result<Self, RecordingError> {
         let file = File::open(path)
             .map_err(|source| RecordingError::Open { path: path.to_owned(), source })?;
         let options = LinearReaderOptions::default()
             .with_emit_chunks(true)
             .with_record_length_limit(BYTES_MAX);
         let reader = LinearReader::new_with_options(options);
-        Ok(Self { file, reader, names: Names::default(), chunk: Vec::new(), taken: 0 })
+        Ok(Self { file, reader, names: MessageNames::default(), chunk: Vec::new(), taken: 0 })
     }
 
     /// What comes next; `None` at the end, and once `is_over`.
@@ -106,7 +106,10 @@ impl RecordingSource {
     /// # Errors
     ///
     /// If it is not MCAP, uses an unknown compression, or cannot be read.
-    pub fn next(&mut self, is_over: &dyn Fn() -> bool) -> Result<Option<RecordingItem>, McapError> {
+    pub(super) fn next(
+        &mut self,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Option<RecordingItem>, McapError> {
         while !is_over() {
             match next_record(&self.chunk, &mut self.taken) {
                 Some(Ok((opcode, body))) => match self.names.take(opcode, body) {
@@ -160,9 +163,9 @@ impl RecordingSource {
     }
 }
 
-impl Names {
+impl MessageNames {
     /// The message in a record, if it is one of ours; remembers schemas and channels.
-    fn take(&mut self, opcode: u8, body: &[u8]) -> Result<Option<Entry>, McapError> {
+    fn take(&mut self, opcode: u8, body: &[u8]) -> Result<Option<RecordedMessage>, McapError> {
         if ![op::SCHEMA, op::CHANNEL, op::MESSAGE].contains(&opcode) {
             return Ok(None);
         }
@@ -183,7 +186,7 @@ impl Names {
                     return Ok(None);
                 };
                 let (topic, publish_time) = (topic.clone(), header.publish_time);
-                return Ok(Some(Entry {
+                return Ok(Some(RecordedMessage {
                     kind: *kind,
                     topic,
                     publish_time,

@@ -8,20 +8,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use serde::{Deserialize, Serialize};
 
-use super::{READER_TIMEOUT, STREAM, VIEW, Waiting};
+use super::{READER_TIMEOUT, STREAM, VIEW, WaitMethod};
 use crate::ToolError;
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
 use foveate_core::clock::monotonic_ns;
 use foveate_ring::TokenFrameBuf;
-
-/// Arguments of `foveate bench ring-reader`.
-#[derive(Debug, clap::Args)]
-pub(in crate::bench) struct Arguments {
-    /// How to wait
-    #[arg(long, value_enum)]
-    how: Waiting,
-}
 
 /// A frame that a reader has read. Its result is a line of JSON with all of them, in order.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
@@ -37,12 +29,12 @@ pub(super) struct SeenFrame {
 
 /// Follows the view to its end; writes a line to `out` after the first frame, and the result at the end.
 pub(in crate::bench) fn run(
-    arguments: &Arguments,
+    how: WaitMethod,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let view = ViewName::new(STREAM, VIEW).expect("both are names");
-    let notify = arguments.how == Waiting::Notice;
+    let notify = how == WaitMethod::Notice;
     let mut subscription = Client::connect(socket)?.subscribe(&view, notify)?;
     let mut frame = TokenFrameBuf::default();
     let mut seen = Vec::new();
@@ -50,9 +42,9 @@ pub(in crate::bench) fn run(
         |line: &str| writeln!(out, "{line}").and_then(|()| out.flush()).map_err(ToolError::Output);
     let mut is_following = false;
     loop {
-        match next(&mut subscription, &mut frame, arguments.how)? {
+        match next(&mut subscription, &mut frame, how)? {
             Next::Frame { missed } => seen.push(SeenFrame::now(&frame, missed)),
-            Next::TimedOut if arguments.how == Waiting::Futex => return Err(ToolError::NoFrame),
+            Next::TimedOut if how == WaitMethod::Futex => return Err(ToolError::NoFrame),
             Next::NewSegment | Next::TimedOut => {}
             Next::Ended(_) => break,
         }
@@ -68,19 +60,19 @@ pub(in crate::bench) fn run(
 fn next(
     subscription: &mut Subscription,
     frame: &mut TokenFrameBuf,
-    how: Waiting,
+    how: WaitMethod,
 ) -> Result<Next, ToolError> {
     let next = match how {
-        Waiting::Futex => subscription.next_frame(frame, READER_TIMEOUT),
+        WaitMethod::Futex => subscription.next_frame(frame, READER_TIMEOUT),
         // Notices already taken from the socket may be reported only after the previous frame.
-        Waiting::Notice => match subscription.next_frame(frame, Duration::ZERO)? {
+        WaitMethod::Notice => match subscription.next_frame(frame, Duration::ZERO)? {
             Next::TimedOut => {
                 await_readable(subscription)?;
                 subscription.next_frame(frame, Duration::ZERO)
             }
             next => Ok(next),
         },
-        Waiting::Spin => {
+        WaitMethod::Spin => {
             std::hint::spin_loop();
             subscription.next_frame(frame, Duration::ZERO)
         }

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::reader::SeenFrame;
-use super::{Arguments, Waiting};
+use super::{RingBenchArguments, WaitMethod};
 use crate::list::write_columns;
 use crate::meter::quantile;
 
 /// Result for one way of waiting; a line of `--json`.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    how: Waiting,
+pub(super) struct RingReport {
+    how: WaitMethod,
     readers: u16,
     stopped: u16,
     payload_bytes: usize,
@@ -25,24 +25,24 @@ pub(super) struct Report {
     /// Frames skipped because a newer one was there already, by all readers together.
     missed: u64,
     /// From the start of a publication to its release store.
-    publish: Tail,
+    publish: LatencyQuantiles,
     /// From there until all readers were woken, or the waker thread was notified.
-    wake: Tail,
+    wake: LatencyQuantiles,
     /// From just before the release store to a reader's complete copy.
-    read_done: Tail,
+    read_done: LatencyQuantiles,
     /// From the start of a publication to a reader's complete copy.
-    total: Tail,
+    total: LatencyQuantiles,
 }
 
 /// Quantiles of durations in microseconds; 0 without any.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Tail {
+struct LatencyQuantiles {
     p50_us: f64,
     p99_us: f64,
     p99_9_us: f64,
 }
 
-impl Tail {
+impl LatencyQuantiles {
     fn of(mut ns: Vec<u64>) -> Self {
         ns.sort_unstable();
         let [p50_us, p99_us, p99_9_us] =
@@ -57,12 +57,12 @@ impl Tail {
     }
 }
 
-impl Report {
+impl RingReport {
     /// Of the bytes of a frame's texels and of all of it, of the durations of all publications and wake-ups, and of what the readers
     /// saw of the frames from `first_seq` on.
     pub(super) fn new(
-        how: Waiting,
-        arguments: &Arguments,
+        how: WaitMethod,
+        arguments: &RingBenchArguments,
         [payload_bytes, frame_bytes]: [usize; 2],
         [publish_ns, wake_ns]: [Vec<u64>; 2],
         readers: &[Vec<SeenFrame>],
@@ -80,10 +80,10 @@ impl Report {
             frames: publish_ns.len(),
             read: seen().count(),
             missed: seen().map(missed).sum(),
-            publish: Tail::of(publish_ns),
-            wake: Tail::of(wake_ns),
-            read_done: Tail::of(seen().map(|frame| frame.read_ns).collect()),
-            total: Tail::of(seen().map(|frame| frame.total_ns).collect()),
+            publish: LatencyQuantiles::of(publish_ns),
+            wake: LatencyQuantiles::of(wake_ns),
+            read_done: LatencyQuantiles::of(seen().map(|frame| frame.read_ns).collect()),
+            total: LatencyQuantiles::of(seen().map(|frame| frame.total_ns).collect()),
         }
     }
 

@@ -1,16 +1,19 @@
 //! A shorthand is a shipped pipeline, and a value never becomes more than a value.
 
-use foveate_capture::expansion::{SHIPPED, expand};
-use foveate_capture::{SourceChoice, SourceSpec};
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use foveate_core::name::natural_order;
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use proptest::prelude::*;
 
+use super::{SHIPPED, expand};
+use crate::{SourceChoice, SourceSpec};
+
 #[test]
 fn every_shipped_pipeline_parses_with_its_defaults() {
     gst::init().unwrap();
-    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines");
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pipelines");
     let files = std::fs::read_dir(&directory).unwrap().count();
     assert_eq!(files, SHIPPED.len(), "what lies in pipelines/ is what is shipped");
     for (name, text) in SHIPPED {
