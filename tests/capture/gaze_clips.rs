@@ -9,7 +9,6 @@ use std::io::{Write, stderr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, TakeResult};
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
@@ -31,9 +30,9 @@ use foveate_core::view::{VIEWS_MAX, ViewSpec};
 use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_ring::{Reader, TokenFrameBuf};
+use testkit::film::for_each_frame;
 use testkit::footage::clip;
 use testkit::is_long;
-use testkit::wait::HANG;
 
 use crate::walkers::{Footage, PixelBox, Walker};
 
@@ -400,12 +399,13 @@ fn who_walks_is_looked_at_by_a_camera_that_moves_too() {
         let mut run = Run::new(vec![view(Policy::Saliency, 1)], 0);
         for_each_frame(&path, |index, frame| {
             let (left, top) = if moves { part_at(index) } else { (128, 96) };
-            run.step(index, &part_of(frame, left, top));
+            let picture = Picture::copied(frame);
+            run.step(index, &picture.part(frame, (left, top), CROP));
             let shift = |place: PixelBox| place.moved((-(left as f64), -(top as f64)));
             let inside = |place: &PixelBox| {
                 let (x, y) = place.centre();
-                (0.0..f64::from(PART.width)).contains(&x)
-                    && (0.0..f64::from(PART.height)).contains(&y)
+                (0.0..f64::from(CROP.width)).contains(&x)
+                    && (0.0..f64::from(CROP.height)).contains(&y)
             };
             let places = walkers.iter().filter_map(|walker| walker.at(index)).map(shift);
             let places: Vec<PixelBox> = places.filter(inside).collect();
@@ -424,24 +424,10 @@ fn who_walks_is_looked_at_by_a_camera_that_moves_too() {
     assert!(70 * moving.1 <= 100 * moving.0, "{}", percent(moving));
 }
 
-/// A part of the picture, and where it is.
-const PART: Extent = Extent::new(512, 384);
-
 fn part_at(index: usize) -> (usize, usize) {
     let time = index as f64 * 0.1;
     let even = |place: f64| 2 * (place / 2.0).round() as usize;
     (even(128.0 + 120.0 * (0.5 * time).sin()), even(96.0 + 90.0 * (0.37 * time).cos()))
-}
-
-/// The part of a frame in I420 from an even place on.
-fn part_of<'a>(frame: &FrameView<'a>, left: usize, top: usize) -> FrameView<'a> {
-    let plane = |index: usize| {
-        let scale = if index == 0 { 1 } else { 2 };
-        let Plane { bytes, stride } = frame.plane(index);
-        Plane { bytes: &bytes[top / scale * stride + left / scale..], stride }
-    };
-    let planes = [plane(0), plane(1), plane(2)];
-    FrameView::new(frame.format(), PART, frame.kind().color, &planes).unwrap()
 }
 
 /// An oracle that is 300 ms late, with `FOVEATE_LONG=1` also 100 and 500 ms: with compensation, its maps are moved along with the
@@ -943,10 +929,7 @@ impl Picture {
     }
 
     fn view<'a>(&'a self, frame: &FrameView<'_>) -> FrameView<'a> {
-        let width = frame.extent().width as usize;
-        let plane = |index: usize, stride| Plane { bytes: &self.planes[index], stride };
-        let planes = [plane(0, width), plane(1, width / 2), plane(2, width / 2)];
-        FrameView::new(frame.format(), frame.extent(), frame.kind().color, &planes).unwrap()
+        self.part(frame, (0, 0), frame.extent())
     }
 }
 
@@ -961,20 +944,6 @@ pub(crate) fn walkers_of(path: &Path) -> &'static [Walker] {
         assert!((25..45).contains(&walkers.len()), "{} walkers", walkers.len());
         walkers
     })
-}
-
-/// Decodes a clip in this process.
-fn for_each_frame(path: &Path, mut take: impl FnMut(usize, &FrameView<'_>)) {
-    let choice = SourceChoice::Shorthand(path.display().to_string());
-    let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("clip", choice) };
-    let mut source = Source::open(&spec, &Arc::default()).unwrap();
-    for index in 0.. {
-        match source.take(HANG) {
-            TakeResult::Frame(frame) => take(index, &frame.view().unwrap()),
-            TakeResult::Ended(_) => return,
-            TakeResult::TimedOut => panic!("the decoder hangs"),
-        }
-    }
 }
 
 fn percent((part, whole): Share) -> String {
