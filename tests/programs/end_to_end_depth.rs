@@ -383,7 +383,7 @@ fn a_view_cannot_demand_missing_depth() {
 
 /// The numbers of a plane; those of texels are in binary16.
 fn plane(follower: &Follower, frame: &TokenFrameBuf, name: &str) -> Vec<f32> {
-    let segment = follower.subscription.reader().unwrap().header();
+    let segment = follower.segment();
     let index = segment.plane_index(name).unwrap();
     let bytes = frame.plane(index);
     match segment.planes[index].dtype.bytes() {

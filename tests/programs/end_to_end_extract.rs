@@ -46,7 +46,7 @@ fn the_arrays_hold_what_the_ring_gives() {
         let view = format!("clip/{name}");
         let mut follower = daemon.subscribe(&view);
         follower.next_frame();
-        let segment = follower.subscription.reader().unwrap().header().clone();
+        let segment = follower.segment().clone();
         let extracted = Extracted::read(&place.path("out").join(name), daemon.plan(&view));
         assert_eq!(extracted.frames.rows, film.len());
         for index in 0..film.len() {

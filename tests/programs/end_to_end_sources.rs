@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,21 +82,6 @@ fn sources_that_hang_are_counted_and_not_without_limit() {
     assert!(outcome.message().contains("64 of this process hang"), "{outcome:#?}");
     daemon.subscribe("camera/main").next_frame();
     daemon.stop();
-}
-
-#[test]
-fn what_is_wrong_with_each_stream_is_told_at_once() {
-    let place = Place::new();
-    let text = "[[stream]]\nname = 'a'\npipeline = 'nosuchelement ! appsink name=frames'\n\
-                [[stream]]\nname = 'b'\nsource = 'test'\n\
-                [[stream]]\nname = 'c'\nsource = '/no/such/clip.mp4'\n";
-    let config = place.write("c.toml", text);
-    let outcome = place.foveated(&["--check", "--config", config.to_str().unwrap()], &[]).finish();
-    outcome.assert_clean_exit(78);
-    for part in ["stream a", "nosuchelement", "stream c", "/no/such/clip.mp4"] {
-        assert!(outcome.stderr.contains(part), "{outcome:#?}");
-    }
-    assert!(!outcome.stderr.contains("stream b"), "{outcome:#?}");
 }
 
 #[test]
@@ -318,23 +302,8 @@ fn hdr_and_aspect_are_reported_everywhere_and_warned_of_once() {
 }
 
 #[test]
-fn a_truncated_or_videoless_clip_is_named() {
+fn a_truncated_clip_is_extracted_up_to_there() {
     let place = Place::new();
-    let sound = place.path("sound.wav");
-    encode(&format!(
-        "audiotestsrc num-buffers=20 ! wavenc ! filesink location={}",
-        sound.display()
-    ));
-    let outcome = extract(&place, &sound, &[]);
-    outcome.assert_clean_exit(78);
-    for part in ["no video in", "sound.wav", "audio/x-raw"] {
-        assert!(outcome.message().contains(part), "{outcome:#?}");
-    }
-    let noise = place.write("noise.mp4", [0x55; 5000]);
-    let outcome = extract(&place, &noise, &[]);
-    outcome.assert_clean_exit(69);
-    assert!(outcome.message().contains("noise.mp4"), "{outcome:#?}");
-
     for (muxer, name) in [("matroskamux", "clip.mkv"), ("avimux", "clip.avi")] {
         let clip = place.path(name);
         encode(&format!(
@@ -350,16 +319,9 @@ fn a_truncated_or_videoless_clip_is_named() {
         for part in ["truncated", name] {
             assert!(outcome.stderr.contains(part), "{outcome:#?}");
         }
+        let count = frame_numbers(&place.path("out/main")).len();
+        assert!((10..80).contains(&count), "{count} frames of {name}");
     }
-}
-
-#[test]
-fn a_device_that_is_no_camera_is_not_tried_for_ever() {
-    let place = Place::new();
-    let config = place.write("c.toml", "[[stream]]\nname = 'a'\nsource = '/dev/zero'\n");
-    let outcome = place.foveated(&["--config", config.to_str().unwrap()], &[]).finish();
-    outcome.assert_clean_exit(78);
-    assert!(outcome.message().contains("\"/dev/zero\" is not a V4L2 device"), "{outcome:#?}");
 }
 
 /// Encodes a picture of one gray, 32 pixels high.
@@ -525,34 +487,6 @@ fn a_single_picture_in_a_loop_is_a_stream() {
     // One a second: a picture never comes earlier.
     assert!(900_000_000 < second.arrival_ns - first.arrival_ns, "{first:?} {second:?}");
     daemon.stop();
-}
-
-#[test]
-fn a_clip_may_come_from_a_web_server() {
-    let place = Place::new();
-    let clip = y4m(10, 'p');
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}/clips/a.y4m", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (mut stream, mut request) = (stream.unwrap(), [0; 4096]);
-            let count = stream.read(&mut request).unwrap();
-            let is_there = request[..count].starts_with(b"GET /clips/a.y4m");
-            let (status, body) =
-                if is_there { ("200 OK", &clip[..]) } else { ("404 Not Found", &b""[..]) };
-            let head = format!(
-                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                body.len()
-            );
-            // Who has seen enough hangs up.
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
-        }
-    });
-    extract(&place, Path::new(&address), &[]).assert_clean_exit(0);
-    assert_eq!(frame_numbers(&place.path("out/main")).len(), 10);
-    let outcome = extract(&place, Path::new(&address.replace("a.y4m", "none.y4m")), &[]);
-    outcome.assert_clean_exit(69);
-    assert!(outcome.message().contains("none.y4m"), "{outcome:#?}");
 }
 
 /// The keyframe never comes.

@@ -13,7 +13,7 @@ use testkit::daemon::Follower;
 /// [`described`], of the next frame.
 pub(crate) fn next_described(follower: &mut Follower) -> Value {
     follower.next_frame();
-    described(follower.subscription.reader().unwrap().header(), &follower.frame)
+    described(follower.segment(), &follower.frame)
 }
 
 /// Every field of a frame and of its segment, and digests of its arrays. Floating-point numbers are given by the bits of a binary64.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate::messages::ViewName;
+use foveate::messages::{Attend, AttendTokens, Inject, NumberFormat, ViewName, Weigh};
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
@@ -245,4 +245,36 @@ pub fn seqpacket_socket() -> OwnedFd {
 
 pub fn main_view() -> ViewName {
     "camera/main".parse().unwrap()
+}
+
+/// A map for `camera/main`.
+pub fn attend(shape: [u32; 2], dtype: NumberFormat) -> Attend {
+    Attend {
+        view: main_view(),
+        shape,
+        dtype,
+        region: None,
+        frame: None,
+        homography: None,
+        rotation: None,
+        wait: false,
+    }
+}
+
+/// Scores of the tokens of a frame of `camera/main`.
+pub fn attend_tokens(frame: u64, dtype: NumberFormat) -> AttendTokens {
+    let view = main_view();
+    AttendTokens { view, frame, dtype, homography: None, rotation: None, wait: false }
+}
+
+/// A channel of one byte for `camera/main`.
+pub fn inject(name: &str) -> Inject {
+    let (view, name) = (main_view(), name.to_owned());
+    let (shape, dtype) = ([1, 1], NumberFormat::U8);
+    Inject { view, name, shape, dtype, region: None, frame: None, ttl_ms: None }
+}
+
+/// What a channel of `camera/main` counts.
+pub fn weigh(name: &str, weight: f64) -> Weigh {
+    Weigh { view: main_view(), weights: [(name.to_owned(), weight)].into() }
 }

@@ -12,7 +12,7 @@ use foveate::messages::ViewName;
 use foveate_config::Config;
 use foveate_control::{ClientExt as _, StreamListing};
 use foveate_daemon::stream::ServedView;
-use foveate_ring::TokenFrameBuf;
+use foveate_ring::{SegmentInfo, TokenFrameBuf};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -89,13 +89,6 @@ impl Place {
         self.start("foveated", arguments, environment)
     }
 
-    /// Starts `foveated` with these arguments alone, which must say where the socket is.
-    pub fn foveated_alone(arguments: &[&str]) -> Process {
-        let mut command = Command::new(crate::program("foveated"));
-        command.args(arguments);
-        Process::start(command, &[])
-    }
-
     /// Starts `foveate` with these arguments and the socket of this place.
     pub fn foveate(&self, arguments: &[&str]) -> Process {
         self.foveate_in(arguments, &[])
@@ -104,6 +97,23 @@ impl Place {
     /// [`Place::foveate`] with variables in its environment.
     pub fn foveate_in(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Process {
         self.start("foveate", arguments, environment)
+    }
+
+    /// Starts a program of `tests/c`, as a client of the daemon of this place.
+    pub fn c_program(&self, name: &str, arguments: &[&str]) -> Process {
+        let mut command = Command::new(self.compiled(name));
+        command.args(arguments);
+        Process::start(command, &[("FOVEATE_SOCKET", self.socket().to_str().unwrap())])
+    }
+
+    /// Compiles a program of `tests/c`.
+    pub fn compiled(&self, name: &str) -> PathBuf {
+        let (program, root) = (self.path(name), crate::repository());
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c11", "-O2", "-I"]).arg(root.join("include"));
+        compiler.arg(root.join("tests/c").join(name).with_extension("c")).arg("-o").arg(&program);
+        assert!(compiler.status().unwrap().success(), "{name}.c compiles");
+        program
     }
 
     fn start(&self, program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Process {
@@ -132,8 +142,7 @@ impl<'a> Daemon<'a> {
 
     pub fn subscribe(&self, view: &str) -> Follower {
         let name: ViewName = view.parse().unwrap();
-        let subscription = self.client().subscribe(&name, false).unwrap();
-        Follower { subscription, frame: TokenFrameBuf::default() }
+        Follower::new(self.client().subscribe(&name, false).unwrap())
     }
 
     /// What the configuration says of `view`.
@@ -176,6 +185,15 @@ pub struct Follower {
 }
 
 impl Follower {
+    pub fn new(subscription: Subscription) -> Self {
+        Self { subscription, frame: TokenFrameBuf::default() }
+    }
+
+    /// Facts of the segment that it reads.
+    pub fn segment(&self) -> &SegmentInfo {
+        self.subscription.reader().unwrap().header()
+    }
+
     /// What comes next.
     pub fn next(&mut self) -> Next {
         self.subscription.next_in_order(&mut self.frame, HANG).unwrap()
