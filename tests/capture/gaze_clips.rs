@@ -9,11 +9,8 @@ use std::io::{Write, stderr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use foveate_config::ViewConfig;
-use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, FrameView, Plane};
-use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
@@ -25,16 +22,16 @@ use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
 use foveate_core::layout::inset::Inset;
 use foveate_core::relevance::injection::Injection;
-use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
-use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
-use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_daemon::channel::ClientChannel;
+use foveate_daemon::stream::{ServedView, Stream};
 use foveate_ring::{Reader, TokenFrameBuf};
 use testkit::film::for_each_frame;
 use testkit::footage::clip;
 use testkit::is_long;
+use testkit::stream::{channel, on_cpu, reader, served, spec};
 
-use crate::walkers::{Footage, PixelBox, Walker};
+use crate::walkers::{PixelBox, Walker, walkers};
 
 /// People before a fixed camera, ten frames a second.
 const CLIP: &str = "vtest.avi";
@@ -77,7 +74,7 @@ const BALL_PX: f64 = 12.0;
 #[test]
 fn who_is_attended_to_stays_in_the_fovea() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     // More than one stream has views for.
     let groups = walkers.chunks(VIEWS_MAX);
     let mut runs: Vec<_> =
@@ -126,7 +123,7 @@ fn who_is_attended_to_stays_in_the_fovea() {
 #[test]
 fn two_who_are_far_apart_are_both_seen_at_level_0() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     let pairs = some_of(distant_pairs(walkers));
     let seen = |foveae: u32, relevance_gain: f64| {
         let mut view = view(Policy::Feedback, foveae);
@@ -169,7 +166,7 @@ fn two_who_are_far_apart_are_both_seen_at_level_0() {
 #[test]
 fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = &some_of(walkers_of(&path).to_vec());
+    let walkers = &some_of(walkers().to_vec());
     let cameras: [(&str, Extent, Corner); 2] =
         [("a moving camera", CROP, camera_at), ("a still camera", EXTENT, |_| (0, 0))];
     for (camera, extent, corner) in cameras.into_iter().take(if is_long() { 2 } else { 1 }) {
@@ -357,7 +354,7 @@ fn distant_pairs(walkers: &[Walker]) -> Vec<[&Walker; 2]> {
 #[test]
 fn whoever_comes_into_sight_is_soon_looked_at() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     let (seen, on_square) = visits_by_saliency(&path);
     say(&format!("saliency: looked at within 2 s of coming into sight: {}", percent(seen)));
     say(&format!("saliency: where others paint a square, the eye is in {}", percent(on_square)));
@@ -376,7 +373,7 @@ fn whoever_comes_into_sight_is_soon_looked_at() {
 #[test]
 fn relevance_finds_as_many_walkers_as_saliency() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     let relevance = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
     let (by_saliency, _) = visits_by_saliency(&path);
     let (by_relevance, _) = visits(&path, walkers, &relevance, 1, |_, _| {});
@@ -393,7 +390,7 @@ fn relevance_finds_as_many_walkers_as_saliency() {
 #[test]
 fn who_walks_is_looked_at_by_a_camera_that_moves_too() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     let mut on_walkers = [(0, 0); 2];
     for (share, moves) in on_walkers.iter_mut().zip([false, true]) {
         let mut run = Run::new(vec![view(Policy::Saliency, 1)], 0);
@@ -435,7 +432,7 @@ fn part_at(index: usize) -> (usize, usize) {
 #[test]
 fn late_attention_is_moved_to_the_present_position() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = &some_of(walkers_of(&path).to_vec());
+    let walkers = &some_of(walkers().to_vec());
     for late in if is_long() { &[3, 1, 5][..] } else { &[3] } {
         let [without, with] = [false, true].map(|is| looked_at(&path, walkers, *late, is));
         for (text, (share, distance)) in [("without", without), ("with", with)] {
@@ -582,10 +579,9 @@ fn a_new_sign_is_looked_at_and_sharp_within_5_frames() {
 #[test]
 fn a_flickering_screen_does_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let (seen, on_square) =
-        visits(&path, walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
-            picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
-        });
+    let (seen, on_square) = visits(&path, walkers(), &Policy::Saliency, 1, |index, picture| {
+        picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
+    });
     say(&format!("saliency: the same beside a flickering square: {}", percent(seen)));
     say(&format!("saliency: the eye is on the flickering square in {}", percent(on_square)));
     assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
@@ -594,11 +590,10 @@ fn a_flickering_screen_does_not_hold_the_eye() {
 #[test]
 fn waving_leaves_do_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let (seen, on_square) =
-        visits(&path, walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
-            let time = index as f64 * 0.1;
-            picture.paint(|x, y, _| leaf(x, y, time));
-        });
+    let (seen, on_square) = visits(&path, walkers(), &Policy::Saliency, 1, |index, picture| {
+        let time = index as f64 * 0.1;
+        picture.paint(|x, y, _| leaf(x, y, time));
+    });
     say(&format!("saliency: the same beside waving leaves: {}", percent(seen)));
     say(&format!("saliency: the eye is on the leaves in {}", percent(on_square)));
     assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
@@ -639,7 +634,7 @@ fn visits(
 /// Without paint, by saliency with one fovea, once for all tests.
 fn visits_by_saliency(path: &Path) -> (Share, Share) {
     static VISITS: OnceLock<(Share, Share)> = OnceLock::new();
-    *VISITS.get_or_init(|| visits(path, walkers_of(path), &Policy::Saliency, 1, |_, _| {}))
+    *VISITS.get_or_init(|| visits(path, walkers(), &Policy::Saliency, 1, |_, _| {}))
 }
 
 /// The area that is painted over.
@@ -776,14 +771,10 @@ struct Run {
 
 impl Run {
     fn new(views: Vec<ServedView>, phase_ns: u64) -> Self {
-        let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let view_count = views.len();
-        let wakeup = Arc::new(EventFd::new().unwrap());
-        let channels =
-            (0..view_count).map(|_| view_channel(&wakeup, "camera", ViewConfig::default(), None));
-        let (channels, clients): (Vec<_>, Vec<_>) = channels.unzip();
+        let (channels, clients): (Vec<_>, Vec<_>) = (0..view_count).map(|_| channel()).unzip();
         let views = views.into_iter().zip(channels);
-        let stream = Stream::new("clip", backend, ChangeConfig::default(), views, Arc::default());
+        let stream = Stream::new("clip", on_cpu(), ChangeConfig::default(), views, Arc::default());
         let (readers, tokens) = (Vec::new(), Vec::new());
         Self {
             stream,
@@ -803,8 +794,7 @@ impl Run {
             .step(frame, &FrameStamp { pts_ns, ..FrameStamp::numbered(index as u64 + 1) })
             .unwrap();
         for view in self.readers.len()..self.view_count {
-            let (segment, _) = self.stream.segment(view).unwrap().unwrap();
-            self.readers.push(Reader::from_fd(segment).unwrap());
+            self.readers.push(reader(&self.stream, view));
         }
         self.tokens.clear();
         for reader in &mut self.readers {
@@ -832,19 +822,8 @@ impl Run {
 }
 
 fn view(policy: Policy, foveae: u32) -> ServedView {
-    ServedView {
-        name: "main".to_owned(),
-        slot_count: 2,
-        pace: ViewPace::default(),
-        spec: ViewSpec {
-            layout: Layout::Foveal { e0_px: None, foveae, coarsest: None },
-            budget: 273,
-            format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
-            policy,
-            parameters: GazeParameters::default(),
-            ..ViewSpec::default()
-        },
-    }
+    let layout = Layout::Foveal { e0_px: None, foveae, coarsest: None };
+    served("main", ViewSpec { policy, ..spec(layout, 273) })
 }
 
 /// A frame in I420 that can be painted on.
@@ -931,19 +910,6 @@ impl Picture {
     fn view<'a>(&'a self, frame: &FrameView<'_>) -> FrameView<'a> {
         self.part(frame, (0, 0), frame.extent())
     }
-}
-
-/// Those of the clip, found once for all tests.
-pub(crate) fn walkers_of(path: &Path) -> &'static [Walker] {
-    static WALKERS: OnceLock<Vec<Walker>> = OnceLock::new();
-    WALKERS.get_or_init(|| {
-        let mut footage = Footage::default();
-        for_each_frame(path, |_, frame| footage.push(frame));
-        assert_eq!(footage.len(), 795, "frames of {CLIP}");
-        let walkers = footage.walkers(SOON);
-        assert!((25..45).contains(&walkers.len()), "{} walkers", walkers.len());
-        walkers
-    })
 }
 
 fn percent((part, whole): Share) -> String {

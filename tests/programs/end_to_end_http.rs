@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use foveate_control::StreamState;
-use testkit::daemon::{Daemon, Follower, Outcome, Place};
+use testkit::daemon::{Daemon, Follower, Place};
 use testkit::film::encode;
 use testkit::wait::until;
 
@@ -59,14 +59,13 @@ fn a_clip_on_a_web_server_plays_once() {
     let content = Content::Whole { media: "video/x-yuv4mpeg", body: Arc::new(clip) };
     let camera = Camera { content, ..Camera::new(&place, "") };
     let _server = camera.start();
-    let config = place.write("c.toml", camera.config(""));
-    let outcome = place.foveated(&["--config", config.to_str().unwrap()], &[]).finish();
+    let outcome = place.ended_daemon(&camera.config(""), &[]);
     outcome.assert_clean_exit(0);
     assert!(outcome.stderr.contains("end of file"), "{outcome:#?}");
-    let outcome = extract(&place, &camera.address(), &[]);
+    let outcome = place.extract(&camera.address(), &[]);
     outcome.assert_clean_exit(0);
     assert!(outcome.stdout.ends_with("main: 5 frames\n"), "{outcome:#?}");
-    let outcome = extract(&place, &camera.address().replace("stream", "none"), &["--force"]);
+    let outcome = place.extract(&camera.address().replace("stream", "none"), &[]);
     outcome.assert_clean_exit(69);
     assert!(outcome.message().contains("/none"), "{outcome:#?}");
 }
@@ -89,7 +88,7 @@ fn frames_of_a_camera_on_a_web_server_are_extracted() {
     let place = Place::new();
     let camera = Camera::new(&place, "");
     let _server = camera.start();
-    extract(&place, &camera.address(), &["--frames", "3"]).assert_clean_exit(0);
+    place.extract(&camera.address(), &["--frames", "3"]).assert_clean_exit(0);
 }
 
 #[test]
@@ -101,7 +100,7 @@ fn a_login_page_is_named_as_such() {
         let content = Content::Whole { media: "text/html", body };
         let camera = Camera { content, ..Camera::new(&place, "") };
         let _server = camera.start();
-        let outcome = extract(&place, &camera.address(), &[]);
+        let outcome = place.extract(&camera.address(), &[]);
         outcome.assert_clean_exit(69);
         assert!(outcome.message().contains("is a web page (HTML), not video"), "{outcome:#?}");
         assert!(!outcome.message().contains("plugin"), "{outcome:#?}");
@@ -164,10 +163,7 @@ struct Server {
 impl Camera {
     fn new(place: &Place, headers: &'static str) -> Self {
         let picture = place.path("picture.jpg");
-        encode(&format!(
-            "videotestsrc num-buffers=1 ! video/x-raw,width=160,height=120 ! jpegenc ! filesink location={}",
-            picture.display()
-        ));
+        encode(&picture, "videotestsrc num-buffers=1 ! video/x-raw,width=160,height=120 ! jpegenc");
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let content = Content::pictures(&std::fs::read(picture).unwrap());
         Self { address, headers, content }
@@ -241,12 +237,6 @@ impl Drop for Server {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
     }
-}
-
-fn extract(place: &Place, address: &str, arguments: &[&str]) -> Outcome {
-    let out = place.path("out");
-    let extract = ["extract", address, "--out", out.to_str().unwrap()];
-    place.foveate(&[&extract, arguments].concat()).finish()
 }
 
 /// Reads some more frames, whose numbers grow.

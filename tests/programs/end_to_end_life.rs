@@ -285,11 +285,13 @@ fn snap_on_a_full_disk_leaves_no_file() {
 
 /// A clip of a moving ball at 100 frames a second.
 fn encode_clip(path: &Path, frame_count: u32) {
-    encode(&format!(
-        "videotestsrc pattern=ball num-buffers={frame_count} ! \
-         video/x-raw,format=I420,width=96,height=64,framerate=100/1 ! avimux ! filesink location={}",
-        path.display()
-    ));
+    encode(
+        path,
+        &format!(
+            "videotestsrc pattern=ball num-buffers={frame_count} ! \
+         video/x-raw,format=I420,width=96,height=64,framerate=100/1 ! avimux"
+        ),
+    );
     assert_eq!(
         Film::decoded(SourceChoice::Shorthand(path.display().to_string())).len(),
         frame_count as usize

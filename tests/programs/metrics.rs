@@ -158,8 +158,7 @@ fn an_address_that_is_taken_is_an_error_at_the_start() {
     let config = format!(
         "[daemon]\nmetrics = '{address}'\n[[stream]]\nname = 'a'\nsource = 'test'\nbackend = 'cpu'\n"
     );
-    let config = place.write("taken.toml", config);
-    let outcome = place.foveated(&["--config", config.to_str().unwrap()], &[]).finish();
+    let outcome = place.ended_daemon(&config, &[]);
     outcome.assert_clean_exit(69);
     for part in ["daemon.metrics", &address.to_string(), "in use", "a free port"] {
         assert!(outcome.message().contains(part), "{}", outcome.message());

@@ -89,6 +89,26 @@ impl Place {
         self.start("foveated", arguments, environment)
     }
 
+    /// Runs `foveated` with `config` to its end.
+    pub fn ended_daemon(&self, config: &str, environment: &[(&str, &str)]) -> Outcome {
+        let path = self.write("foveate.toml", config);
+        self.foveated(&["--config", path.to_str().unwrap()], environment).finish()
+    }
+
+    /// Runs `foveated --check` with `config`.
+    pub fn check(&self, config: &str) -> Outcome {
+        let path = self.write("foveate.toml", config);
+        self.foveated(&["--check", "--config", path.to_str().unwrap()], &[]).finish()
+    }
+
+    /// Runs `foveate extract` on `source` into the folder `out`, which is made anew.
+    pub fn extract(&self, source: impl AsRef<Path>, arguments: &[&str]) -> Outcome {
+        let out = self.path("out");
+        let _ = fs::remove_dir_all(&out);
+        let fixed = ["extract", source.as_ref().to_str().unwrap(), "--out", out.to_str().unwrap()];
+        self.foveate_in(&[&fixed, arguments].concat(), &[("RUST_LOG", "info")]).finish()
+    }
+
     /// Starts `foveate` with these arguments and the socket of this place.
     pub fn foveate(&self, arguments: &[&str]) -> Process {
         self.foveate_in(arguments, &[])
@@ -286,6 +306,10 @@ impl Process {
 
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).unwrap();
+    }
+
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits until it ends.

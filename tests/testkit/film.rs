@@ -197,6 +197,13 @@ pub fn take_all(source: &mut Source, mut take: impl FnMut(CapturedFrame)) -> End
     }
 }
 
+/// The frames of `source` up to its end.
+pub fn rest_of(source: &mut Source) -> (Vec<CapturedFrame>, End) {
+    let mut frames = Vec::new();
+    let end = take_all(source, |frame| frames.push(frame));
+    (frames, end)
+}
+
 /// Decodes a clip in this process, and gives `take` each frame and its index.
 pub fn for_each_frame(clip: &Path, mut take: impl FnMut(usize, &FrameView<'_>)) {
     let choice = SourceChoice::Shorthand(clip.display().to_string());
@@ -302,8 +309,13 @@ fn video_info(format: PixelFormat, extent: Extent) -> gst_video::VideoInfo {
     gst_video::VideoInfo::builder(name, extent.width, extent.height).build().unwrap()
 }
 
-/// Runs a description that writes a file to its end.
-pub fn encode(text: &str) {
+/// Runs a description to its end, and writes what comes out of it to a file.
+pub fn encode(path: &Path, text: &str) {
+    run(&format!("{text} ! filesink location={}", path.display()));
+}
+
+/// Runs a description to its end.
+pub fn run(text: &str) {
     gst::init().unwrap();
     let pipeline = gst::parse::launch(text).unwrap();
     pipeline.set_state(gst::State::Playing).unwrap();
