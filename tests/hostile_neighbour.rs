@@ -25,7 +25,7 @@ use testkit::daemon::{Belongings, Place};
 use testkit::is_long;
 use testkit::thief::Thief;
 use testkit::users::{are_there, as_user, open_to_all};
-use testkit::wait::{HANG, until};
+use testkit::wait::{HANG, RaisedAtLast, until};
 use testkit::web_server::Web;
 
 const NEIGHBOUR: u32 = 5001;
@@ -387,15 +387,6 @@ fn shared_kb(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
-/// A flag that is raised however the test ends, so that its threads end.
-struct RaisedAtLast<'a>(&'a AtomicBool);
-
-impl Drop for RaisedAtLast<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// A process that does not outlive the test.

@@ -45,20 +45,16 @@ static void *counted_realloc(void *memory, size_t size) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Frames.
 
-static void a_frame_is_copied_in_every_byte(void) {
-    struct written_segment segment = new_segment(8);
-    publish(&segment, 1);
-    struct session session = session_with(&segment);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 1);
-    EXPECT(session.frame.missed == 0);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    end_session(&session);
-    free_segment(&segment);
+LAW(a_frame_is_copied_in_every_byte) {
+    struct written_segment *segment = new_segment(8);
+    publish(segment, 1);
+    struct session *session = session_with(segment);
+    EXPECT_NEWEST(session, 1, 0);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOTHING);
 }
 
-static void the_segment_says_what_it_is(void) {
-    struct written_segment segment = new_segment(8);
+LAW(the_segment_says_what_it_is) {
+    struct written_segment *segment = new_segment(8);
     struct foveate_camera_frame camera_frame = FOVEATE_ZEROS;
     strcpy(camera_frame.optical_frame, "camera_optical");
     strcpy(camera_frame.parent_frame, "base_link");
@@ -66,115 +62,91 @@ static void the_segment_says_what_it_is(void) {
     camera_frame.source_from_calibrated[0] = 0.5;
     camera_frame.calibrated_width = 1280;
     camera_frame.calibrated_height = 960;
-    memcpy(segment.base + FOVEATE_CAMERA_FRAME_OFFSET, &camera_frame, sizeof camera_frame);
-    struct session session = new_session();
-    EXPECT(foveate_current_segment(session.reader) == NULL);
-    EXPECT(foveate_state(session.reader, NULL) == FOVEATE_STATE_UNKNOWN);
-    say_segment(session.client, segment.file);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    const struct foveate_segment *said = foveate_current_segment(session.reader);
+    memcpy(segment->base + FOVEATE_CAMERA_FRAME_OFFSET, &camera_frame, sizeof camera_frame);
+    struct session *session = new_session();
+    EXPECT(foveate_current_segment(session->reader) == NULL);
+    EXPECT(foveate_state(session->reader, NULL) == FOVEATE_STATE_UNKNOWN);
+    say_segment(session->client, segment->file);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    const struct foveate_segment *said = foveate_current_segment(session->reader);
     struct foveate_segment_header expected = valid_header(8);
-    expected.epoch = segment.epoch;
+    expected.epoch = segment->epoch;
     EXPECT(memcmp(&said->header, &expected, sizeof expected) == 0);
     EXPECT(memcmp(&said->camera_frame, &camera_frame, sizeof camera_frame) == 0);
     EXPECT(said->dtype == FOVEATE_DTYPE_U8 && said->token_bytes == TOKEN_BYTES && said->number == 1);
-    end_session(&session);
-    free_segment(&segment);
 }
 
-static void a_reader_begins_with_the_newest_frame(void) {
-    struct written_segment segment = new_segment(8);
-    publish_up_to(&segment, 1, 5);
-    struct session session = session_with(&segment);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 5);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    end_session(&session);
-    free_segment(&segment);
+LAW(a_reader_begins_with_the_newest_frame) {
+    struct written_segment *segment = new_segment(8);
+    publish_up_to(segment, 1, 5);
+    struct session *session = session_with(segment);
+    EXPECT_NEXT(session, 5, 0);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_NOTHING);
 }
 
-static void reading_in_order_skips_only_what_is_gone(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    publish_up_to(&segment, 1, 3);
+LAW(reading_in_order_skips_only_what_is_gone) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    publish_up_to(segment, 1, 3);
     for (uint64_t sequence = 1; sequence <= 3; sequence++) {
-        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-        expect_frame(&session.frame, sequence);
-        EXPECT(session.frame.missed == 0);
+        EXPECT_NEXT(session, sequence, 0);
     }
-    publish_up_to(&segment, 4, 10);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 7);
-    EXPECT(session.frame.missed == 3);
-    end_session(&session);
-    free_segment(&segment);
+    publish_up_to(segment, 4, 10);
+    EXPECT_NEXT(session, 7, 3);
 }
 
-static void reading_the_newest_passes_over_the_rest(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    publish_up_to(&segment, 1, 3);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 3);
-    EXPECT(session.frame.missed == 2);
-    end_session(&session);
-    free_segment(&segment);
+LAW(reading_the_newest_passes_over_the_rest) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    publish_up_to(segment, 1, 3);
+    EXPECT_NEWEST(session, 3, 2);
 }
 
-static void a_frame_that_is_being_written_is_not_read(void) {
-    struct written_segment segment = new_segment(2);
-    struct session session = session_with(&segment);
-    publish_up_to(&segment, 1, 2);
+LAW(a_frame_that_is_being_written_is_not_read) {
+    struct written_segment *segment = new_segment(2);
+    struct session *session = session_with(segment);
+    publish_up_to(segment, 1, 2);
     // The writer has begun frame 3 in the slot of frame 1.
-    uint64_t *lock = (uint64_t *)(void *)(segment.base + FOVEATE_HEADER_BYTES + SLOT_STRIDE);
+    uint64_t *lock = (uint64_t *)(void *)(segment->base + FOVEATE_HEADER_BYTES + SLOT_STRIDE);
     __atomic_store_n(lock, 2 * 3 - 1, __ATOMIC_RELEASE);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 2);
-    EXPECT(session.frame.missed == 1);
-    end_session(&session);
-    free_segment(&segment);
+    EXPECT_NEXT(session, 2, 1);
 }
 
-static void a_frame_is_kept_until_the_buffer_suffices(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    publish(&segment, 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    publish(&segment, 2);
+LAW(a_frame_is_kept_until_the_buffer_suffices) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    publish(segment, 1);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+    publish(segment, 2);
     EXPECT(1 < tokens_of(2));
-    size_t capacity = session.frame.token_capacity;
-    session.frame.token_capacity = 1;
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "foveate_frame_reserve");
-    EXPECT(session.frame.token_count == 0 && session.frame.pixel_bytes == 0);
-    session.frame.token_capacity = capacity;
-    session.frame.pixel_capacity -= TOKEN_BYTES * (CAPACITY - 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
-    session.frame.pixel_capacity += TOKEN_BYTES * (CAPACITY - 1);
-    session.frame.plane_capacities[1] -= sizeof(float) * (CAPACITY - 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "`relevance`");
-    session.frame.plane_capacities[1] += sizeof(float) * (CAPACITY - 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 2);
-    end_session(&session);
-    free_segment(&segment);
+    size_t capacity = session->frame.token_capacity;
+    session->frame.token_capacity = 1;
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_TOO_SMALL);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "foveate_frame_reserve");
+    EXPECT(session->frame.token_count == 0 && session->frame.pixel_bytes == 0);
+    session->frame.token_capacity = capacity;
+    session->frame.pixel_capacity -= TOKEN_BYTES * (CAPACITY - 1);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_TOO_SMALL);
+    session->frame.pixel_capacity += TOKEN_BYTES * (CAPACITY - 1);
+    session->frame.plane_capacities[1] -= sizeof(float) * (CAPACITY - 1);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_TOO_SMALL);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "`relevance`");
+    session->frame.plane_capacities[1] += sizeof(float) * (CAPACITY - 1);
+    EXPECT_NEWEST(session, 2, 0);
 }
 
-static void a_plane_is_found_by_its_name(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    const struct foveate_segment *said = foveate_current_segment(session.reader);
+LAW(a_plane_is_found_by_its_name) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    const struct foveate_segment *said = foveate_current_segment(session->reader);
     EXPECT(foveate_plane_index(said, "pixels") == 0 && foveate_plane_index(said, "relevance") == 1);
     EXPECT(foveate_plane_index(said, "relevance ") == -1 && foveate_plane_index(said, "") == -1);
-    end_session(&session);
-    free_segment(&segment);
 }
 
 // Two channels of 2 x 3 cells, in the place of `relevance`.
-static void channels_are_found_by_their_names(void) {
-    struct written_segment segment = new_segment(4);
-    struct foveate_plane *plane = &((struct foveate_segment_header *)(void *)segment.base)->planes[1];
+LAW(channels_are_found_by_their_names) {
+    struct written_segment *segment = new_segment(4);
+    struct foveate_plane *plane = &((struct foveate_segment_header *)(void *)segment->base)->planes[1];
     strcpy(plane->name, "channels");
     strcpy(plane->order, "CHW");
     plane->dtype = FOVEATE_DTYPE_F16;
@@ -183,122 +155,104 @@ static void channels_are_found_by_their_names(void) {
     plane->shape[2] = 3;
     plane->token_stride = 12;
     plane->bytes = 24;
-    struct foveate_channels *channels = (struct foveate_channels *)(void *)(segment.base + FOVEATE_CHANNEL_OFFSET);
+    struct foveate_channels *channels = (struct foveate_channels *)(void *)(segment->base + FOVEATE_CHANNEL_OFFSET);
     channels->cell_side = 32;
     channels->count = 2;
     strcpy(channels->names[0], "strokes");
     strcpy(channels->names[1], "query");
-    struct session session = session_with(&segment);
-    const struct foveate_segment *said = foveate_current_segment(session.reader);
+    struct session *session = session_with(segment);
+    const struct foveate_segment *said = foveate_current_segment(session->reader);
     EXPECT(foveate_plane_index(said, "channels") == 1);
     EXPECT(foveate_channel_index(said, "strokes") == 0 && foveate_channel_index(said, "query") == 1);
     EXPECT(foveate_channel_index(said, "depth") == -1);
     // All cells count, whatever the number of tokens: six of them have the bytes of 24.
-    publish(&segment, 1);
-    EXPECT(foveate_frame_reserve(&session.frame, said) == FOVEATE_OK && 24 <= session.frame.plane_capacities[1]);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    const unsigned char *slot = segment.base + FOVEATE_HEADER_BYTES + SLOT_STRIDE;
-    EXPECT(memcmp(session.frame.planes[1], slot + RELEVANCE_OFFSET, 24) == 0);
-    session.frame.plane_capacities[1] = 23;
-    publish(&segment, 2);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
-    end_session(&session);
-    free_segment(&segment);
+    publish(segment, 1);
+    EXPECT(foveate_frame_reserve(&session->frame, said) == FOVEATE_OK && 24 <= session->frame.plane_capacities[1]);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+    const unsigned char *slot = segment->base + FOVEATE_HEADER_BYTES + SLOT_STRIDE;
+    EXPECT(memcmp(session->frame.planes[1], slot + RELEVANCE_OFFSET, 24) == 0);
+    session->frame.plane_capacities[1] = 23;
+    publish(segment, 2);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_TOO_SMALL);
 }
 
-static void planes_that_nobody_made_room_for_are_left_out(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = new_session();
+LAW(planes_that_nobody_made_room_for_are_left_out) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = new_session();
     static struct foveate_token tokens[CAPACITY];
     static unsigned char pixels[CAPACITY * TOKEN_BYTES];
-    session.frame.tokens = tokens;
-    session.frame.token_capacity = CAPACITY;
-    session.frame.pixels = pixels;
-    session.frame.pixel_capacity = sizeof pixels;
-    say_segment(session.client, segment.file);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    publish(&segment, 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    EXPECT(are_words(pixels, 1, session.frame.pixel_bytes) && session.frame.planes[1] == NULL);
-    memset(&session.frame, 0, sizeof session.frame);
-    end_session(&session);
-    free_segment(&segment);
+    session->frame.tokens = tokens;
+    session->frame.token_capacity = CAPACITY;
+    session->frame.pixels = pixels;
+    session->frame.pixel_capacity = sizeof pixels;
+    say_segment(session->client, segment->file);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    publish(segment, 1);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+    EXPECT(are_words(pixels, 1, session->frame.pixel_bytes) && session->frame.planes[1] == NULL);
+    memset(&session->frame, 0, sizeof session->frame);
 }
 
-static void a_frame_is_found_by_when_it_was_taken(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    publish_up_to(&segment, 1, 6);
+LAW(a_frame_is_found_by_when_it_was_taken) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    publish_up_to(segment, 1, 6);
     // Of 4 frames that are in the ring, taken at 15, 20, 25 and 30.
     const uint64_t asked[][2] = {{0, 3}, {17, 3}, {18, 4}, {20, 4}, {27, 5}, {28, 6}, {UINT64_MAX, 6}};
     for (size_t index = 0; index < sizeof asked / sizeof *asked; index++) {
-        session.frame.missed = 99;
-        EXPECT_RESULT(foveate_read_at(session.reader, asked[index][0], &session.frame, 0), FOVEATE_OK);
-        expect_frame(&session.frame, asked[index][1]);
-        EXPECT(session.frame.missed == 0);
+        session->frame.missed = 99;
+        EXPECT_RESULT(foveate_read_at(session->reader, asked[index][0], &session->frame, 0), FOVEATE_OK);
+        expect_frame(&session->frame, asked[index][1]);
+        EXPECT(session->frame.missed == 0);
     }
-    publish_taken_at(&segment, 7, 32);
-    EXPECT_RESULT(foveate_read_at(session.reader, 31, &session.frame, 0), FOVEATE_OK);
+    publish_taken_at(segment, 7, 32);
+    EXPECT_RESULT(foveate_read_at(session->reader, 31, &session->frame, 0), FOVEATE_OK);
     // As near as frame 7, and older.
-    expect_frame(&session.frame, 6);
-    end_session(&session);
-    free_segment(&segment);
+    expect_frame(&session->frame, 6);
 }
 
-static void a_frame_found_by_its_time_does_not_count_as_read(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    publish_up_to(&segment, 1, 2);
-    EXPECT_RESULT(foveate_read_at(session.reader, 10, &session.frame, 0), FOVEATE_OK);
+LAW(a_frame_found_by_its_time_does_not_count_as_read) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    publish_up_to(segment, 1, 2);
+    EXPECT_RESULT(foveate_read_at(session->reader, 10, &session->frame, 0), FOVEATE_OK);
     for (uint64_t sequence = 1; sequence <= 2; sequence++) {
-        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-        expect_frame(&session.frame, sequence);
-        EXPECT(session.frame.missed == 0);
+        EXPECT_NEXT(session, sequence, 0);
     }
-    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 1);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    end_session(&session);
-    free_segment(&segment);
+    EXPECT_RESULT(foveate_read_at(session->reader, 5, &session->frame, 0), FOVEATE_OK);
+    expect_frame(&session->frame, 1);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_NOTHING);
 }
 
-static void a_frame_that_is_being_written_is_not_found(void) {
-    struct written_segment segment = new_segment(2);
-    struct session session = session_with(&segment);
-    publish_up_to(&segment, 1, 2);
-    uint64_t *lock = (uint64_t *)(void *)(segment.base + FOVEATE_HEADER_BYTES + SLOT_STRIDE);
+LAW(a_frame_that_is_being_written_is_not_found) {
+    struct written_segment *segment = new_segment(2);
+    struct session *session = session_with(segment);
+    publish_up_to(segment, 1, 2);
+    uint64_t *lock = (uint64_t *)(void *)(segment->base + FOVEATE_HEADER_BYTES + SLOT_STRIDE);
     __atomic_store_n(lock, 2 * 3 - 1, __ATOMIC_RELEASE);
-    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 2);
-    end_session(&session);
-    free_segment(&segment);
+    EXPECT_RESULT(foveate_read_at(session->reader, 5, &session->frame, 0), FOVEATE_OK);
+    expect_frame(&session->frame, 2);
 }
 
-static void finding_by_time_goes_to_the_newest_segment_at_once(void) {
-    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
-    struct session session = session_with(&segments[0]);
-    publish(&segments[0], 1);
-    publish(&segments[1], 1);
-    say_segment(session.client, segments[1].file);
-    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 1);
-    end_session(&session);
-    free_segment(&segments[0]);
-    free_segment(&segments[1]);
+LAW(finding_by_time_goes_to_the_newest_segment_at_once) {
+    struct written_segment *segments[2] = {new_segment(4), new_segment(4)};
+    struct session *session = session_with(segments[0]);
+    publish(segments[0], 1);
+    publish(segments[1], 1);
+    say_segment(session->client, segments[1]->file);
+    EXPECT_RESULT(foveate_read_at(session->reader, 5, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_read_at(session->reader, 5, &session->frame, 0), FOVEATE_OK);
+    expect_frame(&session->frame, 1);
 }
 
-static void finding_by_time_reports_an_ended_stream(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    publish_up_to(&segment, 1, 2);
-    close(session.client);
-    EXPECT_RESULT(foveate_read_at(session.reader, 10, &session.frame, -1), FOVEATE_OK);
-    expect_frame(&session.frame, 2);
-    EXPECT_RESULT(foveate_read_at(session.reader, 11, &session.frame, -1), FOVEATE_DISCONNECTED);
-    session.client = -1;
-    end_session(&session);
-    free_segment(&segment);
+LAW(finding_by_time_reports_an_ended_stream) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    publish_up_to(segment, 1, 2);
+    hang_up(session->client);
+    EXPECT_RESULT(foveate_read_at(session->reader, 10, &session->frame, -1), FOVEATE_OK);
+    expect_frame(&session->frame, 2);
+    EXPECT_RESULT(foveate_read_at(session->reader, 11, &session->frame, -1), FOVEATE_DISCONNECTED);
 }
 
 // A frame from the future has no age.
@@ -306,53 +260,48 @@ static void finding_by_time_reports_an_ended_stream(void) {
 // Any other is older than that.
 #define MAX_AGE_NS 1
 
-static void what_is_too_old_is_passed_over_and_counted(void) {
-    struct written_segment segment = new_segment(8);
-    struct session session = session_with(&segment);
+LAW(what_is_too_old_is_passed_over_and_counted) {
+    struct written_segment *segment = new_segment(8);
+    struct session *session = session_with(segment);
     struct foveate_borrowed borrowed;
-    publish(&segment, 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    foveate_set_max_age(session.reader, MAX_AGE_NS);
-    publish_up_to(&segment, 2, 3);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    publish(&segment, 4);
-    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_NOTHING);
-    publish(&segment, 5);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    publish(segment, 1);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+    foveate_set_max_age(session->reader, MAX_AGE_NS);
+    publish_up_to(segment, 2, 3);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOTHING);
+    publish(segment, 4);
+    EXPECT_RESULT(foveate_borrow_newest(session->reader, &borrowed, 0), FOVEATE_NOTHING);
+    publish(segment, 5);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_NOTHING);
     // The buffer's contents belong to the caller.
-    expect_frame(&session.frame, 1);
-    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_NOTHING);
+    expect_frame(&session->frame, 1);
+    EXPECT_RESULT(foveate_wait(session->reader, 0), FOVEATE_NOTHING);
 
-    publish_taken_at(&segment, 6, TAKEN_JUST_NOW);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    EXPECT(session.frame.head.ring_sequence == 6 && session.frame.missed == 4);
-    publish(&segment, 7);
-    publish_taken_at(&segment, 8, TAKEN_JUST_NOW);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    EXPECT(session.frame.head.ring_sequence == 8 && session.frame.missed == 1);
-    publish_taken_at(&segment, 9, TAKEN_JUST_NOW);
-    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_OK);
+    publish_taken_at(segment, 6, TAKEN_JUST_NOW);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+    EXPECT(session->frame.head.ring_sequence == 6 && session->frame.missed == 4);
+    publish(segment, 7);
+    publish_taken_at(segment, 8, TAKEN_JUST_NOW);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_OK);
+    EXPECT(session->frame.head.ring_sequence == 8 && session->frame.missed == 1);
+    publish_taken_at(segment, 9, TAKEN_JUST_NOW);
+    EXPECT_RESULT(foveate_borrow_newest(session->reader, &borrowed, 0), FOVEATE_OK);
     EXPECT(borrowed.head.ring_sequence == 9 && borrowed.missed == 0);
 
-    foveate_set_max_age(session.reader, 0);
-    publish(&segment, 10);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 10);
-    end_session(&session);
-    free_segment(&segment);
+    foveate_set_max_age(session->reader, 0);
+    publish(segment, 10);
+    EXPECT_NEWEST(session, 10, 0);
 }
 
-static void a_ring_of_old_frames_hides_no_young_one(void) {
+LAW(a_ring_of_old_frames_hides_no_young_one) {
     const uint64_t slots = 2 * FOVEATE__TRIES_MAX;
-    struct written_segment segment = new_segment((uint32_t)slots);
-    struct session session = session_with(&segment);
-    foveate_set_max_age(session.reader, MAX_AGE_NS);
-    publish_up_to(&segment, 1, slots - 1);
-    publish_taken_at(&segment, slots, TAKEN_JUST_NOW);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    EXPECT(session.frame.head.ring_sequence == slots && session.frame.missed == slots - 1);
-    end_session(&session);
-    free_segment(&segment);
+    struct written_segment *segment = new_segment((uint32_t)slots);
+    struct session *session = session_with(segment);
+    foveate_set_max_age(session->reader, MAX_AGE_NS);
+    publish_up_to(segment, 1, slots - 1);
+    publish_taken_at(segment, slots, TAKEN_JUST_NOW);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_OK);
+    EXPECT(session->frame.head.ring_sequence == slots && session->frame.missed == slots - 1);
 }
 
 static void *publish_an_old_and_a_young_frame(void *of) {
@@ -364,20 +313,18 @@ static void *publish_an_old_and_a_young_frame(void *of) {
     return NULL;
 }
 
-static void what_is_too_old_ends_no_wait(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+LAW(what_is_too_old_ends_no_wait) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     pthread_t thread;
-    foveate_set_max_age(session.reader, MAX_AGE_NS);
-    EXPECT(pthread_create(&thread, NULL, publish_an_old_and_a_young_frame, &segment) == 0);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_OK);
-    EXPECT(session.frame.head.ring_sequence == 2 && session.frame.missed == 1);
+    foveate_set_max_age(session->reader, MAX_AGE_NS);
+    EXPECT(pthread_create(&thread, NULL, publish_an_old_and_a_young_frame, segment) == 0);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, -1), FOVEATE_OK);
+    EXPECT(session->frame.head.ring_sequence == 2 && session->frame.missed == 1);
     EXPECT(pthread_join(thread, NULL) == 0);
-    end_session(&session);
-    free_segment(&segment);
 }
 
-static void age_is_never_negative(void) {
+LAW(age_is_never_negative) {
     struct foveate_slot_header head = head_of(1);
     head.capture_ns = UINT64_MAX;
     EXPECT(foveate_age_ns(&head) == 0);
@@ -385,7 +332,7 @@ static void age_is_never_negative(void) {
     EXPECT(1000 <= foveate_age_ns(&head) && foveate_age_ns(&head) < (uint64_t)HANG_SECONDS * 1000000000);
 }
 
-static void numbers_of_every_format_are_exact(void) {
+LAW(numbers_of_every_format_are_exact) {
     const unsigned char bytes[] = {0, 255};
     const uint16_t halves[] = {0x3C00, 0xC000, 0x0001, 0x83FF, 0x7BFF, 0x3555, 0x0400, 0x8000, 0x7C00, 0xFC00};
     const double numbers[] = {1.0,     -2.0, 0x1p-24,          -1023 * 0x1p-24,  65504.0, 0.333251953125,
@@ -404,32 +351,29 @@ static void numbers_of_every_format_are_exact(void) {
            && foveate_number(FOVEATE_DTYPE_F32, singles, 1) == singles[1]);
 }
 
-static void reading_allocates_nothing(void) {
-    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
-    struct session session = session_with(&segments[0]);
+LAW(reading_allocates_nothing) {
+    struct written_segment *segments[2] = {new_segment(4), new_segment(4)};
+    struct session *session = session_with(segments[0]);
     long before = allocation_count;
     EXPECT(0 < before);
     for (uint64_t sequence = 1; sequence <= 100; sequence++) {
-        publish(&segments[0], sequence);
-        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-        EXPECT_RESULT(foveate_read_at(session.reader, 0, &session.frame, 0), FOVEATE_OK);
+        publish(segments[0], sequence);
+        EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+        EXPECT_RESULT(foveate_read_at(session->reader, 0, &session->frame, 0), FOVEATE_OK);
     }
-    say_segment(session.client, segments[1].file);
-    publish(&segments[1], 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    EXPECT_RESULT(foveate_frame_reserve(&session.frame, foveate_current_segment(session.reader)), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    say_segment(session->client, segments[1]->file);
+    publish(segments[1], 1);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_frame_reserve(&session->frame, foveate_current_segment(session->reader)), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
     EXPECT(allocation_count == before);
-    end_session(&session);
-    free_segment(&segments[0]);
-    free_segment(&segments[1]);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // A writer at full speed.
 
 struct full_speed {
-    struct written_segment segment;
+    struct written_segment *segment;
     bool is_over;
     pthread_t thread;
 };
@@ -445,7 +389,7 @@ static void end_race(struct full_speed *writer) {
 static void *publish_at_full_speed(void *of) {
     struct full_speed *writer = (struct full_speed *)of;
     for (uint64_t sequence = 1; sequence <= TORN_FRAME_WRITES && !is_over(writer); sequence++) {
-        publish(&writer->segment, sequence);
+        publish(writer->segment, sequence);
     }
     end_race(writer);
     return NULL;
@@ -460,7 +404,6 @@ static void start_writing(struct full_speed *writer, uint32_t slot_count) {
 static void stop_writing(struct full_speed *writer) {
     end_race(writer);
     EXPECT(pthread_join(writer->thread, NULL) == 0);
-    free_segment(&writer->segment);
 }
 
 // Whether there is no frame now, or the writer was faster each time. Lets the writer go on, where it has no processor of its own.
@@ -470,45 +413,43 @@ static bool is_race_lost(enum foveate_result result) {
     return is_lost;
 }
 
-static void a_copied_frame_is_never_torn(void) {
+LAW(a_copied_frame_is_never_torn) {
     // Two slots, so that the writer is always at the next one.
     struct full_speed writer;
     start_writing(&writer, 2);
-    struct session session = session_with(&writer.segment);
+    struct session *session = session_with(writer.segment);
     uint64_t last = 0;
     int reads = 0;
     while (reads < TORN_FRAME_READS && !is_over(&writer)) {
-        enum foveate_result result = reads % 2 == 0 ? foveate_read_newest(session.reader, &session.frame, 0)
-                                                    : foveate_read_next(session.reader, &session.frame, 0);
+        enum foveate_result result = reads % 2 == 0 ? foveate_read_newest(session->reader, &session->frame, 0)
+                                                    : foveate_read_next(session->reader, &session->frame, 0);
         if (is_race_lost(result)) continue;
         EXPECT_RESULT(result, FOVEATE_OK);
-        uint64_t sequence = session.frame.head.ring_sequence;
-        expect_frame(&session.frame, sequence);
-        EXPECT(sequence == last + session.frame.missed + 1 || last == 0);
+        uint64_t sequence = session->frame.head.ring_sequence;
+        expect_frame(&session->frame, sequence);
+        EXPECT(sequence == last + session->frame.missed + 1 || last == 0);
         last = sequence;
         reads++;
     }
     EXPECT(0 < reads);
     stop_writing(&writer);
-    end_session(&session);
 }
 
-static void a_frame_found_by_its_time_is_never_torn(void) {
+LAW(a_frame_found_by_its_time_is_never_torn) {
     struct full_speed writer;
     start_writing(&writer, 4);
-    struct session session = session_with(&writer.segment);
+    struct session *session = session_with(writer.segment);
     int reads = 0;
     while (reads < TORN_FRAME_READS && !is_over(&writer)) {
-        uint64_t newest = __atomic_load_n(&live_of(&writer.segment)->newest, __ATOMIC_RELAXED);
-        enum foveate_result result = foveate_read_at(session.reader, 5 * newest - 5, &session.frame, 0);
+        uint64_t newest = __atomic_load_n(&live_of(writer.segment)->newest, __ATOMIC_RELAXED);
+        enum foveate_result result = foveate_read_at(session->reader, 5 * newest - 5, &session->frame, 0);
         if (is_race_lost(result)) continue;
         EXPECT_RESULT(result, FOVEATE_OK);
-        expect_frame(&session.frame, session.frame.head.ring_sequence);
+        expect_frame(&session->frame, session->frame.head.ring_sequence);
         reads++;
     }
     EXPECT(0 < reads);
     stop_writing(&writer);
-    end_session(&session);
 }
 
 // Copies what is borrowed as a user would who minds data races.
@@ -519,21 +460,21 @@ static void copy_borrowed(const struct foveate_borrowed *borrowed, struct foveat
     foveate__load(relevance, borrowed->planes[1], borrowed->token_count * sizeof *relevance);
 }
 
-static void a_released_frame_was_never_torn(void) {
+LAW(a_released_frame_was_never_torn) {
     struct full_speed writer;
     start_writing(&writer, 2);
-    struct session session = session_with(&writer.segment);
+    struct session *session = session_with(writer.segment);
     struct foveate_token tokens[CAPACITY];
     unsigned char pixels[CAPACITY * TOKEN_BYTES];
     float relevance[CAPACITY];
     int reads = 0;
     while (reads < TORN_FRAME_READS && !is_over(&writer)) {
         struct foveate_borrowed borrowed;
-        enum foveate_result result = foveate_borrow_newest(session.reader, &borrowed, 0);
+        enum foveate_result result = foveate_borrow_newest(session->reader, &borrowed, 0);
         if (is_race_lost(result)) continue;
         EXPECT_RESULT(result, FOVEATE_OK);
         copy_borrowed(&borrowed, tokens, pixels, relevance);
-        if (foveate_release(session.reader, &borrowed) == FOVEATE_LAPPED) continue;
+        if (foveate_release(session->reader, &borrowed) == FOVEATE_LAPPED) continue;
         uint64_t sequence = borrowed.head.ring_sequence;
         EXPECT(is_head_of(&borrowed.head, sequence) && borrowed.token_count == tokens_of(sequence));
         EXPECT(are_words(tokens, sequence, borrowed.token_count * sizeof *tokens));
@@ -543,153 +484,127 @@ static void a_released_frame_was_never_torn(void) {
     }
     EXPECT(0 < reads);
     stop_writing(&writer);
-    end_session(&session);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Borrowing.
 
-static void a_borrowed_frame_lies_in_the_ring_until_it_is_lapped(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+LAW(a_borrowed_frame_lies_in_the_ring_until_it_is_lapped) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     struct foveate_borrowed borrowed;
-    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_NOTHING);
-    publish_up_to(&segment, 1, 3);
-    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_OK);
+    EXPECT_RESULT(foveate_borrow_newest(session->reader, &borrowed, 0), FOVEATE_NOTHING);
+    publish_up_to(segment, 1, 3);
+    EXPECT_RESULT(foveate_borrow_newest(session->reader, &borrowed, 0), FOVEATE_OK);
     EXPECT(borrowed.missed == 2 && borrowed.token_count == tokens_of(3));
     EXPECT(are_words(borrowed.tokens, 3, borrowed.token_count * sizeof *borrowed.tokens));
     EXPECT(are_words(borrowed.pixels, 3, borrowed.pixel_bytes));
     EXPECT(borrowed.planes[0] == borrowed.pixels && borrowed.planes[2] == NULL);
     EXPECT(are_words(borrowed.planes[1], 3, borrowed.token_count * sizeof(float)));
-    publish_up_to(&segment, 4, 6);
-    EXPECT(foveate_still_valid(session.reader, &borrowed));
-    EXPECT_RESULT(foveate_release(session.reader, &borrowed), FOVEATE_OK);
-    publish(&segment, 7);
-    EXPECT(!foveate_still_valid(session.reader, &borrowed));
-    EXPECT_RESULT(foveate_release(session.reader, &borrowed), FOVEATE_LAPPED);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "frame 3");
-    end_session(&session);
-    free_segment(&segment);
+    publish_up_to(segment, 4, 6);
+    EXPECT(foveate_still_valid(session->reader, &borrowed));
+    EXPECT_RESULT(foveate_release(session->reader, &borrowed), FOVEATE_OK);
+    publish(segment, 7);
+    EXPECT(!foveate_still_valid(session->reader, &borrowed));
+    EXPECT_RESULT(foveate_release(session->reader, &borrowed), FOVEATE_LAPPED);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "frame 3");
 }
 
-static void a_new_segment_ends_what_was_borrowed(void) {
-    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
-    struct session session = session_with(&segments[0]);
+LAW(a_new_segment_ends_what_was_borrowed) {
+    struct written_segment *segments[2] = {new_segment(4), new_segment(4)};
+    struct session *session = session_with(segments[0]);
     struct foveate_borrowed borrowed;
-    publish(&segments[0], 1);
-    publish(&segments[1], 1);
-    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_OK);
-    say_segment(session.client, segments[1].file);
-    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_OK);
-    EXPECT(foveate_still_valid(session.reader, &borrowed));
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    EXPECT(!foveate_still_valid(session.reader, &borrowed));
-    EXPECT_RESULT(foveate_release(session.reader, &borrowed), FOVEATE_LAPPED);
-    end_session(&session);
-    free_segment(&segments[0]);
-    free_segment(&segments[1]);
+    publish(segments[0], 1);
+    publish(segments[1], 1);
+    EXPECT_RESULT(foveate_borrow_newest(session->reader, &borrowed, 0), FOVEATE_OK);
+    say_segment(session->client, segments[1]->file);
+    EXPECT_RESULT(foveate_wait(session->reader, 0), FOVEATE_OK);
+    EXPECT(foveate_still_valid(session->reader, &borrowed));
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT(!foveate_still_valid(session->reader, &borrowed));
+    EXPECT_RESULT(foveate_release(session->reader, &borrowed), FOVEATE_LAPPED);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Segments, ends and hang-ups.
 
-static void every_frame_comes_before_a_new_segment(void) {
-    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
-    struct session session = session_with(&segments[0]);
-    publish_up_to(&segments[0], 1, 2);
-    publish_up_to(&segments[1], 1, 3);
-    say_segment(session.client, segments[1].file);
+LAW(every_frame_comes_before_a_new_segment) {
+    struct written_segment *segments[2] = {new_segment(4), new_segment(4)};
+    struct session *session = session_with(segments[0]);
+    publish_up_to(segments[0], 1, 2);
+    publish_up_to(segments[1], 1, 3);
+    say_segment(session->client, segments[1]->file);
     for (uint64_t sequence = 1; sequence <= 2; sequence++) {
-        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-        expect_frame(&session.frame, sequence);
+        EXPECT_NEXT(session, sequence, 0);
     }
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    EXPECT(foveate_current_segment(session.reader)->number == 2);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT(foveate_current_segment(session->reader)->number == 2);
     // All of it: nothing of a segment that follows is older than the reader.
     for (uint64_t sequence = 1; sequence <= 3; sequence++) {
-        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-        expect_frame(&session.frame, sequence);
-        EXPECT(session.frame.missed == 0);
+        EXPECT_NEXT(session, sequence, 0);
     }
-    end_session(&session);
-    free_segment(&segments[0]);
-    free_segment(&segments[1]);
 }
 
-static void every_frame_comes_before_the_end_and_its_reason(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    publish(&segment, 1);
-    say(session.client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"end of the \\\"file\\\"\"}");
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    close(session.client);
+LAW(every_frame_comes_before_the_end_and_its_reason) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    publish(segment, 1);
+    say(session->client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"end of the \\\"file\\\"\"}");
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_OK);
+    hang_up(session->client);
     for (int times = 0; times < 2; times++) {
-        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_ENDED);
-        EXPECT_TEXT(foveate_last_error(session.reader)->text, "end of the \"file\"");
+        EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, -1), FOVEATE_ENDED);
+        EXPECT_TEXT(foveate_last_error(session->reader)->text, "end of the \"file\"");
     }
-    session.client = -1;
-    end_session(&session);
-    free_segment(&segment);
 }
 
-static void every_frame_comes_before_a_hang_up(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    publish(&segment, 1);
-    close(session.client);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_DISCONNECTED);
-    EXPECT(foveate_descriptor(session.reader) == -1);
-    session.client = -1;
-    end_session(&session);
-    free_segment(&segment);
+LAW(every_frame_comes_before_a_hang_up) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    publish(segment, 1);
+    hang_up(session->client);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, -1), FOVEATE_DISCONNECTED);
+    EXPECT(foveate_descriptor(session->reader) == -1);
 }
 
-static void a_reopened_reader_continues_in_the_new_segment(void) {
-    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
-    struct session session = session_with(&segments[0]);
-    close(session.client);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    EXPECT_RESULT(foveate_reopen(session.reader), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    session.client = accept_client();
-    hear(session.client);
+LAW(a_reopened_reader_continues_in_the_new_segment) {
+    struct written_segment *segments[2] = {new_segment(4), new_segment(4)};
+    struct session *session = session_with(segments[0]);
+    hang_up(session->client);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(foveate_reopen(session->reader), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOTHING);
+    session->client = accept_client();
+    hear(session->client);
     EXPECT(strcmp(heard, "{\"op\":\"subscribe\",\"view\":\"camera/main\",\"notify\":true}") == 0);
-    publish_up_to(&segments[1], 1, 2);
-    say(session.client, "{\"ok\":true,\"view\":\"camera/main\"}");
-    say_segment(session.client, segments[1].file);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 1);
-    end_session(&session);
-    free_segment(&segments[0]);
-    free_segment(&segments[1]);
+    publish_up_to(segments[1], 1, 2);
+    say(session->client, "{\"ok\":true,\"view\":\"camera/main\"}");
+    say_segment(session->client, segments[1]->file);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT_NEXT(session, 1, 0);
 }
 
-static void a_hung_up_connection_continues_in_the_same_segment(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    publish_up_to(&segment, 1, 2);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    close(session.client);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    EXPECT_RESULT(foveate_reopen(session.reader), FOVEATE_OK);
-    session.client = accept_client();
-    hear(session.client);
-    say(session.client, "{\"ok\":true,\"view\":\"camera/main\"}");
-    say_segment(session.client, segment.file);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    publish_up_to(&segment, 3, 3);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    expect_frame(&session.frame, 3);
-    EXPECT(session.frame.missed == 0);
-    end_session(&session);
-    free_segment(&segment);
+LAW(a_hung_up_connection_continues_in_the_same_segment) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    publish_up_to(segment, 1, 2);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_OK);
+    hang_up(session->client);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(foveate_reopen(session->reader), FOVEATE_OK);
+    session->client = accept_client();
+    hear(session->client);
+    say(session->client, "{\"ok\":true,\"view\":\"camera/main\"}");
+    say_segment(session->client, segment->file);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_NOTHING);
+    publish_up_to(segment, 3, 3);
+    EXPECT_NEXT(session, 3, 0);
 }
 
-static void a_refusal_comes_in_the_daemons_own_words(void) {
+LAW(a_refusal_comes_in_the_daemons_own_words) {
     struct foveate_error error;
     int client;
     const char *answer =
@@ -698,22 +613,20 @@ static void a_refusal_comes_in_the_daemons_own_words(void) {
     EXPECT(error.result == FOVEATE_REFUSED);
     EXPECT(strcmp(error.reason, "unknown-view") == 0);
     EXPECT(strcmp(error.text, "there is no view `camera/main`; there are: `x`") == 0);
-    close(client);
 }
 
-static void a_refusal_after_opening_anew_is_told_by_the_next_read(void) {
-    struct session session = new_session();
-    close(session.client);
-    EXPECT_RESULT(foveate_reopen(session.reader), FOVEATE_OK);
-    session.client = accept_client();
-    say(session.client, "{\"ok\":false,\"reason\":\"too-many-clients\",\"error\":\"64 clients are connected\"}");
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_REFUSED);
-    EXPECT(strcmp(foveate_last_error(session.reader)->reason, "too-many-clients") == 0);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    end_session(&session);
+LAW(a_refusal_after_opening_anew_is_told_by_the_next_read) {
+    struct session *session = new_session();
+    hang_up(session->client);
+    EXPECT_RESULT(foveate_reopen(session->reader), FOVEATE_OK);
+    session->client = accept_client();
+    say(session->client, "{\"ok\":false,\"reason\":\"too-many-clients\",\"error\":\"64 clients are connected\"}");
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_REFUSED);
+    EXPECT(strcmp(foveate_last_error(session->reader)->reason, "too-many-clients") == 0);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
 }
 
-static void opening_says_what_is_wrong(void) {
+LAW(opening_says_what_is_wrong) {
     struct foveate_error error;
     const char *wrong[] = {"camera", "camera/", "/main", "camera/main/", "Camera/main", "camera/ma in", ""};
     for (size_t index = 0; index < sizeof wrong / sizeof *wrong; index++) {
@@ -733,12 +646,12 @@ static void opening_says_what_is_wrong(void) {
     EXPECT(foveate_open("camera/main", "/nonexistent/foveate.sock", 0, 0, NULL) == NULL);
 }
 
-static void a_daemon_that_does_not_answer_is_not_waited_for(void) {
+LAW(a_daemon_that_does_not_answer_is_not_waited_for) {
     struct foveate_error error;
     EXPECT(foveate_open("camera/main", socket_path, 0, 0, &error) == NULL);
     EXPECT(error.result == FOVEATE_TIMED_OUT);
     // It gave up, and left a connection to accept.
-    close(accept_client());
+    hang_up(accept_client());
 }
 
 static void expect_address(const char *explicit_path, const char *expected) {
@@ -749,7 +662,7 @@ static void expect_address(const char *explicit_path, const char *expected) {
     EXPECT(strcmp(address.sun_path, expected) == 0);
 }
 
-static void the_socket_is_looked_for_where_the_document_says(void) {
+LAW(the_socket_is_looked_for_where_the_document_says) {
     const char *system = "/run/foveate/foveate.sock";
     bool is_served = access(system, F_OK) == 0; // A daemon of this machine, on which the law must not depend.
     char folder[] = "/tmp/foveate-laws-XXXXXX", users[64], own[96], runtime[96];
@@ -800,8 +713,8 @@ static void the_socket_is_looked_for_where_the_document_says(void) {
 #define MADE "{\"ok\":true,\"view\":\"camera/client-7\"}"
 #define KEYS "{\"budget\":128}"
 
-static void a_view_of_ones_own_is_made_then_subscribed_to(void) {
-    struct written_segment segment = new_segment(4);
+LAW(a_view_of_ones_own_is_made_then_subscribed_to) {
+    struct written_segment *segment = new_segment(4);
     struct call calls[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
     struct foveate_error error;
     struct foveate_frame frame = FOVEATE_ZEROS;
@@ -810,7 +723,7 @@ static void a_view_of_ones_own_is_made_then_subscribed_to(void) {
     EXPECT(strcmp(calls[0].said, "{\"op\":\"open_view\",\"stream\":\"camera\",\"view\":{\"budget\": 128}}") == 0);
     EXPECT(strcmp(calls[1].said, "{\"op\":\"subscribe\",\"view\":\"camera/client-7\",\"notify\":false}") == 0);
     EXPECT(strcmp(foveate_view_name(reader), "camera/client-7") == 0);
-    say_segment(calls[1].client, segment.file);
+    say_segment(calls[1].client, segment->file);
     EXPECT_RESULT(foveate_read_newest(reader, &frame, 0), FOVEATE_NEW_SEGMENT);
 
     // It lives by the connection that it is steered over.
@@ -822,33 +735,26 @@ static void a_view_of_ones_own_is_made_then_subscribed_to(void) {
     EXPECT_RESULT(foveate_answer(reader, 0, NULL), FOVEATE_OK);
     foveate_close(reader);
     EXPECT(recv(calls[0].client, heard, sizeof heard, 0) == 0 && recv(calls[1].client, heard, sizeof heard, 0) == 0);
-    close(calls[0].client);
-    close(calls[1].client);
-    free_segment(&segment);
 }
 
-static void a_refused_view_has_the_daemons_words(void) {
+LAW(a_refused_view_has_the_daemons_words) {
     struct foveate_error error;
     struct call refused[2] = {{"{\"ok\":false,\"reason\":\"bad-request\",\"error\":\"unknown field `bugdet`\"}", -1, ""},
                               {NULL, -1, ""}};
     EXPECT(open_view_with("{\"bugdet\":1}", refused, FOVEATE_RECONNECT, &error) == NULL);
     EXPECT(error.result == FOVEATE_REFUSED && strcmp(error.reason, "bad-request") == 0);
     EXPECT_TEXT(error.text, "unknown field `bugdet`");
-    close(refused[0].client);
 
     struct call nameless[2] = {{"{\"ok\":true,\"view\":\"camera\"}", -1, ""}, {NULL, -1, ""}};
     EXPECT(open_view_with(NULL, nameless, 0, &error) == NULL && error.result == FOVEATE_NOT_UNDERSTOOD);
     EXPECT_TEXT(nameless[0].said, "\"view\":{}}");
-    close(nameless[0].client);
 
     struct call unsubscribed[3] = {
         {MADE, -1, ""}, {"{\"ok\":false,\"reason\":\"too-many-clients\",\"error\":\"no\"}", -1, ""}, {NULL, -1, ""}};
     EXPECT(open_view_with(NULL, unsubscribed, 0, &error) == NULL && error.result == FOVEATE_REFUSED);
-    close(unsubscribed[0].client);
-    close(unsubscribed[1].client);
 }
 
-static void a_view_that_makes_no_sense_is_not_asked_for(void) {
+LAW(a_view_that_makes_no_sense_is_not_asked_for) {
     struct foveate_error error;
     const char *wrong[] = {"", "camera/main", "Camera", "a\"b"};
     for (size_t index = 0; index < sizeof wrong / sizeof *wrong; index++) {
@@ -869,20 +775,19 @@ static void a_view_that_makes_no_sense_is_not_asked_for(void) {
     int client = accept_client();
     hear(client);
     EXPECT(heard[heard_bytes - 1] == '}' && FOVEATE__KEYS_BYTES_MAX < heard_bytes);
-    close(client);
 }
 
-static void a_lost_own_view_is_reopened_before_steering(void) {
+LAW(a_lost_own_view_is_reopened_before_steering) {
     struct call calls[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
     struct foveate_error error;
     struct foveate_frame frame = FOVEATE_ZEROS;
     struct foveate_point point = FOVEATE_ZEROS;
     struct foveate_reader *reader = open_view_with(KEYS, calls, 0, &error);
     EXPECT(reader != NULL);
-    close(calls[0].client);
+    hang_up(calls[0].client);
     EXPECT_RESULT(foveate_look(reader, &point, 0, NULL), FOVEATE_DISCONNECTED);
     EXPECT(!is_called());
-    close(calls[1].client);
+    hang_up(calls[1].client);
     EXPECT_RESULT(foveate_read_newest(reader, &frame, -1), FOVEATE_DISCONNECTED);
 
     EXPECT_RESULT(foveate_reopen(reader), FOVEATE_OK);
@@ -902,8 +807,6 @@ static void a_lost_own_view_is_reopened_before_steering(void) {
     EXPECT_TEXT(heard, "\"op\":\"subscribe\",\"view\":\"camera/client-8\"");
     EXPECT(strcmp(foveate_view_name(reader), "camera/client-8") == 0);
     foveate_close(reader);
-    close(client);
-    close(maker);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -923,94 +826,83 @@ static void *come_back(void *of) {
     return NULL;
 }
 
-static void a_patient_reader_goes_on_when_the_daemon_is_back(void) {
-    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
-    struct session session = patient_session_with(&segments[0]);
+LAW(a_patient_reader_goes_on_when_the_daemon_is_back) {
+    struct written_segment *segments[2] = {new_segment(4), new_segment(4)};
+    struct session *session = patient_session_with(segments[0]);
     struct call calls[2] = {{GRANTED, -1, ""}, {NULL, -1, ""}};
-    struct return_of_the_daemon daemon = {calls, &calls[0].client, &segments[1]};
+    struct return_of_the_daemon daemon = {calls, &calls[0].client, segments[1]};
     pthread_t thread;
-    publish(&segments[0], 1);
-    publish_up_to(&segments[1], 1, 2);
-    close(session.client);
+    publish(segments[0], 1);
+    publish_up_to(segments[1], 1, 2);
+    hang_up(session->client);
     long before = allocation_count;
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, -1), FOVEATE_OK);
     EXPECT(pthread_create(&thread, NULL, come_back, &daemon) == 0);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, -1), FOVEATE_NEW_SEGMENT);
     EXPECT(pthread_join(thread, NULL) == 0);
     EXPECT(strcmp(calls[0].said, "{\"op\":\"subscribe\",\"view\":\"camera/main\",\"notify\":true}") == 0);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
-    expect_frame(&session.frame, 1);
-    EXPECT(session.frame.missed == 0 && allocation_count == before);
-    session.client = calls[0].client;
-    end_session(&session);
-    free_segment(&segments[0]);
-    free_segment(&segments[1]);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, -1), FOVEATE_OK);
+    expect_frame(&session->frame, 1);
+    EXPECT(session->frame.missed == 0 && allocation_count == before);
+    session->client = calls[0].client;
 }
 
-static void a_patient_reader_reports_the_missing_daemon_at_timeout(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = patient_session_with(&segment);
-    char moved[sizeof socket_path + 4];
-    snprintf(moved, sizeof moved, "%s.off", socket_path);
-    EXPECT(rename(socket_path, moved) == 0);
-    close(session.client);
+LAW(a_patient_reader_reports_the_missing_daemon_at_timeout) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = patient_session_with(segment);
+    take_socket_away();
+    hang_up(session->client);
     for (int timeout_ms = 0; timeout_ms <= 2; timeout_ms++) {
-        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, timeout_ms), FOVEATE_DISCONNECTED);
+        EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, timeout_ms), FOVEATE_DISCONNECTED);
     }
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "read on");
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "read on");
     // It is time to look again.
-    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
-    EXPECT(session.reader->retry_ns <= foveate__now_ns());
-    EXPECT(rename(moved, socket_path) == 0);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    session.client = accept_client();
-    hear(session.client);
-    say(session.client, GRANTED);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    end_session(&session);
-    free_segment(&segment);
+    EXPECT_RESULT(foveate_wait(session->reader, -1), FOVEATE_OK);
+    EXPECT(session->reader->retry_ns <= foveate__now_ns());
+    put_socket_back();
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
+    session->client = accept_client();
+    hear(session->client);
+    say(session->client, GRANTED);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOTHING);
 }
 
-static void a_missing_daemon_is_sought_ten_times_a_second(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = patient_session_with(&segment);
-    close(session.client);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+LAW(a_missing_daemon_is_sought_ten_times_a_second) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = patient_session_with(segment);
+    hang_up(session->client);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
     int64_t before_ns = foveate__now_ns();
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    EXPECT(before_ns + FOVEATE__RECONNECT_NS <= session.reader->retry_ns);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
+    EXPECT(before_ns + FOVEATE__RECONNECT_NS <= session->reader->retry_ns);
     // Lost again before it is time.
-    close(accept_client());
-    session.reader->retry_ns = FOVEATE__NEVER;
+    hang_up(accept_client());
+    session->reader->retry_ns = FOVEATE__NEVER;
     for (int times = 0; times < 3; times++) {
-        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+        EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
     }
     EXPECT(!is_called());
-    session.reader->retry_ns = foveate__now_ns();
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    session.client = accept_client();
-    end_session(&session);
-    free_segment(&segment);
+    session->reader->retry_ns = foveate__now_ns();
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
+    session->client = accept_client();
 }
 
-static void a_stopped_daemon_is_awaited(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = patient_session_with(&segment);
-    publish(&segment, 1);
-    say(session.client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"daemon_stopped\"}");
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    close(session.client);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    session.client = accept_client();
-    hear(session.client);
-    say(session.client, GRANTED);
-    say(session.client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"end of file\"}");
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_ENDED);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "end of file");
+LAW(a_stopped_daemon_is_awaited) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = patient_session_with(segment);
+    publish(segment, 1);
+    say(session->client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"daemon_stopped\"}");
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
+    hang_up(session->client);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
+    session->client = accept_client();
+    hear(session->client);
+    say(session->client, GRANTED);
+    say(session->client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"end of file\"}");
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, -1), FOVEATE_ENDED);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "end of file");
     EXPECT(!is_called());
-    end_session(&session);
-    free_segment(&segment);
 }
 
 // Reads without waiting, at a time when the daemon may be looked for, and gives it an answer.
@@ -1021,120 +913,107 @@ static enum foveate_result read_refused(struct session *session, const char *ans
     hear(session->client);
     say(session->client, answer);
     enum foveate_result result = foveate_read_newest(session->reader, &session->frame, 0);
-    close(session->client);
-    session->client = -1;
+    hang_up(session->client);
     return result;
 }
 
-static void a_refusal_that_passes_is_waited_for_and_another_is_told(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = patient_session_with(&segment);
+LAW(a_refusal_that_passes_is_waited_for_and_another_is_told) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = patient_session_with(segment);
     const char *passing[] = {"not-started", "ended", "name-taken", "too-many-clients"};
-    close(session.client);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    hang_up(session->client);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
     for (size_t index = 0; index < sizeof passing / sizeof *passing; index++) {
         char answer[128];
         snprintf(answer, sizeof answer, "{\"ok\":false,\"reason\":\"%s\",\"error\":\"\"}", passing[index]);
-        EXPECT_RESULT(read_refused(&session, answer), FOVEATE_DISCONNECTED);
+        EXPECT_RESULT(read_refused(session, answer), FOVEATE_DISCONNECTED);
     }
     const char *answer = "{\"ok\":false,\"reason\":\"unknown-view\",\"error\":\"there is no view\"}";
-    EXPECT_RESULT(read_refused(&session, answer), FOVEATE_REFUSED);
-    EXPECT(strcmp(foveate_last_error(session.reader)->reason, "unknown-view") == 0);
-    end_session(&session);
-    free_segment(&segment);
+    EXPECT_RESULT(read_refused(session, answer), FOVEATE_REFUSED);
+    EXPECT(strcmp(foveate_last_error(session->reader)->reason, "unknown-view") == 0);
 }
 
-static void a_patient_reader_makes_its_own_view_anew(void) {
+LAW(a_patient_reader_makes_its_own_view_anew) {
     struct call calls[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
     struct foveate_error error;
-    struct session session;
-    memset(&session, 0, sizeof session);
-    session.reader = open_view_with(KEYS, calls, FOVEATE_RECONNECT, &error);
-    EXPECT(session.reader != NULL);
-    close(calls[0].client);
-    close(calls[1].client);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    struct session *session = add_session();
+    session->reader = open_view_with(KEYS, calls, FOVEATE_RECONNECT, &error);
+    EXPECT(session->reader != NULL);
+    hang_up(calls[0].client);
+    hang_up(calls[1].client);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
     // The stream of a daemon that has just started.
     const char *answer = "{\"ok\":false,\"reason\":\"not-started\",\"error\":\"no frame yet\"}";
-    EXPECT_RESULT(read_refused(&session, answer), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(read_refused(session, answer), FOVEATE_DISCONNECTED);
     EXPECT(strcmp(heard, calls[0].said) == 0);
     // Then it dies before it answers.
-    session.reader->retry_ns = 0;
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    close(accept_client());
+    session->reader->retry_ns = 0;
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
+    hang_up(accept_client());
 
-    struct written_segment segment = new_segment(4);
+    struct written_segment *segment = new_segment(4);
     struct call again[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
-    struct return_of_the_daemon daemon = {again, &again[1].client, &segment};
+    struct return_of_the_daemon daemon = {again, &again[1].client, segment};
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, come_back, &daemon) == 0);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, -1), FOVEATE_NEW_SEGMENT);
     EXPECT(pthread_join(thread, NULL) == 0);
     EXPECT(strcmp(again[0].said, calls[0].said) == 0 && strcmp(again[1].said, calls[1].said) == 0);
-    session.client = again[1].client;
-    end_session(&session);
-    close(again[0].client);
-    free_segment(&segment);
 }
 
-static void a_daemon_that_takes_no_connections_is_looked_for_again(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = patient_session_with(&segment);
+LAW(a_daemon_that_takes_no_connections_is_looked_for_again) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = patient_session_with(segment);
     struct foveate_error error;
     int waiting[64], count = 0;
-    while (foveate__connect(&session.reader->address, &waiting[count], &error) == FOVEATE_OK) EXPECT(++count < 64);
+    while (foveate__connect(&session->reader->address, &waiting[count], &error) == FOVEATE_OK) EXPECT(++count < 64);
     EXPECT(error.result == FOVEATE_TIMED_OUT);
-    close(session.client);
+    hang_up(session->client);
     for (int times = 0; times < 2; times++) {
-        session.reader->retry_ns = 0;
-        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+        session->reader->retry_ns = 0;
+        EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
     }
     while (0 < count) {
         close(waiting[--count]);
-        close(accept_client());
+        hang_up(accept_client());
     }
-    session.reader->retry_ns = 0;
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    session.client = accept_client();
-    end_session(&session);
-    free_segment(&segment);
+    session->reader->retry_ns = 0;
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
+    session->client = accept_client();
 }
 
 // As behind systemd, whose socket stays where the daemon was killed.
-static void a_socket_that_listens_while_nobody_accepts_is_no_daemon(void) {
-    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
-    struct session session = patient_session_with(&segments[0]);
+LAW(a_socket_that_listens_while_nobody_accepts_is_no_daemon) {
+    struct written_segment *segments[2] = {new_segment(4), new_segment(4)};
+    struct session *session = patient_session_with(segments[0]);
     char reason[FOVEATE_REASON_BYTES];
-    publish(&segments[0], 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    close(session.client);
+    publish(segments[0], 1);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+    hang_up(session->client);
     int64_t started_ns = foveate__now_ns();
     const int timeouts_ms[] = {0, 0, 1, 150, 0, 150, 1};
     for (size_t index = 0; index < sizeof timeouts_ms / sizeof *timeouts_ms; index++) {
-        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, timeouts_ms[index]), FOVEATE_DISCONNECTED);
-        EXPECT_TEXT(foveate_last_error(session.reader)->text, "the daemon is gone");
-        EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_ENDED);
+        EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, timeouts_ms[index]), FOVEATE_DISCONNECTED);
+        EXPECT_TEXT(foveate_last_error(session->reader)->text, "the daemon is gone");
+        EXPECT(foveate_state(session->reader, reason) == FOVEATE_STATE_ENDED);
         EXPECT_TEXT(reason, "the daemon is gone");
     }
     EXPECT(foveate__now_ns() - started_ns < (int64_t)5 * 1000000000);
 
     // It waits in the queue instead of filling it, and the next daemon finds it there.
-    session.client = accept_client();
+    session->client = accept_client();
     EXPECT(!is_called());
-    hear(session.client);
+    hear(session->client);
     EXPECT_TEXT(heard, "\"op\":\"subscribe\",\"view\":\"camera/main\"");
-    say(session.client, GRANTED);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_UNKNOWN);
+    say(session->client, GRANTED);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOTHING);
+    EXPECT(foveate_state(session->reader, reason) == FOVEATE_STATE_UNKNOWN);
     EXPECT_TEXT(reason, "not delivered a frame");
-    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_NOTHING);
-    say_segment(session.client, segments[1].file);
-    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_LIVE);
-    end_session(&session);
-    free_segment(&segments[0]);
-    free_segment(&segments[1]);
+    EXPECT_RESULT(foveate_wait(session->reader, 0), FOVEATE_NOTHING);
+    say_segment(session->client, segments[1]->file);
+    EXPECT_RESULT(foveate_wait(session->reader, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT(foveate_state(session->reader, reason) == FOVEATE_STATE_LIVE);
 }
 
 // The next client's connection, which is granted camera/main.
@@ -1152,52 +1031,45 @@ static enum foveate_result read_when_ready(int descriptor, struct foveate_reader
     return foveate_read_newest(reader, frame, 0);
 }
 
-static void one_descriptor_outlives_every_daemon(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = patient_session_with(&segment);
-    int descriptor = foveate_descriptor(session.reader);
-    char moved[sizeof socket_path + 4];
-    snprintf(moved, sizeof moved, "%s.off", socket_path);
+LAW(one_descriptor_outlives_every_daemon) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = patient_session_with(segment);
+    int descriptor = foveate_descriptor(session->reader);
     EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
     for (int life = 0; life < 3; life++) {
-        struct written_segment next = new_segment(4);
-        EXPECT(rename(socket_path, moved) == 0);
-        close(session.client);
+        struct written_segment *next = new_segment(4);
+        take_socket_away();
+        hang_up(session->client);
         for (int times = 0; times < 3; times++) {
-            EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_DISCONNECTED);
+            EXPECT_RESULT(read_when_ready(descriptor, session->reader, &session->frame), FOVEATE_DISCONNECTED);
         }
-        EXPECT(rename(moved, socket_path) == 0);
-        EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_DISCONNECTED);
+        put_socket_back();
+        EXPECT_RESULT(read_when_ready(descriptor, session->reader, &session->frame), FOVEATE_DISCONNECTED);
         EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
-        session.client = grant_next("subscribe", GRANTED);
-        say_segment(session.client, next.file);
-        EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_NEW_SEGMENT);
-        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+        session->client = grant_next("subscribe", GRANTED);
+        say_segment(session->client, next->file);
+        EXPECT_RESULT(read_when_ready(descriptor, session->reader, &session->frame), FOVEATE_NEW_SEGMENT);
+        EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOTHING);
         EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
-        EXPECT(foveate_descriptor(session.reader) == descriptor);
-        free_segment(&next);
-    }
+        EXPECT(foveate_descriptor(session->reader) == descriptor);
+        }
     // A fork keeps the connection open, and the descriptor must not go on about it.
-    int kept = dup(session.reader->subscription);
-    EXPECT(rename(socket_path, moved) == 0);
-    close(session.client);
-    EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_DISCONNECTED);
-    EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_DISCONNECTED);
+    int kept = dup(session->reader->subscription);
+    take_socket_away();
+    hang_up(session->client);
+    EXPECT_RESULT(read_when_ready(descriptor, session->reader, &session->frame), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(read_when_ready(descriptor, session->reader, &session->frame), FOVEATE_DISCONNECTED);
     EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
     close(kept);
-    EXPECT(rename(moved, socket_path) == 0);
-    session.client = -1;
-    end_session(&session);
-    free_segment(&segment);
+    put_socket_back();
 }
 
-static void a_patient_reader_is_opened_before_its_daemon(void) {
+LAW(a_patient_reader_is_opened_before_its_daemon) {
     struct foveate_error error;
     struct foveate_frame frame = FOVEATE_ZEROS;
-    char moved[sizeof socket_path + 4], reason[FOVEATE_REASON_BYTES];
-    snprintf(moved, sizeof moved, "%s.off", socket_path);
+    char reason[FOVEATE_REASON_BYTES];
     for (int is_own = 0; is_own < 2; is_own++) {
-        EXPECT(rename(socket_path, moved) == 0);
+        take_socket_away();
         struct foveate_reader *reader = is_own ? foveate_open_view("camera", KEYS, socket_path, FOVEATE_RECONNECT, 10, &error)
                                                : foveate_open("camera/main", socket_path, FOVEATE_RECONNECT, 0, &error);
         EXPECT(reader != NULL);
@@ -1206,28 +1078,25 @@ static void a_patient_reader_is_opened_before_its_daemon(void) {
         EXPECT_TEXT(foveate_last_error(reader)->text, socket_path);
         EXPECT(foveate_state(reader, reason) == FOVEATE_STATE_UNKNOWN);
         EXPECT_TEXT(reason, "no daemon has answered");
-        EXPECT(rename(moved, socket_path) == 0);
+        put_socket_back();
         EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_DISCONNECTED);
         int maker = is_own ? grant_next("open_view", MADE) : -1;
         if (is_own) EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_DISCONNECTED);
-        int client = grant_next("subscribe", GRANTED);
+        grant_next("subscribe", GRANTED);
         EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_NOTHING);
         // Answers to steering do not wake a reader.
         if (is_own) say(maker, "{\"ok\":true,\"x\":1,\"y\":1}");
         EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
         foveate_close(reader);
-        close(client);
-        if (is_own) close(maker);
     }
     // Permanent errors are reported at once.
     int client;
     EXPECT(open_with("{\"ok\":false,\"reason\":\"unknown-view\",\"error\":\"no\"}", FOVEATE_RECONNECT, &client, &error) == NULL);
     EXPECT(error.result == FOVEATE_REFUSED);
-    close(client);
     EXPECT(foveate_open("camera", socket_path, FOVEATE_RECONNECT, 0, &error) == NULL && error.result == FOVEATE_INVALID);
 }
 
-static void unknown_flags_are_refused_at_once(void) {
+LAW(unknown_flags_are_refused_at_once) {
     struct foveate_error error;
     EXPECT(foveate_open("camera/main", socket_path, FOVEATE_RECONNECT | 4u, 0, &error) == NULL && error.result == FOVEATE_INVALID);
     EXPECT_TEXT(error.text, "invalid flags 0x6");
@@ -1240,7 +1109,7 @@ static void *answer_one_call(void *of) {
     return NULL;
 }
 
-static void an_opening_that_waits_ends_when_its_daemon_answers(void) {
+LAW(an_opening_that_waits_ends_when_its_daemon_answers) {
     struct foveate_error error;
     pthread_t thread;
     int client = -1;
@@ -1249,56 +1118,48 @@ static void an_opening_that_waits_ends_when_its_daemon_answers(void) {
     EXPECT(reader != NULL && foveate_state(reader, NULL) == FOVEATE_STATE_UNKNOWN);
     EXPECT(pthread_join(thread, NULL) == 0);
     foveate_close(reader);
-    close(client);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The state.
 
-static void the_state_comes_with_its_reason(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+LAW(the_state_comes_with_its_reason) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     char reason[FOVEATE_REASON_BYTES];
-    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_LIVE && reason[0] == '\0');
-    set_state(&segment, FOVEATE_STATE_STALLED, "no frame for 2 s");
-    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_STALLED);
+    EXPECT(foveate_state(session->reader, reason) == FOVEATE_STATE_LIVE && reason[0] == '\0');
+    set_state(segment, FOVEATE_STATE_STALLED, "no frame for 2 s");
+    EXPECT(foveate_state(session->reader, reason) == FOVEATE_STATE_STALLED);
     EXPECT(strcmp(reason, "no frame for 2 s") == 0);
-    set_state(&segment, FOVEATE_STATE_ENDED, "the caps changed");
-    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_ENDED);
+    set_state(segment, FOVEATE_STATE_ENDED, "the caps changed");
+    EXPECT(foveate_state(session->reader, reason) == FOVEATE_STATE_ENDED);
     EXPECT(strcmp(reason, "the caps changed") == 0);
-    end_session(&session);
-    free_segment(&segment);
 }
 
-static void an_unknown_state_reads_as_ended(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    set_state(&segment, 4, "later");
-    EXPECT(foveate_state(session.reader, NULL) == FOVEATE_STATE_ENDED);
-    end_session(&session);
-    free_segment(&segment);
+LAW(an_unknown_state_reads_as_ended) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    set_state(segment, 4, "later");
+    EXPECT(foveate_state(session->reader, NULL) == FOVEATE_STATE_ENDED);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Waiting.
 
-static void waiting_ends_at_once_where_there_is_news(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_NOTHING);
-    publish(&segment, 1);
-    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_NOTHING);
-    set_state(&segment, FOVEATE_STATE_STALLED, "");
-    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    close(session.client);
-    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
-    session.client = -1;
-    end_session(&session);
-    free_segment(&segment);
+LAW(waiting_ends_at_once_where_there_is_news) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    EXPECT_RESULT(foveate_wait(session->reader, 0), FOVEATE_NOTHING);
+    publish(segment, 1);
+    EXPECT_RESULT(foveate_wait(session->reader, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+    EXPECT_RESULT(foveate_wait(session->reader, 0), FOVEATE_NOTHING);
+    set_state(segment, FOVEATE_STATE_STALLED, "");
+    EXPECT_RESULT(foveate_wait(session->reader, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOTHING);
+    hang_up(session->client);
+    EXPECT_RESULT(foveate_wait(session->reader, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
 }
 
 static void *publish_and_wake(void *of) {
@@ -1308,23 +1169,21 @@ static void *publish_and_wake(void *of) {
     return NULL;
 }
 
-static void a_reader_that_waits_gets_the_frame(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+LAW(a_reader_that_waits_gets_the_frame) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     pthread_t thread;
-    EXPECT(pthread_create(&thread, NULL, publish_and_wake, &segment) == 0);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_OK);
-    expect_frame(&session.frame, 1);
+    EXPECT(pthread_create(&thread, NULL, publish_and_wake, segment) == 0);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, -1), FOVEATE_OK);
+    expect_frame(&session->frame, 1);
     EXPECT(pthread_join(thread, NULL) == 0);
-    end_session(&session);
-    free_segment(&segment);
 }
 
 #define STOLEN_FRAMES 100
 
 // A writer, a thief, and what the honest reader has read.
 struct robbery {
-    struct written_segment segment;
+    struct written_segment *segment;
     const void *futex; // in a read-only mapping
     uint32_t elsewhere;
     uint64_t read;
@@ -1352,20 +1211,20 @@ static void *publish_when_read(void *of) {
     for (uint64_t sequence = 1; sequence <= STOLEN_FRAMES; sequence++) {
         // Time to fall asleep, and to be robbed.
         pause_us(5000);
-        publish(&robbery->segment, sequence);
-        wake(&robbery->segment);
+        publish(robbery->segment, sequence);
+        wake(robbery->segment);
         while (__atomic_load_n(&robbery->read, __ATOMIC_ACQUIRE) < sequence) sched_yield();
     }
     return NULL;
 }
 
 // Where a stolen wake cost 100 ms, these frames took ten seconds.
-static void a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself(void) {
+LAW(a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself) {
     struct robbery robbery;
     memset(&robbery, 0, sizeof robbery);
     robbery.segment = new_segment(4);
-    struct session session = session_with(&robbery.segment);
-    void *mapped = mmap(NULL, FOVEATE_HEADER_BYTES, PROT_READ, MAP_SHARED, robbery.segment.file, 0);
+    struct session *session = session_with(robbery.segment);
+    void *mapped = mmap(NULL, FOVEATE_HEADER_BYTES, PROT_READ, MAP_SHARED, robbery.segment->file, 0);
     EXPECT(mapped != MAP_FAILED);
     robbery.futex = (const unsigned char *)mapped + FOVEATE_LIVE_OFFSET + offsetof(struct foveate_live, futex);
     pthread_t writer, thief;
@@ -1373,46 +1232,39 @@ static void a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself(void) {
     EXPECT(pthread_create(&thief, NULL, steal_wakes, &robbery) == 0);
     EXPECT(pthread_create(&writer, NULL, publish_when_read, &robbery) == 0);
     for (uint64_t sequence = 1; sequence <= STOLEN_FRAMES; sequence++) {
-        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
-        EXPECT(session.frame.head.ring_sequence == sequence && session.frame.missed == 0);
+        EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, -1), FOVEATE_OK);
+        EXPECT(session->frame.head.ring_sequence == sequence && session->frame.missed == 0);
         __atomic_store_n(&robbery.read, sequence, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&robbery.is_over, true, __ATOMIC_RELAXED);
     EXPECT(pthread_join(writer, NULL) == 0 && pthread_join(thief, NULL) == 0);
     EXPECT(foveate__now_ns() - started_ns < (int64_t)5 * 1000000000);
     munmap(mapped, FOVEATE_HEADER_BYTES);
-    end_session(&session);
-    free_segment(&robbery.segment);
 }
 
-static void waiting_for_a_time_accepts_the_first_frame(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+LAW(waiting_for_a_time_accepts_the_first_frame) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     pthread_t thread;
-    EXPECT_RESULT(foveate_read_at(session.reader, 77, &session.frame, 0), FOVEATE_NOTHING);
-    EXPECT(pthread_create(&thread, NULL, publish_and_wake, &segment) == 0);
-    EXPECT_RESULT(foveate_read_at(session.reader, 77, &session.frame, -1), FOVEATE_OK);
-    expect_frame(&session.frame, 1);
+    EXPECT_RESULT(foveate_read_at(session->reader, 77, &session->frame, 0), FOVEATE_NOTHING);
+    EXPECT(pthread_create(&thread, NULL, publish_and_wake, segment) == 0);
+    EXPECT_RESULT(foveate_read_at(session->reader, 77, &session->frame, -1), FOVEATE_OK);
+    expect_frame(&session->frame, 1);
     EXPECT(pthread_join(thread, NULL) == 0);
-    end_session(&session);
-    free_segment(&segment);
 }
 
-static void *hang_up(void *client) {
-    close(*(int *)client);
+static void *hang_up_on(void *client) {
+    hang_up(*(int *)client);
     return NULL;
 }
 
-static void a_reader_that_waits_notices_a_hang_up(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+LAW(a_reader_that_waits_notices_a_hang_up) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     pthread_t thread;
-    EXPECT(pthread_create(&thread, NULL, hang_up, &session.client) == 0);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_DISCONNECTED);
+    EXPECT(pthread_create(&thread, NULL, hang_up_on, &session->client) == 0);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, -1), FOVEATE_DISCONNECTED);
     EXPECT(pthread_join(thread, NULL) == 0);
-    session.client = -1;
-    end_session(&session);
-    free_segment(&segment);
 }
 
 struct signaller {
@@ -1434,65 +1286,61 @@ static void *send_signals(void *of) {
     return NULL;
 }
 
-static void a_signal_ends_a_wait(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+LAW(a_signal_ends_a_wait) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     struct signaller signaller = {pthread_self(), false};
     pthread_t thread;
     signal(SIGUSR1, do_nothing);
     EXPECT(pthread_create(&thread, NULL, send_signals, &signaller) == 0);
-    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_NOTHING);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_wait(session->reader, -1), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, -1), FOVEATE_NOTHING);
     __atomic_store_n(&signaller.is_over, true, __ATOMIC_RELAXED);
     EXPECT(pthread_join(thread, NULL) == 0);
-    end_session(&session);
-    free_segment(&segment);
 }
 
-static void a_notice_makes_the_descriptor_readable_until_it_was_read(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    int descriptor = foveate_descriptor(session.reader);
+LAW(a_notice_makes_the_descriptor_readable_until_it_was_read) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    int descriptor = foveate_descriptor(session->reader);
     EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
-    publish(&segment, 1);
+    publish(segment, 1);
     uint64_t notice[2] = {1, 99};
-    say_bytes(session.client, notice, sizeof notice);
+    say_bytes(session->client, notice, sizeof notice);
     EXPECT(foveate__poll(descriptor, POLLIN, 0) == 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
     EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
-    end_session(&session);
-    free_segment(&segment);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Steering.
 
-static void a_look_says_what_was_asked_and_tells_the_answer(void) {
-    struct session session = new_session();
+LAW(a_look_says_what_was_asked_and_tells_the_answer) {
+    struct session *session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
     struct foveate_looking looking;
     point.x = 0.1;
     point.y = -2.5e-9;
-    EXPECT_RESULT(foveate_look(session.reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_look(session->reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
     int steering = accept_client();
     hear(steering);
     EXPECT(strcmp(heard, "{\"op\":\"look\",\"view\":\"camera/main\",\"x\":0.10000000000000001,\"y\":-2.5000000000000001e-09}")
            == 0);
     say(steering, "{\"ok\":true,\"view\":\"camera/main\",\"x\":586.6875,\"y\":-0.0625,\"later\":{\"x\":1}}");
-    EXPECT_RESULT(foveate_answer(session.reader, -1, &looking), FOVEATE_OK);
+    EXPECT_RESULT(foveate_answer(session->reader, -1, &looking), FOVEATE_OK);
     EXPECT(looking.x == 586.6875 && looking.y == -0.0625 && !looking.has_fixation);
-    EXPECT_RESULT(foveate_answer(session.reader, -1, &looking), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_answer(session->reader, -1, &looking), FOVEATE_NOTHING);
 
     point.normalised = point.wait = true;
     point.for_ms = 250;
     point.frame = 812;
     point.x = point.y = 0.5;
-    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
     hear(steering);
     EXPECT_TEXT(heard, "\"x\":0.5,\"y\":0.5,\"normalised\":true,\"for_ms\":250,\"frame\":812,\"wait\":true}");
     say(steering, "{\"ok\":true,\"x\":320,\"y\":240.0,\"fixation\":{\"id\":9,\"x\":320.5,\"y\":24e1,\"since_frame\":813,"
                   "\"reason\":\"look\"}}");
-    EXPECT_RESULT(foveate_answer(session.reader, -1, &looking), FOVEATE_OK);
+    EXPECT_RESULT(foveate_answer(session->reader, -1, &looking), FOVEATE_OK);
     EXPECT(looking.x == 320.0 && looking.has_fixation && looking.fixation_id == 9 && looking.fixation_x == 320.5);
     EXPECT(looking.fixation_y == 240.0 && looking.fixation_since_frame == 813);
 
@@ -1500,25 +1348,23 @@ static void a_look_says_what_was_asked_and_tells_the_answer(void) {
     points[0].x = 1.0;
     points[1].y = 2.5;
     points[0].for_ms = 9;
-    EXPECT_RESULT(foveate_look_at(session.reader, points, 2, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_look_at(session->reader, points, 2, 0, NULL), FOVEATE_TIMED_OUT);
     hear(steering);
     EXPECT_TEXT(heard, "{\"op\":\"look\",\"view\":\"camera/main\",\"points\":[[1,0],[0,2.5]],\"for_ms\":9}");
     say(steering, "{\"ok\":true,\"x\":1,\"y\":0,\"points\":[[1,0],[0,2.5]]}");
-    EXPECT_RESULT(foveate_answer(session.reader, -1, &looking), FOVEATE_OK);
+    EXPECT_RESULT(foveate_answer(session->reader, -1, &looking), FOVEATE_OK);
     EXPECT(looking.x == 1.0 && looking.y == 0.0 && !looking.has_fixation);
-    EXPECT_RESULT(foveate_look_at(session.reader, points, 0, 0, NULL), FOVEATE_INVALID);
-    EXPECT_RESULT(foveate_look_at(session.reader, points, 9, 0, NULL), FOVEATE_INVALID);
-    close(steering);
-    end_session(&session);
+    EXPECT_RESULT(foveate_look_at(session->reader, points, 0, 0, NULL), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_look_at(session->reader, points, 9, 0, NULL), FOVEATE_INVALID);
 }
 
-static void attention_follows_its_newline_in_every_byte(void) {
-    struct session session = new_session();
+LAW(attention_follows_its_newline_in_every_byte) {
+    struct session *session = new_session();
     struct foveate_map map = FOVEATE_ZEROS;
     float numbers[6] = {0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
     map.rows = 2;
     map.columns = 3;
-    EXPECT_RESULT(foveate_attend(session.reader, &map, numbers, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_attend(session->reader, &map, numbers, 0, NULL), FOVEATE_TIMED_OUT);
     int steering = accept_client();
     hear(steering);
     const char *text = "{\"op\":\"attend\",\"view\":\"camera/main\",\"shape\":[2,3],\"dtype\":\"f32\"}\n";
@@ -1531,7 +1377,7 @@ static void attention_follows_its_newline_in_every_byte(void) {
     map.box[3] = 1500.0;
     map.frame = 7;
     map.format = FOVEATE_NUMBER_U8;
-    EXPECT_RESULT(foveate_attend(session.reader, &map, numbers, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_attend(session->reader, &map, numbers, 0, NULL), FOVEATE_TIMED_OUT);
     hear(steering);
     EXPECT_TEXT(heard, "\"dtype\":\"u8\",\"box\":[0,-420,1920,1500],\"frame\":7}\n");
     EXPECT(heard_bytes == (size_t)(strchr(heard, '\n') + 1 - heard) + 6);
@@ -1540,30 +1386,28 @@ static void attention_follows_its_newline_in_every_byte(void) {
     scores.frame = 812;
     scores.count = 3;
     scores.format = FOVEATE_NUMBER_F16;
-    EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, numbers, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_attend_tokens(session->reader, &scores, numbers, 0, NULL), FOVEATE_TIMED_OUT);
     hear(steering);
     text = "{\"op\":\"attend_tokens\",\"view\":\"camera/main\",\"frame\":812,\"dtype\":\"f16\"}\n";
     EXPECT(heard_bytes == strlen(text) + 6 && memcmp(heard, text, strlen(text)) == 0);
 
     scores.wait = true;
-    EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, numbers, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_attend_tokens(session->reader, &scores, numbers, 0, NULL), FOVEATE_TIMED_OUT);
     hear(steering);
     EXPECT_TEXT(heard, ",\"dtype\":\"f16\",\"wait\":true}\n");
 
-    EXPECT_RESULT(foveate_release_gaze(session.reader, 0), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_release_gaze(session->reader, 0), FOVEATE_TIMED_OUT);
     hear(steering);
     EXPECT(strcmp(heard, "{\"op\":\"release\",\"view\":\"camera/main\"}") == 0);
-    close(steering);
-    end_session(&session);
 }
 
-static void channels_are_named_and_weighed(void) {
-    struct session session = new_session();
+LAW(channels_are_named_and_weighed) {
+    struct session *session = new_session();
     struct foveate_map map = FOVEATE_ZEROS;
     float numbers[6] = {0.0f, -1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
     map.rows = 2;
     map.columns = 3;
-    EXPECT_RESULT(foveate_inject(session.reader, "depth", &map, numbers, 0, 0), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_inject(session->reader, "depth", &map, numbers, 0, 0), FOVEATE_TIMED_OUT);
     int steering = accept_client();
     hear(steering);
     const char *text =
@@ -1573,18 +1417,18 @@ static void channels_are_named_and_weighed(void) {
     map.has_box = map.wait = true;
     map.box[2] = map.box[3] = 64.0;
     map.frame = 7;
-    EXPECT_RESULT(foveate_inject(session.reader, "depth", &map, numbers, 250, 0), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_inject(session->reader, "depth", &map, numbers, 250, 0), FOVEATE_TIMED_OUT);
     hear(steering);
     EXPECT_TEXT(heard, "\"box\":[0,0,64,64],\"frame\":7,\"ttl_ms\":250}\n");
 
     const struct foveate_weight weights[] = {{"depth", 1.5}, {"edges", -0.25}};
-    EXPECT_RESULT(foveate_weigh(session.reader, weights, 2, 0), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_weigh(session->reader, weights, 2, 0), FOVEATE_TIMED_OUT);
     hear(steering);
     EXPECT(strcmp(heard, "{\"op\":\"weigh\",\"view\":\"camera/main\",\"weights\":{\"depth\":1.5,\"edges\":-0.25}}") == 0);
     say(steering, "{\"ok\":true}");
     say(steering, "{\"ok\":true}");
     say(steering, "{\"ok\":true}");
-    EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_OK);
+    EXPECT_RESULT(foveate_answer(session->reader, -1, NULL), FOVEATE_OK);
 
     // As long as any may be.
     struct foveate_weight most[65];
@@ -1592,142 +1436,128 @@ static void channels_are_named_and_weighed(void) {
         most[index].channel = "abcdefghijklmnopqrstuvwxyz01234";
         most[index].weight = -0x1.fffffffffffffp-1000;
     }
-    EXPECT_RESULT(foveate_weigh(session.reader, most, 64, 0), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_weigh(session->reader, most, 64, 0), FOVEATE_TIMED_OUT);
     hear(steering);
     EXPECT(strcmp(heard + heard_bytes - 2, "}}") == 0);
-    EXPECT_RESULT(foveate_weigh(session.reader, most, 65, 0), FOVEATE_INVALID);
-    EXPECT_RESULT(foveate_weigh(session.reader, most, 0, 0), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_weigh(session->reader, most, 65, 0), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_weigh(session->reader, most, 0, 0), FOVEATE_INVALID);
     most[0].weight = (double)INFINITY;
-    EXPECT_RESULT(foveate_weigh(session.reader, most, 1, 0), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_weigh(session->reader, most, 1, 0), FOVEATE_INVALID);
     const char *names[] = {"", "Depth", "a\"b", "abcdefghijklmnopqrstuvwxyz012345"};
     for (size_t index = 0; index < 4; index++) {
         most[0].channel = names[index];
-        EXPECT_RESULT(foveate_weigh(session.reader, most, 1, 0), FOVEATE_INVALID);
-        EXPECT_RESULT(foveate_inject(session.reader, names[index], &map, numbers, 0, 0), FOVEATE_INVALID);
-        EXPECT_TEXT(foveate_last_error(session.reader)->text, "1 to 31 of a-z");
+        EXPECT_RESULT(foveate_weigh(session->reader, most, 1, 0), FOVEATE_INVALID);
+        EXPECT_RESULT(foveate_inject(session->reader, names[index], &map, numbers, 0, 0), FOVEATE_INVALID);
+        EXPECT_TEXT(foveate_last_error(session->reader)->text, "1 to 31 of a-z");
     }
-    close(steering);
-    end_session(&session);
 }
 
-static void the_answer_is_that_to_the_newest_message(void) {
-    struct session session = new_session();
+LAW(the_answer_is_that_to_the_newest_message) {
+    struct session *session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
     struct foveate_looking looking;
     for (int times = 0; times < 3; times++) {
-        EXPECT_RESULT(foveate_look(session.reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
+        EXPECT_RESULT(foveate_look(session->reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
     }
     int steering = accept_client();
     say(steering, "{\"ok\":true,\"x\":1,\"y\":1}");
-    EXPECT_RESULT(foveate_answer(session.reader, 0, &looking), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_answer(session->reader, 0, &looking), FOVEATE_TIMED_OUT);
     say(steering, "{\"ok\":false,\"reason\":\"held\",\"error\":\"no\"}");
     say(steering, "{\"ok\":true,\"x\":3,\"y\":3}");
-    EXPECT_RESULT(foveate_answer(session.reader, 0, &looking), FOVEATE_OK);
+    EXPECT_RESULT(foveate_answer(session->reader, 0, &looking), FOVEATE_OK);
     EXPECT(looking.x == 3.0);
-    close(steering);
-    end_session(&session);
 }
 
-static void steering_is_refused_in_the_daemons_own_words(void) {
-    struct session session = new_session();
+LAW(steering_is_refused_in_the_daemons_own_words) {
+    struct session *session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
-    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
     int steering = accept_client();
     say(steering, "{\"ok\":false,\"reason\":\"held\",\"error\":\"process 4711 steers this view\",\"holder\":\"process 4711\"}");
-    EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_REFUSED);
-    EXPECT(strcmp(foveate_last_error(session.reader)->reason, "held") == 0);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "process 4711 steers");
-    close(steering);
-    end_session(&session);
+    EXPECT_RESULT(foveate_answer(session->reader, -1, NULL), FOVEATE_REFUSED);
+    EXPECT(strcmp(foveate_last_error(session->reader)->reason, "held") == 0);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "process 4711 steers");
 }
 
-static void steering_connects_again_after_a_hang_up(void) {
-    struct session session = new_session();
+LAW(steering_connects_again_after_a_hang_up) {
+    struct session *session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
-    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
-    close(accept_client());
-    EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_DISCONNECTED);
-    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    hang_up(accept_client());
+    EXPECT_RESULT(foveate_answer(session->reader, -1, NULL), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
     int steering = accept_client();
     hear(steering);
     EXPECT_TEXT(heard, "\"op\":\"look\"");
     say(steering, "{\"ok\":true,\"x\":1,\"y\":1}");
-    EXPECT_RESULT(foveate_answer(session.reader, 0, NULL), FOVEATE_OK);
-    close(steering);
+    EXPECT_RESULT(foveate_answer(session->reader, 0, NULL), FOVEATE_OK);
+    hang_up(steering);
     // Nobody looked at this hang-up, and still the next message arrives.
-    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
     steering = accept_client();
     hear(steering);
     EXPECT_TEXT(heard, "\"op\":\"look\"");
-    close(steering);
-    end_session(&session);
 }
 
 // Whatever a restart of the daemon does, a patient reader has one result for it.
-static void steering_while_the_daemon_restarts_is_disconnected(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = patient_session_with(&segment);
+LAW(steering_while_the_daemon_restarts_is_disconnected) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = patient_session_with(segment);
     struct foveate_point point = FOVEATE_ZEROS;
-    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
     int steering = accept_client();
     const char *reasons[] = {"unavailable", "not-started", "busy", "too-many-clients", "unknown-frame"};
     for (size_t index = 0; index < sizeof reasons / sizeof *reasons; index++) {
         char answer[128];
         snprintf(answer, sizeof answer, "{\"ok\":false,\"reason\":\"%s\",\"error\":\"not now\"}", reasons[index]);
         say(steering, answer);
-        EXPECT_RESULT(foveate_answer(session.reader, 0, NULL), FOVEATE_DISCONNECTED);
-        EXPECT_TEXT(foveate_last_error(session.reader)->text, "not now");
-        EXPECT(foveate_last_error(session.reader)->reason[0] == '\0');
-        EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+        EXPECT_RESULT(foveate_answer(session->reader, 0, NULL), FOVEATE_DISCONNECTED);
+        EXPECT_TEXT(foveate_last_error(session->reader)->text, "not now");
+        EXPECT(foveate_last_error(session->reader)->reason[0] == '\0');
+        EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
     }
-    close(steering);
-    char moved[sizeof socket_path + 4];
-    snprintf(moved, sizeof moved, "%s.off", socket_path);
-    EXPECT(rename(socket_path, moved) == 0);
+    hang_up(steering);
+    take_socket_away();
     for (int times = 0; times < 2; times++) {
-        EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_DISCONNECTED);
-        EXPECT_RESULT(foveate_release_gaze(session.reader, 0), FOVEATE_DISCONNECTED);
+        EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_DISCONNECTED);
+        EXPECT_RESULT(foveate_release_gaze(session->reader, 0), FOVEATE_DISCONNECTED);
     }
-    EXPECT(rename(moved, socket_path) == 0);
-    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    put_socket_back();
+    EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
     steering = accept_client();
     // What does not pass is still refused.
     say(steering, "{\"ok\":false,\"reason\":\"ended\",\"error\":\"no\"}");
-    EXPECT_RESULT(foveate_answer(session.reader, 0, NULL), FOVEATE_REFUSED);
-    close(steering);
-    end_session(&session);
-    free_segment(&segment);
+    EXPECT_RESULT(foveate_answer(session->reader, 0, NULL), FOVEATE_REFUSED);
 }
 
-static void what_cannot_be_meant_is_not_sent(void) {
-    struct session session = new_session();
+LAW(what_cannot_be_meant_is_not_sent) {
+    struct session *session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
     point.x = (double)INFINITY;
-    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_INVALID);
     const double beyond[] = {5.0, -0.1, (double)NAN};
     point.normalised = true;
     for (size_t index = 0; index < 3; index++) {
         point.x = beyond[index];
-        EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_INVALID);
+        EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_INVALID);
     }
     struct foveate_map map = FOVEATE_ZEROS;
     map.rows = 129;
     map.columns = 1;
-    EXPECT_RESULT(foveate_attend(session.reader, &map, &point, 0, NULL), FOVEATE_INVALID);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "129 x 1");
+    EXPECT_RESULT(foveate_attend(session->reader, &map, &point, 0, NULL), FOVEATE_INVALID);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "129 x 1");
     map.rows = 1;
     map.has_box = true;
     map.box[2] = (double)NAN;
-    EXPECT_RESULT(foveate_attend(session.reader, &map, &point, 0, NULL), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_attend(session->reader, &map, &point, 0, NULL), FOVEATE_INVALID);
     struct foveate_scores scores = FOVEATE_ZEROS;
     scores.count = 1 << 16;
-    EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, &point, 0, NULL), FOVEATE_INVALID);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "too many scores: 65536");
+    EXPECT_RESULT(foveate_attend_tokens(session->reader, &scores, &point, 0, NULL), FOVEATE_INVALID);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "too many scores: 65536");
     scores.count = 1;
     scores.format = (enum foveate_number_format)3;
-    EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, &point, 0, NULL), FOVEATE_INVALID);
-    EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_NOTHING);
-    end_session(&session);
+    EXPECT_RESULT(foveate_attend_tokens(session->reader, &scores, &point, 0, NULL), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_answer(session->reader, -1, NULL), FOVEATE_NOTHING);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1761,13 +1591,12 @@ static enum foveate_result read_all_of(struct session *session, int file) {
 
 // A segment with four frames, to be spoilt.
 static unsigned char *valid_bytes(size_t *bytes) {
-    struct written_segment segment = new_segment(4);
-    publish_up_to(&segment, 1, 4);
-    unsigned char *copy = (unsigned char *)malloc(segment.bytes);
+    struct written_segment *segment = new_segment(4);
+    publish_up_to(segment, 1, 4);
+    unsigned char *copy = (unsigned char *)malloc(segment->bytes);
     EXPECT(copy != NULL);
-    memcpy(copy, segment.base, segment.bytes);
-    *bytes = segment.bytes;
-    free_segment(&segment);
+    memcpy(copy, segment->base, segment->bytes);
+    *bytes = segment->bytes;
     return copy;
 }
 
@@ -1894,7 +1723,7 @@ static uint64_t result_of(const struct foveate_segment *segment, const struct fo
     return (result * 1000003 + token->extra_width) * 1000003 + token->extra_height;
 }
 
-static void a_token_cache_gives_what_would_be_computed_anew(void) {
+LAW(a_token_cache_gives_what_would_be_computed_anew) {
     struct foveate_token tokens[CAPACITY];
     struct foveate_frame frame = FOVEATE_ZEROS;
     frame.tokens = tokens;
@@ -1929,7 +1758,7 @@ static void a_token_cache_gives_what_would_be_computed_anew(void) {
     }
 }
 
-static void a_token_cache_drops_what_was_not_used_for_longest(void) {
+LAW(a_token_cache_drops_what_was_not_used_for_longest) {
     struct foveate_token tokens[2];
     struct foveate_segment segment;
     struct foveate_frame frame = FOVEATE_ZEROS;
@@ -1956,48 +1785,45 @@ static void a_token_cache_drops_what_was_not_used_for_longest(void) {
     EXPECT(foveate_token_cache_new(0) == NULL && foveate_token_cache_new(FOVEATE_CACHE_ROWS_MAX + 1) == NULL);
 }
 
-static void each_field_that_contradicts_the_document_is_named(void) {
+LAW(each_field_that_contradicts_the_document_is_named) {
     size_t bytes;
     unsigned char *contents = valid_bytes(&bytes);
-    struct session session = new_session();
+    struct session *session = new_session();
     for (size_t index = 0; index < sizeof spoilt_fields / sizeof *spoilt_fields; index++) {
         const struct spoilt_field *field = &spoilt_fields[index];
         unsigned char kept[8];
         memcpy(kept, contents + field->offset, sizeof kept);
         memcpy(contents + field->offset, &field->value, field->width);
         int file = memory_file(contents, bytes, bytes, ALL_SEALS);
-        EXPECT_RESULT(read_all_of(&session, file), field->result);
-        if (field->result != FOVEATE_OK) EXPECT_TEXT(foveate_last_error(session.reader)->text, field->said);
+        EXPECT_RESULT(read_all_of(session, file), field->result);
+        if (field->result != FOVEATE_OK) EXPECT_TEXT(foveate_last_error(session->reader)->text, field->said);
         memcpy(contents + field->offset, kept, sizeof kept);
         close(file);
     }
-    end_session(&session);
     free(contents);
 }
 
-static void a_count_of_fixations_out_of_bounds_is_clamped(void) {
+LAW(a_count_of_fixations_out_of_bounds_is_clamped) {
     const uint32_t counts[][2] = {{0, 1}, {1, 1}, {8, 8}, {9, 8}, {200, 8}, {UINT32_MAX, 8}};
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     for (size_t index = 0; index < sizeof counts / sizeof *counts; index++) {
         struct foveate_borrowed borrowed;
         for (uint64_t sequence = 2 * index + 1; sequence <= 2 * index + 2; sequence++) {
-            publish(&segment, sequence);
-            unsigned char *slot = segment.base + FOVEATE_HEADER_BYTES + sequence % segment.slot_count * SLOT_STRIDE;
+            publish(segment, sequence);
+            unsigned char *slot = segment->base + FOVEATE_HEADER_BYTES + sequence % segment->slot_count * SLOT_STRIDE;
             ((struct foveate_slot_header *)(void *)slot)->fixation_count = counts[index][0];
             if (sequence % 2 == 1) {
-                EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-                EXPECT(session.frame.head.fixation_count == counts[index][1]);
+                EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+                EXPECT(session->frame.head.fixation_count == counts[index][1]);
             }
         }
-        EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_OK);
+        EXPECT_RESULT(foveate_borrow_newest(session->reader, &borrowed, 0), FOVEATE_OK);
         EXPECT(borrowed.head.fixation_count == counts[index][1]);
-        EXPECT_RESULT(foveate_release(session.reader, &borrowed), FOVEATE_OK);
-        EXPECT_RESULT(foveate_read_at(session.reader, 0, &session.frame, 0), FOVEATE_OK);
-        EXPECT(1 <= session.frame.head.fixation_count && session.frame.head.fixation_count <= FOVEATE_FOVEAE_MAX);
+        EXPECT_RESULT(foveate_release(session->reader, &borrowed), FOVEATE_OK);
+        EXPECT_RESULT(foveate_read_at(session->reader, 0, &session->frame, 0), FOVEATE_OK);
+        EXPECT(1 <= session->frame.head.fixation_count && session->frame.head.fixation_count <= FOVEATE_FOVEAE_MAX);
     }
-    end_session(&session);
-    free_segment(&segment);
 }
 
 // Draws one token of 2 x 2 texels of 77 over a picture of 4 x 4, and returns how many bytes are not black.
@@ -2021,7 +1847,7 @@ static int drawn_bytes(struct foveate_token token) {
     return count;
 }
 
-static void records_beyond_their_limits_draw_nothing(void) {
+LAW(records_beyond_their_limits_draw_nothing) {
     struct foveate_token token, broken[11];
     memset(&token, 0, sizeof token);
     token.sx = token.sy = 1;
@@ -2047,7 +1873,7 @@ static void records_beyond_their_limits_draw_nothing(void) {
     for (size_t index = 0; index < sizeof broken / sizeof *broken; index++) EXPECT(drawn_bytes(broken[index]) == 0);
 }
 
-static void a_texel_covers_its_share_of_the_token(void) {
+LAW(a_texel_covers_its_share_of_the_token) {
     struct foveate_token token = FOVEATE_ZEROS;
     token.x = -3;
     token.y = 5;
@@ -2068,7 +1894,7 @@ static void a_texel_covers_its_share_of_the_token(void) {
 }
 
 // Two tokens side by side over a line of 7 pixels, 3 and 4 pixels wide, of 2 x 2 texels.
-static void a_real_step_is_drawn_by_the_centres_of_pixels(void) {
+LAW(a_real_step_is_drawn_by_the_centres_of_pixels) {
     // Of the first, one texel covers 1 1/2 pixels.
     const uint8_t expected_blocks[7] = {0, 30, 30, 60, 60, 90, 90}, expected_smooth[7] = {0, 13, 35, 53, 68, 85, 92};
     static struct foveate_segment segment;
@@ -2102,25 +1928,24 @@ static void a_real_step_is_drawn_by_the_centres_of_pixels(void) {
     for (size_t x = 0; x < 7; x++) EXPECT(blocks[x][0] == expected_blocks[x] && smooth[x][0] == expected_smooth[x]);
 }
 
-static void a_plane_that_the_segment_does_not_have_is_not_found(void) {
+LAW(a_plane_that_the_segment_does_not_have_is_not_found) {
     size_t bytes;
     unsigned char *contents = valid_bytes(&bytes);
     contents[offsetof(struct foveate_segment_header, plane_count)] = 1;
     int file = memory_file(contents, bytes, bytes, ALL_SEALS);
-    struct session session = new_session();
-    say_segment(session.client, file);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    const struct foveate_segment *said = foveate_current_segment(session.reader);
+    struct session *session = new_session();
+    say_segment(session->client, file);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    const struct foveate_segment *said = foveate_current_segment(session->reader);
     EXPECT(foveate_plane_index(said, "pixels") == 0 && foveate_plane_index(said, "relevance") == -1);
-    EXPECT_RESULT(foveate_frame_reserve(&session.frame, said), FOVEATE_OK);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
-    EXPECT(session.frame.planes[0] == session.frame.pixels && session.frame.planes[1] == NULL);
-    end_session(&session);
+    EXPECT_RESULT(foveate_frame_reserve(&session->frame, said), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
+    EXPECT(session->frame.planes[0] == session->frame.pixels && session->frame.planes[1] == NULL);
     close(file);
     free(contents);
 }
 
-static void texts_are_utf8_with_an_end(void) {
+LAW(texts_are_utf8_with_an_end) {
     const char *texts[] = {"", "camera", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"};
     // Continuations alone, overlong forms, surrogates, beyond the last code point, and ends inside a character.
     const char *others[] = {"\x80",         "\xC0\xAF",         "\xC1\xBF",         "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF",
@@ -2134,48 +1959,46 @@ static void texts_are_utf8_with_an_end(void) {
     }
 }
 
-static void memory_that_could_change_its_size_is_refused(void) {
+LAW(memory_that_could_change_its_size_is_refused) {
     size_t bytes;
     unsigned char *contents = valid_bytes(&bytes);
-    struct session session = new_session();
+    struct session *session = new_session();
     const unsigned needed[] = {F_SEAL_GROW, F_SEAL_SHRINK, FOVEATE__SEAL_FUTURE_WRITE};
     for (size_t missing = 0; missing < 3; missing++) {
         int file = memory_file(contents, bytes, bytes, ALL_SEALS & ~(needed[missing] | F_SEAL_SEAL));
-        EXPECT_RESULT(read_all_of(&session, file), FOVEATE_NOT_A_SEGMENT);
-        EXPECT_TEXT(foveate_last_error(session.reader)->text, "seals");
+        EXPECT_RESULT(read_all_of(session, file), FOVEATE_NOT_A_SEGMENT);
+        EXPECT_TEXT(foveate_last_error(session->reader)->text, "seals");
         close(file);
     }
-    end_session(&session);
     free(contents);
 }
 
-static void memory_that_is_not_there_is_refused(void) {
+LAW(memory_that_is_not_there_is_refused) {
     size_t bytes;
     unsigned char *contents = valid_bytes(&bytes);
-    struct session session = new_session();
+    struct session *session = new_session();
     int file = memory_file(contents, FOVEATE_HEADER_BYTES, FOVEATE_HEADER_BYTES, 0);
     EXPECT(ftruncate(file, (off_t)bytes) == 0 && fcntl(file, F_ADD_SEALS, ALL_SEALS) == 0);
-    EXPECT_RESULT(read_all_of(&session, file), FOVEATE_NOT_A_SEGMENT);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "reserved");
+    EXPECT_RESULT(read_all_of(session, file), FOVEATE_NOT_A_SEGMENT);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "reserved");
     close(file);
 
     file = memory_file(contents, 4088, 4088, ALL_SEALS);
-    EXPECT_RESULT(read_all_of(&session, file), FOVEATE_NOT_A_SEGMENT);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "4088 bytes");
+    EXPECT_RESULT(read_all_of(session, file), FOVEATE_NOT_A_SEGMENT);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "4088 bytes");
     close(file);
 
     int folder = open("/", O_RDONLY | O_CLOEXEC);
-    EXPECT_RESULT(read_all_of(&session, folder), FOVEATE_NOT_A_SEGMENT);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "not shared memory");
+    EXPECT_RESULT(read_all_of(session, folder), FOVEATE_NOT_A_SEGMENT);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "not shared memory");
     close(folder);
-    end_session(&session);
     free(contents);
 }
 
-static void no_change_of_bytes_hurts_a_reader(void) {
+LAW(no_change_of_bytes_hurts_a_reader) {
     size_t bytes;
     unsigned char *contents = valid_bytes(&bytes);
-    struct session session = new_session();
+    struct session *session = new_session();
     const uint64_t extremes[] = {0, 1, 2, 3, 63, 64, 4096, UINT32_MAX, 1ull << 32, 1ull << 63, UINT64_MAX - 1, UINT64_MAX};
     const size_t regions[] = {FOVEATE_LIVE_OFFSET, FOVEATE_CAMERA_FRAME_OFFSET, FOVEATE_HEADER_BYTES, bytes - 8};
     int opened = 0;
@@ -2189,71 +2012,63 @@ static void no_change_of_bytes_hurts_a_reader(void) {
             memcpy(spoilt + offset, &value, (size_t)1 << random_number() % 4);
         }
         int file = memory_file(spoilt, bytes, bytes, ALL_SEALS);
-        opened += read_all_of(&session, file) == FOVEATE_OK;
+        opened += read_all_of(session, file) == FOVEATE_OK;
         close(file);
         free(spoilt);
     }
     EXPECT(0 < opened && opened < FUZZ_ROUNDS / 10);
-    end_session(&session);
     free(contents);
 }
 
-static void a_frame_that_claims_too_many_tokens_is_refused(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+LAW(a_frame_that_claims_too_many_tokens_is_refused) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     struct foveate_slot_header *head =
-        (struct foveate_slot_header *)(void *)(segment.base + FOVEATE_HEADER_BYTES + SLOT_STRIDE);
-    publish(&segment, 1);
+        (struct foveate_slot_header *)(void *)(segment->base + FOVEATE_HEADER_BYTES + SLOT_STRIDE);
+    publish(segment, 1);
     head->token_count = CAPACITY + 1;
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_MALFORMED);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "token_count is 7");
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_MALFORMED);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "token_count is 7");
     head->token_count = 1;
     head->ring_sequence = 5;
     struct foveate_borrowed borrowed;
-    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_MALFORMED);
-    EXPECT_TEXT(foveate_last_error(session.reader)->text, "ring_sequence is 5");
-    end_session(&session);
-    free_segment(&segment);
+    EXPECT_RESULT(foveate_borrow_newest(session->reader, &borrowed, 0), FOVEATE_MALFORMED);
+    EXPECT_TEXT(foveate_last_error(session->reader)->text, "ring_sequence is 5");
 }
 
-static void a_writer_that_lies_is_given_up(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
-    __atomic_store_n(&live_of(&segment)->newest, UINT64_MAX, __ATOMIC_RELEASE);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_OVERTAKEN);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OVERTAKEN);
-    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, -1), FOVEATE_OVERTAKEN);
+LAW(a_writer_that_lies_is_given_up) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
+    __atomic_store_n(&live_of(segment)->newest, UINT64_MAX, __ATOMIC_RELEASE);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, -1), FOVEATE_OVERTAKEN);
+    EXPECT_RESULT(foveate_read_next(session->reader, &session->frame, -1), FOVEATE_OVERTAKEN);
+    EXPECT_RESULT(foveate_read_at(session->reader, 5, &session->frame, -1), FOVEATE_OVERTAKEN);
     struct foveate_borrowed borrowed;
-    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, -1), FOVEATE_OVERTAKEN);
+    EXPECT_RESULT(foveate_borrow_newest(session->reader, &borrowed, -1), FOVEATE_OVERTAKEN);
     // A better one is welcome.
-    struct written_segment next = new_segment(4);
-    say_segment(session.client, next.file);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_NEW_SEGMENT);
-    end_session(&session);
-    free_segment(&segment);
-    free_segment(&next);
+    struct written_segment *next = new_segment(4);
+    say_segment(session->client, next->file);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, -1), FOVEATE_NEW_SEGMENT);
 }
 
-static void messages_that_make_no_sense_are_errors_and_no_end(void) {
-    struct written_segment segment = new_segment(4);
-    struct session session = session_with(&segment);
+LAW(messages_that_make_no_sense_are_errors_and_no_end) {
+    struct written_segment *segment = new_segment(4);
+    struct session *session = session_with(segment);
     char *long_message = (char *)malloc(FOVEATE__INBOX_BYTES + 1);
     EXPECT(long_message != NULL);
     memset(long_message, '{', FOVEATE__INBOX_BYTES + 1);
     const char *senseless[] = {"nonsense", "{}", "{\"event\"", "[]", "{\"event\":\"segment\"}", "{\"ok\"}", "\"ok\":true"};
     for (size_t index = 0; index < sizeof senseless / sizeof *senseless; index++) {
-        say(session.client, senseless[index]);
-        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOT_UNDERSTOOD);
+        say(session->client, senseless[index]);
+        EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOT_UNDERSTOOD);
     }
-    say_bytes(session.client, long_message, FOVEATE__INBOX_BYTES + 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOT_UNDERSTOOD);
+    say_bytes(session->client, long_message, FOVEATE__INBOX_BYTES + 1);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOT_UNDERSTOOD);
     // An event of a later version.
-    say(session.client, "{\"event\":\"moved\",\"to\":[1,2]}");
-    publish(&segment, 1);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    say(session->client, "{\"event\":\"moved\",\"to\":[1,2]}");
+    publish(segment, 1);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_OK);
     free(long_message);
-    end_session(&session);
-    free_segment(&segment);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -2264,7 +2079,7 @@ static struct foveate__span span_of(const char *text) {
     return span;
 }
 
-static void only_members_of_the_object_itself_are_found(void) {
+LAW(only_members_of_the_object_itself_are_found) {
     struct foveate__span value;
     const char *text = " { \"a\" : {\"b\":[1,{\"c\":\"}\\\"\"}]} , \"\\\"b\":2, \"bc\":3, \"b\": \"x\" ,\"d\":true}";
     EXPECT(foveate__find(span_of(text), "b", &value) && foveate__is(value, "\"x\""));
@@ -2281,7 +2096,7 @@ static void expect_string(const char *json, const char *expected) {
     EXPECT(strcmp(text, expected) == 0);
 }
 
-static void strings_are_unescaped_and_cut_to_fit(void) {
+LAW(strings_are_unescaped_and_cut_to_fit) {
     expect_string("\"\"", "");
     expect_string("\"a\\n\\t\\\"\\\\\\/\"", "a\n\t\"\\/");
     expect_string("\"\\u0041\\u00e9\\u20AC\"", "A\xC3\xA9\xE2\x82\xAC");
@@ -2294,7 +2109,7 @@ static void strings_are_unescaped_and_cut_to_fit(void) {
     EXPECT(!foveate__string(span_of("\"open"), text, sizeof text) && text[0] == '\0');
 }
 
-static void numbers_are_read_whatever_the_locale(void) {
+LAW(numbers_are_read_whatever_the_locale) {
     EXPECT(foveate__number(span_of("586.6875")) == 586.6875);
     EXPECT(foveate__number(span_of("-0.0625")) == -0.0625);
     EXPECT(foveate__number(span_of("1e3")) == 1000.0);
@@ -2327,7 +2142,7 @@ static void scan(const char *bytes, size_t count) {
     free(exact);
 }
 
-static void no_message_leads_out_of_its_bounds(void) {
+LAW(no_message_leads_out_of_its_bounds) {
     const char *valid =
         "{\"ok\":false,\"reason\":\"h\\u00e9ld\",\"error\":\"a\\\"b\",\"x\":-1.5e3,\"fixation\":{\"id\":1,\"x\":[[]]}}";
     const char *alphabet = "{}[]\",:\\ue0123456789-+.tf n";
@@ -2348,105 +2163,7 @@ static void no_message_leads_out_of_its_bounds(void) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-
-struct law {
-    const char *name;
-    void (*holds)(void);
-};
-
-#define LAW(name) \
-    { #name, name }
-
-static const struct law laws[] = {
-    LAW(a_frame_is_copied_in_every_byte),
-    LAW(the_segment_says_what_it_is),
-    LAW(a_reader_begins_with_the_newest_frame),
-    LAW(reading_in_order_skips_only_what_is_gone),
-    LAW(reading_the_newest_passes_over_the_rest),
-    LAW(a_frame_that_is_being_written_is_not_read),
-    LAW(a_frame_is_kept_until_the_buffer_suffices),
-    LAW(a_plane_is_found_by_its_name),
-    LAW(channels_are_found_by_their_names),
-    LAW(planes_that_nobody_made_room_for_are_left_out),
-    LAW(a_frame_is_found_by_when_it_was_taken),
-    LAW(a_frame_found_by_its_time_does_not_count_as_read),
-    LAW(a_frame_that_is_being_written_is_not_found),
-    LAW(finding_by_time_goes_to_the_newest_segment_at_once),
-    LAW(finding_by_time_reports_an_ended_stream),
-    LAW(what_is_too_old_is_passed_over_and_counted),
-    LAW(a_ring_of_old_frames_hides_no_young_one),
-    LAW(what_is_too_old_ends_no_wait),
-    LAW(age_is_never_negative),
-    LAW(numbers_of_every_format_are_exact),
-    LAW(reading_allocates_nothing),
-    LAW(a_copied_frame_is_never_torn),
-    LAW(a_frame_found_by_its_time_is_never_torn),
-    LAW(a_released_frame_was_never_torn),
-    LAW(a_borrowed_frame_lies_in_the_ring_until_it_is_lapped),
-    LAW(a_new_segment_ends_what_was_borrowed),
-    LAW(every_frame_comes_before_a_new_segment),
-    LAW(every_frame_comes_before_the_end_and_its_reason),
-    LAW(every_frame_comes_before_a_hang_up),
-    LAW(a_reopened_reader_continues_in_the_new_segment),
-    LAW(a_hung_up_connection_continues_in_the_same_segment),
-    LAW(a_refusal_comes_in_the_daemons_own_words),
-    LAW(a_refusal_after_opening_anew_is_told_by_the_next_read),
-    LAW(opening_says_what_is_wrong),
-    LAW(a_daemon_that_does_not_answer_is_not_waited_for),
-    LAW(the_socket_is_looked_for_where_the_document_says),
-    LAW(a_view_of_ones_own_is_made_then_subscribed_to),
-    LAW(a_refused_view_has_the_daemons_words),
-    LAW(a_view_that_makes_no_sense_is_not_asked_for),
-    LAW(a_lost_own_view_is_reopened_before_steering),
-    LAW(a_patient_reader_goes_on_when_the_daemon_is_back),
-    LAW(a_patient_reader_reports_the_missing_daemon_at_timeout),
-    LAW(a_missing_daemon_is_sought_ten_times_a_second),
-    LAW(a_stopped_daemon_is_awaited),
-    LAW(a_refusal_that_passes_is_waited_for_and_another_is_told),
-    LAW(a_patient_reader_makes_its_own_view_anew),
-    LAW(a_daemon_that_takes_no_connections_is_looked_for_again),
-    LAW(a_socket_that_listens_while_nobody_accepts_is_no_daemon),
-    LAW(one_descriptor_outlives_every_daemon),
-    LAW(a_patient_reader_is_opened_before_its_daemon),
-    LAW(unknown_flags_are_refused_at_once),
-    LAW(an_opening_that_waits_ends_when_its_daemon_answers),
-    LAW(the_state_comes_with_its_reason),
-    LAW(an_unknown_state_reads_as_ended),
-    LAW(waiting_ends_at_once_where_there_is_news),
-    LAW(a_reader_that_waits_gets_the_frame),
-    LAW(a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself),
-    LAW(waiting_for_a_time_accepts_the_first_frame),
-    LAW(a_reader_that_waits_notices_a_hang_up),
-    LAW(a_signal_ends_a_wait),
-    LAW(a_notice_makes_the_descriptor_readable_until_it_was_read),
-    LAW(a_look_says_what_was_asked_and_tells_the_answer),
-    LAW(attention_follows_its_newline_in_every_byte),
-    LAW(channels_are_named_and_weighed),
-    LAW(the_answer_is_that_to_the_newest_message),
-    LAW(steering_is_refused_in_the_daemons_own_words),
-    LAW(steering_connects_again_after_a_hang_up),
-    LAW(steering_while_the_daemon_restarts_is_disconnected),
-    LAW(what_cannot_be_meant_is_not_sent),
-    LAW(a_token_cache_gives_what_would_be_computed_anew),
-    LAW(a_token_cache_drops_what_was_not_used_for_longest),
-    LAW(each_field_that_contradicts_the_document_is_named),
-    LAW(a_count_of_fixations_out_of_bounds_is_clamped),
-    LAW(records_beyond_their_limits_draw_nothing),
-    LAW(a_texel_covers_its_share_of_the_token),
-    LAW(a_real_step_is_drawn_by_the_centres_of_pixels),
-    LAW(a_plane_that_the_segment_does_not_have_is_not_found),
-    LAW(texts_are_utf8_with_an_end),
-    LAW(memory_that_could_change_its_size_is_refused),
-    LAW(memory_that_is_not_there_is_refused),
-    LAW(no_change_of_bytes_hurts_a_reader),
-    LAW(a_frame_that_claims_too_many_tokens_is_refused),
-    LAW(a_writer_that_lies_is_given_up),
-    LAW(messages_that_make_no_sense_are_errors_and_no_end),
-    LAW(only_members_of_the_object_itself_are_found),
-    LAW(strings_are_unescaped_and_cut_to_fit),
-    LAW(numbers_are_read_whatever_the_locale),
-    LAW(no_message_leads_out_of_its_bounds),
-};
+// The program.
 
 // Descriptors that the process has open.
 static int descriptor_count(void) {
@@ -2475,9 +2192,10 @@ int main(int argc, char **argv) {
     EXPECT(mkdtemp(folder) != NULL);
     listen_at(folder);
     int descriptors_before = descriptor_count();
-    for (size_t index = 0; index < sizeof laws / sizeof *laws; index++) {
+    for (size_t index = 0; index < law_count; index++) {
         if (1 < argc && strcmp(argv[1], laws[index].name) != 0) continue;
         laws[index].holds();
+        clean_up();
         // The law of all laws: nothing is left open, and nothing mapped.
         EXPECT(descriptor_count() == descriptors_before);
         EXPECT(mapping_count() == 0);

@@ -30,6 +30,27 @@ static inline void expect_text(const char *text, const char *part, const char *f
     exit(1);
 }
 
+struct law {
+    const char *name;
+    void (*holds)(void);
+};
+
+#define LAWS_MAX 100
+static struct law laws[LAWS_MAX];
+static size_t law_count;
+
+static inline void add_law(const char *name, void (*holds)(void)) {
+    EXPECT(law_count < LAWS_MAX);
+    laws[law_count].name = name;
+    laws[law_count++].holds = holds;
+}
+
+// Defines a law that the program finds by itself. What the law makes with the functions of this file is taken down behind it.
+#define LAW(law) \
+    static void law(void); \
+    __attribute__((constructor)) static void add_##law(void) { add_law(#law, law); } \
+    static void law(void)
+
 // A sequence of numbers that looks random and is the same every time.
 static uint64_t random_state = 1;
 
@@ -122,28 +143,28 @@ static inline int memory_file(const void *contents, size_t content_bytes, size_t
     return file;
 }
 
+#define SEGMENTS_MAX 8
+static struct written_segment segments_made[SEGMENTS_MAX];
+static size_t segment_count;
+
 // A segment that nobody has written to yet, live.
-static inline struct written_segment new_segment(uint32_t slot_count) {
-    static uint64_t segments_made;
+static inline struct written_segment *new_segment(uint32_t slot_count) {
+    static uint64_t epochs_used;
+    EXPECT(segment_count < SEGMENTS_MAX);
+    struct written_segment *segment = &segments_made[segment_count++];
     struct foveate_segment_header header = valid_header(slot_count);
-    struct written_segment segment;
-    header.epoch += segments_made++;
-    segment.epoch = header.epoch;
-    segment.bytes = (size_t)header.total_bytes;
-    segment.slot_count = slot_count;
-    segment.file = memory_file(&header, sizeof header, segment.bytes, 0);
-    void *base = mmap(NULL, segment.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment.file, 0);
+    header.epoch += epochs_used++;
+    segment->epoch = header.epoch;
+    segment->bytes = (size_t)header.total_bytes;
+    segment->slot_count = slot_count;
+    segment->file = memory_file(&header, sizeof header, segment->bytes, 0);
+    void *base = mmap(NULL, segment->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->file, 0);
     EXPECT(base != MAP_FAILED);
-    EXPECT(fcntl(segment.file, F_ADD_SEALS, ALL_SEALS) == 0);
-    segment.base = (unsigned char *)base;
-    struct foveate_live *live = (struct foveate_live *)(void *)(segment.base + FOVEATE_LIVE_OFFSET);
+    EXPECT(fcntl(segment->file, F_ADD_SEALS, ALL_SEALS) == 0);
+    segment->base = (unsigned char *)base;
+    struct foveate_live *live = (struct foveate_live *)(void *)(segment->base + FOVEATE_LIVE_OFFSET);
     live->states[0].code = FOVEATE_STATE_LIVE;
     return segment;
-}
-
-static inline void free_segment(struct written_segment *segment) {
-    munmap(segment->base, segment->bytes);
-    close(segment->file);
 }
 
 static inline struct foveate_live *live_of(const struct written_segment *segment) {
@@ -267,6 +288,19 @@ static inline void listen_at(const char *folder) {
     EXPECT(listen(listener, 8) == 0);
 }
 
+// Renames the socket, so that nobody finds it.
+static inline void take_socket_away(void) {
+    char away[sizeof socket_path + 5];
+    snprintf(away, sizeof away, "%s.away", socket_path);
+    EXPECT(rename(socket_path, away) == 0);
+}
+
+static inline void put_socket_back(void) {
+    char away[sizeof socket_path + 5];
+    snprintf(away, sizeof away, "%s.away", socket_path);
+    EXPECT(rename(away, socket_path) == 0);
+}
+
 // What a client said last.
 static char heard[1 << 17];
 static size_t heard_bytes;
@@ -308,10 +342,22 @@ static inline void say_segment(int client, int file) {
     EXPECT(sendmsg(client, &message, MSG_NOSIGNAL) == (ssize_t)part.iov_len);
 }
 
+#define CLIENTS_MAX 100
+static int clients[CLIENTS_MAX];
+static size_t client_count;
+
 static inline int accept_client(void) {
     int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    EXPECT(0 <= client);
+    EXPECT(0 <= client && client_count < CLIENTS_MAX);
+    clients[client_count++] = client;
     return client;
+}
+
+static inline void hang_up(int client) {
+    for (size_t index = 0; index < client_count; index++) {
+        if (clients[index] == client) clients[index] = -1;
+    }
+    EXPECT(close(client) == 0);
 }
 
 // Whether somebody has connected who was not accepted yet.
@@ -367,16 +413,26 @@ struct session {
     struct foveate_frame frame;
 };
 
-static inline struct session new_session_with(unsigned flags) {
-    struct session session;
-    struct foveate_error error;
-    memset(&session, 0, sizeof session);
-    session.reader = open_with(GRANTED, flags, &session.client, &error);
-    EXPECT(session.reader != NULL);
+#define SESSIONS_MAX 2
+static struct session sessions[SESSIONS_MAX];
+static size_t session_count;
+
+static inline struct session *add_session(void) {
+    EXPECT(session_count < SESSIONS_MAX);
+    struct session *session = &sessions[session_count++];
+    memset(session, 0, sizeof *session);
     return session;
 }
 
-static inline struct session new_session(void) {
+static inline struct session *new_session_with(unsigned flags) {
+    struct session *session = add_session();
+    struct foveate_error error;
+    session->reader = open_with(GRANTED, flags, &session->client, &error);
+    EXPECT(session->reader != NULL);
+    return session;
+}
+
+static inline struct session *new_session(void) {
     return new_session_with(FOVEATE_NOTIFY);
 }
 
@@ -388,23 +444,32 @@ static inline void enter(struct session *session, const struct written_segment *
 }
 
 // A session that reads `segment`.
-static inline struct session session_with(const struct written_segment *segment) {
-    struct session session = new_session();
-    enter(&session, segment);
+static inline struct session *session_with(const struct written_segment *segment) {
+    struct session *session = new_session();
+    enter(session, segment);
     return session;
 }
 
 // The same, and it looks for the daemon when that is gone.
-static inline struct session patient_session_with(const struct written_segment *segment) {
-    struct session session = new_session_with(FOVEATE_NOTIFY | FOVEATE_RECONNECT);
-    enter(&session, segment);
+static inline struct session *patient_session_with(const struct written_segment *segment) {
+    struct session *session = new_session_with(FOVEATE_NOTIFY | FOVEATE_RECONNECT);
+    enter(session, segment);
     return session;
 }
 
-static inline void end_session(struct session *session) {
-    foveate_frame_free(&session->frame);
-    foveate_close(session->reader);
-    close(session->client);
+// Takes down what a law has made.
+static inline void clean_up(void) {
+    for (; 0 < session_count; session_count--) {
+        foveate_frame_free(&sessions[session_count - 1].frame);
+        foveate_close(sessions[session_count - 1].reader);
+    }
+    for (; 0 < client_count; client_count--) {
+        if (0 <= clients[client_count - 1]) close(clients[client_count - 1]);
+    }
+    for (; 0 < segment_count; segment_count--) {
+        munmap(segments_made[segment_count - 1].base, segments_made[segment_count - 1].bytes);
+        close(segments_made[segment_count - 1].file);
+    }
 }
 
 // That a frame is `sequence`, in every byte.
@@ -416,6 +481,19 @@ static inline void expect_frame(const struct foveate_frame *frame, uint64_t sequ
     EXPECT(are_words(frame->pixels, sequence, frame->pixel_bytes));
     EXPECT(frame->planes[0] == frame->pixels);
     EXPECT(are_words(frame->planes[1], sequence, frame->token_count * sizeof(float)));
+}
+
+// That a read without waiting gives frame `sequence`, after `missed` others that it passed over.
+#define EXPECT_NEXT(session, sequence, missed) \
+    expect_read(foveate_read_next((session)->reader, &(session)->frame, 0), session, sequence, missed, __FILE__, __LINE__)
+#define EXPECT_NEWEST(session, sequence, missed) \
+    expect_read(foveate_read_newest((session)->reader, &(session)->frame, 0), session, sequence, missed, __FILE__, __LINE__)
+
+static inline void expect_read(enum foveate_result result, const struct session *session, uint64_t sequence, uint64_t missed,
+                               const char *file, int line) {
+    expect_result(result, FOVEATE_OK, "reading", file, line);
+    expect_frame(&session->frame, sequence);
+    expect(session->frame.missed == missed, "the number of missed frames", file, line);
 }
 
 #endif // STAND_IN_H

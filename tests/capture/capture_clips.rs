@@ -8,21 +8,21 @@ use std::sync::Arc;
 use std::thread;
 
 use foveate_capture::{CaptureError, Pace, Source, SourceChoice, SourceSpec, TakeResult};
-use testkit::film::encode;
+use testkit::film::{encode, run};
 use testkit::wait::HANG;
 
 #[test]
 fn any_file_name_plays() {
     let folder = tempfile::tempdir().unwrap();
     let clip = folder.path().join("clip");
-    encode(&format!("{} ! matroskamux ! filesink location={}", track(64, 3), clip.display()));
+    encode(&clip, &format!("{} ! matroskamux", track(64, 3)));
     for name in ["a\nb.mkv", "ends in a backslash\\", "tab\t\\", "d'(x) ;%20!.mkv\n", "\u{1}%"] {
         let path = folder.path().join(name);
         fs::copy(&clip, &path).unwrap();
         assert_eq!(first_width(&shorthand(&path)).unwrap(), 64, "{name:?}");
     }
     let picture = folder.path().join("one");
-    encode(&format!("{} ! filesink location={}", track(48, 1), picture.display()));
+    encode(&picture, &track(48, 1));
     let strange = folder.path().join("one\n.jpg");
     fs::rename(&picture, &strange).unwrap();
     assert_eq!(first_width(&shorthand(&strange)).unwrap(), 48);
@@ -35,7 +35,7 @@ fn any_file_name_plays() {
 fn a_file_below_dev_is_a_clip() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("clip.mkv");
-    encode(&format!("{} ! matroskamux ! filesink location={}", track(64, 3), path.display()));
+    encode(&path, &format!("{} ! matroskamux", track(64, 3)));
     assert_eq!(first_width(&shorthand(&path)).unwrap(), 64);
     fs::remove_file(&path).unwrap();
     let error = first_width(&shorthand(&path)).unwrap_err();
@@ -47,7 +47,7 @@ fn a_file_below_dev_is_a_clip() {
 fn an_open_pipe_below_dev_is_a_clip() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clip.mkv");
-    encode(&format!("{} ! matroskamux ! filesink location={}", track(64, 3), path.display()));
+    encode(&path, &format!("{} ! matroskamux", track(64, 3)));
     let (reader, mut writer) = std::io::pipe().unwrap();
     let feeder = thread::spawn(move || {
         // Who has seen the first frame hangs up.
@@ -107,7 +107,7 @@ fn track(width: u32, frames: u32) -> String {
 fn muxed(folder: &Path, muxer: &str, tracks: &[&str]) -> std::path::PathBuf {
     let path = folder.join(muxer);
     let tracks: String = tracks.iter().map(|track| format!(" {track} ! queue ! mux.")).collect();
-    encode(&format!("{muxer} name=mux ! filesink location={}{tracks}", path.display()));
+    run(&format!("{muxer} name=mux ! filesink location={}{tracks}", path.display()));
     path
 }
 

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
-use foveate_capture::{
-    CaptureError, CorruptedFrames, End, Pace, Source, SourceChoice, SourceSpec, TakeResult,
-};
+use foveate_capture::{CaptureError, CorruptedFrames, End, Pace, Source, SourceChoice, SourceSpec};
 use foveate_stats::{StreamCounters, StreamCounts};
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use testkit::film::take_all;
 use testkit::wait::HANG;
 
 /// Each with the decoder of its streams. A keyframe is every 20th frame.
@@ -192,17 +191,12 @@ fn played(
     };
     let mut source = Source::open(&spec, &counters)?;
     let (mut taken, mut newest) = (0, 0);
-    loop {
-        match source.take(HANG) {
-            TakeResult::Frame(frame) => {
-                let seq = frame.stamp().frame_seq;
-                assert!(newest < seq, "frame {seq} after frame {newest}");
-                (taken, newest) = (taken + 1, seq);
-            }
-            TakeResult::Ended(End::Eos) => break,
-            other => panic!("{other:?}"),
-        }
-    }
+    let end = take_all(&mut source, |frame| {
+        let seq = frame.stamp().frame_seq;
+        assert!(newest < seq, "frame {seq} after frame {newest}");
+        (taken, newest) = (taken + 1, seq);
+    });
+    assert_eq!(end, End::Eos);
     let counts = counters.snapshot();
     assert_eq!(counts.frames_captured, taken + counts.frames_corrupted, "{decoder}");
     Ok(counts)

@@ -8,6 +8,7 @@ use foveate_capture::{
 use foveate_core::depth::{DepthFormat, DepthScale};
 use foveate_core::frame::FrameError;
 use foveate_core::geometry::extent::Extent;
+use testkit::film::rest_of;
 use testkit::wait::HANG;
 
 const EXTENT: Extent = Extent::new(7, 3);
@@ -134,14 +135,6 @@ fn refusal(text: &str) -> CaptureError {
 }
 
 fn play(text: &str) -> (Vec<CapturedFrame>, End) {
-    let mut source = Source::open(&spec(text), &Arc::default())
-        .unwrap_or_else(|error| panic!("{text}: {error}"));
-    let mut frames = Vec::new();
-    loop {
-        match source.take(HANG) {
-            TakeResult::Frame(frame) => frames.push(frame),
-            TakeResult::Ended(end) => return (frames, end),
-            TakeResult::TimedOut => panic!("neither a frame nor the end came"),
-        }
-    }
+    let source = Source::open(&spec(text), &Arc::default());
+    rest_of(&mut source.unwrap_or_else(|error| panic!("{text}: {error}")))
 }

@@ -15,6 +15,7 @@ use foveate_stats::StreamCounters;
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_video as gst_video;
+use testkit::film::{encode, rest_of, run};
 use testkit::naive::{OwnedFrame, picture};
 use testkit::wait::{HANG, until};
 
@@ -215,7 +216,7 @@ fn realtime_frames_are_taken_or_counted_as_dropped() {
     while counters.frames_captured.get() < 60 {
         std::thread::yield_now();
     }
-    let (frames, end) = rest(&mut source);
+    let (frames, end) = rest_of(&mut source);
     assert_eq!(end, End::Eos);
     let numbers: Vec<_> = frames.iter().map(|frame| frame.stamp().frame_seq).collect();
     assert_eq!(numbers.last(), Some(&60));
@@ -271,10 +272,11 @@ fn only_unreadable_formats_are_converted() {
 fn a_converter_is_inserted_behind_a_late_decoder_pad() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("still.png");
+    encode(
+        &path,
+        "videotestsrc num-buffers=1 ! video/x-raw,format=RGB,width=65,height=48 ! pngenc",
+    );
     let path = path.display();
-    encode(&format!(
-        "videotestsrc num-buffers=1 ! video/x-raw,format=RGB,width=65,height=48 ! pngenc ! filesink location={path}",
-    ));
     for tail in ["! decodebin ! appsink name=frames", "! decodebin ! queue ! appsink name=frames"] {
         let (frames, end) = play(&format!("filesrc location={path} {tail}"), Pace::EveryFrame);
         assert_eq!((frames.len(), end), (1, End::Eos), "{tail}");
@@ -286,10 +288,11 @@ fn a_converter_is_inserted_behind_a_late_decoder_pad() {
 fn a_decoder_is_told_that_its_strides_are_respected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("clip.avi");
+    encode(
+        &path,
+        "videotestsrc num-buffers=2 ! video/x-raw,format=I420,width=70,height=48 ! avenc_mpeg4 ! avimux",
+    );
     let path = path.display();
-    encode(&format!(
-        "videotestsrc num-buffers=2 ! video/x-raw,format=I420,width=70,height=48 ! avenc_mpeg4 ! avimux ! filesink location={path}",
-    ));
     let text = format!("filesrc location={path} ! avidemux ! avdec_mpeg4 ! appsink name=frames");
     let (frames, _) = play(&text, Pace::EveryFrame);
     // Rows of the caps' layout would take 72 bytes, and a copy; libav pads its own to whole macroblocks.
@@ -314,7 +317,7 @@ fn a_clip_with_sound_gives_its_pictures() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("it's a ! clip \"of\" \\ (mine).avi");
     let plain = directory.path().join("plain.avi");
-    encode(&format!(
+    run(&format!(
         "avimux name=mux ! filesink location={} audiotestsrc num-buffers=10 ! mux. \
          videotestsrc num-buffers=10 ! video/x-raw,width=64,height=48 ! avenc_mpeg4 ! mux.",
         plain.display()
@@ -323,7 +326,7 @@ fn a_clip_with_sound_gives_its_pictures() {
     let source = SourceChoice::Shorthand(path.display().to_string());
     let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("clip", source) };
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
-    let (frames, end) = rest(&mut source);
+    let (frames, end) = rest_of(&mut source);
     assert_eq!((frames.len(), end), (10, End::Eos));
     assert_eq!(frames[0].view().unwrap().extent(), Extent::new(64, 48));
 }
@@ -542,28 +545,7 @@ fn next(source: &mut Source) -> CapturedFrame {
 fn play(text: &str, pace: Pace) -> (Vec<CapturedFrame>, End) {
     let mut source = Source::open(&spec(text, pace), &Arc::default())
         .unwrap_or_else(|error| panic!("{text}: {error}"));
-    rest(&mut source)
-}
-
-fn rest(source: &mut Source) -> (Vec<CapturedFrame>, End) {
-    let mut frames = Vec::new();
-    loop {
-        match source.take(HANG) {
-            TakeResult::Frame(frame) => frames.push(frame),
-            TakeResult::Ended(end) => return (frames, end),
-            TakeResult::TimedOut => panic!("neither a frame nor the end came"),
-        }
-    }
-}
-
-/// Runs a description that writes a file to its end.
-fn encode(text: &str) {
-    let pipeline = playing(text);
-    let bus = pipeline.bus().unwrap();
-    let kinds = [gst::MessageType::Eos, gst::MessageType::Error];
-    let message = bus.timed_pop_filtered(gst::ClockTime::from_seconds(30), &kinds).unwrap();
-    pipeline.set_state(gst::State::Null).unwrap();
-    assert_eq!(message.type_(), gst::MessageType::Eos, "{message:?}");
+    rest_of(&mut source)
 }
 
 /// Starts a description.

@@ -10,7 +10,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::mask::{MASKS_MAX, Mask, MaskFill};
 use foveate_stats::StreamCounters;
-use testkit::film::{encode, raw_bytes, raw_pipeline};
+use testkit::film::{encode, raw_bytes, raw_pipeline, rest_of, take_all};
 use testkit::naive::{OwnedFrame, Random};
 use testkit::wait::HANG;
 
@@ -74,11 +74,10 @@ fn a_buffer_that_is_ours_alone_is_not_copied() {
 fn a_decoder_that_predicts_from_its_frames_is_not_misled() {
     let directory = tempfile::tempdir().unwrap();
     let clip = directory.path().join("clip.avi");
-    encode(&format!(
-        "videotestsrc num-buffers=12 pattern=ball ! video/x-raw,format=I420,width=160,height=120 ! avenc_mpeg4 ! avimux \
-         ! filesink location={}",
-        clip.display()
-    ));
+    encode(
+        &clip,
+        "videotestsrc num-buffers=12 pattern=ball ! video/x-raw,format=I420,width=160,height=120 ! avenc_mpeg4 ! avimux",
+    );
     let text = format!(
         "filesrc location={} ! avidemux ! avdec_mpeg4 ! appsink name=frames",
         clip.display()
@@ -204,13 +203,7 @@ fn unmaskable_frames_are_refused_and_end_the_source() {
         spec.pace = Pace::EveryFrame;
         let mut source = Source::start(&spec, &counters).unwrap();
         let mut frames = 0;
-        let end = loop {
-            match source.take(HANG) {
-                TakeResult::Frame(_) => frames += 1,
-                TakeResult::Ended(end) => break end,
-                TakeResult::TimedOut => panic!("it hangs after {frames} frames"),
-            }
-        };
+        let end = take_all(&mut source, |_| frames += 1);
         (end, frames, counters.frames_captured.get(), counters.frames_refused.get())
     };
     let (whole, part) = (bytes(2, 64 * 48), bytes(7, 1000));
@@ -234,17 +227,11 @@ fn spec(text: &str, masks: Vec<Mask>) -> SourceSpec {
     }
 }
 
-/// All frames, up to the end of the file.
 fn play(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Vec<CapturedFrame> {
     let mut source = Source::open(spec, counters).unwrap_or_else(|error| panic!("{error}"));
-    let mut frames = Vec::new();
-    loop {
-        match source.take(HANG) {
-            TakeResult::Frame(frame) => frames.push(frame),
-            TakeResult::Ended(End::Eos) => return frames,
-            other => panic!("{other:?}"),
-        }
-    }
+    let (frames, end) = rest_of(&mut source);
+    assert_eq!(end, End::Eos);
+    frames
 }
 
 /// `frame` with the masks filled, in the colours of `like`.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use foveate_capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, TakeResult};
 use foveate_core::geometry::extent::Extent;
+use testkit::film::take_all;
 use testkit::wait::HANG;
 
 #[test]
@@ -259,13 +260,7 @@ fn an_error_in_mid_stream_ends_the_source_with_its_reason() {
     let spec =
         pipeline("videotestsrc num-buffers=50 ! identity error-after=5 ! appsink name=frames");
     let mut source = open(&SourceSpec { pace: Pace::EveryFrame, ..spec }).unwrap();
-    let end = loop {
-        match source.take(HANG) {
-            TakeResult::Frame(_) => {}
-            TakeResult::Ended(end) => break end,
-            TakeResult::TimedOut => panic!("neither a frame nor the end came"),
-        }
-    };
+    let end = take_all(&mut source, |_| {});
     assert!(matches!(end, End::Failed(CaptureError::Failed { .. })), "{end:?}");
 }
 

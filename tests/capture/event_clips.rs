@@ -15,8 +15,7 @@ use testkit::footage::clip;
 use testkit::is_long;
 use testkit::naive::Random;
 
-use crate::gaze_clips::walkers_of;
-use crate::walkers::PixelBox;
+use crate::walkers::{PixelBox, walkers};
 use crate::watched::{Grey, Watched, for_each_frame, for_each_frame_of, frames};
 
 /// People before a fixed camera, ten frames a second; and a hand that turns a box, 25 frames a second.
@@ -271,7 +270,7 @@ fn something_new_is_told_once_with_its_place() {
 #[test]
 fn who_walks_in_is_told() {
     let Some(path) = clip(WALKERS) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     let mut watched = Watched::new(false);
     for_each_frame(&path, None, |frame| {
         watched.take(&frame.view(), FRAME_MS);

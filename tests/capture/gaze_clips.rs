@@ -9,12 +9,8 @@ use std::io::{Write, stderr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, TakeResult};
-use foveate_config::ViewConfig;
-use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, FrameView, Plane};
-use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
@@ -26,16 +22,16 @@ use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
 use foveate_core::layout::inset::Inset;
 use foveate_core::relevance::injection::Injection;
-use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
-use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
-use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_daemon::channel::ClientChannel;
+use foveate_daemon::stream::{ServedView, Stream};
 use foveate_ring::{Reader, TokenFrameBuf};
+use testkit::film::for_each_frame;
 use testkit::footage::clip;
 use testkit::is_long;
-use testkit::wait::HANG;
+use testkit::stream::{channel, on_cpu, reader, served, spec};
 
-use crate::walkers::{Footage, PixelBox, Walker};
+use crate::walkers::{PixelBox, Walker, walkers};
 
 /// People before a fixed camera, ten frames a second.
 const CLIP: &str = "vtest.avi";
@@ -78,7 +74,7 @@ const BALL_PX: f64 = 12.0;
 #[test]
 fn who_is_attended_to_stays_in_the_fovea() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     // More than one stream has views for.
     let groups = walkers.chunks(VIEWS_MAX);
     let mut runs: Vec<_> =
@@ -127,7 +123,7 @@ fn who_is_attended_to_stays_in_the_fovea() {
 #[test]
 fn two_who_are_far_apart_are_both_seen_at_level_0() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     let pairs = some_of(distant_pairs(walkers));
     let seen = |foveae: u32, relevance_gain: f64| {
         let mut view = view(Policy::Feedback, foveae);
@@ -170,7 +166,7 @@ fn two_who_are_far_apart_are_both_seen_at_level_0() {
 #[test]
 fn who_is_attended_to_stays_near_the_fixation_in_pursuit() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = &some_of(walkers_of(&path).to_vec());
+    let walkers = &some_of(walkers().to_vec());
     let cameras: [(&str, Extent, Corner); 2] =
         [("a moving camera", CROP, camera_at), ("a still camera", EXTENT, |_| (0, 0))];
     for (camera, extent, corner) in cameras.into_iter().take(if is_long() { 2 } else { 1 }) {
@@ -358,7 +354,7 @@ fn distant_pairs(walkers: &[Walker]) -> Vec<[&Walker; 2]> {
 #[test]
 fn whoever_comes_into_sight_is_soon_looked_at() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     let (seen, on_square) = visits_by_saliency(&path);
     say(&format!("saliency: looked at within 2 s of coming into sight: {}", percent(seen)));
     say(&format!("saliency: where others paint a square, the eye is in {}", percent(on_square)));
@@ -377,7 +373,7 @@ fn whoever_comes_into_sight_is_soon_looked_at() {
 #[test]
 fn relevance_finds_as_many_walkers_as_saliency() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     let relevance = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
     let (by_saliency, _) = visits_by_saliency(&path);
     let (by_relevance, _) = visits(&path, walkers, &relevance, 1, |_, _| {});
@@ -394,18 +390,19 @@ fn relevance_finds_as_many_walkers_as_saliency() {
 #[test]
 fn who_walks_is_looked_at_by_a_camera_that_moves_too() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = walkers_of(&path);
+    let walkers = walkers();
     let mut on_walkers = [(0, 0); 2];
     for (share, moves) in on_walkers.iter_mut().zip([false, true]) {
         let mut run = Run::new(vec![view(Policy::Saliency, 1)], 0);
         for_each_frame(&path, |index, frame| {
             let (left, top) = if moves { part_at(index) } else { (128, 96) };
-            run.step(index, &part_of(frame, left, top));
+            let picture = Picture::copied(frame);
+            run.step(index, &picture.part(frame, (left, top), CROP));
             let shift = |place: PixelBox| place.moved((-(left as f64), -(top as f64)));
             let inside = |place: &PixelBox| {
                 let (x, y) = place.centre();
-                (0.0..f64::from(PART.width)).contains(&x)
-                    && (0.0..f64::from(PART.height)).contains(&y)
+                (0.0..f64::from(CROP.width)).contains(&x)
+                    && (0.0..f64::from(CROP.height)).contains(&y)
             };
             let places = walkers.iter().filter_map(|walker| walker.at(index)).map(shift);
             let places: Vec<PixelBox> = places.filter(inside).collect();
@@ -424,24 +421,10 @@ fn who_walks_is_looked_at_by_a_camera_that_moves_too() {
     assert!(70 * moving.1 <= 100 * moving.0, "{}", percent(moving));
 }
 
-/// A part of the picture, and where it is.
-const PART: Extent = Extent::new(512, 384);
-
 fn part_at(index: usize) -> (usize, usize) {
     let time = index as f64 * 0.1;
     let even = |place: f64| 2 * (place / 2.0).round() as usize;
     (even(128.0 + 120.0 * (0.5 * time).sin()), even(96.0 + 90.0 * (0.37 * time).cos()))
-}
-
-/// The part of a frame in I420 from an even place on.
-fn part_of<'a>(frame: &FrameView<'a>, left: usize, top: usize) -> FrameView<'a> {
-    let plane = |index: usize| {
-        let scale = if index == 0 { 1 } else { 2 };
-        let Plane { bytes, stride } = frame.plane(index);
-        Plane { bytes: &bytes[top / scale * stride + left / scale..], stride }
-    };
-    let planes = [plane(0), plane(1), plane(2)];
-    FrameView::new(frame.format(), PART, frame.kind().color, &planes).unwrap()
 }
 
 /// An oracle that is 300 ms late, with `FOVEATE_LONG=1` also 100 and 500 ms: with compensation, its maps are moved along with the
@@ -449,7 +432,7 @@ fn part_of<'a>(frame: &FrameView<'a>, left: usize, top: usize) -> FrameView<'a> 
 #[test]
 fn late_attention_is_moved_to_the_present_position() {
     let Some(path) = clip(CLIP) else { return };
-    let walkers = &some_of(walkers_of(&path).to_vec());
+    let walkers = &some_of(walkers().to_vec());
     for late in if is_long() { &[3, 1, 5][..] } else { &[3] } {
         let [without, with] = [false, true].map(|is| looked_at(&path, walkers, *late, is));
         for (text, (share, distance)) in [("without", without), ("with", with)] {
@@ -596,10 +579,9 @@ fn a_new_sign_is_looked_at_and_sharp_within_5_frames() {
 #[test]
 fn a_flickering_screen_does_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let (seen, on_square) =
-        visits(&path, walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
-            picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
-        });
+    let (seen, on_square) = visits(&path, walkers(), &Policy::Saliency, 1, |index, picture| {
+        picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
+    });
     say(&format!("saliency: the same beside a flickering square: {}", percent(seen)));
     say(&format!("saliency: the eye is on the flickering square in {}", percent(on_square)));
     assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
@@ -608,11 +590,10 @@ fn a_flickering_screen_does_not_hold_the_eye() {
 #[test]
 fn waving_leaves_do_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let (seen, on_square) =
-        visits(&path, walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
-            let time = index as f64 * 0.1;
-            picture.paint(|x, y, _| leaf(x, y, time));
-        });
+    let (seen, on_square) = visits(&path, walkers(), &Policy::Saliency, 1, |index, picture| {
+        let time = index as f64 * 0.1;
+        picture.paint(|x, y, _| leaf(x, y, time));
+    });
     say(&format!("saliency: the same beside waving leaves: {}", percent(seen)));
     say(&format!("saliency: the eye is on the leaves in {}", percent(on_square)));
     assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
@@ -653,7 +634,7 @@ fn visits(
 /// Without paint, by saliency with one fovea, once for all tests.
 fn visits_by_saliency(path: &Path) -> (Share, Share) {
     static VISITS: OnceLock<(Share, Share)> = OnceLock::new();
-    *VISITS.get_or_init(|| visits(path, walkers_of(path), &Policy::Saliency, 1, |_, _| {}))
+    *VISITS.get_or_init(|| visits(path, walkers(), &Policy::Saliency, 1, |_, _| {}))
 }
 
 /// The area that is painted over.
@@ -790,14 +771,10 @@ struct Run {
 
 impl Run {
     fn new(views: Vec<ServedView>, phase_ns: u64) -> Self {
-        let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let view_count = views.len();
-        let wakeup = Arc::new(EventFd::new().unwrap());
-        let channels =
-            (0..view_count).map(|_| view_channel(&wakeup, "camera", ViewConfig::default(), None));
-        let (channels, clients): (Vec<_>, Vec<_>) = channels.unzip();
+        let (channels, clients): (Vec<_>, Vec<_>) = (0..view_count).map(|_| channel()).unzip();
         let views = views.into_iter().zip(channels);
-        let stream = Stream::new("clip", backend, ChangeConfig::default(), views, Arc::default());
+        let stream = Stream::new("clip", on_cpu(), ChangeConfig::default(), views, Arc::default());
         let (readers, tokens) = (Vec::new(), Vec::new());
         Self {
             stream,
@@ -817,8 +794,7 @@ impl Run {
             .step(frame, &FrameStamp { pts_ns, ..FrameStamp::numbered(index as u64 + 1) })
             .unwrap();
         for view in self.readers.len()..self.view_count {
-            let (segment, _) = self.stream.segment(view).unwrap().unwrap();
-            self.readers.push(Reader::from_fd(segment).unwrap());
+            self.readers.push(reader(&self.stream, view));
         }
         self.tokens.clear();
         for reader in &mut self.readers {
@@ -846,19 +822,8 @@ impl Run {
 }
 
 fn view(policy: Policy, foveae: u32) -> ServedView {
-    ServedView {
-        name: "main".to_owned(),
-        slot_count: 2,
-        pace: ViewPace::default(),
-        spec: ViewSpec {
-            layout: Layout::Foveal { e0_px: None, foveae, coarsest: None },
-            budget: 273,
-            format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
-            policy,
-            parameters: GazeParameters::default(),
-            ..ViewSpec::default()
-        },
-    }
+    let layout = Layout::Foveal { e0_px: None, foveae, coarsest: None };
+    served("main", ViewSpec { policy, ..spec(layout, 273) })
 }
 
 /// A frame in I420 that can be painted on.
@@ -943,37 +908,7 @@ impl Picture {
     }
 
     fn view<'a>(&'a self, frame: &FrameView<'_>) -> FrameView<'a> {
-        let width = frame.extent().width as usize;
-        let plane = |index: usize, stride| Plane { bytes: &self.planes[index], stride };
-        let planes = [plane(0, width), plane(1, width / 2), plane(2, width / 2)];
-        FrameView::new(frame.format(), frame.extent(), frame.kind().color, &planes).unwrap()
-    }
-}
-
-/// Those of the clip, found once for all tests.
-pub(crate) fn walkers_of(path: &Path) -> &'static [Walker] {
-    static WALKERS: OnceLock<Vec<Walker>> = OnceLock::new();
-    WALKERS.get_or_init(|| {
-        let mut footage = Footage::default();
-        for_each_frame(path, |_, frame| footage.push(frame));
-        assert_eq!(footage.len(), 795, "frames of {CLIP}");
-        let walkers = footage.walkers(SOON);
-        assert!((25..45).contains(&walkers.len()), "{} walkers", walkers.len());
-        walkers
-    })
-}
-
-/// Decodes a clip in this process.
-fn for_each_frame(path: &Path, mut take: impl FnMut(usize, &FrameView<'_>)) {
-    let choice = SourceChoice::Shorthand(path.display().to_string());
-    let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("clip", choice) };
-    let mut source = Source::open(&spec, &Arc::default()).unwrap();
-    for index in 0.. {
-        match source.take(HANG) {
-            TakeResult::Frame(frame) => take(index, &frame.view().unwrap()),
-            TakeResult::Ended(_) => return,
-            TakeResult::TimedOut => panic!("the decoder hangs"),
-        }
+        self.part(frame, (0, 0), frame.extent())
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::{End, Pace, Source, SourceChoice, SourceSpec, TakeResult};
+use foveate_capture::{End, Pace, Source, SourceChoice, SourceSpec};
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
 use proptest::prelude::*;
+use testkit::film::rest_of;
 
 const MS: u64 = 1_000_000;
 
@@ -58,16 +59,11 @@ fn frames_that_are_skipped_get_no_number_and_are_counted_apart() {
     };
     let counters = Arc::<StreamCounters>::default();
     let mut source = Source::open(&spec, &counters).unwrap();
-    let mut seen = Vec::new();
-    let end = loop {
-        match source.take(Duration::from_secs(60)) {
-            TakeResult::Frame(frame) => {
-                seen.push((frame.stamp().frame_seq, frame.stamp().pts_ns.unwrap() / MS))
-            }
-            TakeResult::Ended(end) => break end,
-            TakeResult::TimedOut => panic!("neither a frame nor the end came"),
-        }
-    };
+    let (frames, end) = rest_of(&mut source);
+    let seen: Vec<_> = frames
+        .iter()
+        .map(|frame| (frame.stamp().frame_seq, frame.stamp().pts_ns.unwrap() / MS))
+        .collect();
     assert_eq!(end, End::Eos);
     assert_eq!(seen, (0..20).map(|frame| (frame + 1, frame * 50)).collect::<Vec<_>>());
     assert_eq!((counters.frames_captured.get(), counters.frames_skipped.get()), (20, 80));

@@ -6,23 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, TakeResult};
-use foveate_config::ViewConfig;
-use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
 use foveate_core::color::ColorTransform;
-use foveate_core::depth::DepthDetail;
 use foveate_core::events::{Event, EventKind, Phase};
 use foveate_core::frame::{FrameStamp, FrameView, PixelFormat, Plane};
-use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
-use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
-use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_daemon::channel::ClientChannel;
+use foveate_daemon::stream::Stream;
 use foveate_stats::StreamCounters;
 use testkit::naive::{self, Random};
+use testkit::stream::{channel, on_cpu, served, spec};
 use testkit::wait::HANG;
 
 /// A frame of brightness alone.
@@ -136,27 +132,11 @@ impl Watched {
     }
 
     pub fn with(is_live: bool, change: ChangeConfig, policy: Policy) -> Self {
-        let view = ServedView {
-            name: "main".to_owned(),
-            spec: ViewSpec {
-                layout: Layout::default(),
-                budget: 64,
-                format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
-                policy,
-                parameters: GazeParameters::default(),
-                channels: Vec::new(),
-                depth: DepthDetail::default(),
-                boxes: false,
-            },
-            slot_count: 2,
-            pace: ViewPace::default(),
-        };
-        let (channel, client) =
-            view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
-        let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
+        let view = served("main", ViewSpec { policy, ..spec(Layout::default(), 64) });
+        let (channel, client) = channel();
         let counters = Arc::<StreamCounters>::default();
         let views = [(view, channel)];
-        let stream = Stream::new("watched", backend, change, views, Arc::clone(&counters));
+        let stream = Stream::new("watched", on_cpu(), change, views, Arc::clone(&counters));
         let mut stream = stream.with_events(true);
         stream.set_live(is_live);
         Self { stream, client, counters, told: Vec::new(), frame_seq: 0, time_ns: 0 }

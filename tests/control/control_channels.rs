@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use foveate::client::Client;
 use foveate::messages::{
-    Attend, Inject, Look, NumberFormat, RefusalReason, TTL_MS_DEFAULT, ViewName, Weigh,
+    Inject, Look, NumberFormat, RefusalReason, TTL_MS_DEFAULT, ViewName, Weigh,
 };
-use foveate_config::{GazeConfig, ViewConfig};
+use foveate_config::ViewConfig;
 use foveate_control::{ChannelListing, ClientExt as _};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
@@ -14,9 +14,11 @@ use foveate_core::geometry::feedback::{CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedb
 use foveate_core::geometry::region::Region;
 use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
-use foveate_daemon::channel::{EventFd, FEEDBACK_PENDING_MAX, ViewChannel, view_channel};
-use foveate_daemon::control::directory::StreamSpec;
-use testkit::control::{EXTENT, RawClient, Stage, main_view, start, view_config};
+use foveate_daemon::channel::{FEEDBACK_PENDING_MAX, ViewChannel};
+use testkit::control::{
+    EXTENT, RawClient, Stage, attend, inject, main_view, start, view_with, weigh,
+};
+use testkit::stream::channel;
 use testkit::wait::until;
 
 use crate::control_feedback::{Scene, fixation, reason, refusal};
@@ -139,17 +141,8 @@ fn channels_are_refused_where_no_policy_would_look_at_them() {
         Policy::Saliency,
         Policy::Replay { log },
     ];
-    let views = policies.map(|policy| ViewConfig {
-        name: policy.name().to_owned(),
-        gaze: GazeConfig { policy, ..GazeConfig::default() },
-        ..view_config("")
-    });
-    let port = stage.directory.add_stream(StreamSpec {
-        name: "camera".to_owned(),
-        source: String::new(),
-        views: views.to_vec(),
-        masks: Arc::default(),
-    });
+    let views = policies.map(|policy| view_with(policy.name(), policy.clone()));
+    let port = stage.stream_of("camera", views.to_vec());
     let _writer = start(&port);
     let mut client = Client::connect(&stage.path).unwrap();
     for policy in ["fixed", "feedback", "saliency", "replay"] {
@@ -172,27 +165,12 @@ fn channels_are_refused_where_no_policy_would_look_at_them() {
 fn maps_and_channels_need_a_fitting_view() {
     let mut scene = scene();
     let mut client = scene.client();
-    let (shape, dtype) = ([1, 1], NumberFormat::U8);
-    let attend = Attend {
-        view: main_view(),
-        shape,
-        dtype,
-        region: None,
-        frame: None,
-        homography: None,
-        rotation: None,
-        wait: false,
-    };
-    assert_eq!(reason(client.attend(attend, &[1])), RefusalReason::Policy);
+    let map = attend([1, 1], NumberFormat::U8);
+    assert_eq!(reason(client.attend(map, &[1])), RefusalReason::Policy);
     assert_eq!(scene.heard(), None);
 
     let stage = Stage::open();
-    let port = stage.directory.add_stream(StreamSpec {
-        name: "camera".to_owned(),
-        source: String::new(),
-        views: vec![relevance_view()],
-        masks: Arc::default(),
-    });
+    let port = stage.stream_of("camera", vec![relevance_view()]);
     let mut client = Client::connect(&stage.path).unwrap();
     assert_eq!(reason(client.inject(inject("depth"), &[1])), RefusalReason::NotStarted);
     let _writer = start(&port);
@@ -370,8 +348,7 @@ fn more_than_the_queue_holds_is_refused_and_has_no_name() {
 
 #[test]
 fn channels_and_weights_queue_and_looks_replace() {
-    let (mut channel, client) =
-        view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
+    let (mut channel, client) = channel();
     let look = |x| Feedback::look_at(x, 0.0, None);
     let map = |name: &str| {
         let area = (Extent::new(1, 1), Region::of(EXTENT));
@@ -410,23 +387,13 @@ fn taken(channel: &mut ViewChannel) -> impl Iterator<Item = (u64, Feedback)> {
 
 fn relevance_view() -> ViewConfig {
     let policy = Policy::Relevance { scorer: None, weights: Default::default(), passes: 1 };
-    let mut gaze = GazeConfig { policy, ..GazeConfig::default() };
-    gaze.parameters.lease_ms = 3_600_000;
-    ViewConfig { gaze, ..view_config("main") }
+    let mut view = view_with("main", policy);
+    view.gaze.parameters.lease_ms = 3_600_000;
+    view
 }
 
 fn scene() -> Scene {
     Scene::of(relevance_view())
-}
-
-fn inject(name: &str) -> Inject {
-    let (view, name) = (main_view(), name.to_owned());
-    let (shape, dtype) = ([1, 1], NumberFormat::U8);
-    Inject { view, name, shape, dtype, region: None, frame: None, ttl_ms: None }
-}
-
-fn weigh(name: &str, weight: f64) -> Weigh {
-    Weigh { view: main_view(), weights: [(name.to_owned(), weight)].into() }
 }
 
 fn heard(scene: &mut Scene) -> Arc<Injection> {

@@ -20,11 +20,14 @@ use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use foveate_core::layout::Layout;
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
-use foveate_daemon::control::directory::{StreamPort, StreamSpec};
+use foveate_daemon::control::directory::StreamPort;
 use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{TokenFrameBuf, Writer};
 use serde_json::{Value, json};
-use testkit::control::{EXTENT, RawClient, Stage, UNLIMITED, main_view, start, view_config};
+use testkit::control::{
+    EXTENT, RawClient, Stage, UNLIMITED, attend, attend_tokens, main_view, start, view_config,
+    view_with,
+};
 use testkit::wait::{HANG, until};
 
 #[test]
@@ -201,14 +204,7 @@ fn scores_are_placed_by_the_plan_of_their_frame() {
     let scores = |scores: &[f32]| -> Vec<u8> {
         scores.iter().flat_map(|score| score.to_le_bytes()).collect()
     };
-    let ask = |frame| AttendTokens {
-        view: main_view(),
-        frame,
-        dtype: NumberFormat::F32,
-        homography: None,
-        rotation: None,
-        wait: false,
-    };
+    let ask = |frame| attend_tokens(frame, NumberFormat::F32);
     // Frame 5 has four tokens; the second lies at (28, 14) in steps of 14 pixels.
     let looking = client.attend_tokens(ask(5), &scores(&[0.1, 3.0, 0.2, 0.0, 9.0, 9.0])).unwrap();
     assert!((14.0..=28.0).contains(&looking.x) && (0.0..=14.0).contains(&looking.y), "{looking:?}");
@@ -277,17 +273,8 @@ fn maps_are_refused_where_the_policy_would_not_look_at_them() {
     let stage = Stage::open();
     let log = "gaze.log".into();
     let policies = [Policy::Fixed { x: 0.5, y: 0.5 }, Policy::Saliency, Policy::Replay { log }];
-    let views = policies.map(|policy| ViewConfig {
-        name: policy.name().to_owned(),
-        gaze: GazeConfig { policy, ..GazeConfig::default() },
-        ..view_config("")
-    });
-    let port = stage.directory.add_stream(StreamSpec {
-        name: "camera".to_owned(),
-        source: String::new(),
-        views: views.to_vec(),
-        masks: Arc::default(),
-    });
+    let views = policies.map(|policy| view_with(policy.name(), policy.clone()));
+    let port = stage.stream_of("camera", views.to_vec());
     let _writer = start(&port);
     let mut client = Client::connect(&stage.path).unwrap();
     for (policy, takes_look) in [("fixed", true), ("saliency", true), ("replay", false)] {
@@ -449,11 +436,8 @@ fn the_scanpath_holds_the_newest_fixations() {
 
 #[test]
 fn feedback_is_compensated_by_ego_motion() {
-    let mut scene = Scene::of(ViewConfig {
-        layout: with_foveae(2),
-        gaze: GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() },
-        ..view_config("main")
-    });
+    let mut scene =
+        Scene::of(ViewConfig { layout: with_foveae(2), ..view_with("main", Policy::Feedback) });
     let mut client = scene.client();
     // To the right by 10 pixels and up by 4.
     let homography = Some([2.0, 0.0, 20.0, 0.0, 2.0, -8.0, 0.0, 0.0, 2.0]);
@@ -475,15 +459,7 @@ fn feedback_is_compensated_by_ego_motion() {
     };
     assert_eq!((heard.is_moved, map.peak().x), (true, looking.x));
 
-    let dtype = NumberFormat::F32;
-    let ask = AttendTokens {
-        view: main_view(),
-        frame: 5,
-        dtype,
-        homography,
-        rotation: None,
-        wait: false,
-    };
+    let ask = AttendTokens { homography, ..attend_tokens(5, NumberFormat::F32) };
     let scores: Vec<u8> =
         [0.0, 1.0, 0.0, 0.0_f32].iter().flat_map(|score| score.to_le_bytes()).collect();
     let looking = client.attend_tokens(ask, &scores).unwrap();
@@ -690,12 +666,7 @@ impl Scene {
 
     fn limited(view: ViewConfig, limits: ServerLimits) -> Self {
         let stage = Stage::open_limited(limits);
-        let mut port = stage.directory.add_stream(StreamSpec {
-            name: "camera".to_owned(),
-            source: String::new(),
-            views: vec![view],
-            masks: Arc::default(),
-        });
+        let mut port = stage.stream_of("camera", vec![view]);
         let writer = start(&port);
         let channel = port.views.remove(0);
         let plan = plan(&[(0, 0, 0), (0, 14, 0), (0, 28, 0), (1, 0, 14)]);
@@ -741,19 +712,6 @@ impl Scene {
             plan_since: *plan_since,
             is_settled,
         });
-    }
-}
-
-fn attend(shape: [u32; 2], dtype: NumberFormat) -> Attend {
-    Attend {
-        view: main_view(),
-        shape,
-        dtype,
-        region: None,
-        frame: None,
-        homography: None,
-        rotation: None,
-        wait: false,
     }
 }
 

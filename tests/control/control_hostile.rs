@@ -4,20 +4,16 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foveate::client::Client;
 use foveate::messages::DATAGRAM_BYTES_MAX;
-use foveate_config::ViewConfig;
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_daemon::channel::{
-    EventFd, SUBSCRIBERS_PENDING_MAX, ViewChannel, ViewUpdate, view_channel,
-};
+use foveate_daemon::channel::{SUBSCRIBERS_PENDING_MAX, ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::Waker;
@@ -26,6 +22,7 @@ use rustix::net::RecvFlags;
 use rustix::net::sockopt::set_socket_linger;
 use serde_json::Value;
 use testkit::control::{EXTENT, RawClient, Stage, UNLIMITED};
+use testkit::stream::channel;
 use testkit::wait::{HANG, until};
 
 const RECORD: &[u8] = br#"{"op":"subscribe","view":"camera/main","gaze":true}"#;
@@ -49,8 +46,7 @@ fn a_recorder_that_leaves_takes_nothing_from_another() {
 
 #[test]
 fn a_new_recorder_gets_no_leftover_records() {
-    let wakeup = Arc::new(EventFd::new().unwrap());
-    let (mut channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), None);
+    let (mut channel, client) = channel();
     let frames = || client.gazes.take().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
     client.gazes.set_wanted(true);
     show(&mut channel, EXTENT, 1, 1.0);

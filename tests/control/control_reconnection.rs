@@ -9,16 +9,15 @@ use std::time::{Duration, Instant};
 use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::{Look, Refusal, RefusalReason};
-use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
-use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
+use foveate_daemon::control::server::{Server, ServerLimits};
 use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+use rustix::net::{SocketAddrUnix, bind, listen};
+use testkit::control::{
+    RawClient, Stage, UNLIMITED, main_view, publish, seqpacket_socket, start, writer,
 };
-use testkit::control::{RawClient, Stage, UNLIMITED, main_view, publish, start, writer};
-use testkit::wait::{self, HANG};
+use testkit::wait::HANG;
 
 /// For what is not expected to come.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -53,7 +52,7 @@ fn a_restarted_daemon_is_followed_from_its_first_frame() {
     port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
     publish(&mut new, 1, 3);
     publish(&mut new, 2, 4);
-    serve(&mut stage, UNLIMITED);
+    stage.serve(UNLIMITED);
 
     follower.subscription.reconnect().unwrap();
     let mut read = Vec::new();
@@ -76,7 +75,7 @@ fn a_hung_up_connection_continues_in_the_same_ring() {
     assert_eq!(follower.next(), Next::Frame { missed: 0 });
     stop(&mut stage);
     follower.until_lost();
-    serve(&mut stage, UNLIMITED);
+    stage.serve(UNLIMITED);
 
     follower.subscription.reconnect().unwrap();
     assert_eq!(follower.next_within(MOMENT), Next::TimedOut, "nothing is read twice");
@@ -93,7 +92,7 @@ fn a_daemon_that_has_no_frame_yet_is_waited_for() {
     stop(&mut stage);
     stage.directory = Directory::new().unwrap();
     let port = stage.stream("camera", &["main"]);
-    serve(&mut stage, UNLIMITED);
+    stage.serve(UNLIMITED);
 
     follower.subscription.reconnect().unwrap();
     assert_eq!(follower.next_within(MOMENT), Next::TimedOut);
@@ -111,7 +110,7 @@ fn notices_come_again_where_they_were_asked_for() {
     let mut follower = Follower::new(&stage, true);
     stop(&mut stage);
     follower.until_lost();
-    serve(&mut stage, UNLIMITED);
+    stage.serve(UNLIMITED);
 
     follower.subscription.reconnect().unwrap();
     assert_eq!(follower.next_within(MOMENT), Next::TimedOut);
@@ -129,7 +128,7 @@ fn too_many_clients_is_transient() {
     let (_port, _writer) = stage.live_stream("camera", &["main"]);
     let mut follower = Follower::new(&stage, false);
     stop(&mut stage);
-    serve(&mut stage, ServerLimits { clients: 1, ..UNLIMITED });
+    stage.serve(ServerLimits { clients: 1, ..UNLIMITED });
     let other = RawClient::connect(&stage.path);
     assert_eq!(other.ask(br#"{"op":"list"}"#)["ok"], true);
     let (reason, is_transient) = follower.refusal();
@@ -138,7 +137,7 @@ fn too_many_clients_is_transient() {
     stop(&mut stage);
     stage.directory = Directory::new().unwrap();
     let _other = stage.stream("attic", &["main"]);
-    serve(&mut stage, UNLIMITED);
+    stage.serve(UNLIMITED);
     let (reason, is_transient) = follower.refusal();
     assert_eq!((reason, is_transient), (RefusalReason::UnknownView, false));
 }
@@ -181,7 +180,7 @@ fn a_subscription_that_reconnects_is_opened_before_its_daemon() {
     let mut follower = Follower::reconnecting(&stage);
     follower.assert_away(Duration::ZERO);
     follower.assert_away(MOMENT);
-    serve(&mut stage, UNLIMITED);
+    stage.serve(UNLIMITED);
     assert_eq!(follower.next(), Next::NewSegment);
     assert_eq!(follower.next(), Next::Frame { missed: 0 });
 }
@@ -201,7 +200,7 @@ fn one_descriptor_outlives_every_daemon() {
             let error = follower.next_when_readable().unwrap_err();
             assert!(matches!(error, SubscriptionError::Disconnected), "{error:?}");
         }
-        serve(&mut stage, UNLIMITED);
+        stage.serve(UNLIMITED);
         // Over a connection that has only been dropped, the ring stays the same.
         while follower.subscription.is_disconnected() {
             let _ = follower.next_when_readable();
@@ -221,7 +220,7 @@ fn a_subscription_that_reconnects_tells_what_waiting_does_not_mend() {
     stop(&mut stage);
     stage.directory = Directory::new().unwrap();
     let _other = stage.stream("attic", &["main"]);
-    serve(&mut stage, UNLIMITED);
+    stage.serve(UNLIMITED);
     let error = follower.subscription.next_in_order(&mut follower.frame, HANG).unwrap_err();
     let SubscriptionError::Control(ControlError::Refused(refusal)) = error else {
         panic!("{error:?}")
@@ -236,24 +235,22 @@ fn a_stopped_daemon_is_waited_for_until_the_timeout() {
     let _listener = listener(&path);
     let started = Instant::now();
     let mut client = Client::connect_for(&path, Duration::from_millis(10)).unwrap();
-    assert!(matches!(client.look(look()), Err(ControlError::TimedOut { .. })));
+    assert!(matches!(
+        client.look(Look::at(&main_view(), 0.0, 0.0)),
+        Err(ControlError::TimedOut { .. })
+    ));
     assert!(matches!(client.release(&main_view()), Err(ControlError::TimedOut { .. })));
     let opened = client.open_view("camera", serde_json::Map::new());
     assert!(matches!(opened, Err(ControlError::TimedOut { .. })));
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     let beyond =
-        client.look(Look { points: vec![(5.0, 0.3)], normalised: true, ..look() }).unwrap_err();
+        client.look(Look { normalised: true, ..Look::at(&main_view(), 5.0, 0.3) }).unwrap_err();
     assert!(beyond.to_string().contains("0 to 1"), "{beyond}");
-}
-
-fn look() -> Look {
-    serde_json::from_value(serde_json::json!({ "view": main_view(), "x": 0.0, "y": 0.0 })).unwrap()
 }
 
 /// A socket at `path` that listens while nobody accepts.
 fn listener(path: &Path) -> OwnedFd {
-    let flags = SocketFlags::CLOEXEC;
-    let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let listener = seqpacket_socket();
     bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
     listen(&listener, 8).unwrap();
     listener
@@ -323,17 +320,4 @@ impl Follower {
 
 fn stop(stage: &mut Stage) {
     stage.server.take().unwrap().stop();
-}
-
-/// Serves the directory of `stage`, like a restarted daemon. A program that another test starts has the lock of the server before
-/// until it runs.
-fn serve(stage: &mut Stage, limits: ServerLimits) {
-    wait::until("the socket is free", || {
-        let directory = Arc::clone(&stage.directory);
-        match Server::bind(&stage.path, directory, SocketAccess::default(), limits) {
-            Err(ServeError::InUse { .. }) => {}
-            served => stage.server = Some(served.unwrap()),
-        }
-        stage.server.is_some()
-    });
 }

@@ -1,12 +1,12 @@
 //! A stage that is at one thing for too long is named; one that waits, however long, is not.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
 use std::time::Duration;
 
 use foveate_config::ViewConfig;
-use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
+use foveate_daemon::control::directory::Directory;
 use foveate_stats::stages::{Stage, Stages};
+use testkit::control::add_stream;
 
 const AT_ONCE: Duration = Duration::ZERO;
 
@@ -61,23 +61,15 @@ fn who_panics_is_at_nothing() {
 #[test]
 fn the_directory_names_the_stream_and_the_stage() {
     let directory = Directory::new().unwrap();
-    let ports = ["camera", "other"].map(|name| added(&directory, name));
+    let ports =
+        ["camera", "other"].map(|name| add_stream(&directory, name, vec![ViewConfig::default()]));
     assert!(directory.is_healthy());
     ports[1].counters().stages.publish.during(|| {
         let stuck = directory.stuck(AT_ONCE);
         assert_eq!(stuck.len(), 1);
-        assert_eq!((stuck[0].0.as_str(), stuck[0].1), ("other", Stage::Publish));
-        assert!(directory.is_healthy(), "it may take a moment");
+        assert_eq!((stuck[0].stream.as_str(), stuck[0].stage), ("other", Stage::Publish));
+        assert!(stuck[0].to_string().starts_with("stream other: publish has not progressed"));
+        assert_eq!(directory.health(), Ok(()), "it may take a moment");
     });
     assert_eq!(directory.stuck(AT_ONCE), []);
-}
-
-fn added(directory: &Directory, name: &str) -> StreamPort {
-    let views = vec![ViewConfig::default()];
-    directory.add_stream(StreamSpec {
-        name: name.to_owned(),
-        source: String::new(),
-        views,
-        masks: Arc::default(),
-    })
 }

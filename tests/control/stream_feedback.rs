@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foveate_config::{GazeConfig, ViewConfig};
-use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::gaze::controller::Policy;
@@ -13,9 +12,9 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::region::Region;
 use foveate_core::relevance::injection::Injection;
-use foveate_daemon::channel::{EventFd, view_channel};
-use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_daemon::stream::{ServedView, Stream, ViewPace};
 use testkit::naive::{OwnedFrame, Random, transforms};
+use testkit::stream::{channel, on_cpu};
 
 #[test]
 fn an_expired_map_is_dropped_and_counted() {
@@ -23,11 +22,10 @@ fn an_expired_map_is_dropped_and_counted() {
     let policy = Policy::Relevance { scorer: None, weights: Default::default(), passes: 1 };
     let gaze = GazeConfig { policy, ..GazeConfig::default() };
     let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
-    let (channel, client) =
-        view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
-    let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
+    let (channel, client) = channel();
     let views = [(plan, channel)];
-    let mut stream = Stream::new("camera", backend, ChangeConfig::default(), views, Arc::default());
+    let mut stream =
+        Stream::new("camera", on_cpu(), ChangeConfig::default(), views, Arc::default());
     let color = transforms(PixelFormat::Gray8)[0];
     let frame = OwnedFrame::uniform(PixelFormat::Gray8, EXTENT, color, 90);
     let mut show = |frame_seq: u64, ms: u64| {
@@ -71,12 +69,10 @@ fn feedback_for_another_extent_is_settled_unused() {
     for policy in [Policy::Fixed { x: 0.5, y: 0.5 }, Policy::Feedback, Policy::Saliency] {
         let gaze = GazeConfig { policy, ..GazeConfig::default() };
         let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
-        let (channel, client) =
-            view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
-        let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
+        let (channel, client) = channel();
         let views = [(plan, channel)];
         let mut stream =
-            Stream::new("camera", backend, ChangeConfig::default(), views, Arc::default());
+            Stream::new("camera", on_cpu(), ChangeConfig::default(), views, Arc::default());
         let mut fixation_of = |extent: Extent, frame_seq: u64| -> Fixation {
             let color = transforms(PixelFormat::Gray8)[0];
             let frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 90);
@@ -111,17 +107,15 @@ fn compensated_feedback_is_carried_from_its_target_frame() {
         let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
         let pace = ViewPace { interval: Some(Duration::from_millis(70)), when_read: false };
         let plans = [plan.clone(), ServedView { name: "few".to_owned(), pace, ..plan }];
-        let wakeup = Arc::new(EventFd::new().unwrap());
         let mut clients = Vec::new();
         let views = plans.map(|plan| {
-            let (channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), None);
+            let (channel, client) = channel();
             clients.push(client);
             (plan, channel)
         });
-        let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let change = ChangeConfig::default();
         let mut stream =
-            Stream::new("camera", backend, change, views, Arc::default()).with_motion(motion);
+            Stream::new("camera", on_cpu(), change, views, Arc::default()).with_motion(motion);
         for number in 1..=12 {
             let arrival_ns = 10_000_000 * number;
             let numbered = FrameStamp::numbered(number);

@@ -6,10 +6,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_config::ViewConfig;
-use foveate_core::backend::BackendChoice;
-#[cfg(feature = "vulkan")]
-use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::ColorTransform;
 use foveate_core::frame::{FrameStamp, PixelFormat};
@@ -22,14 +18,12 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_core::layout::Layout;
 use foveate_core::mask::{Mask, MaskFill};
 use foveate_core::relevance::channel::CHANNELS;
-use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
-use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
-use foveate_ring::{FrameHead, Reader, TokenFrameBuf};
-#[cfg(feature = "vulkan")]
-use testkit::device;
+use foveate_daemon::channel::ClientChannel;
+use foveate_daemon::stream::{ServedView, Stepped, Stream, StreamBackend, ViewPace};
+use foveate_ring::FrameHead;
 use testkit::naive::{self, OwnedFrame, Random};
+use testkit::stream::{channel, on_every_backend, read_newest, reader, served, spec};
 
 const EXTENT: Extent = Extent::new(131, 77);
 
@@ -241,9 +235,7 @@ fn play<'a>(
         if frame_seq == 1 {
             client.send_feedback(Feedback::look_at(20.0, 60.0, None), EXTENT, 1, false).unwrap();
         }
-        let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
-        let mut shown = TokenFrameBuf::default();
-        reader.read_newest(&mut shown).unwrap();
+        let shown = read_newest(&mut reader(&stream, 0));
         let FrameHead { sample_bound, rgb_bound, dirty_tiles, tile_count, .. } = shown.head;
         let bounds = [sample_bound, rgb_bound, dirty_tiles, tile_count].map(u64::from);
         Shown {
@@ -277,16 +269,13 @@ fn relevance() -> ViewSpec {
     ViewSpec {
         policy: Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 },
         parameters: GazeParameters { saccade_hz: 10.0, ..GazeParameters::default() },
-        ..spec()
+        ..uniform()
     }
 }
 
 /// The texels of the newest frame.
 fn pixels(stream: &Stream) -> Vec<u8> {
-    let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
-    let mut frame = TokenFrameBuf::default();
-    reader.read_newest(&mut frame).unwrap();
-    frame.pixels
+    read_newest(&mut reader(stream, 0)).pixels
 }
 
 /// The texels of a stream that has seen only `frame`.
@@ -311,39 +300,16 @@ fn step(stream: &mut Stream, frame: &OwnedFrame, frame_seq: u64) -> Stepped {
 }
 
 fn stream(backend: StreamBackend, pace: ViewPace) -> (Stream, ClientChannel) {
-    stream_of(backend, pace, spec())
+    stream_of(backend, pace, uniform())
 }
 
-fn spec() -> ViewSpec {
-    ViewSpec {
-        layout: Layout::Uniform,
-        budget: 40,
-        format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
-        policy: Policy::Fixed { x: 0.5, y: 0.5 },
-        parameters: GazeParameters::default(),
-        ..ViewSpec::default()
-    }
+fn uniform() -> ViewSpec {
+    spec(Layout::Uniform, 40)
 }
 
 fn stream_of(backend: StreamBackend, pace: ViewPace, spec: ViewSpec) -> (Stream, ClientChannel) {
-    let plan = ServedView { name: "main".to_owned(), slot_count: SLOTS, pace, spec };
+    let plan = ServedView { slot_count: SLOTS, pace, ..served("main", spec) };
     let change = ChangeConfig { threshold: Threshold::Fixed(8), refresh_frames: None };
-    let (channel, client) =
-        view_channel(&Arc::new(EventFd::new().unwrap()), "camera", ViewConfig::default(), None);
+    let (channel, client) = channel();
     (Stream::new("camera", backend, change, [(plan, channel)], Arc::default()), client)
-}
-
-/// Tries the CPU, and where there is a device that, too, told the changes and finding them.
-fn on_every_backend(test: impl Fn(&dyn Fn() -> StreamBackend)) {
-    test(&|| Backends::default().choose(BackendChoice::Cpu, None).unwrap());
-    #[cfg(feature = "vulkan")]
-    device::with_gpu(|gpu| {
-        for on in [ChangeOn::Cpu, ChangeOn::Gpu] {
-            test(&|| {
-                let device = gpu.summary().name.as_str();
-                let backend = Backends::default().choose(BackendChoice::Vulkan, Some(device));
-                backend.unwrap().with_change_on(on).unwrap()
-            });
-        }
-    });
 }

@@ -7,12 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foveate_config::ViewConfig;
-use foveate_core::backend::BackendChoice;
-#[cfg(feature = "vulkan")]
-use foveate_core::backend::ChangeOn;
 use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, PixelFormat};
-use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
@@ -25,14 +21,13 @@ use foveate_core::view::{VIEWS_MAX, ViewSpec};
 use foveate_daemon::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 use foveate_daemon::memory::MemoryWatch;
 use foveate_daemon::stream::{
-    AddViewError, Backends, NewView, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
+    AddViewError, NewView, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
 use foveate_ring::{FrameHead, ReadOutcome, Reader, State, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
-#[cfg(feature = "vulkan")]
-use testkit::device;
 use testkit::history::move_on;
 use testkit::naive::{self, OwnedFrame, Random};
+use testkit::stream::{channel, on_cpu, on_every_backend, read_newest, reader, served, spec};
 
 const MS: u64 = 1_000_000;
 
@@ -130,10 +125,9 @@ fn a_stream_has_room_for_so_many_views_and_no_more() {
         for frame_seq in 1..=frames {
             shown.step(&frame, frame_seq);
         }
-        let wakeup = Arc::new(EventFd::new().unwrap());
         let another = |shown: &Shown, index: usize| {
             let plan = plan(format!("more{index}"), Layout::Uniform, 8);
-            built(&shown.stream, &plan, channel(&wakeup, None).0)
+            built(&shown.stream, &plan, channel().0)
         };
         for index in 2..VIEWS_MAX {
             let view = another(&shown, index);
@@ -265,7 +259,8 @@ fn opened_view_publishes_what_a_configured_one_would() {
             for frame_seq in 2..=40 {
                 move_on(&mut frame, random.below(6), frame_seq, &mut random);
                 shown.step(&frame, frame_seq);
-                let pair = pair.get_or_insert_with(|| [2, 3].map(|index| shown.reader(index)));
+                let pair =
+                    pair.get_or_insert_with(|| [2, 3].map(|index| reader(&shown.stream, index)));
                 let [configured, opened] = pair.each_mut().map(read_newest);
                 let publish_ns = configured.head.publish_ns;
                 assert_eq!(configured.head, FrameHead { publish_ns, ..opened.head });
@@ -319,7 +314,7 @@ fn late_frame_loop_serves_configured_views_alone() {
         // Whatever was left out, the next frame is whole.
         published(&mut shown, &|| false);
         for (index, name) in [(2, "one"), (3, "two")] {
-            let found = read_newest(&mut shown.reader(index));
+            let found = read_newest(&mut reader(&shown.stream, index));
             let expected = fresh(plan(name), &frame, &found);
             assert!(found.pixels == expected.pixels, "{name}");
         }
@@ -349,16 +344,7 @@ fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFr
     let views = [(plan, ViewChannel::unconnected())];
     let mut stream = Stream::new("fresh", on_cpu(), ChangeConfig::default(), views, Arc::default());
     stream.step(&frame.view(), &FrameStamp::numbered(1)).unwrap();
-    let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
-    let mut frame = TokenFrameBuf::default();
-    assert_eq!(reader.read_newest(&mut frame).unwrap(), ReadOutcome::Frame { missed: 0 });
-    frame
-}
-
-fn read_newest(reader: &mut Reader) -> TokenFrameBuf {
-    let mut frame = TokenFrameBuf::default();
-    assert!(matches!(reader.read_newest(&mut frame).unwrap(), ReadOutcome::Frame { .. }));
-    frame
+    read_newest(&mut reader(&stream, 0))
 }
 
 fn places(frame: &TokenFrameBuf) -> Vec<[i32; 4]> {
@@ -383,7 +369,6 @@ struct Shown {
 
 impl Shown {
     fn new(backend: StreamBackend, paces: [ViewPace; 2]) -> Self {
-        let wakeup = Arc::new(EventFd::new().unwrap());
         let layouts = [Layout::default(), Layout::Uniform];
         let plans: Vec<_> = (0..2)
             .map(|index| {
@@ -391,7 +376,7 @@ impl Shown {
                 ServedView { pace: paces[index], ..plan(name, layouts[index].clone(), 60) }
             })
             .collect();
-        let (channels, clients): (Vec<_>, Vec<_>) = (0..2).map(|_| channel(&wakeup, None)).unzip();
+        let (channels, clients): (Vec<_>, Vec<_>) = (0..2).map(|_| channel()).unzip();
         let counters = Arc::<StreamCounters>::default();
         let views = plans.clone().into_iter().zip(channels);
         let change = ChangeConfig::default();
@@ -405,8 +390,7 @@ impl Shown {
             FrameStamp { pts_ns: Some(frame_seq * 10 * MS), ..FrameStamp::numbered(frame_seq) };
         let stepped = self.stream.step(&frame.view(), &stamp).unwrap();
         if matches!(stepped, Stepped::PublishedInNewSegments | Stepped::PublishedNewViews) {
-            let segment = |index| self.stream.segment(index).unwrap().unwrap().0;
-            self.readers = [0, 1].map(|index| Reader::from_fd(segment(index)).unwrap()).into();
+            self.readers = [0, 1].map(|index| reader(&self.stream, index)).into();
         }
         stepped
     }
@@ -414,13 +398,9 @@ impl Shown {
     /// A new view, of the configuration or opened by a client, and the channel of its clients.
     fn build(&self, plan: &ServedView, is_opened: bool) -> (ClientChannel, NewView) {
         let opened = is_opened.then(|| Arc::new(MemoryWatch::new().unwrap()));
-        let (channel, client) = channel(&Arc::new(EventFd::new().unwrap()), opened);
+        let wakeup = Arc::new(EventFd::new().unwrap());
+        let (channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), opened);
         (client, built(&self.stream, plan, channel))
-    }
-
-    /// A reader of a view.
-    fn reader(&self, index: usize) -> Reader {
-        Reader::from_fd(self.stream.segment(index).unwrap().unwrap().0).unwrap()
     }
 
     /// What the newest step published of a view.
@@ -442,13 +422,6 @@ impl Shown {
     }
 }
 
-fn channel(
-    wakeup: &Arc<EventFd>,
-    opened: Option<Arc<MemoryWatch>>,
-) -> (ViewChannel, ClientChannel) {
-    view_channel(wakeup, "camera", ViewConfig::default(), opened)
-}
-
 fn built(stream: &Stream, plan: &ServedView, channel: ViewChannel) -> NewView {
     let mut view = stream.view_builder().new_view(plan, channel);
     stream.view_builder().build(&mut view).unwrap();
@@ -456,19 +429,8 @@ fn built(stream: &Stream, plan: &ServedView, channel: ViewChannel) -> NewView {
 }
 
 fn plan(name: String, layout: Layout, budget: usize) -> ServedView {
-    ServedView {
-        name,
-        slot_count: 2,
-        pace: ViewPace::default(),
-        spec: ViewSpec {
-            layout,
-            budget,
-            format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
-            policy: Policy::Fixed { x: 0.3, y: 0.6 },
-            parameters: GazeParameters::default(),
-            ..ViewSpec::default()
-        },
-    }
+    let policy = Policy::Fixed { x: 0.3, y: 0.6 };
+    served(&name, ViewSpec { policy, ..spec(layout, budget) })
 }
 
 fn random_plan(random: &mut Random) -> ServedView {
@@ -512,23 +474,4 @@ fn first_frame(random: &mut Random) -> OwnedFrame {
 /// The time in which so many frames come.
 fn interval(frames: u64) -> Duration {
     Duration::from_millis(10 * frames)
-}
-
-fn on_cpu() -> StreamBackend {
-    Backends::default().choose(BackendChoice::Cpu, None).unwrap()
-}
-
-/// Tries the CPU, and where there is a device that, too, told the changes and finding them.
-fn on_every_backend(test: impl Fn(&dyn Fn() -> StreamBackend)) {
-    test(&on_cpu);
-    #[cfg(feature = "vulkan")]
-    device::with_gpu(|gpu| {
-        for on in [ChangeOn::Cpu, ChangeOn::Gpu] {
-            test(&|| {
-                let device = gpu.summary().name.as_str();
-                let backend = Backends::default().choose(BackendChoice::Vulkan, Some(device));
-                backend.unwrap().with_change_on(on).unwrap()
-            });
-        }
-    });
 }

@@ -140,6 +140,8 @@ fn masks_publish_every_token_anew(make: Make<'_>) {
                     frame.adjust(x, y, 1, |sample| sample + 20);
                 }
             }
+            // Within it everywhere: the resident copy does not follow.
+            3 => frame.adjust(0, 0, 96, |sample| sample + 3),
             4 => engine.hide(&TileSet::none_of(engine.coarse_extent()), frame_seq, &mut views),
             _ => {}
         }

@@ -7,9 +7,6 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use foveate::ControlError;
-use foveate::client::Client;
-use foveate::messages::{Attend, Look, NumberFormat};
 use foveate_control::Stats;
 use foveate_daemon::metrics::families;
 use serde_json::Value;
@@ -18,7 +15,7 @@ use testkit::left_out::leave_out;
 use testkit::wait::until;
 use testkit::{is_long, repository};
 
-use crate::scrape::{ask, metrics_address};
+use crate::scrape::{ask, metrics_address, steer};
 
 /// What a stream on the CPU without noise does not have.
 const ELSEWHERE: [&str; 2] = ["foveate_gpu_memory_bytes", "foveate_noise"];
@@ -63,6 +60,8 @@ fn every_query_of_the_dashboard_has_an_answer() {
         } else {
             until(&format!("there is an answer to {query}"), || {
                 // More than once, because a count of refusals appears with the first.
+                // A client may send 60 of these a second.
+                thread::sleep(Duration::from_millis(20));
                 steer(&mut client);
                 answers(address, &query)
             });
@@ -130,25 +129,4 @@ fn answers(address: SocketAddr, query: &str) -> bool {
     let answer: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(answer["status"], "success", "{query}: {answer}");
     !answer["data"]["result"].as_array().unwrap().is_empty()
-}
-
-/// A `look` that is obeyed, and a map that the policy refuses.
-fn steer(client: &mut Client) {
-    // A client may send 60 of these a second.
-    thread::sleep(Duration::from_millis(20));
-    let view = "a/main".parse().unwrap();
-    client.look(Look::at(&view, 30.0, 20.0)).unwrap();
-    let shape = [1, 1];
-    let map = Attend {
-        view,
-        shape,
-        dtype: NumberFormat::U8,
-        region: None,
-        frame: None,
-        homography: None,
-        rotation: None,
-        wait: false,
-    };
-    let refused = client.attend(map, &[1]);
-    assert!(matches!(refused, Err(ControlError::Refused(_))), "{refused:?}");
 }

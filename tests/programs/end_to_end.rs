@@ -14,10 +14,10 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_daemon::stream::ServedView;
-use foveate_ring::{TokenFrameBuf, TokenRecord};
+use foveate_ring::TokenRecord;
 use rustix::process::Signal;
 use testkit::daemon::{Daemon, Feed, Follower, Place};
-use testkit::film::{Film, encode, raw_bytes, raw_pipeline};
+use testkit::film::{Film, raw_bytes, raw_pipeline};
 use testkit::naive::{OwnedFrame, Random};
 use testkit::scene::{bt601, fed, random_film, stream, view, with_vulkan};
 use testkit::wait::until;
@@ -107,35 +107,6 @@ fn views_have_their_own_layout_format_and_fixation() {
 }
 
 #[test]
-fn a_clip_gives_the_tokens_of_its_decoded_frames() {
-    for (name, muxed) in [
-        ("raw.avi", "video/x-raw,format=YUY2,width=176,height=144 ! avimux"),
-        ("odd.mkv", "video/x-raw,format=I420,width=213,height=121 ! matroskamux"),
-        ("jpeg.avi", "video/x-raw,format=I420,width=320,height=182 ! jpegenc ! avimux"),
-    ] {
-        let place = Place::new();
-        let clip = place.path(name);
-        encode(&format!(
-            "videotestsrc pattern=ball num-buffers=7 ! {muxed} ! filesink location={}",
-            clip.display()
-        ));
-        let film = Film::decoded(SourceChoice::Shorthand(clip.display().to_string()));
-        assert_eq!(film.len(), 7, "{name}");
-        let source = format!("source = '{name}'\nloop = true");
-        let exact = "backend = 'cpu'\n[stream.change]\nthreshold = 0\n";
-        let settings = format!("{exact}{}", view("main", "budget = 40"));
-        let daemon = place.daemon(&stream("clip", &source, &settings));
-        let mut follower = daemon.subscribe("clip/main");
-        for _ in 0..2 * film.len() {
-            follower.next_frame();
-            let segment = follower.subscription.reader().unwrap().header();
-            film.assert_shows(daemon.plan("clip/main"), segment, &follower.frame);
-        }
-        daemon.stop();
-    }
-}
-
-#[test]
 fn without_a_configuration_the_test_pattern_is_camera_main() {
     let place = Place::new();
     let process = place.foveated(&[], &[]);
@@ -146,7 +117,7 @@ fn without_a_configuration_the_test_pattern_is_camera_main() {
     assert_eq!(views.len(), 1);
     let subscription = client.subscribe(&views[0].name, false).unwrap();
     assert_eq!(subscription.view().to_string(), "camera/main");
-    let mut follower = Follower { subscription, frame: TokenFrameBuf::default() };
+    let mut follower = Follower::new(subscription);
     let seen = [(); 3].map(|()| follower.next_frame().clone());
 
     let frame_count = seen[2].head.stamp.frame_seq;
@@ -154,7 +125,7 @@ fn without_a_configuration_the_test_pattern_is_camera_main() {
         "videotestsrc pattern=ball num-buffers={frame_count} ! video/x-raw,format=NV12,width=1280,height=720,\
          framerate=30/1 ! appsink name=frames"
     )));
-    let segment = follower.subscription.reader().unwrap().header();
+    let segment = follower.segment();
     for frame in &seen {
         // It decides on its own where it looks.
         let view = ServedView::try_from(&ViewConfig::default()).unwrap();
@@ -285,11 +256,11 @@ fn a_size_change_starts_a_new_segment() {
                 feeds[part].as_mut().unwrap().send(&raw_bytes(whole.frame(frame_seq)));
                 if frame_seq % 3 == 1 {
                     assert_eq!(follower.next(), Next::NewSegment, "before frame {frame_seq}");
-                    epochs.push(follower.subscription.reader().unwrap().header().epoch);
+                    epochs.push(follower.segment().epoch);
                 }
                 assert_eq!(follower.next(), Next::Frame { missed: 0 }, "frame {frame_seq}");
                 assert_eq!(follower.frame.head.stamp.frame_seq, frame_seq);
-                let segment = follower.subscription.reader().unwrap().header();
+                let segment = follower.segment();
                 whole.assert_shows(daemon.plan("camera/main"), segment, &follower.frame);
                 if frame_seq % 3 == 0 {
                     feeds[part] = None;
@@ -345,7 +316,7 @@ fn assert_next_shows(
 ) {
     follower.next_frame();
     assert_eq!(follower.frame.head.stamp.frame_seq, frame_seq, "{view}");
-    let segment = follower.subscription.reader().unwrap().header();
+    let segment = follower.segment();
     assert_eq!(format!("{}/{}", segment.stream, segment.view), view);
     film.assert_shows(daemon.plan(view), segment, &follower.frame);
 }

@@ -118,11 +118,13 @@ fn files_are_paired_picture_by_picture() {
 fn looped_clips_do_not_drift_apart() {
     let place = Place::new();
     let clip = |name: &str, format: &str, count: u32| {
-        encode(&format!(
-            "videotestsrc num-buffers={count} pattern=white ! video/x-raw,format={format},width=64,height=48,framerate=50/1 \
-             ! avenc_ffv1 ! matroskamux ! filesink location={}",
-            place.path(name).display()
-        ));
+        encode(
+            &place.path(name),
+            &format!(
+                "videotestsrc num-buffers={count} pattern=white ! video/x-raw,format={format},width=64,height=48,framerate=50/1 \
+             ! avenc_ffv1 ! matroskamux"
+            ),
+        );
     };
     clip("color.mkv", "I420", 10);
     clip("depth.mkv", "GRAY16_LE", 9);
@@ -168,11 +170,10 @@ fn looped(keys: &str, depth: &str) -> String {
 #[test]
 fn depth_that_is_live_goes_with_a_looped_clip_too() {
     let place = Place::new();
-    encode(&format!(
-        "videotestsrc num-buffers=10 ! video/x-raw,format=I420,width=64,height=48,framerate=20/1 ! avenc_ffv1 ! matroskamux \
-         ! filesink location={}",
-        place.path("color.mkv").display()
-    ));
+    encode(
+        &place.path("color.mkv"),
+        "videotestsrc num-buffers=10 ! video/x-raw,format=I420,width=64,height=48,framerate=20/1 ! avenc_ffv1 ! matroskamux",
+    );
     let depth = format!(
         "pipeline = 'videotestsrc is-live=true pattern=white ! {GRAY16} ! appsink name=frames'"
     );
@@ -383,7 +384,7 @@ fn a_view_cannot_demand_missing_depth() {
 
 /// The numbers of a plane; those of texels are in binary16.
 fn plane(follower: &Follower, frame: &TokenFrameBuf, name: &str) -> Vec<f32> {
-    let segment = follower.subscription.reader().unwrap().header();
+    let segment = follower.segment();
     let index = segment.plane_index(name).unwrap();
     let bytes = frame.plane(index);
     match segment.planes[index].dtype.bytes() {

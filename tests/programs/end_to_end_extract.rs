@@ -46,7 +46,7 @@ fn the_arrays_hold_what_the_ring_gives() {
         let view = format!("clip/{name}");
         let mut follower = daemon.subscribe(&view);
         follower.next_frame();
-        let segment = follower.subscription.reader().unwrap().header().clone();
+        let segment = follower.segment().clone();
         let extracted = Extracted::read(&place.path("out").join(name), daemon.plan(&view));
         assert_eq!(extracted.frames.rows, film.len());
         for index in 0..film.len() {
@@ -119,11 +119,11 @@ fn without_a_configuration_the_view_is_main() {
 fn what_was_extracted_before_an_interrupt_is_whole() {
     let place = Place::new();
     let clip = place.path("long.avi");
-    encode(&format!(
+    encode(
+        &clip,
         "videotestsrc pattern=black num-buffers=3000 ! video/x-raw,format=I420,width=64,height=48 ! \
-         jpegenc ! avimux ! filesink location={}",
-        clip.display()
-    ));
+         jpegenc ! avimux",
+    );
     let view = "[[stream.view]]\nname = 'few'\nbudget = 4\n";
     let config =
         place.write("few.toml", format!("[[stream]]\nname = 'clip'\nsource = 'test'\n{view}"));
@@ -160,11 +160,13 @@ fn a_killed_extract_leaves_no_array() {
 /// A clip of 9 frames at most, and what this process decodes it to.
 fn clip(place: &Place, frame_count: usize) -> Film {
     let path = place.path("clip.avi");
-    encode(&format!(
-        "videotestsrc pattern=ball num-buffers={frame_count} ! video/x-raw,format=I420,width=235,height=131 ! \
-         jpegenc ! avimux ! filesink location={}",
-        path.display()
-    ));
+    encode(
+        &path,
+        &format!(
+            "videotestsrc pattern=ball num-buffers={frame_count} ! video/x-raw,format=I420,width=235,height=131 ! \
+         jpegenc ! avimux"
+        ),
+    );
     let film = Film::decoded(SourceChoice::Shorthand(path.display().to_string()));
     assert_eq!(film.len(), frame_count);
     film

@@ -3,7 +3,7 @@
 use std::fs;
 
 use foveate::client::{Client, Subscription};
-use foveate::messages::{Attend, AttendTokens, Inject, Look, NumberFormat, ViewName, Weigh};
+use foveate::messages::{Attend, Inject, Look, NumberFormat};
 use foveate_config::ViewConfig;
 use foveate_control::ClientExt as _;
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
@@ -13,10 +13,11 @@ use foveate_daemon::stream::ServedView;
 use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
-use testkit::daemon::{Daemon, Feed, Follower, Place};
-use testkit::film::{Film, raw_bytes};
+use testkit::control::{attend, attend_tokens, inject, main_view, weigh};
+use testkit::daemon::{Belongings, Follower, Place};
+use testkit::film::Film;
 use testkit::naive::OwnedFrame;
-use testkit::scene::{bt601, fed, random_film, stream, view, with_vulkan};
+use testkit::scene::{FedStream, bt601, random_film, view, with_vulkan};
 use testkit::wait::until;
 
 /// 100 frames a second, so a decision every fifth frame.
@@ -29,7 +30,8 @@ const EXTENT: Extent = Extent::new(160, 120);
 
 #[test]
 fn a_look_is_obeyed_by_the_next_frame() {
-    let mut stage = Stage::open("backend = 'cpu'", GAZE, 40);
+    let place = Place::new();
+    let mut stage = open(&place, "backend = 'cpu'", GAZE, 40);
     for frame_seq in 1..=40 {
         let frame = stage.next_frame().clone();
         if 1 < frame_seq {
@@ -46,7 +48,8 @@ fn a_look_is_obeyed_by_the_next_frame() {
 
 #[test]
 fn a_map_takes_effect_at_the_next_decision() {
-    let mut stage = Stage::open("backend = 'cpu'", GAZE, 60);
+    let place = Place::new();
+    let mut stage = open(&place, "backend = 'cpu'", GAZE, 60);
     let mut asked: Option<(u64, (f64, f64))> = None;
     let mut obeyed = 0;
     for frame_seq in 1..=60u64 {
@@ -65,7 +68,7 @@ fn a_map_takes_effect_at_the_next_decision() {
         }
         if asked.is_none() {
             let map = map_around(obeyed);
-            let looking = stage.client.attend(attend(frame_seq), &map).unwrap();
+            let looking = stage.client.attend(map_of(frame_seq), &map).unwrap();
             asked = Some((frame_seq, (snapped(looking.x), snapped(looking.y))));
         }
     }
@@ -74,7 +77,9 @@ fn a_map_takes_effect_at_the_next_decision() {
 
 #[test]
 fn scores_lead_the_view_to_the_highest_token() {
-    let mut stage = Stage::open("backend = 'cpu'", &format!("{GAZE}\nlayout = 'foveal'"), 30);
+    let place = Place::new();
+    let gaze = format!("{GAZE}\nlayout = 'foveal'");
+    let mut stage = open(&place, "backend = 'cpu'", &gaze, 30);
     for frame_seq in 1..=30 {
         let frame = stage.next_frame().clone();
         // Always the last token of the coarsest level: the view looks there, and it is not coarse any more.
@@ -84,14 +89,7 @@ fn scores_lead_the_view_to_the_highest_token() {
         // Padded, as arrays for compiled graphs are.
         scores.resize(100, f32::NAN);
         let bytes: Vec<u8> = scores.iter().flat_map(|score| score.to_le_bytes()).collect();
-        let ask = AttendTokens {
-            view: main_view(),
-            frame: frame_seq,
-            dtype: NumberFormat::F32,
-            homography: None,
-            rotation: None,
-            wait: false,
-        };
+        let ask = attend_tokens(frame_seq, NumberFormat::F32);
         let looking = stage.client.attend_tokens(ask, &bytes).unwrap();
         let target = frame.records[best];
         assert!(holds(&target, looking.x, looking.y), "{looking:?} is not in {target:?}");
@@ -141,21 +139,20 @@ fn a_recorded_pursuit_replays_alike_on_every_backend() {
 fn record_and_replay(gaze: &str, film: fn() -> Film) -> Vec<TokenFrameBuf> {
     const FRAMES: u64 = 60;
     let heard = |backend: &str, log: Option<&Place>| {
-        let mut stage =
-            Stage::showing(film(), backend, &format!("{gaze}\nlayout = 'foveal'\nfoveae = 3"));
+        let place = Place::new();
+        let gaze = format!("{gaze}\nlayout = 'foveal'\nfoveae = 3");
+        let mut stage = showing(&place, film(), backend, &gaze);
         let recorder = log.map(|log| {
             let path = log.path("gaze.log");
             let out = ["record", "camera/main", "--out", path.to_str().unwrap()];
-            let recorder = stage.place.foveate(&out);
-            until("it is heard", || {
-                3 <= stage.client.listing().unwrap().server.unwrap().counts.clients
-            });
+            let recorder = place.foveate(&out);
+            until_heard(&mut stage);
             recorder
         });
         let mut frames = Vec::new();
         for frame_seq in 1..=FRAMES {
             frames.push(stage.next_frame().clone());
-            stage.say_something(frame_seq);
+            say_something(&mut stage.client, frame_seq);
         }
         stage.end();
         if let Some(recorder) = recorder {
@@ -180,7 +177,8 @@ fn record_and_replay(gaze: &str, film: fn() -> Film) -> Vec<TokenFrameBuf> {
         log.path("gaze.log").display()
     );
     let replayed = |backend: &str| {
-        let mut stage = Stage::showing(film(), backend, &gaze);
+        let place = Place::new();
+        let mut stage = showing(&place, film(), backend, &gaze);
         (1..=FRAMES).map(|_| stage.next_frame().clone()).collect::<Vec<_>>()
     };
     assert_alike(&recorded, &replayed("backend = 'cpu'"), first);
@@ -229,9 +227,10 @@ fn two_clients_steer_their_own_views() {
 }
 
 fn assert_opened_views_are_right(backend: &str) {
-    let mut stage = Stage::open(backend, "", 1000);
+    let place = Place::new();
+    let mut stage = open(&place, backend, "", 1000);
     stage.next_frame();
-    let before = (stage.daemon().descriptor_count(), stage.thread_count());
+    let before = Belongings::of(stage.daemon.process.id());
     for round in 0..3 {
         let tables = [
             json!({"name": "left", "budget": 20, "gaze": {"policy": "fixed", "x": 0.0, "y": 0.5}}),
@@ -241,9 +240,9 @@ fn assert_opened_views_are_right(backend: &str) {
         for table in tables {
             let config = toml::to_string(&table).unwrap();
             let plan = ServedView::try_from(&ViewConfig::parse(&config).unwrap()).unwrap();
-            let mut owner = stage.daemon().client();
+            let mut owner = stage.daemon.client();
             let view = owner.open_view("camera", table.as_object().unwrap().clone()).unwrap();
-            owners.push((owner, stage.daemon().subscribe(&view.to_string()), plan));
+            owners.push((owner, stage.daemon.subscribe(&view.to_string()), plan));
         }
         // Frames continue while views are built; each publishes from some frame on, without gaps.
         let mut newest = [0; 2];
@@ -258,7 +257,7 @@ fn assert_opened_views_are_right(backend: &str) {
                     assert!(newest[index] == 0 || seq == newest[index] + 1, "round {round}");
                     newest[index] = seq;
                     shown[index] += 1;
-                    let segment = follower.subscription.reader().unwrap().header();
+                    let segment = follower.segment();
                     stage.film.assert_shows(plan, segment, &follower.frame);
                     let x = [0.0, f64::from(EXTENT.width)][index];
                     assert_eq!(follower.frame.head.fixation().x, x);
@@ -266,48 +265,43 @@ fn assert_opened_views_are_right(backend: &str) {
             }
         }
         drop(owners);
-        until("the views are closed", || stage.daemon().listing("camera").views.len() == 1);
+        until("the views are closed", || stage.daemon.listing("camera").views.len() == 1);
     }
-    until("nothing of them is left", || {
-        stage.next_frame();
-        (stage.daemon().descriptor_count(), stage.thread_count()) <= before
-    });
+    stage.belongings_at_rest(&before);
 }
 
 #[test]
 fn attend_takes_arrays_and_pictures() {
-    let mut stage = Stage::open(
-        "backend = 'cpu'",
-        "gaze = { policy = 'feedback', compensation = false }",
-        1000,
-    );
+    let place = Place::new();
+    let gaze = "gaze = { policy = 'feedback', compensation = false }";
+    let mut stage = open(&place, "backend = 'cpu'", gaze, 1000);
     // The trace begins after the first fixation did.
     stage.next_frame();
     stage.next_frame();
-    let csv = stage.place.path("gaze.csv");
-    let trace = stage.place.foveate(&["trace", "camera/main", "--out", csv.to_str().unwrap()]);
-    until("it is heard", || 3 <= stage.client.listing().unwrap().server.unwrap().counts.clients);
+    let csv = place.path("gaze.csv");
+    let trace = place.foveate(&["trace", "camera/main", "--out", csv.to_str().unwrap()]);
+    until_heard(&mut stage);
 
-    let array = stage.place.path("map.npy");
+    let array = place.path("map.npy");
     fs::write(&array, npy("<f4", "(3, 4)", &map_bytes(3, 4, 5))).unwrap();
-    let output = stage.place.foveate(&["attend", "camera/main", array.to_str().unwrap()]).finish();
+    let output = place.foveate(&["attend", "camera/main", array.to_str().unwrap()]).finish();
     output.assert_clean_exit(0);
     // The second row of three, the second column of four.
     assert_eq!(output.stdout, "camera/main is asked to look at 60.00, 60.00\n");
-    stage.until_fixated((60.0, 60.0));
+    until_fixated(&mut stage, (60.0, 60.0));
 
-    let picture = stage.place.path("map.png");
+    let picture = place.path("map.png");
     fs::write(&picture, png(4, 3, 9)).unwrap();
     let waiting =
         ["attend", "camera/main", picture.to_str().unwrap(), "--box", "0,0,80,60", "--wait"];
-    let waiting = stage.place.foveate(&waiting);
-    stage.until_fixated((30.0, 50.0));
+    let waiting = place.foveate(&waiting);
+    until_fixated(&mut stage, (30.0, 50.0));
     let output = waiting.finish();
     output.assert_clean_exit(0);
     assert!(output.stdout.contains("asked to look at 30.00, 50.00"), "{}", output.stdout);
     assert!(output.stdout.contains(", by attend"), "{}", output.stdout);
 
-    let output = stage.place.foveate(&["release", "camera/main"]).finish();
+    let output = place.foveate(&["release", "camera/main"]).finish();
     output.assert_clean_exit(0);
     stage.end();
     trace.finish().assert_clean_exit(0);
@@ -330,38 +324,40 @@ fn attend_takes_arrays_and_pictures() {
 #[test]
 fn clients_inject_channels_and_weigh_them() {
     let gaze = "gaze = { policy = 'relevance', lease_ms = 60000 }";
-    let mut stage = Stage::open("backend = 'cpu'", gaze, 1000);
+    let place = Place::new();
+    let mut stage = open(&place, "backend = 'cpu'", gaze, 1000);
     stage.next_frame();
-    let mut clients = [(); 2].map(|()| stage.daemon().client());
+    let mut clients = [(); 2].map(|()| stage.daemon.client());
     // Few enough for the limit of messages a second.
     for frame in 1..=15 {
         for (index, client) in clients.iter_mut().enumerate() {
-            let named = |name: &str| Inject { frame: Some(frame), ..inject(name) };
+            let named = |name: &str| Inject { frame: Some(frame), ..minute(name) };
             client.inject(named(["depth", "flow"][index]), &[1; 4]).unwrap();
             client.inject(named(["text", "hand"][index]), &[2; 4]).unwrap();
         }
         clients[0].weigh(weigh("depth", frame as f64 / 8.0)).unwrap();
         stage.next_frame();
     }
-    let refused = clients[1].inject(inject("depth"), &[1; 4]).unwrap_err().to_string();
+    let refused = clients[1].inject(minute("depth"), &[1; 4]).unwrap_err().to_string();
     assert!(refused.contains(" injects `depth`"), "{refused}");
     let refused = clients[1].weigh(weigh("flow", 1.0)).unwrap_err().to_string();
     assert!(refused.contains("steers this view"), "{refused}");
-    let counts = |stage: &mut Stage| stage.client.stats().unwrap().streams[0].views[0].counts;
+    let counts =
+        |stage: &mut FedStream<'_>| stage.client.stats().unwrap().streams[0].views[0].counts;
     let now = counts(&mut stage);
     let accepted = 4 * 15;
     assert_eq!((now.injections_accepted, now.injections_late), (accepted, 0));
 
     // 100 frames a second: 10 ms after its frame the next one finds it too old.
-    let brief = Inject { ttl_ms: Some(10), frame: Some(16), ..inject("depth") };
+    let brief = Inject { ttl_ms: Some(10), frame: Some(16), ..minute("depth") };
     clients[0].inject(brief, &[1; 4]).unwrap();
     stage.next_frame();
     until("it is counted", || counts(&mut stage).injections_late == 1);
 
-    let array = stage.place.path("map.npy");
+    let array = place.path("map.npy");
     fs::write(&array, npy("<f4", "(3, 4)", &map_bytes(3, 4, 5))).unwrap();
     let file = array.to_str().unwrap();
-    let foveate = |arguments: &[&str]| stage.place.foveate(arguments).finish();
+    let foveate = |arguments: &[&str]| place.foveate(arguments).finish();
     let held = foveate(&["inject", "camera/main", "hand", file]);
     held.assert_clean_exit(69);
     assert!(held.message().contains("take another name"), "{}", held.message());
@@ -444,80 +440,41 @@ fn png_of(width: u32, height: u32) -> Vec<u8> {
     bytes
 }
 
-/// A daemon with one view of a random film, whose frames a test sends.
-struct Stage {
-    daemon: Option<Daemon<'static>>,
-    client: Client,
-    follower: Follower,
-    feed: Option<Feed>,
-    film: Film,
-    sent: u64,
-    place: &'static Place,
+/// A view of a random film, whose frames a test sends.
+fn open<'a>(place: &'a Place, backend: &str, gaze: &str, frames: usize) -> FedStream<'a> {
+    showing(place, noise(frames.min(12)), backend, gaze)
 }
 
-impl Stage {
-    fn open(backend: &str, gaze: &str, frames: u64) -> Self {
-        Self::showing(noise(usize::try_from(frames.min(12)).unwrap()), backend, gaze)
-    }
+fn showing<'a>(place: &'a Place, film: Film, backend: &str, gaze: &str) -> FedStream<'a> {
+    let settings = format!("{backend}\n{}", view("main", &format!("budget = 40\n{gaze}")));
+    FedStream::open(place, film, &settings, "camera/main")
+}
 
-    fn showing(film: Film, backend: &str, gaze: &str) -> Self {
-        // Until the process ends, so that the daemon may borrow it.
-        let place: &'static Place = Box::leak(Box::new(Place::new()));
-        let feed = Feed::open(&place.path("camera"));
-        let settings = format!("{backend}\n{}", view("main", &format!("budget = 40\n{gaze}")));
-        let daemon = place.daemon(&stream("camera", &fed(place, "camera", &film), &settings));
-        let (client, follower) = (daemon.client(), daemon.subscribe("camera/main"));
-        Self { daemon: Some(daemon), client, follower, feed: Some(feed), film, sent: 0, place }
-    }
+/// Sends frames until one is fixated there; the client may not have sent its request yet.
+fn until_fixated(stage: &mut FedStream<'_>, point: (f64, f64)) {
+    until("the view looks there", || {
+        let fixation = stage.next_frame().head.fixation();
+        (fixation.x, fixation.y) == point
+    });
+}
 
-    fn daemon(&self) -> &Daemon<'static> {
-        self.daemon.as_ref().unwrap()
-    }
-
-    /// Sends a frame and reads what becomes of it.
-    fn next_frame(&mut self) -> &TokenFrameBuf {
-        self.sent += 1;
-        self.feed.as_mut().unwrap().send(&raw_bytes(self.film.frame(self.sent)));
-        self.follower.next_frame();
-        assert_eq!(self.follower.frame.head.stamp.frame_seq, self.sent);
-        &self.follower.frame
-    }
-
-    /// Sends frames until one is fixated there; the client may not have sent its request yet.
-    fn until_fixated(&mut self, point: (f64, f64)) {
-        until("the view looks there", || {
-            let fixation = self.next_frame().head.fixation();
-            (fixation.x, fixation.y) == point
-        });
-    }
-
-    /// One thing or another, always the same after the same frame; at times nothing for long.
-    fn say_something(&mut self, frame_seq: u64) {
-        match frame_seq % 40 {
-            3 => {
-                let points = [frame_seq, frame_seq + 1].map(point_of);
-                let look = Look { for_ms: Some(40), ..Look::at_points(&main_view(), &points) };
-                self.client.look(look).unwrap();
-            }
-            11 | 14 | 17 => {
-                self.client.attend(attend(frame_seq), &map_around(frame_seq)).unwrap();
-            }
-            20 => self.client.release(&main_view()).unwrap(),
-            _ => {}
+/// One thing or another, always the same after the same frame; at times nothing for long.
+fn say_something(client: &mut Client, frame_seq: u64) {
+    match frame_seq % 40 {
+        3 => {
+            let points = [frame_seq, frame_seq + 1].map(point_of);
+            let look = Look { for_ms: Some(40), ..Look::at_points(&main_view(), &points) };
+            client.look(look).unwrap();
         }
+        11 | 14 | 17 => drop(client.attend(map_of(frame_seq), &map_around(frame_seq)).unwrap()),
+        20 => client.release(&main_view()).unwrap(),
+        _ => {}
     }
+}
 
-    fn thread_count(&self) -> usize {
-        let path = format!("/proc/{}/task", self.daemon().process.id());
-        fs::read_dir(path).unwrap().count()
-    }
-
-    /// No frame comes any more.
-    fn end(&mut self) {
-        self.feed = None;
-        assert_eq!(self.follower.end(), "end of file");
-        self.daemon.take().unwrap().process.finish().assert_clean_exit(0);
-    }
+/// Waits until the tool listens beside the client and the follower.
+fn until_heard(stage: &mut FedStream<'_>) {
+    until("it is heard", || 3 <= stage.client.listing().unwrap().server.unwrap().counts.clients);
 }
 
 /// Whether the daemon has told something: that the view has a segment.
@@ -552,28 +509,14 @@ fn snapped(value: f64) -> f64 {
     (16.0 * value).round() / 16.0
 }
 
-fn attend(frame: u64) -> Attend {
-    let (view, dtype) = (main_view(), NumberFormat::F32);
-    Attend {
-        view,
-        shape: [3, 4],
-        dtype,
-        region: None,
-        frame: Some(frame),
-        homography: None,
-        rotation: None,
-        wait: false,
-    }
+/// A map of 3 rows of 4, made from a frame.
+fn map_of(frame: u64) -> Attend {
+    Attend { frame: Some(frame), ..attend([3, 4], NumberFormat::F32) }
 }
 
-/// Of 2 rows of 2, for a minute.
-fn inject(name: &str) -> Inject {
-    let (name, dtype, ttl_ms) = (name.to_owned(), NumberFormat::U8, Some(60_000));
-    Inject { view: main_view(), name, shape: [2, 2], dtype, region: None, frame: None, ttl_ms }
-}
-
-fn weigh(name: &str, weight: f64) -> Weigh {
-    Weigh { view: main_view(), weights: [(name.to_owned(), weight)].into() }
+/// A channel of 2 rows of 2, for a minute.
+fn minute(name: &str) -> Inject {
+    Inject { shape: [2, 2], ttl_ms: Some(60_000), ..inject(name) }
 }
 
 /// A map of 3 rows of 4 with one peak, another one for every number up to 12.
@@ -610,8 +553,4 @@ fn png(width: u32, height: u32, white: usize) -> Vec<u8> {
     texels[white] = 255;
     encoder.write_header().unwrap().write_image_data(&texels).unwrap();
     file
-}
-
-fn main_view() -> ViewName {
-    "camera/main".parse().unwrap()
 }

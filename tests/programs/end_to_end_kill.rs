@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,6 @@ use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::ViewName;
 use foveate_control::ClientExt as _;
-use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_ring::{Reader, TokenFrameBuf};
@@ -20,11 +19,11 @@ use foveate_stats::NoticeCounts;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
-use testkit::daemon::{Belongings, Daemon, Feed, Follower, Place, Process};
-use testkit::film::{Film, raw_bytes, raw_pipeline};
+use testkit::daemon::{Belongings, Follower, Place, Process};
 use testkit::is_long;
-use testkit::naive::{OwnedFrame, Random};
+use testkit::naive::Random;
 use testkit::players::{Line, Player, plays};
+use testkit::scene::{FedStream, PATTERN, bt601, random_film, view};
 use testkit::wait::{HANG, until};
 
 const EXTENT: Extent = Extent::new(96, 64);
@@ -47,10 +46,6 @@ const SOCKET_HOLDS: u64 = 5_000;
 /// Twice the slots of a ring.
 const ROUND_TWICE: u64 = 16;
 
-/// A live stream that never ends.
-const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
-     video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 ! appsink name=frames'\n";
-
 /// Debian's own, for which its NumPy is.
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -59,11 +54,9 @@ fn killed_readers_disturb_no_other_reader() {
     if plays(read_until_killed) {
         return;
     }
-    let (place, film) = (Place::new(), random_film());
-    let mut feed = Feed::open(&place.path("camera"));
-    let daemon = place.daemon(&config(&place));
-    let mut scene = Scene::new(&daemon, &film, &mut feed);
-    let before = Belongings::of(daemon.process.id());
+    let place = Place::new();
+    let mut scene = scene(&place);
+    let before = Belongings::of(scene.daemon.process.id());
     let mut random = Random(3);
     let mut doomed: Vec<_> = (0..DOOMED).map(|_| random_part(&place, &mut random)).collect();
     for _ in 0..if is_long() { 1_000 } else { 100 } {
@@ -77,16 +70,15 @@ fn killed_readers_disturb_no_other_reader() {
         victim.kill();
     }
     doomed.into_iter().for_each(Player::kill);
-    scene.assert_at_rest(&before);
+    scene.belongings_at_rest(&before);
     // A frame is counted a moment after readers have it.
     until("every frame is counted", || {
-        daemon.listing("camera").counts.frames_published == scene.frame_seq
+        scene.daemon.listing("camera").counts.frames_published == scene.sent
     });
-    let listing = daemon.listing("camera");
+    let listing = scene.daemon.listing("camera");
     assert_eq!((listing.counts.frames_dropped, listing.counts.frames_refused), (0, 0));
-    assert!(0 < scene.notices().subscribers_gone, "{:?}", scene.notices());
-    drop(scene);
-    daemon.stop();
+    assert!(0 < notices(&mut scene).subscribers_gone, "{:?}", notices(&mut scene));
+    scene.end();
 }
 
 #[test]
@@ -94,11 +86,9 @@ fn stopped_readers_delay_no_frame() {
     if plays(read_until_killed) {
         return;
     }
-    let (place, film) = (Place::new(), random_film());
-    let mut feed = Feed::open(&place.path("camera"));
-    let daemon = place.daemon(&config(&place));
-    let mut scene = Scene::new(&daemon, &film, &mut feed);
-    let before = Belongings::of(daemon.process.id());
+    let place = Place::new();
+    let mut scene = scene(&place);
+    let before = Belongings::of(scene.daemon.process.id());
     for count in [0, 1, 16, CROWD] {
         // The first is one with notices, whose socket fills up.
         let parts = ["notified", "borrowing", "waiting", "reading"].iter().cycle().take(count);
@@ -107,14 +97,14 @@ fn stopped_readers_delay_no_frame() {
             assert_eq!(reader.hear(), "begun");
             reader.stop();
         }
-        let skipped = scene.notices().skipped;
+        let skipped = notices(&mut scene).skipped;
         scene.show(ROUND_TWICE);
-        let last = scene.frame_seq + SOCKET_HOLDS;
-        while 0 < count && scene.notices().skipped < skipped + 3 {
-            assert!(scene.frame_seq < last, "a full socket is not counted: {:?}", scene.notices());
+        let last = scene.sent + SOCKET_HOLDS;
+        while 0 < count && notices(&mut scene).skipped < skipped + 3 {
+            assert!(scene.sent < last, "a full socket is not counted: {:?}", notices(&mut scene));
             scene.show(50);
         }
-        assert!(0 < count || scene.notices().skipped == skipped);
+        assert!(0 < count || notices(&mut scene).skipped == skipped);
 
         // Some are killed while stopped, the others continue.
         let (killed, woken): (Vec<_>, Vec<_>) =
@@ -129,10 +119,9 @@ fn stopped_readers_delay_no_frame() {
             assert_eq!(reader.hear(), expected);
             reader.kill();
         }
-        scene.assert_at_rest(&before);
+        scene.belongings_at_rest(&before);
     }
-    drop(scene);
-    daemon.stop();
+    scene.end();
 }
 
 #[test]
@@ -145,7 +134,7 @@ fn every_reader_notices_a_killed_daemon() {
     let mut follower = daemon.subscribe("camera/main");
     let mut readers = ["waiting", "notified", "reading"].map(|part| start(part, &place));
     let watch = place.foveate(&["watch", "camera/main", "--json"]);
-    let c = c_program(&place, "print").start(&["camera/main"]);
+    let c = place.c_program("print", &["camera/main"]);
     let python = python_reader(&place, false);
     follower.next_frame();
     for reader in &mut readers {
@@ -179,13 +168,13 @@ fn reconnecting_readers_follow_the_restarted_daemon() {
     let mut daemon = place.daemon(PATTERN);
     let mut follower = daemon.subscribe("camera/main");
     let watch = place.foveate(&["watch", "camera/main", "--json", "--reconnect"]);
-    let c = c_program(&place, "control_loop").start(&["camera/main", "0"]);
+    let c = place.c_program("control_loop", &["camera/main", "0"]);
     let python = python_reader(&place, true);
     let mut c_said = 0;
     let rounds = if is_long() { 20 } else { 3 };
     for round in 0..=rounds {
         follower.next_frame();
-        let epoch = format!("{:016x}", follower.subscription.reader().unwrap().header().epoch);
+        let epoch = format!("{:016x}", follower.segment().epoch);
         watch.stdout.wait_for(&epoch);
         python.stdout.wait_for(&epoch);
         until("the control loop sees again", || {
@@ -209,7 +198,8 @@ fn reconnecting_readers_follow_the_restarted_daemon() {
         reader.signal(Signal::TERM);
         reader.finish().assert_clean_exit(0);
     }
-    daemon.stop();
+    let log = daemon.stop().stderr;
+    assert!(log.contains("taking over the socket of a daemon that has ended"), "{log}");
 }
 
 #[test]
@@ -226,7 +216,12 @@ fn every_documented_failure_names_existing_tests() {
         while let Some(at) = quoted.iter().position(|name| name.contains("tests/")) {
             let text = fs::read_to_string(root.join(quoted[at])).unwrap();
             for name in &quoted[..at] {
-                assert!(text.contains(&format!(" {name}(")), "no {name} in {}", quoted[at]);
+                let is_there = [format!(" {name}("), format!("LAW({name})")];
+                assert!(
+                    is_there.iter().any(|name| text.contains(name)),
+                    "no {name} in {}",
+                    quoted[at]
+                );
             }
             quoted.drain(..=at);
         }
@@ -237,59 +232,17 @@ fn every_documented_failure_names_existing_tests() {
 }
 
 /// A stream whose frames a test sends one by one, and a neighbour that reads every one of them.
-struct Scene<'a> {
-    daemon: &'a Daemon<'a>,
-    film: &'a Film,
-    feed: &'a mut Feed,
-    neighbour: Follower,
-    client: Client,
-    frame_seq: u64,
+fn scene(place: &Place) -> FedStream<'_> {
+    let film = random_film(PixelFormat::Gray8, EXTENT, bt601(), 20);
+    let settings = format!("backend = 'cpu'\n{}", view("main", "budget = 20"));
+    let mut scene = FedStream::open(place, film, &settings, "camera/main");
+    scene.show(2);
+    scene
 }
 
-impl<'a> Scene<'a> {
-    /// With the first frames shown.
-    fn new(daemon: &'a Daemon<'a>, film: &'a Film, feed: &'a mut Feed) -> Self {
-        let (neighbour, client) = (daemon.subscribe("camera/main"), daemon.client());
-        let mut scene = Self { daemon, film, feed, neighbour, client, frame_seq: 0 };
-        scene.show(2);
-        scene
-    }
-
-    /// Sends `count` frames; each is published, and as it is.
-    fn show(&mut self, count: u64) {
-        for _ in 0..count {
-            self.frame_seq += 1;
-            self.feed.send(&raw_bytes(self.film.frame(self.frame_seq)));
-            loop {
-                match self.neighbour.next() {
-                    Next::NewSegment => {}
-                    Next::Frame { missed: 0 } => break,
-                    other => panic!("{other:?} instead of frame {}", self.frame_seq),
-                }
-            }
-            let frame = &self.neighbour.frame;
-            assert_eq!(frame.head.stamp.frame_seq, self.frame_seq);
-            let segment = self.neighbour.subscription.reader().unwrap().header();
-            self.film.assert_shows(self.daemon.plan("camera/main"), segment, frame);
-        }
-    }
-
-    /// Counts of notices.
-    fn notices(&mut self) -> NoticeCounts {
-        self.client.list().unwrap()[0].views[0].notices
-    }
-
-    /// Once all others have left, the daemon has no more descriptors and threads than `before`.
-    fn assert_at_rest(&mut self, before: &Belongings) {
-        until("only the neighbour and the client are there", || {
-            self.client.listing().unwrap().server.unwrap().counts.clients == 2
-        });
-        until("all threads and descriptors are given back", || {
-            // The frame loop lets go of those that it notified with the next frames.
-            self.show(1);
-            Belongings::of(self.daemon.process.id()).is_no_more_than(before)
-        });
-    }
+/// Counts of notices.
+fn notices(scene: &mut FedStream<'_>) -> NoticeCounts {
+    scene.client.list().unwrap()[0].views[0].notices
 }
 
 /// The part of a reader, which ends with the daemon or is killed: it says that it has begun, and after the word to go
@@ -405,34 +358,6 @@ fn until_lost(follower: &mut Follower) {
     }
 }
 
-/// A program of `tests/c`, compiled.
-struct Program<'a> {
-    place: &'a Place,
-    path: PathBuf,
-}
-
-fn c_program<'a>(place: &'a Place, name: &str) -> Program<'a> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let path = place.path(name);
-    let status = Command::new("cc")
-        .args(["-std=c11", "-O2", "-I"])
-        .arg(root.join("include"))
-        .arg(root.join("tests/c").join(name).with_extension("c"))
-        .arg("-o")
-        .arg(&path)
-        .status();
-    assert!(status.unwrap().success(), "{name}.c compiles");
-    Program { place, path }
-}
-
-impl Program<'_> {
-    fn start(&self, arguments: &[&str]) -> Process {
-        let mut command = Command::new(&self.path);
-        command.args(arguments);
-        Process::start(command, &[("FOVEATE_SOCKET", self.place.socket().to_str().unwrap())])
-    }
-}
-
 /// Prints the epoch of each frame, and at the end how it came.
 fn python_reader(place: &Place, reconnect: bool) -> Process {
     let reconnect = if reconnect { "True" } else { "False" };
@@ -450,19 +375,4 @@ fn python_reader(place: &Place, reconnect: bool) -> Process {
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
     command.env("PYTHONPATH", package);
     Process::start(command, &[("FOVEATE_SOCKET", place.socket().to_str().unwrap())])
-}
-
-fn config(place: &Place) -> String {
-    let source = raw_pipeline(&place.path("camera"), PixelFormat::Gray8, EXTENT, "");
-    format!(
-        "[[stream]]\nname = 'camera'\npipeline = '{source}'\npace = 'every-frame'\nbackend = 'cpu'\n\
-         [[stream.view]]\nname = 'main'\nbudget = 20\ngaze = {{ policy = 'fixed' }}\n"
-    )
-}
-
-fn random_film() -> Film {
-    let mut random = Random(7);
-    let color = ColorTransform::from_ycbcr(ColorMatrix::Bt601, ColorRange::Full);
-    let first = OwnedFrame::random(PixelFormat::Gray8, EXTENT, color, &mut random);
-    Film::random(first, 20, &mut random)
 }

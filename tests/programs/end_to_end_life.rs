@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use foveate::client::{Next, SubscriptionError};
+use foveate::client::Next;
 use foveate::messages::Look;
 use foveate_config::SourceChoice;
 use foveate_control::StreamState;
@@ -17,12 +17,9 @@ use foveate_core::geometry::extent::Extent;
 use rustix::process::Signal;
 use testkit::daemon::{Feed, Place, Process};
 use testkit::film::{Film, encode, raw_bytes, raw_pipeline};
-use testkit::naive::{OwnedFrame, Random};
-use testkit::wait::{HANG, until};
-
-/// A live stream that never ends.
-const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
-     video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 ! appsink name=frames'\n";
+use testkit::naive::OwnedFrame;
+use testkit::scene::{self, PATTERN};
+use testkit::wait::until;
 
 /// The name of a group of this system, if it has one.
 fn group_name(number: u32) -> Option<String> {
@@ -99,38 +96,21 @@ fn a_daemon_whose_decoder_waits_for_a_camera_ends_as_cleanly() {
 }
 
 #[test]
-fn a_killed_daemon_is_noticed_and_another_takes_its_place() {
+fn the_reason_of_a_stall_ends_with_it() {
     let place = Place::new();
-    let daemon = place.daemon(PATTERN);
-    let mut follower = daemon.subscribe("camera/main");
-    let first_epoch = {
-        follower.next_frame();
-        follower.subscription.reader().unwrap().header().epoch
-    };
-    let watching = place.foveate(&["watch", "camera/main", "--json"]);
-    watching.stdout.wait_for("\n");
-    daemon.process.signal(Signal::KILL);
-    assert_eq!(daemon.process.finish().signal, Some(9));
+    let mut feed = Feed::open(&place.path("feed"));
+    let film = random_film(1);
+    let daemon = place.daemon(&fed_config(&place, &film));
+    let is = |state| daemon.listing("camera").state == state;
 
-    let error = loop {
-        match follower.subscription.next_in_order(&mut follower.frame, HANG) {
-            Ok(Next::Frame { .. }) => {}
-            Ok(other) => panic!("{other:?}"),
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(error, SubscriptionError::Disconnected), "{error:?}");
-    let watched = watching.finish();
-    watched.assert_clean_exit(69);
-    assert!(watched.message().starts_with("foveate: the daemon is gone"), "{watched:?}");
-    assert!(place.socket().exists(), "nobody was left to remove it");
-
-    let daemon = place.daemon(PATTERN);
-    let mut follower = daemon.subscribe("camera/main");
-    follower.next_frame();
-    assert_ne!(follower.subscription.reader().unwrap().header().epoch, first_epoch);
-    let log = daemon.stop().stderr;
-    assert!(log.contains("taking over the socket of a daemon that has ended"), "{log}");
+    feed.send(&raw_bytes(film.frame(1)));
+    until("frames come", || is(StreamState::Live));
+    until("the silence is noticed", || is(StreamState::Stalled));
+    let reason = daemon.listing("camera").reason;
+    assert!(reason.starts_with("no frame for "), "{reason}");
+    feed.send(&raw_bytes(film.frame(1)));
+    until("frames come again", || is(StreamState::Live));
+    assert_eq!(daemon.listing("camera").reason, "");
 }
 
 #[test]
@@ -172,7 +152,7 @@ fn a_looped_file_goes_on_counting_in_the_same_segment() {
         let daemon = place.daemon(&format!("{config}pace = '{pace}'\n"));
         let mut follower = daemon.subscribe("clip/main");
         let first = follower.next_frame().head.stamp.frame_seq;
-        let epoch = follower.subscription.reader().unwrap().header().epoch;
+        let epoch = follower.segment().epoch;
         let mut last = first;
         while last < first + 10 {
             let next = follower.next();
@@ -181,7 +161,7 @@ fn a_looped_file_goes_on_counting_in_the_same_segment() {
             assert!(last < seq, "frame {seq} after frame {last}");
             last = seq;
         }
-        assert_eq!(follower.subscription.reader().unwrap().header().epoch, epoch);
+        assert_eq!(follower.segment().epoch, epoch);
         daemon.stop();
     }
 }
@@ -208,7 +188,7 @@ fn readers_find_the_camera_in_the_ring() {
     let mut follower = daemon.subscribe("camera/main");
     feed.send(&raw_bytes(film.frame(1)));
     follower.next_frame();
-    let camera = follower.subscription.reader().unwrap().header().camera.clone().unwrap();
+    let camera = follower.segment().camera.clone().unwrap();
     assert_eq!(camera.calibration.extent, Extent::new(2 * width, 2 * height));
     assert_eq!(camera.calibration.k, [90.0, 0.0, 50.0, 0.0, 91.0, 40.0, 0.0, 0.0, 1.0]);
     assert_eq!(camera.calibration.coefficients, [0.1, -0.2, 0.0, 0.0, 0.05]);
@@ -305,11 +285,13 @@ fn snap_on_a_full_disk_leaves_no_file() {
 
 /// A clip of a moving ball at 100 frames a second.
 fn encode_clip(path: &Path, frame_count: u32) {
-    encode(&format!(
-        "videotestsrc pattern=ball num-buffers={frame_count} ! \
-         video/x-raw,format=I420,width=96,height=64,framerate=100/1 ! avimux ! filesink location={}",
-        path.display()
-    ));
+    encode(
+        path,
+        &format!(
+            "videotestsrc pattern=ball num-buffers={frame_count} ! \
+         video/x-raw,format=I420,width=96,height=64,framerate=100/1 ! avimux"
+        ),
+    );
     assert_eq!(
         Film::decoded(SourceChoice::Shorthand(path.display().to_string())).len(),
         frame_count as usize
@@ -317,10 +299,8 @@ fn encode_clip(path: &Path, frame_count: u32) {
 }
 
 fn random_film(count: usize) -> Film {
-    let mut random = Random(8);
-    let (format, extent) = (PixelFormat::Rgbx, Extent::new(130, 101));
-    let first = OwnedFrame::random(format, extent, ColorTransform::IDENTITY, &mut random);
-    Film::random(first, count, &mut random)
+    let extent = Extent::new(130, 101);
+    scene::random_film(PixelFormat::Rgbx, extent, ColorTransform::IDENTITY, count)
 }
 
 /// Stream `camera`, whose frames come from the feed at `feed`, and whose tokens are finest in a large middle.

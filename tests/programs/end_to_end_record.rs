@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use foveate::client::Next;
+use foveate::client::{Client, Next};
 use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
@@ -19,10 +19,8 @@ use mcap::Summary;
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader};
 use prost::Message;
 use rustix::process::Signal;
-use testkit::daemon::{Daemon, Feed, Follower, Place, Process};
-use testkit::film::{Film, raw_bytes};
-use testkit::left_out::is_left_out;
-use testkit::scene::{bt601, fed, random_film, stream, view};
+use testkit::daemon::{Follower, Place, Process};
+use testkit::scene::{FedStream, bt601, random_film, view};
 use testkit::wait::until;
 
 const EXTENT: Extent = Extent::new(160, 120);
@@ -32,7 +30,8 @@ const EPOCH: std::ops::Range<usize> = 64..72;
 
 #[test]
 fn a_recording_holds_what_the_ring_held_byte_by_byte() {
-    let mut stage = Stage::open(64);
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 64);
     let (path, recorder) = stage.recorder(&["--pictures-hz", "1000"]);
     stage.publish(20);
     let page = stage.page();
@@ -93,7 +92,8 @@ fn a_recording_holds_what_the_ring_held_byte_by_byte() {
 #[test]
 fn rotated_recordings_are_whole_and_within_size() {
     const LIMIT: u64 = 512 << 10;
-    let mut stage = Stage::open(64);
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 64);
     let (path, recorder) = stage.recorder(&["--rotate-size", "512KiB"]);
     stage.publish(60);
     let frames = stage.end();
@@ -120,7 +120,8 @@ fn rotated_recordings_are_whole_and_within_size() {
 /// The clock decides, so only that there are several files is certain.
 #[test]
 fn a_recording_rotates_after_the_given_time() {
-    let mut stage = Stage::open(64);
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 64);
     let (path, recorder) = stage.recorder(&["--rotate-seconds", "1", "--pictures-hz", "0"]);
     until("a third file is begun", || {
         stage.publish(1);
@@ -140,12 +141,13 @@ fn a_recording_rotates_after_the_given_time() {
 
 #[test]
 fn a_daemon_that_is_killed_leaves_a_whole_recording() {
-    let mut stage = Stage::open(64);
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 64);
     let (path, recorder) = stage.recorder(&[]);
     stage.publish(10);
-    let daemon = stage.daemon.take().unwrap();
-    daemon.process.signal(Signal::KILL);
-    assert_eq!(daemon.process.finish().signal, Some(9));
+    let Stage { fed, frames, .. } = stage;
+    fed.daemon.process.signal(Signal::KILL);
+    assert_eq!(fed.daemon.process.finish().signal, Some(9));
     let outcome = recorder.finish();
     outcome.assert_clean_exit(69);
     assert!(outcome.message().contains("the daemon"), "{}", outcome.message());
@@ -154,56 +156,13 @@ fn a_daemon_that_is_killed_leaves_a_whole_recording() {
     assert!(Summary::read(&bytes).unwrap().unwrap().stats.is_some());
     let held = Held::of([path]);
     assert!(!held.is_cut_short);
-    assert_published(&held.frames, &stage.frames);
-}
-
-#[test]
-fn a_full_disk_ends_recording_with_a_whole_file() {
-    if is_left_out("FOVEATE_WITHOUT_SYSTEMD") {
-        return;
-    }
-    let mut stage = Stage::open(64);
-    let copy = stage.place.path("copy.mcap");
-    let disk = stage.place.path("disk");
-    fs::create_dir(&disk).unwrap();
-    let script = format!(
-        "mount -t tmpfs -o size=1m none {disk} || exit 99\n\
-         {foveate} --socket {socket} record camera/main --mcap {disk}/run.mcap\n\
-         code=$?\n\
-         cp {disk}/run.mcap {copy}\n\
-         exit $code",
-        foveate = env!("CARGO_BIN_EXE_foveate"),
-        socket = stage.place.socket().display(),
-        disk = disk.display(),
-        copy = copy.display(),
-    );
-    let mut command = std::process::Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &script]);
-    let recorder = Process::start(command, &[]);
-    stage.await_clients(2);
-    // Random texels: it takes some hundred frames.
-    until("the disk is full", || {
-        stage.publish(1);
-        recorder.stderr.so_far().contains("disk full")
-    });
-    let outcome = recorder.finish();
-    outcome.assert_clean_exit(1);
-    assert!(outcome.stderr.contains("the file is complete"), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("No space left on device"), "{}", outcome.stderr);
-
-    let bytes = fs::read(&copy).unwrap();
-    assert!((1 << 19) < bytes.len(), "{} bytes of the disk were used", bytes.len());
-    let summary = Summary::read(&bytes).unwrap().unwrap();
-    assert!(summary.stats.unwrap().message_count != 0);
-    let held = Held::of([copy]);
-    assert!(!held.is_cut_short);
-    assert!(10 < held.frames.len(), "{} frames", held.frames.len());
-    assert_published(&held.frames, &stage.frames);
+    assert_published(&held.frames, &frames);
 }
 
 #[test]
 fn what_a_killed_recorder_had_written_can_be_read() {
-    let mut stage = Stage::open(64);
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 64);
     let (path, recorder) = stage.recorder(&[]);
     until("more chunks are written", || {
         stage.publish(1);
@@ -227,7 +186,8 @@ fn what_a_killed_recorder_had_written_can_be_read() {
 
 #[test]
 fn frames_that_a_recorder_misses_are_counted() {
-    let mut stage = Stage::open(8);
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 8);
     let (path, recorder) = stage.recorder(&["--pictures-hz", "0"]);
     recorder.signal(Signal::STOP);
     // Twice as many as the ring has slots.
@@ -252,7 +212,8 @@ fn frames_that_a_recorder_misses_are_counted() {
 #[test]
 fn readers_of_a_replay_get_what_was_recorded() {
     // Fewer than there are frames: replayed as fast as they are taken, they must not lap their reader.
-    let mut stage = Stage::open(32);
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 32);
     let (path, recorder) = stage.recorder(&["--rotate-size", "700KiB"]);
     stage.publish(60);
     let page = stage.page();
@@ -268,12 +229,7 @@ fn readers_of_a_replay_get_what_was_recorded() {
     for pace in [&["--fast"][..], &["--speed", "2"]] {
         let arguments = [&["replay"], &paths[..], pace].concat();
         let replay = place.foveate(&arguments);
-        until("it serves", || place.socket().exists());
-        let client = || foveate::client::Client::connect(&place.socket());
-        until("it answers", || client().is_ok());
-        let name = "camera/main".parse().unwrap();
-        let subscription = client().unwrap().subscribe(&name, false).unwrap();
-        let mut follower = Follower { subscription, frame: TokenFrameBuf::default() };
+        let mut follower = following(&place);
         let mut replayed = Vec::new();
         let reason = loop {
             match follower.next() {
@@ -310,7 +266,8 @@ fn readers_of_a_replay_get_what_was_recorded() {
 /// An hour in which nothing happened, by CLOCK_REALTIME, because that was set.
 #[test]
 fn a_clock_step_while_recording_does_not_delay_replay() {
-    let mut stage = Stage::open(64);
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 64);
     let (path, recorder) = stage.recorder(&[]);
     stage.publish(8);
     stage.end();
@@ -318,13 +275,7 @@ fn a_clock_step_while_recording_does_not_delay_replay() {
     let held = Held::of([path]);
     let place = Place::new();
     let path = place.path("set.mcap");
-    let settings = RecordingSettings {
-        path: path.clone(),
-        rotate_bytes: None,
-        rotate_after: None,
-        picture_interval: None,
-    };
-    let mut again = ViewRecorder::create(&"camera/main".parse().unwrap(), settings).unwrap();
+    let mut again = plain_recorder(&path);
     let (page, info) = &held.segments[0];
     again.segment(page.clone(), info.clone());
     let count = held.frames.len();
@@ -341,8 +292,8 @@ fn a_clock_step_while_recording_does_not_delay_replay() {
 
 #[test]
 fn a_replay_that_begins_at_once_waits_for_no_reader() {
-    let (path, frames) = recorded(5);
     let place = Place::new();
+    let (path, frames) = recorded(&place, 5);
     let fast = ["replay", path.to_str().unwrap(), "--fast", "--at-once"];
     let outcome = place.foveate(&fast).finish();
     outcome.assert_clean_exit(0);
@@ -352,20 +303,17 @@ fn a_replay_that_begins_at_once_waits_for_no_reader() {
 /// And without `--now` their times are the recorded ones.
 #[test]
 fn a_looped_replay_starts_a_new_segment() {
-    let (path, frames) = recorded(5);
     let place = Place::new();
+    let (path, frames) = recorded(&place, 5);
     for now in [&["--now"][..], &[]] {
         let again = ["replay", path.to_str().unwrap(), "--fast", "--loop"];
         let replay = place.foveate(&[&again, now].concat());
-        until("it answers", || foveate::client::Client::connect(&place.socket()).is_ok());
-        let client = foveate::client::Client::connect(&place.socket()).unwrap();
-        let subscription = client.subscribe(&"camera/main".parse().unwrap(), false).unwrap();
-        let mut follower = Follower { subscription, frame: TokenFrameBuf::default() };
+        let mut follower = following(&place);
         let mut epochs = Vec::new();
         while epochs.len() < 3 {
             match follower.next() {
                 Next::NewSegment => {
-                    epochs.push(follower.subscription.reader().unwrap().header().epoch);
+                    epochs.push(follower.segment().epoch);
                 }
                 Next::Frame { .. } => {
                     let replayed = follower.frame.head.clone();
@@ -393,7 +341,8 @@ fn a_looped_replay_starts_a_new_segment() {
 
 #[test]
 fn a_replayed_view_is_listed_and_refuses_to_be_steered() {
-    let mut stage = Stage::open(64);
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 64);
     let (path, recorder) = stage.recorder(&[]);
     stage.publish(3);
     stage.end();
@@ -401,8 +350,8 @@ fn a_replayed_view_is_listed_and_refuses_to_be_steered() {
 
     let place = Place::new();
     let replay = place.foveate(&["replay", path.to_str().unwrap(), "--stream", "again"]);
-    until("it serves", || place.socket().exists());
-    let mut client = foveate::client::Client::connect(&place.socket()).unwrap();
+    until("it answers", || Client::connect(&place.socket()).is_ok());
+    let mut client = Client::connect(&place.socket()).unwrap();
     let listing = client.list().unwrap();
     assert_eq!(listing[0].name, "again");
     assert_eq!(listing[0].views[0].name.to_string(), "again/main");
@@ -415,10 +364,11 @@ fn a_replayed_view_is_listed_and_refuses_to_be_steered() {
 
 #[test]
 fn a_recording_that_exists_is_not_overwritten() {
-    let stage = Stage::open(8);
-    let path = stage.place.write("run.mcap", b"precious");
-    let outcome =
-        stage.place.foveate(&["record", "camera/main", "--mcap", path.to_str().unwrap()]).finish();
+    let place = Place::new();
+    let _stage = Stage::open(&place, 8);
+    let path = place.write("run.mcap", b"precious");
+    let record = ["record", "camera/main", "--mcap", path.to_str().unwrap()];
+    let outcome = place.foveate(&record).finish();
     outcome.assert_clean_exit(1);
     assert!(outcome.stderr.contains("choose another name"), "{}", outcome.stderr);
     assert_eq!(fs::read(&path).unwrap(), b"precious");
@@ -442,7 +392,8 @@ fn files_that_are_no_recording_are_refused() {
 
 #[test]
 fn chunks_of_every_compression_are_replayed() {
-    let (path, frames) = recorded(12);
+    let place = Place::new();
+    let (path, frames) = recorded(&place, 12);
     for compression in ["", "lz4", "zstd"] {
         let again = path.with_extension("again");
         fs::write(&again, rechunked(&path, compression, |_, _| false)).unwrap();
@@ -458,7 +409,8 @@ fn chunks_of_every_compression_are_replayed() {
 
 #[test]
 fn a_damaged_chunk_is_left_out_and_counted() {
-    let (path, frames) = recorded(12);
+    let place = Place::new();
+    let (path, frames) = recorded(&place, 12);
     let damaged = path.with_extension("damaged");
     for compression in ["", "lz4", "zstd"] {
         fs::write(&damaged, rechunked(&path, compression, |index, _| index == 4)).unwrap();
@@ -474,7 +426,6 @@ fn a_damaged_chunk_is_left_out_and_counted() {
         assert!(held.frames.is_empty() && 1 < held.damaged.len(), "{:?}", held.damaged);
     }
     fs::write(&damaged, rechunked(&path, "lz4", |index, _| index == 4)).unwrap();
-    let place = Place::new();
     let replay =
         place.foveate(&["replay", damaged.to_str().unwrap(), "--at-once", "--fast"]).finish();
     replay.assert_clean_exit(0);
@@ -504,20 +455,14 @@ fn what_a_chunk_only_announces_is_not_allocated() {
 
 #[test]
 fn a_ring_that_is_too_large_is_not_made() {
-    let held = Held::of([recorded(2).0]);
     let place = Place::new();
+    let held = Held::of([recorded(&place, 2).0]);
     let path = place.path("large.mcap");
     let (mut page, info) = held.segments[0].clone();
     let (slot_count, stride) = (info.slot_count as u64, 1u64 << 28);
     page[16..24].copy_from_slice(&(4096 + slot_count * stride).to_le_bytes());
     page[32..40].copy_from_slice(&stride.to_le_bytes());
-    let settings = RecordingSettings {
-        path: path.clone(),
-        rotate_bytes: None,
-        rotate_after: None,
-        picture_interval: None,
-    };
-    let mut recorder = ViewRecorder::create(&"camera/main".parse().unwrap(), settings).unwrap();
+    let mut recorder = plain_recorder(&path);
     recorder.segment(page, info);
     recorder.frame(held.frames[0].clone(), 0).unwrap();
     recorder.finish().unwrap();
@@ -636,29 +581,20 @@ fn the_documented_messages_are_those_of_the_files() {
 }
 
 /// A daemon with one view of a random film, whose frames a test sends; the first is there from the beginning.
-struct Stage {
-    daemon: Option<Daemon<'static>>,
-    follower: Follower,
-    feed: Option<Feed>,
-    film: Film,
+struct Stage<'a> {
+    fed: FedStream<'a>,
+    place: &'a Place,
     /// All that were published.
     frames: Vec<TokenFrameBuf>,
-    place: &'static Place,
 }
 
-impl Stage {
+impl<'a> Stage<'a> {
     /// With a ring of that many slots.
-    fn open(slots: u32) -> Self {
-        // Until the process ends, so that the daemon may borrow it.
-        let place: &'static Place = Box::leak(Box::new(Place::new()));
+    fn open(place: &'a Place, slots: u32) -> Self {
         let film = random_film(PixelFormat::Nv12, EXTENT, bt601(), 12);
-        let feed = Feed::open(&place.path("camera"));
         let main = view("main", &format!("budget = 40\nslots = {slots}"));
-        let settings = format!("backend = 'cpu'\n{main}");
-        let daemon = place.daemon(&stream("camera", &fed(place, "camera", &film), &settings));
-        let follower = daemon.subscribe("camera/main");
-        let (daemon, feed) = (Some(daemon), Some(feed));
-        let mut stage = Self { daemon, follower, feed, film, frames: Vec::new(), place };
+        let fed = FedStream::open(place, film, &format!("backend = 'cpu'\n{main}"), "camera/main");
+        let mut stage = Self { fed, place, frames: Vec::new() };
         stage.publish(1);
         stage
     }
@@ -674,48 +610,48 @@ impl Stage {
         (path, recorder)
     }
 
-    /// Returns once so many have connected.
-    fn await_clients(&self, count: u64) {
-        let mut client = self.daemon.as_ref().unwrap().client();
-        until("it is heard", || {
-            // The one that asks counts, too.
-            count < client.listing().unwrap().server.unwrap().counts.clients
-        });
-    }
-
-    /// Publishes frames.
     fn publish(&mut self, count: u64) {
         for _ in 0..count {
-            let frame_seq = self.frames.len() as u64 + 1;
-            self.feed.as_mut().unwrap().send(&raw_bytes(self.film.frame(frame_seq)));
-            self.follower.next_frame();
-            assert_eq!(self.follower.frame.head.stamp.frame_seq, frame_seq);
-            self.frames.push(self.follower.frame.clone());
+            let frame = self.fed.next_frame().clone();
+            self.frames.push(frame);
         }
     }
 
     /// The header of the segment.
     fn page(&self) -> HeaderPage {
-        self.follower.subscription.reader().unwrap().header_page()
+        self.fed.follower.subscription.reader().unwrap().header_page()
     }
 
     /// No frame comes any more; returns all.
-    fn end(&mut self) -> Vec<TokenFrameBuf> {
-        self.feed = None;
-        assert_eq!(self.follower.end(), "end of file");
-        self.daemon.take().unwrap().process.finish().assert_clean_exit(0);
-        std::mem::take(&mut self.frames)
+    fn end(self) -> Vec<TokenFrameBuf> {
+        self.fed.end();
+        self.frames
     }
 }
 
 /// A recording, and what is in it.
-fn recorded(count: u64) -> (PathBuf, Vec<TokenFrameBuf>) {
-    let mut stage = Stage::open(64);
+fn recorded(place: &Place, count: u64) -> (PathBuf, Vec<TokenFrameBuf>) {
+    let mut stage = Stage::open(place, 64);
     let (path, recorder) = stage.recorder(&["--pictures-hz", "0"]);
     stage.publish(count);
     let frames = stage.end();
     recorder.finish().assert_clean_exit(0);
     (path, frames)
+}
+
+/// Writes one file, without pictures.
+fn plain_recorder(path: &Path) -> ViewRecorder {
+    let path = path.to_owned();
+    let settings =
+        RecordingSettings { path, rotate_bytes: None, rotate_after: None, picture_interval: None };
+    ViewRecorder::create(&"camera/main".parse().unwrap(), settings).unwrap()
+}
+
+/// A reader of what a replay serves, once it does.
+fn following(place: &Place) -> Follower {
+    until("it answers", || Client::connect(&place.socket()).is_ok());
+    let client = Client::connect(&place.socket()).unwrap();
+    Follower::new(client.subscribe(&"camera/main".parse().unwrap(), false).unwrap())
 }
 
 /// The files of the recording that begins with `path`.

@@ -9,13 +9,13 @@ use foveate_control::StreamState;
 use foveate_core::color::ColorTransform;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_ring::{SegmentInfo, State, TokenFrameBuf};
+use foveate_ring::{SegmentInfo, State};
 use foveate_stats::LossReason;
 use rustix::process::Signal;
 use serde_json::json;
 use testkit::daemon::{Feed, Follower, Place};
 use testkit::film::{Film, raw_bytes, raw_pipeline};
-use testkit::naive::{OwnedFrame, Random};
+use testkit::scene::random_film;
 use testkit::wait::until;
 
 /// Many times the second within which a daemon promises to end.
@@ -29,7 +29,7 @@ const BROKEN: &str = "Failed after iterations as requested";
 
 #[test]
 fn a_returned_source_keeps_picture_and_history() {
-    let film = film(11, Extent::new(130, 101));
+    let film = film(Extent::new(130, 101), 11);
     let place = Place::new();
     let mut feed = Feed::open(&place.path("feed"));
     let daemon = place.daemon(&config(&breaking(&place, &film)));
@@ -63,7 +63,7 @@ fn a_returned_source_keeps_picture_and_history() {
 #[test]
 fn a_source_returning_with_other_frames_starts_a_segment() {
     let [small, large] = [Extent::new(96, 64), Extent::new(130, 101)];
-    let films = [film(6, small), film(7, large)];
+    let films = [film(small, 6), film(large, 7)];
     let place = Place::new();
     let mut feed = Feed::open(&place.path("feed"));
     place.write("camera.gst", breaking(&place, &films[0]));
@@ -74,7 +74,7 @@ fn a_source_returning_with_other_frames_starts_a_segment() {
         feed.send(&raw_bytes(films[0].frame(frame_seq)));
         shown(&mut follower, frame_seq);
     }
-    let before = follower.subscription.reader().unwrap().header().clone();
+    let before = follower.segment().clone();
     place.write("camera.gst", breaking(&place, &films[1]));
     feed.send(&raw_bytes(films[0].frame(1)));
     wait_for_stall(&follower);
@@ -88,7 +88,7 @@ fn a_source_returning_with_other_frames_starts_a_segment() {
 
 #[test]
 fn a_view_that_a_client_opened_goes_on_after_a_return() {
-    let film = film(3, Extent::new(96, 64));
+    let film = film(Extent::new(96, 64), 3);
     let place = Place::new();
     let mut feed = Feed::open(&place.path("feed"));
     let daemon = place.daemon(&config(&breaking(&place, &film)));
@@ -99,7 +99,7 @@ fn a_view_that_a_client_opened_goes_on_after_a_return() {
     let table = json!({ "name": "mine", "budget": 32 });
     let name: ViewName = client.open_view("camera", table.as_object().unwrap().clone()).unwrap();
     let subscription = client.subscribe(&name, false).unwrap();
-    let mut mine = Follower { subscription, frame: TokenFrameBuf::default() };
+    let mut mine = Follower::new(subscription);
     // It joins as soon as it is made.
     let joined = (2..).find(|&frame_seq| {
         send(&mut feed, &film, frame_seq, &configured);
@@ -111,7 +111,7 @@ fn a_view_that_a_client_opened_goes_on_after_a_return() {
     while mine.frame.head.stamp.frame_seq < joined {
         mine.next_frame();
     }
-    let epoch = mine.subscription.reader().unwrap().header().epoch;
+    let epoch = mine.segment().epoch;
     for frame_seq in joined + 1..=joined + 2 * LIFE {
         send(&mut feed, &film, frame_seq, &configured);
         shown(&mut configured, frame_seq);
@@ -149,7 +149,7 @@ fn a_missing_camera_delays_neither_streams_nor_shutdown() {
 /// Reads frame `frame_seq`, which comes next, and returns what it came in.
 fn shown(follower: &mut Follower, frame_seq: u64) -> SegmentInfo {
     assert_eq!(follower.next_frame().head.stamp.frame_seq, frame_seq);
-    follower.subscription.reader().unwrap().header().clone()
+    follower.segment().clone()
 }
 
 /// Waits until the segment says that the stream has stalled, because the pipeline broke.
@@ -185,9 +185,6 @@ fn config(pipeline: &str) -> String {
     )
 }
 
-fn film(count: usize, extent: Extent) -> Film {
-    let mut random = Random(8);
-    let transform = ColorTransform::IDENTITY;
-    let first = OwnedFrame::random(PixelFormat::Rgbx, extent, transform, &mut random);
-    Film::random(first, count, &mut random)
+fn film(extent: Extent, count: usize) -> Film {
+    random_film(PixelFormat::Rgbx, extent, ColorTransform::IDENTITY, count)
 }

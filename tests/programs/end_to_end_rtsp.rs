@@ -181,7 +181,7 @@ fn watched(follower: &mut Follower, count: u64) -> SegmentInfo {
         assert!(newest < seq, "frame {seq} after frame {newest}");
         newest = seq;
     }
-    follower.subscription.reader().unwrap().header().clone()
+    follower.segment().clone()
 }
 
 /// Waits until segment and listing say that no frames come.

@@ -90,8 +90,7 @@ fn no_field_of_the_daemon_shows_its_password() {
         "metrics = '${CAMERA_PASSWORD}'",
         "socket = '${CAMERA_PASSWORD}'",
     ] {
-        let path = place.write("foveate.toml", format!("[daemon]\n{field}\n{stream}"));
-        let outcome = place.foveated(&["--config", path.to_str().unwrap()], &LOUD).finish();
+        let outcome = place.ended_daemon(&format!("[daemon]\n{field}\n{stream}"), &LOUD);
         assert_shows_nothing(&outcome, field);
         assert_ne!(outcome.code, Some(0), "{field} cannot work");
     }
@@ -99,8 +98,7 @@ fn no_field_of_the_daemon_shows_its_password() {
         "[[stream]]\nname = '${CAMERA_PASSWORD}'\nsource = 'test'\n".to_owned(),
         format!("{stream}[[stream.view]]\nname = '${{CAMERA_PASSWORD}}'\n"),
     ] {
-        let path = place.write("foveate.toml", &names);
-        let outcome = place.foveated(&["--config", path.to_str().unwrap()], &LOUD).finish();
+        let outcome = place.ended_daemon(&names, &LOUD);
         assert_shows_nothing(&outcome, &names);
         outcome.assert_clean_exit(78);
     }

@@ -5,18 +5,15 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use foveate::client::{Client, Next, Subscription, SubscriptionError};
+use foveate::client::{Next, Subscription, SubscriptionError};
 use foveate_control::{ClientExt as _, StreamState};
-use foveate_ring::TokenFrameBuf;
+use testkit::daemon::Follower;
 use testkit::device::with_gpu;
-use testkit::wait::{HANG, until};
+use testkit::scene::PATTERN;
+use testkit::wait::until;
 
 use crate::end_to_end_rtsp::Camera;
 use crate::systemd::{Entry, UserManager, with_service};
-
-/// A live stream that never ends.
-const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
-     video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 ! appsink name=frames'\n";
 
 /// A signal of life each quarter of a second.
 const SHORT_WATCHDOG: &str = "WatchdogSec=500ms\nTimeoutAbortSec=1";
@@ -41,10 +38,10 @@ fn the_service_reports_ready_status_and_stop() {
         manager.await_property("StatusText", "1 stream, live");
         assert_eq!(manager.property("WatchdogUSec"), "30s");
 
-        let mut reading = Reading::begin(manager);
-        reading.frame();
+        let mut reader = reading(manager);
+        reader.next_frame();
         manager.expect(&["stop", "foveated.service"]);
-        assert_eq!(reading.end(), "daemon_stopped");
+        assert_eq!(reader.end(), "daemon_stopped");
         assert_eq!(manager.property("Result"), "success");
         assert_eq!(manager.property("ExecMainStatus"), "0");
         assert_eq!(manager.property("NRestarts"), "0");
@@ -81,7 +78,7 @@ fn a_daemon_that_hangs_is_killed_and_another_takes_its_place() {
         manager.await_property("NRestarts", "1");
         manager.await_property("ActiveState", "active");
         assert_ne!(manager.property("MainPID"), first);
-        Reading::begin(manager).frame();
+        reading(manager).next_frame();
     });
 }
 
@@ -106,16 +103,20 @@ fn the_socket_outlives_the_daemon_and_clients_wait_in_it() {
     with_service(PATTERN, "", |manager| {
         manager.expect(&["start", "foveated.service"]);
         let inode = fs::metadata(manager.socket()).unwrap().ino();
-        let mut reading = Reading::begin(manager);
-        let epoch = reading.frame();
+        let mut reader = reading(manager);
+        reader.next_frame();
+        let epoch = reader.segment().epoch;
         manager.expect(&["restart", "foveated.service"]);
-        assert_ne!(reading.frame_of_another_segment(), epoch);
+        assert_eq!(reader.end(), "daemon_stopped");
+        reader.subscription.reconnect().unwrap();
+        reader.next_frame();
+        assert_ne!(reader.segment().epoch, epoch);
         assert_eq!(fs::metadata(manager.socket()).unwrap().ino(), inode);
 
         // No daemon is running, and a client that connects makes systemd start one.
         manager.expect(&["stop", "foveated.service"]);
         manager.await_property("ActiveState", "inactive");
-        Reading::begin(manager).frame();
+        reading(manager).next_frame();
         assert_eq!(manager.property("ActiveState"), "active");
     });
 }
@@ -213,7 +214,7 @@ fn the_limits_of_the_unit_leave_network_cameras_and_gpus_alone() {
             with_service(&(camera.config(protocols) + &gpu), "", |manager| {
                 manager.expect(&["start", "foveated.service"]);
                 manager.await_property("StatusText", "2 streams, all live");
-                Reading::begin(manager).frame();
+                reading(manager).next_frame();
             });
         }
     });
@@ -226,7 +227,7 @@ fn cpu_streams_run_without_writable_executable_memory() {
     with_service(PATTERN, settings, |manager| {
         manager.expect(&["start", "foveated.service"]);
         assert_eq!(manager.property("MemoryDenyWriteExecute"), "yes");
-        Reading::begin(manager).frame();
+        reading(manager).next_frame();
         assert_eq!(manager.client().list().unwrap()[0].state, StreamState::Live);
     });
 }
@@ -238,14 +239,15 @@ fn a_reader_reconnects_through_a_systemd_socket() {
         manager.expect(&["start", "foveated.service"]);
         let view = "camera/main".parse().unwrap();
         let subscription = Subscription::reconnecting(&manager.socket(), &view, false).unwrap();
-        let mut reading = Reading { subscription, frame: TokenFrameBuf::default() };
-        let epoch = reading.frame();
+        let mut reader = Follower::new(subscription);
+        reader.next_frame();
+        let epoch = reader.segment().epoch;
         manager.expect(&["kill", "--kill-whom=main", "--signal=KILL", "foveated.service"]);
         let (mut tries, mut slowest) = (0, Duration::ZERO);
         loop {
             let started = Instant::now();
             let timeout = Duration::from_millis(10);
-            let next = reading.subscription.next_in_order(&mut reading.frame, timeout);
+            let next = reader.subscription.next_in_order(&mut reader.frame, timeout);
             slowest = slowest.max(started.elapsed());
             match next {
                 Err(SubscriptionError::Disconnected) => tries += 1,
@@ -257,48 +259,13 @@ fn a_reader_reconnects_through_a_systemd_socket() {
             }
         }
         assert!(0 < tries && slowest < Duration::from_secs(2), "{tries} tries, {slowest:?}");
-        assert_ne!(reading.frame(), epoch);
+        reader.next_frame();
+        assert_ne!(reader.segment().epoch, epoch);
     });
 }
 
-/// Somebody who reads a view, and connects again when the daemon is gone.
-struct Reading {
-    subscription: Subscription,
-    frame: TokenFrameBuf,
-}
-
-impl Reading {
-    fn begin(manager: &UserManager) -> Self {
-        let client = Client::connect(&manager.socket()).unwrap();
-        let subscription = client.subscribe(&"camera/main".parse().unwrap(), false).unwrap();
-        Self { subscription, frame: TokenFrameBuf::default() }
-    }
-
-    /// Reads a frame, and returns the epoch of its segment.
-    fn frame(&mut self) -> u64 {
-        loop {
-            match self.subscription.next_in_order(&mut self.frame, HANG).unwrap() {
-                Next::Frame { .. } => return self.subscription.reader().unwrap().header().epoch,
-                Next::NewSegment => {}
-                other => panic!("{other:?} instead of a frame"),
-            }
-        }
-    }
-
-    /// Reads on over the end of a daemon.
-    fn frame_of_another_segment(&mut self) -> u64 {
-        assert_eq!(self.end(), "daemon_stopped");
-        self.subscription.reconnect().unwrap();
-        self.frame()
-    }
-
-    fn end(&mut self) -> String {
-        loop {
-            match self.subscription.next_in_order(&mut self.frame, HANG).unwrap() {
-                Next::Ended(reason) => return reason,
-                Next::Frame { .. } | Next::NewSegment => {}
-                Next::TimedOut => panic!("no end within {HANG:?}"),
-            }
-        }
-    }
+/// A reader of `camera/main`.
+fn reading(manager: &UserManager) -> Follower {
+    let client = manager.client();
+    Follower::new(client.subscribe(&"camera/main".parse().unwrap(), false).unwrap())
 }

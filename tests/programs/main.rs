@@ -6,7 +6,6 @@ mod scrape;
 mod systemd;
 
 mod bad_input;
-mod daemon_stall;
 mod dashboard;
 mod end_to_end;
 mod end_to_end_admin;

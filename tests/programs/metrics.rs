@@ -9,8 +9,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use foveate::ControlError;
-use foveate::messages::{Attend, Look, NumberFormat};
 use foveate_control::{ClientExt as _, Stats};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
@@ -23,7 +21,7 @@ use testkit::left_out::leave_part_out;
 use testkit::scene::{bt601, fed, random_film, stream, view};
 use testkit::wait::until;
 
-use crate::scrape::{ask, connect, metrics_address, samples, scrape, scrape_text};
+use crate::scrape::{ask, connect, metrics_address, samples, scrape, scrape_text, steer};
 
 const METRICS: &str = "[daemon]\nmetrics = '127.0.0.1:0'\n";
 
@@ -36,16 +34,14 @@ fn counts_agree_with_what_was_fed() {
     let place = Place::new();
     let (daemon, mut feed) = fed_daemon(&place, &film);
     let address = metrics_address(&daemon);
-    let mut follower = Follower {
-        subscription: daemon.client().subscribe(&"a/main".parse().unwrap(), true).unwrap(),
-        frame: Default::default(),
-    };
+    let subscription = daemon.client().subscribe(&"a/main".parse().unwrap(), true).unwrap();
+    let mut follower = Follower::new(subscription);
     // Who is answered after a subscriber finds its notices begun.
     assert_eq!(daemon.listing("a").counts.frames_captured, 0);
     let mut dirty_tiles = 0;
     for frame_seq in 1..=12 {
         if frame_seq == 7 {
-            steer(&daemon);
+            steer(&mut daemon.client());
         }
         feed.send(&raw_bytes(film.frame(frame_seq)));
         dirty_tiles += u64::from(follower.next_frame().head.dirty_tiles);
@@ -162,8 +158,7 @@ fn an_address_that_is_taken_is_an_error_at_the_start() {
     let config = format!(
         "[daemon]\nmetrics = '{address}'\n[[stream]]\nname = 'a'\nsource = 'test'\nbackend = 'cpu'\n"
     );
-    let config = place.write("taken.toml", config);
-    let outcome = place.foveated(&["--config", config.to_str().unwrap()], &[]).finish();
+    let outcome = place.ended_daemon(&config, &[]);
     outcome.assert_clean_exit(69);
     for part in ["daemon.metrics", &address.to_string(), "in use", "a free port"] {
         assert!(outcome.message().contains(part), "{}", outcome.message());
@@ -321,25 +316,6 @@ fn feed_some(daemon: &Daemon<'_>, feed: &mut Feed, film: &Film, frames: RangeInc
         feed.send(&raw_bytes(film.frame(frame_seq)));
         follower.next_frame();
     }
-}
-
-/// A `look` that is obeyed, and a map that the policy refuses.
-fn steer(daemon: &Daemon<'_>) {
-    let view = "a/main".parse().unwrap();
-    let mut client = daemon.client();
-    client.look(Look::at(&view, 30.0, 20.0)).unwrap();
-    let attend = Attend {
-        view,
-        shape: [1, 1],
-        dtype: NumberFormat::U8,
-        region: None,
-        frame: None,
-        homography: None,
-        rotation: None,
-        wait: false,
-    };
-    let refused = client.attend(attend, &[1]);
-    assert!(matches!(refused, Err(ControlError::Refused(_))), "{refused:?}");
 }
 
 /// Whether what does not change by being asked for is the same in both.

@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use foveate::ControlError;
+use foveate::client::Client;
+use foveate::messages::{Attend, Look, NumberFormat, ViewName};
+use testkit::control::attend;
 use testkit::daemon::Daemon;
 use testkit::wait::HANG;
 
@@ -59,4 +63,12 @@ pub fn samples(text: &str) -> BTreeMap<String, f64> {
         assert_eq!(before, None, "{series} stands there twice");
     }
     samples
+}
+
+/// A `look` at `a/main` that is obeyed, and a map that the policy refuses.
+pub fn steer(client: &mut Client) {
+    let view: ViewName = "a/main".parse().unwrap();
+    client.look(Look::at(&view, 30.0, 20.0)).unwrap();
+    let refused = client.attend(Attend { view, ..attend([1, 1], NumberFormat::U8) }, &[1]);
+    assert!(matches!(refused, Err(ControlError::Refused(_))), "{refused:?}");
 }

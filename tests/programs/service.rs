@@ -11,11 +11,8 @@ use foveate_control::ClientExt as _;
 use rustix::process::Signal;
 use testkit::daemon::{Place, Process};
 use testkit::repository;
+use testkit::scene::PATTERN;
 use testkit::wait::until;
-
-/// A live stream that never ends.
-const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
-     video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 ! appsink name=frames'\n";
 
 #[test]
 fn the_units_are_verified_without_a_word_and_expose_little() {

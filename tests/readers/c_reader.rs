@@ -6,18 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use foveate_core::frame::PixelFormat;
-use foveate_core::geometry::extent::Extent;
 use rustix::process::Signal;
-use serde_json::Value;
 use tempfile::TempDir;
-use testkit::daemon::{Feed, Place, Process};
-use testkit::film::raw_bytes;
+use testkit::daemon::{Place, Process};
 use testkit::left_out::{leave_out, leave_part_out};
 use testkit::repository;
-use testkit::scene::{bt601, fed, random_film, stream, view};
-
-use crate::described::{next_described, read_line};
+use testkit::scene::view;
 
 /// Every program in `tests/c`.
 const PROGRAMS: [&str; 7] =
@@ -87,100 +81,36 @@ fn the_laws_hold_under_the_thread_sanitizer() {
 }
 
 #[test]
-fn a_frame_read_in_c_is_the_frame_read_in_rust() {
-    let dump = SYSTEM_C.compile(&source("dump"), &["-O2"]);
-    let views = [
-        view("main", "budget = 60"),
-        view(
-            "model",
-            "patch = 14\nbudget = 40\ndtype = 'u8'\ngaze.policy = 'fixed'\ngaze.x = 0.9\ngaze.y = 0.2",
-        ),
-        view("wide", "layout = 'uniform'\nbudget = 30\ndtype = 'f32'"),
-    ];
-    let film = random_film(PixelFormat::I420, Extent::new(201, 151), bt601(), 6);
-    for name in ["main", "model", "wide"] {
-        let place = Place::new();
-        let mut feed = Feed::open(&place.path("camera"));
-        let settings = format!("backend = 'cpu'\n{}", views.concat());
-        let daemon = place.daemon(&stream("camera", &fed(&place, "camera", &film), &settings));
-        let name = format!("camera/{name}");
-        let mut follower = daemon.subscribe(&name);
-        feed.send(&raw_bytes(film.frame(1)));
-        let mut expected = vec![next_described(&mut follower)];
-        let process = dump.start(&place, &[&name, &film.len().to_string()]);
-        // From here on it sees every frame: the ring holds more of them than there are.
-        process.stdout.wait_for("\n");
-        for frame_seq in 2..=film.len() as u64 {
-            feed.send(&raw_bytes(film.frame(frame_seq)));
-            expected.push(next_described(&mut follower));
-        }
-        let outcome = process.finish();
-        outcome.assert_clean_exit(0);
-        let lines: Vec<Value> = outcome.stdout.lines().map(read_line).collect();
-        assert_eq!(lines, expected, "{name}");
-    }
-}
-
-#[test]
-fn a_program_that_prints_frames_says_why_it_ends() {
-    let print = SYSTEM_C.compile(&source("print"), &["-O2"]);
+fn a_program_that_prints_frames_says_why_there_are_none() {
     let place = Place::new();
-    let outcome = print.start(&place, &["camera/main", "1"]).finish();
+    let outcome = place.c_program("print", &["camera/main", "1"]).finish();
     assert_eq!(outcome.code, Some(1), "{outcome:#?}");
     assert!(outcome.message().contains("no daemon listens on"), "{outcome:#?}");
 
-    let daemon = place.daemon(&camera(""));
-    let outcome = print.start(&place, &["camera/main", "3"]).finish();
+    let _daemon = place.daemon(&camera(""));
+    let outcome = place.c_program("print", &["camera/main", "3"]).finish();
     outcome.assert_clean_exit(0);
     assert_eq!(outcome.stdout.matches("tokens around").count(), 3, "{outcome:#?}");
 
-    let outcome = print.start(&place, &["camera/other", "3"]).finish();
+    let outcome = place.c_program("print", &["camera/other", "3"]).finish();
     assert_eq!(outcome.code, Some(1), "{outcome:#?}");
     assert!(outcome.message().contains("unknown view `camera/other`"), "{outcome:#?}");
-
-    let process = print.start(&place, &["camera/main"]);
-    process.stdout.wait_for("tokens around");
-    daemon.process.signal(Signal::KILL);
-    let outcome = process.finish();
-    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
-    assert!(outcome.message().contains("the daemon is gone"), "{outcome:#?}");
-}
-
-#[test]
-fn a_control_loop_survives_a_restart_of_the_daemon() {
-    let program = SYSTEM_C.compile(&source("control_loop"), &["-O2"]);
-    for signal in [Signal::TERM, Signal::KILL] {
-        let place = Place::new();
-        let config = camera("");
-        let first = place.daemon(&config);
-        let process = program.start(&place, &["camera/main", "0"]);
-        process.stdout.wait_for("sees\n");
-        first.process.signal(signal);
-        first.process.finish();
-        let _second = place.daemon(&config);
-        process.stdout.wait_for("reopened\nsees\n");
-        process.signal(Signal::TERM);
-        let outcome = process.finish();
-        outcome.assert_clean_exit(0);
-        assert!(outcome.stdout.contains("cycles"), "{outcome:#?}");
-    }
 }
 
 /// Also where its stream has not delivered a frame when it is asked for again.
 #[test]
 fn an_own_view_is_steered_through_a_restart_of_the_daemon() {
-    let program = SYSTEM_C.compile(&source("own_view"), &["-O2"]);
     for signal in [Signal::TERM, Signal::KILL] {
         let place = Place::new();
         let config = camera("");
         let first = place.daemon(&config);
         // No view can be opened before.
         first.subscribe("camera/main").next_frame();
-        let outcome = program.start(&place, &["camera", r#"{"bugdet":33}"#, "1"]).finish();
+        let outcome = place.c_program("own_view", &["camera", r#"{"bugdet":33}"#, "1"]).finish();
         assert_eq!(outcome.code, Some(1), "{outcome:#?}");
         assert!(outcome.message().contains("unknown key `bugdet`"), "{outcome:#?}");
 
-        let process = program.start(&place, &["camera", r#"{"budget":33}"#, "2"]);
+        let process = place.c_program("own_view", &["camera", r#"{"budget":33}"#, "2"]);
         process.stdout.wait_for("by its time\n");
         first.process.signal(signal);
         first.process.finish();
@@ -196,10 +126,9 @@ fn an_own_view_is_steered_through_a_restart_of_the_daemon() {
 
 #[test]
 fn the_daemon_obeys_whatever_is_said_in_c() {
-    let steer = SYSTEM_C.compile(&source("steer"), &["-O2"]);
     let place = Place::new();
     let daemon = place.daemon(&camera("gaze.policy = 'feedback'"));
-    let outcome = steer.start(&place, &["camera/main"]).finish();
+    let outcome = place.c_program("steer", &["camera/main"]).finish();
     outcome.assert_clean_exit(0);
     // The test picture is 1280x720.
     for line in [

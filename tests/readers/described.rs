@@ -8,12 +8,12 @@ use foveate_ring::abi::SlotHeader;
 use foveate_ring::schema::{Field, Form, Struct};
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use serde_json::{Map, Value, json};
-use testkit::daemon::Follower;
+use testkit::scene::FedStream;
 
 /// [`described`], of the next frame.
-pub(crate) fn next_described(follower: &mut Follower) -> Value {
-    follower.next_frame();
-    described(follower.subscription.reader().unwrap().header(), &follower.frame)
+pub(crate) fn next_described(fed: &mut FedStream<'_>) -> Value {
+    fed.next_frame();
+    described(fed.follower.segment(), &fed.follower.frame)
 }
 
 /// Every field of a frame and of its segment, and digests of its arrays. Floating-point numbers are given by the bits of a binary64.

@@ -16,12 +16,12 @@ use foveate_ring::{Reader, SegmentSpec, TokenFrameBuf, Writer};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, accept, bind, listen, socket};
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::daemon::{Feed, Outcome, Place, Process};
-use testkit::film::raw_bytes;
+use testkit::control::{attend, attend_tokens};
+use testkit::daemon::{Outcome, Place, Process};
 use testkit::footage;
 use testkit::players::Line;
 use testkit::ring::{hdr_facts, publish, sealed_copy, spec};
-use testkit::scene::{bt601, fed, random_film, stream, view};
+use testkit::scene::{FedStream, bt601, random_film, view};
 use testkit::wait::{HANG, until};
 
 use crate::described::{described, next_described, read_line};
@@ -45,30 +45,28 @@ fn every_reader_reads_every_frame_alike() {
     ] {
         let place = Place::new();
         let film = random_film(PixelFormat::Nv12, Extent::new(160, 120), bt601(), 12);
-        let mut feed = Feed::open(&place.path("camera"));
         let main = view("main", &format!("budget = 50\nslots = 64\n{settings}\n{gaze}"));
         let settings = format!("backend = 'cpu'\n{main}");
-        let daemon = place.daemon(&stream("camera", &fed(&place, "camera", &film), &settings));
-        let (mut client, mut follower) = (daemon.client(), daemon.subscribe("camera/main"));
-        feed.send(&raw_bytes(film.frame(1)));
-        let mut expected = vec![next_described(&mut follower)];
+        let mut fed = FedStream::open(&place, film, &settings, "camera/main");
+        let mut expected = vec![next_described(&mut fed)];
         let readers = [c_reader(&place, FRAMES), python_reader(&place, None)];
         let present = 2 + readers.len() as u64;
         until("they follow", || {
-            present <= client.listing().unwrap().server.unwrap().counts.clients
+            present <= fed.client.listing().unwrap().server.unwrap().counts.clients
         });
         // The last of them may not have opened its segment yet, and then begins with a later frame.
         for frame_seq in 2..=FRAMES {
             let view: ViewName = "camera/main".parse().unwrap();
             match frame_seq % 10 {
-                3 => drop(client.look(Look::at(&view, 20.0, frame_seq as f64)).unwrap()),
-                6 => drop(client.attend(map(view), &[0, 9, 0, 1]).unwrap()),
+                3 => drop(fed.client.look(Look::at(&view, 20.0, frame_seq as f64)).unwrap()),
+                6 => drop(
+                    fed.client.attend(attend([2, 2], NumberFormat::U8), &[0, 9, 0, 1]).unwrap(),
+                ),
                 _ => {}
             }
-            feed.send(&raw_bytes(film.frame(frame_seq)));
-            expected.push(next_described(&mut follower));
+            expected.push(next_described(&mut fed));
         }
-        drop(feed);
+        fed.end();
         for reader in readers {
             let outcome = reader.finish();
             let read: Vec<Value> = outcome.stdout.lines().map(read_line).collect();
@@ -96,7 +94,8 @@ fn every_reader_reads_the_frames_of_a_clip_alike() {
         let outcomes = readers.map(|reader| scope.spawn(move || reader.finish()));
         let mut published = BTreeMap::new();
         while !outcomes.iter().all(|outcome| outcome.is_finished()) {
-            let frame = next_described(&mut follower);
+            follower.next_frame();
+            let frame = described(follower.segment(), &follower.frame);
             published.insert(frame["frame_seq"].as_u64(), frame);
         }
         outcomes.map(|outcome| agreed(&outcome.join().unwrap(), &published)).into()
@@ -145,38 +144,27 @@ fn every_client_says_alike_how_the_camera_moved() {
     let place = Place::new();
     fs::write(place.path("front.yaml"), CALIBRATION).unwrap();
     let film = random_film(PixelFormat::Gray8, Extent::new(160, 120), bt601(), 1);
-    let mut feed = Feed::open(&place.path("camera"));
     let calibration = place.path("front.yaml");
     let settings = format!(
         "backend = 'cpu'\n[stream.camera]\ncalibration = '{}'\n{}",
         calibration.display(),
         view("main", "gaze = { policy = 'feedback' }")
     );
-    let daemon = place.daemon(&stream("camera", &fed(&place, "camera", &film), &settings));
-    let mut follower = daemon.subscribe("camera/main");
-    feed.send(&raw_bytes(film.frame(1)));
-    let tokens = next_described(&mut follower)["tokens"].as_array().unwrap().len();
+    let mut fed = FedStream::open(&place, film, &settings, "camera/main");
+    let tokens = fed.next_frame().records.len();
 
     let view: ViewName = "camera/main".parse().unwrap();
     let frame = Some(1);
     let homography = Some([1.1, 0.0, 10.0, 0.0, 1.1, -4.5, 0.0, 0.0, 1.0]);
     let rotation = Some([0.0, -0.01745, 0.00873, 0.99981]);
-    let mut client = daemon.client();
+    let client = &mut fed.client;
     let look = client.look(Look { frame, homography, ..Look::at(&view, 50.0, 40.0) }).unwrap();
     assert_eq!((look.x, look.y), (65.0, 39.5));
-    let attend = Attend { shape: [3, 4], frame, rotation, ..map(view.clone()) };
-    let attend = client.attend(attend, &[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]).unwrap();
+    let map = Attend { frame, rotation, ..attend([3, 4], NumberFormat::U8) };
+    let attend = client.attend(map, &[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]).unwrap();
     // Two degrees of 120 pixels to the radian.
     assert!((attend.x - 96.0).abs() < 3.0 && (attend.y - 60.0).abs() < 3.0, "{attend:?}");
-    let dtype = NumberFormat::U8;
-    let scored = AttendTokens {
-        view: view.clone(),
-        frame: 1,
-        dtype,
-        homography,
-        rotation: None,
-        wait: false,
-    };
+    let scored = AttendTokens { homography, ..attend_tokens(1, NumberFormat::U8) };
     let mut scores = vec![0; tokens];
     scores[0] = 1;
     let scored = client.attend_tokens(scored, &scores).unwrap();
@@ -184,18 +172,17 @@ fn every_client_says_alike_how_the_camera_moved() {
     let said = |Looking { x, y, .. }: &Looking| format!("{x:.3} {y:.3}\n");
     let expected: String = [look, attend, scored].iter().map(said).collect();
 
-    let program = c_program(&place, "ego_motion");
     let python = |script: &str| {
         let mut command = Command::new(PYTHON);
         command.args(["-B", "-c", script]).arg(place.socket());
         command
     };
-    let mut c = Command::new(program);
-    c.arg("camera/main");
     let (socket, package) = (place.socket(), concat!(env!("CARGO_MANIFEST_DIR"), "/python"));
     let environment = [("FOVEATE_SOCKET", socket.to_str().unwrap()), ("PYTHONPATH", package)];
-    for command in [c, python(STEERED), python(STEERED_BY_TASKS)] {
-        let outcome = Process::start(command, &environment).finish();
+    let python =
+        [STEERED, STEERED_BY_TASKS].map(|script| Process::start(python(script), &environment));
+    for process in [place.c_program("ego_motion", &["camera/main"])].into_iter().chain(python) {
+        let outcome = process.finish();
         outcome.assert_clean_exit(0);
         assert_eq!(outcome.stdout, expected, "{outcome:#?}");
     }
@@ -303,19 +290,6 @@ fn shown(segment: &OwnedFd, start: fn(&Place, u64) -> Process) -> Outcome {
     process.finish()
 }
 
-fn map(view: ViewName) -> Attend {
-    Attend {
-        view,
-        shape: [2, 2],
-        dtype: NumberFormat::U8,
-        region: None,
-        frame: None,
-        homography: None,
-        rotation: None,
-        wait: false,
-    }
-}
-
 #[test]
 fn every_reader_finds_the_daemons_socket() {
     let place = Place::new();
@@ -335,7 +309,7 @@ fn every_reader_finds_the_daemons_socket() {
 
     let mut tool = Command::new(env!("CARGO_BIN_EXE_foveate"));
     tool.args(["watch", "camera/main", "--frames", "1"]);
-    let mut c = Command::new(c_program(&place, "dump"));
+    let mut c = Command::new(place.compiled("dump"));
     c.args(["camera/main", "1"]);
     let mut python = Command::new(PYTHON);
     python.arg("-B").arg(python_program()).args(["camera/main", "1"]);
@@ -372,23 +346,5 @@ fn python_program() -> PathBuf {
 
 /// Reads `count` frames, or to the end of the stream.
 fn c_reader(place: &Place, count: u64) -> Process {
-    let program = c_program(place, "dump");
-    let mut command = Command::new(program);
-    command.args(["camera/main", &count.to_string()]);
-    Process::start(command, &[("FOVEATE_SOCKET", place.socket().to_str().unwrap())])
-}
-
-/// The program of that name in `tests/c`.
-fn c_program(place: &Place, name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = place.path(name);
-    let status = Command::new("cc")
-        .args(["-std=c11", "-O2", "-I"])
-        .arg(root.join("include"))
-        .arg(root.join("tests/c").join(name).with_extension("c"))
-        .arg("-o")
-        .arg(&program)
-        .status();
-    assert!(status.unwrap().success(), "{name}.c compiles");
-    program
+    place.c_program("dump", &["camera/main", &count.to_string()])
 }

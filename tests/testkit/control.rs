@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate::messages::ViewName;
+use foveate::messages::{Attend, AttendTokens, Inject, NumberFormat, ViewName, Weigh};
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
@@ -16,8 +16,8 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations};
 use foveate_core::geometry::plan::Token;
-use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
@@ -28,7 +28,8 @@ use rustix::net::{
 };
 use serde_json::Value;
 
-use crate::wait::HANG;
+use crate::ring;
+use crate::wait::{HANG, until};
 
 /// The picture of every stream here.
 pub const EXTENT: Extent = Extent::new(64, 48);
@@ -87,14 +88,24 @@ impl Stage {
 
     /// Adds a stream with views that has not started.
     pub fn stream(&self, name: &str, views: &[&str]) -> StreamPort {
-        let views = views.iter().map(|view| view_config(view)).collect();
-        let source = format!("test pattern of {name}");
-        self.directory.add_stream(StreamSpec {
-            name: name.to_owned(),
-            source,
-            views,
-            masks: Arc::default(),
-        })
+        self.stream_of(name, views.iter().map(|view| view_config(view)).collect())
+    }
+
+    pub fn stream_of(&self, name: &str, views: Vec<ViewConfig>) -> StreamPort {
+        add_stream(&self.directory, name, views)
+    }
+
+    /// Serves the directory again, like a restarted daemon. A program that another test starts has the lock of the server before
+    /// until it runs.
+    pub fn serve(&mut self, limits: ServerLimits) {
+        until("the socket is free", || {
+            let directory = Arc::clone(&self.directory);
+            match Server::bind(&self.path, directory, SocketAccess::default(), limits) {
+                Err(ServeError::InUse { .. }) => {}
+                served => self.server = Some(served.unwrap()),
+            }
+            self.server.is_some()
+        });
     }
 
     /// Adds a stream with views that is live, and the writer of its first view's first segment.
@@ -105,8 +116,17 @@ impl Stage {
     }
 }
 
+pub fn add_stream(directory: &Directory, name: &str, views: Vec<ViewConfig>) -> StreamPort {
+    let (name, source) = (name.to_owned(), format!("test pattern of {name}"));
+    directory.add_stream(StreamSpec { name, source, views, masks: Arc::default() })
+}
+
 pub fn view_config(name: &str) -> ViewConfig {
-    let policy = Policy::Fixed { x: 0.5, y: 0.5 };
+    view_with(name, Policy::Fixed { x: 0.5, y: 0.5 })
+}
+
+/// A view of small frames.
+pub fn view_with(name: &str, policy: Policy<PathBuf, PathBuf>) -> ViewConfig {
     let gaze = GazeConfig { policy, ..GazeConfig::default() };
     ViewConfig { name: name.to_owned(), budget: 4, format: FORMAT, gaze, ..ViewConfig::default() }
 }
@@ -130,25 +150,21 @@ pub fn start(port: &StreamPort) -> Writer {
 }
 
 pub fn writer(view: &ViewName) -> Writer {
-    Writer::create(&SegmentSpec {
-        stream: view.stream().to_owned(),
-        view: view.view().to_owned(),
-        layout: "foveal".to_owned(),
-        format: FORMAT,
-        capacity: 4,
-        grid: None,
+    let (stream, view) = (view.stream().to_owned(), view.view().to_owned());
+    Writer::create(&SegmentSpec { stream, view, ..segment_spec(FORMAT) }).unwrap()
+}
+
+/// The segment of a view of small frames, which are nothing special.
+pub fn segment_spec(format: TokenFormat) -> SegmentSpec {
+    SegmentSpec {
+        format,
         foveae: 1,
         extent: EXTENT,
-        pixel_format: "NV12".to_owned(),
-        picture: PixelFacts::default(),
-        backend: BackendKind::Cpu,
         device: "a processor".to_owned(),
-        slot_count: 8,
         camera: None,
         planes: Vec::new(),
-        channels: None,
-    })
-    .unwrap()
+        ..ring::spec(4)
+    }
 }
 
 const FORMAT: TokenFormat = TokenFormat::new(14, DType::U8, Normalisation::NONE);
@@ -245,4 +261,36 @@ pub fn seqpacket_socket() -> OwnedFd {
 
 pub fn main_view() -> ViewName {
     "camera/main".parse().unwrap()
+}
+
+/// A map for `camera/main`.
+pub fn attend(shape: [u32; 2], dtype: NumberFormat) -> Attend {
+    Attend {
+        view: main_view(),
+        shape,
+        dtype,
+        region: None,
+        frame: None,
+        homography: None,
+        rotation: None,
+        wait: false,
+    }
+}
+
+/// Scores of the tokens of a frame of `camera/main`.
+pub fn attend_tokens(frame: u64, dtype: NumberFormat) -> AttendTokens {
+    let view = main_view();
+    AttendTokens { view, frame, dtype, homography: None, rotation: None, wait: false }
+}
+
+/// A channel of one byte for `camera/main`.
+pub fn inject(name: &str) -> Inject {
+    let (view, name) = (main_view(), name.to_owned());
+    let (shape, dtype) = ([1, 1], NumberFormat::U8);
+    Inject { view, name, shape, dtype, region: None, frame: None, ttl_ms: None }
+}
+
+/// What a channel of `camera/main` counts.
+pub fn weigh(name: &str, weight: f64) -> Weigh {
+    Weigh { view: main_view(), weights: [(name.to_owned(), weight)].into() }
 }

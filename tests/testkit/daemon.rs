@@ -12,7 +12,7 @@ use foveate::messages::ViewName;
 use foveate_config::Config;
 use foveate_control::{ClientExt as _, StreamListing};
 use foveate_daemon::stream::ServedView;
-use foveate_ring::TokenFrameBuf;
+use foveate_ring::{SegmentInfo, TokenFrameBuf};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -89,11 +89,24 @@ impl Place {
         self.start("foveated", arguments, environment)
     }
 
-    /// Starts `foveated` with these arguments alone, which must say where the socket is.
-    pub fn foveated_alone(arguments: &[&str]) -> Process {
-        let mut command = Command::new(crate::program("foveated"));
-        command.args(arguments);
-        Process::start(command, &[])
+    /// Runs `foveated` with `config` to its end.
+    pub fn ended_daemon(&self, config: &str, environment: &[(&str, &str)]) -> Outcome {
+        let path = self.write("foveate.toml", config);
+        self.foveated(&["--config", path.to_str().unwrap()], environment).finish()
+    }
+
+    /// Runs `foveated --check` with `config`.
+    pub fn check(&self, config: &str) -> Outcome {
+        let path = self.write("foveate.toml", config);
+        self.foveated(&["--check", "--config", path.to_str().unwrap()], &[]).finish()
+    }
+
+    /// Runs `foveate extract` on `source` into the folder `out`, which is made anew.
+    pub fn extract(&self, source: impl AsRef<Path>, arguments: &[&str]) -> Outcome {
+        let out = self.path("out");
+        let _ = fs::remove_dir_all(&out);
+        let fixed = ["extract", source.as_ref().to_str().unwrap(), "--out", out.to_str().unwrap()];
+        self.foveate_in(&[&fixed, arguments].concat(), &[("RUST_LOG", "info")]).finish()
     }
 
     /// Starts `foveate` with these arguments and the socket of this place.
@@ -104,6 +117,23 @@ impl Place {
     /// [`Place::foveate`] with variables in its environment.
     pub fn foveate_in(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Process {
         self.start("foveate", arguments, environment)
+    }
+
+    /// Starts a program of `tests/c`, as a client of the daemon of this place.
+    pub fn c_program(&self, name: &str, arguments: &[&str]) -> Process {
+        let mut command = Command::new(self.compiled(name));
+        command.args(arguments);
+        Process::start(command, &[("FOVEATE_SOCKET", self.socket().to_str().unwrap())])
+    }
+
+    /// Compiles a program of `tests/c`.
+    pub fn compiled(&self, name: &str) -> PathBuf {
+        let (program, root) = (self.path(name), crate::repository());
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c11", "-O2", "-I"]).arg(root.join("include"));
+        compiler.arg(root.join("tests/c").join(name).with_extension("c")).arg("-o").arg(&program);
+        assert!(compiler.status().unwrap().success(), "{name}.c compiles");
+        program
     }
 
     fn start(&self, program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Process {
@@ -132,8 +162,7 @@ impl<'a> Daemon<'a> {
 
     pub fn subscribe(&self, view: &str) -> Follower {
         let name: ViewName = view.parse().unwrap();
-        let subscription = self.client().subscribe(&name, false).unwrap();
-        Follower { subscription, frame: TokenFrameBuf::default() }
+        Follower::new(self.client().subscribe(&name, false).unwrap())
     }
 
     /// What the configuration says of `view`.
@@ -176,6 +205,15 @@ pub struct Follower {
 }
 
 impl Follower {
+    pub fn new(subscription: Subscription) -> Self {
+        Self { subscription, frame: TokenFrameBuf::default() }
+    }
+
+    /// Facts of the segment that it reads.
+    pub fn segment(&self) -> &SegmentInfo {
+        self.subscription.reader().unwrap().header()
+    }
+
     /// What comes next.
     pub fn next(&mut self) -> Next {
         self.subscription.next_in_order(&mut self.frame, HANG).unwrap()
@@ -268,6 +306,10 @@ impl Process {
 
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).unwrap();
+    }
+
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits until it ends.

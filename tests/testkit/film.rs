@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use foveate_capture::{Source, SourceSpec, TakeResult};
+use foveate_capture::{CapturedFrame, End, Source, SourceSpec, TakeResult};
 use foveate_config::{Pace, SourceChoice};
-use foveate_core::frame::PixelFormat;
+use foveate_core::frame::{FrameView, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::{Token, TokenPlan};
@@ -58,13 +58,8 @@ impl Film {
         let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("reference", source) };
         let mut source = Source::open(&spec, &Arc::default()).unwrap();
         let mut frames = Vec::new();
-        loop {
-            match source.take(HANG) {
-                TakeResult::Frame(frame) => frames.push(OwnedFrame::copied(&frame.view().unwrap())),
-                TakeResult::Ended(_) => return Self::new(frames),
-                TakeResult::TimedOut => panic!("the decoder hangs"),
-            }
-        }
+        take_all(&mut source, |frame| frames.push(OwnedFrame::copied(&frame.view().unwrap())));
+        Self::new(frames)
     }
 
     pub fn len(&self) -> usize {
@@ -191,6 +186,33 @@ impl Film {
     }
 }
 
+/// Takes the frames of `source` up to its end.
+pub fn take_all(source: &mut Source, mut take: impl FnMut(CapturedFrame)) -> End {
+    loop {
+        match source.take(HANG) {
+            TakeResult::Frame(frame) => take(frame),
+            TakeResult::Ended(end) => return end,
+            TakeResult::TimedOut => panic!("neither a frame nor the end came"),
+        }
+    }
+}
+
+/// The frames of `source` up to its end.
+pub fn rest_of(source: &mut Source) -> (Vec<CapturedFrame>, End) {
+    let mut frames = Vec::new();
+    let end = take_all(source, |frame| frames.push(frame));
+    (frames, end)
+}
+
+/// Decodes a clip in this process, and gives `take` each frame and its index.
+pub fn for_each_frame(clip: &Path, mut take: impl FnMut(usize, &FrameView<'_>)) {
+    let choice = SourceChoice::Shorthand(clip.display().to_string());
+    let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("clip", choice) };
+    let mut source = Source::open(&spec, &Arc::default()).unwrap();
+    let mut indices = 0..;
+    take_all(&mut source, |frame| take(indices.next().unwrap(), &frame.view().unwrap()));
+}
+
 /// Every word of a record that its token decides.
 fn assert_places(record: &TokenRecord, token: Token, side: u32, source: Extent) {
     assert_eq!(record.token(), token);
@@ -287,8 +309,13 @@ fn video_info(format: PixelFormat, extent: Extent) -> gst_video::VideoInfo {
     gst_video::VideoInfo::builder(name, extent.width, extent.height).build().unwrap()
 }
 
-/// Runs a description that writes a file to its end.
-pub fn encode(text: &str) {
+/// Runs a description to its end, and writes what comes out of it to a file.
+pub fn encode(path: &Path, text: &str) {
+    run(&format!("{text} ! filesink location={}", path.display()));
+}
+
+/// Runs a description to its end.
+pub fn run(text: &str) {
     gst::init().unwrap();
     let pipeline = gst::parse::launch(text).unwrap();
     pipeline.set_state(gst::State::Playing).unwrap();

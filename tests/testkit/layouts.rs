@@ -1,21 +1,17 @@
 //! A frame of each layout, published by hand, and what a picture of it shows, by definition.
 
-use std::sync::Arc;
-
 use foveate_config::ViewConfig;
-use foveate_core::backend::BackendKind;
 use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Focus};
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::PlanRequest;
-use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
-use foveate_daemon::control::directory::{StreamPort, StreamSpec};
+use foveate_daemon::control::directory::StreamPort;
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
 
-use crate::control::{Stage, start};
+use crate::control::{Stage, segment_spec, start};
 
 /// The picture that the tokens lie in: no layout's patches fill it evenly.
 pub const PICTURE: Extent = Extent::new(315, 235);
@@ -93,33 +89,16 @@ impl Shown {
 
     /// Adds a stream `camera` whose view `main` shows this.
     pub fn serve(&self, stage: &Stage) -> (StreamPort, Writer) {
-        let views = vec![self.view.clone()];
-        let spec = StreamSpec {
-            name: "camera".to_owned(),
-            source: "test".to_owned(),
-            views,
-            masks: Arc::default(),
-        };
-        let port = stage.directory.add_stream(spec);
+        let port = stage.stream_of("camera", vec![self.view.clone()]);
         start(&port);
         let spec = ViewSpec::try_from(&self.view).unwrap();
         let mut writer = Writer::create(&SegmentSpec {
-            stream: "camera".to_owned(),
-            view: "main".to_owned(),
             layout: spec.layout.name().to_owned(),
-            format: spec.format,
             capacity: spec.layout.capacity(spec.format.patch_side, spec.budget),
-            grid: None,
             foveae: self.fixations.len(),
             extent: PICTURE,
-            pixel_format: "NV12".to_owned(),
-            picture: PixelFacts::default(),
-            backend: BackendKind::Cpu,
-            device: "a processor".to_owned(),
             slot_count: 4,
-            camera: None,
-            planes: Vec::new(),
-            channels: None,
+            ..segment_spec(spec.format)
         })
         .unwrap();
         port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());

@@ -32,17 +32,20 @@ pub mod players;
 #[cfg(feature = "engine")]
 pub mod published;
 pub mod ring;
-#[cfg(feature = "gst")]
+#[cfg(all(feature = "gst", feature = "vulkan"))]
 pub mod scene;
 pub mod spirv;
 #[cfg(feature = "gst")]
 pub mod storm;
+#[cfg(all(feature = "gst", feature = "vulkan"))]
+pub mod stream;
 pub mod thief;
 pub mod threads;
+#[cfg(feature = "gst")]
 pub mod tool;
 pub mod users;
 pub mod wait;
-#[cfg(feature = "web")]
+#[cfg(all(feature = "gst", feature = "web"))]
 pub mod web_server;
 
 use std::env;

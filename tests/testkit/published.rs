@@ -111,6 +111,10 @@ impl Definition {
         assert_eq!(view.planes().reusable(), reusable, "frame {frame_seq}");
         self.published = expected;
         self.renewed.clear();
+        let (head, ingested) = (&published.head, self.follower.ingested());
+        assert_eq!(head.sample_bound, u32::from(tracker.sample_bound()), "frame {frame_seq}");
+        let tiles = (head.dirty_tiles as usize, head.tile_count as usize);
+        assert_eq!(tiles, (ingested.count(), ingested.grid().area()), "frame {frame_seq}");
         let (bound, exact) =
             (published.head.rgb_bound, texels(&naive::picture(&OwnedFrame::copied(frame)), view));
         let furthest = largest(&published.pixels, &exact);

@@ -1,13 +1,21 @@
 //! Streams whose frames a test sends one by one, and what they show.
 
+use foveate::client::{Client, Next};
+use foveate_control::ClientExt as _;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_ring::TokenFrameBuf;
 
-use crate::daemon::Place;
+use crate::daemon::{Belongings, Daemon, Feed, Follower, Place};
 use crate::device;
-use crate::film::{Film, raw_pipeline};
+use crate::film::{Film, raw_bytes, raw_pipeline};
 use crate::naive::{OwnedFrame, Random};
+use crate::wait::until;
+
+/// A live stream that never ends.
+pub const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
+     video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 ! appsink name=frames'\n";
 
 /// Runs a test with the lines that choose the Vulkan device of the tests.
 pub fn with_vulkan(test: impl FnOnce(&str)) {
@@ -46,4 +54,72 @@ pub fn random_film(
 
 pub fn bt601() -> ColorTransform {
     ColorTransform::from_ycbcr(ColorMatrix::Bt601, ColorRange::Limited)
+}
+
+/// A daemon whose stream `camera` shows a film, frame by frame as a test sends them, and a reader of each of them.
+pub struct FedStream<'a> {
+    pub daemon: Daemon<'a>,
+    /// What asks and steers.
+    pub client: Client,
+    pub follower: Follower,
+    pub film: Film,
+    pub sent: u64,
+    feed: Feed,
+    view: String,
+}
+
+impl<'a> FedStream<'a> {
+    /// With `settings` of the stream and of its views, of which the reader follows `view`.
+    pub fn open(place: &'a Place, film: Film, settings: &str, view: &str) -> Self {
+        let feed = Feed::open(&place.path("camera"));
+        let daemon = place.daemon(&stream("camera", &fed(place, "camera", &film), settings));
+        let (client, follower) = (daemon.client(), daemon.subscribe(view));
+        Self { daemon, client, follower, film, sent: 0, feed, view: view.to_owned() }
+    }
+
+    /// Sends a frame and reads what becomes of it.
+    pub fn next_frame(&mut self) -> &TokenFrameBuf {
+        self.sent += 1;
+        self.feed.send(&raw_bytes(self.film.frame(self.sent)));
+        loop {
+            match self.follower.next() {
+                Next::NewSegment => {}
+                Next::Frame { missed: 0 } => break,
+                other => panic!("{other:?} instead of frame {}", self.sent),
+            }
+        }
+        assert_eq!(self.follower.frame.head.stamp.frame_seq, self.sent);
+        &self.follower.frame
+    }
+
+    /// Sends `count` frames; each is published, and as it is.
+    pub fn show(&mut self, count: u64) {
+        for _ in 0..count {
+            self.next_frame();
+            let Self { film, daemon, follower, .. } = self;
+            film.assert_shows(daemon.plan(&self.view), follower.segment(), &follower.frame);
+        }
+    }
+
+    /// What the daemon has once all others have left: no more descriptors and threads than `before`.
+    pub fn belongings_at_rest(&mut self, before: &Belongings) -> Belongings {
+        until("only the reader and the client are there", || {
+            self.client.listing().unwrap().server.unwrap().counts.clients == 2
+        });
+        let mut belongings = Belongings::of(self.daemon.process.id());
+        until("all threads and descriptors are given back", || {
+            // The frame loop lets go of views and of those that it notified with the next frames.
+            self.show(1);
+            belongings = Belongings::of(self.daemon.process.id());
+            belongings.is_no_more_than(before)
+        });
+        belongings
+    }
+
+    /// Sends no more frames: the stream ends, and so does the daemon.
+    pub fn end(mut self) {
+        drop(self.feed);
+        assert_eq!(self.follower.end(), "end of file");
+        self.daemon.process.finish().assert_clean_exit(0);
+    }
 }

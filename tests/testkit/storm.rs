@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use foveate::messages::{DATAGRAM_BYTES_MAX, FromDaemon, Refusal, RefusalReason, clipped};
 use rustix::io::Errno;
@@ -119,14 +118,6 @@ impl<'a> Attacker<'a> {
             }
             // Leaves at once.
             _ => {}
-        }
-    }
-
-    /// Exchanges messages and offends in turn until `is_over`.
-    pub fn rage(&mut self, is_over: &AtomicBool) {
-        while !is_over.load(Ordering::Relaxed) {
-            self.exchange();
-            self.offend();
         }
     }
 

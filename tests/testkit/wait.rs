@@ -1,5 +1,6 @@
 //! Waiting for what comes, and not for what never does.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,5 +16,14 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(started.elapsed() < HANG, "timed out waiting until {what}");
         thread::sleep(PAUSE);
+    }
+}
+
+/// A flag that is raised however the test ends, so that its threads end.
+pub struct RaisedAtLast<'a>(pub &'a AtomicBool);
+
+impl Drop for RaisedAtLast<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

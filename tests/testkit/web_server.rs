@@ -1,23 +1,25 @@
 //! `foveate web` as a process, and pages without a browser: what a page would hold and show.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tungstenite::handshake::HandshakeError;
 use tungstenite::http::Request;
 use tungstenite::protocol::frame::CloseFrame;
 use tungstenite::{Message, WebSocket};
 
+use crate::daemon::{Outcome, Process};
 use crate::wait::HANG;
 
-/// A `foveate web`, killed when it is dropped.
+/// A `foveate web`.
 pub struct Web {
-    child: Child,
+    process: Process,
     pub address: SocketAddr,
     /// What comes after the path in the address that it printed: its token.
     pub query: String,
@@ -26,44 +28,36 @@ pub struct Web {
 impl Web {
     /// Serves a page of the daemon at `socket` on any free port.
     pub fn start(socket: &Path, arguments: &[&str]) -> Self {
-        Self::spawn(Self::command(socket, "127.0.0.1:0", arguments))
+        Self::listening(socket, "127.0.0.1:0", arguments, &[])
     }
 
-    /// What [`Web::spawn`] takes.
-    pub fn command(socket: &Path, listen: &str, arguments: &[&str]) -> Command {
+    /// Serves a page at `listen`, with variables in its environment.
+    pub fn listening(
+        socket: &Path,
+        listen: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new(crate::program("foveate"));
         command.arg("--socket").arg(socket).args(["web", "--listen", listen]).args(arguments);
-        command.env_remove("RUST_LOG").stdin(Stdio::null()).stdout(Stdio::piped());
-        command
-    }
-
-    /// Starts it, and returns when it serves.
-    pub fn spawn(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let process = Process::start(command, environment);
+        process.stdout.wait_for("\n");
+        let line = process.stdout.so_far();
         let url = line.split_whitespace().next().and_then(|url| url.strip_prefix("http://"));
         let (address, query) =
             url.and_then(|url| url.split_once('/')).unwrap_or_else(|| panic!("{line:?}"));
-        Self { child, address: address.parse().unwrap(), query: query.to_owned() }
+        let (address, query) = (address.parse().unwrap(), query.to_owned());
+        Self { process, address, query }
     }
 
-    /// Ends it as Ctrl-C does, and returns how it ended and what it wrote on standard error, where that is a pipe.
-    pub fn interrupt(mut self) -> (Option<i32>, String) {
-        rustix::process::kill_process(
-            rustix::process::Pid::from_child(&self.child),
-            rustix::process::Signal::INT,
-        )
-        .unwrap();
-        let mut words = String::new();
-        if let Some(mut stderr) = self.child.stderr.take() {
-            stderr.read_to_string(&mut words).unwrap();
-        }
-        (self.child.wait().unwrap().code(), words)
+    /// Ends it as Ctrl-C does.
+    pub fn interrupt(self) -> Outcome {
+        self.process.signal(Signal::INT);
+        self.process.finish()
     }
 
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     pub fn url(&self) -> String {
@@ -108,14 +102,6 @@ impl Web {
             }
             Err(error) => panic!("{error}"),
         }
-    }
-}
-
-impl Drop for Web {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -10,13 +11,14 @@ use std::time::Duration;
 use foveate::client::Client;
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
 use foveate_ring::{State, TokenRecord, Writer};
 use foveate_stats::NoticeCounts;
+use rustix::process::Signal;
 use serde_json::Value;
-use testkit::control::{Stage, main_view, publish, writer};
+use testkit::control::{Stage, publish};
 use testkit::layouts::{self, PICTURE, Shown};
-use testkit::tool::{foveate, spawned, text};
+use testkit::tool::{foveate, spawned};
+use testkit::wait::{RaisedAtLast, until};
 
 #[test]
 fn every_command_exits_with_69_without_a_daemon() {
@@ -30,8 +32,8 @@ fn every_command_exits_with_69_without_a_daemon() {
         &["look", "camera/main", "1", "2"],
     ] {
         let output = foveate(&path, arguments);
-        assert_eq!(output.status.code(), Some(69), "{arguments:?}");
-        let error = text(&output.stderr);
+        assert_eq!(output.code, Some(69), "{arguments:?}");
+        let error = output.stderr;
         assert!(error.starts_with("foveate: no daemon listens on "), "{error}");
         assert!(error.contains("start `foveated`") && error.contains("--socket"), "{error}");
     }
@@ -55,7 +57,7 @@ fn wrong_usage_exits_with_2() {
         &["watch", "--seconds", "-1"],
     ] {
         let output = foveate(path, arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        assert_eq!(output.code, Some(2), "{arguments:?}: {}", output.stderr);
     }
 }
 
@@ -69,8 +71,8 @@ fn a_clip_takes_no_pipeline_parameters() {
         .unwrap();
     let (config, out) = (config.to_str().unwrap(), folder.path().to_str().unwrap());
     let output = foveate(folder.path(), &["extract", "test", "--config", config, "--out", out]);
-    assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("/test\" does not exist"), "{}", text(&output.stderr));
+    output.assert_clean_exit(69);
+    assert!(output.stderr.contains("/test\" does not exist"), "{}", output.stderr);
 }
 
 #[test]
@@ -86,8 +88,8 @@ fn ls_shows_every_stream_and_view() {
     }
     let _starting = stage.stream("attic", &["main"]);
     let output = foveate(&stage.path, &["ls"]);
-    assert_eq!(output.status.code(), Some(0));
-    let table = text(&output.stdout);
+    output.assert_clean_exit(0);
+    let table = output.stdout;
     for part in [
         "attic  starting\n",
         "camera  live: fine so far\n",
@@ -102,7 +104,7 @@ fn ls_shows_every_stream_and_view() {
     }
 
     let output = foveate(&stage.path, &["ls", "--json"]);
-    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let listing: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(listing["streams"][1]["views"][1]["name"], "camera/wide");
     assert_eq!(listing["version"], env!("CARGO_PKG_VERSION"));
 }
@@ -114,8 +116,8 @@ fn ls_shows_only_what_is_named() {
     let _starting = stage.stream("attic", &["main"]);
     let listed = |arguments: &[&str]| {
         let output = foveate(&stage.path, &[&["ls"], arguments].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        text(&output.stdout).to_owned()
+        output.assert_clean_exit(0);
+        output.stdout
     };
     assert_eq!(listed(&["--names"]), "attic\nattic/main\ncamera\ncamera/main\ncamera/wide\n");
     assert_eq!(listed(&["camera/wide", "--names"]), "camera\ncamera/wide\n");
@@ -130,8 +132,8 @@ fn ls_shows_only_what_is_named() {
         ("camera/far", "no view `camera/far`; expected one of: camera/main, camera/wide"),
     ] {
         let output = foveate(&stage.path, &["ls", name]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains(reason), "{}", text(&output.stderr));
+        output.assert_clean_exit(2);
+        assert!(output.stderr.contains(reason), "{}", output.stderr);
     }
 }
 
@@ -143,10 +145,9 @@ fn events_tell_when_the_camera_is_lost_and_back() {
     for (arguments, has_json) in
         [(&["events", "camera"][..], false), (&["events", "camera", "--json"], true)]
     {
-        let mut child = spawned(&stage.path, arguments);
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let process = spawned(&stage.path, arguments);
         let is_told = AtomicBool::new(false);
-        let (lost, back) = thread::scope(|scope| {
+        thread::scope(|scope| {
             // The camera comes and goes until that was seen: nobody knows when the tool looks first.
             scope.spawn(|| {
                 while !is_told.load(Ordering::Relaxed) {
@@ -158,15 +159,14 @@ fn events_tell_when_the_camera_is_lost_and_back() {
                     }
                 }
             });
-            let mut next = || lines.next().unwrap().unwrap();
-            let told = (next(), next());
-            is_told.store(true, Ordering::Relaxed);
-            told
+            let _end = RaisedAtLast(&is_told);
+            until("both are told", || 2 <= process.stdout.so_far().matches('\n').count());
         });
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let told = process.stdout.so_far();
+        let mut lines = told.lines();
+        let (lost, back) = (lines.next().unwrap(), lines.next().unwrap());
         if has_json {
-            let lost: Value = serde_json::from_str(&lost).unwrap();
+            let lost: Value = serde_json::from_str(lost).unwrap();
             assert_eq!(
                 (&lost["state"], &lost["reason"]),
                 (&"stalled".into(), &"the camera is gone".into())
@@ -196,7 +196,7 @@ fn the_document_names_every_field_of_a_listing_and_of_statistics() {
     port.views[0].set_notices(NoticeCounts { sent: 7, skipped: 1, subscribers_gone: 2 });
     port.counters().change.tile_count.set(Some(2040));
     let output = foveate(&stage.path, &["ls", "--json"]);
-    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let listing: Value = serde_json::from_str(&output.stdout).unwrap();
     let stats = Client::connect(&stage.path).unwrap().stats().unwrap();
     let mut stats = serde_json::to_value(stats).unwrap();
     for by_name in ["restarts", "stages"] {
@@ -231,7 +231,7 @@ fn names_of(value: &Value, names: &mut Vec<String>) {
 fn ls_shows_the_change_threshold() {
     let stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
-    let listed = || text(&foveate(&stage.path, &["ls"]).stdout);
+    let listed = || foveate(&stage.path, &["ls"]).stdout;
     assert!(!listed().contains("  change   "), "nothing is known before the first frame");
 
     let change = &port.counters().change;
@@ -272,7 +272,7 @@ fn ls_shows_the_change_threshold() {
     }
 
     let output = foveate(&stage.path, &["ls", "--json"]);
-    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let listing: Value = serde_json::from_str(&output.stdout).unwrap();
     let change = serde_json::json!({
         "threshold": 9, "threshold_limit": 16, "noise": 1.346, "tiles_dirty": 31, "tile_count": 2040,
     });
@@ -290,8 +290,8 @@ fn ls_and_doctor_warn_where_nearly_every_tile_changes() {
         gauge.set(Some(value));
     }
     let warned = || {
-        let listed = text(&foveate(&stage.path, &["ls"]).stdout);
-        let diagnosed = text(&foveate(&stage.path, &["doctor"]).stdout);
+        let listed = foveate(&stage.path, &["ls"]).stdout;
+        let diagnosed = foveate(&stage.path, &["doctor"]).stdout;
         let parts = ["95 % of the tiles change in each frame", "threshold = \"auto\""];
         let warns = |text: &str| parts.iter().all(|part| text.contains(part));
         assert_eq!(warns(&listed), warns(&diagnosed), "{listed}\n{diagnosed}");
@@ -305,7 +305,7 @@ fn ls_and_doctor_warn_where_nearly_every_tile_changes() {
     counters.tiles_dirty.add(95);
     assert!(warned());
     change.threshold_limit.set(Some(16));
-    assert!(text(&foveate(&stage.path, &["ls"]).stdout).contains("raise `threshold_limit`"));
+    assert!(foveate(&stage.path, &["ls"]).stdout.contains("raise `threshold_limit`"));
     change.threshold_limit.set(None);
     counters.frames_published.add(3);
     assert!(!warned(), "86 of 100");
@@ -317,14 +317,14 @@ fn ls_tells_of_notices_that_found_no_room() {
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let channel = &port.views[0];
     channel.set_notices(NoticeCounts { sent: 7, skipped: 0, subscribers_gone: 2 });
-    let listed = || text(&foveate(&stage.path, &["ls"]).stdout);
+    let listed = || foveate(&stage.path, &["ls"]).stdout;
     assert!(!listed().contains("notices"), "nothing was lost");
 
     channel.set_notices(NoticeCounts { sent: 8, skipped: 5, subscribers_gone: 2 });
     let line = "  camera/main sent 8 notices and skipped 5 of readers that stand still\n";
     assert!(listed().contains(line), "{}", listed());
     let output = foveate(&stage.path, &["ls", "--json"]);
-    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let listing: Value = serde_json::from_str(&output.stdout).unwrap();
     let notices = serde_json::json!({"sent": 8, "skipped": 5, "subscribers_gone": 2});
     assert_eq!(listing["streams"][0]["views"][0]["notices"], notices);
 }
@@ -338,7 +338,7 @@ fn snap_takes_any_time_to_wait() {
     let output = publishing(writer, || {
         foveate(&stage.path, &["snap", "camera/main", "--out", out, "--timeout", "1e19"])
     });
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    output.assert_clean_exit(0);
 }
 
 #[test]
@@ -349,8 +349,8 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
     let output = publishing(writer, || {
         foveate(&stage.path, &["watch", "camera/main", "--json", "--frames", "3"])
     });
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let lines = text(&output.stdout);
+    output.assert_clean_exit(0);
+    let lines = output.stdout;
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let lines = lines.collect::<Vec<_>>();
     assert_eq!(lines.len(), 3);
@@ -389,7 +389,7 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
         assert_eq!(line["state"], "live");
         assert_eq!(line["segment"], segment);
     }
-    let summary = text(&output.stderr);
+    let summary = output.stderr;
     assert!(summary.starts_with("camera/main: 3 frames, "), "{summary}");
 }
 
@@ -401,7 +401,7 @@ fn a_picture_of_every_layout_is_that_of_its_finest_tokens() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().to_str().unwrap();
         let output = foveate(&stage.path, &["snap", "camera/main", "--out", out]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        output.assert_clean_exit(0);
 
         let rebuilt = decoded(&folder.path().join("rebuilt.png"));
         let density = decoded(&folder.path().join("density.png"));
@@ -468,8 +468,8 @@ fn watch_counts_the_tokens_of_each_group_and_names_every_fixation() {
         let (_port, _writer) = shown.serve(&stage);
         let arguments = ["watch", "camera/main", "--json", "--frames", "1"];
         let output = foveate(&stage.path, &arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+        output.assert_clean_exit(0);
+        let line: Value = serde_json::from_str(&output.stdout).unwrap();
         let groups = shown.records.iter().map(|record| usize::from(record.group));
         let mut counts = vec![0; groups.clone().max().unwrap() + 1];
         groups.for_each(|group| counts[group] += 1);
@@ -515,8 +515,8 @@ fn watch_stops_after_the_seconds_given() {
     let (_port, writer) = stage.live_stream("camera", &["main", "wide"]);
     let arguments = ["watch", "camera/main", "--seconds", "0.3"];
     let output = publishing(writer, || foveate(&stage.path, &arguments));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let summary = text(&output.stdout);
+    output.assert_clean_exit(0);
+    let summary = output.stdout;
     assert!(
         summary.starts_with("camera/main: ") && summary.contains(" fps, age p50 "),
         "{summary}"
@@ -528,9 +528,9 @@ fn watch_fails_if_no_frame_came() {
     let stage = Stage::open();
     let (_port, _writer) = stage.live_stream("camera", &["main"]);
     let output = foveate(&stage.path, &["watch", "camera/main", "--seconds", "0.3"]);
-    assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("0 frames, 0.0 fps, age p50 - p99 -,"));
-    assert!(text(&output.stderr).contains("no frame arrived"));
+    output.assert_clean_exit(69);
+    assert!(output.stdout.contains("0 frames, 0.0 fps, age p50 - p99 -,"));
+    assert!(output.stderr.contains("no frame arrived"));
 }
 
 #[test]
@@ -540,8 +540,8 @@ fn watch_ends_well_with_its_stream() {
     publish(&mut writer, 1, 0);
     port.ended("end of the file");
     let output = foveate(&stage.path, &["watch", "camera/main"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let summary = text(&output.stdout);
+    output.assert_clean_exit(0);
+    let summary = output.stdout;
     assert!(summary.starts_with("camera/main: 1 frames"), "{summary}");
     assert!(summary.ends_with("the stream ended: end of the file\n"), "{summary}");
 }
@@ -551,50 +551,15 @@ fn watch_says_when_the_daemon_is_gone_and_still_sums_up() {
     let mut stage = Stage::open();
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 0);
-    let mut child = spawned(&stage.path, &["watch", "camera/main", "--json"]);
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    lines.read_line(&mut String::new()).unwrap();
+    let watch = spawned(&stage.path, &["watch", "camera/main", "--json"]);
+    watch.stdout.wait_for("\n");
     drop(stage.server.take());
 
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(69));
-    let errors = text(&output.stderr);
+    let output = watch.finish();
+    output.assert_clean_exit(69);
+    let errors = output.stderr;
     assert!(errors.starts_with("camera/main: 1 frames"), "{errors}");
     assert!(errors.contains("foveate: the daemon is gone"), "{errors}");
-}
-
-#[test]
-fn watch_reconnects_on_request() {
-    let mut stage = Stage::open();
-    let (port, mut old) = stage.live_stream("camera", &["main"]);
-    publish(&mut old, 1, 0);
-    let arguments = ["watch", "camera/main", "--json", "--reconnect", "--frames", "2"];
-    let mut child = spawned(&stage.path, &arguments);
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut epoch = || {
-        let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
-        serde_json::from_str::<Value>(&line).unwrap()["epoch"].clone()
-    };
-    assert_eq!(epoch(), format!("{:016x}", old.epoch()));
-    drop(stage.server.take());
-    let mut new = writer(&main_view());
-    port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
-    publish(&mut new, 1, 0);
-    let _server = Server::bind(
-        &stage.path,
-        stage.directory,
-        SocketAccess::default(),
-        ServerLimits::default(),
-    )
-    .unwrap();
-    assert_eq!(epoch(), format!("{:016x}", new.epoch()));
-
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let summary = text(&output.stderr);
-    assert!(summary.starts_with("camera/main: 2 frames"), "{summary}");
-    assert!(summary.ends_with("dropped 0, lapped 0\n"), "{summary}");
 }
 
 #[test]
@@ -602,14 +567,12 @@ fn watch_sums_up_when_it_is_told_to_stop() {
     let stage = Stage::open();
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 0);
-    let mut child = spawned(&stage.path, &["watch", "camera/main", "--json"]);
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    lines.read_line(&mut String::new()).unwrap();
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stderr).starts_with("camera/main: 1 frames"));
+    let watch = spawned(&stage.path, &["watch", "camera/main", "--json"]);
+    watch.stdout.wait_for("\n");
+    watch.signal(Signal::INT);
+    let output = watch.finish();
+    output.assert_clean_exit(0);
+    assert!(output.stderr.starts_with("camera/main: 1 frames"));
 }
 
 #[test]
@@ -617,7 +580,10 @@ fn an_output_that_nobody_reads_ends_watch_without_a_complaint() {
     let stage = Stage::open();
     let (_port, writer) = stage.live_stream("camera", &["main"]);
     let (status, errors) = publishing(writer, || {
-        let mut child = spawned(&stage.path, &["watch", "camera/main", "--json"]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foveate"));
+        command.arg("--socket").arg(&stage.path).args(["watch", "camera/main", "--json"]);
+        command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         lines.read_line(&mut String::new()).unwrap();
         drop(lines);
@@ -634,25 +600,22 @@ fn look_prints_where_it_led_to() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main"]);
     let output = foveate(&stage.path, &["look", "camera/main", "10.5", "20"]);
-    assert_eq!(text(&output.stdout), "camera/main looks at 10.5, 20\n");
+    assert_eq!(output.stdout, "camera/main looks at 10.5, 20\n");
     let output = foveate(&stage.path, &["look", "camera/main", "-4", "999"]);
-    assert_eq!(
-        text(&output.stdout),
-        "camera/main looks at 0, 48 (the nearest point of the picture)\n"
-    );
+    assert_eq!(output.stdout, "camera/main looks at 0, 48 (the nearest point of the picture)\n");
     let post = port.views[0].next_feedback().unwrap();
     assert_eq!(post.feedback, Feedback::look_at(0.0, 48.0, None));
 
     let boxed = ["look", "camera/main", "--box", "8,4,40,20", "--share", "0.5"];
     let output = foveate(&stage.path, &boxed);
-    assert_eq!(text(&output.stdout), "camera/main looks at 24, 12\n", "{output:?}");
+    assert_eq!(output.stdout, "camera/main looks at 24, 12\n", "{output:?}");
     let output = foveate(&stage.path, &["look", "camera/main", "--box", "8,4,8,20"]);
-    let error = text(&output.stderr);
+    let error = output.stderr;
     assert!(error.contains("invalid `box` [8, 4, 8, 20]"), "{error}");
 
     let output = foveate(&stage.path, &["look", "camera/none", "1", "1"]);
-    assert_eq!(output.status.code(), Some(69));
-    let error = text(&output.stderr);
+    output.assert_clean_exit(69);
+    let error = output.stderr;
     assert!(
         error.contains("unknown view `camera/none` (expected one of: `camera/main`)"),
         "{error}"

@@ -1,30 +1,33 @@
 //! `foveate wait`, `health`, `watch` without a view and `doctor` say how a daemon is, by what they print and exit with.
 
-use std::io::{BufRead, BufReader, Lines};
+use std::cell::Cell;
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Child, ChildStdout};
-use std::sync::Arc;
 
+use foveate_config::{Config, SourceChoice};
 use foveate_control::StreamState;
 use foveate_core::clock::monotonic_ns;
 use foveate_daemon::control::directory::StreamPort;
-use foveate_daemon::control::server::{Server, SocketAccess};
+use foveate_tool::doctor::cameras::{FoundCamera, cameras_in, stanzas};
+use foveate_tool::doctor::{Mark, daemon};
+use rustix::process::Signal;
 use serde_json::Value;
 use testkit::control::{Stage, UNLIMITED, start};
-use testkit::tool::{foveate, spawned, text};
-use testkit::wait::{HANG, until};
+use testkit::daemon::Process;
+use testkit::tool::{foveate, spawned};
+use testkit::wait::until;
 
 #[test]
 fn wait_returns_once_the_view_is_live() {
     let stage = Stage::open();
     let port = stage.stream("camera", &["main"]);
-    let mut child = spawned(&stage.path, &["wait", "camera/main", "--timeout", "60"]);
+    let mut wait = spawned(&stage.path, &["wait", "camera/main", "--timeout", "60"]);
     // It has asked, and was not told what it wants.
     until("it asks", || 1 < stage.server().counters().requests.get());
-    assert!(child.try_wait().unwrap().is_none());
+    assert!(!wait.is_over());
     let _writer = start(&port);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    wait.finish().assert_clean_exit(0);
 }
 
 #[test]
@@ -32,10 +35,10 @@ fn wait_waits_for_the_daemon_too() {
     let mut stage = Stage::open();
     drop(stage.server.take());
     let (_port, _writer) = stage.live_stream("camera", &["main"]);
-    let mut child = spawned(&stage.path, &["wait", "camera/main", "--timeout", "60"]);
-    assert!(child.try_wait().unwrap().is_none());
-    let _server = serve(&stage);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut wait = spawned(&stage.path, &["wait", "camera/main", "--timeout", "60"]);
+    assert!(!wait.is_over());
+    stage.serve(UNLIMITED);
+    wait.finish().assert_clean_exit(0);
 }
 
 #[test]
@@ -53,8 +56,8 @@ fn wait_says_why_it_gave_up() {
         (&nowhere, "attic/main", "no daemon listens on "),
     ] {
         let output = foveate(socket, &["wait", view, "--timeout", "0.2"]);
-        assert_eq!(output.status.code(), Some(69), "{view}");
-        let error = text(&output.stderr);
+        assert_eq!(output.code, Some(69), "{view}");
+        let error = output.stderr;
         let expected = format!("foveate: {view} is not live after 0.2 s: {reason}");
         assert!(error.starts_with(&expected), "{error}");
     }
@@ -66,17 +69,17 @@ fn health_is_that_every_stream_is_live_and_fresh() {
     let (one, _writer) = stage.live_stream("one", &["main"]);
     let (two, _other) = stage.live_stream("two", &["main"]);
     let healthy = foveate(&stage.path, &["health"]);
-    assert_eq!(healthy.status.code(), Some(0), "{}", text(&healthy.stderr));
-    assert_eq!(text(&healthy.stdout), "");
+    healthy.assert_clean_exit(0);
+    assert_eq!(healthy.stdout, "");
 
     // Captured an hour ago: too old with --max-age, and live without.
     let hour_ago = monotonic_ns().checked_sub(3_600_000_000_000);
     one.counters().newest_capture_ns.set(Some(hour_ago.unwrap_or(1)));
     two.counters().newest_capture_ns.set(Some(monotonic_ns()));
-    assert_eq!(foveate(&stage.path, &["health"]).status.code(), Some(0));
+    foveate(&stage.path, &["health"]).assert_clean_exit(0);
     let stale = foveate(&stage.path, &["health", "--max-age", "1.5"]);
-    assert_eq!(stale.status.code(), Some(69));
-    let lines = text(&stale.stdout);
+    stale.assert_clean_exit(69);
+    let lines = stale.stdout;
     assert!(lines.starts_with("one: the newest frame is "), "{lines}");
     assert!(lines.ends_with(" s old, more than 1.5 s\n"), "{lines}");
     assert_eq!(lines.lines().count(), 1, "the other is well: {lines}");
@@ -84,24 +87,23 @@ fn health_is_that_every_stream_is_live_and_fresh() {
     // Live, and behind a queue of eight seconds.
     one.counters().newest_delay_ns.set(Some(8_000_000_000));
     let late = foveate(&stage.path, &["health"]);
-    assert_eq!(late.status.code(), Some(69));
-    assert_eq!(text(&late.stdout), "one: late: frames arrive 8.000 s after their capture\n");
-    let found = doctor(&stage.path);
-    assert!(found[1].starts_with("warn  stream one"), "{found:?}");
-    assert!(found[1].contains("late: frames arrive 8.000 s"), "{found:?}");
-    assert!(found[1].contains("-> "), "{found:?}");
-    assert!(found[2].starts_with("ok    stream "), "{found:?}");
+    late.assert_clean_exit(69);
+    assert_eq!(late.stdout, "one: late: frames arrive 8.000 s after their capture\n");
+    let found = daemon::findings(&stage.path);
+    assert_eq!((found[1].mark, found[2].mark), (Mark::Warn, Mark::Ok), "{found:?}");
+    assert!(found[1].detail.contains("late: frames arrive 8.000 s"), "{found:?}");
+    assert!(found[1].remedy.is_some());
     one.counters().newest_delay_ns.set(Some(40_000_000));
-    assert_eq!(foveate(&stage.path, &["health"]).status.code(), Some(0));
+    foveate(&stage.path, &["health"]).assert_clean_exit(0);
 
     stall(&two, "no frame\nfor 2 s");
     let stalled = foveate(&stage.path, &["health"]);
-    assert_eq!(stalled.status.code(), Some(69));
-    assert_eq!(text(&stalled.stdout), "two: stalled: no frame for 2 s\n");
-    assert_eq!(text(&stalled.stderr), "foveate: 1 of 2 streams are unhealthy: see above\n");
+    stalled.assert_clean_exit(69);
+    assert_eq!(stalled.stdout, "two: stalled: no frame for 2 s\n");
+    assert_eq!(stalled.stderr, "foveate: 1 of 2 streams are unhealthy: see above\n");
     let stalled = foveate(&stage.path, &["health", "--json"]);
-    assert_eq!(stalled.status.code(), Some(69));
-    let told: Value = serde_json::from_slice(&stalled.stdout).unwrap();
+    stalled.assert_clean_exit(69);
+    let told: Value = serde_json::from_str(&stalled.stdout).unwrap();
     assert_eq!((&told["healthy"], &told["streams"][0]["healthy"]), (&false.into(), &true.into()));
     let sick = &told["streams"][1];
     assert_eq!((&sick["name"], &sick["state"]), (&"two".into(), &"stalled".into()));
@@ -115,8 +117,8 @@ fn the_overview_shows_rates_of_what_was_counted_since() {
     let stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main", "wide"]);
     let _starting = stage.stream("attic", &["main"]);
-    let (mut child, mut lines) = overview(&stage.path);
-    let first = glance(&mut lines);
+    let overview = Overview::open(&stage.path);
+    let first = overview.next_where(|_| true);
     assert_eq!(first["streams"][1]["fps"], Value::Null, "{first}");
     assert_eq!(first["streams"][0]["state"], "starting");
 
@@ -131,13 +133,9 @@ fn the_overview_shows_rates_of_what_was_counted_since() {
         counters.durations.age.observe(2_000_000);
     }
     counters.frames_published.add(30);
-    let camera = loop {
-        let glance = glance(&mut lines);
-        let camera = glance["streams"][1].clone();
-        if camera["fps"].as_f64().is_some_and(|fps| 0.0 < fps) {
-            break camera;
-        }
-    };
+    let is_counted =
+        |glance: &Value| glance["streams"][1]["fps"].as_f64().is_some_and(|fps| 0.0 < fps);
+    let camera = overview.next_where(is_counted)["streams"][1].clone();
     let number = |name: &str| camera[name].as_f64().unwrap_or_else(|| panic!("{name}: {camera}"));
     // The interval is whatever it is; what was counted in it is not.
     let ratio = number("fps") / number("dropped_per_s");
@@ -147,28 +145,22 @@ fn the_overview_shows_rates_of_what_was_counted_since() {
     assert!(number("age_p50_ms") <= number("age_p99_ms"), "{camera}");
     assert_eq!(camera["backend"], "cpu");
     assert_eq!(camera["views"][1]["name"], "camera/wide");
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[test]
 fn the_overview_outlives_a_daemon() {
     let mut stage = Stage::open();
     let (_port, _writer) = stage.live_stream("camera", &["main"]);
-    let (mut child, mut lines) = overview(&stage.path);
-    assert_eq!(glance(&mut lines)["streams"][0]["name"], "camera");
+    let overview = Overview::open(&stage.path);
+    assert_eq!(overview.next_where(|_| true)["streams"][0]["name"], "camera");
     drop(stage.server.take());
-    let away = next_where(&mut lines, |glance| glance["daemon"].is_string());
+    let away = overview.next_where(|glance| glance["daemon"].is_string());
     assert_eq!(away["streams"], serde_json::json!([]), "{away}");
-    let _server = serve(&stage);
-    let back = next_where(&mut lines, |glance| glance["daemon"].is_null());
+    stage.serve(UNLIMITED);
+    let back = overview.next_where(|glance| glance["daemon"].is_null());
     assert_eq!(back["streams"][0]["name"], "camera");
-    rustix::process::kill_process(
-        rustix::process::Pid::from_child(&child),
-        rustix::process::Signal::TERM,
-    )
-    .unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    overview.process.signal(Signal::TERM);
+    overview.process.finish().assert_clean_exit(0);
 }
 
 #[test]
@@ -177,8 +169,8 @@ fn where_there_is_no_terminal_the_table_is_text() {
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     stall(&port, "no frame\u{1b}[2J for 2 s");
     let output = foveate(&stage.path, &["watch", "--seconds", "0.1"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let table = text(&output.stdout);
+    output.assert_clean_exit(0);
+    let table = output.stdout;
     assert!(!table.contains('\u{1b}'), "{table}");
     let rows: Vec<Vec<&str>> =
         table.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -199,32 +191,55 @@ fn the_doctor_says_how_a_daemon_is_and_what_to_do() {
     let (flooded, _third) = stage.live_stream("d", &["main"]);
     flooded.counters().frames_captured.add(100);
     flooded.counters().frames_dropped.add(11);
-    let found = doctor(&stage.path);
-    let expected =
-        ["ok    daemon", "ok    stream a", "warn  stream b", "warn  stream c", "warn  stream d"];
-    assert_eq!(found.len(), expected.len(), "{found:?}");
-    for (finding, expected) in found.iter().zip(expected) {
-        assert!(finding.starts_with(expected), "{finding}");
-        assert_eq!(finding.contains("-> "), expected.starts_with("warn"), "{finding}");
+    let found = daemon::findings(&stage.path);
+    let marks: Vec<_> = found.iter().map(|found| (found.subject.as_str(), found.mark)).collect();
+    let expected = [
+        ("daemon", Mark::Ok),
+        ("stream a", Mark::Ok),
+        ("stream b", Mark::Warn),
+        ("stream c", Mark::Warn),
+        ("stream d", Mark::Warn),
+    ];
+    assert_eq!(marks, expected);
+    for finding in &found {
+        assert_eq!(finding.remedy.is_none(), finding.mark == Mark::Ok, "{finding:?}");
     }
-    assert!(found[2].lines().next().unwrap().ends_with(": no frame for 2 s"), "{}", found[2]);
+    assert!(found[2].detail.ends_with(": no frame for 2 s"), "{:?}", found[2]);
 
-    let none = doctor(&stage.path.with_file_name("nowhere.sock"));
-    assert!(none[0].starts_with("ok    daemon"), "none need run: {none:?}");
+    let none = daemon::findings(&stage.path.with_file_name("nowhere.sock"));
+    assert_eq!(none[0].mark, Mark::Ok, "none need run: {none:?}");
 }
 
-/// What the doctor finds of the daemon and its streams, each with the remedy on a line of its own.
-fn doctor(socket: &Path) -> Vec<String> {
-    let output = foveate(socket, &["doctor"]);
-    let mut findings = Vec::<String>::new();
-    for line in text(&output.stdout).lines().take_while(|line| !line.is_empty()) {
-        match findings.last_mut() {
-            Some(finding) if line.starts_with(' ') => finding.extend(["\n", line]),
-            _ => findings.push(line.to_owned()),
-        }
+#[test]
+fn the_stanzas_of_cameras_are_a_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let (devices, kernel) = (folder.path().join("dev"), folder.path().join("sys"));
+    let by_id = devices.join("v4l/by-id");
+    fs::create_dir_all(&by_id).unwrap();
+    for (node, name, index) in [
+        ("video0", "A \"good\" camera\n", "0\n"),
+        ("video1", "A \"good\" camera\n", "1\n"),
+        ("video2", "Other\n[[stream]]\n", "0\n"),
+    ] {
+        fs::write(devices.join(node), "").unwrap();
+        fs::create_dir_all(kernel.join(node)).unwrap();
+        fs::write(kernel.join(node).join("name"), name).unwrap();
+        fs::write(kernel.join(node).join("index"), index).unwrap();
     }
-    findings.retain(|finding| ["daemon", "stream "].iter().any(|of| finding[6..].starts_with(of)));
-    findings
+    fs::write(devices.join("null"), "").unwrap();
+    let devices = devices.canonicalize().unwrap();
+    let link = devices.join("v4l/by-id/usb-\"good\"");
+    symlink(devices.join("video0"), &link).unwrap();
+
+    let cameras = cameras_in(&devices, &kernel);
+    let nodes: Vec<_> = cameras.iter().map(|camera| camera.node.clone()).collect();
+    assert_eq!(nodes, [devices.join("video0"), devices.join("video2")]);
+    let config = Config::parse(&stanzas(&cameras), Path::new("/x/foveate.toml")).unwrap();
+    let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
+    assert_eq!(names, ["video0", "video2"]);
+    let expected = SourceChoice::Shorthand(link.to_str().unwrap().to_owned());
+    assert_eq!(config.streams[0].source, expected, "the path that stays");
+    assert_eq!(stanzas(&[] as &[FoundCamera]), "");
 }
 
 fn stall(port: &StreamPort, reason: &str) {
@@ -234,30 +249,32 @@ fn stall(port: &StreamPort, reason: &str) {
     });
 }
 
-/// Serves what the stage has again.
-fn serve(stage: &Stage) -> Server {
-    let directory = Arc::clone(&stage.directory);
-    Server::bind(&stage.path, directory, SocketAccess::default(), UNLIMITED).unwrap()
+/// `foveate watch --json`, and how many of the lines that it prints were looked at.
+struct Overview {
+    process: Process,
+    seen: Cell<usize>,
 }
 
-/// `foveate watch --json`, and the lines that it prints.
-fn overview(socket: &Path) -> (Child, Lines<BufReader<ChildStdout>>) {
-    let mut child = spawned(socket, &["watch", "--json"]);
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    (child, lines)
-}
-
-fn glance(lines: &mut Lines<BufReader<ChildStdout>>) -> Value {
-    serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
-}
-
-/// The next line of which `is_so` holds; a line comes every second.
-fn next_where(lines: &mut Lines<BufReader<ChildStdout>>, is_so: impl Fn(&Value) -> bool) -> Value {
-    for _ in 0..HANG.as_secs() {
-        let glance = glance(lines);
-        if is_so(&glance) {
-            return glance;
-        }
+impl Overview {
+    fn open(socket: &Path) -> Self {
+        Self { process: spawned(socket, &["watch", "--json"]), seen: Cell::new(0) }
     }
-    panic!("no such line within {HANG:?}");
+
+    /// The next line of which `is_so` holds; a line comes every second.
+    fn next_where(&self, is_so: impl Fn(&Value) -> bool) -> Value {
+        let mut found = None;
+        until("there is such a line", || {
+            let text = self.process.stdout.so_far();
+            let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            for line in lines.skip(self.seen.get()) {
+                self.seen.set(self.seen.get() + 1);
+                found = Some(serde_json::from_str(line).unwrap()).filter(&is_so);
+                if found.is_some() {
+                    break;
+                }
+            }
+            found.is_some()
+        });
+        found.unwrap()
+    }
 }

@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Stdio;
 
 use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::clock::{monotonic_ns, unix_ns};
@@ -13,7 +12,6 @@ use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations};
 use foveate_core::geometry::plan::Token;
-use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::StreamPort;
@@ -21,9 +19,9 @@ use foveate_ring::{ChannelFacts, FrameHead, SegmentSpec, State, TokenFrame, Toke
 use proptest::prelude::*;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
-use testkit::control::{self, EXTENT, Stage, publish, publish_aged};
+use testkit::control::{self, EXTENT, Stage, publish, publish_aged, segment_spec};
 use testkit::layouts::{self, PICTURE};
-use testkit::tool::{foveate, text};
+use testkit::tool::foveate;
 use testkit::users;
 use testkit::wait::{HANG, until};
 use testkit::web_server::{News, Page, Web};
@@ -64,9 +62,7 @@ fn only_its_own_pages_may_connect() {
 
 #[test]
 fn half_requests_keep_no_page_out_and_are_closed() {
-    let mut command = Web::command(Path::new("/nowhere/foveate.sock"), "127.0.0.1:0", &[]);
-    command.stderr(Stdio::piped());
-    let web = Web::spawn(command);
+    let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
     let pid = Pid::from_raw(web.id().try_into().unwrap());
     let few = Rlimit { current: Some(200), ..getrlimit(Resource::Nofile) };
     prlimit(pid, Resource::Nofile, few).unwrap();
@@ -84,9 +80,9 @@ fn half_requests_keep_no_page_out_and_are_closed() {
         // A reset is an end, too.
         assert_eq!(half.read(&mut [0]).unwrap_or(0), 0);
     }
-    let (code, log) = web.interrupt();
-    assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("too many connections (limit 128)"), "{log}");
+    let outcome = web.interrupt();
+    outcome.assert_clean_exit(0);
+    assert!(outcome.stderr.contains("too many connections (limit 128)"), "{outcome:?}");
 }
 
 #[test]
@@ -153,23 +149,22 @@ fn an_unusable_listen_address_is_refused() {
         let listener = TcpListener::bind(&taken);
         let output = foveate(nowhere, &["web", "--listen", address]);
         drop(listener);
-        assert_eq!(output.status.code(), Some(code), "{address}");
-        assert!(text(&output.stderr).contains(words), "{address}: {}", text(&output.stderr));
+        assert_eq!(output.code, Some(code), "{address}");
+        assert!(output.stderr.contains(words), "{address}: {}", output.stderr);
     }
 }
 
 #[test]
 fn a_public_page_warns_and_checks_host_names() {
     let nowhere = Path::new("/nowhere/foveate.sock");
-    let mut command = Web::command(nowhere, "0.0.0.0:0", &["--anywhere"]);
-    command.stderr(Stdio::piped());
-    let mut web = Web::spawn(command);
+    let mut web = Web::listening(nowhere, "0.0.0.0:0", &["--anywhere"], &[]);
     web.address.set_ip(Ipv4Addr::LOCALHOST.into());
     for (host, status) in [("192.0.2.7:8707", 200), ("[2001:db8::1]", 200), ("evil.example", 421)] {
         assert!(web.get("/", host).starts_with(&format!("HTTP/1.1 {status} ")), "{host}");
     }
-    let (code, words) = web.interrupt();
-    assert_eq!(code, Some(0));
+    let outcome = web.interrupt();
+    outcome.assert_clean_exit(0);
+    let words = outcome.stderr;
     assert!(
         words.contains("WARN") && words.contains("anyone who can connect to this address"),
         "{words}"
@@ -183,12 +178,12 @@ fn open_starts_a_browser_on_the_page() {
     let opened = folder.path().join("opened");
     fs::write(&opener, format!("#!/bin/sh\necho \"$1\" >'{}'\n", opened.display())).unwrap();
     fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = Web::command(&folder.path().join("socket"), "127.0.0.1:0", &["--open"]);
-    command.env("PATH", folder.path());
-    let web = Web::spawn(command);
+    let environment = [("PATH", folder.path().to_str().unwrap())];
+    let socket = folder.path().join("socket");
+    let web = Web::listening(&socket, "127.0.0.1:0", &["--open"], &environment);
     let url = format!("{}\n", web.url());
     until("it is opened", || fs::read_to_string(&opened).is_ok_and(|words| words == url));
-    assert_eq!(web.interrupt().0, Some(0));
+    web.interrupt().assert_clean_exit(0);
 }
 
 #[test]
@@ -204,11 +199,7 @@ fn the_page_reports_a_missing_daemon_and_recovers() {
     assert!(report["error"].as_str().unwrap().contains("no daemon listens on "), "{report}");
     assert_eq!(report["streams"], json!([]));
 
-    let (path, directory) = (stage.path.clone(), stage.directory.clone());
-    let access = foveate_daemon::control::server::SocketAccess::default();
-    let limits = control::UNLIMITED;
-    let server = foveate_daemon::control::server::Server::bind(&path, directory, access, limits);
-    stage.server = Some(server.unwrap());
+    stage.serve(control::UNLIMITED);
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 77);
     assert_eq!(page.frame().texels[..3], [77; 3]);
@@ -234,7 +225,7 @@ fn pages_get_8_bit_texels_from_any_format() {
         // bf16 has 8 bits of precision: of what lies far from 0 not every step is another number.
         let step = if dtype == DType::Bf16 { 2 } else { 1 };
         let format = TokenFormat::new(16, dtype, normalisation);
-        let mut writer = Writer::create(&spec(format)).unwrap();
+        let mut writer = Writer::create(&segment_spec(format)).unwrap();
         port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
         let values: Vec<u8> = (0..3).flat_map(|_| (0..=255u8).map(|v| v / step * step)).collect();
         let token = TokenRecord::new(Token::of_level(0, 16, 0), EXTENT, 16, 1, 1.0);
@@ -484,7 +475,7 @@ fn a_page_gets_the_cells_of_the_channel_that_it_draws() {
     let mut writer = Writer::create(&SegmentSpec {
         planes: vec![PlaneSpec::channels(DType::F32, 2, Extent::new(3, 2))],
         channels: Some(ChannelFacts { cell_side: 32, names }),
-        ..spec(format)
+        ..segment_spec(format)
     })
     .unwrap();
     port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
@@ -565,7 +556,7 @@ fn only_pages_with_the_token_are_let_in() {
         "the page itself needs no token"
     );
     let output = foveate(Path::new("/nowhere/foveate.sock"), &["web", "--token", "--open"]);
-    assert_eq!(output.status.code(), Some(2), "other users see the command line of a browser");
+    assert_eq!(output.code, Some(2), "other users see the command line of a browser");
 }
 
 /// Pages that have been let in.
@@ -731,27 +722,6 @@ fn pages_that_come_and_go_leave_nothing_behind() {
     until("nobody reads for nobody", || threads().map(name).all(|name| name.trim() != "follower"));
 }
 
-fn spec(format: TokenFormat) -> SegmentSpec {
-    SegmentSpec {
-        stream: "camera".to_owned(),
-        view: "main".to_owned(),
-        layout: "foveal".to_owned(),
-        format,
-        capacity: 4,
-        grid: None,
-        foveae: 1,
-        extent: EXTENT,
-        pixel_format: "NV12".to_owned(),
-        picture: PixelFacts::default(),
-        backend: foveate_core::backend::BackendKind::Cpu,
-        device: "a processor".to_owned(),
-        slot_count: 8,
-        camera: None,
-        planes: Vec::new(),
-        channels: None,
-    }
-}
-
 fn record(level: u32, x: u32, y: u32, changed_frame: u64) -> TokenRecord {
     TokenRecord::new(Token::of_level(level, x, y), EXTENT, 14, changed_frame, 1.0)
 }
@@ -767,7 +737,7 @@ fn pixels_of(tokens: &[TokenRecord]) -> Vec<u8> {
 
 /// One token's values of R, G and B as texels of `format`.
 fn encoded(values: &[u8], format: TokenFormat) -> Vec<u8> {
-    let table = format.table();
+    let table = format.table().0;
     let channels = values.chunks_exact(256).zip(table);
     let words = channels.flat_map(|(values, table)| {
         values.iter().map(move |value| table[usize::from(*value)]).collect::<Vec<_>>()

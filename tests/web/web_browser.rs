@@ -474,11 +474,11 @@ fn the_end_of_a_file_stands_in_the_picture() {
     let mut browser = Browser::start(1280, 800);
     let place = Place::new();
     let clip = place.path("clip.avi");
-    encode(&format!(
+    encode(
+        &clip,
         "videotestsrc pattern=ball num-buffers=240 ! video/x-raw,format=I420,width=96,height=64,framerate=30/1 \
-         ! avimux ! filesink location={}",
-        clip.display()
-    ));
+         ! avimux",
+    );
     let other = config(STILL, "").replace("camera", "other");
     let file = format!("[[stream]]\nname = 'camera'\nsource = '{}'\n", clip.display());
     let daemon = place.daemon(&format!("{file}[[stream.view]]\nname = 'main'\n{other}"));
