@@ -53,14 +53,13 @@ read_option() {
     esac
 }
 
-bundle_packages() {
+libraries() {
     local line
     while read -r line; do
         printf '%s||a library of the archive\n' "${line%% *}"
     done <<<"$LOADER
 $DRIVER_LIBRARIES
 $LAYER"
-    printf 'binutils|objdump|says which C library programs need\nxz-utils|xz|packs the archive\n'
 }
 
 # Builds the tests, and with them the program that they run. Prints the paths of the test programs: build
@@ -156,7 +155,7 @@ main() {
         return
     fi
     ensure_rust
-    ensure_packages wheel_packages bundle_packages
+    ensure_packages wheel bundle libraries
     tools=$(clip_cache)/wheels
     ensure_wheel_tools "$tools"
     work=$(mktemp -d)

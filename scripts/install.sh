@@ -146,7 +146,7 @@ is_live() {
 build() {
     [ -z "$binaries" ] || return 0
     ensure_rust
-    ensure_packages build_packages
+    ensure_packages build
     cd "$root"
     with_progress 'Building foveated and foveate' cargo build --locked --release --bins \
         || fail 'the build failed; see above'

@@ -63,22 +63,10 @@ gnu_target() {
     esac
 }
 
-package_packages() {
-    cat <<'END'
-dpkg-dev|dpkg-shlibdeps|finds what the programs depend on
-binutils|objcopy|puts debug information into a package of its own
-END
-}
-
-# As every build, for the other architecture.
-cross_packages() {
-    cat <<END
-gcc-$(gnu_target | tr _ -)|$(gnu_target)-gcc|links for $arch
-libgstreamer1.0-dev:$arch||builds the capture of camera streams
-libgstreamer-plugins-base1.0-dev:$arch||builds the capture of camera streams
-pkgconf|pkg-config|finds the GStreamer libraries
-glslc|glslc|compiles the GPU shaders
-END
+# Of the other architecture.
+foreign() {
+    printf '%s||links, and builds the capture of camera streams\n' \
+        "gcc-$(gnu_target | tr _ -)" "libgstreamer1.0-dev:$arch" "libgstreamer-plugins-base1.0-dev:$arch"
 }
 
 build() {
@@ -86,7 +74,7 @@ build() {
     [ -z "$binaries" ] || return 0
     cd "$root"
     if is_native; then
-        ensure_packages build_packages
+        ensure_packages build
         with_progress 'Building foveated and foveate' cargo build --locked --release --bins \
             || fail 'the build failed; see above'
         binaries=$target/release
@@ -94,7 +82,7 @@ build() {
     fi
     dpkg --print-foreign-architectures | grep -qx "$arch" \
         || fail "packages of $arch are not known here; as root: dpkg --add-architecture $arch && apt-get update"
-    ensure_packages cross_packages
+    ensure_packages cross foreign
     [ -d "$(rustc --print sysroot)/lib/rustlib/$(rust_target)" ] \
         || fail "this Rust cannot build for $arch: rustup target add $(rust_target)"
     with_progress "Building foveated and foveate for $arch" build_across || fail 'the build failed; see above'
@@ -259,7 +247,7 @@ main() {
     read_arguments "$@"
     command -v dpkg-deb >/dev/null || fail 'there is no dpkg here: scripts/install.sh installs without a package'
     arch=${arch:-$(dpkg --print-architecture)}
-    ensure_packages package_packages
+    ensure_packages package
     build
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(source_date)}
     export SOURCE_DATE_EPOCH

@@ -33,14 +33,6 @@ read_option() {
     debs=$(cd "$2" && pwd)
 }
 
-machine_packages() {
-    cat <<'END'
-lintian|lintian|checks the package
-mmdebstrap|mmdebstrap|makes a bare Debian
-util-linux|unshare|makes namespaces
-END
-}
-
 step() {
     say "== $1"
 }
@@ -300,7 +292,7 @@ start_daemon() {
 main() {
     read_arguments "$@"
     [ "$(id -u)" -eq 0 ] || fail 'a system in a folder needs root'
-    ensure_packages machine_packages
+    ensure_packages machine
     if [ -z "$debs" ]; then
         debs=$target/debian
         rm -rf "$debs"

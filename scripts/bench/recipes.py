@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-from measuring import FoveateError, bench
+from measuring import FoveateError, output
 
 try:
     import cv2
@@ -51,7 +51,7 @@ def recipes(plan, frames):
 
 def dumped(program, folder, *arguments):
     """Foveate's plan and frames, one array each, which `foveate bench` leaves in a folder with its tokens."""
-    bench(program, *arguments, "--dump", folder)
+    output(program, "bench", *arguments, "--dump", folder)
     with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
         plan = json.load(file)
     if plan["format"] not in ("NV12", "I420") or plan["width"] % 2 or plan["height"] % 2:
