@@ -33,10 +33,9 @@ usage() {
     cat <<'END'
 Usage: scripts/gpu_bundle.sh [options]
 
-Builds an archive of at most 50 MB with the programs, the GPU tests, the Python engine and run.sh, which tests and measures the GPU of a
-machine that has neither GStreamer nor Rust nor a network: unpack it there, and run `foveate-gpu/run.sh OUT`.
+Builds target/foveate-gpu.tar.xz, at most 50 MB with the programs, the GPU tests, the Python engine and run.sh, which tests and measures
+the GPU of a machine that has neither GStreamer nor Rust nor a network: unpack it there, and run `foveate-gpu/run.sh OUT`.
 
-  --out FILE            the archive (target/foveate-gpu.tar.xz)
   --refresh-docs FILE   put a row into docs/reports/benchmarks.md instead, from the results.json that run.sh wrote
   --yes                 install missing packages without asking
   --help                this
@@ -44,13 +43,8 @@ END
 }
 
 read_option() {
-    case "$1" in
-    --out) archive=$2 ;;
-    --refresh-docs)
-        [ -f "$2" ] || usage_error "--refresh-docs $2: no such file"
-        results=$2
-        ;;
-    esac
+    [ -f "$2" ] || usage_error "--refresh-docs $2: no such file"
+    results=$2
 }
 
 libraries() {
@@ -172,7 +166,6 @@ main() {
     put_scripts
     python3 -m zipfile -e "$folder"/python/*.whl "$work/unpacked"
     check_needs "$work/unpacked"
-    mkdir -p "$(dirname "$archive")"
     XZ_OPT='-6 -T0' tar --owner 0 --group 0 -C "$work" -cJf "$archive" foveate-gpu
     bytes=$(stat -c %s "$archive")
     [ "$bytes" -le "$BYTES_MAX" ] || fail "$archive has $bytes bytes (expected at most $BYTES_MAX)"

