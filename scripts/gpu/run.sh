@@ -338,15 +338,12 @@ array() {
 }
 
 write_results() {
-    {
-        printf '{"facts":%s,"seconds":%d,"parts":%s,"tests":%s,"bench":%s,"tiers":%s,"crossover":%s}\n' \
-            "$(cat "$out/facts.json")" "$SECONDS" "$(array "$out/parts.jsonl")" "$(array "$out/tests.jsonl")" \
-            "$(array "$out/bench.jsonl")" "$(array "$out/tiers.jsonl")" \
-            "$(awk -v want=crossover -f "$here/report.awk" "$out/bench.jsonl")"
-    } >"$out/results.json"
-    awk -v want=report -f "$here/report.awk" "$out/facts.json" "$out/parts.jsonl" "$out/tests.jsonl" "$out/bench.jsonl" \
-        "$out/tiers.jsonl" >"$out/report.md"
-    rm -rf "$out"/*.jsonl "$out/facts.json" "$out/lines" "$out/site"
+    awk -v crossover_file="$out/crossover.json" -f "$here/report.awk" "$out/facts.json" "$out/parts.jsonl" "$out/tests.jsonl" \
+        "$out/bench.jsonl" "$out/tiers.jsonl" >"$out/report.md"
+    printf '{"facts":%s,"seconds":%d,"parts":%s,"tests":%s,"bench":%s,"tiers":%s,"crossover":%s}\n' \
+        "$(cat "$out/facts.json")" "$SECONDS" "$(array "$out/parts.jsonl")" "$(array "$out/tests.jsonl")" \
+        "$(array "$out/bench.jsonl")" "$(array "$out/tiers.jsonl")" "$(cat "$out/crossover.json")" >"$out/results.json"
+    rm -rf "$out"/*.jsonl "$out/facts.json" "$out/crossover.json" "$out/lines" "$out/site"
 }
 
 # Writes what was measured until Ctrl-C.
