@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import time
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from common import CACHE, Scene, Table, one_camera, six_signs
+from common import Scene, Table, one_camera, six_signs
 from foveate import TOKEN
 from foveate.models import common as rows
 from foveate.models import vit
@@ -42,7 +41,6 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PLACED, FEATURES = "/backbone/embeddings/Add_output_0", "/backbone/layernorm/Add_1_output_0"
 KERNEL = "backbone.embeddings.patch_embeddings.projection"
 TABLE = {"class": "backbone.embeddings.cls_token", "class_place": "onnx::Concat_1957", "places": "onnx::Reshape_1962"}
-LOGITS = "attention/attention/MatMul"
 
 
 def source_path() -> Path:
@@ -78,19 +76,12 @@ def encoder() -> bytes:
     return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version).SerializeToString()
 
 
-def session(is_profiled: bool) -> Any:
-    """Runs the encoder on two threads, node by node, so that its profile says which node took how long."""
+@cache
+def session() -> Any:
+    """Runs the encoder on two threads."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.enable_profiling, options.profile_file_prefix = is_profiled, str(CACHE / "profile")
     return onnxruntime.InferenceSession(encoder(), options, providers=["CPUExecutionProvider"])
-
-
-@cache
-def shared_session() -> Any:
-    """The session of all measurements but those of time."""
-    return session(is_profiled=False)
 
 
 def placed(frame: Any) -> Any:
@@ -107,7 +98,7 @@ def features(frame: Any, has_bias: bool = False) -> Any:
     bias = np.zeros(1 + len(frame.tokens), np.float32)
     if has_bias:
         bias[1:] = vit.log_area(frame)
-    return shared_session().run([FEATURES], {PLACED: placed(frame), "bias": bias})[0][0, 1:]
+    return session().run([FEATURES], {PLACED: placed(frame), "bias": bias})[0][0, 1:]
 
 
 def cosine(a: Any, b: Any) -> float:
@@ -185,20 +176,15 @@ def agreement(source: Scene, index: int, places: list[tuple[float, float]]) -> d
     return dict(zip(ROWS, found / len(places)))
 
 
-def cost(count: int) -> tuple[float, float]:
-    """Processor seconds of a pass over `count` tokens, the least of several; and the share of it in attention proper."""
-    running = session(is_profiled=True)
+def cost(count: int) -> float:
+    """Processor seconds of a pass over `count` tokens, the least of several."""
     tokens = np.random.default_rng(0).standard_normal((1, count, WIDTH), np.float32)
     seconds = []
     for _ in range(max(3, 8192 // count)):
         before = time.process_time()
-        running.run([FEATURES], {PLACED: tokens, "bias": np.zeros(count, np.float32)})
+        session().run([FEATURES], {PLACED: tokens, "bias": np.zeros(count, np.float32)})
         seconds.append(time.process_time() - before)
-    path = Path(running.end_profiling())
-    events = [event for event in json.loads(path.read_text()) if event.get("cat") == "Node"]
-    path.unlink()
-    inside = sum(event["dur"] for event in events if LOGITS in event["name"] or "Softmax" in event["name"])
-    return min(seconds), inside / sum(event["dur"] for event in events)
+    return min(seconds)
 
 
 def main() -> None:
@@ -209,10 +195,8 @@ def main() -> None:
             for label, values in rows_of.items():
                 table.row(f"`{name}`: {label}", values[kind])
         print(table, end="\n\n")
-    costs = [cost(count) for count in COUNTS]
     table = Table(["tokens", *map(str, COUNTS)])
-    table.row("processor seconds of a pass", [seconds for seconds, _ in costs])
-    table.row("share in attention", [share for _, share in costs])
+    table.row("processor seconds of a pass", map(cost, COUNTS))
     print(table)
 
 
