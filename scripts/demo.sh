@@ -114,7 +114,7 @@ stop() {
 # In every case nothing keeps running, and only $out remains.
 clean_up() {
     jobs -p | xargs --no-run-if-empty kill -KILL 2>/dev/null || true
-    wait
+    wait 2>/dev/null || true
     rm -rf "$work"
 }
 

@@ -173,7 +173,7 @@ class MeasuredDaemon(Daemon):
 
 
 def measured(programs, case, count, seconds, warm_s):
-    """One run, which is told to who waits."""
+    """One run, of which a line is printed on standard error."""
     with MeasuredDaemon(programs, case.text(count)) as daemon:
         daemon.warm_up(warm_s)
         try:

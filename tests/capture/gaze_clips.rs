@@ -971,8 +971,8 @@ fn mot_text(walkers: &[Walker]) -> String {
     let mut lines = Vec::new();
     for (number, walker) in (1..).zip(walkers) {
         for (frame, PixelBox { x0, y0, x1, y1 }) in (walker.first + 1..).zip(&walker.boxes) {
-            let (width, height) = (x1 - x0, y1 - y0);
-            lines.push((frame, format!("{frame},{number},{x0:.1},{y0:.1},{width:.1},{height:.1},1,1,1\n")));
+            let (w, h) = (x1 - x0, y1 - y0);
+            lines.push((frame, format!("{frame},{number},{x0:.1},{y0:.1},{w:.1},{h:.1},1,1,1\n")));
         }
     }
     lines.sort_by_key(|(frame, _)| *frame);

@@ -39,7 +39,9 @@ fn main() -> Result<(), Failure> {
         [how @ ("event" | "poll"), payload, frames, interval] => {
             write(how, payload.parse()?, frames.parse()?, Duration::from_micros(interval.parse()?))
         }
-        _ => Err("usage: foveate-bench-iceoryx2 event|poll PAYLOAD_BYTES FRAMES INTERVAL_US".into()),
+        _ => {
+            Err("usage: foveate-bench-iceoryx2 event|poll PAYLOAD_BYTES FRAMES INTERVAL_US".into())
+        }
     }
 }
 
@@ -53,8 +55,10 @@ struct Writing {
 fn write(how: &str, payload: usize, frames: u64, interval: Duration) -> Result<(), Failure> {
     let name = format!("foveate-bench-{}", std::process::id());
     let node = NodeBuilder::new().create::<ipc::Service>()?;
-    let service =
-        node.service_builder(&name.as_str().try_into()?).publish_subscribe::<[u8]>().open_or_create()?;
+    let service = node
+        .service_builder(&name.as_str().try_into()?)
+        .publish_subscribe::<[u8]>()
+        .open_or_create()?;
     let publisher = service.publisher_builder().initial_max_slice_len(payload).create()?;
     let events = node.service_builder(&name.as_str().try_into()?).event().open_or_create()?;
     let notifier = (how == "event").then(|| events.notifier_builder().create()).transpose()?;
@@ -64,7 +68,8 @@ fn write(how: &str, payload: usize, frames: u64, interval: Duration) -> Result<(
         .args(["reader", how, &name])
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut lines = BufReader::new(reader.stdout.take().expect("the command starts it with a pipe")).lines();
+    let mut lines =
+        BufReader::new(reader.stdout.take().expect("the command starts it with a pipe")).lines();
     lines.next().ok_or("the reader does not start")??;
 
     let (mut publish_ns, mut wake_ns) = (Vec::new(), Vec::new());
@@ -92,7 +97,9 @@ impl Writing {
         let sample = self.publisher.loan_slice_uninit(self.bytes.len())?;
         let mut sample = sample.write_from_slice(&self.bytes);
         let sending = monotonic_ns();
-        for (place, word) in sample.payload_mut().chunks_exact_mut(8).zip([number, started, sending]) {
+        for (place, word) in
+            sample.payload_mut().chunks_exact_mut(8).zip([number, started, sending])
+        {
             place.copy_from_slice(&word.to_le_bytes());
         }
         sample.send()?;
@@ -106,7 +113,8 @@ impl Writing {
 
 fn read(with_events: bool, name: &str) -> Result<(), Failure> {
     let node = NodeBuilder::new().create::<ipc::Service>()?;
-    let service = node.service_builder(&name.try_into()?).publish_subscribe::<[u8]>().open_or_create()?;
+    let service =
+        node.service_builder(&name.try_into()?).publish_subscribe::<[u8]>().open_or_create()?;
     let subscriber = service.subscriber_builder().create()?;
     let events = node.service_builder(&name.try_into()?).event().open_or_create()?;
     let listener = with_events.then(|| events.listener_builder().create()).transpose()?;
