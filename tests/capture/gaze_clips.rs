@@ -959,24 +959,8 @@ pub(crate) fn walkers_of(path: &Path) -> &'static [Walker] {
         assert_eq!(footage.len(), 795, "frames of {CLIP}");
         let walkers = footage.walkers(SOON);
         assert!((25..45).contains(&walkers.len()), "{} walkers", walkers.len());
-        if let Some(out) = std::env::var_os("FOVEATE_WALKERS") {
-            std::fs::write(out, mot_text(&walkers)).unwrap();
-        }
         walkers
     })
-}
-
-/// Boxes as MOT text, from which configs/scorers/people.safetensors was learned.
-fn mot_text(walkers: &[Walker]) -> String {
-    let mut lines = Vec::new();
-    for (number, walker) in (1..).zip(walkers) {
-        for (frame, PixelBox { x0, y0, x1, y1 }) in (walker.first + 1..).zip(&walker.boxes) {
-            let (w, h) = (x1 - x0, y1 - y0);
-            lines.push((frame, format!("{frame},{number},{x0:.1},{y0:.1},{w:.1},{h:.1},1,1,1\n")));
-        }
-    }
-    lines.sort_by_key(|(frame, _)| *frame);
-    lines.into_iter().map(|(_, line)| line).collect()
 }
 
 /// Decodes a clip in this process.
