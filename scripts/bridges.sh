@@ -29,19 +29,6 @@ read_option() {
     esac
 }
 
-bridge_packages() {
-    build_packages
-    cat <<'END'
-python3|python3|the remote reader
-python3-numpy||its arrays
-python3-pil||the pictures of the topics
-python3-venv||keeps Zenoh's Python package apart from the system's
-iproute2|ip|the networks of the tests
-openssl|openssl|the certificates of the tests
-gstreamer1.0-libav||decodes the clip
-END
-}
-
 # Zenoh's Python package and another reader of ROS 2's messages, kept between runs, beside Debian's NumPy:
 # ensure_zenoh ENVIRONMENT
 ensure_zenoh() {
@@ -57,7 +44,7 @@ main() {
     read_arguments "$@"
     cd "$root"
     ensure_rust
-    ensure_packages bridge_packages
+    ensure_packages bridge
     if [ "$release" = true ]; then
         (cd bridges && cargo build --locked --release) || fail 'the bridges cannot be built; see above'
         say 'bridges/target/release/foveate-zenoh and foveate-ros2'

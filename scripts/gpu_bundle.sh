@@ -33,10 +33,9 @@ usage() {
     cat <<'END'
 Usage: scripts/gpu_bundle.sh [options]
 
-Builds an archive of at most 50 MB with the programs, the GPU tests, the Python engine and run.sh, which tests and measures the GPU of a
-machine that has neither GStreamer nor Rust nor a network: unpack it there, and run `foveate-gpu/run.sh OUT`.
+Builds target/foveate-gpu.tar.xz, at most 50 MB with the programs, the GPU tests, the Python engine and run.sh, which tests and measures
+the GPU of a machine that has neither GStreamer nor Rust nor a network: unpack it there, and run `foveate-gpu/run.sh OUT`.
 
-  --out FILE            the archive (target/foveate-gpu.tar.xz)
   --refresh-docs FILE   put a row into docs/reports/benchmarks.md instead, from the results.json that run.sh wrote
   --yes                 install missing packages without asking
   --help                this
@@ -44,23 +43,17 @@ END
 }
 
 read_option() {
-    case "$1" in
-    --out) archive=$2 ;;
-    --refresh-docs)
-        [ -f "$2" ] || usage_error "--refresh-docs $2: no such file"
-        results=$2
-        ;;
-    esac
+    [ -f "$2" ] || usage_error "--refresh-docs $2: no such file"
+    results=$2
 }
 
-bundle_packages() {
+libraries() {
     local line
     while read -r line; do
         printf '%s||a library of the archive\n' "${line%% *}"
     done <<<"$LOADER
 $DRIVER_LIBRARIES
 $LAYER"
-    printf 'binutils|objdump|says which C library programs need\nxz-utils|xz|packs the archive\n'
 }
 
 # Builds the tests, and with them the program that they run. Prints the paths of the test programs: build
@@ -156,7 +149,7 @@ main() {
         return
     fi
     ensure_rust
-    ensure_packages wheel_packages bundle_packages
+    ensure_packages wheel bundle libraries
     tools=$(clip_cache)/wheels
     ensure_wheel_tools "$tools"
     work=$(mktemp -d)
@@ -173,7 +166,6 @@ main() {
     put_scripts
     python3 -m zipfile -e "$folder"/python/*.whl "$work/unpacked"
     check_needs "$work/unpacked"
-    mkdir -p "$(dirname "$archive")"
     XZ_OPT='-6 -T0' tar --owner 0 --group 0 -C "$work" -cJf "$archive" foveate-gpu
     bytes=$(stat -c %s "$archive")
     [ "$bytes" -le "$BYTES_MAX" ] || fail "$archive has $bytes bytes (expected at most $BYTES_MAX)"

@@ -119,16 +119,6 @@ target() {
     echo "$destdir$prefix/$1"
 }
 
-# Folders with nothing but installed files.
-own_folders() {
-    printf '%s\n' lib/cmake/foveate share/foveate/{grafana,pipelines,scorers,systemd} share/foveate
-    # Each before the one that holds it.
-    contents | awk -F'|' '$3 ~ "^share/doc/foveate/" {
-        folder = $3
-        while (sub("/[^/]*$", "", folder) && folder != "share/doc") print folder
-    }' | sort -ru
-}
-
 # Runs as root for an installation into the system, and as this user with --destdir: change COMMAND...
 change() {
     if [ -n "$destdir" ]; then
@@ -146,7 +136,7 @@ is_live() {
 build() {
     [ -z "$binaries" ] || return 0
     ensure_rust
-    ensure_packages build_packages
+    ensure_packages build
     cd "$root"
     with_progress 'Building foveated and foveate' cargo build --locked --release --bins \
         || fail 'the build failed; see above'
@@ -229,11 +219,10 @@ remove_everything() {
     while IFS='|' read -r _ _ to; do
         change rm -f "$(target "$to")"
     done < <(contents)
-    while read -r folder; do
-        if [ -d "$destdir$prefix/$folder" ]; then
-            change rmdir --ignore-fail-on-non-empty "$destdir$prefix/$folder"
-        fi
-    done < <(own_folders)
+    # Folders with nothing but installed files have this name, or are in one that has.
+    for folder in include lib/cmake share share/doc; do
+        [ ! -d "$destdir$prefix/$folder/foveate" ] || change find "$destdir$prefix/$folder/foveate" -depth -type d -empty -delete
+    done
     if is_live; then
         as_root systemctl daemon-reload
     fi

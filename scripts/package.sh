@@ -6,8 +6,9 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 out=$target/debian
-binaries=
 arch=
+# The folder of the two programs, set in `build`.
+binaries=
 
 usage() {
     cat <<'END'
@@ -17,13 +18,12 @@ Builds foveate_VERSION_ARCH.deb, what scripts/install.sh installs below /usr wit
 foveate-dbgsym_VERSION_ARCH.deb, their debug information, with which a backtrace has lines. They are for the Debian or Ubuntu
 they are built on, and newer ones. Who gives them to others says in DEBFULLNAME and DEBEMAIL who answers for them.
 
-  --arch ARCH     amd64 or arm64 (this machine's); for the other one, its compiler and libraries are installed. Of these,
-                  libgstreamer-plugins-base1.0-dev is installed for one architecture at a time: apt removes this machine's, and
-                  installs it again when it is asked to. Tried on amd64; the package of arm64 in an emulated Debian
-  --out DIR       folder of the packages (target/debian)
-  --binaries DIR  take the two programs from there instead of building them; not stripped
-  --yes           install missing packages without asking
-  --help          this
+  --arch ARCH  amd64 or arm64 (this machine's); for the other one, its compiler and libraries are installed. Of these,
+               libgstreamer-plugins-base1.0-dev is installed for one architecture at a time: apt removes this machine's, and
+               installs it again when it is asked to. Tried on amd64; the package of arm64 in an emulated Debian
+  --out DIR    folder of the packages (target/debian)
+  --yes        install missing packages without asking
+  --help       this
 END
 }
 
@@ -34,24 +34,6 @@ read_option() {
         arch=$2
         ;;
     --out) out=$2 ;;
-    --binaries)
-        for program in foveated foveate; do
-            [ -x "$2/$program" ] || usage_error "--binaries $2: there is no program $program"
-        done
-        binaries=$(cd "$2" && pwd)
-        ;;
-    esac
-}
-
-is_native() {
-    [ "$arch" = "$(dpkg --print-architecture)" ]
-}
-
-# Of the architecture, as Rust calls it.
-rust_target() {
-    case "$arch" in
-    amd64) echo x86_64-unknown-linux-gnu ;;
-    arm64) echo aarch64-unknown-linux-gnu ;;
     esac
 }
 
@@ -63,38 +45,29 @@ gnu_target() {
     esac
 }
 
-package_packages() {
-    cat <<'END'
-dpkg-dev|dpkg-shlibdeps|finds what the programs depend on
-binutils|objcopy|puts debug information into a package of its own
-END
+# Of the architecture, as Rust calls it.
+rust_target() {
+    gnu_target | sed 's/-/-unknown-/'
 }
 
-# As every build, for the other architecture.
-cross_packages() {
-    cat <<END
-gcc-$(gnu_target | tr _ -)|$(gnu_target)-gcc|links for $arch
-libgstreamer1.0-dev:$arch||builds the capture of camera streams
-libgstreamer-plugins-base1.0-dev:$arch||builds the capture of camera streams
-pkgconf|pkg-config|finds the GStreamer libraries
-glslc|glslc|compiles the GPU shaders
-END
+# Of the other architecture.
+foreign() {
+    printf '%s||links, and builds the capture of camera streams\n' \
+        "gcc-$(gnu_target | tr _ -)" "libgstreamer1.0-dev:$arch" "libgstreamer-plugins-base1.0-dev:$arch"
 }
 
 build() {
     ensure_rust
-    [ -z "$binaries" ] || return 0
     cd "$root"
-    if is_native; then
-        ensure_packages build_packages
-        with_progress 'Building foveated and foveate' cargo build --locked --release --bins \
-            || fail 'the build failed; see above'
+    if [ "$arch" = "$(dpkg --print-architecture)" ]; then
+        ensure_packages build
+        with_progress 'Building foveated and foveate' cargo build --locked --release --bins || fail 'the build failed; see above'
         binaries=$target/release
         return
     fi
     dpkg --print-foreign-architectures | grep -qx "$arch" \
         || fail "packages of $arch are not known here; as root: dpkg --add-architecture $arch && apt-get update"
-    ensure_packages cross_packages
+    ensure_packages cross foreign
     [ -d "$(rustc --print sysroot)/lib/rustlib/$(rust_target)" ] \
         || fail "this Rust cannot build for $arch: rustup target add $(rust_target)"
     with_progress "Building foveated and foveate for $arch" build_across || fail 'the build failed; see above'
@@ -259,7 +232,7 @@ main() {
     read_arguments "$@"
     command -v dpkg-deb >/dev/null || fail 'there is no dpkg here: scripts/install.sh installs without a package'
     arch=${arch:-$(dpkg --print-architecture)}
-    ensure_packages package_packages
+    ensure_packages package
     build
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(source_date)}
     export SOURCE_DATE_EPOCH

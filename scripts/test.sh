@@ -8,30 +8,25 @@ set -euo pipefail
 # Steps that build the same crates with the same features share what was built.
 readonly WORKSPACE=(--locked --workspace --features foveate-engine-python/gst)
 
-with_clips=true
-
 usage() {
     cat <<'END'
-Usage: scripts/test.sh [--long] [--no-clips] [--yes]
+Usage: scripts/test.sh [--long] [--yes]
 
-Installs what is missing, then runs every check and every test.
+Installs what is missing, then runs every check and every test. Real clips are fetched once into ~/.cache/foveate, unless
+FOVEATE_WITHOUT_CLIPS=1 leaves their tests out.
 
-  --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
-              timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
-              ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; all laws of
-              scripts/arm.sh; two minutes of scripts/bench.sh soak; the dashboard's queries to a real Prometheus; the Debian package
-              and the container in a bare Debian; the bridges to Zenoh and ROS 2, which take minutes to build
-  --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
-  --yes       install missing packages without asking
-  --help      this
+  --long  also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
+          timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
+          ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; all laws of
+          scripts/arm.sh; two minutes of scripts/bench.sh soak; the dashboard's queries to a real Prometheus; the Debian package
+          and the container in a bare Debian; the bridges to Zenoh and ROS 2, which take minutes to build
+  --yes   install missing packages without asking
+  --help  this
 END
 }
 
 read_option() {
-    case "$1" in
-    --long) export FOVEATE_LONG=1 ;;
-    --no-clips) with_clips=false ;;
-    esac
+    export FOVEATE_LONG=1
 }
 
 # The time of each step, one per line.
@@ -115,15 +110,11 @@ check_scripts() {
 
 # Sets the environment for tests of real clips, which are skipped only on request.
 provide_clips() {
-    local names
-    if [ "$with_clips" = false ]; then
-        warn 'THE TESTS OF REAL CLIPS DO NOT RUN (--no-clips).'
-        export FOVEATE_WITHOUT_CLIPS=1
+    if [ -n "${FOVEATE_WITHOUT_CLIPS:-}" ]; then
+        warn 'THE TESTS OF REAL CLIPS DO NOT RUN (FOVEATE_WITHOUT_CLIPS).'
         return
     fi
-    names=$(clips | cut -d '|' -f 1)
-    # shellcheck disable=SC2086 # One word a clip.
-    ensure_clips $names || fail 'the tests of real clips need the clips; see above, or skip these tests with --no-clips'
+    ensure_clips vtest.avi box.mp4 || fail 'the tests of real clips need the clips; see above, or set FOVEATE_WITHOUT_CLIPS=1'
     FOVEATE_CLIPS=$(clip_cache)
     export FOVEATE_CLIPS
 }
@@ -208,11 +199,6 @@ check_dependencies() {
     cargo deny check bans licenses sources
 }
 
-# Builds them, and tries them in an empty environment.
-check_wheels() {
-    run_script wheels.sh
-}
-
 # In a bare Debian in namespaces, and as a container.
 check_package() {
     if [ -n "${FOVEATE_WITHOUT_SYSTEMD:-}" ]; then
@@ -234,10 +220,9 @@ check_reader() {
 # Every execution of small rings, and of a few threads of the pool. The flag rebuilds everything, so it has a target
 # folder of its own.
 check_memory_order() {
-    RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
-        cargo test --locked --release --package foveate-ring --test ring_loom || return
-    RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
-        cargo test --locked --release --package foveate-engine --test pool_loom
+    local -x RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom
+    cargo test --locked --release --package foveate-ring --test ring_loom || return
+    cargo test --locked --release --package foveate-engine --test pool_loom
 }
 
 # Another model of weak memory, with random schedules.
@@ -246,10 +231,9 @@ check_miri() {
         left_out Miri 'no nightly toolchain with miri (rustup toolchain install nightly -c miri)'
         return
     fi
-    MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
-        cargo +nightly miri test --locked --package foveate-ring --test ring_order || return
-    MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
-        cargo +nightly miri test --locked --package foveate-engine --test pool_order
+    local -x MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri
+    cargo +nightly miri test --locked --package foveate-ring --test ring_order || return
+    cargo +nightly miri test --locked --package foveate-engine --test pool_order
 }
 
 # ThreadSanitizer models no fences, and takes two mappings of a segment for separate memory: it only confirms that all
@@ -262,11 +246,9 @@ check_sanitizer() {
         return
     fi
     host=$(rustc +nightly -vV | sed -n 's/^host: //p')
-    RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer \
-        cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-ring \
-        --test ring_order --test ring ring_ || return
-    RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer \
-        cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-engine --test pool_order
+    local -x RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer
+    cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-ring --test ring_order --test ring ring_ || return
+    cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-engine --test pool_order
 }
 
 # Cross built, and run by qemu-user: the vector layers, with --long all laws that need no camera and no GPU.
@@ -275,16 +257,6 @@ check_arm() {
     [ -z "${FOVEATE_LONG:-}" ] || options=()
     # More cases would take hours there.
     (unset FOVEATE_LONG && run_script arm.sh "${options[@]}")
-}
-
-# Four streams whose readers, sources and configuration come and go, in a release build.
-check_soak() {
-    run_script bench.sh soak --minutes 2
-}
-
-# The bridges are a workspace of their own, so that nothing else builds Zenoh.
-check_bridges() {
-    run_script bridges.sh
 }
 
 # Whether there is a nightly Rust with a component: has_nightly COMPONENT
@@ -306,9 +278,9 @@ main() {
     read_arguments "$@"
     cd "$root"
     ensure_rust
-    ensure_packages build_packages run_packages test_packages browser_packages arm_packages
+    ensure_packages build run test browser chromium arm
     if [ -n "${FOVEATE_LONG:-}" ]; then
-        ensure_packages debian_packages torch_packages model_packages prometheus_packages
+        ensure_packages debian torch models prometheus
         export FOVEATE_REQUIRE_TORCH=1
     fi
     provide_clips
@@ -333,7 +305,7 @@ main() {
     if [ -n "${FOVEATE_LONG:-}" ]; then
         step 'memory order under Miri' check_miri
         step 'data races' check_sanitizer
-        step 'soak' check_soak
+        step 'soak' run_script bench.sh soak --minutes 2
         step 'package' check_package
         begin_others
     fi
@@ -342,8 +314,8 @@ main() {
         step 'libraries' ensure_libraries
         step 'models' check_models
         step 'recordings' check_recordings
-        step 'wheels' check_wheels
-        step 'bridges' check_bridges
+        step 'wheels' run_script wheels.sh
+        step 'bridges' run_script bridges.sh
     fi
     step 'Python engine' check_engine
     step 'memory order' finish 'memory order'

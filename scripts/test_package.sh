@@ -7,37 +7,22 @@ set -euo pipefail
 
 readonly MACHINE=$root/scripts/lib/machine.sh
 
-debs=
+debs=$target/debian
 work=
 # The processes that were started in the background.
 started=()
 
 usage() {
     cat <<'END'
-Usage: scripts/test_package.sh [--packages DIR] [--yes]
+Usage: scripts/test_package.sh [--yes]
 
 Builds the Debian package (scripts/package.sh), and looks for errors in it with lintian. Installs it into a bare Debian 12, boots that with
 systemd in namespaces of its own, uses the service, installs it once more, removes and purges it, and compares the files before and
 after. Then does what the last stage of Containerfile says, and runs that as its user beside a container that reads. Needs root.
 A bare Debian and its packages are kept in ~/.cache/foveate.
 
-  --packages DIR  take the packages from there instead of building them
-  --yes           install missing packages without asking
-  --help          this
-END
-}
-
-read_option() {
-    [ "$(find "$2" -maxdepth 1 -name 'foveate_*.deb' 2>/dev/null | wc -l)" -eq 1 ] \
-        || usage_error "--packages $2: expected one foveate_*.deb there"
-    debs=$(cd "$2" && pwd)
-}
-
-machine_packages() {
-    cat <<'END'
-lintian|lintian|checks the package
-mmdebstrap|mmdebstrap|makes a bare Debian
-util-linux|unshare|makes namespaces
+  --yes   install missing packages without asking
+  --help  this
 END
 }
 
@@ -300,12 +285,9 @@ start_daemon() {
 main() {
     read_arguments "$@"
     [ "$(id -u)" -eq 0 ] || fail 'a system in a folder needs root'
-    ensure_packages machine_packages
-    if [ -z "$debs" ]; then
-        debs=$target/debian
-        rm -rf "$debs"
-        run_script package.sh --out "$debs" || fail 'there is no package; see above'
-    fi
+    ensure_packages machine
+    rm -rf "$debs"
+    run_script package.sh || fail 'there is no package; see above'
     work=$(mktemp -d)
     trap clean_up EXIT
     step 'lintian'

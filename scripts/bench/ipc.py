@@ -2,7 +2,6 @@
 
 import json
 import statistics
-import subprocess
 import sys
 import time
 
@@ -28,6 +27,7 @@ PAIRS = [
     ("Foveate, spinning", "iceoryx2, polling"),
     ("Foveate, spinning, 8 slots", "iceoryx2, polling"),
 ]
+QUANTILES = {"p50_us": 0.5, "p99_us": 0.99, "p99_9_us": 0.999}
 
 #: Reads in Python: bursts, and frames of each, of the 8 that the ring holds.
 BURSTS, BURST_FRAMES = 100, 5
@@ -44,23 +44,29 @@ gaze = { policy = "fixed" }
 """
 
 
-def output(*command):
-    """The JSON that a program prints; its other output is shown only if it fails."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    if done.returncode != 0:
-        raise measuring.FoveateError(f"{command[0]}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+def peer_report(*command):
+    """What the peer measures, as `foveate bench ring --json` says it."""
+    times = json.loads(measuring.output(*command))
+    report = {"missed": len(times["publish_ns"]) - len(times["total_ns"])}
+    for part, ns in times.items():
+        figures = {name: measuring.quantile(ns, share) / 1e3 for name, share in QUANTILES.items()}
+        report[part.removesuffix("_ns")] = figures
+    return report
 
 
 def measured(arguments, rounds):
     """The reports of every contestant, by name: one per round."""
     ring = [arguments.foveate, "bench", "ring", "--json", "--payload", PAYLOAD_BYTES]
+
+    def foveate_report(*options):
+        return json.loads(measuring.output(*ring, *options))
+
     # The peer sends as many bytes, though it has neither records nor a header.
-    frame_bytes = output(*ring, "--how", "spin", "--frames", 1)["frame_bytes"]
+    frame_bytes = foveate_report("--how", "spin", "--frames", 1)["frame_bytes"]
     pace = ["--frames", FRAMES, "--interval-us", INTERVAL_US]
-    commands = {name: [*ring, *pace, *options] for name, options in FOVEATE.items()}
-    commands |= {name: [arguments.peer, how, frame_bytes, FRAMES, INTERVAL_US] for name, how in PEER.items()}
-    contestants = {name: lambda command=command: output(*command) for name, command in commands.items()}
+    contestants = {name: lambda options=options: foveate_report(*pace, *options) for name, options in FOVEATE.items()}
+    for name, how in PEER.items():
+        contestants[name] = lambda how=how: peer_report(arguments.peer, how, frame_bytes, FRAMES, INTERVAL_US)
     return measuring.in_turns(contestants, rounds, pause_s=0.1)
 
 
@@ -90,7 +96,7 @@ def latencies(reports):
     """The table of every contestant: medians over the rounds."""
     head = ["", "publish p50", "wake p50", "release store to copy: p50", "p99", "p99.9", "all of it: p50", "p99", "p99.9", "passed over"]
     shown = [("publish", "p50_us"), ("wake", "p50_us")]
-    shown += [(part, figure) for part in ("read_done", "total") for figure in ("p50_us", "p99_us", "p99_9_us")]
+    shown += [(part, figure) for part in ("read_done", "total") for figure in QUANTILES]
     rows = []
     for name, rounds in reports.items():
         cells = [statistics.median(report[part][figure] for report in rounds) for part, figure in shown]
@@ -100,7 +106,7 @@ def latencies(reports):
 
 
 def comparison(reports):
-    """Ratios within each round."""
+    """The table of ratios within each round."""
     rows = []
     for ours, theirs in PAIRS:
         cells = []

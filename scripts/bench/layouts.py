@@ -6,7 +6,7 @@ import tempfile
 from PIL import Image, ImageDraw, ImageFont
 
 from daemon import Daemon
-from measuring import gst_launch
+from measuring import ROOT, gst_launch
 
 FIXATION = 'gaze = { policy = "fixed", x = 0.62, y = 0.45 }'
 #: Title, and the keys of its view. Each has at most 273 tokens of 16x16 texels, but for windows.
@@ -34,8 +34,9 @@ def run(arguments):
         x, y = index % COLUMNS * (WIDTH + GAP), index // COLUMNS * (TITLE + height + GAP)
         draw.text((x, y), title, "black", font)
         sheet.paste(picture.resize((WIDTH, height), Image.LANCZOS), (x, y + TITLE))
-    sheet.quantize(192).save(arguments.out, optimize=True)
-    yield "layouts", str(arguments.out)
+    path = ROOT / "docs" / "images" / "layouts.png"
+    sheet.quantize(192).save(path, optimize=True)
+    yield "layouts", str(path)
 
 
 def boxes(arguments):
@@ -45,7 +46,7 @@ def boxes(arguments):
     with tempfile.TemporaryDirectory() as folder:
         still = f"{folder}/still.png"
         # Each frame replaces the one before.
-        frames = f"filesrc location={arguments.clip} ! decodebin ! identity eos-after={FRAME + 1}"
+        frames = f"filesrc location={arguments.cache / 'vtest.avi'} ! decodebin ! identity eos-after={FRAME + 1}"
         gst_launch(f"{frames} ! videoconvert ! pngenc compression-level=1 ! multifilesink location={still}")
         stream = f'[[stream]]\nname = "still"\nsource = "{still}"\nloop = true\n{views}'
         with Daemon(arguments.programs, stream) as daemon:

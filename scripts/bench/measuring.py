@@ -7,8 +7,12 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class FoveateError(RuntimeError):
@@ -38,6 +42,14 @@ class Bench:
         self._process.communicate()
 
 
+def output(*command):
+    """What a program prints; its other output is shown only if it fails."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise FoveateError(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+    return done.stdout
+
+
 def gst_launch(pipeline):
     """Runs a pipeline to its end."""
     done = subprocess.run(["gst-launch-1.0", "-q", *pipeline.split()], capture_output=True, text=True)
@@ -45,17 +57,9 @@ def gst_launch(pipeline):
         raise FoveateError(f"gst-launch-1.0 {pipeline}: {done.stderr.strip()}")
 
 
-def bench(program, *arguments):
-    """What `foveate bench` prints."""
-    done = subprocess.run([program, "bench", *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise FoveateError(done.stderr.strip())
-    return done.stdout
-
-
 def report(program, *arguments):
-    """The JSON object of the single measured backend; with the default policy, unless the arguments have another."""
-    return json.loads(bench(program, "--json", *arguments).splitlines()[0])
+    """What `foveate bench` says of the single measured backend."""
+    return json.loads(output(program, "bench", "--json", *arguments).splitlines()[0])
 
 
 def trial(program, *arguments):
@@ -63,17 +67,14 @@ def trial(program, *arguments):
     return report(program, "--size", "64x64", "--frames", 1, *arguments)
 
 
-def vulkan_device(program, asked):
+def vulkan_device(program):
     """Arguments that choose the Vulkan device, a GPU or else llvmpipe, or None without one."""
-    choices = [["--device", asked]] if asked else [[], ["--device", "llvmpipe"]]
-    for choice in choices:
+    for choice in ([], ["--device", "llvmpipe"]):
         try:
             trial(program, "--backend", "vulkan", *choice)
             return choice
-        except FoveateError as error:
-            reason = error
-    if asked:
-        raise reason
+        except FoveateError:
+            continue
     return None
 
 
@@ -106,13 +107,8 @@ def table(head, rows):
 
 def processor():
     """The processor's name, and the number available to this process."""
-    name = platform.processor() or platform.machine()
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith("model name"):
-                name = line.split(":", 1)[1].strip()
-                break
-    return f"{name}, {len(os.sched_getaffinity(0))} processors"
+    name = re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return f"{name[1] if name else platform.machine()}, {len(os.sched_getaffinity(0))} processors"
 
 
 def today():
@@ -123,11 +119,9 @@ def today():
 def write_fragment(path, name, text):
     """Replaces the text between the marks with this name in a Markdown file."""
     begin, end = f"<!-- {name} begins -->", f"<!-- {name} ends -->"
-    with open(path, encoding="utf-8") as file:
-        document = file.read()
+    document = Path(path).read_text(encoding="utf-8")
     before, found_begin, rest = document.partition(begin)
     _, found_end, after = rest.partition(end)
     if not (found_begin and found_end):
         raise FoveateError(f"{path} lacks {begin} and {end}")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{before}{begin}\n{text.strip()}\n{end}{after}")
+    Path(path).write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}", encoding="utf-8")

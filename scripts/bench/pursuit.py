@@ -16,9 +16,9 @@ from daemon import Daemon
 from measuring import FoveateError
 
 SETTINGS = {
-    "neither": {"compensation": False, "pursuit": False},
-    "compensation": {"compensation": True, "pursuit": False},
-    "compensation and pursuit": {"compensation": True, "pursuit": True},
+    "neither": "compensation = false, pursuit = false",
+    "compensation": "compensation = true, pursuit = false",
+    "compensation and pursuit": "compensation = true, pursuit = true",
 }
 # Tracks at a time: each has three of the views that a stream may have.
 TRACKS_AT_ONCE = 5
@@ -105,8 +105,7 @@ def play(programs, frames, fps, tracks):
         fifo = os.path.join(folder, "frames")
         os.mkfifo(fifo)
         views = "".join(
-            f"[[stream.view]]\nname = 'v{index}-{number}'\nslots = 16\ngaze = {{ policy = 'feedback', "
-            f"compensation = {str(keys['compensation']).lower()}, pursuit = {str(keys['pursuit']).lower()} }}\n"
+            f"[[stream.view]]\nname = 'v{index}-{number}'\nslots = 16\ngaze = {{ policy = 'feedback', {keys} }}\n"
             for index in range(len(tracks))
             for number, keys in enumerate(SETTINGS.values())
         )

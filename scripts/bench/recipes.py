@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-from measuring import FoveateError, bench
+from measuring import FoveateError, output
 
 try:
     import cv2
@@ -51,7 +51,7 @@ def recipes(plan, frames):
 
 def dumped(program, folder, *arguments):
     """Foveate's plan and frames, one array each, which `foveate bench` leaves in a folder with its tokens."""
-    bench(program, *arguments, "--dump", folder)
+    output(program, "bench", *arguments, "--dump", folder)
     with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
         plan = json.load(file)
     if plan["format"] not in ("NV12", "I420") or plan["width"] % 2 or plan["height"] % 2:
@@ -150,39 +150,42 @@ class Torch:
         self.width, self.height = plan["levels"][0]
         indices = [patch_indices(plan, level) for level in range(LEVELS + 1)]
         self.indices = [torch.from_numpy(index).to(self.device) for index in indices]
-        factors = [torch.from_numpy(factor).to(self.device) for factor in scale_and_shift(plan)]
-        self.scale, self.shift = factors
+        self.scale, self.shift = (torch.from_numpy(factor).to(self.device) for factor in scale_and_shift(plan))
         # BT.601, limited range, as cvtColor has it; rows are R, G, B, columns Y, Cb, Cr.
         self.matrix = torch.tensor(
-            [[1.164384, 0, 1.596027], [1.164384, -0.391762, -0.812968], [1.164384, 2.017232, 0]]
-        ).to(self.device)
+            [[1.164384, 0, 1.596027], [1.164384, -0.391762, -0.812968], [1.164384, 2.017232, 0]], device=self.device
+        )
         self.offset = torch.tensor([16.0, 128.0, 128.0], device=self.device)[:, None]
 
     @staticmethod
     def equal(one, other):
         return torch.equal(torch.from_numpy(one), torch.from_numpy(other))
 
-    def chroma(self, samples):
+    def rgb(self, frames):
+        """The pictures of samples [N, rows, width]: [N, 3, height, width] from 0 to 255."""
+        samples = torch.from_numpy(frames).to(self.device)
+        luma, chroma = samples[:, None, : self.height].float(), samples[:, self.height :]
         half = (self.height // 2, self.width // 2)
-        planes = samples.reshape(*half, 2).permute(2, 0, 1) if self.is_nv12 else samples.reshape(2, *half)
-        return functional.interpolate(planes[None].float(), scale_factor=2, mode="nearest")[0]
+        chroma = chroma.reshape(-1, *half, 2).permute(0, 3, 1, 2) if self.is_nv12 else chroma.reshape(-1, 2, *half)
+        chroma = functional.interpolate(chroma.float(), scale_factor=2, mode="nearest")
+        ycbcr = torch.cat([luma, chroma], dim=1).flatten(2)
+        return (self.matrix @ (ycbcr - self.offset)).clamp_(0, 255).view(-1, 3, self.height, self.width)
 
-    def rgb(self, frame):
-        """The picture, [1, 3, height, width] from 0 to 255."""
-        samples = torch.from_numpy(frame).to(self.device)
-        luma = samples[: self.height].float()[None]
-        ycbcr = torch.cat([luma, self.chroma(samples[self.height :])]).flatten(1)
-        rgb = (self.matrix @ (ycbcr - self.offset)).clamp_(0, 255)
-        return rgb.view(1, 3, self.height, self.width)
+    def patches(self, level, number):
+        """The patches of a level [N, 3, height, width]: [N, patches, 3, side, side]."""
+        return level.flatten(2)[:, :, self.indices[number]].transpose(1, 2)
 
     @torch.no_grad() if torch else (lambda function: function)
-    def tokens(self, frame):
-        level = self.rgb(frame)
+    def batch(self, frames):
+        """The tokens of frames [N, rows, width]."""
+        level = self.rgb(frames)
         picked = []
-        for index in self.indices:
-            picked.append(level[0].flatten(1)[:, index])
-            if len(picked) <= LEVELS:
+        for number in range(LEVELS + 1):
+            picked.append(self.patches(level, number))
+            if number < LEVELS:
                 level = functional.avg_pool2d(level, 2, ceil_mode=True, count_include_pad=False)
-        patches = torch.cat(picked, dim=1).transpose(0, 1)
         # On a GPU the copy back waits for everything before it.
-        return (patches * self.scale + self.shift).half().cpu()
+        return (torch.cat(picked, dim=1) * self.scale + self.shift).half().cpu()
+
+    def tokens(self, frame):
+        return self.batch(frame[None])[0]

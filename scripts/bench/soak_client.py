@@ -1,6 +1,6 @@
 """One client of the soak test: reads a view, steers it, or opens one, until its time is over or it is killed.
 
-Run by scripts/bench/soak.py: soak_client.py SOCKET VIEW WAY SECONDS SEED. Ends with 0 where all went as it may go, however
+Run by soak.py: soak_client.py SOCKET VIEW WAY SECONDS SEED. Ends with 0 where all went as it may go, however
 that was: a view may end, a client may be refused. Everything else is a traceback and exit code 1.
 """
 
@@ -16,12 +16,12 @@ import numpy as np
 PATIENCE_S = 0.5
 
 
-class Watched:
-    """The numbers of the frames that were read: within one epoch they grow."""
+class Client:
+    """A view, and the numbers of the frames that were read: within one epoch they grow."""
 
-    def __init__(self):
-        self._epoch = None
-        self._newest = -1
+    def __init__(self, view, chance):
+        self.view, self.chance = view, chance
+        self._epoch, self._newest = None, -1
 
     def see(self, frame):
         """Checks one frame against those before."""
@@ -31,76 +31,62 @@ class Watched:
         assert 0 < len(frame) <= frame.info.capacity, f"{len(frame)} tokens in room for {frame.info.capacity}"
         self._newest = frame.frame_seq
 
-
-def read_copies(view, watched, _, newest=True):
-    """Copies the newest frames, and skips others."""
-    watched.see(view.read(timeout=PATIENCE_S, newest=newest))
-    if newest:
+    def newest(self):
+        """Copies the newest frames, and skips others."""
+        self.see(self.view.read(timeout=PATIENCE_S))
         time.sleep(0.05)
 
+    def all(self):
+        """Copies every frame that is still in the ring."""
+        self.see(self.view.read(timeout=PATIENCE_S, newest=False))
 
-def read_all(view, watched, chance):
-    """Copies every frame that is still in the ring."""
-    read_copies(view, watched, chance, newest=False)
+    def borrow(self):
+        """Borrows frames, now and then for so long that the writer overwrites them."""
+        try:
+            with self.view.borrow(timeout=PATIENCE_S) as frame:
+                self.see(frame)
+                frame.pixels.max()
+                time.sleep(self.chance.choice([0, 0, 0, 0.5]))
+        except foveate.Lapped:
+            pass
 
+    def poll(self):
+        """Waits for the descriptor to become readable, as an event loop does."""
+        if select.select([self.view], [], [], PATIENCE_S)[0]:
+            self.see(self.view.read(timeout=0))
 
-def borrow(view, watched, chance):
-    """Borrows frames, now and then for so long that the writer overwrites them."""
-    try:
-        with view.borrow(timeout=PATIENCE_S) as frame:
-            watched.see(frame)
-            frame.pixels.max()
-            time.sleep(chance.choice([0, 0, 0, 0.5]))
-    except foveate.Lapped:
-        pass
+    def steer(self):
+        """Sends every kind of feedback, sometimes invalid."""
+        view, random = self.view, self.chance.random
+        frame = view.read(timeout=PATIENCE_S)
+        self.see(frame)
+        weights = np.array([[random() for _ in range(8)] for _ in range(6)], dtype=np.float32)
+        self.chance.choice(
+            [
+                lambda: view.look(random(), random(), normalised=True, for_ms=300),
+                lambda: view.look(random(), random(), normalised=True, wait=True),
+                lambda: view.attend(weights, frame=frame),
+                lambda: view.attend_tokens(frame, np.array([random() for _ in range(len(frame))])),
+                view.release,
+                lambda: view.look(-1e9, 0),
+                lambda: view.look(1, 1, frame=10**12),
+                lambda: view.attend(np.zeros((4, 4))),
+                lambda: view.attend(weights, box=(5, 5, 5, 5)),
+                lambda: view.attend_tokens(frame, [1.0]),
+            ]
+        )()
+        time.sleep(self.chance.uniform(0.0, 0.1))
 
+    #: Steers a view that lives as long as this client.
+    own = steer
 
-def poll(view, watched, _):
-    """Waits for the descriptor to become readable, as an event loop does."""
-    if select.select([view], [], [], PATIENCE_S)[0]:
-        watched.see(view.read(timeout=0))
-
-
-def steer(view, watched, chance):
-    """Sends every kind of feedback, sometimes invalid."""
-    frame = view.read(timeout=PATIENCE_S)
-    watched.see(frame)
-    weights = np.array([[chance.random() for _ in range(8)] for _ in range(6)], dtype=np.float32)
-    chance.choice(
-        [
-            lambda: view.look(chance.random(), chance.random(), normalised=True, for_ms=300),
-            lambda: view.look(chance.random(), chance.random(), normalised=True, wait=True),
-            lambda: view.attend(weights, frame=frame),
-            lambda: view.attend_tokens(frame, np.array([chance.random() for _ in range(len(frame))])),
-            view.release,
-            lambda: view.look(-1e9, 0),
-            lambda: view.look(1, 1, frame=10**12),
-            lambda: view.attend(np.zeros((4, 4))),
-            lambda: view.attend(weights, box=(5, 5, 5, 5)),
-            lambda: view.attend_tokens(frame, [1.0]),
-        ]
-    )()
-    time.sleep(chance.uniform(0.0, 0.1))
-
-
-def stand_still(_view, _watched, _chance):
-    """Reads nothing, and lets its socket fill up."""
-    time.sleep(0.2)
-
-
-WAYS = {
-    "newest": read_copies,
-    "all": read_all,
-    "borrow": borrow,
-    "poll": poll,
-    "steer": steer,
-    "own": steer,
-    "still": stand_still,
-}
+    def still(self):
+        """Reads nothing, and lets its socket fill up."""
+        time.sleep(0.2)
 
 
 def opened(socket, address, way, chance):
-    """The view; for `own` one that lives as long as this client."""
+    """The view."""
     if way == "own":
         keys = {"budget": chance.choice([32, 128, 273]), "dtype": chance.choice(["u8", "f16", "bf16", "f32"])}
         return foveate.open_view(address.split("/")[0], socket, gaze={"policy": "feedback"}, **keys)
@@ -110,12 +96,13 @@ def opened(socket, address, way, chance):
 def main():
     """Repeats one activity."""
     socket, address, way, seconds, seed = sys.argv[1:]
-    chance, end, watched = random.Random(int(seed)), time.monotonic() + float(seconds), Watched()
+    chance, end = random.Random(int(seed)), time.monotonic() + float(seconds)
     try:
         with opened(socket, address, way, chance) as view:
+            client = Client(view, chance)
             while time.monotonic() < end:
                 try:
-                    WAYS[way](view, watched, chance)
+                    getattr(client, way)()
                 except (foveate.TimedOut, foveate.Refused, foveate.Unavailable):
                     # A refusal comes at once, and so would the next.
                     time.sleep(0.05)

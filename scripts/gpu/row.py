@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
+from pathlib import Path
 from typing import Any
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "bench"))
 
 import measuring  # noqa: E402: the path comes first
 
@@ -20,83 +20,71 @@ HEAD = [
 LABEL, UPLOAD, BATCH = "1920x1080, 0.1 changed", "3840x2160, 1 changed", "batch of 32, 1024x1024"
 
 
-def reports(results: dict[str, Any], label: str, backend: str) -> list[dict[str, Any]]:
-    """The rounds of a measurement."""
-    found = (line["report"] for line in results["bench"] if line["label"] == label)
-    return [report for report in found if report["backend"] == backend]
+class Results:
+    """The results.json of run.sh."""
 
+    def __init__(self, text: str) -> None:
+        self.found = json.loads(text)
 
-def median_us(results: dict[str, Any], label: str, backend: str, stage: str) -> str:
-    times = [report["stages"][stage]["p50_us"] for report in reports(results, label, backend)]
-    return f"{statistics.median(times):.0f} us" if times else "-"
+    def median(self, label: str, backend: str, figure: Any, digits: int = 0) -> str:
+        """The median of a figure over the rounds of a measurement; `-` without any."""
+        reports = [line["report"] for line in self.found["bench"] if line["label"] == label]
+        figures = [figure(report) for report in reports if report["backend"] == backend]
+        return f"{statistics.median(figures):.{digits}f}" if figures else "-"
 
+    def time(self, backend: str, stage: str) -> str:
+        """The time of a stage at 1080p."""
+        return f"{self.median(LABEL, backend, lambda report: report['stages'][stage]['p50_us'])} us"
 
-def upload_rate(results: dict[str, Any]) -> str:
-    """Where everything changes."""
-    rates = [
-        report["bytes"]["uploaded_mean"] / report["stages"]["upload"]["p50_us"] / 1e3
-        for report in reports(results, UPLOAD, "vulkan")
-        if report["stages"]["upload"]["p50_us"] > 0
-    ]
-    return f"{statistics.median(rates):.1f}" if rates else "-"
+    def crossover(self) -> str:
+        """From which share of changed tiles on the GPU is quicker, by size."""
+        texts = []
+        for one in self.found["crossover"]:
+            share = one["gpu_is_quicker_from"]
+            texts.append(f"{one['size']}: {'never' if share is None else format(share, '.0%')}")
+        return ", ".join(texts) or "-"
 
+    def tests(self) -> str:
+        """How many passed, and why not all."""
+        programs = self.found["tests"]
+        passed, count = (sum(program[key] for program in programs) for key in ("passed", "count"))
+        failed = sum(len(program["failed"]) for program in programs)
+        is_cut = any(program["exit"] in (124, 137) for program in programs)
+        return f"{passed} of {count}" + (f", {failed} failed" if failed else "") + (", cut short" if is_cut else "")
 
-def pictures(results: dict[str, Any], backend: str) -> str:
-    rates = [report["pictures_per_second"] for report in reports(results, BATCH, backend)]
-    return f"{statistics.median(rates):.0f}" if rates else "-"
-
-
-def crossover(results: dict[str, Any]) -> str:
-    texts = [
-        f"{one['size']}: {'never' if one['gpu_is_quicker_from'] is None else format(one['gpu_is_quicker_from'], '.0%')}"
-        for one in results["crossover"]
-    ]
-    return ", ".join(texts) or "-"
-
-
-def tests(results: dict[str, Any]) -> str:
-    """How many passed, and why not all."""
-    programs = results["tests"]
-    passed, count = (sum(program[key] for program in programs) for key in ("passed", "count"))
-    failed = sum(len(program["failed"]) for program in programs)
-    is_cut = any(program["exit"] in (124, 137) for program in programs)
-    return f"{passed} of {count}" + (f", {failed} failed" if failed else "") + (", cut short" if is_cut else "")
-
-
-def row(results: dict[str, Any]) -> str:
-    facts, link = results["facts"], results["facts"]["link"]
-    software = " (software)" if facts["is_software"] else ""
-    cells = [
-        f"{link['device']}{software}",
-        f"{facts['date']}, {link['driver']}, {facts['processor']}",
-        tests(results),
-        median_us(results, LABEL, "cpu", "total"),
-        median_us(results, LABEL, "vulkan", "total"),
-        median_us(results, LABEL, "vulkan", "gpu"),
-        f"{link['to_device_gb_s']:.1f}",
-        upload_rate(results),
-        pictures(results, "cpu"),
-        pictures(results, "vulkan"),
-        crossover(results),
-    ]
-    return f"| {' | '.join(cells)} |"
+    def row(self) -> str:
+        """The device's row."""
+        facts, link = self.found["facts"], self.found["facts"]["link"]
+        cells = [
+            link["device"] + (" (software)" if facts["is_software"] else ""),
+            f"{facts['date']}, {link['driver']}, {facts['processor']}",
+            self.tests(),
+            self.time("cpu", "total"),
+            self.time("vulkan", "total"),
+            self.time("vulkan", "gpu"),
+            f"{link['to_device_gb_s']:.1f}",
+            # Where everything changes; a time of 0 is one that the clock does not resolve.
+            self.median(UPLOAD, "vulkan", lambda r: r["bytes"]["uploaded_mean"] / max(r["stages"]["upload"]["p50_us"], 1e-3) / 1e3, 1),
+            self.median(BATCH, "cpu", lambda report: report["pictures_per_second"]),
+            self.median(BATCH, "vulkan", lambda report: report["pictures_per_second"]),
+            self.crossover(),
+        ]
+        return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
     """Replaces the row of this device, or adds it."""
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    path, document = sys.argv[1:]
+    results, document = map(Path, sys.argv[1:])
     try:
-        with open(path, encoding="utf-8") as file:
-            new = row(json.load(file))
-        with open(document, encoding="utf-8") as file:
-            text = file.read().partition("<!-- gpu begins -->")[2].partition("<!-- gpu ends -->")[0]
+        new = Results(results.read_text()).row()
+        table = document.read_text().partition("<!-- gpu begins -->")[2].partition("<!-- gpu ends -->")[0]
         device = new.split(" | ")[0]
-        kept = [line for line in text.strip().splitlines()[len(HEAD) :] if line.split(" | ")[0] != device]
+        kept = [line for line in table.strip().splitlines()[len(HEAD) :] if line.split(" | ")[0] != device]
         measuring.write_fragment(document, "gpu", "\n".join([*HEAD, *sorted([*kept, new])]))
     except (KeyError, ValueError) as error:
-        sys.exit(f"row.py: {path} is not the results.json of run.sh: {error!r}")
+        sys.exit(f"row.py: {results} is not the results.json of run.sh: {error!r}")
     except measuring.FoveateError as error:
         sys.exit(f"row.py: {error}")
     print(new)

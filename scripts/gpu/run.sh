@@ -13,7 +13,7 @@ rounds=3
 # Seconds after which nothing more begins, and what still runs is ended.
 limit=470
 is_quick=false
-patience=1
+patience=${PATIENCE:-1}
 device=''
 out=''
 
@@ -21,14 +21,9 @@ usage() {
     cat <<'END'
 Usage: run.sh OUT [--quick] [--device NAME]
 
-Tests and measures the Vulkan backend on this machine's GPU, or on a software device if it has none, within 8 minutes. Writes into
-the folder OUT:
-
-  results.json   all results
-  report.md      device, tests and one table
-  log/           what the programs said
-
-It needs a Vulkan driver, glibc 2.35 or later, and bash, awk and coreutils. Where Python has PyTorch, it is measured, too.
+Tests and measures the Vulkan backend on this machine's GPU, or on a software device if it has none, within 8 minutes. Writes
+report.md, results.json and the folder log, with what the programs said, into the folder OUT. It needs a Vulkan driver, glibc 2.35 or
+later, and bash, awk and coreutils. Where Python has PyTorch, it is measured, too.
 
   --quick        fewer sizes and rounds, within 3 minutes
   --device NAME  part of the name of the Vulkan device, such as llvmpipe
@@ -78,8 +73,7 @@ read_command_line() {
         rounds=2
         limit=170
     fi
-    [[ ${PATIENCE:-1} =~ ^[1-9][0-9]*$ ]] || refuse "PATIENCE is $PATIENCE: a whole number from 1 is expected"
-    patience=${PATIENCE:-1}
+    [[ $patience =~ ^[1-9][0-9]*$ ]] || refuse "PATIENCE is $patience: a whole number from 1 is expected"
     limit=$((limit * patience))
 }
 
@@ -102,28 +96,14 @@ quoted() {
     printf '"%s"' "${text//$'\n'/\\n}"
 }
 
-# The value of a key that occurs once in a line of JSON: value_of KEY LINE
-value_of() {
-    local rest=${2#*\""$1"\":}
-    [ "$rest" != "$2" ] || return 0
-    case "$rest" in
-    \"*) rest=${rest#\"} && printf '%s' "${rest%%\"*}" ;;
-    *) printf '%s' "${rest%%[,\}]*}" ;;
-    esac
-}
-
-# Seconds that are left, at most MOST: left MOST
-left() {
-    local seconds=$((limit - SECONDS))
-    printf '%d' "$((seconds < $1 ? seconds : $1))"
-}
-
 # Runs a part, and notes how it ended; one that fails does not end the rest, and one that returns 3 has nothing to measure:
-# part NAME SECONDS COMMAND...
+# part NAME SECONDS SECONDS_IF_QUICK COMMAND...
 part() {
-    local name=$1 seconds started=$SECONDS status=0 outcome=interrupted
-    seconds=$(left "$(($2 * patience))")
-    shift 2
+    local name=$1 seconds=$2 started=$SECONDS status=0 outcome=interrupted
+    [ "$is_quick" = false ] || seconds=$3
+    seconds=$((seconds * patience))
+    [ "$seconds" -le "$((limit - SECONDS))" ] || seconds=$((limit - SECONDS))
+    shift 3
     if [ "$seconds" -le 2 ]; then
         outcome='left out: no time was left'
     else
@@ -209,8 +189,9 @@ find_device() {
         cause=$(tail -n 1 "$out/log/device-software-libraries.txt")
         unavailable "no Vulkan device to measure: ${cause#foveate: }; see $out/log"
     fi
-    device=$(value_of device "$link")
-    [ "$(value_of kind "$link")" != software ] || is_software=true
+    device=${link#*\"device\":\"}
+    device=${device%%\"*}
+    [[ $link != *'"kind":"software"'* ]] || is_software=true
 }
 
 # How tests are validated: by the layer of this machine, by that of the archive, or not.
@@ -230,23 +211,15 @@ find_validation() {
 
 # What the machine says of itself.
 facts() {
-    local file pci='' nvidia=''
-    for file in /sys/bus/pci/devices/*; do
-        case "$(cat "$file/class" 2>/dev/null)" in
-        0x0300* | 0x0302*)
-            pci="$pci$(cat "$file/vendor" "$file/device" "$file/current_link_speed" "$file/current_link_width" 2>/dev/null | tr '\n' ' ');"
-            ;;
-        esac
-    done
+    local nvidia=''
     if command -v nvidia-smi >/dev/null; then
         nvidia=$(ending_after 20 nvidia-smi --format=csv,noheader \
             --query-gpu=name,driver_version,memory.total,pcie.link.gen.current,pcie.link.width.current,clocks.sm,power.limit) || true
     fi
-    printf '{"bundle":%s,"date":%s,"kernel":%s,"libc":%s,"processor":%s,"processors":%d,"memory_kb":%d,"pci":%s,"nvidia_smi":%s,' \
+    printf '{"bundle":%s,"date":%s,"kernel":%s,"libc":%s,"processor":%s,"processors":%d,"nvidia_smi":%s,' \
         "$(quoted "$(cat "$here/VERSION")")" "$(quoted "$(date -u +%Y-%m-%d)")" "$(quoted "$(uname -sr)")" \
         "$(quoted "$(getconf GNU_LIBC_VERSION 2>/dev/null)")" \
-        "$(quoted "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)")" "$(nproc)" \
-        "$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)" "$(quoted "$pci")" "$(quoted "$nvidia")"
+        "$(quoted "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)")" "$(nproc)" "$(quoted "$nvidia")"
     printf '"loader":%s,"validation":%s,"is_software":%s,"link":%s}\n' \
         "$(quoted "$loader")" "$(quoted "$validation")" "$is_software" "$link"
 }
@@ -365,15 +338,12 @@ array() {
 }
 
 write_results() {
-    {
-        printf '{"facts":%s,"seconds":%d,"parts":%s,"tests":%s,"bench":%s,"tiers":%s,"crossover":%s}\n' \
-            "$(cat "$out/facts.json")" "$SECONDS" "$(array "$out/parts.jsonl")" "$(array "$out/tests.jsonl")" \
-            "$(array "$out/bench.jsonl")" "$(array "$out/tiers.jsonl")" \
-            "$(awk -v want=crossover -f "$here/report.awk" "$out/bench.jsonl")"
-    } >"$out/results.json"
-    awk -v want=report -f "$here/report.awk" "$out/facts.json" "$out/parts.jsonl" "$out/tests.jsonl" "$out/bench.jsonl" \
-        "$out/tiers.jsonl" >"$out/report.md"
-    rm -rf "$out"/*.jsonl "$out/facts.json" "$out/lines" "$out/site"
+    awk -v crossover_file="$out/crossover.json" -f "$here/report.awk" "$out/facts.json" "$out/parts.jsonl" "$out/tests.jsonl" \
+        "$out/bench.jsonl" "$out/tiers.jsonl" >"$out/report.md"
+    printf '{"facts":%s,"seconds":%d,"parts":%s,"tests":%s,"bench":%s,"tiers":%s,"crossover":%s}\n' \
+        "$(cat "$out/facts.json")" "$SECONDS" "$(array "$out/parts.jsonl")" "$(array "$out/tests.jsonl")" \
+        "$(array "$out/bench.jsonl")" "$(array "$out/tiers.jsonl")" "$(cat "$out/crossover.json")" >"$out/results.json"
+    rm -rf "$out"/*.jsonl "$out/facts.json" "$out/crossover.json" "$out/lines" "$out/site"
 }
 
 # Writes what was measured until Ctrl-C.
@@ -398,27 +368,16 @@ main() {
     trap interrupted INT TERM
     printf 'Measuring %s; tests are validated by: %s\n' "$device" "$validation" >&2
     # The sums stay below `limit`, so that no part takes the time of another.
-    if [ "$is_quick" = true ]; then
-        part warm 40 warm_matrix
-        part tests-gpu 30 tests test-gpu
-        part tests-engine 22 tests test-engine --skip cpu::
-        part batches 12 batches
-        part tiers 26 tiers
-        part views 10 views
-        part policies 8 policies
-        part cold 12 cold_matrix
-    else
-        part warm 100 warm_matrix
-        part tests-gpu 70 tests test-gpu
-        part tests-engine 65 tests test-engine --skip cpu::
-        part batches 30 batches
-        part tiers 75 tiers
-        part views 25 views
-        part policies 20 policies
-        part cold 65 cold_matrix
-    fi
+    part warm 100 40 warm_matrix
+    part tests-gpu 70 30 tests test-gpu
+    part tests-engine 65 22 tests test-engine --skip cpu::
+    part batches 30 12 batches
+    part tiers 75 26 tiers
+    part views 25 10 views
+    part policies 20 8 policies
+    part cold 65 12 cold_matrix
     [ "$(grep -c '"exit":0}$' "$out/tests.jsonl")" -eq 2 ] || test_status=1
-    ! grep -q '"with_validation_messages":[1-9]' "$out/tests.jsonl" || part tests-plain 30 tests_without_validation
+    ! grep -q '"with_validation_messages":[1-9]' "$out/tests.jsonl" || part tests-plain 30 30 tests_without_validation
     write_results
     cat "$out/report.md"
     exit "$test_status"

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Callable
+from collections.abc import Callable
+from functools import partial
+from itertools import cycle
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,37 +51,11 @@ class Unfold(recipes.Torch):
             flat = [y // self.side * width + x // self.side for x, y in places]
             self.picked.append(torch.tensor(flat, dtype=torch.int64, device=self.device))
 
-    @torch.no_grad()
-    def tokens(self, frame: Any) -> Any:
-        level, found = self.rgb(frame), []
-        for at, picked in enumerate(self.picked):
-            height, width = level.shape[-2:]
-            padded = functional.pad(level, (0, -width % self.side, 0, -height % self.side), mode="replicate")
-            patches = functional.unfold(padded, self.side, stride=self.side)[0].T.reshape(-1, 3, self.side, self.side)
-            found.append(patches[picked])
-            if at < recipes.LEVELS:
-                level = functional.avg_pool2d(level, 2, ceil_mode=True, count_include_pad=False)
-        return (torch.cat(found) * self.scale + self.shift).half().cpu()
-
-
-class Batch(recipes.Torch):
-    """The gather of `recipes.Torch`, of many frames at a time."""
-
-    @torch.no_grad()
-    def tokens(self, frames: Any) -> Any:
-        samples = torch.from_numpy(frames).to(self.device)
-        luma = samples[:, None, : self.height].float()
-        half = samples[:, self.height :].reshape(len(frames), self.height // 2, self.width // 2, 2).permute(0, 3, 1, 2)
-        chroma = functional.interpolate(half.float(), scale_factor=2, mode="nearest")
-        ycbcr = torch.cat([luma, chroma], dim=1).flatten(2)
-        level = (self.matrix @ (ycbcr - self.offset)).clamp_(0, 255).view(-1, 3, self.height, self.width)
-        found = []
-        for at, index in enumerate(self.indices):
-            found.append(level.flatten(2)[:, :, index])
-            if at < recipes.LEVELS:
-                level = functional.avg_pool2d(level, 2, ceil_mode=True, count_include_pad=False)
-        patches = torch.cat(found, dim=2).transpose(1, 2)
-        return (patches * self.scale + self.shift).half().cpu()
+    def patches(self, level: Any, number: int) -> Any:
+        height, width = level.shape[-2:]
+        padded = functional.pad(level, (0, -width % self.side, 0, -height % self.side), mode="replicate")
+        every = functional.unfold(padded, self.side, stride=self.side).transpose(1, 2)
+        return every[:, self.picked[number]].unflatten(2, (3, self.side, self.side))
 
 
 def timed(call: Callable[[], Any], count: int) -> float:
@@ -93,18 +68,16 @@ def timed(call: Callable[[], Any], count: int) -> float:
     return statistics.median(times)
 
 
-def compare(frames: str, contestants: dict[str, Measure], rounds: int) -> None:
-    """Measures all in each round, and prints their medians."""
-    for name, times in measuring.in_turns(contestants, rounds).items():
-        print(json.dumps({"tier": name, "frames": frames, "us": statistics.median(times), "rounds": times}), flush=True)
+def compare(arguments: argparse.Namespace, frames: str, contestants: dict[str, Measure], programs: dict[str, list[Any]]) -> None:
+    """Measures all in each round, and prints their medians in microseconds.
 
-
-@contextmanager
-def foveate(arguments: argparse.Namespace, programs: dict[str, list[Any]]) -> Iterator[dict[str, Measure]]:
-    """Measurements by `foveate bench` with each of these arguments: the median in microseconds."""
+    :param programs: further contestants: arguments of `foveate bench`.
+    """
     opened = {name: measuring.Bench(arguments.foveate, *options) for name, options in programs.items()}
+    measures = {**contestants, **{name: lambda program=program: program.measure()[0] for name, program in opened.items()}}
     try:
-        yield {name: lambda program=program: program.measure()[0] for name, program in opened.items()}
+        for name, times in measuring.in_turns(measures, arguments.rounds).items():
+            print(json.dumps({"tier": name, "frames": frames, "us": statistics.median(times), "rounds": times}), flush=True)
     finally:
         for program in opened.values():
             program.close()
@@ -125,27 +98,19 @@ def measure_frames(arguments: argparse.Namespace, size: str, share: float, count
         contestants: dict[str, Measure] = {}
         for name, recipe in (("unfold", Unfold(plan)), ("gather", recipes.Torch(plan))):
             recipes.check(plan, folder, name, recipe.tokens(frames[plan["tokens_of_frame"]]))
-            step = alternating(recipe.tokens, frames)
-            contestants[f"PyTorch ({recipe.device}), {name}"] = lambda step=step: timed(step, count)
+            contestants[f"PyTorch ({recipe.device}), {name}"] = partial(timed, in_turn(recipe, frames), count)
         programs = {
             "Foveate Vulkan": [*clip, "--backend", "vulkan", "--device", arguments.device],
             "Foveate Vulkan, full": [*clip, "--backend", "vulkan", "--device", arguments.device, "--refresh", 1],
             "Foveate CPU": [*clip, "--backend", "cpu"],
         }
-        with foveate(arguments, programs) as measures:
-            compare(f"{size}, {share:g} changed", {**contestants, **measures}, arguments.rounds)
+        compare(arguments, f"{size}, {share:g} changed", contestants, programs)
 
 
-def alternating(function: Callable[[Any], Any], frames: list[Any]) -> Callable[[], Any]:
-    """Calls the function with one frame after the other."""
-    position = 0
-
-    def step() -> Any:
-        nonlocal position
-        position += 1
-        return function(frames[position % len(frames)])
-
-    return step
+def in_turn(recipe: recipes.Torch, frames: list[Any]) -> Callable[[], Any]:
+    """Takes one frame after the other."""
+    turns = cycle(frames)
+    return lambda: recipe.tokens(next(turns))
 
 
 def measure_batch(arguments: argparse.Namespace, count: int) -> None:
@@ -154,16 +119,15 @@ def measure_batch(arguments: argparse.Namespace, count: int) -> None:
         plan, frames, clip = dumped(arguments, folder, BATCH_SIZE, 1)
         clip += ["--batch", BATCH, "--frames", count * BATCH]
         stack = np.stack([frames[index % len(frames)] for index in range(BATCH)])
-        recipe = Batch(plan)
+        recipe = recipes.Torch(plan)
         index = plan["tokens_of_frame"]
-        recipes.check(plan, folder, "batch", recipe.tokens(stack)[index])
-        torch_batch = {f"PyTorch ({recipe.device}), batch of {BATCH}": lambda: timed(lambda: recipe.tokens(stack), count) / BATCH}
+        recipes.check(plan, folder, "batch", recipe.batch(stack)[index])
+        torch_batch = {f"PyTorch ({recipe.device}), batch of {BATCH}": lambda: timed(lambda: recipe.batch(stack), count) / BATCH}
         programs = {
             f"Foveate Vulkan, batch of {BATCH}": [*clip, "--backend", "vulkan", "--device", arguments.device],
             f"Foveate CPU, batch of {BATCH}": [*clip, "--backend", "cpu"],
         }
-        with foveate(arguments, programs) as measures:
-            compare(BATCH_SIZE, {**torch_batch, **measures}, arguments.rounds)
+        compare(arguments, BATCH_SIZE, torch_batch, programs)
 
 
 def measure_attention(arguments: argparse.Namespace, side: int, count: int) -> None:
@@ -197,7 +161,7 @@ def measure_attention(arguments: argparse.Namespace, side: int, count: int) -> N
         "Foveate Vulkan, hierarchical_attention": lambda: timed(lambda: ours("vulkan"), count),
         "Foveate CPU, hierarchical_attention": lambda: timed(lambda: ours("cpu"), count),
     }
-    compare(f"{side * side} keys, {HEADS} heads", contestants, arguments.rounds)
+    compare(arguments, f"{side * side} keys, {HEADS} heads", contestants, {})
 
 
 def attempt(what: str, measure: Callable[..., None], *arguments: Any) -> bool:

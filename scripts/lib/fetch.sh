@@ -2,121 +2,70 @@
 # Fetches files once and keeps them between runs: clips and pictures of OpenCV's examples, which Debian packages, and environments of
 # Python packages.
 
-readonly CLIP_PACKAGE=opencv-doc
+readonly EXAMPLES=opencv-doc
 
-# One per line: name|checksum. People seen by a fixed camera, and a hand that turns a box. The checksum is of the clip, because the
-# packages around it differ between systems.
-clips() {
-    cat <<'END'
-vtest.avi|45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf
-box.mp4|62b744b99403f899707c43398a3822441add6160379ab6dd6c12bde9e3075f8d
-END
-}
+# People seen by a fixed camera, and a hand that turns a box. The checksums are of the clips, because the package around them differs
+# between systems.
+readonly CLIP_CHECKSUMS='45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf  vtest.avi
+62b744b99403f899707c43398a3822441add6160379ab6dd6c12bde9e3075f8d  box.mp4'
 
-# Where the clips are kept between runs.
+# Where files are kept between runs.
 clip_cache() {
     printf '%s' "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/foveate"
 }
 
 # Puts missing clips into the cache; returns 1 with a warning if one is unavailable: ensure_clips NAME...
 ensure_clips() {
-    local cache download status=0
+    local cache name
     cache=$(clip_cache)
-    if are_the_clips "$cache" "$@"; then
-        return
-    fi
-    if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
-        warn "$* are in the Debian package $CLIP_PACKAGE, and this system has no apt."
-        return 1
-    fi
-    mkdir -p "$cache"
-    # Beside their final place, so that the last step is an atomic rename.
-    download=$(mktemp -d "$cache/download.XXXXXX")
-    fetch_clips "$download" "$@" || status=1
-    if [ "$status" -eq 0 ]; then
-        (cd "$download" && mv -- "$@" "$cache") || status=1
-    fi
-    rm -rf "$download"
-    return "$status"
-}
-
-# Leaves the verified clips in a directory: fetch_clips DIRECTORY NAME...
-fetch_clips() {
-    local directory=$1 name
-    shift
-    if ! with_progress "Fetching $*, once (Debian package $CLIP_PACKAGE, about 92 MB)" \
-        download_package "$directory"; then
-        warn "The package $CLIP_PACKAGE cannot be downloaded (offline?)."
-        return 1
-    fi
     for name in "$@"; do
-        if ! with_progress "Unpacking $name" unpack_clip "$directory" "$name"; then
-            warn "The package $CLIP_PACKAGE does not contain $name."
-            return 1
-        fi
-        if ! is_the_clip "$directory" "$name"; then
-            warn "$name in $CLIP_PACKAGE is not the expected file: its checksum differs."
-            return 1
-        fi
+        is_the_clip "$cache/$name" || rm -f "$cache/$name"
+    done
+    ensure_examples "$cache" "$@" || return
+    for name in "$@"; do
+        is_the_clip "$cache/$name" || { warn "$name in $EXAMPLES is not the expected file: its checksum differs." && return 1; }
     done
 }
 
-# Without an earlier `apt-get update` apt knows no packages.
-download_package() (
-    cd "$1" || return
-    apt-get download "$CLIP_PACKAGE" && return
-    can_be_root && as_root apt-get update && apt-get download "$CLIP_PACKAGE"
-)
-
-# Packages may compress large examples: unpack_clip DIRECTORY NAME
-unpack_clip() (
-    local packed
-    cd "$1" || return
-    dpkg-deb --fsys-tarfile "$CLIP_PACKAGE"_*.deb \
-        | tar --extract --wildcards "*/$2" "*/$2.gz" 2>/dev/null
-    packed=$(find . -name "$2*" -type f | head -n 1)
-    case "$packed" in
-    *.gz) gunzip --stdout "$packed" >"$2" ;;
-    *?) mv "$packed" "$2" ;;
-    *) return 1 ;;
-    esac
-)
-
-# are_the_clips DIRECTORY NAME...
-are_the_clips() {
-    local directory=$1 name
-    shift
-    for name in "$@"; do
-        is_the_clip "$directory" "$name" || return
-    done
-}
-
-# is_the_clip DIRECTORY NAME
+# is_the_clip FILE
 is_the_clip() {
-    local checksum
-    checksum=$(clips | sed -n "s/^$2|//p")
-    [ -f "$1/$2" ] && printf '%s  %s\n' "$checksum" "$1/$2" | sha256sum --check --status
+    [ -f "$1" ] && (cd "$(dirname "$1")" && grep -F "  ${1##*/}" <<<"$CLIP_CHECKSUMS" | sha256sum --check --status)
 }
 
-# Puts pictures of OpenCV's examples into FOLDER, all into that itself: ensure_pictures FOLDER NAME...
-ensure_pictures() {
-    local folder=$1 download name status=0
-    local -a wanted=()
+# Puts missing files of OpenCV's examples into FOLDER, all into that itself: ensure_examples FOLDER NAME...
+ensure_examples() {
+    local folder=$1 name download status=0 missing=()
     shift
     for name in "$@"; do
-        [ -f "$folder/$name" ] || wanted+=("*/examples/*/$name")
+        [ -f "$folder/$name" ] || missing+=("$name")
     done
-    [ "${#wanted[@]}" -gt 0 ] || return 0
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+        warn "${missing[*]} are in the Debian package $EXAMPLES, and this system has no apt."
+        return 1
+    fi
     mkdir -p "$folder"
+    # Beside their final place, so that the last step is an atomic rename.
     download=$(mktemp -d "$folder/download.XXXXXX")
-    {
-        with_progress "Fetching pictures, once (Debian package $CLIP_PACKAGE)" download_package "$download" \
-            && dpkg-deb --fsys-tarfile "$download/$CLIP_PACKAGE"_*.deb \
-            | tar --extract --directory "$folder" --transform 's|.*/||' --wildcards "${wanted[@]}"
-    } || status=1
+    with_progress "Fetching ${missing[*]}, once (Debian package $EXAMPLES, about 92 MB)" fetch_examples "$download" "${missing[@]}" \
+        && (cd "$download" && mv -- "${missing[@]}" ..) || status=1
     rm -rf "$download"
     return "$status"
 }
+
+# fetch_examples FOLDER NAME...
+fetch_examples() (
+    cd "$1" || return
+    shift
+    local patterns=("${@/#/*/}")
+    # Without an earlier `apt-get update` apt knows no packages.
+    apt-get download "$EXAMPLES" || { can_be_root && as_root apt-get update && apt-get download "$EXAMPLES"; } || return
+    # The package may compress large files, so only one of both names is there.
+    dpkg-deb --fsys-tarfile "$EXAMPLES"_*.deb \
+        | tar --extract --transform 's|.*/||' --wildcards "${patterns[@]}" "${patterns[@]/%/.gz}" 2>/dev/null || true
+    find . -name '*.gz' -exec gunzip {} +
+    ls -- "$@"
+)
 
 # Makes an environment of Python with packages, unless it has them. Of the BARE ones only the packages themselves, because
 # they name more than is used here: ensure_environment FOLDER "PACKAGE..." ["BARE PACKAGE..."]

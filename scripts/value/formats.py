@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Extracted, Table, extract, scene
+from common import Table, one_camera
+from product import extract
 
 FORMATS = ("u8", "f16", "bf16", "f32")
 #: Of the default normalisation, "imagenet".
@@ -21,18 +22,15 @@ def values(pixels: Any, dtype: str) -> Any:
 
 
 def main() -> None:
-    table = Table(
-        ["format", "bytes of a frame of 273 tokens", "largest error, in steps of 8 bits", "texels off after rounding"]
-    )
-    source = scene("camera")
-    folders = extract(source, {name: {"layout": "foveal", "dtype": name, "gaze": {"policy": "fixed"}} for name in FORMATS})
-    exact = values(Extracted(folders["u8"]).frame(source.measured[0])[1], "u8")
-    for name in FORMATS:
-        pixels = Extracted(folders[name]).frame(source.measured[0])[1]
+    table = Table(["format", "bytes of a frame of 273 tokens", "largest error, in steps of 8 bits", "texels off after rounding"])
+    source = one_camera()
+    views = extract(source, {name: {"layout": "foveal", "dtype": name, "gaze": {"policy": "fixed"}} for name in FORMATS})
+    exact = views["u8"].frame(source.measured[0])[1]
+    for name, view in views.items():
+        pixels = view.frame(source.measured[0])[1]
         found = values(pixels, name)
         off = np.count_nonzero(np.round(found) != exact)
-        capacity = 273 * pixels[0].nbytes
-        table.row(name, [f"{capacity:,}", f"{np.abs(found - exact).max():.3f}", f"{off}"])
+        table.row(name, [f"{273 * pixels[0].nbytes:,}", f"{np.abs(found - exact).max():.3f}", f"{off}"])
     print(table)
 
 

@@ -8,20 +8,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from common import (
-    LOOKING_AROUND,
-    Extracted,
-    Scene,
-    Table,
-    covering,
-    extract,
-    font_file,
-    made_scene,
-    photograph,
-    scene,
-    step_map,
-)
+from common import Table, covering, font_file, four_cameras, made_scene, photograph
 from PIL import Image, ImageDraw, ImageFont
+from product import LOOKING_AROUND, Extracted, extract, step_map
 
 SIZE = (1280, 720)
 #: Of the sign, in pixels.
@@ -46,12 +35,9 @@ def sign(number: int) -> Any:
     return np.array(plate)
 
 
-def places(name: str, seed: int) -> list[tuple[int, int]]:
-    """Left and top of each sign in its first frame; a panning camera has it in sight for all of its frames."""
-    chance = np.random.default_rng([seed, SCENES.index(name)])
-    margin = PAN * SHOWN if name == "panning" else 0
-    room = SIZE[0] - SIGN[0] - 2 * margin, SIZE[1] - SIGN[1]
-    return [(margin + int(chance.integers(0, room[0])), int(chance.integers(0, room[1]))) for _ in range(SIGNS)]
+def first(number: int) -> int:
+    """Index of the first frame with a sign."""
+    return BEFORE + number * PITCH
 
 
 def drift(name: str, index: int) -> int:
@@ -61,23 +47,21 @@ def drift(name: str, index: int) -> int:
 
 
 def box(name: str, seed: int, number: int, index: int) -> tuple[int, int, int, int]:
-    """Of a sign in a frame."""
-    x, y = places(name, seed)[number]
+    """Of a sign in a frame; a panning camera has it in sight for all of its frames."""
+    chance = np.random.default_rng([seed, SCENES.index(name)])
+    margin = PAN * SHOWN if name == "panning" else 0
+    room = SIZE[0] - SIGN[0] - 2 * margin, SIZE[1] - SIGN[1]
+    x, y = [(margin + int(chance.integers(0, room[0])), int(chance.integers(0, room[1]))) for _ in range(number + 1)][-1]
     x -= drift(name, index) - drift(name, first(number))
     return x, y, x + SIGN[0], y + SIGN[1]
 
 
-def first(number: int) -> int:
-    """Index of the first frame with a sign."""
-    return BEFORE + number * PITCH
-
-
-def _frames(name: str, seed: int) -> Iterator[Any]:
+def frames(name: str, seed: int) -> Iterator[Any]:
+    """The pictures of a scene in which signs appear, one after another."""
     if name != "walkers":
-        width = SIZE[0] if name == "still" else SIZE[0] + 600
-        behind = covering(photograph("leuvenA.jpg"), (width, SIZE[1]))
+        behind = covering(photograph("leuvenA.jpg"), (SIZE[0] if name == "still" else SIZE[0] + 600, SIZE[1]))
     else:
-        walkers = scene("walkers" if seed == SEEDS["chosen on"] else "apart")
+        walkers = four_cameras("walkers" if seed == SEEDS["chosen on"] else "apart")
     for index in range(FRAMES):
         left = drift(name, index)
         if name == "walkers":
@@ -93,39 +77,26 @@ def _frames(name: str, seed: int) -> Iterator[Any]:
         yield frame
 
 
-def sign_scene(name: str, seed: int) -> Scene:
-    """A scene in which signs appear, one after another."""
-    return made_scene(f"sign {name} {seed}", partial(_frames, name, seed), SIZE, [])
+def frames_until_sharp(view: Extracted, name: str, seed: int, number: int) -> int:
+    """The frames until a sign is wholly sharp, 0 at once; `SHOWN` if it never is."""
+    for passed in range(SHOWN):
+        index = first(number) + passed
+        x0, y0, x1, y1 = box(name, seed, number, index)
+        if step_map(view.frame(index)[0], SIZE)[y0:y1, x0:x1].max() <= 1:
+            return passed
+    return SHOWN
 
 
-def frames_until_sharp(view: Extracted, name: str, seed: int) -> list[int | None]:
-    """Of each sign, the frames until it is wholly sharp, 0 at once; None if it is not within two seconds."""
-    waits: list[int | None] = []
-    for number in range(SIGNS):
-        wait = None
-        for passed in range(SHOWN):
-            index = first(number) + passed
-            x0, y0, x1, y1 = box(name, seed, number, index)
-            if step_map(view.frame(index)[0], SIZE)[y0:y1, x0:x1].max() <= 1:
-                wait = passed
-                break
-        waits.append(wait)
-    return waits
-
-
-def told(waits: list[int | None]) -> str:
+def told(waits: list[int]) -> str:
     """Median frames, the share within 5 frames, and the share that is never sharp."""
-    frames = [SHOWN if wait is None else wait for wait in waits]
-    soon = sum(wait <= 5 for wait in frames) / len(waits)
-    never = sum(wait is None for wait in waits) / len(waits)
-    return f"{'never' if median(frames) >= SHOWN else f'{median(frames):g}'} ({soon:.2f}, {never:.2f})"
+    soon, never = (sum(is_so) / len(waits) for is_so in ([wait <= 5 for wait in waits], [wait == SHOWN for wait in waits]))
+    return f"{'never' if median(waits) >= SHOWN else f'{median(waits):g}'} ({soon:.2f}, {never:.2f})"
 
 
 def by_view(name: str, seed: int) -> dict[str, str]:
     """Of each view, how soon signs are sharp in a scene."""
-    folders = extract(sign_scene(name, seed), {f"v{at}": keys for at, keys in enumerate(LOOKING_AROUND.values())})
-    views = zip(LOOKING_AROUND, map(Extracted, folders.values()))
-    return {label: told(frames_until_sharp(view, name, seed)) for label, view in views}
+    views = extract(made_scene(f"sign {name} {seed}", partial(frames, name, seed), SIZE), LOOKING_AROUND)
+    return {label: told([frames_until_sharp(view, name, seed, number) for number in range(SIGNS)]) for label, view in views.items()}
 
 
 def main() -> None:

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
-from common import (
-    LOOKING_AROUND,
-    ROOT,
-    Extracted,
-    Table,
-    cached,
-    cropped,
-    extract,
-    font_file,
-    raster,
-    read,
-    rebuilt,
-    seen_over_time,
-    share_read,
-    sharpest,
-    shrunk,
-)
-from live import Look, looked
+from common import ROOT, Scene, Table, cached, covering, font_file, made_scene, photograph
+from models import read, share_read
 from PIL import Image, ImageDraw, ImageFont
-from print_scenes import CHOSEN_ON, MEASURED_ON, Line, drawn_sheet, sheet_scene
+from product import LOOKING_AROUND, cropped, extract, looked, raster, rebuilt, seen_over_time, sharpest, shrunk
+
+SIZE, FRAMES = (1920, 1080), 40
+WORDS = (
+    "platform departs arrives ticket counter closed opening hours monday tuesday friday weekend entrance exit stairs "
+    "lift floor room office reception please notice keep clear private parking visitors only push pull water bread "
+    "butter coffee apples pears rice flour price weight store below degrees fragile handle with care batch made in "
+    "serial number model voltage warning danger high pressure valve pump filter motor left right north south line bus "
+    "tram street market bridge station harbour library museum school garden north wing ground second third level"
+).split()
+
+
+class Sheet(NamedTuple):
+    """How a sheet is made.
+
+    :ivar height: of the letters, ascender to descender, in pixels.
+    :ivar letters: least and most letters of a line.
+    """
+
+    seed: int
+    height: int
+    letters: tuple[int, int]
+    behind: str
+    font: str
+
+
+#: Those of the first table are for choosing settings, those of the second for the figures.
+CHOSEN_ON = {
+    "print 13": Sheet(11, 13, (22, 34), "building.jpg", "DejaVuSans"),
+    "print 18": Sheet(12, 18, (16, 26), "fruits.jpg", "DejaVuSerif"),
+    "print 30": Sheet(13, 30, (9, 15), "aero1.jpg", "DejaVuSans-Bold"),
+}
+MEASURED_ON = {
+    "print 15": Sheet(21, 15, (22, 34), "home.jpg", "STIXGeneral"),
+    "print 20": Sheet(22, 20, (14, 22), "stuff.jpg", "DejaVuSansMono"),
+    "print 31": Sheet(23, 31, (9, 15), "leuvenA.jpg", "DejaVuSerif-Bold"),
+}
+SHEETS = {**CHOSEN_ON, **MEASURED_ON}
+#: Groups of lines: columns and rows of cells, and how many of these have one.
+COLUMNS, ROWS, GROUPS, LINES = 4, 4, 7, 3
 
 BUDGETS = (273, 160, 96)
 #: Of a sheet's 21 lines every second is looked at.
@@ -33,56 +57,109 @@ EVERY = 2
 SECONDS = {1: 9, 2: 19, 3: 29, 4: 39}
 #: A consumer's view as before the default layout.
 FOVEAL: dict[str, Any] = {"layout": "foveal", "gaze": {"policy": "feedback"}}
-#: Columns over rows of a crop that is cut along a line, as far as the line asks for it.
-LONG = 4.0
-SHEETS = {**CHOSEN_ON, **MEASURED_ON}
 #: Of the picture of a sheet: its width, the height of a title, and the part of the sheet that is shown twice as large.
 PAGE, TITLE, PART = 960, 22, (480, 85)
 
 
-def centre(line: Line) -> tuple[float, float]:
-    """Of its box."""
-    x0, y0, x1, y1 = line.box
-    return (x0 + x1) / 2, (y0 + y1) / 2
+@cache
+def drawn_sheet(name: str) -> tuple[Any, list[tuple[int, int, int, int]]]:
+    """The picture [height, width, 3] and the boxes (x0, y0, x1, y1) of its lines."""
+    sheet = SHEETS[name]
+    chance = np.random.default_rng(sheet.seed)
+    picture = Image.fromarray(covering(photograph(sheet.behind), SIZE))
+    font, boxes = ImageFont.truetype(font_file(sheet.font), round(sheet.height * 0.86)), []
+    for cell in sorted(chance.permutation(COLUMNS * ROWS)[:GROUPS].tolist()):
+        boxes += group(picture, chance, font, sheet, cell)
+    return np.array(picture), boxes
+
+
+def group(picture: Any, chance: Any, font: Any, sheet: Sheet, cell: int) -> list[tuple[int, int, int, int]]:
+    """Draws a group of lines, and returns their boxes."""
+    texts = [line(chance, sheet.letters) for _ in range(LINES)]
+    pitch, margin = round(sheet.height * 1.25), sheet.height // 2
+    width = round(max(font.getlength(text) for text in texts)) + 2 * margin
+    height = pitch * LINES + margin
+    column, row = cell % COLUMNS, cell // COLUMNS
+    left = column * SIZE[0] // COLUMNS + int(chance.integers(0, max(1, SIZE[0] // COLUMNS - width)))
+    top = row * SIZE[1] // ROWS + int(chance.integers(0, max(1, SIZE[1] // ROWS - height)))
+    is_light = chance.random() < 0.7
+    paper, ink = ((235, 232, 225), (30, 32, 40)) if is_light else ((40, 52, 70), (230, 230, 224))
+    draw, boxes = ImageDraw.Draw(picture), []
+    draw.rectangle((left, top, left + width, top + height), fill=paper)
+    for number, text in enumerate(texts):
+        x, y = left + margin, top + margin // 2 + number * pitch
+        draw.text((x, y), text, font=font, fill=ink)
+        x0, y0, x1, y1 = draw.textbbox((x, y), text, font=font)
+        boxes.append((int(x0) - 3, int(y0) - 3, int(x1) + 4, int(y1) + 4))
+    return boxes
+
+
+def line(chance: Any, letters: tuple[int, int]) -> str:
+    """Words of so many letters together."""
+    least, most = letters
+    while True:
+        words = [str(word) for word in chance.choice(WORDS, 6)]
+        if chance.random() < 0.5:
+            words.insert(int(chance.integers(0, 3)), str(chance.integers(10, 9999)))
+        for count in range(1, len(words) + 1):
+            text = " ".join(words[:count])
+            if least <= len(text) <= most:
+                return text
+
+
+def sheet_scene(name: str) -> Scene:
+    """The sheet as a still scene of 4 s."""
+    return made_scene(name, lambda: [drawn_sheet(name)[0]] * FRAMES, SIZE)
 
 
 def full_lines(name: str, every: int) -> list[tuple[Any, str]]:
     """Boxes of every so many lines of a sheet, and what is read there in the full picture."""
-    picture, lines = drawn_sheet(SHEETS[name])
-    boxes = [line.box for line in lines[::every]]
+    picture, boxes = drawn_sheet(name)
+    boxes = boxes[::every]
     texts = cached("print", [name, boxes], lambda: {"texts": np.array([read(picture, box) for box in boxes])})["texts"]
     return list(zip(boxes, map(str, texts)))
 
 
-def line_map(line: Line, size: tuple[int, int]) -> Any:
+def line_map(box: Any, size: tuple[int, int]) -> Any:
     """1 in the cells that a line touches, 0 elsewhere; 120 cells along the longer side."""
     cell = max(size) / 120
     weights = np.zeros((round(size[1] / cell), round(size[0] / cell)), np.float32)
-    x0, y0, x1, y1 = (np.array(line.box) / cell).tolist()
+    x0, y0, x1, y1 = (np.array(box) / cell).tolist()
     weights[int(y0) : int(np.ceil(y1)), int(x0) : int(np.ceil(x1))] = 1
     return weights
 
 
 def looks(name: str, budget: int) -> dict[str, float]:
     """What is read of lines that a consumer looks at one by one."""
-    picture, every_line = drawn_sheet(SHEETS[name])
-    lines, source, known = every_line[::EVERY], sheet_scene(name), full_lines(name, EVERY)
-    crops = {"a crop around its centre": 1.0, "a crop twice as wide as high": 2.0, "a crop along the line": LONG}
+    source, known = sheet_scene(name), full_lines(name, EVERY)
+    boxes = [box for box, _ in known]
+    centres = [((x0 + x1) / 2, (y0 + y1) / 2) for x0, y0, x1, y1 in boxes]
+    picture = source.picture(0)
     small = shrunk(picture, budget)
-    rows = {"shrunk to as many patches": share_read(known, lambda _: small)}
-    for label, aspect in crops.items():
-        pictures = [cropped(picture, centre(line), budget, aspect) for line in lines]
-        rows[label] = share_read(known, pictures.__getitem__)
-    views: dict[str, tuple[dict[str, Any], list[Look]]] = {
-        "default settings, `look` at its centre": ({}, [Look(point=centre(line)) for line in lines]),
-        "default settings, `look` with its box": ({}, [Look(point=centre(line), box=line.box) for line in lines]),
-        "`foveal`, `look` at its centre": (FOVEAL, [Look(point=centre(line)) for line in lines]),
-        "`foveal`, a map along the line": (FOVEAL, [Look(weights=line_map(line, source.size)) for line in lines]),
+    pictures = {"shrunk to as many patches": [small] * len(boxes)}
+    for label, aspect in {"a crop around its centre": 1.0, "a crop twice as wide as high": 2.0, "a crop along the line": 4.0}.items():
+        pictures[label] = [cropped(picture, centre, budget, aspect) for centre in centres]
+
+    def at_centre(number: int) -> Any:
+        return lambda view, _: view.look_at([centres[number]], for_ms=60_000)
+
+    def at_box(number: int) -> Any:
+        return lambda view, _: view.look(box=boxes[number], for_ms=60_000)
+
+    def at_map(number: int) -> Any:
+        return lambda view, frame: view.attend(line_map(boxes[number], source.size), frame=frame)
+
+    views: dict[str, tuple[dict[str, Any], Any]] = {
+        "default settings, `look` at its centre": ({}, at_centre),
+        "default settings, `look` with its box": ({}, at_box),
+        "`foveal`, `look` at its centre": (FOVEAL, at_centre),
+        "`foveal`, a map along the line": (FOVEAL, at_map),
     }
-    for label, (keys, sent) in views.items():
-        pictures = [rebuilt(*frame, source.size) for frame in looked(source, {**keys, "budget": budget}, sent)]
-        rows[label] = share_read(known, pictures.__getitem__)
-    return rows
+    for label, (keys, ask) in views.items():
+        asked = [ask(number) for number in range(len(boxes))]
+        frames = looked(source, {**keys, "budget": budget}, asked, [ask.__name__, boxes])
+        pictures[label] = [rebuilt(*frame, source.size) for frame in frames]
+    return {label: share_read(known, shown.__getitem__) for label, shown in pictures.items()}
 
 
 def over_time(name: str) -> dict[str, list[float]]:
@@ -97,9 +174,9 @@ def over_time(name: str) -> dict[str, list[float]]:
 
 def draw(name: str) -> None:
     """Draws where default settings look in the first second, and a group of lines, shrunk and as seen by then."""
-    source, first = sheet_scene(name), drawn_sheet(SHEETS[name])[1][0]
-    x0, y0 = (max(0, int(at) - 16) for at in first.box[:2])
-    view = Extracted(extract(source, {"view": {}})["view"])
+    source = sheet_scene(name)
+    x0, y0 = (max(0, int(at) - 16) for at in drawn_sheet(name)[1][0][:2])
+    view = extract(source, {"view": {}})["view"]
 
     def part(picture: Any) -> Any:
         cut = picture[y0 : y0 + PART[1], x0 : x0 + PART[0]]
@@ -129,7 +206,7 @@ def draw(name: str) -> None:
 
 def main() -> None:
     draw(next(iter(MEASURED_ON)))
-    for scenes in (list(CHOSEN_ON), list(MEASURED_ON)):
+    for scenes in (CHOSEN_ON, MEASURED_ON):
         table = Table(["a line that is looked at", *(f"{name}, {budget}" for budget in BUDGETS for name in scenes)])
         print(table.columns([looks(name, budget) for budget in BUDGETS for name in scenes]), end="\n\n")
         head = [*(f"{second} s" for second in SECONDS), *(f"{name}, 4 s" for name in scenes)]

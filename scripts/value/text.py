@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-from common import ROOT, Extracted, Scene, Table, cropped, extract, read_lines, scene, share_read, shrunk
-from foveate.picture import replicated, smoothed
-from live import steered
+from common import Table, six_signs
+from models import read_lines, share_read
+from product import cropped, extract, looked, rebuilt, shrunk
 
 BUDGETS = (96, 160, 273, 512, 1024)
 #: Where boxes of unlike sides might pay.
 FEW = (96, 128, 160, 273)
-#: Layouts that look at each sign in turn; further ones are more rows here.
-AT_A_FIXATION: dict[str, dict[str, Any]] = {"default layout": {}, "foveal": {"layout": "foveal"}}
+#: A view that obeys at once.
+STEERED: dict[str, Any] = {"layout": "foveal", "gaze": {"policy": "feedback", "saccade_hz": 50.0, "dwell_min_ms": 0}}
 #: Sides of the photographs, which lie three in a row.
 CELL = (640, 480)
 
@@ -26,47 +27,62 @@ class Signs:
     """
 
     def __init__(self) -> None:
-        self.source = scene("signs")
+        self.source = six_signs()
         self.index = self.source.measured[0]
         self.full = self.source.picture(self.index)
         self.lines = read_lines("signs", self.full, 3)
         self.of_line = [int(box[0] // CELL[0] + 3 * (box[1] // CELL[1])) for box, _ in self.lines]
-        self.numbers = sorted(set(self.of_line))
+        boxes = np.array([box for box, _ in self.lines])
+        #: Of the text of each sign, by number.
+        self.centres = {}
+        for sign in sorted(set(self.of_line)):
+            own = boxes[np.array(self.of_line) == sign]
+            self.centres[sign] = tuple(((own.min(axis=0)[:2] + own.max(axis=0)[2:]) / 2).tolist())
 
-    def centre(self, sign: int) -> tuple[float, float]:
-        """Of the text of a sign."""
-        boxes = np.array([box for (box, _), number in zip(self.lines, self.of_line) if number == sign])
-        x, y = (boxes.min(axis=0)[:2] + boxes.max(axis=0)[2:]).tolist()
-        return x / 2, y / 2
+    def share(self, picture_of: Any) -> float:
+        """Characters right, each sign read in the picture of its number."""
+        return share_read(self.lines, lambda line: picture_of(self.of_line[line]))
 
-    def share(self, pictures: dict[int, Any]) -> float:
-        """Characters right, each sign read in its own picture."""
-        return share_read(self.lines, lambda number: pictures[self.of_line[number]])
+    def at_fixations(self, keys: dict[str, Any], budget: int) -> float:
+        """A fixation at each sign in turn."""
+        width, height = self.source.size
+        views = {}
+        for sign, (x, y) in self.centres.items():
+            views[sign] = {"budget": budget, "gaze": {"policy": "fixed", "x": x / width, "y": y / height}, **keys}
+        extracted = extract(self.source, views)
+        return self.share(lambda sign: rebuilt(*extracted[sign].frame(self.index), self.source.size))
 
-    def share_in_one(self, picture: Any) -> float:
-        """Characters right in one picture."""
-        return share_read(self.lines, lambda _: picture)
+    def crops(self, budget: int) -> float:
+        """A crop of full resolution around the text of each sign in turn."""
+        return self.share(lambda sign: cropped(self.full, self.centres[sign], budget))
 
+    def mapped(self, targets: list[tuple[int, ...]], budget: int, **keys: Any) -> float:
+        """A map along the lines of each of the targets in turn, which are numbers of lines that are read in the same picture."""
 
-def drawn(source: Scene, tokens: Any, pixels: Any, smooth: bool = True) -> Any:
-    return (smoothed if smooth else replicated)(tokens, np.moveaxis(pixels, 1, 3), source.size)
+        def attend(numbers: Iterable[int]) -> Any:
+            weights = line_map([self.lines[number][0] for number in numbers])
+            return lambda view, frame: view.attend(weights, frame=frame)
 
+        frames = looked(self.source, {**STEERED, "budget": budget, **keys}, [attend(numbers) for numbers in targets], targets)
+        lines, pictures = [], []
+        for numbers, frame in zip(targets, frames):
+            lines += [self.lines[number] for number in numbers]
+            pictures += [rebuilt(*frame, self.source.size)] * len(numbers)
+        return share_read(lines, pictures.__getitem__)
 
-def at_fixations(signs: Signs, keys: dict[str, Any], budget: int, smooth: bool = True) -> float:
-    """A fixation at each sign in turn."""
-    width, height = signs.source.size
-    views = {}
-    for sign in signs.numbers:
-        x, y = signs.centre(sign)
-        views[f"sign{sign}"] = {"budget": budget, "gaze": {"policy": "fixed", "x": x / width, "y": y / height}, **keys}
-    folders = extract(signs.source, views)
-    frames = {sign: Extracted(folders[f"sign{sign}"]).frame(signs.index) for sign in signs.numbers}
-    return signs.share({sign: drawn(signs.source, *frame, smooth) for sign, frame in frames.items()})
+    def one_line(self, budget: int, **keys: Any) -> float:
+        """A map along each line in turn."""
+        return self.mapped([(number,) for number in range(len(self.lines))], budget, **keys)
 
+    def all_lines(self, budget: int, **keys: Any) -> float:
+        """A map along all lines at once."""
+        return self.mapped([tuple(range(len(self.lines)))], budget, **keys)
 
-def crops(signs: Signs, budget: int) -> float:
-    """A crop of full resolution around the text of each sign in turn."""
-    return signs.share({sign: cropped(signs.full, signs.centre(sign), budget) for sign in signs.numbers})
+    def three_signs(self, budget: int) -> float:
+        """Each three of the six signs at once, with three foveae that are chosen from a map along their lines."""
+        threes = combinations(self.centres, 3)
+        targets = [tuple(line for line, sign in enumerate(self.of_line) if sign in three) for three in threes]
+        return self.mapped(targets, budget, foveae=3)
 
 
 def line_map(boxes: Any) -> Any:
@@ -77,70 +93,26 @@ def line_map(boxes: Any) -> Any:
     return weights
 
 
-def steered_share(signs: Signs, targets: list[tuple[Any, list[int]]], budget: int, key: str, **keys: Any) -> float:
-    """Characters right where a consumer steers a view for each target, and reads the target's lines in it.
-
-    :param targets: a map or points, and the numbers of the lines that are read.
-    :param key: what the targets are, for the cache.
-    """
-    gaze = {"policy": "feedback", "saccade_hz": 50.0, "dwell_min_ms": 0}
-    views = {f"v{number}": {"layout": "foveal", "budget": budget, "gaze": gaze, **keys} for number in range(len(targets))}
-    frames = steered(signs.source, views, lambda name, _: targets[int(name[1:])][0], key)
-    lines, pictures = [], []
-    for (_, numbers), view in zip(targets, frames.values()):
-        picture = drawn(signs.source, *view[signs.index])
-        lines += [signs.lines[number] for number in numbers]
-        pictures += [picture] * len(numbers)
-    return share_read(lines, pictures.__getitem__)
-
-
-def one_line(signs: Signs, budget: int, **keys: Any) -> float:
-    """A map along each line in turn."""
-    targets = [(line_map([box]), [number]) for number, (box, _) in enumerate(signs.lines)]
-    return steered_share(signs, targets, budget, "each line", **keys)
-
-
-def all_lines(signs: Signs, budget: int, **keys: Any) -> float:
-    """A map along all lines at once."""
-    boxes = [box for box, _ in signs.lines]
-    return steered_share(signs, [(line_map(boxes), list(range(len(boxes))))], budget, "all lines", **keys)
-
-
-def three_signs(signs: Signs, budget: int, has_map: bool = False) -> float:
-    """Each three of the six signs at once, with a fovea at each: at its centre, or chosen from a map along the lines."""
-    targets: list[tuple[Any, list[int]]] = []
-    for three in combinations(signs.numbers, 3):
-        numbers = [number for number, sign in enumerate(signs.of_line) if sign in three]
-        weights = line_map([signs.lines[number][0] for number in numbers])
-        targets.append((weights if has_map else [signs.centre(sign) for sign in three], numbers))
-    return steered_share(signs, targets, budget, f"three signs {has_map}", foveae=3)
-
-
-def uniform(signs: Signs, budget: int) -> float:
-    """Without a fovea."""
-    view = extract(signs.source, {"view": {"layout": "uniform", "budget": budget, "gaze": {"policy": "fixed"}}})["view"]
-    return signs.share_in_one(drawn(signs.source, *Extracted(view).frame(signs.index)))
-
-
 def main() -> None:
     signs = Signs()
+    ways: dict[str, Any] = {
+        "default layout, a fixation at each sign": lambda budget: signs.at_fixations({}, budget),
+        "foveal, a fixation at each sign": lambda budget: signs.at_fixations({"layout": "foveal"}, budget),
+        "a crop at each sign": signs.crops,
+        "foveal, a map along one line": signs.one_line,
+        "three foveae, a map along their lines": signs.three_signs,
+        "foveal, a map along all lines at once": signs.all_lines,
+        "the picture shrunk to as many patches": lambda budget: signs.share(lambda _: shrunk(signs.full, budget)),
+    }
     table = Table(["tokens", *map(str, BUDGETS)])
-    for name, keys in AT_A_FIXATION.items():
-        table.row(f"{name}, a fixation at each sign", [at_fixations(signs, keys, budget) for budget in BUDGETS])
-        table.row(f"{name}, the same, each texel a block", [at_fixations(signs, keys, budget, False) for budget in BUDGETS])
-    table.row("a crop at each sign", [crops(signs, budget) for budget in BUDGETS])
-    table.row("foveal, a map along one line", [one_line(signs, budget) for budget in BUDGETS])
-    table.row("three foveae at three signs", [three_signs(signs, budget) for budget in BUDGETS])
-    table.row("three foveae, a map along their lines", [three_signs(signs, budget, True) for budget in BUDGETS])
-    table.row("foveal, a map along all lines at once", [all_lines(signs, budget) for budget in BUDGETS])
-    table.row("uniform", [uniform(signs, budget) for budget in BUDGETS])
-    table.row("the picture shrunk to as many patches", [signs.share_in_one(shrunk(signs.full, budget)) for budget in BUDGETS])
+    for label, way in ways.items():
+        table.row(label, [way(budget) for budget in BUDGETS])
     print(table, end="\n\n")
-    table.plot(ROOT / "docs" / "images" / "value-text.svg", "share of the text")
+    table.plot("value-text.svg", "share of the text")
     table = Table(["tokens", *map(str, FEW)])
-    for name, measure in (("one line", one_line), ("all lines at once", all_lines)):
+    for name, way in (("one line", signs.one_line), ("all lines at once", signs.all_lines)):
         for layout in ("foveal", "directional"):
-            table.row(f"{layout}, a map along {name}", [measure(signs, budget, layout=layout) for budget in FEW])
+            table.row(f"{layout}, a map along {name}", [way(budget, layout=layout) for budget in FEW])
     print(table)
 
 

@@ -1,8 +1,9 @@
 //! What `foveate bench ring` measures, over iceoryx2: a frame of bytes from its writer to the copy of a reader in another
 //! process, with an event for each frame, or with a reader that polls.
 //!
-//! `foveate-bench-iceoryx2 event|poll PAYLOAD_BYTES FRAMES INTERVAL_US` prints one line of JSON with the names of
-//! `foveate bench ring --json`. The same with `reader` before it is the reader that it starts.
+//! `foveate-bench-iceoryx2 event|poll PAYLOAD_BYTES FRAMES INTERVAL_US` prints a line of JSON: the nanoseconds that publishing and
+//! waking took, and of each frame that was read those from the send to the copy, and from the beginning to the copy. The same with
+//! `reader` before it is the reader that it starts.
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
@@ -17,7 +18,6 @@ use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
 
 type Failure = Box<dyn Error>;
 
@@ -39,7 +39,9 @@ fn main() -> Result<(), Failure> {
         [how @ ("event" | "poll"), payload, frames, interval] => {
             write(how, payload.parse()?, frames.parse()?, Duration::from_micros(interval.parse()?))
         }
-        _ => Err("usage: foveate-bench-iceoryx2 event|poll PAYLOAD_BYTES FRAMES INTERVAL_US".into()),
+        _ => {
+            Err("usage: foveate-bench-iceoryx2 event|poll PAYLOAD_BYTES FRAMES INTERVAL_US".into())
+        }
     }
 }
 
@@ -59,17 +61,16 @@ fn write(how: &str, payload: usize, frames: u64, interval: Duration) -> Result<(
         .open_or_create()?;
     let publisher = service.publisher_builder().initial_max_slice_len(payload).create()?;
     let events = node.service_builder(&name.as_str().try_into()?).event().open_or_create()?;
-    let notifier =
-        if how == "event" { Some(events.notifier_builder().create()?) } else { None };
+    let notifier = (how == "event").then(|| events.notifier_builder().create()).transpose()?;
     let mut writing = Writing { publisher, notifier, bytes: vec![0; payload] };
 
     let mut reader = Command::new(env::current_exe()?)
         .args(["reader", how, &name])
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut lines = BufReader::new(reader.stdout.take().expect("the command starts it with a pipe"));
-    let mut line = String::new();
-    lines.read_line(&mut line)?;
+    let mut lines =
+        BufReader::new(reader.stdout.take().expect("the command starts it with a pipe")).lines();
+    lines.next().ok_or("the reader does not start")??;
 
     let (mut publish_ns, mut wake_ns) = (Vec::new(), Vec::new());
     let mut next = Instant::now();
@@ -83,25 +84,9 @@ fn write(how: &str, payload: usize, frames: u64, interval: Duration) -> Result<(
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     writing.publish(0)?;
-    line.clear();
-    lines.read_line(&mut line)?;
+    let seen = lines.next().ok_or("the reader has ended")??;
     reader.wait()?;
-    let seen: Vec<Seen> = serde_json::from_str(&line)?;
-    let counted = || seen.iter().filter(|frame| WARM_UP_FRAMES < frame.number);
-    let read = counted().count() as u64;
-    let report = Report {
-        how: how.to_owned(),
-        readers: 1,
-        payload_bytes: payload,
-        frames,
-        read,
-        missed: frames - read,
-        publish: Tail::of(publish_ns),
-        wake: Tail::of(wake_ns),
-        read_done: Tail::of(counted().map(|frame| frame.read_ns).collect()),
-        total: Tail::of(counted().map(|frame| frame.total_ns).collect()),
-    };
-    println!("{}", serde_json::to_string(&report)?);
+    println!("{{\"publish_ns\":{publish_ns:?},\"wake_ns\":{wake_ns:?},{seen}}}");
     Ok(())
 }
 
@@ -112,7 +97,9 @@ impl Writing {
         let sample = self.publisher.loan_slice_uninit(self.bytes.len())?;
         let mut sample = sample.write_from_slice(&self.bytes);
         let sending = monotonic_ns();
-        for (place, word) in sample.payload_mut().chunks_exact_mut(8).zip([number, started, sending]) {
+        for (place, word) in
+            sample.payload_mut().chunks_exact_mut(8).zip([number, started, sending])
+        {
             place.copy_from_slice(&word.to_le_bytes());
         }
         sample.send()?;
@@ -124,23 +111,15 @@ impl Writing {
     }
 }
 
-/// When the reader had a frame.
-#[derive(Deserialize, Serialize)]
-struct Seen {
-    number: u64,
-    total_ns: u64,
-    read_ns: u64,
-}
-
 fn read(with_events: bool, name: &str) -> Result<(), Failure> {
     let node = NodeBuilder::new().create::<ipc::Service>()?;
     let service =
         node.service_builder(&name.try_into()?).publish_subscribe::<[u8]>().open_or_create()?;
     let subscriber = service.subscriber_builder().create()?;
     let events = node.service_builder(&name.try_into()?).event().open_or_create()?;
-    let listener = if with_events { Some(events.listener_builder().create()?) } else { None };
+    let listener = with_events.then(|| events.listener_builder().create()).transpose()?;
     println!("following");
-    let (mut frame, mut seen) = (Vec::new(), Vec::new());
+    let (mut frame, mut copied_ns, mut total_ns) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         await_frame(listener.as_ref())?;
         if !copy_newest(&subscriber, &mut frame)? {
@@ -151,9 +130,12 @@ fn read(with_events: bool, name: &str) -> Result<(), Failure> {
         if number == 0 {
             break;
         }
-        seen.push(Seen { number, total_ns: now - started, read_ns: now - sending });
+        if WARM_UP_FRAMES < number {
+            copied_ns.push(now - sending);
+            total_ns.push(now - started);
+        }
     }
-    println!("{}", serde_json::to_string(&seen)?);
+    println!("\"read_done_ns\":{copied_ns:?},\"total_ns\":{total_ns:?}");
     Ok(())
 }
 
@@ -184,38 +166,6 @@ fn copy_newest(
 fn head(frame: &[u8]) -> [u64; HEAD_WORDS] {
     let word = |index: usize| frame[index * 8..][..8].try_into().map(u64::from_le_bytes);
     std::array::from_fn(|index| word(index).expect("eight bytes"))
-}
-
-#[derive(Serialize)]
-struct Report {
-    how: String,
-    readers: usize,
-    payload_bytes: usize,
-    frames: u64,
-    read: u64,
-    missed: u64,
-    publish: Tail,
-    wake: Tail,
-    read_done: Tail,
-    total: Tail,
-}
-
-#[derive(Serialize)]
-struct Tail {
-    p50_us: f64,
-    p99_us: f64,
-    p99_9_us: f64,
-}
-
-impl Tail {
-    fn of(mut ns: Vec<u64>) -> Self {
-        ns.sort_unstable();
-        let rank = |per_mille: usize| {
-            let rank = (ns.len() * per_mille).div_ceil(1000);
-            rank.checked_sub(1).map_or(0.0, |index| ns[index] as f64 / 1e3)
-        };
-        Self { p50_us: rank(500), p99_us: rank(990), p99_9_us: rank(999) }
-    }
 }
 
 fn monotonic_ns() -> u64 {
