@@ -1,16 +1,11 @@
 //! `foveate wait`, `health`, `watch` without a view and `doctor` say how a daemon is, by what they print and exit with.
 
 use std::cell::Cell;
-use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use foveate_config::{Config, SourceChoice};
 use foveate_control::StreamState;
 use foveate_core::clock::monotonic_ns;
 use foveate_daemon::control::directory::StreamPort;
-use foveate_tool::doctor::cameras::{FoundCamera, cameras_in, stanzas};
-use foveate_tool::doctor::{Mark, daemon};
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::control::{Stage, UNLIMITED, start};
@@ -89,10 +84,11 @@ fn health_is_that_every_stream_is_live_and_fresh() {
     let late = foveate(&stage.path, &["health"]);
     late.assert_clean_exit(69);
     assert_eq!(late.stdout, "one: late: frames arrive 8.000 s after their capture\n");
-    let found = daemon::findings(&stage.path);
-    assert_eq!((found[1].mark, found[2].mark), (Mark::Warn, Mark::Ok), "{found:?}");
-    assert!(found[1].detail.contains("late: frames arrive 8.000 s"), "{found:?}");
-    assert!(found[1].remedy.is_some());
+    let found = doctor(&stage.path);
+    assert!(found[1].starts_with("warn  stream one"), "{found:?}");
+    assert!(found[1].contains("late: frames arrive 8.000 s"), "{found:?}");
+    assert!(found[1].contains("-> "), "{found:?}");
+    assert!(found[2].starts_with("ok    stream "), "{found:?}");
     one.counters().newest_delay_ns.set(Some(40_000_000));
     foveate(&stage.path, &["health"]).assert_clean_exit(0);
 
@@ -191,55 +187,32 @@ fn the_doctor_says_how_a_daemon_is_and_what_to_do() {
     let (flooded, _third) = stage.live_stream("d", &["main"]);
     flooded.counters().frames_captured.add(100);
     flooded.counters().frames_dropped.add(11);
-    let found = daemon::findings(&stage.path);
-    let marks: Vec<_> = found.iter().map(|found| (found.subject.as_str(), found.mark)).collect();
-    let expected = [
-        ("daemon", Mark::Ok),
-        ("stream a", Mark::Ok),
-        ("stream b", Mark::Warn),
-        ("stream c", Mark::Warn),
-        ("stream d", Mark::Warn),
-    ];
-    assert_eq!(marks, expected);
-    for finding in &found {
-        assert_eq!(finding.remedy.is_none(), finding.mark == Mark::Ok, "{finding:?}");
+    let found = doctor(&stage.path);
+    let expected =
+        ["ok    daemon", "ok    stream a", "warn  stream b", "warn  stream c", "warn  stream d"];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (finding, expected) in found.iter().zip(expected) {
+        assert!(finding.starts_with(expected), "{finding}");
+        assert_eq!(finding.contains("-> "), expected.starts_with("warn"), "{finding}");
     }
-    assert!(found[2].detail.ends_with(": no frame for 2 s"), "{:?}", found[2]);
+    assert!(found[2].lines().next().unwrap().ends_with(": no frame for 2 s"), "{}", found[2]);
 
-    let none = daemon::findings(&stage.path.with_file_name("nowhere.sock"));
-    assert_eq!(none[0].mark, Mark::Ok, "none need run: {none:?}");
+    let none = doctor(&stage.path.with_file_name("nowhere.sock"));
+    assert!(none[0].starts_with("ok    daemon"), "none need run: {none:?}");
 }
 
-#[test]
-fn the_stanzas_of_cameras_are_a_configuration() {
-    let folder = tempfile::tempdir().unwrap();
-    let (devices, kernel) = (folder.path().join("dev"), folder.path().join("sys"));
-    let by_id = devices.join("v4l/by-id");
-    fs::create_dir_all(&by_id).unwrap();
-    for (node, name, index) in [
-        ("video0", "A \"good\" camera\n", "0\n"),
-        ("video1", "A \"good\" camera\n", "1\n"),
-        ("video2", "Other\n[[stream]]\n", "0\n"),
-    ] {
-        fs::write(devices.join(node), "").unwrap();
-        fs::create_dir_all(kernel.join(node)).unwrap();
-        fs::write(kernel.join(node).join("name"), name).unwrap();
-        fs::write(kernel.join(node).join("index"), index).unwrap();
+/// What the doctor finds of the daemon and its streams, each with the remedy on a line of its own.
+fn doctor(socket: &Path) -> Vec<String> {
+    let output = foveate(socket, &["doctor"]);
+    let mut findings = Vec::<String>::new();
+    for line in output.stdout.lines().take_while(|line| !line.is_empty()) {
+        match findings.last_mut() {
+            Some(finding) if line.starts_with(' ') => finding.extend(["\n", line]),
+            _ => findings.push(line.to_owned()),
+        }
     }
-    fs::write(devices.join("null"), "").unwrap();
-    let devices = devices.canonicalize().unwrap();
-    let link = devices.join("v4l/by-id/usb-\"good\"");
-    symlink(devices.join("video0"), &link).unwrap();
-
-    let cameras = cameras_in(&devices, &kernel);
-    let nodes: Vec<_> = cameras.iter().map(|camera| camera.node.clone()).collect();
-    assert_eq!(nodes, [devices.join("video0"), devices.join("video2")]);
-    let config = Config::parse(&stanzas(&cameras), Path::new("/x/foveate.toml")).unwrap();
-    let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
-    assert_eq!(names, ["video0", "video2"]);
-    let expected = SourceChoice::Shorthand(link.to_str().unwrap().to_owned());
-    assert_eq!(config.streams[0].source, expected, "the path that stays");
-    assert_eq!(stanzas(&[] as &[FoundCamera]), "");
+    findings.retain(|finding| ["daemon", "stream "].iter().any(|of| finding[6..].starts_with(of)));
+    findings
 }
 
 fn stall(port: &StreamPort, reason: &str) {

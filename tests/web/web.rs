@@ -737,7 +737,7 @@ fn pixels_of(tokens: &[TokenRecord]) -> Vec<u8> {
 
 /// One token's values of R, G and B as texels of `format`.
 fn encoded(values: &[u8], format: TokenFormat) -> Vec<u8> {
-    let table = format.table().0;
+    let table = format.table();
     let channels = values.chunks_exact(256).zip(table);
     let words = channels.flat_map(|(values, table)| {
         values.iter().map(move |value| table[usize::from(*value)]).collect::<Vec<_>>()
