@@ -282,8 +282,7 @@ fn attend_takes_arrays_and_pictures() {
     let trace = place.foveate(&["trace", "camera/main", "--out", csv.to_str().unwrap()]);
     until_heard(&mut stage);
 
-    let array = place.path("map.npy");
-    fs::write(&array, npy("<f4", "(3, 4)", &map_bytes(3, 4, 5))).unwrap();
+    let array = place.write("map.npy", npy("<f4", "(3, 4)", &map_bytes(3, 4, 5)));
     let output = place.foveate(&["attend", "camera/main", array.to_str().unwrap()]).finish();
     output.assert_clean_exit(0);
     // The second row of three, the second column of four.
@@ -354,25 +353,14 @@ fn clients_inject_channels_and_weigh_them() {
     stage.next_frame();
     until("it is counted", || counts(&mut stage).injections_late == 1);
 
-    let array = place.path("map.npy");
-    fs::write(&array, npy("<f4", "(3, 4)", &map_bytes(3, 4, 5))).unwrap();
+    let array = place.write("map.npy", npy("<f4", "(3, 4)", &map_bytes(3, 4, 5)));
     let file = array.to_str().unwrap();
     let foveate = |arguments: &[&str]| place.foveate(arguments).finish();
     let held = foveate(&["inject", "camera/main", "hand", file]);
     held.assert_clean_exit(69);
     assert!(held.message().contains("take another name"), "{}", held.message());
-    let output = foveate(&[
-        "inject",
-        "camera/main",
-        "door",
-        file,
-        "--box",
-        "0,0,80,60",
-        "--frame",
-        "15",
-        "--ttl-ms",
-        "60000",
-    ]);
+    let lies_in = ["--box", "0,0,80,60", "--frame", "15", "--ttl-ms", "60000"];
+    let output = foveate(&[&["inject", "camera/main", "door", file], &lies_in[..]].concat());
     output.assert_clean_exit(0);
     assert_eq!(output.stdout, "camera/main has the channel door for 60000 ms\n");
     assert!(foveate(&["weigh", "camera/main", "door=1"]).message().contains("steers this view"));

@@ -62,10 +62,10 @@ fn a_clip_on_a_web_server_plays_once() {
     let outcome = place.ended_daemon(&camera.config(""), &[]);
     outcome.assert_clean_exit(0);
     assert!(outcome.stderr.contains("end of file"), "{outcome:#?}");
-    let outcome = place.extract(&camera.address(), &[]);
+    let outcome = place.extract(camera.address(), &[]);
     outcome.assert_clean_exit(0);
     assert!(outcome.stdout.ends_with("main: 5 frames\n"), "{outcome:#?}");
-    let outcome = place.extract(&camera.address().replace("stream", "none"), &[]);
+    let outcome = place.extract(camera.address().replace("stream", "none"), &[]);
     outcome.assert_clean_exit(69);
     assert!(outcome.message().contains("/none"), "{outcome:#?}");
 }
@@ -88,7 +88,7 @@ fn frames_of_a_camera_on_a_web_server_are_extracted() {
     let place = Place::new();
     let camera = Camera::new(&place, "");
     let _server = camera.start();
-    place.extract(&camera.address(), &["--frames", "3"]).assert_clean_exit(0);
+    place.extract(camera.address(), &["--frames", "3"]).assert_clean_exit(0);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_login_page_is_named_as_such() {
         let content = Content::Whole { media: "text/html", body };
         let camera = Camera { content, ..Camera::new(&place, "") };
         let _server = camera.start();
-        let outcome = place.extract(&camera.address(), &[]);
+        let outcome = place.extract(camera.address(), &[]);
         outcome.assert_clean_exit(69);
         assert!(outcome.message().contains("is a web page (HTML), not video"), "{outcome:#?}");
         assert!(!outcome.message().contains("plugin"), "{outcome:#?}");

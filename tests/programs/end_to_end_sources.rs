@@ -562,7 +562,7 @@ fn the_first_picture_of_an_animated_png_is_taken() {
     let chunk =
         [0, 0, 0, 8, b'a', b'c', b'T', b'L', 0, 0, 0, 2, 0, 0, 0, 0, 0xF3, 0x8D, 0x93, 0x70];
     bytes.splice(33..33, chunk);
-    let outcome = place.extract(&place.write("anim.png", bytes), &[]);
+    let outcome = place.extract(place.write("anim.png", bytes), &[]);
     outcome.assert_clean_exit(0);
     assert!(outcome.stderr.contains("animated PNG"), "{outcome:#?}");
 }
