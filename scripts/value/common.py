@@ -82,12 +82,14 @@ class Scene(NamedTuple):
 
     :ivar frames: [F, height, width, 4] uint8, R, G, B and an unused byte.
     :ivar measured: indices of the frames that are measured; those before are for the gaze to look around.
+    :ivar rate: frames a second.
     """
 
     name: str
     path: Path
     frames: Any
     measured: list[int]
+    rate: int = 10
 
     @property
     def size(self) -> tuple[int, int]:
@@ -103,8 +105,8 @@ class Scene(NamedTuple):
         return f"rawvideoparse format=rgbx width={width} height={height} framerate={rate}/1"
 
     def pipeline(self) -> str:
-        """For GStreamer, at ten frames a second."""
-        return f"{self._raw()} ! {self._parsed(10)} ! appsink name=frames"
+        """For GStreamer."""
+        return f"{self._raw()} ! {self._parsed(self.rate)} ! appsink name=frames"
 
     def live_pipeline(self) -> str:
         """In real time, at four frames a second, so that a consumer keeps up on a busy machine."""
