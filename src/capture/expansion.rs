@@ -212,7 +212,9 @@ pub(super) fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
 }
 
 /// Description of a shorthand, and the parameter that it fills in.
-fn shorthand(text: &str) -> Result<(String, Option<(&'static str, String)>), CaptureError> {
+type Shorthand = (String, Option<(&'static str, String)>);
+
+fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
     let unknown = || CaptureError::UnknownSource { text: redacted(text) };
     match ShorthandKind::of(text).filter(|_| !text.is_empty()).ok_or_else(unknown)? {
         ShorthandKind::Test => Ok((shipped("test"), None)),

@@ -71,7 +71,7 @@ impl Fovea {
     /// With the box of what it looks at, in pixels of the image.
     fn over(self, region: Option<Region>) -> Self {
         let point = (self.fixation.x, self.fixation.y);
-        Self { around: region.map(|region| region.from_origin(point)), ..self }
+        Self { around: region.map(|region| region.relative_to(point)), ..self }
     }
 }
 

@@ -131,7 +131,8 @@ pub(super) fn stages_of(
     backend: &BackendInfo,
     measured: &Measurements,
 ) -> Vec<(&'static str, Quantiles)> {
-    const STAGES: [(&str, fn(&StageTimes, ChangeSite) -> u64); 12] = [
+    type DurationNs = fn(&StageTimes, ChangeSite) -> u64;
+    const STAGES: [(&str, DurationNs); 12] = [
         ("change", |times, _| times.update.change.ns()),
         ("upload", |times, _| times.update.upload.ns()),
         ("ingest", |times, _| times.update.ingest.ns()),
@@ -149,7 +150,7 @@ pub(super) fn stages_of(
         backend.kind == BackendKind::Vulkan || !["upload", "gpu", "collect"].contains(&name)
     };
     let stages = STAGES.into_iter().filter(|(name, _)| is_of_backend(name));
-    let durations = |stage: fn(&StageTimes, ChangeSite) -> u64| {
+    let durations = |stage: DurationNs| {
         measured.times.iter().map(|times| stage(times, backend.change_on)).collect()
     };
     stages.map(|(name, stage)| (name, Quantiles::of(durations(stage)))).collect()

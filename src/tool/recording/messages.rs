@@ -187,8 +187,10 @@ enum FieldType {
 
 use FieldType::{Many, ManyOf, One};
 
-/// Names, numbers and types of the fields of each message.
-const MESSAGES: [(&str, &[(&str, i32, FieldType)]); 6] = [
+/// Names, numbers and types of the fields of a message.
+type Fields = &'static [(&'static str, i32, FieldType)];
+
+const MESSAGES: [(&str, Fields); 6] = [
     (
         "TokenFrame",
         &[
