@@ -270,7 +270,10 @@ impl Engine {
             let shape = self.shape();
             let looking =
                 |view: &&mut View<S>| view.spec().reads().coarse && !view.planes.is_resting();
-            views.iter_mut().filter(looking).for_each(|view| view.look_ahead(next, seen, shape));
+            views
+                .iter_mut()
+                .filter(looking)
+                .for_each(|view| view.look_ahead(at, next, seen, shape));
         }
         self.times.see = Span::since(start_ns);
     }

@@ -31,8 +31,8 @@ pub struct View<S> {
     gaze: Option<Controller>,
     /// Whether its policy has not yet absorbed what it has seen.
     has_decided: bool,
-    /// Whether the next frame has been decided on; not if a client or a mask has come since.
-    is_ahead: bool,
+    /// The newest frame, if the next one has been decided on.
+    ahead_of: Option<FrameTime>,
     /// The plan of what was decided for the next frame, where that is another.
     next: Option<(Gaze, TokenPlan)>,
     /// What the token plan was made for; `None` before the first plan.
@@ -92,7 +92,7 @@ impl ViewBuilder {
         (view.generation, view.extent) = (self.generation, self.kind.extent);
         view.channels = view.channels.renewed(&view.spec, view.extent);
         view.depth = DepthPlanes::new(&view.spec);
-        view.is_ahead = false;
+        view.take_back();
         view.forget_plan();
         if let Some(gaze) = &mut view.gaze {
             gaze.resize(view.extent, at);
@@ -119,7 +119,7 @@ impl<S> View<S> {
             planes,
             gaze: None,
             has_decided: false,
-            is_ahead: false,
+            ahead_of: None,
             next: None,
             planned: None,
             feedback_ns: 0,
@@ -143,25 +143,39 @@ impl<S> View<S> {
         self.generation
     }
 
-    /// The gaze of the newest frame; `None` before the first.
+    /// The gaze of the newest frame; `None` before the first, and where the next one is planned afresh.
     pub fn gaze(&self) -> Option<&Gaze> {
         self.planned.as_ref().map(|planned| &planned.gaze)
     }
 
     /// Whether the next frame has been decided on, so that it needs nothing more that was seen.
     pub(crate) fn is_ahead(&self) -> bool {
-        self.is_ahead
+        self.ahead_of.is_some()
+    }
+
+    /// Takes a decision on the next frame back.
+    fn take_back(&mut self) {
+        self.next = None;
+        if self.ahead_of.take().is_some()
+            && let Some(gaze) = &mut self.gaze
+        {
+            gaze.take_back();
+        }
     }
 
     /// A resting view neither samples nor publishes frames.
     pub fn set_resting(&mut self, is_resting: bool) {
+        if is_resting {
+            // Its next frame is decided on by the frame before that.
+            self.take_back();
+        }
         self.planes.set_resting(is_resting);
     }
 
     /// Applies the newest feedback from before the frame of `at`. It arrived at `feedback_ns` on CLOCK_MONOTONIC.
     pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, feedback_ns: u64) {
         self.feedback_ns = feedback_ns;
-        self.is_ahead = false;
+        self.take_back();
         self.gaze_step(at, |gaze, _| gaze.take(feedback, at));
     }
 
@@ -172,7 +186,7 @@ impl<S> View<S> {
 
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
     pub(crate) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        (self.is_ahead, self.next) = (false, None);
+        self.take_back();
         self.channels.hide();
         // What tokens were published with may have been of what is hidden now.
         self.planes.forget_samples();
@@ -196,7 +210,7 @@ impl<S> View<S> {
             depth: self.depth,
             gaze: self.gaze,
             has_decided: self.has_decided,
-            is_ahead: self.is_ahead,
+            ahead_of: self.ahead_of,
             next: self.next,
             planned: self.planned,
             feedback_ns: self.feedback_ns,
@@ -245,7 +259,10 @@ impl<S> View<S> {
     /// Decides the gaze for the frame of `at` by what was `seen` of the frame before, unless that was done
     /// [ahead](Self::look_ahead), and plans its tokens.
     pub(crate) fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>, shape: PyramidShape) {
-        let is_ahead = std::mem::take(&mut self.is_ahead);
+        if self.ahead_of.is_some_and(|newest| at.time_ns < newest.time_ns) {
+            self.take_back();
+        }
+        let is_ahead = self.ahead_of.take().is_some();
         let gaze = self.gaze_step(at, |gaze, plan| {
             let seen = seen.map(|seen| Seen { plan, ..seen });
             if !is_ahead {
@@ -268,14 +285,20 @@ impl<S> View<S> {
         }
     }
 
-    /// Decides the gaze for the next frame, of `at`, by what was `seen` of the newest, which is published: so that frame need not wait.
-    /// What clients say until then is decided on by [`step`](Self::step).
-    pub(crate) fn look_ahead(&mut self, at: FrameTime, seen: Seen<'_>, shape: PyramidShape) {
+    /// Decides the gaze for the frame after the `newest`, expected at `at`, by what was `seen` of that: so it need not wait. If a client
+    /// says something until then, [`step`](Self::step) decides instead.
+    pub(crate) fn look_ahead(
+        &mut self,
+        newest: FrameTime,
+        at: FrameTime,
+        seen: Seen<'_>,
+        shape: PyramidShape,
+    ) {
         if !self.gaze.as_ref().is_some_and(Controller::looks_ahead) {
             return;
         }
         let gaze = self.gaze_step(at, |gaze, plan| gaze.decide(at, Some(Seen { plan, ..seen })));
-        self.is_ahead = true;
+        self.ahead_of = Some(newest);
         if self.planned.as_ref().is_some_and(|planned| planned.gaze != gaze) {
             let plan = self.plan(&gaze, shape);
             self.next = Some((gaze, plan));

@@ -16,6 +16,7 @@ mod control_subscription;
 mod control_users;
 mod fuzz_corpus;
 mod stages_stuck;
+mod stream_change;
 mod stream_feedback;
 mod stream_masks;
 mod stream_memory;

@@ -134,6 +134,20 @@ proptest! {
         }
     }
 
+    /// As where a client speaks after the next frame was decided on.
+    #[test]
+    fn a_decision_that_is_taken_back_leaves_no_trace(
+        frames in frames(), parameters in any_parameters(), foveae in foveae(), several in several_policies(),
+    ) {
+        let alone = [Policy::Feedback, Policy::Saliency, relevance(), Policy::Auto];
+        let alone = alone.into_iter().map(|policy| (policy, foveae));
+        for (policy, foveae) in alone.chain([(each(&several), several.len())]) {
+            let mut plain = Course::with(policy.clone(), parameters, foveae);
+            let mut hesitant = Course { hesitates: true, ..Course::with(policy, parameters, foveae) };
+            prop_assert_eq!(plain.play(&frames)?, hesitant.play(&frames)?);
+        }
+    }
+
     /// However long the client keeps sending, once the map has been decided on.
     #[test]
     fn an_equal_map_causes_no_saccade(
@@ -1188,7 +1202,27 @@ struct Course {
     seen: Option<(CoarseLevel, u64)>,
     motions: Motions,
     /// Features and newest change of each tile of what was seen.
-    tiles: Option<(Vec<TileFeatures>, Vec<u64>)>,
+    tiles: Option<Tiles>,
+    /// Whether each frame is decided on before it is there, and that is taken back.
+    hesitates: bool,
+}
+
+/// Features and newest change of each tile.
+type Tiles = (Vec<TileFeatures>, Vec<u64>);
+
+/// The newest frame, as a policy sees it.
+fn seen_of<'a>(
+    seen: &'a Option<(CoarseLevel, u64)>,
+    motions: &'a Motions,
+    tiles: &'a Option<Tiles>,
+) -> Option<Seen<'a>> {
+    let (coarse, frame_seq) = seen.as_ref()?;
+    let tiles = tiles.as_ref().map(|(features, changed_frame)| SeenTiles {
+        features,
+        changed_frame,
+        black: 16,
+    });
+    Some(Seen { motion: Some(motions), tiles, ..Seen::coarsely(coarse, *frame_seq) })
 }
 
 impl Course {
@@ -1221,6 +1255,7 @@ impl Course {
             seen: None,
             motions: Motions::new(PyramidShape::new(EXTENT)),
             tiles: None,
+            hesitates: false,
         }
     }
 
@@ -1251,18 +1286,12 @@ impl Course {
         self.elapsed_ns += time_ns.saturating_sub(self.at.time_ns);
         let jumped_back = time_ns < self.at.time_ns;
         self.at = frame_time(self.at.frame_seq + 1, time_ns);
+        if self.hesitates && !jumped_back && self.controller.looks_ahead() {
+            self.controller.decide(self.at, seen_of(&self.seen, &self.motions, &self.tiles));
+            self.controller.take_back();
+        }
         self.operate(&frame.operation);
-        let tiles = self.tiles.as_ref().map(|(features, changed_frame)| SeenTiles {
-            features,
-            changed_frame,
-            black: 16,
-        });
-        let seen = self
-            .seen
-            .as_ref()
-            .map(|(coarse, frame_seq)| Seen { tiles, ..Seen::coarsely(coarse, *frame_seq) });
-        let seen = seen.map(|seen| Seen { motion: Some(&self.motions), ..seen });
-        self.controller.step(self.at, seen);
+        self.controller.step(self.at, seen_of(&self.seen, &self.motions, &self.tiles));
         let shown = picture(frame.seed, self.extent);
         self.motions.follow(&shown, self.at);
         self.seen = Some((shown, self.at.frame_seq));

@@ -143,7 +143,7 @@ fn the_frames_that_are_written_are_those_that_are_measured() {
 #[test]
 fn every_layout_is_measured_and_written() {
     for (layout, count, coarsest) in [
-        (&["foveal", "--foveae", "3", "--budget", "50"][..], 30..=50, 64),
+        (&["foveal", "--foveae", "3", "--budget", "50", "--policy", "fixed"][..], 30..=50, 64),
         (&["uniform", "--budget", "100"], 91..=91, 4),
         (&["directional", "--budget", "50", "--policy", "saliency"], 45..=50, 64),
         (&["stt172"], 172..=172, 8),

@@ -378,7 +378,8 @@ impl Controller {
 
     /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if the
     /// policy [reads](Policy::reads) it and there was one. If the policy [looks ahead](Self::looks_ahead) that may be before the frame is
-    /// there: `at` is then what is expected of it, and it may be decided on again once it is there, by what a client has said meanwhile.
+    /// there: `at` is then what is expected of it, and [`take_back`](Self::take_back) takes the decision back if a client has said something
+    /// meanwhile.
     pub fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.policy.decide(at, seen);
     }
@@ -386,6 +387,11 @@ impl Controller {
     /// Whether the next frame can be decided on before it is there.
     pub fn looks_ahead(&self) -> bool {
         self.policy.looks_ahead()
+    }
+
+    /// Takes the newest decision back, for a frame that is not there yet, as if it had not been made.
+    pub fn take_back(&mut self) {
+        self.policy.take_back();
     }
 
     /// The frame of `at` is there: from now on the gaze is that of this frame. `seen` is what was decided by.

@@ -78,7 +78,7 @@ impl Fovea {
 type Foveae = ArrayVec<Fovea, FOVEAE_MAX>;
 
 /// Fixation state of one view. Its time follows the stream's, and stands still where that jumps back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct FixationState {
     parameters: GazeParameters,
     extent: Extent,

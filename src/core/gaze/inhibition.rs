@@ -11,7 +11,7 @@ const TRACES_MAX: usize = 32;
 const LAST_DECAYS: f64 = 5.0;
 
 /// Places that were looked at.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Inhibition {
     strength: f64,
     decay_ns: f64,
@@ -29,6 +29,22 @@ pub struct Trace {
     /// Whether it moves with what moves there.
     pub follows: bool,
     left_ns: u64,
+}
+
+impl Clone for Inhibition {
+    fn clone(&self) -> Self {
+        // With room for as many.
+        let mut traces = Vec::with_capacity(self.traces_max);
+        traces.extend_from_slice(&self.traces);
+        Self { traces, ..*self }
+    }
+
+    /// Without allocating memory.
+    fn clone_from(&mut self, source: &Self) {
+        (self.strength, self.decay_ns) = (source.strength, source.decay_ns);
+        self.traces_max = source.traces_max;
+        self.traces.clone_from(&source.traces);
+    }
 }
 
 impl Inhibition {

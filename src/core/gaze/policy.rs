@@ -61,6 +61,9 @@ pub trait FixationPolicy: Debug + Send {
         true
     }
 
+    /// Takes the newest decision back, for a frame that is not there yet: a client or a mask has come since, or the view rests.
+    fn take_back(&mut self) {}
+
     /// The frame of `at` is there, and is looked at now. Applies what is known of this frame alone: places that move with what is in the
     /// picture, and entries of a log.
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>);

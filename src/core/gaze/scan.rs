@@ -50,6 +50,8 @@ pub(super) struct Scan {
     cell_px: f64,
     saliency: Saliency,
     inhibition: Inhibition,
+    /// Inhibition and relevance before the newest decision.
+    before: (Inhibition, Option<Arc<Relevance>>),
     /// What foveae of other policies look at, in pixels.
     avoided: Points,
     /// Saliency less inhibition.
@@ -66,6 +68,7 @@ impl Scan {
         let saliency = Saliency::new(extent, parameters.centre_prior);
         let level = CoarseLevel::level_of(PyramidShape::new(extent));
         let GazeParameters { inhibition, inhibition_decay_ms, .. } = parameters;
+        let inhibition = Inhibition::new(inhibition, inhibition_decay_ms, foveae);
         Self {
             parameters,
             extent,
@@ -73,7 +76,8 @@ impl Scan {
             cell_px: f64::from(1u32 << level),
             inhibited: vec![0.0; saliency.grid().area()],
             saliency,
-            inhibition: Inhibition::new(inhibition, inhibition_decay_ms, foveae),
+            before: (inhibition.clone(), None),
+            inhibition,
             avoided: Points::new(),
             relevance: None,
             absorbed: None,
@@ -96,6 +100,23 @@ impl Scan {
     pub(super) fn hide(&mut self, texels: &TileSet) {
         self.saliency.hide(texels);
         self.relevance = None;
+    }
+
+    /// A decision by `seen` follows, which [`take_back`](Self::take_back) may take back.
+    pub(super) fn begin_decision(&mut self, seen: Option<Seen<'_>>) {
+        if let Some(seen) = self.fitting(seen) {
+            self.align(&seen);
+        }
+        let (inhibition, relevance) = &mut self.before;
+        inhibition.clone_from(&self.inhibition);
+        relevance.clone_from(&self.relevance);
+    }
+
+    /// What was looked at, and relevance, are as before the newest decision.
+    pub(super) fn take_back(&mut self) {
+        let (inhibition, relevance) = &self.before;
+        self.inhibition.clone_from(inhibition);
+        self.relevance.clone_from(relevance);
     }
 
     /// Updates saliency from the picture in `seen`, if there is one that fits.

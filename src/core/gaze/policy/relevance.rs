@@ -56,6 +56,16 @@ pub struct Relevant {
     frames: VecDeque<(u64, u64)>,
     /// Whether masks have changed since the score was computed.
     is_outdated: bool,
+    before: Undecided,
+}
+
+/// What a policy was before its newest decision.
+#[derive(Debug)]
+struct Undecided {
+    state: FixationState,
+    score: Vec<f32>,
+    relevance: Option<Arc<Relevance>>,
+    is_outdated: bool,
 }
 
 impl Default for Scoring {
@@ -74,8 +84,15 @@ impl Relevant {
         foveae: usize,
         at: FrameTime,
     ) -> Self {
+        let state = FixationState::new(parameters, extent, foveae, CENTRE, at);
         Self {
-            state: FixationState::new(parameters, extent, foveae, CENTRE, at),
+            before: Undecided {
+                state: state.clone(),
+                score: Vec::new(),
+                relevance: None,
+                is_outdated: false,
+            },
+            state,
             scan: Scan::new(parameters, extent, foveae),
             attention: None,
             scene: Scene::new(extent),
@@ -229,6 +246,11 @@ impl FixationPolicy for Relevant {
     }
 
     fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.scan.begin_decision(seen);
+        self.before.state.clone_from(&self.state);
+        self.before.score.clone_from(&self.score);
+        self.before.relevance.clone_from(&self.relevance);
+        self.before.is_outdated = self.is_outdated;
         self.state.advance(at);
         let now_ns = self.state.elapsed_ns();
         self.scene.forget(now_ns);
@@ -260,6 +282,14 @@ impl FixationPolicy for Relevant {
 
     fn looks_ahead(&self) -> bool {
         self.attention.as_ref().is_none_or(|attention| !attention.is_held())
+    }
+
+    fn take_back(&mut self) {
+        self.scan.take_back();
+        self.state.clone_from(&self.before.state);
+        self.score.clone_from(&self.before.score);
+        self.relevance.clone_from(&self.before.relevance);
+        self.is_outdated = self.before.is_outdated;
     }
 
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {

@@ -22,6 +22,8 @@ pub struct Salient {
     attention: Option<Attention>,
     /// Whether masks have changed since relevance was computed.
     is_outdated: bool,
+    /// State, and that, before the newest decision.
+    before: (FixationState, bool),
 }
 
 impl Salient {
@@ -29,7 +31,8 @@ impl Salient {
     pub fn new(parameters: GazeParameters, extent: Extent, foveae: usize, at: FrameTime) -> Self {
         let state = FixationState::new(parameters, extent, foveae, CENTRE, at);
         let scan = Scan::new(parameters, extent, foveae);
-        Self { state, scan, attention: None, is_outdated: false }
+        let before = (state.clone(), false);
+        Self { state, scan, attention: None, is_outdated: false, before }
     }
 
     /// The same, for as long as no consumer sends maps.
@@ -98,6 +101,8 @@ impl FixationPolicy for Salient {
     }
 
     fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.scan.begin_decision(seen);
+        self.before = (self.state.clone(), self.is_outdated);
         self.state.advance(at);
         let (now_ns, is_due) = (self.state.elapsed_ns(), self.state.is_due());
         if let Some(attention) = &mut self.attention {
@@ -116,6 +121,11 @@ impl FixationPolicy for Salient {
 
     fn looks_ahead(&self) -> bool {
         self.attention.as_ref().is_none_or(|attention| !attention.is_held())
+    }
+
+    fn take_back(&mut self) {
+        self.scan.take_back();
+        (self.state, self.is_outdated) = self.before.clone();
     }
 
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {

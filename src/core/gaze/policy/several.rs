@@ -163,6 +163,11 @@ impl FixationPolicy for PolicyGroups {
         self.parties.iter().all(|party| party.policy.looks_ahead())
     }
 
+    fn take_back(&mut self) {
+        self.parties.iter_mut().for_each(|party| party.policy.take_back());
+        self.join();
+    }
+
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.advance(at);
         self.parties.iter_mut().for_each(|party| party.policy.arrive(at, seen));
