@@ -20,6 +20,7 @@ use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader};
 use prost::Message;
 use rustix::process::Signal;
 use testkit::daemon::{Follower, Place, Process};
+use testkit::left_out::is_left_out;
 use testkit::scene::{FedStream, bt601, random_film, view};
 use testkit::wait::until;
 
@@ -115,6 +116,50 @@ fn rotated_recordings_are_whole_and_within_size() {
     let held = Held::of(paths);
     assert_eq!(held.segments.len(), 1, "it is one segment");
     assert_same(&held.frames, &frames);
+}
+
+#[test]
+fn a_full_disk_ends_recording_with_a_whole_file() {
+    if is_left_out("FOVEATE_WITHOUT_SYSTEMD") {
+        return;
+    }
+    let place = Place::new();
+    let mut stage = Stage::open(&place, 64);
+    let copy = place.path("copy.mcap");
+    let disk = place.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=1m none {disk} || exit 99\n\
+         {foveate} --socket {socket} record camera/main --mcap {disk}/run.mcap\n\
+         code=$?\n\
+         cp {disk}/run.mcap {copy}\n\
+         exit $code",
+        foveate = env!("CARGO_BIN_EXE_foveate"),
+        socket = place.socket().display(),
+        disk = disk.display(),
+        copy = copy.display(),
+    );
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script]);
+    let recorder = Process::start(command, &[]);
+    // Random texels: it takes some hundred frames.
+    until("the disk is full", || {
+        stage.publish(1);
+        recorder.stderr.so_far().contains("disk full")
+    });
+    let outcome = recorder.finish();
+    outcome.assert_clean_exit(1);
+    assert!(outcome.stderr.contains("the file is complete"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("No space left on device"), "{}", outcome.stderr);
+
+    let bytes = fs::read(&copy).unwrap();
+    assert!((1 << 19) < bytes.len(), "{} bytes of the disk were used", bytes.len());
+    let summary = Summary::read(&bytes).unwrap().unwrap();
+    assert!(summary.stats.unwrap().message_count != 0);
+    let held = Held::of([copy]);
+    assert!(!held.is_cut_short);
+    assert!(10 < held.frames.len(), "{} frames", held.frames.len());
+    assert_published(&held.frames, &stage.frames);
 }
 
 /// The clock decides, so only that there are several files is certain.

@@ -11,11 +11,12 @@ use std::time::Duration;
 use foveate::client::Client;
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
+use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{State, TokenRecord, Writer};
 use foveate_stats::NoticeCounts;
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::control::{Stage, publish};
+use testkit::control::{Stage, main_view, publish, writer};
 use testkit::layouts::{self, PICTURE, Shown};
 use testkit::tool::{foveate, spawned};
 use testkit::wait::{RaisedAtLast, until};
@@ -560,6 +561,27 @@ fn watch_says_when_the_daemon_is_gone_and_still_sums_up() {
     let errors = output.stderr;
     assert!(errors.starts_with("camera/main: 1 frames"), "{errors}");
     assert!(errors.contains("foveate: the daemon is gone"), "{errors}");
+}
+
+#[test]
+fn watch_reconnects_on_request() {
+    let mut stage = Stage::open();
+    let (port, mut old) = stage.live_stream("camera", &["main"]);
+    publish(&mut old, 1, 0);
+    let arguments = ["watch", "camera/main", "--json", "--reconnect", "--frames", "2"];
+    let watch = spawned(&stage.path, &arguments);
+    watch.stdout.wait_for(&format!("{:016x}", old.epoch()));
+    drop(stage.server.take());
+    let mut new = writer(&main_view());
+    port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
+    publish(&mut new, 1, 0);
+    stage.serve(ServerLimits::default());
+    let output = watch.finish();
+    output.assert_clean_exit(0);
+    assert!(output.stdout.contains(&format!("{:016x}", new.epoch())), "{}", output.stdout);
+    let summary = output.stderr;
+    assert!(summary.starts_with("camera/main: 2 frames"), "{summary}");
+    assert!(summary.ends_with("dropped 0, lapped 0\n"), "{summary}");
 }
 
 #[test]
