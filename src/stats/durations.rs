@@ -87,7 +87,7 @@ pub enum FrameStage {
     Publish,
     /// The views that clients opened, from their plans to their rings.
     Opened,
-    /// What is computed once the frame is published, for the next one.
+    /// Work after publishing, for the next frame.
     See,
 }
 

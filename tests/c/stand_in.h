@@ -45,7 +45,7 @@ static inline void add_law(const char *name, void (*holds)(void)) {
     laws[law_count++].holds = holds;
 }
 
-// Defines a law that the program finds by itself. What the law makes with the functions of this file is taken down behind it.
+// Defines a law that the program finds without a list. What the law makes with the functions of this file is removed after it.
 #define LAW(law) \
     static void law(void); \
     __attribute__((constructor)) static void add_##law(void) { add_law(#law, law); } \
