@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,16 @@ EVERY = 2
 LIGHT, NOISE = 0.25, 6.0
 #: `panning` shows so much of `apart`, and moves right and down by these pixels a frame.
 PANNED, PAN = (1152, 864), (4, 3)
+#: Where a person lies on the grid of texels matters: these scenes are measured again, moved left and up by these pixels.
+ON_GRIDS, GRIDS = ("apart", "camera"), ((3, 1), (5, 6), (2, 4), (6, 3), (1, 7))
+#: Keys of the views that are measured there.
+GRID_VIEWS: dict[str, dict[str, Any]] = {
+    "default settings": {},
+    "default settings, policy `saliency`": {"gaze": {"policy": "saliency"}},
+    "`relevance`": {"layout": "relevance"},
+    "`inset`": {"layout": "inset"},
+    "`uniform`": {"layout": "uniform", "gaze": {"policy": "fixed"}},
+}
 
 
 def dark() -> Iterator[Any]:
@@ -161,6 +172,30 @@ def by_view(name: str) -> dict[str, Found]:
     return {label: Found(shown, there) for label, shown in pictures.items()}
 
 
+def on_grids(name: str) -> dict[str, Found]:
+    """The same on all `GRIDS` together."""
+    source, there = people_scene(name), people_there(name)
+    shown: dict[str, list[Iterable[Any]]] = {}
+    boxes = []
+    for dx, dy in GRIDS:
+
+        def moved(dx: int = dx, dy: int = dy) -> Iterator[Any]:
+            for index in range(len(source.frames)):
+                yield np.pad(source.picture(index)[dy:, dx:], ((0, dy), (0, dx), (0, 0)), mode="edge")
+
+        grid = made_scene(f"{name} {dx} {dy}", moved, source.size, source.measured)
+        boxes += [box - (dx, dy, dx, dy) for box in there]
+        full = [grid.picture(index) for index in grid.measured]
+        views = {label: drawn(grid, view.frame) for label, view in extract(grid, GRID_VIEWS).items()}
+        for label, pictures in {
+            "the full picture": full,
+            "shrunk to 273 patches": (shrunk(picture, 273) for picture in full),
+            **views,
+        }.items():
+            shown.setdefault(label, []).append(pictures)
+    return {label: Found(chain.from_iterable(parts), boxes) for label, parts in shown.items()}
+
+
 def consumer(source: Scene, budget: int) -> Any:
     """What a consumer sees that sends the boxes of the frame before."""
     before = {index - 1: people_in(source.picture(index - 1)) for index in source.measured}
@@ -194,17 +229,21 @@ def by_budget() -> Table:
     return table
 
 
-def main() -> None:
+def recalls(names: Iterable[str], found_in: Callable[[str], dict[str, Found]]) -> Table:
+    """Recall in each scene."""
     heads, columns = [], []
-    for name in SCENES:
-        views = by_view(name)
+    for name in names:
+        views = found_in(name)
         shrunk_people = views["shrunk to 273 patches"]
         heads.append(f"`{name}`, {shrunk_people.there.sum()} people")
         columns.append(
             {label: f"{found.recall:.3f} ({found.error_of_difference(shrunk_people):.3f})" for label, found in views.items()}
         )
-    print(Table(["recall (standard error of the difference from shrunk)", *heads]).columns(columns), end="\n\n")
-    print(by_budget())
+    return Table(["recall (standard error of the difference from shrunk)", *heads]).columns(columns)
+
+
+def main() -> None:
+    print(recalls(SCENES, by_view), recalls(ON_GRIDS, on_grids), by_budget(), sep="\n\n")
 
 
 if __name__ == "__main__":
