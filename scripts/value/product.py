@@ -1,4 +1,4 @@
-"""What Foveate shows of a scene, by itself or steered by a consumer; and pictures as small as a budget of tokens to compare it with."""
+"""What Foveate shows of a scene, steered by a consumer or not; and pictures as small as a budget of tokens to compare it with."""
 
 from __future__ import annotations
 

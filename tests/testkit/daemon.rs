@@ -101,7 +101,7 @@ impl Place {
         self.foveated(&["--check", "--config", path.to_str().unwrap()], &[]).finish()
     }
 
-    /// Runs `foveate extract` on `source` into the folder `out`, which is made anew.
+    /// Runs `foveate extract` on `source` into the folder `out`, which it replaces.
     pub fn extract(&self, source: impl AsRef<Path>, arguments: &[&str]) -> Outcome {
         let out = self.path("out");
         let _ = fs::remove_dir_all(&out);

@@ -161,7 +161,7 @@ fn events_tell_when_the_camera_is_lost_and_back() {
                 }
             });
             let _end = RaisedAtLast(&is_told);
-            until("both are told", || 2 <= process.stdout.so_far().matches('\n').count());
+            until("both lines are printed", || 2 <= process.stdout.so_far().matches('\n').count());
         });
         let told = process.stdout.so_far();
         let mut lines = told.lines();
