@@ -38,7 +38,7 @@ read_option() { is_short=true; }
 # Whether Rust can build for ARM, after an attempt to make it so.
 has_target() {
     [ -d "$(rustc --print target-libdir --target "$TRIPLE")" ] && return
-    command -v rustup >/dev/null || return
+    type -P rustup >/dev/null || return
     with_progress "Installing Rust's library for ARM" rustup target add "$TRIPLE"
 }
 

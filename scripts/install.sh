@@ -199,7 +199,7 @@ install_configuration() {
 }
 
 enable_units() {
-    if [ -z "$destdir" ] && command -v systemd-sysusers >/dev/null; then
+    if [ -z "$destdir" ] && type -P systemd-sysusers >/dev/null; then
         as_root systemd-sysusers "$(target lib/sysusers.d/foveate.conf)"
     fi
     if is_live; then

@@ -230,7 +230,7 @@ pack() {
 main() {
     local folder ids
     read_arguments "$@"
-    command -v dpkg-deb >/dev/null || fail 'there is no dpkg here: scripts/install.sh installs without a package'
+    type -P dpkg-deb >/dev/null || fail 'there is no dpkg here: scripts/install.sh installs without a package'
     arch=${arch:-$(dpkg --print-architecture)}
     ensure_packages package
     build

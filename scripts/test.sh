@@ -192,7 +192,7 @@ check_recordings() {
 
 # Without advisories: they change from day to day, and the same code must get the same result tomorrow.
 check_dependencies() {
-    if ! command -v cargo-deny >/dev/null; then
+    if ! type -P cargo-deny >/dev/null; then
         left_out dependencies 'no cargo-deny (cargo install cargo-deny)'
         return
     fi
@@ -279,6 +279,7 @@ main() {
     cd "$root"
     ensure_rust
     ensure_packages build run test browser chromium arm
+    require_tools
     if [ -n "${FOVEATE_LONG:-}" ]; then
         ensure_packages debian torch models prometheus
         export FOVEATE_REQUIRE_TORCH=1

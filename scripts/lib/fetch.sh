@@ -40,7 +40,7 @@ ensure_examples() {
         [ -f "$folder/$name" ] || missing+=("$name")
     done
     [ "${#missing[@]}" -gt 0 ] || return 0
-    if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+    if ! type -P apt-get >/dev/null || ! type -P dpkg-deb >/dev/null; then
         warn "${missing[*]} are in the Debian package $EXAMPLES, and this system has no apt."
         return 1
     fi

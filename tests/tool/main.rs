@@ -4,6 +4,7 @@
 
 #[cfg(feature = "vulkan")]
 mod gpu_run;
+mod prerequisites;
 mod tool_bench;
 #[cfg(feature = "gst")]
 mod tool_commands;
