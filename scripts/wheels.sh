@@ -12,7 +12,7 @@ usage() {
 Usage: scripts/wheels.sh [--yes]
 
 Builds foveate-*.whl, the reader, which is pure Python, and foveate_engine-*.whl, the engine, which runs on every Linux with glibc
-2.17 or later (manylinux2014) and on Python 3.9 or later; without GStreamer. Then installs them into an empty environment, runs the
+2.17 or later (manylinux2014) and on Python 3.10 or later; without GStreamer. Then installs them into an empty environment, runs the
 engine's tests there, and puts them into target/wheels.
 
   --yes   install missing packages without asking

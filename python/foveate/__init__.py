@@ -7,8 +7,8 @@
             print(frame.frame_seq, frame.pixels.shape, frame.steps.max(), frame.age_ns)
             view.look(320, 240)
 
-:mod:`foveate.aio` has the same for asyncio. ``docs/guide/python.md`` is the guide, ``docs/reference/abi.md`` and ``docs/reference/control.md``
-specify the memory and the messages.
+:mod:`foveate.aio` has the same for asyncio. ``docs/guide/python.md`` is the guide, ``docs/reference/abi.md`` and
+``docs/reference/control.md`` specify the memory and the messages.
 """
 
 from .abi import TOKEN
@@ -30,6 +30,7 @@ __all__ = [
     "Bounds",
     "BrokenSegment",
     "Camera",
+    "Color",
     "Ended",
     "Event",
     "Fixation",

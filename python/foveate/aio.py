@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import select
 import time
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import feedback
 from .control import (
@@ -49,7 +49,7 @@ __all__ = ["Opening", "View", "ViewOpening", "Views", "list_views", "open", "ope
 T = TypeVar("T")
 
 #: What a task waits for: a descriptor, and ``select.POLLIN`` or ``select.POLLOUT``; None for its turn.
-_Place = Optional[tuple[int, int]]
+_Place = tuple[int, int] | None
 
 
 def open(

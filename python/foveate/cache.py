@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +70,7 @@ class TokenCache:
         """The tokens that must be embedded: their indices in ``frame``, [M] int64, ascending."""
         places, changes = self._keys(frame)
         missing = []
-        for index, (place, changed) in enumerate(zip(places, changes)):
+        for index, (place, changed) in enumerate(zip(places, changes, strict=True)):
             if self._row(place, changed) is None:
                 missing.append(index)
             else:
@@ -100,7 +101,7 @@ class TokenCache:
         :raises KeyError: if one is not cached.
         """
         places, changes = self._keys(frame)
-        rows = [self._row(place, changed) for place, changed in zip(places, changes)]
+        rows = [self._row(place, changed) for place, changed in zip(places, changes, strict=True)]
         if None in rows:
             raise KeyError(f"token {rows.index(None)} of frame {frame.frame_seq} was not embedded: see `missing`")
         if self._table is None:
@@ -112,7 +113,7 @@ class TokenCache:
             raise ValueError(f"cache too small: {self.capacity} tokens (expected at least {len(frame)}, those of a frame)")
         source = (frame.epoch, frame.view, frame.layout)
         tokens = frame.tokens
-        places = zip(*(tokens[name].tolist() for name in picture.PLACE))
+        places = zip(*(tokens[name].tolist() for name in picture.PLACE), strict=True)
         return [source + place for place in places], tokens["changed_frame"].tolist()
 
     def _row(self, place: _Place, changed_frame: int) -> int | None:

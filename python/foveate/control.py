@@ -1,4 +1,6 @@
-"""The control socket: subscribes to views, receives their rings and steers them. ``docs/reference/control.md`` specifies it."""
+"""The control socket: subscribes to views, receives their rings and steers them. ``docs/reference/control.md`` specifies
+it.
+"""
 
 from __future__ import annotations
 

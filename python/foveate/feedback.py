@@ -171,7 +171,8 @@ def _map(array: Any, what: str, box: Sequence[float] | None) -> tuple[bytes, dic
     rows, columns = numbers.shape
     if not (0 < min(rows, columns) and max(rows, columns) <= _MAP_SIDE_MAX):
         raise Refused(
-            "map-too-large", f"invalid map size: {rows} rows and {columns} columns (expected 1 to {_MAP_SIDE_MAX} each); pool it first"
+            "map-too-large",
+            f"invalid map size: {rows} rows and {columns} columns (expected 1 to {_MAP_SIDE_MAX} each); pool it first",
         )
     fields: dict[str, Any] = {"shape": [rows, columns], "dtype": dtype}
     if box is not None:

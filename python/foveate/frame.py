@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +52,8 @@ class Bounds(NamedTuple):
     """Largest possible errors of a frame's tokens.
 
     :ivar sample: Largest possible difference between a camera sample and the one in the pyramid, 0 to 255.
-    :ivar rgb: Largest possible difference between a channel of a texel, before it is normalised, and the one made of the newest
-        frame.
+    :ivar rgb: Largest possible difference between a channel of a texel, before it is normalised, and the one made of the
+        newest frame.
     """
 
     sample: int
@@ -212,8 +212,8 @@ class Frame:
         if name not in self.info.channels:
             published = ", ".join(self.info.channels) or "none"
             raise FoveateError(
-                f"{self.view} does not publish the channel {name!r}, only {published}: name it in the view's key `channels`, "
-                'with the policy "relevance"'
+                f"{self.view} does not publish the channel {name!r}, only {published}: name it in the view's key "
+                '`channels`, with the policy "relevance"'
             )
         return planes["channels"][self.info.channels.index(name)]
 

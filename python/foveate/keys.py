@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict, Union
+from typing import Literal, TypedDict
 
 
 class Normalisation(TypedDict):
@@ -13,8 +13,8 @@ class Normalisation(TypedDict):
     std: Sequence[float]
 
 
-_Normalisation = Union[Literal["none", "unit", "imagenet", "clip", "siglip"], Normalisation]
-_Channels = Union[Sequence[str], Literal["all"]]
+_Normalisation = Literal["none", "unit", "imagenet", "clip", "siglip"] | Normalisation
+_Channels = Sequence[str] | Literal["all"]
 
 
 _FoveaPolicy = Literal["auto", "fixed", "feedback", "saliency", "relevance"]
@@ -23,7 +23,7 @@ _FoveaPolicy = Literal["auto", "fixed", "feedback", "saliency", "relevance"]
 class GazeKeys(TypedDict, total=False):
     """Where a view looks: the keys of ``[stream.view.gaze]`` that a client may give."""
 
-    policy: Union[_FoveaPolicy, Sequence[_FoveaPolicy]]
+    policy: _FoveaPolicy | Sequence[_FoveaPolicy]
     x: float
     y: float
     weights: Mapping[str, float]

@@ -126,7 +126,9 @@ class ViewsCore(Generic[V]):
     def _matched(self, slop_ms: float) -> FrameSet | None:
         """The newest set in the rings, or None."""
         chosen = _newest_within(int(slop_ms * 1e6), [self._candidates(view) for view in self._views])
-        frames = [view.subscription.poll_newest(candidate.copied) for view, candidate in zip(self._views, chosen)]
+        frames = [
+            view.subscription.poll_newest(candidate.copied) for view, candidate in zip(self._views, chosen, strict=False)
+        ]
         whole = [frame for frame in frames if frame is not None]
         if len(whole) < len(self._views):
             # There is none, or a frame of it was replaced meanwhile: then the next attempt finds newer ones.

@@ -46,7 +46,9 @@ _FIELDS = (*PLACE, "first_column", "columns", "first_row", "rows")
 
 
 class _Axis(NamedTuple):
-    """The texels of a token along one axis: texel u covers the pixels from ``origin`` + u ``step`` / ``parts`` to the next."""
+    """The texels of a token along one axis: texel u covers the pixels from ``origin`` + u ``step`` / ``parts`` to the
+    next.
+    """
 
     origin: int
     #: Width of a texel in parts of a pixel. The fraction is in lowest terms.
@@ -193,7 +195,7 @@ def _coarse_first(
     for *_, is_within in limits(tokens, rgb.shape[1], extent):
         is_drawable &= is_within
     placed = []
-    for token, texels in zip(tokens[is_drawable], rgb[is_drawable]):
+    for token, texels in zip(tokens[is_drawable], rgb[is_drawable], strict=True):
         place = _Place.of(token, rgb.shape[1])
         left, top, right, bottom = place.pixels(extent)
         if left < right and top < bottom:

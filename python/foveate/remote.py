@@ -43,7 +43,8 @@ _PENDING_MAX = 32
 _LATE_MAX = 64
 #: No gap is longer than so many messages, years of a camera: a number further ahead is wrong.
 _GAP_MAX = 1 << 32
-#: Most bytes of a frame, of the picture that it is rebuilt to, and of the messages that wait, unless the caller says otherwise.
+#: Most bytes of a frame, of the picture that it is rebuilt to, and of the messages that wait, unless the caller says
+# otherwise.
 MAX_FRAME_BYTES = 256 << 20
 #: Most bytes of a status, or of an answer to feedback.
 _TEXT_BYTES_MAX = 1 << 16
@@ -70,7 +71,7 @@ class _Held:
 
     def frame(self) -> Frame:
         arrays = {}
-        for plane, items in zip(self.placement.planes, self.planes):
+        for plane, items in zip(self.placement.planes, self.planes, strict=True):
             count = len(self.tokens) if plane.count is None else plane.count
             # A copy, so that callers may change it.
             arrays[plane.name] = np.ndarray((count, *plane.shape), plane.dtype, items, 0, plane.strides).copy()
@@ -324,8 +325,8 @@ def open(
     :param client: the name that the daemon tells remote clients apart by, which steer one at a time; None for one of its
         own.
     :param max_frame_bytes: most bytes of a frame with as many tokens as the view may have, of the picture that it is rebuilt
-        to, and of the messages that wait for one that was lost. Messages that exceed it raise :class:`BrokenSegment` when the
-        view is read.
+        to, and of the messages that wait for one that was lost. Messages that exceed it raise :class:`BrokenSegment` when
+        the view is read.
     :raises NoDaemon: if there is nobody at these endpoints.
     :raises FoveateError: if the package ``zenoh`` is missing.
     """
@@ -457,8 +458,8 @@ class RemoteView(Steered):
 
     @property
     def status(self) -> dict[str, Any]:
-        """The counts and the state of the view as its bridge said last; empty before that. ``docs/reference/zenoh.md`` has its
-        fields."""
+        """The counts and the state of the view as its bridge said last; empty before that. ``docs/reference/zenoh.md`` has
+        its fields."""
         with self._news:
             return dict(self._status)
 

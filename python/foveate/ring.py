@@ -66,14 +66,14 @@ def _no_fence() -> None:
 def _lock_fence() -> None:
     """Keeps the loads before it before those after it.
 
-    Python has no fence, but a lock that is released and then taken again is one for loads. CPython's locks are released and taken
-    by a read-modify-write: a semaphore's of the C library, or a compare-and-swap of its own. On Armv8 the first is a store-release
-    (``CASL`` or ``STLXR``) and the second a load-acquire (``CASA`` or ``LDAXR``), and of these the architecture's
-    "barrier-ordered-before" orders three pairs: any load with a store-release after it, that with a load-acquire after it, and
-    that with any load after it. The second pair is what one operation alone lacks: loads may sink below an acquisition, and rise
-    above a release. It does not hold for ``LDAPR``, to which compilers turn no read-modify-write.
-    RISC-V has the same three by rules 5 to 7 of its preserved program order or by fences, POWER by ``lwsync``. The kernel
-    orders everything where the thread moves to another processor.
+    Python has no fence, but a lock that is released and then taken again is one for loads. CPython's locks are released and
+    taken by a read-modify-write: a semaphore's of the C library, or a compare-and-swap of its own. On Armv8 the first is a
+    store-release (``CASL`` or ``STLXR``) and the second a load-acquire (``CASA`` or ``LDAXR``), and of these the
+    architecture's "barrier-ordered-before" orders three pairs: any load with a store-release after it, that with a
+    load-acquire after it, and that with any load after it. The second pair is what one operation alone lacks: loads may sink
+    below an acquisition, and rise above a release. It does not hold for ``LDAPR``, to which compilers turn no
+    read-modify-write. RISC-V has the same three by rules 5 to 7 of its preserved program order or by fences, POWER by
+    ``lwsync``. The kernel orders everything where the thread moves to another processor.
     """
     lock = threading.Lock()
     lock.acquire()

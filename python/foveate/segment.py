@@ -50,8 +50,8 @@ class Color:
 
     :ivar matrix: How they became RGB, such as ``"bt709"``; None if they are RGB.
     :ivar range: ``"limited"`` or ``"full"``.
-    :ivar transfer: How they follow from light: ``"bt709"``, ``"srgb"``, ``"smpte2084"`` (PQ), ``"arib-std-b67"`` (HLG) or another;
-        None if the source does not say it. Samples are used as they are, whatever it is.
+    :ivar transfer: How they follow from light: ``"bt709"``, ``"srgb"``, ``"smpte2084"`` (PQ), ``"arib-std-b67"`` (HLG) or
+        another; None if the source does not say it. Samples are used as they are, whatever it is.
     :ivar assumed: What the source does not say: ``"matrix"``, ``"range"``, or both.
     """
 
@@ -243,7 +243,9 @@ def _parsed(header: Any, file_bytes: int, segment: bytes) -> tuple[SegmentInfo, 
     cell, channels = _channels(header, segment)
     width, height = int(header["source_width"]), int(header["source_height"])
     _ensure(
-        1 <= min(width, height) and max(width, height) <= abi.SOURCE_SIDE_MAX, "source_width x source_height", (width, height)
+        1 <= min(width, height) and max(width, height) <= abi.SOURCE_SIDE_MAX,
+        "source_width x source_height",
+        (width, height),
     )
     info = SegmentInfo(
         abi=(int(header["abi_major"]), int(header["abi_minor"])),

@@ -72,8 +72,8 @@ class Steered:
 
         :param points: x and y of each, 1 to 8 and at most as many as the view has foveae: pixels right of the source's
             left edge and below its top edge; with ``normalised`` shares of its width and height, 0 to 1.
-        :param share: the share of the budget that is spent on them, above 0 to 1, with the layout ``inset``; None leaves it to
-            the layout.
+        :param share: the share of the budget that is spent on them, above 0 to 1, with the layout ``inset``; None leaves it
+            to the layout.
         :param for_ms: how long, in ms of the stream's time; None until the next message.
         :param frame: the frame that the points refer to, or its ``frame_seq``; None for the newest.
         :param homography: how the camera moved since ``frame``, as odometry has it, instead of the motion that the

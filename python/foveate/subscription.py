@@ -7,8 +7,8 @@ import os
 import select
 import struct
 import time
-from collections.abc import Mapping
-from typing import Any, Callable, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from .control import GONE, Connection, HungUp, Steps, deadline_in, silent
 from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut

@@ -1,5 +1,5 @@
-"""Prints frames of a view as JSON, one a line, for comparison with the readers in other languages. Floating-point numbers are
-given by the bits of a binary64.
+"""Prints frames of a view as JSON, one a line, for comparison with the readers in other languages. Floating-point numbers
+are given by the bits of a binary64.
 
 ``dump.py VIEW [COUNT] [--socket PATH]``: reads COUNT frames in order, or all up to the end of the stream.
 """
@@ -106,7 +106,7 @@ def described_segment(info: foveate.SegmentInfo) -> dict[str, Any]:
 def described_fixations(frame: foveate.Frame) -> list[dict[str, int]]:
     """Every field of the fixations in a slot."""
     blocks = [dict.fromkeys(abi.FIXATION_BLOCK.names or (), 0) for _ in range(abi.FOVEAE_MAX)]
-    for block, fixation in zip(blocks, frame.fixations):
+    for block, fixation in zip(blocks, frame.fixations, strict=True):
         x, y, weight = bits_of((fixation.x, fixation.y, fixation.weight))
         block.update(
             id=fixation.id, x=x, y=y, since_frame=fixation.since_frame, weight=weight, reason=_REASON_CODES[fixation.reason]
@@ -115,7 +115,9 @@ def described_fixations(frame: foveate.Frame) -> list[dict[str, int]]:
 
 
 def described_head(frame: foveate.Frame) -> dict[str, Any]:
-    """Every field of the header of a slot. Those that have another form in a frame come first; the others have their name there."""
+    """Every field of the header of a slot. Those that have another form in a frame come first; the others have their name
+    there.
+    """
     head: dict[str, Any] = {
         "lock": 2 * frame.ring_sequence,
         "flags": 0 if frame.pts_ns is None else abi.FLAG_PTS,

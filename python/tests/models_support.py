@@ -77,8 +77,8 @@ def squares(x: int, y: int, side: int, columns: int, rows: int, group: int) -> l
 
 
 def inset(picture: Any, patch: int, side: int, blocks: Sequence[tuple[int, int, int, int, int]], **keys: Any) -> Any:
-    """A base of squares of ``side`` pixels, and blocks: x, y, side, columns and rows. Squares of the base under a block are left
-    out, and those of a block under one before it."""
+    """A base of squares of ``side`` pixels, and blocks: x, y, side, columns and rows. Squares of the base under a block are
+    left out, and those of a block under one before it."""
     height, width = picture.shape[:2]
 
     def is_covered(spec: Spec, above: Sequence[tuple[int, int, int, int, int]]) -> bool:
@@ -151,7 +151,7 @@ def frame(
     height, width = picture.shape[:2]
     tokens = np.zeros(len(specs), TOKEN)
     values = np.zeros((len(specs), 3, patch, patch), np.uint8)
-    for token, texels, (x, y, token_width, token_height, group) in zip(tokens, values, specs):
+    for token, texels, (x, y, token_width, token_height, group) in zip(tokens, values, specs, strict=True):
         first_column, columns = _real(x, token_width, patch, width)
         first_row, rows = _real(y, token_height, patch, height)
         box = [max(x, 0), max(y, 0), min(x + token_width, width), min(y + token_height, height)]

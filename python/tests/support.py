@@ -77,7 +77,7 @@ class FakeRing:
             self.header[field] = value
         for field, value in header.items():
             self.header[field] = value
-        for plane, fields in zip(self.header["planes"], (self._pixels(dtype), self._relevance())):
+        for plane, fields in zip(self.header["planes"], (self._pixels(dtype), self._relevance()), strict=False):
             for field, value in fields.items():
                 plane[field] = value
         self.live = self.struct(abi.LIVE_BLOCK, abi.LIVE_OFFSET)

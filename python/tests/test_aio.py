@@ -14,6 +14,7 @@ import threading
 import typing
 import unittest
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 
@@ -543,7 +544,8 @@ class ViewsMatch(InLoop):
 LIVE = """
 [[stream]]
 name = "front"
-pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=640,height=360,framerate=30/1 ! appsink name=frames"
+pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=640,height=360,framerate=30/1 ! \
+appsink name=frames"
 backend = "cpu"
 [[stream.view]]
 name = "policy"
@@ -590,9 +592,9 @@ class DaemonIsRead(InLoop):
             self.assertEqual({frame.view for frame in frames}, {name})
             seqs = [frame.frame_seq for frame in frames]
             self.assertEqual(seqs, sorted(set(seqs)))
-            gaps = [after - before - 1 for before, after in zip(seqs, seqs[1:])]
+            gaps = [after - before - 1 for before, after in pairwise(seqs)]
             # What the stream dropped was never in the ring.
-            self.assertTrue(all(frame.missed <= gap for frame, gap in zip(frames[1:], gaps)))
+            self.assertTrue(all(frame.missed <= gap for frame, gap in zip(frames[1:], gaps, strict=True)))
 
     async def test_frames_are_those_that_a_thread_reads(self) -> None:
         async with foveate.aio.open("front/bytes", self.daemon.path) as view:

@@ -16,7 +16,8 @@ from support import HANG, RealDaemon, abi, foveate, programs, within
 LIVE = """
 [[stream]]
 name = "front"
-pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=640,height=360,framerate=30/1 ! appsink name=frames"
+pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=640,height=360,framerate=30/1 ! \
+appsink name=frames"
 backend = "cpu"
 [[stream.view]]
 name = "policy"
@@ -66,7 +67,8 @@ ENDING = (
 [[stream]]
 name = "short"
 restart = false
-pipeline = "videotestsrc is-live=true num-buffers=60 ! video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1 ! appsink name=frames"
+pipeline = "videotestsrc is-live=true num-buffers=60 ! video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1 ! \
+appsink name=frames"
 backend = "cpu"
 [[stream.view]]
 name = "main"

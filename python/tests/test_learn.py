@@ -331,7 +331,7 @@ class TheDefaultScorer(unittest.TestCase):
         rows = (PACKAGE_ROOT.parent / "docs" / "reference" / "relevance.md").read_text().split("\n| Weight |")
         names = [re.findall(r"`(\w+)`", cell) for cell in rows[0].rpartition("\n| Channel |")[2].split("\n")[0].split("|")]
         weights = [float(cell) for cell in rows[1].split("\n")[0].split("|") if cell.strip()]
-        found = {name: weight for cell, weight in zip(filter(None, names), weights) for name in cell}
+        found = {name: weight for cell, weight in zip(filter(None, names), weights, strict=True) for name in cell}
         self.assertEqual(found, scorer.UNTRAINED)
 
 
@@ -392,7 +392,7 @@ class Learning(unittest.TestCase):
         found = recording.load(self.folder / "recorded")
         truth = boxes.read(self.folder / "gt.txt", FRAMES, SIZE)
         index, overlaps = [NAMES.index(name) for name in names.split(",")], []
-        for frame, row in zip(found.seen, found.rows):
+        for frame, row in zip(found.seen, found.rows, strict=True):
             score = scorer.Scorer(tuple(names.split(",")), tensors).score(found.channels[row][index].astype(np.float32))
             score -= score.mean()
             score *= 4 / max(4, score.max())

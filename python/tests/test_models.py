@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import unittest
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ class PicturesOfInsets(unittest.TestCase):
         view = inset(picture, 16, 40, blocks)
         self.assertEqual((view.tokens["group"] == 2).sum(), 16 - 6)
         base, *found = common.pictures(view, view.pixels, "")
-        for drawn, (x, y, *_) in zip(found, blocks):
+        for drawn, (x, y, *_) in zip(found, blocks, strict=True):
             np.testing.assert_array_equal(drawn, picture[y : y + 64, x : x + 64].transpose(2, 0, 1))
         whole = uniform(picture, 16, step=2.5)
         expected = common.pictures(whole, whole.pixels, "")[0]
@@ -136,7 +137,7 @@ class PicturesOfInsets(unittest.TestCase):
     def test_the_windows_of_a_block_begin_at_its_corner(self) -> None:
         view = inset(scene(500, 400), 28, 80, [(99, 75, 28, 4, 4), (220, 200, 28, 4, 4)])
         order, edges = qwen.windows(qwen2_5_vl.tokens(view), 4)
-        groups = [view.tokens["group"][order[first:end]].tolist() for first, end in zip(edges // 4, edges[1:] // 4)]
+        groups = [view.tokens["group"][order[first:end]].tolist() for first, end in pairwise(edges // 4)]
         for block in (1, 2):
             self.assertEqual([group for group in groups if block in group], [[block] * 16])
 
@@ -222,7 +223,7 @@ class TokensOfQwen(unittest.TestCase):
         self.assertEqual(sorted(order.tolist()), list(range(len(view.tokens))))
         self.assertEqual((int(edges[0]), int(edges[-1])), (0, 4 * len(view.tokens)))
         seen = set()
-        for first, end in zip(edges // 4, edges[1:] // 4):
+        for first, end in pairwise(edges // 4):
             places = {
                 (int(token["sx"]), int(token["x"]) // (112 * token["sx"]), int(token["y"]) // (112 * token["sy"]))
                 for token in view.tokens[order[first:end]]
@@ -283,7 +284,9 @@ class TokensOfVisionTransformers(unittest.TestCase):
         np.testing.assert_array_equal(weights, np.eye(20, dtype=np.float32))
 
     def test_areas_count_cells(self) -> None:
-        view = frame(scene(64, 40), [(0, 0, 16, 16, 0), (32, 0, 32, 32, 1), (0, 32, 16, 16, 0), (64, 0, 16, 16, 0)], 16, "rings")
+        view = frame(
+            scene(64, 40), [(0, 0, 16, 16, 0), (32, 0, 32, 32, 1), (0, 32, 16, 16, 0), (64, 0, 16, 16, 0)], 16, "rings"
+        )
         areas = np.exp(vit.log_area(view)).tolist()
         # Half of the third lies below the picture, and all of the fourth beyond it.
         np.testing.assert_allclose(areas, [1, 4, 0.5, 0], rtol=1e-6)
@@ -443,7 +446,11 @@ from foveate import models
 from models_support import scene, uniform
 view = uniform(scene(64, 64), 32)
 rows = models.qwen3_vl.rows(view)
-for give in (lambda: models.crops.crops(view), lambda: models.qwen3_vl.tensors(rows), lambda: models.vit.features(None, view)):
+for give in (
+    lambda: models.crops.crops(view),
+    lambda: models.qwen3_vl.tensors(rows),
+    lambda: models.vit.features(None, view),
+):
     try:
         give()
     except models.MissingLibrary as error:
@@ -453,7 +460,7 @@ for give in (lambda: models.crops.crops(view), lambda: models.qwen3_vl.tensors(r
         run = subprocess.run([sys.executable, "-c", code % paths], capture_output=True, text=True, check=True)
         lines = run.stdout.splitlines()
         self.assertEqual(len(lines), 3, run.stderr)
-        for line, package in zip(lines, ("Pillow", "torch", "torch")):
+        for line, package in zip(lines, ("Pillow", "torch", "torch"), strict=True):
             self.assertIn(f"pip install {package}", line)
 
 

@@ -1,5 +1,5 @@
-"""Every example of ``docs/guide/models.md`` runs as it stands, on synthetic frames: those that need a library, where it is, with tiny
-models of random weights in place of those that it names."""
+"""Every example of ``docs/guide/models.md`` runs as it stands, on synthetic frames: those that need a library, where it is,
+with tiny models of random weights in place of those that it names."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class CropsOverHttp(unittest.TestCase):
         picture = scene(880, 700) // 2
         picture[328:336, 440:448] = 255
         found, answer = self.sent(windows(picture, 224, 3, 400, 300), encoding="png")
-        for crop, arrived, point in zip(found, self.server.pictures, answer):
+        for crop, arrived, point in zip(found, self.server.pictures, answer, strict=True):
             np.testing.assert_array_equal(arrived, crop.pixels)
             x, y = crop.place.source_from_image(point)
             self.assertTrue(440 <= x < 448 and 328 <= y < 336)
@@ -37,7 +37,7 @@ class CropsOverHttp(unittest.TestCase):
 
     def test_jpeg_arrives_nearly(self) -> None:
         found, _ = self.sent(windows(smooth(1000, 700), 448, 2, 400, 300))
-        for crop, arrived in zip(found, self.server.pictures):
+        for crop, arrived in zip(found, self.server.pictures, strict=True):
             self.assertEqual(arrived.shape, crop.pixels.shape)
             self.assertLess(np.abs(arrived.astype(int) - crop.pixels).max(), 8)
 
@@ -64,7 +64,9 @@ class CropsOverHttp(unittest.TestCase):
             # Half a step of 8 bits, as much as bfloat16 keeps of 255.
             error = np.abs(arrived.astype(int) - picture).max()
             self.assertLessEqual(error, 1 if dtype == "bf16" else 0)
-            self.assertEqual(found[0].sentence, "The picture shows all of the camera's 300 x 200 pixels, at full resolution.")
+            self.assertEqual(
+                found[0].sentence, "The picture shows all of the camera's 300 x 200 pixels, at full resolution."
+            )
 
     def test_an_inset_is_its_base_and_its_blocks(self) -> None:
         picture = scene(300, 210)
@@ -81,11 +83,11 @@ class CropsOverHttp(unittest.TestCase):
         # The last texel of the base hangs over.
         self.assertEqual(self.server.pictures[0].shape, (160, 229, 3))
         np.testing.assert_array_equal(self.server.pictures[1], picture[60:92, 90:138])
-        for crop, point in zip(found, answer):
+        for crop, point in zip(found, answer, strict=True):
             x, y = crop.place.source_from_image(point)
             self.assertTrue(96 <= x < 112 and 64 <= y < 80)
         moved = crops(inset(picture, 16, 21, [(91, 60, 16, 3, 2)]), encoding="png")
-        self.assertEqual([one.id == other.id for one, other in zip(found, moved)], [False, False])
+        self.assertEqual([one.id == other.id for one, other in zip(found, moved, strict=True)], [False, False])
 
     def test_sentences_say_where_each_lies(self) -> None:
         self.sent(windows(scene(880, 700), 224, 3, 400, 300))

@@ -78,7 +78,9 @@ class RowsEqualTheProcessors(unittest.TestCase):
     def test_at_sizes_where_its_resize_is_the_identity(self) -> None:
         for family, statistics, side in FAMILIES:
             picture = scene(side * 12, side * 9)
-            want = expected(processor(family, statistics, size={"shortest_edge": 256**2, "longest_edge": 4096**2}), [picture])
+            want = expected(
+                processor(family, statistics, size={"shortest_edge": 256**2, "longest_edge": 4096**2}), [picture]
+            )
             found = family.rows(uniform(picture, side))
             np.testing.assert_array_equal(found.image_grid_thw, want["image_grid_thw"])
             np.testing.assert_allclose(found.pixel_values, want["pixel_values"], rtol=0, atol=1e-6)
@@ -110,7 +112,7 @@ class TowersTakePlaces(unittest.TestCase):
                 self.assertEqual(tuple(found.pooler_output.shape), (66, 24))
                 self.torch.testing.assert_close(found.pooler_output, want.pooler_output, rtol=0, atol=1e-5)
                 for ours, theirs in zip(
-                    getattr(found, "deepstack_features", []), getattr(want, "deepstack_features", [])
+                    getattr(found, "deepstack_features", []), getattr(want, "deepstack_features", []), strict=False
                 ):
                     self.torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
@@ -174,7 +176,9 @@ class TowersTakePlaces(unittest.TestCase):
 def whole_model(family: Any) -> Any:
     """A tiny language model with its vision tower."""
     name = "Qwen2_5_VL" if family is qwen2_5_vl else "Qwen3VL"
-    kind = module_or_skip(f"transformers.models.{family.__name__.rpartition('.')[2]}.modeling_{family.__name__.rpartition('.')[2]}")
+    kind = module_or_skip(
+        f"transformers.models.{family.__name__.rpartition('.')[2]}.modeling_{family.__name__.rpartition('.')[2]}"
+    )
     torch = module_or_skip("torch")
     torch.manual_seed(5)
     vision = dict(depth=2, hidden_size=32, intermediate_size=48, num_heads=2, out_hidden_size=48)

@@ -1,5 +1,5 @@
-"""Segments that were recorded when a version of the ABI was new are read by every later reader of the same major version as they
-were then, and refused by readers of another."""
+"""Segments that were recorded when a version of the ABI was new are read by every later reader of the same major version as
+they were then, and refused by readers of another."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from support import HANG, RealDaemon, foveate, programs
 LIVE = """
 [[stream]]
 name = "front"
-pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! appsink name=frames"
+pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! \
+appsink name=frames"
 backend = "cpu"
 [[stream.view]]
 name = "model"

@@ -7,8 +7,9 @@ import random
 import struct
 import tracemalloc
 import unittest
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 from support import FakeRing, token_records
@@ -48,7 +49,7 @@ class Sender:
             body = bytes(description) + head + records.tobytes() + texels.tobytes() + relevance
             return self._head(1, 0, (count, count, count, 3)) + body
         origins, new_records, new_texels = [], b"", b""
-        for record, items in zip(records, texels):
+        for record, items in zip(records, texels, strict=True):
             place = [record[name] for name in picture.PLACE]
             at = [[held[name] for name in picture.PLACE] for held in before[0]]
             index = at.index(place) if place in at else None
@@ -78,7 +79,8 @@ def publish(ring: FakeRing, chance: random.Random) -> None:
     tokens = token_records(len(places), x=[2 * place for place in places], changed_frame=changed)
     if chance.random() < 0.3:
         tokens["relevance"] = chance.random()
-    pixels = np.array([[place, frame % 256] * 6 for place, frame in zip(places, changed)], "u1").reshape(-1, 3, 2, 2)
+    values = [[place, frame % 256] * 6 for place, frame in zip(places, changed, strict=True)]
+    pixels = np.array(values, "u1").reshape(-1, 3, 2, 2)
     ring.publish(tokens, pixels, fixations=((number, 1.5, 2.5, 1, 1, 0),))
 
 

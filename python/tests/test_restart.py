@@ -22,7 +22,8 @@ import foveate.aio
 STREAM = """
 [[stream]]
 name = "%s"
-pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! appsink name=frames"
+pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! \
+appsink name=frames"
 backend = "cpu"
 events = true
 [[stream.view]]

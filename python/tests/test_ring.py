@@ -501,7 +501,10 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
     def test_the_smaller_token_is_on_top_whatever_its_step(self) -> None:
         # Both have steps of 1 and more, rounded down.
         ring = FakeRing(extent=(4, 4))
-        ring.publish(np.concatenate([sized(0, 0, 2, 2, 2, (4, 4)), sized(0, 0, 3, 2, 2, (4, 4))]), np.array([[1], [2]]).repeat(12, 1))
+        ring.publish(
+            np.concatenate([sized(0, 0, 2, 2, 2, (4, 4)), sized(0, 0, 3, 2, 2, (4, 4))]),
+            np.array([[1], [2]]).repeat(12, 1),
+        )
         self.assertEqual(ring.read().rebuild(smooth=False)[0, :, 0].tolist(), [1, 1, 2, 0])
 
     def test_smooth_pictures_of_real_steps_are_interpolated_between_cells(self) -> None:
@@ -636,7 +639,7 @@ def interpolated(token: Any, place: tuple[int, int, int, int], texels: Any, bloc
     """By the definition, in real numbers."""
     side = len(texels)
     (left, top), steps = place[:2], [size / side for size in place[2:]]
-    u, v = ((at + 0.5 - origin) / step - 0.5 for at, origin, step in zip(pixel, (left, top), steps))
+    u, v = ((at + 0.5 - origin) / step - 0.5 for at, origin, step in zip(pixel, (left, top), steps, strict=True))
     total = np.zeros(3)
     for row, column in itertools.product(range(-3, side + 3), repeat=2):
         weight = catmull_rom(u - column) * catmull_rom(v - row)
@@ -652,7 +655,10 @@ def cell(token: Any, place: tuple[int, int, int, int], texels: Any, blocks: Any,
         return texels[row, column].astype(float)
     (left, top), (step_x, step_y) = place[:2], (size / len(texels) for size in place[2:])
     shares = []
-    for start, step, length in ((top + row * step_y, step_y, blocks.shape[0]), (left + column * step_x, step_x, blocks.shape[1])):
+    for start, step, length in (
+        (top + row * step_y, step_y, blocks.shape[0]),
+        (left + column * step_x, step_x, blocks.shape[1]),
+    ):
         pixels = np.arange(np.floor(start), np.ceil(start + step))
         share = np.minimum(pixels + 1, start + step) - np.maximum(pixels, start)
         shares.append((pixels.clip(0, length - 1).astype(int), share))

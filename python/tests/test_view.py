@@ -995,7 +995,7 @@ class SocketIsFound(unittest.TestCase):
     def test_where_there_is_none_the_first_place_that_is_set_counts(self) -> None:
         with mock.patch.dict(os.environ, NAMED), mock.patch("os.path.exists", return_value=False):
             self.assertEqual(foveate.socket_path("/explicit"), "/explicit")
-            for place, name in zip(PLACES, [*NAMED, None]):
+            for place, name in zip(PLACES, [*NAMED, None], strict=True):
                 self.assertEqual(foveate.socket_path(), place)
                 if name:
                     # Empty counts as unset.

@@ -19,12 +19,18 @@ def parser():
     def measurement(name, text, quick=None, is_in_docs=False):
         own = measurements.add_parser(name, help=text, description=text)
         own.add_argument(
-            "--programs", metavar="DIR", type=Path, default=PROGRAMS, help="folder of foveated and foveate; without it they are built"
+            "--programs",
+            metavar="DIR",
+            type=Path,
+            default=PROGRAMS,
+            help="folder of foveated and foveate; without it they are built",
         )
         if quick:
             own.add_argument("--quick", action="store_true", help=quick)
         if is_in_docs:
-            own.add_argument("--refresh-docs", action="store_true", help="put the tables into docs/data/benchmarks.txt as well")
+            own.add_argument(
+                "--refresh-docs", action="store_true", help="put the tables into docs/data/benchmarks.txt as well"
+            )
         own.set_defaults(cache=CACHE)
         return own
 
@@ -50,10 +56,15 @@ def parser():
     own = measurement("pursuit", "how near the gaze stays to what a consumer attends to four times a second")
     own.add_argument("--clip", type=Path, default=CACHE / "vtest.avi", help="what there is to attend to (vtest.avi)")
 
-    scaling = "draws the time of a frame over its size, changes, tokens and views, docs/images/scaling.png; a quarter of a minute"
+    scaling = (
+        "draws the time of a frame over its size, changes, tokens and views, docs/images/scaling.png; a quarter of a "
+        "minute"
+    )
     measurement("scaling", scaling, "fewer points and frames")
 
-    own = measurement("soak", "lost sources, killed readers and reloads, at random; exit code 1 if something does not come back")
+    own = measurement(
+        "soak", "lost sources, killed readers and reloads, at random; exit code 1 if something does not come back"
+    )
     own.add_argument("--minutes", type=int, required=True, help="how long; it takes two minutes more")
     own.add_argument("--seed", type=int, help="what happens, to do the same again; by default one is made and printed")
     return whole

@@ -6,10 +6,10 @@ import subprocess
 import tempfile
 import time
 
+from measuring import FoveateError
+
 import foveate
 import foveate.control
-
-from measuring import FoveateError
 
 #: Timeouts for the start, which an overloaded machine draws out, and for an answer, in seconds.
 START_S = 60
@@ -99,7 +99,7 @@ def growth(before, after):
         counts = {name: after[name] for name in COUNTS}
         return counts, list(after["age"]["counts"])
     counts = {name: after[name] - before[name] for name in COUNTS}
-    pairs = zip(before["age"]["counts"], after["age"]["counts"])
+    pairs = zip(before["age"]["counts"], after["age"]["counts"], strict=True)
     return counts, [newer - older for older, newer in pairs]
 
 
@@ -110,7 +110,7 @@ def quantile_ms(bounds_ns, counts, share):
     if wanted == 0:
         return None
     below, lower = 0, 0
-    for bound, count in zip(bounds_ns, counts):
+    for bound, count in zip(bounds_ns, counts, strict=False):
         if wanted <= below + count:
             return (lower + (bound - lower) * (wanted - below) / count) / 1e6
         below, lower = below + count, bound

@@ -1,8 +1,8 @@
 """Measures the latency of feedback: sends `look` and `attend` at random times, and reads the effect from the ring.
 
 For each message that led to a fixation: the frames from its arrival in the daemon to the first one that was looked at so,
-that one included, and the time to the publishing of its tokens. Maps wait for the next decision: a view with a `saccade_hz` as
-high as the frame rate shows what is left then.
+that one included, and the time to the publishing of its tokens. Maps wait for the next decision: a view with a `saccade_hz`
+as high as the frame rate shows what is left then.
 """
 
 import json
@@ -10,10 +10,10 @@ import random
 import subprocess
 import threading
 
-import foveate
 import numpy as np
-
 from measuring import FoveateError, quantile, table
+
+import foveate
 
 
 def talk(arguments, stop):
@@ -71,7 +71,7 @@ def run(arguments):
     rows = []
     for kind, found in outcomes(frames).items():
         if found:
-            counts, times = zip(*found)
+            counts, times = zip(*found, strict=True)
             rows.append([f"`{kind}`", str(len(found)), spread(counts, 0), spread(times, 1)])
     head = ["Message", "Obeyed", "Frames p50 / p99 / most", "ms p50 / p99 / most"]
     yield "feedback", f"{len(frames)} frames in {span_s:.1f} s\n\n{table(head, rows)}"

@@ -5,9 +5,8 @@ import statistics
 import sys
 import time
 
-import numpy as np
-
 import measuring
+import numpy as np
 from daemon import Daemon
 
 PAYLOAD_BYTES, FRAMES, INTERVAL_US, ROUNDS = 419_328, 2000, 1000, 7
@@ -71,7 +70,9 @@ def measured(arguments, rounds):
 
 
 def read(view, target):
-    """How long it takes to read a frame that is there, and to copy its texels into an array that is there, in microseconds."""
+    """How long it takes to read a frame that is there, and to copy its texels into an array that is there, in
+    microseconds.
+    """
     started = time.perf_counter_ns()
     frame = view.read(1, newest=False)
     read_done = time.perf_counter_ns()
@@ -94,7 +95,18 @@ def python_reads(programs):
 
 def latencies(reports):
     """The table of every contestant: medians over the rounds."""
-    head = ["", "publish p50", "wake p50", "release store to copy: p50", "p99", "p99.9", "all of it: p50", "p99", "p99.9", "passed over"]
+    head = [
+        "",
+        "publish p50",
+        "wake p50",
+        "release store to copy: p50",
+        "p99",
+        "p99.9",
+        "all of it: p50",
+        "p99",
+        "p99.9",
+        "passed over",
+    ]
     shown = [("publish", "p50_us"), ("wake", "p50_us")]
     shown += [(part, figure) for part in ("read_done", "total") for figure in QUANTILES]
     rows = []
@@ -111,7 +123,7 @@ def comparison(reports):
     for ours, theirs in PAIRS:
         cells = []
         for part in ("read_done", "total"):
-            pairs = zip(reports[ours], reports[theirs])
+            pairs = zip(reports[ours], reports[theirs], strict=True)
             ratios = [our[part]["p50_us"] / their[part]["p50_us"] for our, their in pairs]
             cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
         rows.append([f"{ours} / {theirs}", *cells])
@@ -122,7 +134,7 @@ def reading(times):
     """The table of reads in Python."""
     rows = []
     for name, pairs in times.items():
-        reads, copies = zip(*pairs)
+        reads, copies = zip(*pairs, strict=True)
         beside = [read - copy for read, copy in pairs]
         shown = [(reads, 0.5), (reads, 0.99), (copies, 0.5), (beside, 0.5), (beside, 0.99)]
         rows.append([name, *(f"{measuring.quantile(numbers, share):.0f}" for numbers, share in shown)])
@@ -134,8 +146,9 @@ def run(arguments):
     reports = measured(arguments, rounds)
     ours = reports["Foveate, futex"][0]
     parts = [
-        f"{measuring.today()}, {measuring.processor()}. A frame has {ours['frame_bytes']} bytes, {ours['payload_bytes']} of them texels;"
-        f" {FRAMES} frames in each of {rounds} rounds, one every {INTERVAL_US} us, one reader. Medians over the rounds, in microseconds.",
+        f"{measuring.today()}, {measuring.processor()}. A frame has {ours['frame_bytes']} bytes, "
+        f"{ours['payload_bytes']} of them texels; {FRAMES} frames in each of {rounds} rounds, one every "
+        f"{INTERVAL_US} us, one reader. Medians over the rounds, in microseconds.",
         latencies(reports),
         "Ratios within each round, their median and range:",
         comparison(reports),

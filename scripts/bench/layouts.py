@@ -3,10 +3,9 @@
 import subprocess
 import tempfile
 
-from PIL import Image, ImageDraw, ImageFont
-
 from daemon import Daemon
 from measuring import ROOT, gst_launch
+from PIL import Image, ImageDraw, ImageFont
 
 FIXATION = 'gaze = { policy = "fixed", x = 0.62, y = 0.45 }'
 #: Title, and the keys of its view. Each has at most 273 tokens of 16x16 texels, but for windows.
@@ -30,7 +29,7 @@ def run(arguments):
     rows = -(-len(pictures) // COLUMNS)
     sheet = Image.new("RGB", (COLUMNS * (WIDTH + GAP) - GAP, rows * (TITLE + height + GAP) - GAP), "white")
     draw, font = ImageDraw.Draw(sheet), ImageFont.truetype("DejaVuSans.ttf", 15)
-    for index, (title, picture) in enumerate(zip(LAYOUTS, pictures)):
+    for index, (title, picture) in enumerate(zip(LAYOUTS, pictures, strict=True)):
         x, y = index % COLUMNS * (WIDTH + GAP), index // COLUMNS * (TITLE + height + GAP)
         draw.text((x, y), title, "black", font)
         sheet.paste(picture.resize((WIDTH, height), Image.LANCZOS), (x, y + TITLE))

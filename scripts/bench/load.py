@@ -1,7 +1,7 @@
 """Finds how many cameras of 1280x720 at 30 frames a second two processors can serve, with and without decoding.
 
-A number of streams is carried where in the time that is measured no frame is dropped, every stream delivers what it is asked to, and
-99 of 100 frames of each stream are published within a bound of the histogram below a frame time.
+A number of streams is carried where in the time that is measured no frame is dropped, every stream delivers what it is asked
+to, and 99 of 100 frames of each stream are published within a bound of the histogram below a frame time.
 """
 
 import math
@@ -14,11 +14,11 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-import foveate
-
 import measuring
 from daemon import Daemon, growth, quantile_ms, stats
 from measuring import FoveateError, gst_launch
+
+import foveate
 
 WIDTH, HEIGHT, RATE = 1280, 720, 30
 #: Processors for the daemon and the sources of its frames.
@@ -54,7 +54,9 @@ class Case:
     def text(self, count):
         """The configuration for `count` streams."""
         pipeline = f"pipeline = '{self.source} ! appsink name=frames'"
-        return "\n".join(f"[[stream]]\nname = 'camera-{n}'\nbackend = 'cpu'\n{pipeline}\n{self.tables}" for n in range(count))
+        return "\n".join(
+            f"[[stream]]\nname = 'camera-{n}'\nbackend = 'cpu'\n{pipeline}\n{self.tables}" for n in range(count)
+        )
 
 
 @dataclass
@@ -100,7 +102,8 @@ class Material:
         )
 
     def _raw(self, count=-1):
-        return f"multifilesrc location={self._frames} loop=true stop-index={self._count - 1} num-buffers={count} ! {self._parsed()}"
+        source = f"multifilesrc location={self._frames} loop=true stop-index={self._count - 1} num-buffers={count}"
+        return f"{source} ! {self._parsed()}"
 
     @staticmethod
     def _parsed():
@@ -152,13 +155,16 @@ class MeasuredDaemon(Daemon):
         """Seconds of processor time that the threads of frame loops took, and all others."""
         sums = {True: 0, False: 0}
         for thread in os.scandir(f"/proc/{self.process.pid}/task"):
-            with open(f"{thread.path}/comm", encoding="utf-8") as name, open(f"{thread.path}/schedstat", encoding="utf-8") as spent:
+            with (
+                open(f"{thread.path}/comm", encoding="utf-8") as name,
+                open(f"{thread.path}/schedstat", encoding="utf-8") as spent,
+            ):
                 sums[name.read().startswith("frames-")] += int(spent.read().split()[0])
         return sums[True] / 1e9, sums[False] / 1e9
 
     def warm_up(self, seconds):
-        """Waits until all streams deliver frames, and then for so long. An overloaded machine takes its time, and some of it may never
-        come to that."""
+        """Waits until all streams deliver frames, and then for so long. An overloaded machine takes its time, and some of it
+        may never come to that."""
         end = time.monotonic() + BEGIN_S
         while time.monotonic() < end:
             if self.process.poll() is not None:
@@ -197,10 +203,10 @@ def summed(before, after, seconds):
         bounds = stream["age"]["bounds_ns"]
         ages.append(grown)
         tails.append(quantile_ms(bounds, grown, 0.99) or math.inf)
-        within = sum(n for bound, n in zip(bounds, grown) if bound <= AGE_BOUND_NS)
+        within = sum(n for bound, n in zip(bounds, grown, strict=False) if bound <= AGE_BOUND_NS)
         shares.append(within / max(1, sum(grown)))
     spent = after[0]["process"]["cpu_seconds"] - before[0]["process"]["cpu_seconds"]
-    every_age = [sum(counts) for counts in zip(*ages)]
+    every_age = [sum(counts) for counts in zip(*ages, strict=True)]
     p50, p99 = (quantile_ms(bounds, every_age, share) or math.inf for share in (0.5, 0.99))
     return Run(len(tails), dropped, min(shares), p50, p99, max(tails), spent / seconds, min(delivered))
 
@@ -256,11 +262,21 @@ def greatest_numbers(arguments, material, seconds, warm_s):
     for case in material.cases():
         good, runs = greatest(lambda count, case=case: measured(arguments.programs, case, count, seconds, warm_s))
         rows.append(row(case, good, runs))
-    versions = [measuring.output(program, "--version").splitlines()[0] for program in (arguments.programs / "foveated", "gst-launch-1.0")]
-    head = ["1280x720, 30 frames a second", "streams", "times carried", "p50 of the age, ms", "p99", "p99 of the slowest stream"]
+    versions = [
+        measuring.output(program, "--version").splitlines()[0]
+        for program in (arguments.programs / "foveated", "gst-launch-1.0")
+    ]
+    head = [
+        "1280x720, 30 frames a second",
+        "streams",
+        "times carried",
+        "p50 of the age, ms",
+        "p99",
+        "p99 of the slowest stream",
+    ]
     return (
-        f"{where()} {', '.join(versions)}. {seconds} s a run after {warm_s} s that do not count; the greatest number was tried {REPEATS}"
-        " times, and the figures are medians of these.\n\n"
+        f"{where()} {', '.join(versions)}. {seconds} s a run after {warm_s} s that do not count; the greatest number "
+        f"was tried {REPEATS} times, and the figures are medians of these.\n\n"
         f"{measuring.table([*head, 'processors busy', 'CPU time a frame, ms'], rows)}\n\n"
         f"Without Foveate a frame costs {raw:.2f} ms of CPU time where it is read from memory, and"
         f" {decoded:.2f} ms where it is decoded from H.264: these are part of the figures above."
@@ -276,7 +292,7 @@ def followed(programs, case, seconds, warm_s):
         after = *daemon.spent(), daemon.look()[1]
     streams = [(stream, after[2][name]) for name, stream in before[2].items()]
     frames = sum(newer["frames_captured"] - older["frames_captured"] for older, newer in streams)
-    loops, others = (1e3 * (newer - older) / frames for older, newer in zip(before[:2], after[:2]))
+    loops, others = (1e3 * (newer - older) / frames for older, newer in zip(before[:2], after[:2], strict=True))
 
     def mean_ms(of):
         return sum(of(newer)["sum_ns"] - of(older)["sum_ns"] for older, newer in streams) / 1e6 / frames
@@ -293,9 +309,10 @@ def stages(arguments, material, seconds, warm_s):
     rows = [followed(arguments.programs, case, seconds, warm_s) for case in material.cases()]
     return (
         f"{where()} {seconds} s a row.\n\n"
-        f"Milliseconds of a frame with {FOLLOWED} streams: processor time of the threads of sources and of frame loops; the time that the"
-        " stages of the latter took; what else they did between a frame in memory and its tokens in the ring; and the rest, which is"
-        f" handing over, waking, switching and counting.\n\n{measuring.table(head, rows)}"
+        f"Milliseconds of a frame with {FOLLOWED} streams: processor time of the threads of sources and of frame "
+        "loops; the time that the stages of the latter took; what else they did between a frame in memory and its "
+        "tokens in the ring; and the rest, which is handing over, waking, switching and counting.\n\n"
+        f"{measuring.table(head, rows)}"
     )
 
 

@@ -8,9 +8,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-import numpy as np
-
 import measuring
+import numpy as np
 import recipes
 
 SIZES = ["1024x1024", "1920x1080", "3840x2160"]
@@ -163,7 +162,7 @@ def measure(arguments, case, vulkan, rounds):
 
 def cell(times, base):
     """The median in milliseconds, and the median over the rounds of the ratio to the base."""
-    ratio = statistics.median(mine / theirs for mine, theirs in zip(times, base))
+    ratio = statistics.median(mine / theirs for mine, theirs in zip(times, base, strict=True))
     return f"{statistics.median(times) / 1e3:.3g} ({ratio:.{1 if ratio < 10 else 0}f}x)"
 
 
@@ -177,11 +176,14 @@ def run(arguments):
         measured[case.name] = measure(arguments, case, device and (choice, device), rounds)
     libraries = ", ".join(f"{name} {version}" for name, version in recipes.versions().items())
     caption = (
-        f"{measuring.today()}, {measuring.processor()}; Vulkan: {device or 'none'}; {libraries}. Median of {rounds} rounds in "
-        "milliseconds a frame, and in brackets the median over the rounds of its ratio to Foveate's incremental update on the CPU: "
-        "how many times as long it takes."
+        f"{measuring.today()}, {measuring.processor()}; Vulkan: {device or 'none'}; {libraries}. Median of {rounds} "
+        "rounds in milliseconds a frame, and in brackets the median over the rounds of its ratio to Foveate's "
+        "incremental update on the CPU: how many times as long it takes."
     )
     # Not every case has every contestant.
     keys = list(dict.fromkeys(key for times in measured.values() for key in times))
-    rows = [[name, *(cell(times[key], times[BASE]) if key in times else "" for key in keys)] for name, times in measured.items()]
+    rows = [
+        [name, *(cell(times[key], times[BASE]) if key in times else "" for key in keys)]
+        for name, times in measured.items()
+    ]
     yield "peers", f"{caption}\n\n{measuring.table(['frames', *map(', '.join, keys)], rows)}"

@@ -1,17 +1,18 @@
 """Measures how near the gaze stays to what a consumer attends to four times a second, on any clip.
 
-What there is to attend to is found without the gaze: corners that OpenCV tracks in full resolution (pyramidal Lucas-Kanade, there and
-back within a pixel) through at least a second without a cut, and that move by 32 pixels or more. Each has three views: with neither
-`compensation` nor `pursuit`, with the former, and with both. Frames are sent one by one, so the result is the same in every run. Shows
-the share of frames, from the second map on, in which the fixation is within 32, 24 and 16 pixels.
+What there is to attend to is found without the gaze: corners that OpenCV tracks in full resolution (pyramidal Lucas-Kanade,
+there and back within a pixel) through at least a second without a cut, and that move by 32 pixels or more. Each has three
+views: with neither `compensation` nor `pursuit`, with the former, and with both. Frames are sent one by one, so the result
+is the same in every run. Shows the share of frames, from the second map on, in which the fixation is within 32, 24 and 16
+pixels.
 """
 
 import os
 import tempfile
+from itertools import pairwise
 
 import cv2
 import numpy as np
-
 from daemon import Daemon
 from measuring import FoveateError
 
@@ -52,7 +53,7 @@ def step(before, after, points):
 def tracks_of(frames, fps):
     """Tracks as (first frame, places), one from each half second and each part of the picture at most."""
     grey = [cv2.cvtColor(frame, cv2.COLOR_BGR2GRAY) for frame in frames]
-    cuts = [0.0, *(float(cv2.absdiff(a, b).mean()) for a, b in zip(grey, grey[1:]))]
+    cuts = [0.0, *(float(cv2.absdiff(a, b).mean()) for a, b in pairwise(grey))]
     height, width = grey[0].shape
     tracks = []
     for first in range(0, len(grey), max(1, round(fps / 2))):
@@ -66,7 +67,7 @@ def tracks_of(frames, fps):
             points, known = step(grey[index - 1], grey[index], points)
             inside = (points[:, 0] > 0).all(axis=1) & (points[:, 0] < (width, height)).all(axis=1)
             alive &= known & inside
-            for path, point, goes_on in zip(paths, points, alive):
+            for path, point, goes_on in zip(paths, points, alive, strict=True):
                 if goes_on:
                     path.append(point[0])
         for path in map(np.array, paths):
@@ -126,13 +127,13 @@ def follow(daemon, feed, frames, fps, tracks):
     every = max(1, round(fps / MAPS_HZ))
     for number, picture in enumerate(frames, 1):
         feed.write(cv2.cvtColor(picture, cv2.COLOR_BGR2BGRA).tobytes())
-        for (first, places), own in zip(tracks, views):
+        for (first, places), own in zip(tracks, views, strict=True):
             at = number - 1 - first
             shown = [view.read(timeout=10) for view in own]
             assert all(frame.frame_seq == number for frame in shown), "a frame is missing"
             if not 0 <= at < len(places):
                 continue
-            for frame, found in zip(shown, distances):
+            for frame, found in zip(shown, distances, strict=True):
                 if every < at:
                     fixation = frame.fixations[0]
                     found.append(np.hypot(fixation.x - places[at][0], fixation.y - places[at][1]))
@@ -155,10 +156,10 @@ def run(arguments):
     total = [[] for _ in SETTINGS]
     for begin in range(0, len(tracks), TRACKS_AT_ONCE):
         found = play(arguments.programs, frames, fps, tracks[begin : begin + TRACKS_AT_ONCE])
-        for all_of_them, some in zip(total, found):
+        for all_of_them, some in zip(total, found, strict=True):
             all_of_them += some
     lines = [f"{len(tracks)} tracks, {len(total[0])} frames, {fps:.3g} a second"]
-    for setting, distances in zip(SETTINGS, total):
+    for setting, distances in zip(SETTINGS, total, strict=True):
         shares = ", ".join(f"{100 * np.mean(np.array(distances) < radius):.1f} % within {radius}" for radius in RADII)
         lines.append(f"{setting}: {shares} pixels, {np.mean(distances):.1f} on average")
     yield "pursuit", "\n".join(lines)

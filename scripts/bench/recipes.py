@@ -8,7 +8,6 @@ import json
 import os
 
 import numpy as np
-
 from measuring import FoveateError, output
 
 try:
@@ -64,7 +63,9 @@ def dumped(program, folder, *arguments):
 
 
 def check(plan, folder, name, found):
-    """Fails unless a recipe's tokens of the frame `tokens_of_frame`, level by level, equal Foveate's, except for rounding."""
+    """Fails unless a recipe's tokens of the frame `tokens_of_frame`, level by level, equal Foveate's, except for
+    rounding.
+    """
     side = plan["patch_side"]
     expected = np.fromfile(os.path.join(folder, "tokens-0.bin"), dtype=np.float16).reshape(-1, 3, side, side)
     order = np.argsort(levels_of(plan), kind="stable")
@@ -101,7 +102,7 @@ def patch_indices(plan, level):
     """Flat indices of the pixels of each patch of a level; [patches, side, side]."""
     width, height = plan["levels"][level]
     side = np.arange(plan["patch_side"])
-    tokens = zip(levels_of(plan), plan["views"][0])
+    tokens = zip(levels_of(plan), plan["views"][0], strict=True)
     places = np.array([(x >> at, y >> at) for at, (x, y, _, _) in tokens if at == level], dtype=np.int64).reshape(-1, 2)
     # Patches may extend beyond the right and the lower edge, and repeat the edge pixels there.
     columns = np.minimum(places[:, 0, None] + side, width - 1)
@@ -136,7 +137,7 @@ class OpenCv:
 
     def tokens(self, frame):
         levels = self.pyramid(frame)
-        picked = [level.reshape(-1, 3)[index] for level, index in zip(levels, self.indices)]
+        picked = [level.reshape(-1, 3)[index] for level, index in zip(levels, self.indices, strict=True)]
         patches = np.concatenate(picked).transpose(0, 3, 1, 2)
         return (patches * self.scale + self.shift).astype(np.float16)
 

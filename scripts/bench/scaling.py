@@ -4,15 +4,19 @@ import json
 import sys
 
 import matplotlib
-from matplotlib.figure import Figure
-
 import measuring
+from matplotlib.figure import Figure
 
 SIZES = [(640, 480), (1024, 1024), (1920, 1080), (2560, 1440), (3840, 2160), (5120, 2880), (7680, 4320)]
 # Of each chart: name, label of the axis, whether it is logarithmic, and for each point its place and its arguments.
 CHARTS = [
     ("size", "megapixels (10% changed)", True, [(x * y / 1e6, ["--size", f"{x}x{y}"]) for x, y in SIZES]),
-    ("change", "tiles that change, %", False, [(100 * p, ["--changed", p]) for p in (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)]),
+    (
+        "change",
+        "tiles that change, %",
+        False,
+        [(100 * p, ["--changed", p]) for p in (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)],
+    ),
     ("tokens", "tokens of one view", True, [(n, ["--budget", n]) for n in (64, 128, 273, 512, 1024, 2048, 4096)]),
     ("views", "views of 273 tokens", True, [(n, ["--views", n]) for n in (1, 2, 4, 8, 16)]),
 ]
@@ -25,7 +29,13 @@ COLORS = {
     "publish": "#D55E00",
     "total": "#000000",
 }
-STYLE = {"axes.grid": True, "axes.axisbelow": True, "grid.color": "#DDDDDD", "axes.spines.top": False, "axes.spines.right": False}
+STYLE = {
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 
 def measure(arguments):
@@ -36,7 +46,9 @@ def measure(arguments):
         measured = []
         for place, varied in points[:: 2 if arguments.quick else 1]:
             print(f"{name} {place:g}", file=sys.stderr)
-            measured.append({"at": place, "report": measuring.report(arguments.foveate, "--backend", "cpu", *frames, *varied)})
+            measured.append(
+                {"at": place, "report": measuring.report(arguments.foveate, "--backend", "cpu", *frames, *varied)}
+            )
         charts.append({"name": name, "label": label, "is_log": is_log, "points": measured})
     return {"date": measuring.today(), "processor": measuring.processor(), "charts": charts}
 
@@ -45,7 +57,7 @@ def draw(document, path):
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(11, 8.4))
         axes = figure.subplots(2, 2).flat
-        for axis, chart in zip(axes, document["charts"]):
+        for axis, chart in zip(axes, document["charts"], strict=True):
             draw_chart(axis, chart)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", ncol=len(labels), frameon=False, bbox_to_anchor=(0.5, 0.95))

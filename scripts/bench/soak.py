@@ -1,7 +1,7 @@
 """Puts a daemon with four streams through the events of months in minutes, and checks its state at the end.
 
-Readers come, go and are killed, views are steered and made, streams are added, changed and removed, sources die and come back: all
-at random, from a seed.
+Readers come, go and are killed, views are steered and made, streams are added, changed and removed, sources die and come
+back: all at random, from a seed.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ import threading
 import time
 from collections import Counter
 
-import foveate
-
 import measuring
 import soak_streams
 from daemon import COUNTS, Daemon, stats
 from measuring import FoveateError
+
+import foveate
 
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "soak_client.py")
 #: Interval of samples, in seconds.
@@ -138,7 +138,11 @@ class OperatedDaemon(Daemon):
         """Descriptors, that of this request among them, threads, and pipelines that have not stopped yet."""
         numbers, streams = self.look()
         process = numbers["process"]
-        return process["open_descriptors"], process["threads"], sum(stream["pipelines_stopping"] for stream in streams.values())
+        return (
+            process["open_descriptors"],
+            process["threads"],
+            sum(stream["pipelines_stopping"] for stream in streams.values()),
+        )
 
     def anonymous_bytes(self):
         """What it has in RAM that is neither a ring nor part of a file: what can leak."""
@@ -174,7 +178,9 @@ class Crowd:
         seconds, seed = self._chance.uniform(2, 20), self._chance.randrange(1 << 31)
         arguments = [self._daemon.socket, address, self._chance.choice(WAYS), str(seconds), str(seed)]
         with open(self._log_path, "ab") as log:
-            client = subprocess.Popen([sys.executable, "-B", CLIENT, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            client = subprocess.Popen(
+                [sys.executable, "-B", CLIENT, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         self._clients.append(client)
         self.begun += 1
 
@@ -247,8 +253,9 @@ class Sampler:
         self.anonymous_bytes.append(anonymous)
         states = ", ".join(f"{name} {stream['state']}" for name, stream in streams.items())
         print(
-            f"{time.monotonic() - self._started:5.0f} s: {process['resident_bytes'] / MIB:.0f} MiB, {anonymous / MIB:.0f} anonymous,"
-            f" {process['open_descriptors']} descriptors, {process['threads']} threads; {states}",
+            f"{time.monotonic() - self._started:5.0f} s: {process['resident_bytes'] / MIB:.0f} MiB, "
+            f"{anonymous / MIB:.0f} anonymous, {process['open_descriptors']} descriptors, {process['threads']} threads; "
+            f"{states}",
             flush=True,
         )
 
@@ -397,7 +404,7 @@ def errors_in(path):
 def judge(daemon, crowd, sampler, base, missing):
     """Prints what is demanded of the final state, and returns whether all of it is so."""
     why = reasons(daemon.look()[1], missing)
-    is_back = wait_until(SETTLE_S, lambda: all(now <= then for now, then in zip(daemon.held(), base)))
+    is_back = wait_until(SETTLE_S, lambda: all(now <= then for now, then in zip(daemon.held(), base, strict=True)))
     now, grown, worst = daemon.held(), sampler.growth(), sampler.worst
     code = daemon.stop()
     errors = errors_in(daemon.log_path)

@@ -9,8 +9,9 @@ import select
 import sys
 import time
 
-import foveate
 import numpy as np
+
+import foveate
 
 #: How long it waits for a frame at a time, in seconds.
 PATIENCE_S = 0.5

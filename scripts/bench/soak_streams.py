@@ -47,8 +47,9 @@ class FileSource(NoSource):
         self._path, self._whole = path, f"{path}.whole"
 
     def start(self):
-        source = "videotestsrc num-buffers=240 pattern=smpte horizontal-speed=3 ! video/x-raw,width=640,height=360,framerate=30/1"
-        gst_launch(f"{source} ! openh264enc gop-size=15 ! h264parse ! mp4mux ! filesink location={self._whole}")
+        source = "videotestsrc num-buffers=240 pattern=smpte horizontal-speed=3"
+        caps = "video/x-raw,width=640,height=360,framerate=30/1"
+        gst_launch(f"{source} ! {caps} ! openh264enc gop-size=15 ! h264parse ! mp4mux ! filesink location={self._whole}")
         self.heal()
 
     def harm(self, chance):
@@ -174,8 +175,13 @@ def door():
     port = free_port(socket.SOCK_STREAM)
     # The system's own Python, which has GStreamer's modules.
     server = [sys.executable, "-B", RTSP_SERVER, str(port)]
-    source = ProcessSource([*server, "h264", "640", "480"], [[*server, "jpeg", "640", "480"], [*server, "h264", "320", "240"]])
-    keys = f"backend = 'cpu'\nsource = 'rtsp://127.0.0.1:{port}/camera'\nparameters = {{ protocols = 'tcp' }}\nlatency_ms = 50\n"
+    source = ProcessSource(
+        [*server, "h264", "640", "480"], [[*server, "jpeg", "640", "480"], [*server, "h264", "320", "240"]]
+    )
+    keys = (
+        f"backend = 'cpu'\nsource = 'rtsp://127.0.0.1:{port}/camera'\n"
+        "parameters = { protocols = 'tcp' }\nlatency_ms = 50\n"
+    )
     overview = view("overview", "policy = 'fixed'", "layout = 'uniform'\nbudget = 256\ndtype = 'u8'")
     return Stream("door", source, keys, "policy = 'feedback'", overview)
 
@@ -186,7 +192,8 @@ def window(device):
 
     def sender(width, height):
         caps = f"video/x-raw,format=I420,width={width},height={height},framerate=15/1"
-        pipeline = f"videotestsrc is-live=true pattern=ball ! {caps} ! jpegenc ! rtpjpegpay ! udpsink host=127.0.0.1 port={port}"
+        sink = f"udpsink host=127.0.0.1 port={port}"
+        pipeline = f"videotestsrc is-live=true pattern=ball ! {caps} ! jpegenc ! rtpjpegpay ! {sink}"
         return ["gst-launch-1.0", "-q", *pipeline.split()]
 
     caps = "application/x-rtp,media=video,encoding-name=JPEG,payload=26,clock-rate=90000"

@@ -1,4 +1,6 @@
-"""Puts the row of a device into the table of GPUs of docs/reports/benchmarks.md: row.py RESULTS FILE, with the results.json of run.sh."""
+"""Puts the row of a device into the table of GPUs of docs/reports/benchmarks.md: row.py RESULTS FILE, with the results.json
+of run.sh.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "bench"))
 
-import measuring  # noqa: E402: the path comes first
+import measuring  # noqa: E402 (the path comes first)
 
 HEAD = [
-    "| device | date, driver, processor | tests passed | 1080p, 10 % changed: CPU | GPU | its passes | link, GB/s | upload of 4K, GB/s "
-    "| pictures/s in batches of 32, 1024x1024: CPU | GPU | GPU quicker from |",
+    "| device | date, driver, processor | tests passed | 1080p, 10 % changed: CPU | GPU | its passes | link, GB/s | "
+    "upload of 4K, GB/s | pictures/s in batches of 32, 1024x1024: CPU | GPU | GPU quicker from |",
     "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
 ]
 LABEL, UPLOAD, BATCH = "1920x1080, 0.1 changed", "3840x2160, 1 changed", "batch of 32, 1024x1024"
@@ -64,7 +66,12 @@ class Results:
             self.time("vulkan", "gpu"),
             f"{link['to_device_gb_s']:.1f}",
             # Where everything changes; a time of 0 is one that the clock does not resolve.
-            self.median(UPLOAD, "vulkan", lambda r: r["bytes"]["uploaded_mean"] / max(r["stages"]["upload"]["p50_us"], 1e-3) / 1e3, 1),
+            self.median(
+                UPLOAD,
+                "vulkan",
+                lambda r: r["bytes"]["uploaded_mean"] / max(r["stages"]["upload"]["p50_us"], 1e-3) / 1e3,
+                1,
+            ),
             self.median(BATCH, "cpu", lambda report: report["pictures_per_second"]),
             self.median(BATCH, "vulkan", lambda report: report["pictures_per_second"]),
             self.crossover(),

@@ -1,7 +1,7 @@
 """Foveate and PyTorch on the same frames, in turns, and hierarchical beside full attention; a line of JSON for each.
 
-Run by run.sh of the archive that scripts/gpu_bundle.sh packs. Times are from samples in memory to tokens in memory, so on a GPU with
-the upload and the way back.
+Run by run.sh of the archive that scripts/gpu_bundle.sh packs. Times are from samples in memory to tokens in memory, so on a
+GPU with the upload and the way back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # In the archive they lie beside this file.
 sys.path += [HERE, os.path.join(HERE, "..", "bench")]
 
-import measuring  # noqa: E402: the path comes first
+import measuring  # noqa: E402 (the path comes first)
 import recipes  # noqa: E402
 
 CASES = [("1024x1024", 0.1), ("1920x1080", 0.1), ("1024x1024", 1), ("1920x1080", 1)]
@@ -47,7 +47,11 @@ class Unfold(recipes.Torch):
         self.picked = []
         for at in range(recipes.LEVELS + 1):
             width = -(-plan["levels"][at][0] // self.side)
-            places = [(x >> at, y >> at) for level, (x, y, _, _) in zip(recipes.levels_of(plan), plan["views"][0]) if level == at]
+            places = [
+                (x >> at, y >> at)
+                for level, (x, y, _, _) in zip(recipes.levels_of(plan), plan["views"][0], strict=True)
+                if level == at
+            ]
             flat = [y // self.side * width + x // self.side for x, y in places]
             self.picked.append(torch.tensor(flat, dtype=torch.int64, device=self.device))
 
@@ -68,7 +72,9 @@ def timed(call: Callable[[], Any], count: int) -> float:
     return statistics.median(times)
 
 
-def compare(arguments: argparse.Namespace, frames: str, contestants: dict[str, Measure], programs: dict[str, list[Any]]) -> None:
+def compare(
+    arguments: argparse.Namespace, frames: str, contestants: dict[str, Measure], programs: dict[str, list[Any]]
+) -> None:
     """Measures all in each round, and prints their medians in microseconds.
 
     :param programs: further contestants: arguments of `foveate bench`.
@@ -83,7 +89,9 @@ def compare(arguments: argparse.Namespace, frames: str, contestants: dict[str, M
             program.close()
 
 
-def dumped(arguments: argparse.Namespace, folder: str, size: str, share: float) -> tuple[dict[str, Any], list[Any], list[Any]]:
+def dumped(
+    arguments: argparse.Namespace, folder: str, size: str, share: float
+) -> tuple[dict[str, Any], list[Any], list[Any]]:
     """Foveate's plan and frames, and the arguments that play these frames."""
     view = ["--layout", "foveal", "--policy", "fixed"]
     plan, frames = recipes.dumped(arguments.foveate, folder, "--size", size, "--changed", share, *view)
@@ -122,7 +130,9 @@ def measure_batch(arguments: argparse.Namespace, count: int) -> None:
         recipe = recipes.Torch(plan)
         index = plan["tokens_of_frame"]
         recipes.check(plan, folder, "batch", recipe.batch(stack)[index])
-        torch_batch = {f"PyTorch ({recipe.device}), batch of {BATCH}": lambda: timed(lambda: recipe.batch(stack), count) / BATCH}
+        torch_batch = {
+            f"PyTorch ({recipe.device}), batch of {BATCH}": lambda: timed(lambda: recipe.batch(stack), count) / BATCH
+        }
         programs = {
             f"Foveate Vulkan, batch of {BATCH}": [*clip, "--backend", "vulkan", "--device", arguments.device],
             f"Foveate CPU, batch of {BATCH}": [*clip, "--backend", "cpu"],

@@ -1,8 +1,9 @@
 """Clips and their boxes that scorers are learned from and judged with (docs/reports/learning.md).
 
-`posters`: photographs with lines of text and signs in front of them. `lines`: the same without signs, with other photographs and other
-fonts. `movers`: things that drift before a camera that stands still, among some that rest; only those that move have boxes. No scorer and
-no default of `foveate.learn` was chosen with the last two. In each, the second half has other photographs than the first.
+`posters`: photographs with lines of text and signs in front of them. `lines`: the same without signs, with other photographs
+and other fonts. `movers`: things that drift before a camera that stands still, among some that rest; only those that move
+have boxes. No scorer and no default of `foveate.learn` was chosen with the last two. In each, the second half has other
+photographs than the first.
 """
 
 from __future__ import annotations
@@ -39,7 +40,16 @@ class Posters(NamedTuple):
 
 POSTERS = Posters(
     behind=(
-        ("aero1.jpg", "apple.jpg", "baboon.jpg", "building.jpg", "fruits.jpg", "leuvenA.jpg", "blox.jpg", "starry_night.jpg"),
+        (
+            "aero1.jpg",
+            "apple.jpg",
+            "baboon.jpg",
+            "building.jpg",
+            "fruits.jpg",
+            "leuvenA.jpg",
+            "blox.jpg",
+            "starry_night.jpg",
+        ),
         ("aloeL.jpg", "butterfly.jpg", "home.jpg", "orange.jpg", "squirrel_cls.jpg", "stuff.jpg", "rubberwhale1.png"),
     ),
     fonts=(
@@ -50,7 +60,10 @@ POSTERS = Posters(
     count=(1, 5),
 )
 LINES = Posters(
-    behind=(("astronaut", "motorcycle_left", "grass", "hubble_deep_field"), ("coffee", "rocket", "brick", "motorcycle_right")),
+    behind=(
+        ("astronaut", "motorcycle_left", "grass", "hubble_deep_field"),
+        ("coffee", "rocket", "brick", "motorcycle_right"),
+    ),
     fonts=(("cmr10", "cmss10"), ("cmtt10", "cmb10")),
     signs=None,
     count=(2, 6),
@@ -184,10 +197,13 @@ def movers(chance: Any) -> Iterator[tuple[Any, Any]]:
             paste(behind, mover(chance, half), *map(int, chance.integers(0, spare)))
         things = [mover(chance, half) for _ in range(chance.integers(3, 7))]
         places = [chance.integers((0, 0), spare).astype(float) for _ in things]
-        steps = [chance.uniform(2, 8) * np.array([np.cos(turn), np.sin(turn)]) for turn in chance.uniform(0, 6.28, len(things))]
+        steps = [
+            chance.uniform(2, 8) * np.array([np.cos(turn), np.sin(turn)])
+            for turn in chance.uniform(0, 6.28, len(things))
+        ]
         for _ in range(MOVER_FRAMES):
             picture, boxes = behind.copy(), []
-            for index, (thing, step) in enumerate(zip(things, steps)):
+            for index, (thing, step) in enumerate(zip(things, steps, strict=True)):
                 places[index] = places[index] + step
                 left, top = map(int, places[index].round())
                 paste(picture, thing, left, top)

@@ -16,7 +16,8 @@ from product import LOOKING_AROUND, extract, seen_over_time, sharpest
 SIZE, FRAMES = (1920, 1080), 40
 #: Height of a face in the scene, and of the faces of the photographs, both in pixels.
 FACE, PHOTOGRAPHED = 18, 240
-#: Seed, numbers of the photographs that are shown, what is behind them, and how often the wall shows one. Settings were chosen with
+#: Seed, numbers of the photographs that are shown, what is behind them, and how often the wall shows one. Settings were
+# chosen with
 #: the first wall.
 WALLS: dict[str, tuple[int, tuple[int, ...], str, int]] = {
     "faces 1": (31, (1, 2, 3), "building.jpg", 20),
@@ -40,7 +41,8 @@ def faces_in(picture: Any, score: float = 0.35) -> Any:
     """Boxes of faces [N, 4] (x0, y0, x1, y1)."""
     picture = np.ascontiguousarray(picture)
     key = [hashlib.sha256(picture).hexdigest(), score]
-    return cached("faces", key, lambda: {"boxes": detector()(picture, threshold=score)[0][:, :4].astype(np.float64)})["boxes"]
+    found = cached("faces", key, lambda: {"boxes": detector()(picture, threshold=score)[0][:, :4].astype(np.float64)})
+    return found["boxes"]
 
 
 def wall(name: str) -> Any:

@@ -14,11 +14,12 @@ import numpy as np
 import onnx
 import onnxruntime
 from common import Scene, Table, one_camera, six_signs
+from onnx import TensorProto, helper, numpy_helper
+from product import extract
+
 from foveate import TOKEN
 from foveate.models import common as rows
 from foveate.models import vit
-from onnx import TensorProto, helper, numpy_helper
-from product import extract
 
 BUDGETS = (160, 273, 512, 1024)
 COUNTS = (273, 512, 1024, 2048, 4096)
@@ -173,7 +174,7 @@ def agreement(source: Scene, index: int, places: list[tuple[float, float]]) -> d
             ]
             found[:, 0, column] += [cosine(one, reference) for one in compared]
             found[:, 1, column] += [cosine(one - mean, reference - mean) for one in compared]
-    return dict(zip(ROWS, found / len(places)))
+    return dict(zip(ROWS, found / len(places), strict=True))
 
 
 def cost(count: int) -> float:

@@ -22,7 +22,9 @@ def values(pixels: Any, dtype: str) -> Any:
 
 
 def main() -> None:
-    table = Table(["format", "bytes of a frame of 273 tokens", "largest error, in steps of 8 bits", "texels off after rounding"])
+    table = Table(
+        ["format", "bytes of a frame of 273 tokens", "largest error, in steps of 8 bits", "texels off after rounding"]
+    )
     source = one_camera()
     views = extract(source, {name: {"layout": "foveal", "dtype": name, "gaze": {"policy": "fixed"}} for name in FORMATS})
     exact = views["u8"].frame(source.measured[0])[1]

@@ -119,7 +119,7 @@ def read_lines(name: str, picture: Any, least: int) -> list[tuple[Any, str]]:
         return {"boxes": np.array([box for box, _ in kept]).reshape(-1, 4), "texts": np.array([text for _, text in kept])}
 
     kept = cached("lines", [name, least], make)
-    return [(box, str(text)) for box, text in zip(kept["boxes"], kept["texts"])]
+    return [(box, str(text)) for box, text in zip(kept["boxes"], kept["texts"], strict=True)]
 
 
 def share_read(lines: Sequence[tuple[Any, str]], picture_of: Callable[[int], Any]) -> float:

@@ -96,7 +96,10 @@ def told(waits: list[int]) -> str:
 def by_view(name: str, seed: int) -> dict[str, str]:
     """Of each view, how soon signs are sharp in a scene."""
     views = extract(made_scene(f"sign {name} {seed}", partial(frames, name, seed), SIZE), LOOKING_AROUND)
-    return {label: told([frames_until_sharp(view, name, seed, number) for number in range(SIGNS)]) for label, view in views.items()}
+    return {
+        label: told([frames_until_sharp(view, name, seed, number) for number in range(SIGNS)])
+        for label, view in views.items()
+    }
 
 
 def main() -> None:

@@ -70,12 +70,14 @@ def people_scene(name: str) -> Scene:
 
 
 def people_there(name: str) -> list[Any]:
-    """Boxes of the people in each measured frame; of `dark` and `panning` those that are found in the clean, still picture."""
+    """Boxes of the people in each measured frame; of `dark` and `panning` those that are found in the clean, still
+    picture.
+    """
     boxes = reference_people(people_scene("apart" if name in ("dark", "panning") else name))
     if name != "panning":
         return boxes
     shifted = []
-    for index, there in zip(people_scene(name).measured, boxes):
+    for index, there in zip(people_scene(name).measured, boxes, strict=True):
         moved = there - np.tile(np.multiply(PAN, index), 2)
         is_inside = (moved[:, :2] >= 0).all(axis=1) & (moved[:, 2:] <= PANNED).all(axis=1)
         shifted.append(moved[is_inside])
@@ -113,7 +115,7 @@ class Found:
     """Of each measured frame: how many are found of those who are there."""
 
     def __init__(self, pictures: Iterable[Any], there: list[Any]) -> None:
-        self.hits = np.array([matched(people_in(picture), truth) for picture, truth in zip(pictures, there)])
+        self.hits = np.array([matched(people_in(picture), truth) for picture, truth in zip(pictures, there, strict=True)])
         self.there = np.array([len(truth) for truth in there])
 
     @property

@@ -1,4 +1,6 @@
-"""What Foveate shows of a scene, steered by a consumer or not; and pictures as small as a budget of tokens to compare it with."""
+"""What Foveate shows of a scene, steered by a consumer or not; and pictures as small as a budget of tokens to compare it
+with.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ import cv2
 import numpy as np
 from common import CACHE, ROOT, Scene, cached, digest
 from daemon import Daemon
+
 from foveate import TOKEN
 from foveate.picture import smoothed
 
@@ -56,7 +59,7 @@ def extract(source: Scene, views: dict[str, Keys], threshold: Any = 0) -> dict[s
     scorers = [Path(keys["gaze"]["scorer"]) for keys in views.values() if "scorer" in keys.get("gaze", {})]
     programs = [path.stat().st_mtime_ns for path in (TOOL, *scorers)]
     names = [f"v{number}" for number in range(len(views))]
-    text = configuration(source.pipeline(), dict(zip(names, views.values())), threshold)
+    text = configuration(source.pipeline(), dict(zip(names, views.values(), strict=True)), threshold)
     out = CACHE / "extracted" / digest(source.name, text, programs)
     if not (out / "done").exists():
         out.mkdir(parents=True, exist_ok=True)
@@ -65,7 +68,7 @@ def extract(source: Scene, views: dict[str, Keys], threshold: Any = 0) -> dict[s
         command = [str(TOOL), "extract", "--pipeline", source.pipeline(), "--config", str(config), "--out", str(out)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (out / "done").touch()
-    return {label: Extracted(out / name) for label, name in zip(views, names)}
+    return {label: Extracted(out / name) for label, name in zip(views, names, strict=True)}
 
 
 def configuration(pipeline: str, views: dict[str, Keys], threshold: Any = 0) -> str:
@@ -73,7 +76,10 @@ def configuration(pipeline: str, views: dict[str, Keys], threshold: Any = 0) -> 
     change = {"threshold": threshold}
     lines = ["[[stream]]", 'name = "scene"', f"pipeline = {toml(pipeline)}", 'backend = "cpu"', f"change = {toml(change)}"]
     for name, keys in views.items():
-        lines += ["[[stream.view]]", *(f"{key} = {toml(value)}" for key, value in {"name": name, "dtype": "u8", **keys}.items())]
+        lines += [
+            "[[stream.view]]",
+            *(f"{key} = {toml(value)}" for key, value in {"name": name, "dtype": "u8", **keys}.items()),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -132,8 +138,8 @@ def raster(source: Scene, columns: int, rows: int) -> Keys:
 
 
 def seen_over_time(source: Scene, views: dict[str, Keys], at: Sequence[int]) -> dict[str, list[Any]]:
-    """What a still scene is to a model after each of these frames, 273 tokens a frame: shrunk, by crops, and through views, which
-    keep of each place the finest token so far."""
+    """What a still scene is to a model after each of these frames, 273 tokens a frame: shrunk, by crops, and through views,
+    which keep of each place the finest token so far."""
     picture, middle = source.picture(0), (source.size[0] / 2, source.size[1] / 2)
     extracted = extract(source, views)
     return {
@@ -158,7 +164,9 @@ def shrunk(picture: Any, budget: int, patch: int = 16) -> Any:
 
 
 def cropped(picture: Any, point: tuple[float, float], budget: int, aspect: float = 1.0, patch: int = 16) -> Any:
-    """The patches of full resolution around a point, as many as `budget`, `aspect` times as many columns as rows; the rest is black."""
+    """The patches of full resolution around a point, as many as `budget`, `aspect` times as many columns as rows; the rest
+    is black.
+    """
     height, width = picture.shape[:2]
     columns = max(1, min(width // patch, budget, round((budget * aspect) ** 0.5)))
     rows = max(1, min(height // patch, budget // columns))
@@ -171,8 +179,8 @@ def cropped(picture: Any, point: tuple[float, float], budget: int, aspect: float
 
 
 def tiled(picture: Any, budget: int, frames: int, patch: int = 16) -> Any:
-    """What so many frames show of a still picture where each has the next `budget` patches of full resolution, row by row; on top
-    of nothing."""
+    """What so many frames show of a still picture where each has the next `budget` patches of full resolution, row by row;
+    on top of nothing."""
     height, width = picture.shape[:2]
     columns, shown = -(-width // patch), np.zeros_like(picture)
     rows, rest = divmod(min(budget * frames, columns * -(-height // patch)), columns)
@@ -188,13 +196,15 @@ def tiled(picture: Any, budget: int, frames: int, patch: int = 16) -> Any:
 SETTLED = 3
 
 
-def _shown(name: str, key: Any, pipeline: str, keys: Keys, show: Callable[[Any], list[tuple[Any, Any]]]) -> list[tuple[Any, Any]]:
+def _shown(
+    name: str, key: Any, pipeline: str, keys: Keys, show: Callable[[Any], list[tuple[Any, Any]]]
+) -> list[tuple[Any, Any]]:
     """What `show` returns of a view of a daemon, records and texels [N, 3, P, P]; only once for each `key`."""
 
     def make() -> dict[str, Any]:
         with Daemon(TOOL.parent, configuration(pipeline, {"view": keys})) as daemon, daemon.open("scene/view") as view:
             frames = show(view)
-        return {f"{kind}{at:04}": array for at, frame in enumerate(frames) for kind, array in zip("tp", frame)}
+        return {f"{kind}{at:04}": array for at, frame in enumerate(frames) for kind, array in zip("tp", frame, strict=True)}
 
     arrays = cached(name, [key, keys, TOOL.with_name("foveated").stat().st_mtime_ns], make)
     names = sorted(arrays)
@@ -202,8 +212,8 @@ def _shown(name: str, key: Any, pipeline: str, keys: Keys, show: Callable[[Any],
 
 
 def steered(source: Scene, keys: Keys, steer: Callable[[int], Any], key: Any) -> dict[int, tuple[Any, Any]]:
-    """Plays a scene in real time; the map `steer(index)`, if it is not None, is sent once frame `index` has been read. The last frame
-    before each measured one is what the consumer has seen: what it sends then steers the measured frame.
+    """Plays a scene in real time; the map `steer(index)`, if it is not None, is sent once frame `index` has been read. The
+    last frame before each measured one is what the consumer has seen: what it sends then steers the measured frame.
 
     :param key: what `steer` depends on, for the cache.
     :returns: records and texels [N, 3, P, P] of each measured frame.
@@ -221,11 +231,12 @@ def steered(source: Scene, keys: Keys, steer: Callable[[int], Any], key: Any) ->
                 frames.append((frame.tokens, frame.pixels))
         return frames
 
-    return dict(zip(source.measured, _shown("steered", [source.name, key], source.live_pipeline(), keys, show)))
+    return dict(zip(source.measured, _shown("steered", [source.name, key], source.live_pipeline(), keys, show), strict=True))
 
 
 def looked(source: Scene, keys: Keys, looks: Sequence[Callable[[Any, Any], None]], key: Any) -> list[tuple[Any, Any]]:
-    """Records and texels [N, 3, P, P] of a still scene once a consumer has asked a view for each of `looks`, one after another.
+    """Records and texels [N, 3, P, P] of a still scene once a consumer has asked a view for each of `looks`, one after
+    another.
 
     :param looks: functions of the view and a frame of it.
     :param key: what they ask for, for the cache.

@@ -25,7 +25,8 @@ PANNED_VIEWS: dict[str, dict[str, Any]] = {
     "relevance": VIEWS["relevance"],
     'relevance, `scorer = "text.safetensors"`': {"layout": "foveal", "gaze": {"policy": "relevance", "scorer": SCORER}},
 }
-#: Sheets of six photographs of signs each, anywhere and of any size; the first three were looked at while weights were chosen.
+#: Sheets of six photographs of signs each, anywhere and of any size; the first three were looked at while weights were
+# chosen.
 SHEETS = (1, 2, 3, 4, 5, 6)
 #: So many frames are two seconds; a fixation so many pixels beside a sign is on it.
 SOON, MARGIN = 20, 8
@@ -91,7 +92,9 @@ class Pan(NamedTuple):
 def pans() -> dict[str, list[Pan]]:
     """Cameras over each photograph of a sign in four sizes, and over each sheet."""
     corners = [(is_top, is_left) for is_top in (True, False) for is_left in (True, False)]
-    signs = [(f"{number} {width}", scaled_sign(number, width)) for number in range(1, 7) for width in (800, 1000, 1300, 1600)]
+    signs = [
+        (f"{number} {width}", scaled_sign(number, width)) for number in range(1, 7) for width in (800, 1000, 1300, 1600)
+    ]
     sheets = [(f"sheet {number}", sheet(number)) for number in SHEETS]
     return {
         "over one photograph": [Pan(*sign, (640, 480), corner) for sign in signs for corner in corners],
@@ -120,8 +123,8 @@ def signs(pan: Pan) -> list[list[float]]:
 
 
 def looked_at(pan: Pan, view: Extracted) -> tuple[int, int]:
-    """Of the signs that are in sight for two seconds and do not begin at the centre: how many are fixated in that time, and how many
-    there are. In sight is one whose middle is."""
+    """Of the signs that are in sight for two seconds and do not begin at the centre: how many are fixated in that time, and
+    how many there are. In sight is one whose middle is."""
     (width, height), seen, count = pan.size, 0, 0
     for box in signs(pan):
         places = [np.array(box) - np.array(pan.left_top(index) * 2) for index in range(SOON)]

@@ -45,7 +45,10 @@ def shared(view: Extracted, fields: list[str]) -> float:
 def by_clip(name: str) -> dict[str, str]:
     """Tokens that may be reused, and those that stay where they are, at one threshold."""
     views = extract(clip_scene(name), VIEWS, THRESHOLD)
-    return {label: f"{shared(view, [*PLACE, 'changed_frame']):.2f} ({shared(view, PLACE):.2f})" for label, view in views.items()}
+    return {
+        label: f"{shared(view, [*PLACE, 'changed_frame']):.2f} ({shared(view, PLACE):.2f})"
+        for label, view in views.items()
+    }
 
 
 def main() -> None:

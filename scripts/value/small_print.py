@@ -117,7 +117,7 @@ def full_lines(name: str, every: int) -> list[tuple[Any, str]]:
     picture, boxes = drawn_sheet(name)
     boxes = boxes[::every]
     texts = cached("print", [name, boxes], lambda: {"texts": np.array([read(picture, box) for box in boxes])})["texts"]
-    return list(zip(boxes, map(str, texts)))
+    return list(zip(boxes, map(str, texts), strict=True))
 
 
 def line_map(box: Any, size: tuple[int, int]) -> Any:
@@ -137,7 +137,11 @@ def looks(name: str, budget: int) -> dict[str, float]:
     picture = source.picture(0)
     small = shrunk(picture, budget)
     pictures = {"shrunk to as many patches": [small] * len(boxes)}
-    for label, aspect in {"a crop around its centre": 1.0, "a crop twice as wide as high": 2.0, "a crop along the line": 4.0}.items():
+    for label, aspect in {
+        "a crop around its centre": 1.0,
+        "a crop twice as wide as high": 2.0,
+        "a crop along the line": 4.0,
+    }.items():
         pictures[label] = [cropped(picture, centre, budget, aspect) for centre in centres]
 
     def at_centre(number: int) -> Any:

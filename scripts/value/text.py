@@ -57,15 +57,19 @@ class Signs:
         return self.share(lambda sign: cropped(self.full, self.centres[sign], budget))
 
     def mapped(self, targets: list[tuple[int, ...]], budget: int, **keys: Any) -> float:
-        """A map along the lines of each of the targets in turn, which are numbers of lines that are read in the same picture."""
+        """A map along the lines of each of the targets in turn, which are numbers of lines that are read in the same
+        picture.
+        """
 
         def attend(numbers: Iterable[int]) -> Any:
             weights = line_map([self.lines[number][0] for number in numbers])
             return lambda view, frame: view.attend(weights, frame=frame)
 
-        frames = looked(self.source, {**STEERED, "budget": budget, **keys}, [attend(numbers) for numbers in targets], targets)
+        frames = looked(
+            self.source, {**STEERED, "budget": budget, **keys}, [attend(numbers) for numbers in targets], targets
+        )
         lines, pictures = [], []
-        for numbers, frame in zip(targets, frames):
+        for numbers, frame in zip(targets, frames, strict=True):
             lines += [self.lines[number] for number in numbers]
             pictures += [rebuilt(*frame, self.source.size)] * len(numbers)
         return share_read(lines, pictures.__getitem__)

@@ -36,7 +36,8 @@ distortion_coefficients: {rows: 1, cols: 5, data: [0.1, -0.2, 0.001, 0.002, 0.05
 CONFIGURATION = """
 [[stream]]
 name = "front"
-pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=320,height=240,framerate=10/1 ! appsink name=frames"
+pipeline = "videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=320,height=240,framerate=10/1 ! \
+appsink name=frames"
 [stream.camera]
 calibration = "CALIBRATION"
 optical_frame = "front_optical"

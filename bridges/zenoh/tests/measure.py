@@ -1,4 +1,6 @@
-"""Prints the table of ``docs/guide/fleet.md``: what views of a street cost a second over Zenoh, whole and with what stayed left out."""
+"""Prints the table of ``docs/guide/fleet.md``: what views of a street cost a second over Zenoh, whole and with what stayed
+left out.
+"""
 
 from __future__ import annotations
 

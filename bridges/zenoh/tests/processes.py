@@ -69,9 +69,14 @@ def bridge(socket: str, views: list[str], *options: str, host: str = "robot", na
     return Process(command, "publishing as", namespace)
 
 
-def router(listen: list[str], connect: list[str] = [], config: dict[str, Any] = {}, namespace: str | None = None) -> Process:
+def router(
+    listen: list[str],
+    connect: list[str] | None = None,
+    config: dict[str, Any] | None = None,
+    namespace: str | None = None,
+) -> Process:
     """A router in a process of its own."""
-    command = [sys.executable, __file__, json.dumps(router_config(listen, connect, config))]
+    command = [sys.executable, __file__, json.dumps(router_config(listen, connect or [], config or {}))]
     return Process(command, "routing", namespace)
 
 

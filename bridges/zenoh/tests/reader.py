@@ -22,7 +22,10 @@ def digest(frame: foveate.Frame) -> str:
 def main() -> None:
     view, endpoint, count = sys.argv[1:]
     # The tests' machines are one: without this all would go through its memory, and nothing over their link.
-    with session(endpoint, **{"transport/shared_memory/enabled": False}) as opened, remote.open("robot", view, opened) as far:
+    with (
+        session(endpoint, **{"transport/shared_memory/enabled": False}) as opened,
+        remote.open("robot", view, opened) as far,
+    ):
         for _ in range(int(count)):
             frame = far.read(60)
             line = {"frame_seq": frame.frame_seq, "bytes": digest(frame), "status": far.status, "lost": far.lost}

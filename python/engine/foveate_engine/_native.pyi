@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ class BackendError(EngineError): ...
 
 class Engine:
     threads: int
-    def __init__(self, backend: str, device: Optional[str], threads: Optional[int]) -> None: ...
+    def __init__(self, backend: str, device: str | None, threads: int | None) -> None: ...
     def info(self) -> tuple[str, str, str]: ...
     def close(self) -> None: ...
 
@@ -30,12 +30,12 @@ class Spec:
     outside: str
     capacity: int
     def __init__(self, keys: str) -> None: ...
-    def grid(self, extent: tuple[int, int]) -> Optional[tuple[int, int]]: ...
+    def grid(self, extent: tuple[int, int]) -> tuple[int, int] | None: ...
     def plan(
         self,
         extent: tuple[int, int],
         fixations: Sequence[tuple[float, float]],
-        relevance: Optional[NDArray[np.float64]],
+        relevance: NDArray[np.float64] | None,
     ) -> NDArray[np.uint8]: ...
 
 class Pyramid:
@@ -53,18 +53,18 @@ class Pyramid:
         extent: tuple[int, int],
         matrix: str,
         range: str,
-        threshold: Optional[int],
+        threshold: int | None,
         time_ns: int,
     ) -> None: ...
     def update(self, planes: _Planes, time_ns: int) -> NDArray[np.uint8]: ...
     def level(self, level: int) -> NDArray[np.uint8]: ...
     def sample(
-        self, spec: Spec, fixations: Sequence[tuple[float, float]], relevance: Optional[NDArray[np.float64]]
+        self, spec: Spec, fixations: Sequence[tuple[float, float]], relevance: NDArray[np.float64] | None
     ) -> _Arrays: ...
     def features(self) -> NDArray[np.uint8]: ...
     def channels(self) -> tuple[NDArray[np.float32], tuple[int, int]]: ...
     def relevance(
-        self, scorer: Optional[str], weights: dict[str, float], gain: float
+        self, scorer: str | None, weights: dict[str, float], gain: float
     ) -> tuple[NDArray[np.float64], tuple[int, int]]: ...
     def close(self) -> None: ...
 
@@ -83,7 +83,7 @@ class Batch:
         self,
         pictures: Sequence[_Planes],
         fixations: Sequence[Sequence[tuple[float, float]]],
-        relevance: Sequence[Optional[NDArray[np.float64]]],
+        relevance: Sequence[NDArray[np.float64] | None],
     ) -> list[_Arrays]: ...
     def close(self) -> None: ...
 
@@ -100,44 +100,45 @@ class Folder:
     ) -> None: ...
     def next_files(
         self,
-    ) -> list[tuple[PathLike[str], Optional[tuple[tuple[int, int], tuple[float, float], _Arrays]], Optional[str]]]: ...
+    ) -> list[tuple[PathLike[str], tuple[tuple[int, int], tuple[float, float], _Arrays] | None, str | None]]: ...
     def info(self) -> tuple[str, str, str]: ...
     def close(self) -> None: ...
 
 class Video:
     """Only in builds with the feature ``gst``."""
 
-    duration: Optional[float]
+    duration: float | None
     def __init__(
         self,
         engine: Engine,
         source: str,
         is_pipeline: bool,
         spec: Spec,
-        threshold: Optional[int],
+        threshold: int | None,
         by_source: bool,
         max_pixels: int,
         background: tuple[int, int, int],
     ) -> None: ...
     def next_frame(
         self, start_ns: int
-    ) -> Optional[
+    ) -> (
         tuple[
-            tuple[int, Optional[int]],
+            tuple[int, int | None],
             tuple[int, int],
             list[tuple[float, float]],
             tuple[int, int],
             tuple[int, int],
             _Arrays,
         ]
-    ]: ...
+        | None
+    ): ...
     def info(self) -> tuple[str, str, str]: ...
     def close(self) -> None: ...
 
 class AttentionDevice:
     """Only in builds with the feature ``vulkan``."""
 
-    def __init__(self, device: Optional[str]) -> None: ...
+    def __init__(self, device: str | None) -> None: ...
     def attention_f32(
         self, q: NDArray[np.float32], k: NDArray[np.float32], v: NDArray[np.float32], asked: _Asked
     ) -> NDArray[np.float32]: ...
@@ -145,14 +146,14 @@ class AttentionDevice:
         self, q: NDArray[np.float16], k: NDArray[np.float16], v: NDArray[np.float16], asked: _Asked
     ) -> NDArray[np.float16]: ...
 
-def listed(folder: Union[str, PathLike[str]], deep: bool) -> list[PathLike[str]]: ...
+def listed(folder: str | PathLike[str], deep: bool) -> list[PathLike[str]]: ...
 def decode(
     bytes: bytes, max_pixels: int, background: tuple[int, int, int]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
 def decode_file(
     path: str, max_pixels: int, background: tuple[int, int, int]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
-def owned(array: NDArray[Any], index: Optional[int] = None) -> NDArray[Any]: ...
+def owned(array: NDArray[Any], index: int | None = None) -> NDArray[Any]: ...
 def composite(pixels: NDArray[np.uint8], background: tuple[int, int, int]) -> None: ...
 def attention_f32(
     q: NDArray[np.float32], k: NDArray[np.float32], v: NDArray[np.float32], asked: _Asked, threads: int

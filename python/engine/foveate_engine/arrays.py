@@ -44,7 +44,8 @@ _STANDARD_LINES = 576
 class Colorimetry:
     """How samples become RGB.
 
-    :ivar matrix: ``"bt601"``, ``"bt709"``, ``"bt2020"``, ``"fcc"`` or ``"smpte240m"``; of RGB and gray pictures it means nothing.
+    :ivar matrix: ``"bt601"``, ``"bt709"``, ``"bt2020"``, ``"fcc"`` or ``"smpte240m"``; of RGB and gray pictures it means
+        nothing.
     :ivar range: ``"full"``, 0 to 255, or ``"limited"``, 16 to 235.
     """
 
@@ -53,8 +54,8 @@ class Colorimetry:
 
     @classmethod
     def of(cls, format: str, height: int, matrix: str | None, range: str | None) -> Colorimetry:
-        """What is given, or as GStreamer assumes it: full range for RGB and gray, and limited for Y'CbCr, by BT.709 above 576
-        lines and BT.601 else."""
+        """What is given, or as GStreamer assumes it: full range for RGB and gray, and limited for Y'CbCr, by BT.709 above
+        576 lines and BT.601 else."""
         is_ycbcr = format in PLANAR or format == "YUY2"
         return cls(
             matrix or ("bt709" if _STANDARD_LINES < height else "bt601"), range or ("limited" if is_ycbcr else "full")
@@ -82,10 +83,12 @@ Image = Union[Any, "tuple[Any, ...]"]
 def picture(image: Image, format: str | None = None, name: str = "image", background: Color = BLACK) -> Picture:
     """Reads a picture into memory of its own: the original may change once this returns.
 
-    :param image: what :func:`array` takes, or an image of Pillow in any mode that Pillow converts to RGB or gray: [H, W, 3] (RGB), [H, W, 4] (RGBA) or [H, W] (gray); with a ``format`` that says so,
-        BGR and the like, [H, W, 2] (YUY2) or [H * 3 / 2, W] (NV12 and I420 with even sides, as OpenCV has them). Planes by
-        themselves are a tuple: (y [H, W], uv [H / 2, W / 2, 2]) for NV12, (y, u, v) for I420; odd sides are rounded up.
-    :param format: ``"RGB"``, ``"BGR"``, ``"RGBA"``, ``"BGRA"``, ``"RGBx"``, ``"BGRx"``, ``"GRAY8"``, ``"NV12"``, ``"I420"`` or ``"YUY2"``.
+    :param image: what :func:`array` takes, or an image of Pillow in any mode that Pillow converts to RGB or gray: [H, W, 3]
+        (RGB), [H, W, 4] (RGBA) or [H, W] (gray); with a ``format`` that says so, BGR and the like, [H, W, 2] (YUY2) or [H *
+        3 / 2, W] (NV12 and I420 with even sides, as OpenCV has them). Planes by themselves are a tuple: (y [H, W], uv [H /
+        2, W / 2, 2]) for NV12, (y, u, v) for I420; odd sides are rounded up.
+    :param format: ``"RGB"``, ``"BGR"``, ``"RGBA"``, ``"BGRA"``, ``"RGBx"``, ``"BGRx"``, ``"GRAY8"``, ``"NV12"``, ``"I420"``
+        or ``"YUY2"``.
     :param name: what errors call it.
     :param background: R, G and B, on which RGBA and BGRA are composited.
     :raises TypeError: if it holds no 8-bit samples in memory of the CPU, or says that they are neither RGB nor gray.
@@ -126,13 +129,16 @@ def read(samples: NDArray[np.uint8], format: str | None, name: str, background: 
 
 
 def _said(image: Any, format: str | None, name: str) -> tuple[Any, str | None]:
-    """An image as something with samples, and their format where it says what they are; a shape alone does not tell RGB from HSV."""
+    """An image as something with samples, and their format where it says what they are; a shape alone does not tell RGB from
+    HSV.
+    """
     mode, interpretation = getattr(image, "mode", None), getattr(image, "interpretation", None)
     if isinstance(mode, str) and hasattr(image, "getbands") and hasattr(image, "convert"):
         return _converted(image, mode, format, name)
     if isinstance(interpretation, str) and interpretation not in _VIPS_INTERPRETATIONS:
         raise TypeError(
-            f"{name} has the interpretation {interpretation!r} (expected RGB or gray): convert it with image.colourspace('srgb')"
+            f"{name} has the interpretation {interpretation!r} (expected RGB or gray): convert it with "
+            "image.colourspace('srgb')"
         )
     if hasattr(image, "bgra") and hasattr(image, "__array_interface__"):
         # A screenshot of mss, whose fourth byte is padding.
@@ -143,7 +149,9 @@ def _said(image: Any, format: str | None, name: str) -> tuple[Any, str | None]:
 def _converted(image: Any, mode: str, format: str | None, name: str) -> tuple[Any, str]:
     """An image of Pillow in a mode that has samples of gray, RGB or RGBA."""
     if mode == "LAB":
-        raise TypeError(f"{name} has the mode 'LAB' (expected RGB): convert it with PIL.ImageCms, from the profile 'LAB' to 'sRGB'")
+        raise TypeError(
+            f"{name} has the mode 'LAB' (expected RGB): convert it with PIL.ImageCms, from the profile 'LAB' to 'sRGB'"
+        )
     if mode not in _PILLOW_MODES:
         raise TypeError(
             f"{name} has the mode {mode!r} (expected 8 bits a channel): scale its samples to 0 to 255, and convert it with "
@@ -161,7 +169,8 @@ def _converted(image: Any, mode: str, format: str | None, name: str) -> tuple[An
 
 
 def array(given: Any, name: str) -> NDArray[np.uint8]:
-    """A copy of 8-bit samples. It is made while Python's global lock is held: at other times NumPy lets other threads move the memory.
+    """A copy of 8-bit samples. It is made while Python's global lock is held: at other times NumPy lets other threads move
+    the memory.
 
     :param given: a NumPy array, or what has ``__dlpack__``, ``__array_interface__`` or the buffer protocol.
     :param name: what errors call it.
@@ -172,7 +181,9 @@ def array(given: Any, name: str) -> NDArray[np.uint8]:
     if isinstance(given, np.ma.MaskedArray) and given.mask.any():
         raise TypeError(f"{name} has masked samples; fill them first, as with {name}.filled(0)")
     if given.dtype != np.uint8:
-        raise TypeError(f"{name} has the type {given.dtype} (expected uint8): pictures of 0 to 255 (scale and round others first)")
+        raise TypeError(
+            f"{name} has the type {given.dtype} (expected uint8): pictures of 0 to 255 (scale and round others first)"
+        )
     return _native.owned(given)
 
 
@@ -203,7 +214,8 @@ def _format_of(samples: NDArray[np.uint8], name: str) -> str:
     if samples.ndim == 3 and shape[2] in by_count:
         return by_count[shape[2]]
     raise ValueError(
-        f"{name} has the shape {list(shape)}; expected [H, W, 3] (RGB), [H, W, 4] (RGBA), [H, W] (gray), or another with `format`"
+        f"{name} has the shape {list(shape)}; expected [H, W, 3] (RGB), [H, W, 4] (RGBA), [H, W] (gray), or another "
+        "with `format`"
     )
 
 
@@ -215,8 +227,8 @@ def _stacked(samples: NDArray[np.uint8], format: str, name: str) -> Picture:
     """A picture with its chroma below its luma."""
     if samples.ndim != 2 or samples.shape[0] % 3 or samples.shape[1] % 2 or 0 in samples.shape:
         raise ValueError(
-            f"{name} has the shape {list(samples.shape)}; [H * 3 / 2, W] with even H and W is expected of {format}, or a tuple of "
-            "planes"
+            f"{name} has the shape {list(samples.shape)}; [H * 3 / 2, W] with even H and W is expected of {format}, or "
+            "a tuple of planes"
         )
     rows, width = samples.shape
     height = rows * 2 // 3

@@ -6,7 +6,8 @@ import math
 import operator
 import os
 import sys
-from typing import Any, Callable, NamedTuple, Sequence, TypeVar, Union, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -21,7 +22,7 @@ _LEVELS_MAX = 3
 _BACKENDS = ("cpu", "vulkan")
 
 #: Open Vulkan devices, by the process that opened them and the name that it asked for.
-_devices: dict[tuple[int, Union[str, None]], Any] = {}
+_devices: dict[tuple[int, str | None], Any] = {}
 
 
 class _Settings(NamedTuple):
@@ -40,12 +41,12 @@ def hierarchical_attention(
     v: Array,
     grid: tuple[int, int],
     coarse: int = 2,
-    top: Union[float, Sequence[float]] = 0.1,
+    top: float | Sequence[float] = 0.1,
     levels: int = 1,
-    bias: Union[Sequence[float], None] = None,
-    scale: Union[float, None] = None,
+    bias: Sequence[float] | None = None,
+    scale: float | None = None,
     backend: str = "cpu",
-    device: Union[str, None] = None,
+    device: str | None = None,
 ) -> Array:
     """Attention over a partition of the keys: fine where a query cares, coarse elsewhere.
 
@@ -83,14 +84,14 @@ def hierarchical_attention(
     :returns: [..., M, dv] in the type of `q`, on its device.
     :raises TypeError: if an array is of another kind or number format, or a setting is not a number.
     :raises ValueError: if shapes do not fit together, or a setting is out of its range.
-    :raises BackendError: if there is no such device, keys or scores are too large for it, or it refuses or is lost; the next call
-        reopens a lost one.
+    :raises BackendError: if there is no such device, keys or scores are too large for it, or it refuses or is lost; the next
+        call reopens a lost one.
     :raises EngineError: with `backend="vulkan"` in a fork of a process that has used it.
     """
     torch = sys.modules.get("torch")
     is_torch = torch is not None and isinstance(q, torch.Tensor)
     arrays = (q, k, v)
-    for name, array in zip("qkv", arrays):
+    for name, array in zip("qkv", arrays, strict=True):
         _check_kind(name, array, torch if is_torch else None)
     settings = _settings(arrays, grid, coarse, top, levels, bias, scale)
     if backend not in _BACKENDS:
@@ -129,7 +130,7 @@ def _settings(
             raise TypeError(f"{name} has {array.dtype} and q {q.dtype}: convert them to one type")
         if getattr(array, "device", None) != getattr(q, "device", None):
             raise ValueError(f"{name} is on {array.device} and q on {q.device}: move them to one device")
-    for name, array in zip("qkv", arrays):
+    for name, array in zip("qkv", arrays, strict=True):
         if array.ndim < 2:
             raise ValueError(f"{name} has the shape {tuple(array.shape)}: expected [..., rows, numbers]")
         if array.shape[-1] == 0:
@@ -217,23 +218,26 @@ def _on_cpu(q: Any, k: Any, v: Any, settings: _Settings) -> Any:
     return compute(q, k, v, settings, len(os.sched_getaffinity(0)))
 
 
-def _device(name: Union[str, None]) -> Any:
+def _device(name: str | None) -> Any:
     """The open device of a name."""
     if not hasattr(_native, "AttentionDevice"):
-        raise _native.BackendError("backend='vulkan': this build has no Vulkan; build it with the feature `vulkan`, or use 'cpu'")
+        raise _native.BackendError(
+            "backend='vulkan': this build has no Vulkan; build it with the feature `vulkan`, or use 'cpu'"
+        )
     key = (os.getpid(), name)
     if key not in _devices:
         for process, _ in list(_devices):
             if process != key[0]:
                 raise _native.EngineError(
-                    f"backend='vulkan': process {process} has a Vulkan device open, and this is {key[0]}, a fork of it, which has not: "
-                    "start workers that use one with multiprocessing's 'spawn', or before its first use, or use backend='cpu' in them"
+                    f"backend='vulkan': process {process} has a Vulkan device open, and this is {key[0]}, a fork of "
+                    "it, which has not: start workers that use one with multiprocessing's 'spawn', or before its first "
+                    "use, or use backend='cpu' in them"
                 )
         _devices.setdefault(key, _native.AttentionDevice(name))
     return _devices[key]
 
 
-def _vulkan_attention(torch: Any, arrays: tuple[Any, Any, Any], settings: _Settings, device: Union[str, None]) -> Any:
+def _vulkan_attention(torch: Any, arrays: tuple[Any, Any, Any], settings: _Settings, device: str | None) -> Any:
     """Of arrays of NumPy, or tensors of torch."""
 
     def compute(q: Any, k: Any, v: Any, settings: _Settings) -> Any:
@@ -242,11 +246,13 @@ def _vulkan_attention(torch: Any, arrays: tuple[Any, Any, Any], settings: _Setti
 
     if torch is None:
         return _native_attention(*arrays, settings, compute)
-    for name, array in zip("qkv", arrays):
+    for name, array in zip("qkv", arrays, strict=True):
         if array.device.type != "cpu":
             raise ValueError(f"{name} is on {array.device}: backend='vulkan' takes tensors in memory, such as {name}.cpu()")
         if array.dtype not in (torch.float32, torch.float16):
-            raise TypeError(f"{name} has {array.dtype}: backend='vulkan' takes float32 and float16; convert it with {name}.float()")
+            raise TypeError(
+                f"{name} has {array.dtype}: backend='vulkan' takes float32 and float16; convert it with {name}.float()"
+            )
         if torch.is_grad_enabled() and array.requires_grad:
             raise ValueError(
                 f"{name} needs gradients, which backend='vulkan' does not compute: call it under torch.no_grad(), or with "

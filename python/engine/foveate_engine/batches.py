@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any, Iterator, Sequence, Union
+from collections.abc import Iterator, Sequence
+from typing import Any, Union
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -73,8 +74,8 @@ def pictures(images: Any, format: str | None, background: Color) -> Iterator[lis
             if (found[-1].format, found[-1].extent) != (first.format, first.extent):
                 shapes = ["{} x {} {}".format(*each.extent, each.format) for each in (found[-1], first)]
                 raise ValueError(
-                    f"images[{index}] is {shapes[0]}, and images[0] {shapes[1]}; a batch has one size and format: group them, or use "
-                    "Engine.folder for files of any size"
+                    f"images[{index}] is {shapes[0]}, and images[0] {shapes[1]}; a batch has one size and format: "
+                    "group them, or use Engine.folder for files of any size"
                 )
         yield found
 
@@ -96,7 +97,9 @@ def each(given: Any, count: int) -> list[Any]:
     if given is None or is_point:
         return [given] * count
     if len(given) != count:
-        raise ValueError(f"fixations has {len(given)} entries, for {count} pictures (expected one point for all, or one entry each)")
+        raise ValueError(
+            f"fixations has {len(given)} entries, for {count} pictures (expected one point for all, or one entry each)"
+        )
     return list(given)
 
 

@@ -56,7 +56,7 @@ def tokenizer(
             self._encoder = datasets.Encoder(**given)
 
         def encode(self, path: daft.Series, *others: daft.Series) -> pa.Array:
-            columns = dict(zip(("path", "bytes", "fixation"), (path, *others)))
+            columns = dict(zip(("path", "bytes", "fixation"), (path, *others), strict=True))
             table = self._encoder.table(pa.table({name: column.to_arrow() for name, column in columns.items()}))
             return pa.StructArray.from_arrays(
                 [column.combine_chunks() for column in table.columns], fields=list(fields)

@@ -163,7 +163,7 @@ class Encoder:
         table = self._table(new)
         file = str(write(table, folder))
         rows, errors = dict.fromkeys((item.id for item in new), 0), {}
-        for id, error in zip(table["id"].to_pylist(), table["error"].to_pylist()):
+        for id, error in zip(table["id"].to_pylist(), table["error"].to_pylist(), strict=True):
             rows[id] += 1
             errors[id] = error
         written = [
@@ -235,7 +235,9 @@ class Encoder:
             sizes.setdefault(picture.shape, []).append((index, picture))
         for of_one_size in sizes.values():
             given = [items[index] for index, _ in of_one_size]
-            for (index, _), row in zip(of_one_size, self._of_one_size(given, [picture for _, picture in of_one_size])):
+            for (index, _), row in zip(
+                of_one_size, self._of_one_size(given, [picture for _, picture in of_one_size]), strict=True
+            ):
                 rows[index] = row
         return rows
 
@@ -244,7 +246,7 @@ class Encoder:
         try:
             return [
                 _Row(item, tokens=tokens)
-                for item, tokens in zip(items, self._engine.batch(pictures, points, **self._layout))
+                for item, tokens in zip(items, self._engine.batch(pictures, points, **self._layout), strict=True)
             ]
         except BackendError:
             raise
@@ -252,7 +254,7 @@ class Encoder:
             if len(items) == 1:
                 return [_Row(items[0], error=_cause(error))]
             # One of them cannot be encoded; the others can.
-            return [self._of_one_size([item], [picture])[0] for item, picture in zip(items, pictures)]
+            return [self._of_one_size([item], [picture])[0] for item, picture in zip(items, pictures, strict=True)]
 
     def _clip(self, item: Item) -> Iterator[_Row]:
         # In whole nanoseconds, as clips have them.
@@ -330,7 +332,7 @@ def write(table: pa.Table, folder: str | PathLike[str]) -> Path:
     :returns: the file.
     :raises OSError: if it cannot be written.
     """
-    ids = "\n".join(f"{id} {frame}" for id, frame in zip(table["id"].to_pylist(), table["frame"].to_pylist()))
+    ids = "\n".join(f"{id} {frame}" for id, frame in zip(table["id"].to_pylist(), table["frame"].to_pylist(), strict=True))
     os.makedirs(folder, exist_ok=True)
     target = Path(folder) / f"{_hash(ids.encode())}.parquet"
     unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
@@ -356,7 +358,7 @@ def _items_of(items: pa.Table, options: Mapping[str, Any]) -> Iterator[Item]:
     columns = [
         items[name].to_pylist() if name in names else [None] * len(items) for name in ("path", "bytes", "fixation")
     ]
-    for path, content, fixation in zip(*columns):
+    for path, content, fixation in zip(*columns, strict=True):
         source = path or ("" if content is None else f"sha256:{hashlib.sha256(content).hexdigest()}")
         points = None if fixation is None else _points(fixation)
         text = json.dumps([source, points, options], sort_keys=True)

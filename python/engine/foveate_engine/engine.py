@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, Iterable, Mapping, NoReturn, Sequence, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,8 +69,8 @@ class _OnBackend:
 class Engine(_OnBackend):
     """A backend, and the threads that work for it. Any number of pyramids and batches are made from one.
 
-    Any thread may use it; work is done without Python's global lock. It belongs to the process that made it: after a fork, make one
-    in each child. It cannot be pickled.
+    Any thread may use it; work is done without Python's global lock. It belongs to the process that made it: after a fork,
+    make one in each child. It cannot be pickled.
 
     :ivar threads: Threads that share a stage.
     """
@@ -120,14 +121,16 @@ class Engine(_OnBackend):
     ) -> Pyramid:
         """The pyramid of a picture, resident on the device.
 
-        :param image: the picture; see :func:`foveate_engine.arrays.picture` for what is taken. The call begins with a copy of it.
+        :param image: the picture; see :func:`foveate_engine.arrays.picture` for what is taken. The call begins with a copy
+            of it.
         :param format: its format, as GStreamer names it; None is by shape: gray, RGB or RGBA.
-        :param matrix: of Y'CbCr: ``"bt601"``, ``"bt709"``, ``"bt2020"``, ``"fcc"`` or ``"smpte240m"``; None is BT.709 above 576 lines, and
-            BT.601 else, as GStreamer has it.
+        :param matrix: of Y'CbCr: ``"bt601"``, ``"bt709"``, ``"bt2020"``, ``"fcc"`` or ``"smpte240m"``; None is BT.709 above
+            576 lines, and BT.601 else, as GStreamer has it.
         :param range: ``"full"`` or ``"limited"``; None is full for RGB and gray, and limited else.
-        :param threshold: by so much may a sample of a later picture differ, 0 to 255, and not count as changed; ``"auto"`` measures
-            the camera's noise.
-        :param background: R, G and B, 0 to 255, on which RGBA and BGRA are composited, in later pictures too. RGBx has no alpha.
+        :param threshold: by so much may a sample of a later picture differ, 0 to 255, and not count as changed; ``"auto"``
+            measures the camera's noise.
+        :param background: R, G and B, 0 to 255, on which RGBA and BGRA are composited, in later pictures too. RGBx has no
+            alpha.
         :raises TypeError: if the picture holds no 8-bit samples in memory of the CPU.
         :raises ValueError: if its shape or another argument is wrong.
         :raises BackendError: if the device refuses.
@@ -147,11 +150,13 @@ class Engine(_OnBackend):
         background: Color = BLACK,
         **layout: Any,
     ) -> list[Tokens]:
-        """Tokens of many pictures of one size, the same bytes as one by one: on a GPU up to 32 of them in one submission, on the CPU a
-        picture to each thread.
+        """Tokens of many pictures of one size, the same bytes as one by one: on a GPU up to 32 of them in one submission, on
+        the CPU a picture to each thread.
 
-        :param images: pictures of one size and format, as :meth:`pyramid` takes them, or an array of them, [B, H, W, 3] and so on.
-        :param fixations: where to look: one point for all, or for each picture a point or a list of points; None is the middle.
+        :param images: pictures of one size and format, as :meth:`pyramid` takes them, or an array of them, [B, H, W, 3] and
+            so on.
+        :param fixations: where to look: one point for all, or for each picture a point or a list of points; None is the
+            middle.
         :param format: as for :meth:`pyramid`; so are ``matrix``, ``range`` and ``background``.
         :param relevance: a map for each picture, or None; as for :meth:`Pyramid.sample`.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
@@ -169,7 +174,7 @@ class Engine(_OnBackend):
             cells = [weights(given) for given in maps(relevance, len(images))[start:stop]]
             batch = self._batches.of(checked, first, colors, len(images))
             arrays = batch.sample([image.planes for image in read], points, cells)
-            tokens.extend(made(checked, first.extent, at, given) for at, given in zip(points, arrays))
+            tokens.extend(made(checked, first.extent, at, given) for at, given in zip(points, arrays, strict=True))
         return tokens
 
     def folder(
@@ -184,15 +189,15 @@ class Engine(_OnBackend):
         background: Color = BLACK,
         **layout: Any,
     ) -> Folder:
-        """Tokens of the pictures of a folder, of any size, decoded ahead on threads of their own, within 512 MiB; those of one size are
-        sampled together.
+        """Tokens of the pictures of a folder, of any size, decoded ahead on threads of their own, within 512 MiB; those of
+        one size are sampled together.
 
-        :param path: the folder, whose pictures come in the natural order of their names (``2.png`` before ``10.png``), or the files
-            themselves. Of a file the first picture is taken, upright as its EXIF says, in 8 bits.
+        :param path: the folder, whose pictures come in the natural order of their names (``2.png`` before ``10.png``), or
+            the files themselves. Of a file the first picture is taken, upright as its EXIF says, in 8 bits.
         :param place: where to look in each, as shares of width and height, 0 to 1.
         :param deep: the pictures of its folders, too, each after those beside it.
-        :param unreadable: ``"skip"`` leaves out files that cannot be read, and keeps them in :attr:`Folder.skipped`; ``"refuse"`` ends
-            with an error at the first.
+        :param unreadable: ``"skip"`` leaves out files that cannot be read, and keeps them in :attr:`Folder.skipped`;
+            ``"refuse"`` ends with an error at the first.
         :param progress: whether a bar is shown on standard error; None is only if that is a terminal.
         :param max_pixels: a picture of more cannot be read.
         :param background: R, G and B, 0 to 255, on which what is transparent is composited.
@@ -224,13 +229,15 @@ class Engine(_OnBackend):
         :param gaze: who chooses where to look, as ``[stream.view.gaze]`` of the daemon has it: {"policy": "saliency"},
             {"policy": "fixed", "x": 0.5, "y": 0.5}, {"policy": "relevance", "scorer": path} and so on; None is the middle.
         :param frames: ends after so many.
-        :param start: leaves out the frames before this time of the clip, in seconds; they are decoded, and keep their numbers.
-        :param threshold: as for :meth:`pyramid`, or ``"source"``: 0 for pictures and what no lossy codec made, ``"auto"`` for others.
+        :param start: leaves out the frames before this time of the clip, in seconds; they are decoded, and keep their
+            numbers.
+        :param threshold: as for :meth:`pyramid`, or ``"source"``: 0 for pictures and what no lossy codec made, ``"auto"``
+            for others.
         :param max_pixels: as for :meth:`folder`, of a folder of pictures; so is ``background``, of a clip too.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :returns: an iterator of the tokens of each frame.
-        :raises EngineError: if this build has no GStreamer, or the clip cannot be played; of a clip that fails later, the frames
-            before have been given.
+        :raises EngineError: if this build has no GStreamer, or the clip cannot be played; of a clip that fails later, the
+            frames before have been given.
         :raises ValueError: if an argument is wrong.
         """
         if (source is None) == (pipeline is None):
@@ -266,7 +273,8 @@ class Video(_OnBackend):
         if not hasattr(_native, "Video"):
             raise EngineError(
                 "this build of foveate_engine has no GStreamer: install it with the feature `gst`, as "
-                "pip install ./python/engine --config-settings=build-args='--features gst', which needs GStreamer's -dev packages"
+                "pip install ./python/engine --config-settings=build-args='--features gst', which needs GStreamer's "
+                "-dev packages"
             )
         self._source = str(pipeline) if source is None else fspath(source)
         self._native = _native.Video(engine._native, self._source, source is None, checked, steps, *options)
@@ -408,7 +416,12 @@ class Folder(_OnBackend):
         filled = width * self._done // total
         skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
         end = "\n" if last else ""
-        print(f"\r[{'#' * filled}{' ' * (width - filled)}] {self._done}/{total}{skipped} ", end=end, file=sys.stderr, flush=True)
+        print(
+            f"\r[{'#' * filled}{' ' * (width - filled)}] {self._done}/{total}{skipped} ",
+            end=end,
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 class Pyramid:
@@ -468,8 +481,8 @@ class Pyramid:
         """Takes in the next picture: only tiles of 32 x 32 pixels that changed are read into the pyramid.
 
         :param image: of the same shape and format as the first. The call begins with a copy of it.
-        :param seconds: its time since the first picture, ascending, for what moves and when; None is a thirtieth after the one
-            before. Tokens do not depend on it.
+        :param seconds: its time since the first picture, ascending, for what moves and when; None is a thirtieth after the
+            one before. Tokens do not depend on it.
         :returns: which tiles changed, [rows, columns].
         :raises TypeError: as for :meth:`Engine.pyramid`.
         :raises ValueError: if it has another shape, or its time is before that of the last.
@@ -478,7 +491,8 @@ class Pyramid:
         if given.extent != self.extent:
             (width, height), (own_width, own_height) = given.extent, self.extent
             raise ValueError(
-                f"image is {width} x {height} pixels, and the pyramid {own_width} x {own_height}: make another pyramid for another size"
+                f"image is {width} x {height} pixels, and the pyramid {own_width} x {own_height}: make another pyramid "
+                "for another size"
             )
         before = self._native.time_ns
         if seconds is None:
@@ -492,7 +506,8 @@ class Pyramid:
         return tiles.view(np.bool_).reshape(rows, columns)
 
     def level(self, level: int) -> NDArray[np.uint8]:
-        """A level, [H, W, 3] uint8, R, G, B: each texel is the mean of the 2^level x 2^level source pixels under it, rounded once.
+        """A level, [H, W, 3] uint8, R, G, B: each texel is the mean of the 2^level x 2^level source pixels under it, rounded
+        once.
 
         :param level: 0, the picture itself, to :attr:`level_count` - 1.
         :raises IndexError: if there is no such level.
@@ -513,9 +528,10 @@ class Pyramid:
         """Tokens of the newest picture, byte for byte those of the daemon for the same place.
 
         :param fixation: where to look, x and y in source pixels, or several such points; by default the middle.
-        :param relevance: how much each part of the picture matters, [rows, columns] of cells that divide it evenly: weights from 1/16
-            to 16 (others are clamped), such as :meth:`relevance` returns.
-        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`: ``layout``, ``budget``, ``patch``, ``dtype`` and more.
+        :param relevance: how much each part of the picture matters, [rows, columns] of cells that divide it evenly: weights
+            from 1/16 to 16 (others are clamped), such as :meth:`relevance` returns.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`: ``layout``, ``budget``, ``patch``,
+            ``dtype`` and more.
         :raises TypeError: if there is no such argument.
         :raises ValueError: if one is wrong, or does not go with another.
         """
@@ -535,14 +551,16 @@ class Pyramid:
         return self._native.cell
 
     def channels(self) -> dict[str, NDArray[np.float32]]:
-        """What is known about each cell of the picture, by name, [rows, columns] float32 each; ``docs/reference/relevance.md`` has the table.
+        """What is known about each cell of the picture, by name, [rows, columns] float32 each;
+        ``docs/reference/relevance.md`` has the table.
 
-        What is about the past, such as ``change`` and ``motion_x``, counts from the first call of this or :meth:`relevance` on: call it
-        once before the first :meth:`update`. Nobody looks anywhere here, so ``eccentricity`` and ``unseen`` are 1.
+        What is about the past, such as ``change`` and ``motion_x``, counts from the first call of this or :meth:`relevance`
+        on: call it once before the first :meth:`update`. Nobody looks anywhere here, so ``eccentricity`` and ``unseen`` are
+        1.
         """
         cells, (columns, rows) = self._native.channels()
         names = _native.channel_names()
-        return dict(zip(names, cells.reshape(len(names), rows, columns)))
+        return dict(zip(names, cells.reshape(len(names), rows, columns), strict=True))
 
     def relevance(
         self,
@@ -560,7 +578,10 @@ class Pyramid:
         given = dict(weights or {})
         unknown = set(given) - set(_native.channel_names())
         if unknown:
-            raise ValueError(f"weights names {', '.join(map(repr, sorted(unknown)))}; the channels are {', '.join(_native.channel_names())}")
+            raise ValueError(
+                f"weights names {', '.join(map(repr, sorted(unknown)))}; the channels are "
+                f"{', '.join(_native.channel_names())}"
+            )
         if not all(math.isfinite(weight) for weight in given.values()):
             raise ValueError("invalid weights (expected finite numbers)")
         if not 0 <= gain <= 1:
@@ -586,7 +607,11 @@ def color_of(given: Color) -> Color:
 
     :raises ValueError: if it is none.
     """
-    if isinstance(given, (tuple, list)) and len(given) == 3 and all(isinstance(part, int) and 0 <= part <= 255 for part in given):
+    if (
+        isinstance(given, (tuple, list))
+        and len(given) == 3
+        and all(isinstance(part, int) and 0 <= part <= 255 for part in given)
+    ):
         return (given[0], given[1], given[2])
     raise ValueError(f"background={given!r} (expected R, G and B, each a whole number from 0 to 255)")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,12 @@ TOKEN = np.dtype(
 )
 
 #: Element types of the texels; NumPy has no bfloat16, so its bits come as uint16.
-_DTYPES: dict[str, np.dtype[Any]] = {"u8": np.dtype("u1"), "f16": np.dtype("<f2"), "bf16": np.dtype("<u2"), "f32": np.dtype("<f4")}
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "u8": np.dtype("u1"),
+    "f16": np.dtype("<f2"),
+    "bf16": np.dtype("<u2"),
+    "f32": np.dtype("<f4"),
+}
 
 
 @dataclass(frozen=True)
@@ -88,18 +94,22 @@ class TokenInfo:
 class Tokens:
     """The tokens of one picture. ``len(tokens)`` is N.
 
-    All arrays are the caller's own, and C-contiguous; ``torch.from_dlpack(tokens.pixels)`` and the like take them without a copy.
+    All arrays are the caller's own, and C-contiguous; ``torch.from_dlpack(tokens.pixels)`` and the like take them without a
+    copy.
 
-    :ivar pixels: The texels, [N, 3, P, P]: token, channel (R, G, B), row, column; uint8, float16 or float32 by ``info.dtype``, and
-        bfloat16 as its bits in uint16 (see :meth:`torch`). Normalised: (value / 255 - ``info.mean``) / ``info.std``, except uint8.
-    :ivar tokens: One record per token, [N] of :data:`TOKEN`. Texel (u, v) is the mean of the source pixels in [``x`` + u ``sx``,
-        ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``), rounded once. If ``extra_width`` or ``extra_height``, pixels
-        beyond P ``sx`` and P ``sy``, is not 0, steps are a P-th of the token's sides, and texels end inside pixels. ``box`` is what the
-        token covers (x0, y0, x1, y1, half-open, in source pixels), ``group`` its pyramid level, ring, window or block, ``fovea`` the index of its fixation,
-        ``relevance`` its weight in the layout, and ``changed_frame`` the number of the picture in which something under it last changed.
+    :ivar pixels: The texels, [N, 3, P, P]: token, channel (R, G, B), row, column; uint8, float16 or float32 by
+        ``info.dtype``, and bfloat16 as its bits in uint16 (see :meth:`torch`). Normalised: (value / 255 - ``info.mean``) /
+        ``info.std``, except uint8.
+    :ivar tokens: One record per token, [N] of :data:`TOKEN`. Texel (u, v) is the mean of the source pixels in [``x`` + u
+        ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``), rounded once. If ``extra_width`` or
+        ``extra_height``, pixels beyond P ``sx`` and P ``sy``, is not 0, steps are a P-th of the token's sides, and texels
+        end inside pixels. ``box`` is what the token covers (x0, y0, x1, y1, half-open, in source pixels), ``group`` its
+        pyramid level, ring, window or block, ``fovea`` the index of its fixation, ``relevance`` its weight in the layout,
+        and ``changed_frame`` the number of the picture in which something under it last changed.
     :ivar fixations: Where was looked, in source pixels: x and y of each.
     :ivar frame_seq: Number of the picture, from 1.
-    :ivar bounds: Most by which a sample, and a channel of an RGB pixel, may differ from the picture: 0 unless a threshold was given, or of a lossy clip.
+    :ivar bounds: Most by which a sample, and a channel of an RGB pixel, may differ from the picture: 0 unless a threshold
+        was given, or of a lossy clip.
     :ivar info: What the tokens are made with.
     :ivar source: Where the picture comes from, such as the path of a file; None for an array.
     :ivar seconds: Time of the frame in its clip; None if it has none.
@@ -150,7 +160,8 @@ class Tokens:
         return self.pixels.astype(np.float32)
 
     def torch(self, device: Any = "cpu") -> Any:
-        """The texels as a ``torch.Tensor``, [N, 3, P, P], bfloat16 included; on the CPU it shares the memory of :attr:`pixels`.
+        """The texels as a ``torch.Tensor``, [N, 3, P, P], bfloat16 included; on the CPU it shares the memory of
+        :attr:`pixels`.
 
         :param device: its device, as PyTorch names it.
         """
@@ -219,12 +230,13 @@ def layout_keys(
 ) -> dict[str, Any]:
     """Where tokens lie, and what they look like in memory; the keys are those of a view of the daemon, and mean the same.
 
-    :param layout: ``"inset"``, ``"foveal"``, ``"uniform"``, ``"directional"``, ``"relevance"``, ``"rings"`` or ``"windows"``.
+    :param layout: ``"inset"``, ``"foveal"``, ``"uniform"``, ``"directional"``, ``"relevance"``, ``"rings"`` or
+        ``"windows"``.
     :param budget: most tokens.
     :param patch: P: side of a token in texels, even, 8 to 64; of windows 224 to 1024.
     :param dtype: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
-    :param normalisation: ``"none"``, ``"unit"``, ``"imagenet"``, ``"clip"``, ``"siglip"``, or {"mean": [r, g, b], "std": [r, g, b]};
-        by default ``"imagenet"``, and ``"none"`` for uint8.
+    :param normalisation: ``"none"``, ``"unit"``, ``"imagenet"``, ``"clip"``, ``"siglip"``, or {"mean": [r, g, b], "std": [r,
+        g, b]}; by default ``"imagenet"``, and ``"none"`` for uint8.
     :param outside: what a texel without a real pixel is: ``"edge"`` or ``"mean"``.
     :param rounding: ``"half-up"`` or ``"floor"``.
     :param share: share of the budget that goes to blocks, 0 to 0.99 (inset).
@@ -234,7 +246,8 @@ def layout_keys(
     :param e0: eccentricity in pixels at which magnification has halved (foveal, directional).
     :param foveae: most fixations, 1 to 8 (foveal, relevance).
     :param coarsest: no token is above this level, as far as the budget allows (foveal).
-    :param thresholds: shares of the greatest relevance, descending, from which on a patch is at level 0, 1 and so on (relevance).
+    :param thresholds: shares of the greatest relevance, descending, from which on a patch is at level 0, 1 and so on
+        (relevance).
     :param preset: name of a trained model's rings (rings).
     :param strides: source pixels per texel of each ring (rings).
     :param grids: patches along a side of each ring (rings).

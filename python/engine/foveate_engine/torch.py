@@ -92,7 +92,7 @@ def sample(
     count, _, height, width = images.shape
     points = _points(fixations, count, (width, height))
     maps = _maps(relevance, count)
-    plans = [checked.plan((width, height), at, cells).view(TOKEN) for at, cells in zip(points, maps)]
+    plans = [checked.plan((width, height), at, cells).view(TOKEN) for at, cells in zip(points, maps, strict=True)]
 
     most = max(map(len, plans))
     tokens = np.zeros((count, most), TOKEN)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from engine_support import SOFTWARE, foveate_engine, run, vulkan_or_skip
+
 from foveate_engine.attention import hierarchical_attention
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None

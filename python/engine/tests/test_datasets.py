@@ -97,7 +97,7 @@ class RowsAreTokens(InAFolder):
                 self.assertTrue(rows["source"].to_pylist()[2].startswith("sha256:"))
                 pixels = rows["pixels"].combine_chunks().to_numpy_ndarray()
                 fixations = rows["fixation"].combine_chunks().to_numpy_ndarray()
-                for index, (given, point) in enumerate(zip(pictures, points)):
+                for index, (given, point) in enumerate(zip(pictures, points, strict=True)):
                     tokens = engine.pyramid(given).sample(point, **{**LAYOUT, **layout, "dtype": dtype})
                     row = rows.slice(index, 1).to_pylist()[0]
                     self.assertEqual((row["height"], row["width"]), given.shape[:2])
@@ -136,7 +136,9 @@ class RowsAreTokens(InAFolder):
             }
         )
         rows = self.encoder().table(items).to_pylist()
-        for row, word in zip(rows, ("neither a path nor bytes", "missing.png", "not a regular file", "", None, "finite")):
+        for row, word in zip(
+            rows, ("neither a path nor bytes", "missing.png", "not a regular file", "", None, "finite"), strict=True
+        ):
             with self.subTest(word=word):
                 if word is None:
                     self.assertIsNone(row["error"])
@@ -152,7 +154,7 @@ class RowsAreTokens(InAFolder):
         content = whole.getvalue()
         items = pa.table({"bytes": [content, content[: len(content) // 2], ppm(picture(2, 50, 60))]})
         errors = self.encoder(max_pixels=2400).table(items)["error"].to_pylist()
-        for error, word in zip(errors, (None, "cut off", "at most 2400")):
+        for error, word in zip(errors, (None, "cut off", "at most 2400"), strict=True):
             self.assertIs(error is None, word is None, error)
             self.assertIn(word or "", error or "")
 
@@ -167,7 +169,13 @@ class RowsAreTokens(InAFolder):
         self.assertEqual(black["id"], self.encoder().table(items)["id"])
         self.encoder(background=(255,) * 3).write(items, self.output)
         options = {"background": (255,) * 3, **LAYOUT}
-        self.assertEqual((len(datasets.remaining(items, self.output, **options)), len(datasets.remaining(items, self.output, **LAYOUT))), (0, 1))
+        self.assertEqual(
+            (
+                len(datasets.remaining(items, self.output, **options)),
+                len(datasets.remaining(items, self.output, **LAYOUT)),
+            ),
+            (0, 1),
+        )
 
     def test_few_decoded_pictures_are_in_memory(self) -> None:
         """Rows are the same as if all were."""

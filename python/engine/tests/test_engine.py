@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 from engine_support import REPOSITORY, foveate_engine, picture, refused, run, vulkan_or_skip
-from foveate_engine import EngineError, arrays
 from numpy.typing import NDArray
+
+from foveate_engine import EngineError, arrays
 
 LAYOUTS: list[dict[str, Any]] = [
     {},
@@ -59,7 +60,7 @@ class Laws(unittest.TestCase):
         rgb = picture(1, 97, 131, 3)
         tokens = self.engine.pyramid(rgb).sample((50, 40), layout="foveal", budget=40, patch=8, dtype="u8", outside="mean")
         self.assertGreater(len(set(tokens.tokens["sx"].tolist())), 1, "more than one level")
-        for token, texels in zip(tokens.tokens, tokens.pixels):
+        for token, texels in zip(tokens.tokens, tokens.pixels, strict=True):
             np.testing.assert_array_equal(texels, naive(rgb, token))
 
     def test_pixels_count_by_their_share_in_a_texel_of_a_real_step(self) -> None:
@@ -68,7 +69,7 @@ class Laws(unittest.TestCase):
             tokens = self.engine.pyramid(rgb).sample((50, 40), patch=8, dtype="u8", outside="mean", **layout)
             self.assertGreater(len(tokens), 30)
             self.assertTrue((tokens.tokens["extra_width"] > 0).any() and (tokens.tokens["sx"] < 4).all())
-            for token, texels in zip(tokens.tokens, tokens.pixels):
+            for token, texels in zip(tokens.tokens, tokens.pixels, strict=True):
                 np.testing.assert_array_equal(texels, naive(rgb, token))
 
     def test_levels_are_means_rounded_once(self) -> None:
@@ -178,7 +179,16 @@ class Laws(unittest.TestCase):
         read_only.flags.writeable = False
         expected = self.engine.pyramid(rgb).sample((9, 9)).pixels.tobytes()
         apart = rgb.repeat(2, 1)[:, ::2]
-        forms = [wide[:, 10:90], np.asfortranarray(rgb), reversed_rows, planar, read_only, rgb.repeat(2, 0)[::2], apart, bytearray]
+        forms = [
+            wide[:, 10:90],
+            np.asfortranarray(rgb),
+            reversed_rows,
+            planar,
+            read_only,
+            rgb.repeat(2, 0)[::2],
+            apart,
+            bytearray,
+        ]
         for given in forms:
             if given is bytearray:
                 given = memoryview(bytearray(rgb.tobytes())).cast("B", [60, 80, 3])
@@ -190,7 +200,7 @@ class Laws(unittest.TestCase):
             points = [(float(3 * index), float(index)) for index in range(37)]
             for layout in LAYOUTS[:4] + LAYOUTS[6:7]:
                 together = engine.batch(images, points, **layout)
-                for image, point, tokens in zip(images, points, together):
+                for image, point, tokens in zip(images, points, together, strict=True):
                     alone = self.engine.pyramid(image).sample(point, **layout)
                     self.assertEqual(tokens.pixels.tobytes(), alone.pixels.tobytes(), (engine, layout))
                     np.testing.assert_array_equal(tokens.tokens, alone.tokens)

@@ -12,9 +12,20 @@ import unittest
 from pathlib import Path
 
 import numpy as np
-from engine_support import SOFTWARE, clip_or_skip, foveate_engine, gst_or_skip, picture, refused, run, tool_or_skip, vulkan_or_skip
-from foveate_engine import EngineError
+from engine_support import (
+    SOFTWARE,
+    clip_or_skip,
+    foveate_engine,
+    gst_or_skip,
+    picture,
+    refused,
+    run,
+    tool_or_skip,
+    vulkan_or_skip,
+)
 from PIL import Image
+
+from foveate_engine import EngineError
 
 
 class Folders(unittest.TestCase):
@@ -126,7 +137,8 @@ engine = foveate_engine.Engine("auto", device={SOFTWARE!r})
 folder = engine.folder({str(self.folder)!r})
 print(folder.backend, digest(folder), folder.backend, folder.reason.startswith({SOFTWARE!r}) and "lost" in folder.reason)
 images = [foveate_engine.decode({str(self.folder)!r} + f"/p{{index}}.png") for index in range(0, 99, 3)]
-print(engine.backend, digest(engine.batch(images)), engine.backend, engine.reason.startswith({SOFTWARE!r}) and "lost" in engine.reason)
+is_lost = lambda: engine.reason.startswith({SOFTWARE!r}) and "lost" in engine.reason
+print(engine.backend, digest(engine.batch(images)), engine.backend, is_lost())
 """,
             FOVEATE_INJECT_DEVICE_LOSS="3",
         )
@@ -187,7 +199,7 @@ class Clips(unittest.TestCase):
             frames = np.fromfile(raw, np.uint8).reshape(-1, 360, 320)
         self.assertEqual((len(played), len(frames)), (12, 12))
         pyramid = None
-        for frame, tokens in zip(frames, played):
+        for frame, tokens in zip(frames, played, strict=True):
             if pyramid is None:
                 pyramid, changed = self.engine.pyramid(frame, "NV12"), np.ones(1)
             else:
@@ -202,9 +214,11 @@ class Clips(unittest.TestCase):
         code = f"""
 import foveate_engine, hashlib
 engine = foveate_engine.Engine("auto", device={SOFTWARE!r})
-video = engine.video(pipeline="videotestsrc pattern=ball num-buffers=12 ! video/x-raw,width=320,height=240 ! appsink name=frames")
+video = engine.video(pipeline="videotestsrc pattern=ball num-buffers=12 ! video/x-raw,width=320,height=240 ! \
+appsink name=frames")
 began = video.backend
-print(hashlib.sha256(b"".join(tokens.pixels.tobytes() for tokens in video)).hexdigest(), began, video.backend, "lost" in video.reason)
+texels = b"".join(tokens.pixels.tobytes() for tokens in video)
+print(hashlib.sha256(texels).hexdigest(), began, video.backend, "lost" in video.reason)
 """
         kept, lost = (run(code, FOVEATE_INJECT_DEVICE_LOSS=count).stdout.split() for count in ("1000", "12"))
         self.assertEqual((kept[1:], lost[1:]), (["vulkan", "vulkan", "False"], ["vulkan", "cpu", "True"]))

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 from engine_support import foveate_engine, gst_or_skip, picture, refused, run, tool_or_skip
-from foveate_engine import EngineError, decode
 from PIL import Image
+
+from foveate_engine import EngineError, decode
 
 HEIGHT, WIDTH = 120, 200
 
@@ -109,7 +110,10 @@ class DamagedJpegs(InAFolder):
             with self.subTest(arguments=arguments):
                 out = str(self.folder / arguments[0])
                 done = subprocess.run(
-                    [tool, "extract", str(self.folder / "in"), "--out", out, *arguments], capture_output=True, text=True, timeout=120
+                    [tool, "extract", str(self.folder / "in"), "--out", out, *arguments],
+                    capture_output=True,
+                    text=True,
+                    timeout=120,
                 )
                 self.assertNotEqual(done.returncode, 0)
                 for part in ("b.jpg", "cut off", "copy the file again"):

@@ -29,7 +29,10 @@ LAYOUTS: dict[str, tuple[dict[str, Any], tuple[int, int]]] = {
     "directional": ({"layout": "directional", "budget": 40}, (333, 251)),
     "relevance": ({"layout": "relevance", "budget": 40}, (333, 251)),
     "inset": ({"layout": "inset", "budget": 40}, (333, 251)),
-    "inset, mean": ({"layout": "inset", "budget": 20, "blocks": 2, "patch": 14, "min_step": 1.3, "outside": "mean"}, (333, 251)),
+    "inset, mean": (
+        {"layout": "inset", "budget": 20, "blocks": 2, "patch": 14, "min_step": 1.3, "outside": "mean"},
+        (333, 251),
+    ),
     "real steps of a level": ({"layout": "uniform", "budget": 5, "patch": 8}, (333, 251)),
     "rings": ({"layout": "rings", "preset": "stt172", "outside": "edge"}, (333, 251)),
     "rings, mean": ({"layout": "rings", "preset": "stt172", "outside": "mean"}, (333, 251)),
@@ -95,7 +98,7 @@ class TexelsAreTheEngines(unittest.TestCase):
         images[0, 1, 20, 30] = float("nan")
         found = sample(images, [(3, 33)], layout="rings", strides=[1, 3], grids=[3, 3], patch=8, outside="mean")
         picture, texels = images[0].numpy(), found.pixels[0].numpy()
-        for record, token in zip(found.tokens[0], texels):
+        for record, token in zip(found.tokens[0], texels, strict=True):
             for v in range(8):
                 for u in range(8):
                     x, y = (
@@ -112,7 +115,7 @@ class TexelsAreTheEngines(unittest.TestCase):
         found = sample(images, layout="uniform", budget=12, patch=8)
         self.assertNotEqual(int(found.tokens["extra_width"][0, 0]), 0)
         picture = images[0].numpy()
-        for record, token in zip(found.tokens[0], found.pixels[0].numpy()):
+        for record, token in zip(found.tokens[0], found.pixels[0].numpy(), strict=True):
             side = (8 * int(record["sx"]) + int(record["extra_width"])) / 8
             for v, u in np.ndindex(int(record["rows"]), int(record["columns"])):
                 shares = []

@@ -87,7 +87,9 @@ def _weights(text: str) -> dict[str, float]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*([a-z0-9_-]+)\s*=\s*([+-]?\d+(?:\.\d+)?)\s*", part)
         if match is None or match[1] in found:
-            raise argparse.ArgumentTypeError(f"{part!r}: expected a channel and its weight, each channel once, such as unseen=3")
+            raise argparse.ArgumentTypeError(
+                f"{part!r}: expected a channel and its weight, each channel once, such as unseen=3"
+            )
         found[match[1]] = float(match[2])
     return found
 
@@ -158,7 +160,7 @@ def _parts(text: str | None, clip: Recording, truth: Truth) -> tuple[list[tuple[
         first, last = int(match[1]), int(match[2])
         if not 1 <= first <= last <= clip.frame_count:
             raise Unlearnable(f"--train {text}: expected a part of the clip's frames, 1:{clip.frame_count}")
-    known = [(int(frame), int(row)) for frame, row in zip(clip.seen, clip.rows) if truth.knows(int(frame))]
+    known = [(int(frame), int(row)) for frame, row in zip(clip.seen, clip.rows, strict=True) if truth.knows(int(frame))]
     learn = [part for part in known if first <= part[0] <= last]
     held = [part for part in known if not first <= part[0] <= last]
     for part, rows in (("to learn from", learn), ("that are held out", held)):

@@ -73,7 +73,7 @@ def varying(names: Sequence[str], channels: NDArray[np.float32], must_all: bool)
     :raises Unlearnable: if so, or if none does.
     """
     least, most = channels.min((0, 2, 3)), channels.max((0, 2, 3))
-    still = [name for name, low, high in zip(names, least, most) if high - low < STD_LEAST]
+    still = [name for name, low, high in zip(names, least, most, strict=True) if high - low < STD_LEAST]
     if still and (must_all or len(still) == len(names)):
         raise Unlearnable(
             f"the same in all cells of all frames to learn from: {', '.join(still)}: "

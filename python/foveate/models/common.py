@@ -189,7 +189,7 @@ class Grid(NamedTuple):
 
     def real(self, extent: tuple[int, int]) -> tuple[slice, slice]:
         """Rows and columns of the picture with a pixel that the camera saw."""
-        axes = zip((self.y, self.x), self.token_size[::-1], (self.rows, self.columns), extent[::-1])
+        axes = zip((self.y, self.x), self.token_size[::-1], (self.rows, self.columns), extent[::-1], strict=True)
         down, across = (
             slice(max(0, -origin * self.side // size), min(count * self.side, -(-(length - origin) * self.side // size)))
             for origin, size, count, length in axes
@@ -199,8 +199,9 @@ class Grid(NamedTuple):
     def edges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Where the rows and the columns of the picture begin, and the last ends, in source pixels."""
         width, height = self.token_size
-        down = self.y + np.arange(self.rows * self.side + 1) * (height / self.side)
-        return down, self.x + np.arange(self.columns * self.side + 1) * (width / self.side)
+        down = self.y + np.arange(self.rows * self.side + 1, dtype=np.float64) * (height / self.side)
+        across = self.x + np.arange(self.columns * self.side + 1, dtype=np.float64) * (width / self.side)
+        return down, across
 
 
 def grids(frame: Any, model: str) -> list[Grid]:
@@ -244,7 +245,7 @@ def pictures(frame: Any, texels: NDArray[Any], model: str) -> list[NDArray[Any]]
         above = slice(first_block, index if first_block <= index else len(where))
         if not where[above]:
             raise Unsuitable(model, "tokens", len(frame.tokens), "some are missing, and no block lies over their places")
-        _fill(frame, where[index], drawn[index], list(zip(where[above], drawn[above])))
+        _fill(frame, where[index], drawn[index], list(zip(where[above], drawn[above], strict=True)))
     return drawn
 
 
@@ -262,7 +263,7 @@ def cells(frame: Any, parts: int = 1) -> Cells:
     info, tokens = frame.info, frame.tokens
     is_uniform = info.layout == "uniform" and len(tokens)
     width, height = sizes_of(tokens[:1], info.patch)[0].tolist() if is_uniform else (info.patch, info.patch)
-    columns, rows = (parts * -(-extent // size) for extent, size in zip(info.extent, (width, height)))
+    columns, rows = (parts * -(-extent // size) for extent, size in zip(info.extent, (width, height), strict=True))
     return Cells(rows, columns, width / parts, height / parts)
 
 
@@ -323,7 +324,7 @@ def _grid(frame: Any, indices: NDArray[np.int64], counts: tuple[int, int]) -> Gr
 def _base(frame: Any, indices: NDArray[np.int64]) -> Grid:
     """The base of an ``inset`` view, which covers the source; some of its tokens may have made room for blocks."""
     grid = _grid(frame, indices, (1, 1))
-    columns, rows = (-(-extent // size) for extent, size in zip(frame.info.extent, grid.token_size))
+    columns, rows = (-(-extent // size) for extent, size in zip(frame.info.extent, grid.token_size, strict=True))
     return grid._replace(x=0, y=0, columns=columns, rows=rows, is_whole=len(indices) == columns * rows)
 
 
@@ -332,7 +333,7 @@ def _block(frame: Any, indices: NDArray[np.int64]) -> Grid:
     grid = _grid(frame, indices, (1, 1))
     tokens = frame.tokens[indices]
     least, most = ([int(end(tokens[axis])) for axis in ("x", "y")] for end in (np.min, np.max))
-    columns, rows = ((last - first) // size + 1 for first, last, size in zip(least, most, grid.token_size))
+    columns, rows = ((last - first) // size + 1 for first, last, size in zip(least, most, grid.token_size, strict=True))
     return grid._replace(
         x=least[0], y=least[1], columns=columns, rows=rows, is_whole=len(indices) == columns * rows
     )
@@ -357,7 +358,7 @@ def _fill(
     missing[(tokens["y"] - grid.y) // height, (tokens["x"] - grid.x) // width] = False
     for row, column in np.argwhere(missing).tolist():
         place = tuple(slice(index * grid.side, (index + 1) * grid.side) for index in (row, column))
-        edges = [edge[part.start : part.stop + 1] for edge, part in zip(grid.edges(), place)]
+        edges = [edge[part.start : part.stop + 1] for edge, part in zip(grid.edges(), place, strict=True)]
         picture[(slice(None), *place)] = _means(frame, edges, above, picture.dtype)
 
 
@@ -367,8 +368,8 @@ def _means(
     """The means of a grid's texels under those between ``edges``, down and across, [3, P, P]: of the one that covers most,
     and all, unless the writer is broken."""
     extent = frame.info.extent[::-1]
-    clipped = [np.minimum(edge, most) for edge, most in zip(edges, extent)]
-    shares = [[_overlaps(edge, other) for edge, other in zip(clipped, grid.edges())] for grid, _ in above]
+    clipped = [np.minimum(edge, most) for edge, most in zip(edges, extent, strict=True)]
+    shares = [[_overlaps(edge, other) for edge, other in zip(clipped, grid.edges(), strict=True)] for grid, _ in above]
     best = max(range(len(above)), key=lambda index: shares[index][0].sum() * shares[index][1].sum())
     # Texels beyond the picture are as the last one inside.
     down, across = (share[np.minimum(np.arange(len(share)), share.any(1).sum() - 1)] for share in shares[best])

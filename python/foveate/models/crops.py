@@ -64,7 +64,7 @@ def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
         raise Unsuitable(_NAME, "encoding", encoding, 'use "jpeg" or "png"')
     if not 1 <= quality <= 95:
         raise Unsuitable(_NAME, "quality", quality, "use 1 to 95, as Pillow does")
-    whole = zip(grids(frame, _NAME), pictures(frame, rgb(frame.pixels, frame.info), _NAME))
+    whole = zip(grids(frame, _NAME), pictures(frame, rgb(frame.pixels, frame.info), _NAME), strict=True)
     real = [_real_part(grid, picture, frame.info.extent) for grid, picture in whole]
     what = f"jpeg-{quality}" if encoding == "jpeg" else encoding
     return [
@@ -75,7 +75,7 @@ def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
             url=f"data:image/{encoding};base64,{_encoded(pixels, encoding, quality)}",
             id=content_id(frame, tokens, what),
         )
-        for index, ((place, pixels), tokens) in enumerate(zip(real, sources(frame, _NAME)))
+        for index, ((place, pixels), tokens) in enumerate(zip(real, sources(frame, _NAME), strict=True))
     ]
 
 

@@ -194,7 +194,7 @@ class Qwen:
             found["window_index"], found["cu_window_seqlens"] = _all_windows(images, side)
         if hasattr(visual, "num_grid_per_side"):
             taps = [table_taps(image, visual.num_grid_per_side) for image in images]
-            found["interp_indices"], found["interp_weights"] = (list(arrays) for arrays in zip(*taps))
+            found["interp_indices"], found["interp_weights"] = (list(arrays) for arrays in zip(*taps, strict=True))
         device = next(visual.parameters()).device
         return {name: torch.from_numpy(np.concatenate(arrays)).to(device) for name, arrays in found.items()}
 
@@ -216,9 +216,10 @@ class Qwen:
         tower runs here, and the places are given explicitly.
 
         :param model: a ``Qwen2_5_VLForConditionalGeneration`` or ``Qwen3VLForConditionalGeneration``.
-        :param input_ids: the prompt, [1, length], in which ``model.config.image_token_id`` is repeated ``token_counts`` times
-            for each image.
-        :param images: the images in the order of the prompt: of :meth:`rows`, which may have several pictures each, or all of
+        :param input_ids: the prompt, [1, length], in which ``model.config.image_token_id`` is repeated ``token_counts``
+            times for each image.
+        :param images: the images in the order of the prompt: of :meth:`rows`, which may have several pictures each, or all
+            of
             :meth:`tokens`.
         :returns: tensors on the device of ``input_ids``.
         :raises MissingLibrary: as :meth:`tower_arguments`.
@@ -364,7 +365,7 @@ def mrope_ids(is_image: ArrayLike, *images: Tokens) -> tuple[NDArray[np.int64], 
     runs = _image_runs(mask, [image.mrope.shape[1] for image in images], "mrope_ids")
     ids = np.empty((3, len(mask)), np.int64)
     done = position = 0
-    for (first, end), image in zip(runs.tolist(), images):
+    for (first, end), image in zip(runs.tolist(), images, strict=True):
         ids[:, done:first] = np.arange(position, position + first - done)
         position += first - done
         ids[:, first:end] = position + image.mrope

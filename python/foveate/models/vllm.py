@@ -40,7 +40,7 @@ def parts(rows: Rows, output: Any) -> list[dict[str, Any]]:
             "image_embeds": {"image_embeds": _encoded(picture), "image_grid_thw": _encoded(grid)},
             "uuid": uuid,
         }
-        for picture, grid, uuid in zip(split(output, rows), grids, rows.ids)
+        for picture, grid, uuid in zip(split(output, rows), grids, rows.ids, strict=True)
     ]
 
 
