@@ -333,14 +333,17 @@ main() {
 
     step 'scripts' check_scripts
     step 'format' cargo fmt --all --check
+    # They mostly wait for the network and for files.
+    begin 'dependencies' check_dependencies
+    begin 'Python code' check_python_code
     step 'lints' cargo clippy "${WORKSPACE[@]}" --all-targets -- -D warnings
     step 'lints without features' cargo clippy --locked --all-targets --no-default-features -- -D warnings
     step 'lints of what the demo builds' \
         cargo clippy --locked --all-targets --no-default-features --features gst,vulkan -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
-    step 'dependencies' check_dependencies
-    step 'Python code' check_python_code
     step 'reader alone' check_reader
+    step 'dependencies' finish 'dependencies'
+    step 'Python code' finish 'Python code'
     [ -n "${FOVEATE_LONG:-}" ] || begin_others
     step 'tests' cargo test "${WORKSPACE[@]}" --no-fail-fast -- --test-threads "$(($(nproc) + 1))"
     if [ -n "${FOVEATE_LONG:-}" ]; then
