@@ -20,6 +20,7 @@ use rustix::fs::{Mode, OFlags, fstat};
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::connection::Connection;
 use testkit::control::{self, RawClient};
 use testkit::daemon::{Belongings, Place};
 use testkit::is_long;
@@ -297,10 +298,7 @@ fn repeat(is_over: &AtomicBool, mut attack: impl FnMut()) {
 
 /// A connection, unless the daemon is gone.
 fn connected(socket: &Path) -> Option<RawClient> {
-    let client = control::seqpacket_socket();
-    let address = rustix::net::SocketAddrUnix::new(socket).unwrap();
-    rustix::net::connect(&client, &address).ok()?;
-    Some(RawClient(client))
+    RawClient::try_connect(socket).ok()
 }
 
 /// A descriptor of the segment that `view` publishes in.
@@ -334,8 +332,7 @@ fn is_answered(address: SocketAddr, path: &str) -> bool {
 }
 
 fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(HANG))?;
+    let mut stream = Connection::open(address)?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

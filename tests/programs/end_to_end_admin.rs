@@ -5,13 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use foveate::ControlError;
 use foveate::client::Next;
-use foveate::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTED};
+use foveate::messages::{RefusalReason, STREAM_RESTARTED};
 use foveate_control::{AdminRequest, ClientExt as _, StreamState, ViewListing, admin_path, order};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
-};
 use rustix::process::Signal;
 use serde_json::Map;
+use testkit::control::RawClient;
 use testkit::daemon::{Daemon, Place};
 use testkit::naive::Random;
 use testkit::wait::until;
@@ -336,13 +334,7 @@ fn whatever_is_said_to_the_admin_socket_is_answered() {
                 _ => bytes.truncate(at.max(1)),
             }
         }
-        let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
-        let address = SocketAddrUnix::new(admin_path(&place.socket())).unwrap();
-        connect(&socket, &address).unwrap();
-        send(&socket, &bytes, SendFlags::NOSIGNAL).unwrap();
-        let mut answer = vec![0; DATAGRAM_BYTES_MAX];
-        let (_, len) = recv(&socket, &mut answer[..], RecvFlags::empty()).unwrap();
-        let answer: serde_json::Value = serde_json::from_slice(&answer[..len]).unwrap();
+        let answer = RawClient::connect(&admin_path(&place.socket())).ask(&bytes);
         assert!(answer["ok"].is_boolean(), "{answer}");
         answers += 1;
     }

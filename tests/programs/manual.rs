@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,6 +9,7 @@ use clap::CommandFactory;
 use clap_complete::{Shell, generate_to};
 use clap_mangen::Man;
 use testkit::left_out::leave_part_out;
+use testkit::program::write_program;
 use testkit::repository;
 
 use crate::manual_texts::{EXAMPLES, appendix, configuration};
@@ -33,12 +33,10 @@ const NAMED: [&str; 3] = ["stream", "view", "place"];
 fn completions_offer_names_of_streams_and_views() {
     let folder = tempfile::tempdir().unwrap();
     let tool = folder.path().join("foveate");
-    fs::write(
+    write_program(
         &tool,
         "#!/bin/sh\n[ \"$*\" = 'ls --names' ] && printf 'front\\nfront/main\\nrear\\n'\n",
-    )
-    .unwrap();
-    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    );
     let script = repository().join(COMPLETIONS).join("foveate.bash");
     for (subcommand, word, expected) in [
         ("look", "fro", "front/main"),

@@ -15,13 +15,14 @@ use foveate_core::geometry::extent::Extent;
 use foveate_daemon::metrics::families;
 use foveate_stats::metric::Family;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use testkit::connection::Connection;
 use testkit::daemon::{Daemon, Feed, Follower, Place};
 use testkit::film::{Film, raw_bytes};
 use testkit::left_out::leave_part_out;
 use testkit::scene::{bt601, fed, random_film, stream, view};
 use testkit::wait::until;
 
-use crate::scrape::{ask, connect, metrics_address, samples, scrape, scrape_text, steer};
+use crate::scrape::{ask, metrics_address, samples, scrape, scrape_text, steer};
 
 const METRICS: &str = "[daemon]\nmetrics = '127.0.0.1:0'\n";
 
@@ -174,8 +175,9 @@ fn scrapers_that_say_nothing_or_read_nothing_keep_nobody_out() {
     // Rings and their threads have descriptors, too.
     feed_some(&daemon, &mut feed, &film, 1..=10);
     let before = daemon.descriptor_count();
-    let silent: Vec<_> = (0..CONNECTIONS_MAX + 8).map(|_| connect(address)).collect();
-    let mut deaf: Vec<_> = (0..8).map(|_| connect(address)).collect();
+    let silent: Vec<_> =
+        (0..CONNECTIONS_MAX + 8).map(|_| Connection::open(address).unwrap()).collect();
+    let mut deaf: Vec<_> = (0..8).map(|_| Connection::open(address).unwrap()).collect();
     for stream in &mut deaf {
         // More requests than it reads answers: what is behind the first is not answered.
         stream.write_all(&b"GET /metrics HTTP/1.1\r\n\r\n".repeat(4)).unwrap();
@@ -197,12 +199,12 @@ fn silent_scrapers_time_out() {
     let (daemon, _feed) = fed_daemon(&place, &film);
     let address = metrics_address(&daemon);
     let mut answer = String::new();
-    let mut brief = connect(address);
+    let mut brief = Connection::open(address).unwrap();
     brief.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-    brief.shutdown(Shutdown::Write).unwrap();
+    brief.0.shutdown(Shutdown::Write).unwrap();
     brief.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with('\n'), "{answer}");
-    let (mut silent, connected_at) = (connect(address), Instant::now());
+    let (mut silent, connected_at) = (Connection::open(address).unwrap(), Instant::now());
     assert_eq!(silent.read(&mut [0]).unwrap(), 0);
     assert!(Duration::from_millis(4900) < connected_at.elapsed(), "{:?}", connected_at.elapsed());
     daemon.stop();
@@ -219,7 +221,7 @@ fn metrics_recover_from_exhausted_descriptors() {
     let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
     let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
     let before = prlimit(pid, Resource::Nofile, few).unwrap();
-    let _waits = connect(address);
+    let _waits = Connection::open(address).unwrap();
     daemon.process.stderr.wait_for("cannot accept a scraper");
     prlimit(pid, Resource::Nofile, before).unwrap();
     assert!(30 < scrape(address).len());
@@ -272,7 +274,7 @@ fn what_is_no_scrape_is_refused_in_words_of_http() {
     let (_, body) = ask(address, b"GET /metrics?name[]=x HTTP/1.0\r\n\r\n");
     assert!(!samples(&body).is_empty());
     // Half a request, and then nothing more.
-    connect(address).write_all(b"GET /met").unwrap();
+    Connection::open(address).unwrap().write_all(b"GET /met").unwrap();
     assert!(!scrape(address).is_empty());
     daemon.stop();
 }

@@ -4,14 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{Attend, Look, NumberFormat, ViewName};
+use testkit::connection::Connection;
 use testkit::control::attend;
 use testkit::daemon::Daemon;
-use testkit::wait::HANG;
 
 /// Where a daemon that was given port 0 serves its metrics.
 pub fn metrics_address(daemon: &Daemon<'_>) -> SocketAddr {
@@ -21,17 +21,9 @@ pub fn metrics_address(daemon: &Daemon<'_>) -> SocketAddr {
     after.split_once('/').unwrap().0.parse().unwrap()
 }
 
-/// A connection that gives up before a test hangs.
-pub fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect_timeout(&address, HANG).unwrap();
-    stream.set_read_timeout(Some(HANG)).unwrap();
-    stream.set_write_timeout(Some(HANG)).unwrap();
-    stream
-}
-
 /// Sends `request` and returns all that comes: head and body.
 pub fn ask(address: SocketAddr, request: &[u8]) -> (String, String) {
-    let mut stream = connect(address);
+    let mut stream = Connection::open(address).unwrap();
     stream.write_all(request).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

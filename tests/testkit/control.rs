@@ -21,6 +21,7 @@ use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
@@ -209,13 +210,18 @@ pub struct RawClient(pub OwnedFd);
 
 impl RawClient {
     pub fn connect(path: &Path) -> Self {
+        Self::try_connect(path).unwrap()
+    }
+
+    pub fn try_connect(path: &Path) -> rustix::io::Result<Self> {
         let socket = seqpacket_socket();
-        rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
-        Self(socket)
+        let address = SocketAddrUnix::new(path)?;
+        retry_on_intr(|| rustix::net::connect(&socket, &address))?;
+        Ok(Self(socket))
     }
 
     pub fn send(&self, datagram: &[u8]) -> rustix::io::Result<()> {
-        rustix::net::send(&self.0, datagram, SendFlags::NOSIGNAL).map(drop)
+        retry_on_intr(|| rustix::net::send(&self.0, datagram, SendFlags::NOSIGNAL)).map(drop)
     }
 
     /// Sends `datagram` with descriptors. Since Linux 6.16 the daemon's socket takes none, except from clients that connected before
@@ -229,16 +235,23 @@ impl RawClient {
         let mut control = SendAncillaryBuffer::new(&mut space);
         assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
         let parts = [IoSlice::new(datagram)];
-        rustix::net::sendmsg(&self.0, &parts, &mut control, SendFlags::NOSIGNAL).map(drop)
+        let flags = SendFlags::NOSIGNAL;
+        retry_on_intr(|| rustix::net::sendmsg(&self.0, &parts, &mut control, flags)).map(drop)
     }
 
     /// The next datagram; empty after a hang-up.
     pub fn receive(&self) -> Vec<u8> {
         let mut buffer = vec![0; 1 << 18];
-        let (_, len) = rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::empty())
-            .expect("the daemon answers");
+        let len = self.receive_into(&mut buffer).expect("the daemon answers");
         buffer.truncate(len);
         buffer
+    }
+
+    /// Waits for the next datagram, and returns its length; 0 after a hang-up.
+    pub fn receive_into(&self, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+        let (_, len) =
+            retry_on_intr(|| rustix::net::recv(&self.0, &mut *buffer, RecvFlags::empty()))?;
+        Ok(len)
     }
 
     /// Sends `datagram` and returns the answer.
@@ -248,7 +261,7 @@ impl RawClient {
     }
 }
 
-/// A socket that is not connected, with time limits against hangs.
+/// A socket that is not connected, with time limits against hangs. The kernel resumes no wait that has one: retry on `EINTR`.
 pub fn seqpacket_socket() -> OwnedFd {
     let flags = SocketFlags::CLOEXEC;
     let socket =

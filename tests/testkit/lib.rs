@@ -11,6 +11,7 @@
 
 #[cfg(feature = "engine")]
 pub mod backends;
+pub mod connection;
 #[cfg(feature = "gst")]
 pub mod control;
 #[cfg(feature = "gst")]
@@ -29,6 +30,7 @@ pub mod left_out;
 pub mod mutation;
 pub mod naive;
 pub mod players;
+pub mod program;
 #[cfg(feature = "engine")]
 pub mod published;
 pub mod ring;

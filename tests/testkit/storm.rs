@@ -6,7 +6,7 @@ use std::path::Path;
 
 use foveate::messages::{DATAGRAM_BYTES_MAX, FromDaemon, Refusal, RefusalReason, clipped};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{SendFlags, Shutdown};
 use serde_json::Value;
 
 use crate::control::RawClient;
@@ -172,9 +172,9 @@ impl<'a> Attacker<'a> {
     /// The next datagram; `None` after a hang-up.
     fn receive(&self, client: &RawClient) -> Option<Vec<u8>> {
         let mut buffer = vec![0; 2 * DATAGRAM_BYTES_MAX];
-        match rustix::net::recv(&client.0, &mut buffer[..], RecvFlags::empty()) {
-            Ok((_, 0)) | Err(Errno::CONNRESET) => None,
-            Ok((_, len)) => {
+        match client.receive_into(&mut buffer) {
+            Ok(0) | Err(Errno::CONNRESET) => None,
+            Ok(len) => {
                 buffer.truncate(len);
                 Some(buffer)
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -14,6 +14,7 @@ use tungstenite::http::Request;
 use tungstenite::protocol::frame::CloseFrame;
 use tungstenite::{Message, WebSocket};
 
+use crate::connection::Connection;
 use crate::daemon::{Outcome, Process};
 use crate::wait::HANG;
 
@@ -66,8 +67,7 @@ impl Web {
 
     /// The answer to a GET of `path` as `host`, whole.
     pub fn get(&self, path: &str, host: &str) -> String {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(HANG)).unwrap();
+        let mut stream = Connection::open(self.address).unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -84,8 +84,7 @@ impl Web {
 
     /// Opens the WebSocket with these headers, or returns the status of the refusal.
     pub fn connect(&self, host: &str, origin: Option<&str>) -> Result<Page, u16> {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(HANG)).unwrap();
+        let stream = Connection::open(self.address).unwrap();
         let mut request = Request::get(format!("ws://{}/live{}", self.address, self.query))
             .header("Host", host)
             .header("Connection", "Upgrade")
@@ -107,7 +106,7 @@ impl Web {
 
 /// A page without a browser.
 pub struct Page {
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Connection>,
     /// What each picture holds.
     panes: BTreeMap<u8, Held>,
 }

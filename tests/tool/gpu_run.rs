@@ -1,7 +1,6 @@
 //! `run.sh` of the archive for GPUs, on small frames: its results are complete whatever fails.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,6 +8,7 @@ use serde_json::Value;
 
 use testkit::device;
 use testkit::left_out::is_left_out;
+use testkit::program::write_program;
 
 /// What a test program prints of two tests, one of which fails.
 const TWO_TESTS: &str = "#!/bin/sh
@@ -108,7 +108,8 @@ fn unpacked(folder: &Path) -> PathBuf {
     let archive = folder.join("foveate-gpu");
     fs::create_dir_all(archive.join("bin")).unwrap();
     for name in ["run.sh", "report.awk"] {
-        fs::copy(scripts().join("gpu").join(name), archive.join(name)).unwrap();
+        let text = fs::read_to_string(scripts().join("gpu").join(name)).unwrap();
+        write_program(&archive.join(name), &text);
     }
     fs::write(archive.join("VERSION"), "tested\n").unwrap();
     let smaller = format!(
@@ -121,9 +122,7 @@ fn unpacked(folder: &Path) -> PathBuf {
     for (name, text) in
         [("foveate", smaller.as_str()), ("test-gpu", TWO_TESTS), ("test-engine", TWO_TESTS)]
     {
-        let program = archive.join("bin").join(name);
-        fs::write(&program, text).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&archive.join("bin").join(name), text);
     }
     archive
 }

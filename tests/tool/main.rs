@@ -5,6 +5,8 @@
 #[cfg(feature = "vulkan")]
 mod gpu_run;
 mod prerequisites;
+#[cfg(feature = "gst")]
+mod testkit_laws;
 mod tool_bench;
 #[cfg(feature = "gst")]
 mod tool_commands;

@@ -3,12 +3,12 @@
 #![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::connection::Connection;
 use testkit::wait::HANG;
 use tungstenite::{Message, WebSocket};
 
@@ -36,7 +36,7 @@ const FLAGS: [&str; 14] = [
 /// A browser with one page, killed when it is dropped.
 pub struct Browser {
     child: Child,
-    wire: WebSocket<TcpStream>,
+    wire: WebSocket<Connection>,
     session: Option<String>,
     next_id: u64,
     /// Documents that have been loaded.
@@ -52,8 +52,7 @@ impl Browser {
         let profile = tempfile::tempdir().unwrap();
         let mut child = spawn(&profile);
         let port = debugging_port(&mut child);
-        let stream = TcpStream::connect(("127.0.0.1", port.0)).unwrap();
-        stream.set_read_timeout(Some(HANG)).unwrap();
+        let stream = Connection::open(("127.0.0.1", port.0)).unwrap();
         let (wire, _) = tungstenite::client(port.1, stream).unwrap();
         let mut browser = Self {
             child,

@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
 use foveate_control::{ClientExt as _, StreamState};
@@ -19,11 +18,13 @@ use foveate_ring::{ChannelFacts, FrameHead, SegmentSpec, State, TokenFrame, Toke
 use proptest::prelude::*;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
+use testkit::connection::Connection;
 use testkit::control::{self, EXTENT, Stage, publish, publish_aged, segment_spec};
 use testkit::layouts::{self, PICTURE};
+use testkit::program::write_program;
 use testkit::tool::foveate;
 use testkit::users;
-use testkit::wait::{HANG, until};
+use testkit::wait::until;
 use testkit::web_server::{News, Page, Web};
 
 const VIEW: &str = "camera/main";
@@ -68,8 +69,7 @@ fn half_requests_keep_no_page_out_and_are_closed() {
     prlimit(pid, Resource::Nofile, few).unwrap();
     let halves: Vec<_> = (0..230)
         .map(|_| {
-            let mut stream = TcpStream::connect(web.address).unwrap();
-            stream.set_read_timeout(Some(HANG)).unwrap();
+            let mut stream = Connection::open(web.address).unwrap();
             stream.write_all(b"GET / HT").unwrap();
             stream
         })
@@ -176,8 +176,7 @@ fn open_starts_a_browser_on_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let opener = folder.path().join("xdg-open");
     let opened = folder.path().join("opened");
-    fs::write(&opener, format!("#!/bin/sh\necho \"$1\" >'{}'\n", opened.display())).unwrap();
-    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&opener, &format!("#!/bin/sh\necho \"$1\" >'{}'\n", opened.display()));
     let environment = [("PATH", folder.path().to_str().unwrap())];
     let socket = folder.path().join("socket");
     let web = Web::listening(&socket, "127.0.0.1:0", &["--open"], &environment);
