@@ -194,7 +194,8 @@ check_recordings() {
         "$(library_environment)/bin/python" -B -m unittest discover -v -s python/tests -p 'test_recording.py'
 }
 
-# Of every lock file. The network may be missing: for the checkers, for the advisories, and for the crates of other workspaces.
+# Of every lock file, but for that of a peer, which git ignores. The network may be missing: for the checkers, for the advisories, and
+# for the crates of other workspaces.
 check_dependencies() {
     local lock manifest kinds=(bans licenses sources)
     if [ -z "$checkers" ]; then
@@ -214,7 +215,7 @@ check_dependencies() {
         fi
         say "   $lock: ${kinds[*]}"
         "$checkers/cargo-deny" --manifest-path "$manifest" --locked check "${kinds[@]}" || return
-    done < <(find . -name target -prune -o -name Cargo.lock -print | sort)
+    done < <(find . \( -name target -o -path ./scripts/bench/iceoryx2 \) -prune -o -name Cargo.lock -print | sort)
 }
 
 # The style of all Python, and the types of what is installed.
