@@ -1,6 +1,6 @@
-"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings, commands
-on a daemon with ``configs/tour.toml``. What commands print is compared with the page: numbers stand for any number, a line
-``...`` for any lines."""
+"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings and on a daemon with
+``configs/tour.toml``, commands on such a daemon. What they print is compared with the page: numbers stand for any number, a
+line ``...`` for any lines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ import sys
 import tempfile
 import threading
 import unittest
-from collections.abc import AsyncIterator
+import urllib.request
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
+from models_support import ChatServer
 from support import (
     HANG,
     PACKAGE_ROOT,
@@ -43,6 +46,10 @@ OTHERS = ("attention.md", "datasets.md", "engine.md", "extract.md", "models.md")
 PAGES = [page for page in sorted(GUIDES.glob("*.md")) if page.name not in OTHERS]
 PAGES += [REPOSITORY / "README.md", PACKAGE_ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: Pages whose Python runs on the daemon of the tour.
+TOURED = [*PAGES, GUIDES / "models.md", REPOSITORY / "docs" / "reference" / "control.md"]
+#: An example, and what the page says that it prints.
+SHOWN = re.compile(EXAMPLE.pattern + r"(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What examples need that are only compiled here: the package mcap, or another machine.
 COMPILED = ("mcap", "zenoh")
@@ -86,13 +93,9 @@ class ExamplesRun(unittest.TestCase):
                     if needs in COMPILED:
                         compile(code, str(page), "exec")
                         continue
-                    with contextlib.ExitStack() as stack:
-                        for patch in patches:
-                            stack.enter_context(patch)
-                        printed = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-                        exec(compile(code, str(page), "exec"), {})
+                    printed = run_patched(code, page, patches)
                     if page.name == "depth.md":
-                        self.assertEqual(printed.getvalue().count("0.75"), 3 * 12 * 6, "of three frames all are near")
+                        self.assertEqual(printed.count("0.75"), 3 * 12 * 6, "of three frames all are near")
 
     def test_every_public_name_is_documented(self) -> None:
         text = PYTHON.read_text() + (REPOSITORY / "docs" / "reference" / "python.md").read_text() + (foveate.__doc__ or "")
@@ -116,9 +119,9 @@ class ExamplesRun(unittest.TestCase):
             self.assertIn(name, text)
 
 
-class CommandsPrintWhatPagesShow(unittest.TestCase):
+class ExamplesPrintWhatPagesShow(unittest.TestCase):
     def setUp(self) -> None:
-        self.daemon = RealDaemon((REPOSITORY / "configs" / "tour.toml").read_text())
+        self.daemon = RealDaemon(REPOSITORY / "configs" / "tour.toml")
         self.addCleanup(self.daemon.kill)
         self.environment = {
             **os.environ,
@@ -127,6 +130,30 @@ class CommandsPrintWhatPagesShow(unittest.TestCase):
             "PYTHONPATH": str(PACKAGE_ROOT),
         }
         self.run_command("foveate wait front/policy && foveate wait front/model && foveate wait rear/policy", None)
+
+    def test_every_python_example_runs_and_prints_what_the_page_shows(self) -> None:
+        iterate = foveate.View.__iter__
+        server = ChatServer()
+        self.addCleanup(server.close)
+        patches = [
+            mock.patch.dict(os.environ, {"FOVEATE_SOCKET": self.daemon.path}),
+            # As many frames as the pages show.
+            mock.patch.object(foveate.View, "__iter__", lambda view: itertools.islice(iterate(view), 2)),
+            mock.patch.object(foveate.aio.View, "__aiter__", few_awaited),
+            mock.patch("urllib.request.urlopen", server.redirected(urllib.request.urlopen)),
+        ]
+        compared = 0
+        for page in TOURED:
+            for needs, code, shown in SHOWN.findall(page.read_text()):
+                if needs:
+                    continue
+                with self.subTest(page=page.name, code=code):
+                    printed = run_patched(code, page, patches)
+                    if shown:
+                        complaint = f"the page shows:\n{shown}\nit printed:\n{printed}"
+                        self.assertRegex(numberless(printed), pattern(shown), complaint)
+                        compared += 1
+        self.assertGreaterEqual(compared, 4)
 
     def test_every_command_prints_what_the_page_shows(self) -> None:
         count = 0
@@ -154,6 +181,16 @@ class CommandsPrintWhatPagesShow(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout
+
+
+def run_patched(code: str, page: Path, patches: Sequence[Any]) -> str:
+    """What an example prints."""
+    with contextlib.ExitStack() as stack:
+        for patch in patches:
+            stack.enter_context(patch)
+        printed = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        exec(compile(code, str(page), "exec"), {})
+    return printed.getvalue()
 
 
 def commands(session: str) -> list[tuple[str, str]]:

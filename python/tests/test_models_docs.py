@@ -133,13 +133,7 @@ class ExamplesOfModels(unittest.TestCase):
     def test_those_of_numpy_run(self) -> None:
         server = ChatServer()
         self.addCleanup(server.close)
-        urlopen = urllib.request.urlopen
-
-        def redirected(request: Any, *arguments: Any) -> Any:
-            self.assertEqual(request.host, "localhost:8000")
-            request.host = f"127.0.0.1:{server.server.server_port}"
-            return urlopen(request, *arguments)
-
+        redirected = server.redirected(urllib.request.urlopen)
         self.patches.enter_context(mock.patch("urllib.request.urlopen", redirected))
         self.run_labelled("")
         self.assertEqual(len(server.pictures), 3)
