@@ -160,7 +160,8 @@ class ExamplesPrintWhatPagesShow(unittest.TestCase):
         for page in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]:
             folder = tempfile.mkdtemp()
             self.addCleanup(shutil.rmtree, folder)
-            Path(folder, "configs").symlink_to(REPOSITORY / "configs")
+            for name in ("configs", "docs", "include", "tests"):
+                Path(folder, name).symlink_to(REPOSITORY / name)
             for session in SESSION.findall(page.read_text()):
                 for command, shown in commands(session):
                     with self.subTest(page=page.name, command=command):
@@ -172,6 +173,18 @@ class ExamplesPrintWhatPagesShow(unittest.TestCase):
                 for _, code in EXAMPLE.findall(page.read_text()):
                     self.run_command(f"{sys.executable} - <<'END'\n{code}END", folder)
         self.assertGreater(count, 15)
+
+    def test_every_c_example_runs_as_its_comment_says(self) -> None:
+        count = 0
+        # laws.c needs no daemon, and minutes on a busy machine: tests/readers runs it.
+        for source in sorted((REPOSITORY / "tests" / "c").glob("[!l]*.c")):
+            for command in re.findall(r"^//     (cc .*)$", source.read_text(), re.MULTILINE):
+                with self.subTest(source=source.name), tempfile.TemporaryDirectory() as folder:
+                    for name in ("include", "tests"):
+                        Path(folder, name).symlink_to(REPOSITORY / name)
+                    self.run_command(command, folder)
+                count += 1
+        self.assertGreaterEqual(count, 5)
 
     def run_command(self, command: str, folder: str | None) -> str:
         """What it prints to standard output."""
