@@ -57,10 +57,10 @@ COMPILED = ("mcap", "zenoh")
 
 class ExamplesRun(unittest.TestCase):
     def setUp(self) -> None:
-        rings = {f"{name}/policy": camera_ring(name) for name in ("front", "rear")}
+        rings = {f"{name}/robot": camera_ring(name) for name in ("front", "rear")}
         self.daemon = FakeDaemon({**rings, "front/model": depth_ring()})
         self.addCleanup(self.daemon.__exit__)
-        self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": "front/policy"}
+        self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": "front/robot"}
         self.is_over = threading.Event()
         publisher = threading.Thread(target=self.publish)
         publisher.start()
@@ -129,7 +129,7 @@ class ExamplesPrintWhatPagesShow(unittest.TestCase):
             "FOVEATE_SOCKET": self.daemon.path,
             "PYTHONPATH": str(PACKAGE_ROOT),
         }
-        self.run_command("foveate wait front/policy && foveate wait front/model && foveate wait rear/policy", None)
+        self.run_command("foveate wait front/robot && foveate wait front/model && foveate wait rear/robot", None)
 
     def test_every_python_example_runs_and_prints_what_the_page_shows(self) -> None:
         iterate, read = foveate.View.__iter__, foveate.View.read
@@ -239,7 +239,7 @@ async def few_awaited(view: foveate.aio.View) -> AsyncIterator[foveate.Frame]:
 
 
 def camera_ring(stream: str) -> FakeRing:
-    ring = FakeRing(stream=stream, capacity=16, patch=16, dtype="f16", slot_count=8, extent=(640, 480))
+    ring = FakeRing(stream=stream, view="robot", capacity=16, patch=16, dtype="f16", slot_count=8, extent=(640, 480))
     block = ring.header["camera"]
     block["kind"], block["distortion_name"], block["k"] = 1, b"plumb_bob", (600, 0, 320, 0, 600, 240, 0, 0, 1)
     block["coefficient_count"], block["coefficients"][:5] = 5, (-0.2, 0.05, 0, 0, 0)

@@ -1,7 +1,7 @@
 // A control loop of 100 Hz that never waits for vision: each cycle takes the newest frame if there is one, knows how old what it
 // has is, and goes on without where that is too old or the daemon is gone.
 //
-//     cc -std=c11 -O2 -I include tests/c/control_loop.c -o control_loop && ./control_loop front/policy 500
+//     cc -std=c11 -O2 -I include tests/c/control_loop.c -o control_loop && ./control_loop front/robot 500
 //
 // With 0 cycles it runs until SIGTERM or SIGINT. It prints when it begins and ceases to see, and at the end what it saw. A real
 // loop steers something where this one sums up its commands.
