@@ -178,15 +178,17 @@ class ExamplesPrintWhatPagesShow(unittest.TestCase):
 
     def test_every_c_example_runs_as_its_comment_says(self) -> None:
         count = 0
-        # laws.c needs no daemon, and minutes on a busy machine: tests/readers runs it.
-        for source in sorted((REPOSITORY / "tests" / "c").glob("[!l]*.c")):
+        for source in sorted((REPOSITORY / "tests" / "c").glob("*.c")):
+            # tests/readers runs these: on a busy machine one takes minutes, and the other waits for frames of the last second.
+            if source.name in ("laws.c", "own_view.c"):
+                continue
             for command in re.findall(r"^//     (cc .*)$", source.read_text(), re.MULTILINE):
                 with self.subTest(source=source.name), tempfile.TemporaryDirectory() as folder:
                     for name in ("include", "tests"):
                         Path(folder, name).symlink_to(REPOSITORY / name)
                     self.run_command(command, folder)
                 count += 1
-        self.assertGreaterEqual(count, 5)
+        self.assertGreaterEqual(count, 4)
 
     def run_command(self, command: str, folder: str | None) -> str:
         """What it prints to standard output."""
