@@ -442,7 +442,8 @@ class Learning(unittest.TestCase):
 
     def test_says_when_it_finds_less_than_the_untrained_scorer(self) -> None:
         shares = write_boxes(self.folder / "gt.txt")
-        write_recording(self.folder / "told", shares, ["change", *(name for name in scorer.UNTRAINED if name != "change")])
+        names = ["change", *(name for name in scorer.UNTRAINED if name != "change")]
+        write_recording(self.folder / "told", shares, names)
         # `change` tells the boxes to the untrained scorer; nothing tells them to one that learns from `entropy` alone.
         options = ("--recorded", str(self.folder / "told"), "--channels", "entropy")
         code, said, warned = self.learn("worse.safetensors", *options)
