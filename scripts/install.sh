@@ -71,6 +71,7 @@ contents() {
 644|configs/completions/foveate.fish|share/fish/vendor_completions.d/foveate.fish
 644|configs/completions/foveated.fish|share/fish/vendor_completions.d/foveated.fish
 644|configs/grafana/foveate.json|share/foveate/grafana/foveate.json
+644|configs/prometheus/foveate.yml|share/foveate/prometheus/foveate.yml
 644|configs/scorers/people.safetensors|share/foveate/scorers/people.safetensors
 644|configs/scorers/text.safetensors|share/foveate/scorers/text.safetensors
 644|LICENSE-MIT|share/doc/foveate/LICENSE-MIT
@@ -84,7 +85,7 @@ END
         echo "644|${file#"$root/"}|share/doc/foveate/${file#"$root/docs/"}"
     done
     linked_files
-    for file in "$root"/configs/*.toml; do
+    for file in "$root"/configs/*.toml "$root"/configs/*.yaml; do
         echo "644|${file#"$root/"}|share/doc/foveate/examples/${file##*/}"
     done
     for file in "$root"/docs/man/*.[158]; do
@@ -159,7 +160,7 @@ install_contents() {
 install_one() {
     local source=$2 version up here
     case "$2" in
-    *.service | *.socket | *.pc.in)
+    *.service | *.socket | *.pc.in | *.yml)
         version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
         source=$(mktemp)
         sed -e "s|/usr/bin/|$prefix/bin/|" -e "s|/usr/share/|$prefix/share/|" \

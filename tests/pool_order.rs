@@ -1,6 +1,6 @@
 //! The threads of a pool touch a stage while it is there, and each part alone.
 //!
-//! `tests/pool_laws.rs` says what a pool does, and `tests/pool_loom.rs` proves the order of its memory. This is for tools
+//! `tests/engine/pool_laws.rs` says what a pool does, and `tests/pool_loom.rs` proves the order of its memory. This is for tools
 //! that follow every access: `scripts/test.sh --long` runs it under Miri, which knows what each reference may still be used
 //! for, and under ThreadSanitizer.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -2,7 +2,7 @@
 
     import foveate
 
-    with foveate.open("front/policy") as view:
+    with foveate.open("front/robot") as view:
         for frame in view:
             print(frame.frame_seq, frame.pixels.shape, frame.steps.max(), frame.age_ns)
             view.look(320, 240)

@@ -3,7 +3,7 @@
     import foveate.aio
 
     async def follow():
-        async with foveate.aio.open("front/policy", reconnect=True) as view:
+        async with foveate.aio.open("front/robot", reconnect=True) as view:
             async for frame in view:
                 print(frame.frame_seq, frame.pixels.shape)
                 await view.look(320, 240)
@@ -60,7 +60,7 @@ def open(
     timeout: float | None = ANSWER_TIMEOUT_S,
     events: bool = False,
 ) -> ViewOpening:
-    """Opens a view: ``async with foveate.aio.open("front/policy") as view``, ``view = await foveate.aio.open(...)``, or
+    """Opens a view: ``async with foveate.aio.open("front/robot") as view``, ``view = await foveate.aio.open(...)``, or
     ``async for frame in foveate.aio.open(...)``. Parameters and errors are those of :func:`foveate.open`."""
     return ViewOpening(lambda: View(socket_path(socket), view, None, reconnect, events=events)._open(timeout))
 

@@ -61,7 +61,7 @@ class Looking(NamedTuple):
 class ListedView(NamedTuple):
     """One view of a daemon, as :func:`list_views` returns it.
 
-    :ivar name: Its address, such as ``"front/policy"``: what :func:`foveate.open` takes.
+    :ivar name: Its address, such as ``"front/robot"``: what :func:`foveate.open` takes.
     :ivar state: State of its stream: ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``.
     :ivar reason: The reason for the state; may be empty.
     :ivar layout: Name of its layout, such as ``"foveal"``.

@@ -244,7 +244,7 @@ class Frame:
 
     @property
     def view(self) -> str:
-        """The view that it comes from, such as ``"front/policy"``."""
+        """The view that it comes from, such as ``"front/robot"``."""
         return self.info.name
 
     @property

@@ -67,7 +67,7 @@ def open_many(
 ) -> Views:
     """Opens several views of one daemon, to read frames that were captured together.
 
-    :param views: their addresses, such as ``["left/policy", "right/policy"]``, each once.
+    :param views: their addresses, such as ``["left/robot", "right/robot"]``, each once.
     :param socket: as for :func:`foveate.open`.
     :param reconnect: as for :func:`foveate.open`.
     :param timeout: as for :func:`foveate.open`, for all of them together.

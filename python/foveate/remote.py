@@ -2,7 +2,7 @@
 
     from foveate import remote
 
-    with remote.open("robot-7", "front/policy", connect=["tls/router.example:7447"]) as view:
+    with remote.open("robot-7", "front/robot", connect=["tls/router.example:7447"]) as view:
         for frame in view:
             print(frame.frame_seq, frame.pixels.shape)
             view.look(320, 240)
@@ -300,7 +300,7 @@ class RemoteName:
     """Where a view is.
 
     :ivar host: The name of its machine, as ``foveate-zenoh`` has it.
-    :ivar view: Its address there, such as ``"front/policy"``.
+    :ivar view: Its address there, such as ``"front/robot"``.
     """
 
     host: str
@@ -319,7 +319,7 @@ def open(
     """Opens a view of another machine. It need not be there yet.
 
     :param host: the name of its machine, as ``foveate-zenoh`` has it.
-    :param view: its address there, such as ``"front/policy"``.
+    :param view: its address there, such as ``"front/robot"``.
     :param session: a ``zenoh.Session``, which stays the caller's; None for one that only connects to ``connect``.
     :param connect: endpoints of routers or bridges, such as ``"tcp/192.0.2.7:7447"``, in place of a session.
     :param client: the name that the daemon tells remote clients apart by, which steer one at a time; None for one of its

@@ -121,7 +121,7 @@ class SegmentInfo:
 
     @property
     def name(self) -> str:
-        """The view's address, such as ``"front/policy"``."""
+        """The view's address, such as ``"front/robot"``."""
         return f"{self.stream}/{self.view}"
 
 

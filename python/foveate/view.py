@@ -45,7 +45,7 @@ def open(
 ) -> View:
     """Opens a view, to read its frames and to steer it.
 
-    :param view: its address, such as ``"front/policy"``; ``foveate ls`` lists them.
+    :param view: its address, such as ``"front/robot"``; ``foveate ls`` lists them.
     :param socket: the daemon's socket; by default that of :func:`foveate.socket_path`.
     :param reconnect: whether to look for the daemon while it is gone, and to continue when it is back, instead of
         raising :class:`Ended`. A daemon that is not there within ``timeout`` raises nothing either: reads look for it.
@@ -129,7 +129,7 @@ class ViewCore:
 
     @property
     def name(self) -> str:
-        """The view's address, such as ``"front/policy"``."""
+        """The view's address, such as ``"front/robot"``."""
         return self._subscription.view
 
     @property

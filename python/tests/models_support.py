@@ -259,6 +259,16 @@ class ChatServer:
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
 
+    def redirected(self, urlopen: Any) -> Any:
+        """``urlopen``, with this server in place of a model's at port 8000."""
+
+        def open_here(request: Any, *arguments: Any, **keywords: Any) -> Any:
+            assert request.host == "localhost:8000"
+            request.host = f"127.0.0.1:{self.server.server_port}"
+            return urlopen(request, *arguments, **keywords)
+
+        return open_here
+
     def close(self) -> None:
         self.server.shutdown()
         self.thread.join()

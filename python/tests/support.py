@@ -429,14 +429,17 @@ def programs() -> Path:
 
 
 class RealDaemon:
-    """`foveated` with a configuration, in a folder of its own, killed at the end."""
+    """`foveated` with a configuration, its text or a file, and a folder of its own, killed at the end."""
 
-    def __init__(self, configuration: str) -> None:
+    def __init__(self, configuration: str | Path) -> None:
         self._program = programs() / "foveated"
         self.folder = Path(tempfile.mkdtemp())
         self.path = str(self.folder / "foveate.sock")
-        self._configuration = self.folder / "foveate.toml"
-        self._configuration.write_text(configuration)
+        if isinstance(configuration, Path):
+            self._configuration = configuration
+        else:
+            self._configuration = self.folder / "foveate.toml"
+            self._configuration.write_text(configuration)
         self.start()
 
     def __enter__(self) -> RealDaemon:

@@ -1,6 +1,6 @@
-"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings, commands
-on a daemon with ``configs/tour.toml``. What commands print is compared with the page: numbers stand for any number, a line
-``...`` for any lines."""
+"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings and on a daemon with
+``configs/tour.toml``, commands on such a daemon. What they print is compared with the page: numbers stand for any number, a
+line ``...`` for any lines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ import sys
 import tempfile
 import threading
 import unittest
-from collections.abc import AsyncIterator
+import urllib.request
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
+from models_support import ChatServer
 from support import (
     HANG,
     PACKAGE_ROOT,
@@ -43,6 +46,10 @@ OTHERS = ("attention.md", "datasets.md", "engine.md", "extract.md", "models.md")
 PAGES = [page for page in sorted(GUIDES.glob("*.md")) if page.name not in OTHERS]
 PAGES += [REPOSITORY / "README.md", PACKAGE_ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: Pages whose Python runs on the daemon of the tour.
+TOURED = [*PAGES, GUIDES / "models.md", REPOSITORY / "docs" / "reference" / "control.md"]
+#: An example, and what the page says that it prints.
+SHOWN = re.compile(EXAMPLE.pattern + r"(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What examples need that are only compiled here: the package mcap, or another machine.
 COMPILED = ("mcap", "zenoh")
@@ -50,10 +57,10 @@ COMPILED = ("mcap", "zenoh")
 
 class ExamplesRun(unittest.TestCase):
     def setUp(self) -> None:
-        rings = {f"{name}/policy": camera_ring(name) for name in ("front", "rear")}
+        rings = {f"{name}/robot": camera_ring(name) for name in ("front", "rear")}
         self.daemon = FakeDaemon({**rings, "front/model": depth_ring()})
         self.addCleanup(self.daemon.__exit__)
-        self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": "front/policy"}
+        self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": "front/robot"}
         self.is_over = threading.Event()
         publisher = threading.Thread(target=self.publish)
         publisher.start()
@@ -86,13 +93,9 @@ class ExamplesRun(unittest.TestCase):
                     if needs in COMPILED:
                         compile(code, str(page), "exec")
                         continue
-                    with contextlib.ExitStack() as stack:
-                        for patch in patches:
-                            stack.enter_context(patch)
-                        printed = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-                        exec(compile(code, str(page), "exec"), {})
+                    printed = run_patched(code, page, patches)
                     if page.name == "depth.md":
-                        self.assertEqual(printed.getvalue().count("0.75"), 3 * 12 * 6, "of three frames all are near")
+                        self.assertEqual(printed.count("0.75"), 3 * 12 * 6, "of three frames all are near")
 
     def test_every_public_name_is_documented(self) -> None:
         text = PYTHON.read_text() + (REPOSITORY / "docs" / "reference" / "python.md").read_text() + (foveate.__doc__ or "")
@@ -116,9 +119,9 @@ class ExamplesRun(unittest.TestCase):
             self.assertIn(name, text)
 
 
-class CommandsPrintWhatPagesShow(unittest.TestCase):
+class ExamplesPrintWhatPagesShow(unittest.TestCase):
     def setUp(self) -> None:
-        self.daemon = RealDaemon((REPOSITORY / "configs" / "tour.toml").read_text())
+        self.daemon = RealDaemon(REPOSITORY / "configs" / "tour.toml")
         self.addCleanup(self.daemon.kill)
         self.environment = {
             **os.environ,
@@ -126,14 +129,41 @@ class CommandsPrintWhatPagesShow(unittest.TestCase):
             "FOVEATE_SOCKET": self.daemon.path,
             "PYTHONPATH": str(PACKAGE_ROOT),
         }
-        self.run_command("foveate wait front/policy && foveate wait front/model && foveate wait rear/policy", None)
+        self.run_command("foveate wait front/robot && foveate wait front/model && foveate wait rear/robot", None)
+
+    def test_every_python_example_runs_and_prints_what_the_page_shows(self) -> None:
+        iterate, read = foveate.View.__iter__, foveate.View.read
+        server = ChatServer()
+        self.addCleanup(server.close)
+        patches = [
+            mock.patch.dict(os.environ, {"FOVEATE_SOCKET": self.daemon.path}),
+            # On a busy machine all frames may be older than an example accepts.
+            mock.patch.object(foveate.View, "read", lambda view, max_age=None, **others: read(view, **others)),
+            # As many frames as the pages show.
+            mock.patch.object(foveate.View, "__iter__", lambda view: itertools.islice(iterate(view), 2)),
+            mock.patch.object(foveate.aio.View, "__aiter__", few_awaited),
+            mock.patch("urllib.request.urlopen", server.redirected(urllib.request.urlopen)),
+        ]
+        compared = 0
+        for page in TOURED:
+            for needs, code, shown in SHOWN.findall(page.read_text()):
+                if needs:
+                    continue
+                with self.subTest(page=page.name, code=code):
+                    printed = run_patched(code, page, patches)
+                    if shown:
+                        complaint = f"the page shows:\n{shown}\nit printed:\n{printed}"
+                        self.assertRegex(numberless(printed), pattern(shown), complaint)
+                        compared += 1
+        self.assertGreaterEqual(compared, 4)
 
     def test_every_command_prints_what_the_page_shows(self) -> None:
         count = 0
         for page in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]:
             folder = tempfile.mkdtemp()
             self.addCleanup(shutil.rmtree, folder)
-            Path(folder, "configs").symlink_to(REPOSITORY / "configs")
+            for name in ("configs", "docs", "include", "tests"):
+                Path(folder, name).symlink_to(REPOSITORY / name)
             for session in SESSION.findall(page.read_text()):
                 for command, shown in commands(session):
                     with self.subTest(page=page.name, command=command):
@@ -146,6 +176,20 @@ class CommandsPrintWhatPagesShow(unittest.TestCase):
                     self.run_command(f"{sys.executable} - <<'END'\n{code}END", folder)
         self.assertGreater(count, 15)
 
+    def test_every_c_example_runs_as_its_comment_says(self) -> None:
+        count = 0
+        for source in sorted((REPOSITORY / "tests" / "c").glob("*.c")):
+            # tests/readers runs these: on a busy machine one takes minutes, and the other waits for frames of the last second.
+            if source.name in ("laws.c", "own_view.c"):
+                continue
+            for command in re.findall(r"^//     (cc .*)$", source.read_text(), re.MULTILINE):
+                with self.subTest(source=source.name), tempfile.TemporaryDirectory() as folder:
+                    for name in ("include", "tests"):
+                        Path(folder, name).symlink_to(REPOSITORY / name)
+                    self.run_command(command, folder)
+                count += 1
+        self.assertGreaterEqual(count, 4)
+
     def run_command(self, command: str, folder: str | None) -> str:
         """What it prints to standard output."""
         shell = ["bash", "-c", command]
@@ -154,6 +198,16 @@ class CommandsPrintWhatPagesShow(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout
+
+
+def run_patched(code: str, page: Path, patches: Sequence[Any]) -> str:
+    """What an example prints."""
+    with contextlib.ExitStack() as stack:
+        for patch in patches:
+            stack.enter_context(patch)
+        printed = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        exec(compile(code, str(page), "exec"), {})
+    return printed.getvalue()
 
 
 def commands(session: str) -> list[tuple[str, str]]:
@@ -171,7 +225,7 @@ def commands(session: str) -> list[tuple[str, str]]:
 
 def numberless(text: str) -> str:
     """With each number as 0, runs of spaces as one, and without spaces around lines."""
-    lines = re.sub(r" +", " ", re.sub(r"\d+(\.\d+)?", "0", text)).splitlines()
+    lines = re.sub(r" +", " ", re.sub(r"-?\d+(\.\d+)?", "0", text)).splitlines()
     return "".join(f"{line.strip()}\n" for line in lines)
 
 
@@ -187,7 +241,7 @@ async def few_awaited(view: foveate.aio.View) -> AsyncIterator[foveate.Frame]:
 
 
 def camera_ring(stream: str) -> FakeRing:
-    ring = FakeRing(stream=stream, capacity=16, patch=16, dtype="f16", slot_count=8, extent=(640, 480))
+    ring = FakeRing(stream=stream, view="robot", capacity=16, patch=16, dtype="f16", slot_count=8, extent=(640, 480))
     block = ring.header["camera"]
     block["kind"], block["distortion_name"], block["k"] = 1, b"plumb_bob", (600, 0, 320, 0, 600, 240, 0, 0, 1)
     block["coefficient_count"], block["coefficients"][:5] = 5, (-0.2, 0.05, 0, 0, 0)

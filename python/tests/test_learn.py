@@ -243,13 +243,14 @@ def parsed(path: Path) -> tuple[str, dict[str, Any]]:
     return names, tensors
 
 
-def write_recording(folder: Path, shares: Any) -> None:
+def write_recording(folder: Path, shares: Any, names: list[str] = NAMES) -> None:
     """What `foveate extract` writes of a clip whose decisions are two frames apart: `change` tells the boxes of `shares`,
     [FRAMES, ROWS, COLUMNS], `normal_x` is nothing, the others are chance."""
     chance = np.random.default_rng(1)
-    channels = chance.random((FRAMES, len(NAMES), ROWS, COLUMNS)).astype(np.float16)
-    channels[:, NAMES.index("change")] = shares * 0.8 + 0.2 * channels[:, 0]
-    channels[:, NAMES.index("normal_x")] = 0
+    channels = chance.random((FRAMES, len(names), ROWS, COLUMNS)).astype(np.float16)
+    channels[:, names.index("change")] = shares * 0.8 + 0.2 * channels[:, 0]
+    if "normal_x" in names:
+        channels[:, names.index("normal_x")] = 0
     frames = np.zeros(FRAMES, [("frame_seq", "<u8"), ("token_count", "<u4"), ("channels_frame", "<u8")])
     frames["frame_seq"] = np.arange(1, FRAMES + 1)
     # Row 0 has none yet; rows 1 and 2 have those of frame 1, rows 3 and 4 those of frame 3.
@@ -258,7 +259,7 @@ def write_recording(folder: Path, shares: Any) -> None:
     folder.mkdir(parents=True)
     np.save(folder / "channels.npy", channels[rows])
     np.save(folder / "frames.npy", frames)
-    segment = {"source_width": SIZE[0], "source_height": SIZE[1], "channels": {"names": NAMES, "cell": CELL}}
+    segment = {"source_width": SIZE[0], "source_height": SIZE[1], "channels": {"names": names, "cell": CELL}}
     (folder / "segments.json").write_text(json.dumps([segment]))
 
 
@@ -324,6 +325,18 @@ class ChannelsToLearnFrom(unittest.TestCase):
         for names, values, must_all in ((["a", "b"], channels, True), (["a"], channels[:, :1], False)):
             with self.assertRaisesRegex(Unlearnable, "the same in all cells .*: a:"):
                 training.varying(names, values, must_all)
+
+
+class Losses(unittest.TestCase):
+    def test_are_measures_in_which_the_default_scorer_finds_more(self) -> None:
+        figures = {
+            "cells": {"random": 0.1, "untrained": 0.5, "learned": 0.25, "best": 1.0},
+            "positions": {"random": 0.1, "untrained": 0.5, "learned": 0.5},
+            "tokens": {"random": 0.1, "untrained": 0.25, "learned": 0.125},
+        }
+        expected = ["overlap of cells 0.250 (untrained 0.500)", "overlap of tokens 0.125 (untrained 0.250)"]
+        self.assertEqual(report.losses(figures), expected)
+        self.assertEqual(report.losses({"cells": {"learned": 0.0}}), [], "its channels may not be recorded")
 
 
 class TheDefaultScorer(unittest.TestCase):
@@ -426,6 +439,23 @@ class Learning(unittest.TestCase):
         for measured in (figures["overlap"]["cells"], figures["positions"]):
             self.assertEqual(sorted(measured), ["best", "best of as many", "learned", "random"])
         self.assertEqual(len(list((self.folder / "drawn").glob("*-cells.png"))), 6)
+
+    def test_says_when_it_finds_less_than_the_untrained_scorer(self) -> None:
+        shares = write_boxes(self.folder / "gt.txt")
+        names = ["change", *(name for name in scorer.UNTRAINED if name != "change")]
+        write_recording(self.folder / "told", shares, names)
+        # `change` tells the boxes to the untrained scorer; nothing tells them to one that learns from `entropy` alone.
+        options = ("--recorded", str(self.folder / "told"), "--channels", "entropy")
+        code, said, warned = self.learn("worse.safetensors", *options)
+        self.assertEqual(code, 0, warned)
+        header, _, cells, positions = [line.strip("| ").split(" | ") for line in said.splitlines()[1:5]]
+        untrained, learned = header.index("untrained"), header.index("learned")
+        for measure, row in (("overlap of cells", cells), ("64 positions, share in boxes", positions)):
+            self.assertLess(float(row[learned]), float(row[untrained]))
+            self.assertIn(f"{measure} {row[learned]} (untrained {row[untrained]})", warned)
+        self.assertIn("leave `scorer` out of the configuration", warned)
+        _, _, warned = self.learn("better.safetensors", "--recorded", str(self.folder / "told"))
+        self.assertNotIn("untrained", warned)
 
     def test_refusals(self) -> None:
         for options, reason in (

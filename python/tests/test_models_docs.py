@@ -13,8 +13,11 @@ import urllib.request
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from models_support import CLIP, NONE, SIGLIP, ChatServer, foveal, module_or_skip, scene, uniform, windows
 from support import PACKAGE_ROOT, foveate
+
+from foveate.feedback import _numbers
 
 PAGE = PACKAGE_ROOT.parent / "docs" / "guide" / "models.md"
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -64,9 +67,17 @@ class SyntheticView:
     def read(self) -> Any:
         return self.frame
 
-    def look(self, x: float, y: float) -> None:
+    def look(self, x: float, y: float, wait: bool = False) -> None:
         width, height = self.frame.info.extent
         assert 0 <= x <= width and 0 <= y <= height
+
+    def attend_tokens(self, frame: Any, scores: Any, wait: bool = False) -> Any:
+        """What the daemon takes, and its answer: the middle of the best token."""
+        numbers, _ = _numbers(scores, "scores", 1)
+        assert frame is self.frame and len(numbers) == len(frame.tokens)
+        assert np.isfinite(numbers).all() and 0 <= numbers.min() < numbers.max()
+        x0, y0, x1, y1 = frame.tokens["box"][numbers.argmax()].tolist()
+        return types.SimpleNamespace(x=(x0 + x1) / 2, y=(y0 + y1) / 2)
 
 
 class FakeTokenizer:
@@ -133,13 +144,7 @@ class ExamplesOfModels(unittest.TestCase):
     def test_those_of_numpy_run(self) -> None:
         server = ChatServer()
         self.addCleanup(server.close)
-        urlopen = urllib.request.urlopen
-
-        def redirected(request: Any, *arguments: Any) -> Any:
-            self.assertEqual(request.host, "localhost:8000")
-            request.host = f"127.0.0.1:{server.server.server_port}"
-            return urlopen(request, *arguments)
-
+        redirected = server.redirected(urllib.request.urlopen)
         self.patches.enter_context(mock.patch("urllib.request.urlopen", redirected))
         self.run_labelled("")
         self.assertEqual(len(server.pictures), 3)
@@ -166,7 +171,9 @@ class ExamplesOfModels(unittest.TestCase):
             ("Qwen2_5_VLForConditionalGeneration", qwen2_5_vl),
             ("Qwen3VLForConditionalGeneration", qwen3_vl),
         ):
-            load = lambda name, dtype, family=family: whole_model(family)  # noqa: E731
+            load = lambda name, dtype, attn_implementation=None, family=family: whole_model(  # noqa: E731
+                family, attn_implementation
+            )
             self.patches.enter_context(mock.patch.object(getattr(transformers, name), "from_pretrained", load))
         load = lambda name: FakeTokenizer()  # noqa: E731
         self.patches.enter_context(mock.patch.object(transformers.AutoTokenizer, "from_pretrained", load))

@@ -173,7 +173,7 @@ class TowersTakePlaces(unittest.TestCase):
             qwen3_vl.tower(Old(2, 2), qwen3_vl.tokens(frame))
 
 
-def whole_model(family: Any) -> Any:
+def whole_model(family: Any, attn_implementation: str | None = None) -> Any:
     """A tiny language model with its vision tower."""
     name = "Qwen2_5_VL" if family is qwen2_5_vl else "Qwen3VL"
     kind = module_or_skip(
@@ -199,7 +199,10 @@ def whole_model(family: Any) -> Any:
     tokens = dict(image_token_id=60, video_token_id=61, vision_start_token_id=62, vision_end_token_id=63)
     module = module_or_skip(kind.__name__.replace("modeling", "configuration"))
     config = getattr(module, f"{name}Config")(vision_config=vision, text_config=text, **tokens)
-    return lively(getattr(kind, f"{name}ForConditionalGeneration")(config))
+    model = lively(getattr(kind, f"{name}ForConditionalGeneration")(config))
+    if attn_implementation is not None:
+        model.set_attn_implementation(attn_implementation)
+    return model
 
 
 def whole_processor(family: Any, statistics: Any) -> Any:

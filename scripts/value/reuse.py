@@ -43,7 +43,7 @@ def shared(view: Extracted, fields: list[str]) -> float:
 
 
 def by_clip(name: str) -> dict[str, str]:
-    """Tokens that may be reused, and those that stay where they are, at one threshold."""
+    """Reusable and kept tokens at one threshold."""
     views = extract(clip_scene(name), VIEWS, THRESHOLD)
     return {
         label: f"{shared(view, [*PLACE, 'changed_frame']):.2f} ({shared(view, PLACE):.2f})"
@@ -52,7 +52,7 @@ def by_clip(name: str) -> dict[str, str]:
 
 
 def main() -> None:
-    head = f"tokens of a frame that may be reused, threshold {THRESHOLD} (at the same place)"
+    head = f"reusable tokens of a frame, threshold {THRESHOLD} (kept)"
     print(Table([head, *CLIPS]).columns([by_clip(name) for name in CLIPS]))
 
 

@@ -10,7 +10,7 @@
 //!
 //! The models are of C11's memory, so they hold for ARM as for x86-64. They assume of a copy that its words are loaded or stored
 //! one by one, relaxed, in any order: the least that the string instruction guarantees which copies 64 words and more on x86-64
-//! (`mapping.rs` cites the manuals). `tests/ring/ring_torn.rs` checks longer frames on a real processor. qemu-user cannot show a
+//! (`mapping.rs` cites the manuals). `tests/ring/ring_processes.rs` checks longer frames on a real processor. qemu-user cannot show a
 //! missing fence, because it executes ARM's loads and stores in x86-64's order; nothing was run on a real ARM processor.
 
 use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};

@@ -1,7 +1,7 @@
 // A control loop of 100 Hz that never waits for vision: each cycle takes the newest frame if there is one, knows how old what it
 // has is, and goes on without where that is too old or the daemon is gone.
 //
-//     cc -std=c11 -O2 -I include tests/c/control_loop.c -o control_loop && ./control_loop camera/main CYCLES
+//     cc -std=c11 -O2 -I include tests/c/control_loop.c -o control_loop && ./control_loop front/robot 500
 //
 // With 0 cycles it runs until SIGTERM or SIGINT. It prints when it begins and ceases to see, and at the end what it saw. A real
 // loop steers something where this one sums up its commands.
@@ -115,7 +115,13 @@ static void run(struct vision *vision, long cycle_count) {
 
 int main(int argc, char **argv) {
     if (argc != 3) {
-        fprintf(stderr, "usage: %s VIEW CYCLES\n", argv[0]);
+        fprintf(stderr, "usage: %s VIEW CYCLES (0: until SIGTERM)\n", argv[0]);
+        return 2;
+    }
+    char *end;
+    long cycle_count = strtol(argv[2], &end, 10);
+    if (end == argv[2] || *end != '\0' || cycle_count < 0) {
+        fprintf(stderr, "invalid CYCLES: %s (expected a whole number, 0 for no limit)\n", argv[2]);
         return 2;
     }
     struct foveate_error error;
@@ -127,7 +133,7 @@ int main(int argc, char **argv) {
     }
     signal(SIGTERM, stop);
     signal(SIGINT, stop);
-    run(&vision, strtol(argv[2], NULL, 10));
+    run(&vision, cycle_count);
     foveate_frame_free(&vision.frame);
     foveate_close(vision.reader);
     return 0;

@@ -1,7 +1,7 @@
 // Says three times where something was in a frame, and how the camera moved since: a point and the scores of tokens by a homography,
-// a map by a rotation. Prints where each leads. The view's policy must be `feedback`, and its camera calibrated.
+// a map by a rotation. Prints where each leads. The view's policy must be `auto` or `feedback`, and its camera calibrated.
 //
-//     cc -std=c11 -O2 -I include tests/c/ego_motion.c -o ego_motion && ./ego_motion camera/main
+//     cc -std=c11 -O2 -I include tests/c/ego_motion.c -o ego_motion && ./ego_motion front/robot
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>

@@ -1,10 +1,10 @@
 // The laws of the C reader, on segments and over a socket of this program: it needs no daemon.
 //
-//     cc -std=c11 -O2 -pthread -I include tests/c/laws.c -o laws && ./laws [LAW]
+//     cc -std=c11 -O2 -pthread -I include tests/c/laws.c -o laws && ./laws
 //
-// Run it with -fsanitize=address,undefined, too. Under -fsanitize=thread it says nothing, since whatever two threads touch is
-// atomic; that sanitizer knows no fences, so a missing one shows in the words of torn frames alone. Nothing here waits for time
-// to pass; an alarm ends what hangs.
+// `./laws LAW` runs one of them. Run it with -fsanitize=address,undefined, too. Under -fsanitize=thread it says nothing, since
+// whatever two threads touch is atomic; that sanitizer knows no fences, so a missing one shows in the words of torn frames alone.
+// Nothing here waits for time to pass; an alarm ends what hangs.
 
 // Counts what the header allocates.
 #define _GNU_SOURCE 1

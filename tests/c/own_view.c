@@ -1,7 +1,7 @@
 // Makes a view of its own on a stream, reads it and steers it, whatever becomes of the daemon: a frame of each of SEGMENTS
 // segments, none older than a second, and each once more by when it was taken.
 //
-//     cc -std=c11 -O2 -I include tests/c/own_view.c -o own_view && ./own_view camera '{"budget":64}' 1
+//     cc -std=c11 -O2 -I include tests/c/own_view.c -o own_view && ./own_view front '{"budget":64}' 1
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>

@@ -1,6 +1,6 @@
 // Prints a line for each frame of a view, until the view ends or COUNT frames came.
 //
-//     cc -std=c11 -O2 -I include tests/c/print.c -o print && ./print camera/main [COUNT]
+//     cc -std=c11 -O2 -I include tests/c/print.c -o print && ./print front/robot 3
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>

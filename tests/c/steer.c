@@ -1,7 +1,7 @@
 // Says where a view looks in every way there is, and prints where it looks then: once a point, once a box, once the peak of a map, once the
-// token with the highest score, and then no more. The view's policy must be `feedback`.
+// token with the highest score, and then no more. The view's policy must be `auto` or `feedback`.
 //
-//     cc -std=c11 -O2 -I include tests/c/steer.c -o steer && ./steer camera/main
+//     cc -std=c11 -O2 -I include tests/c/steer.c -o steer && ./steer front/robot
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>

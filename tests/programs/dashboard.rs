@@ -1,8 +1,11 @@
-//! What the dashboard for Grafana asks is there: each metric by its name, and each query of a real Prometheus.
+//! What the dashboard for Grafana and the alerts for Prometheus ask is there: each metric by its name, and each query of a real
+//! Prometheus.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -14,6 +17,7 @@ use testkit::daemon::{Daemon, Place, Process};
 use testkit::left_out::leave_out;
 use testkit::wait::until;
 use testkit::{is_long, repository};
+use yaml_rust2::{Yaml, YamlLoader};
 
 use crate::scrape::{ask, metrics_address, steer};
 
@@ -22,9 +26,56 @@ const ELSEWHERE: [&str; 2] = ["foveate_gpu_memory_bytes", "foveate_noise"];
 
 #[test]
 fn every_metric_of_the_dashboard_exists() {
+    let asked = assert_metrics_exist(&queries());
+    assert!(25 < asked.len(), "{asked:?}");
+}
+
+#[test]
+fn every_alert_is_complete_and_asks_for_known_metrics() {
+    let rules = rules();
+    for rule in &rules {
+        let text = |value: &Yaml| value.as_str().unwrap_or_else(|| panic!("{rule:?}")).to_owned();
+        assert!(text(&rule["alert"]).starts_with("Foveate"), "{rule:?}");
+        assert!(["critical", "warning"].contains(&&*text(&rule["labels"]["severity"])), "{rule:?}");
+        assert!(!text(&rule["annotations"]["summary"]).is_empty(), "{rule:?}");
+        assert!(!text(&rule["expr"]).is_empty(), "{rule:?}");
+    }
+    let names: BTreeSet<_> = rules.iter().map(|rule| rule["alert"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), rules.len(), "{names:?}");
+    let asked = assert_metrics_exist(&alerts());
+    assert!(15 < asked.len(), "{asked:?}");
+}
+
+#[test]
+fn promtool_accepts_the_alerts() {
+    let mut command = Command::new("promtool");
+    let output = match command.args(["check", "rules"]).arg(rules_file()).output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return leave_out("no promtool"),
+        output => output.unwrap(),
+    };
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn the_document_lists_every_alert() {
+    let text = fs::read_to_string(repository().join("docs/reference/metrics.md")).unwrap();
+    let (_, table) = text.split_once("## What to watch for").unwrap();
+    let cells = table.lines().filter_map(|row| row.strip_prefix("| ")?.split('|').next());
+    let listed: Vec<_> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let rules = rules();
+    let names: Vec<_> = rules.iter().map(|rule| rule["alert"].as_str().unwrap()).collect();
+    let sorted = |mut names: Vec<&str>| {
+        names.sort_unstable();
+        names.join("\n")
+    };
+    assert_eq!(sorted(listed), sorted(names));
+}
+
+/// The metrics of `queries`, each of which the daemon has.
+fn assert_metrics_exist(queries: &[String]) -> BTreeSet<String> {
     let families = families(&Stats::default());
     let known: BTreeSet<&str> = families.iter().map(|family| family.name).collect();
-    let asked: BTreeSet<String> = queries().iter().flat_map(|query| metrics_of(query)).collect();
+    let asked: BTreeSet<String> = queries.iter().flat_map(|query| metrics_of(query)).collect();
     for name in &asked {
         let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
         assert!(
@@ -32,7 +83,7 @@ fn every_metric_of_the_dashboard_exists() {
             "{name}"
         );
     }
-    assert!(25 < asked.len(), "{asked:?}");
+    asked
 }
 
 /// With `FOVEATE_LONG=1`, since few machines have a Prometheus.
@@ -86,15 +137,24 @@ fn queries() -> Vec<String> {
     queries
 }
 
-/// The expressions of the last table in the document of the metrics.
+/// The expressions of the alerts.
 fn alerts() -> Vec<String> {
-    let text = fs::read_to_string(repository().join("docs/reference/metrics.md")).unwrap();
-    let (_, table) = text.split_once("## What to watch for").unwrap();
-    let cells = table.lines().filter_map(|row| row.strip_prefix("| ")?.split('|').nth(1));
-    let alerts: Vec<_> =
-        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
-    assert!(5 < alerts.len(), "{alerts:?}");
-    alerts
+    rules().iter().map(|rule| rule["expr"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The alerts as they are written.
+fn rules() -> Vec<Yaml> {
+    let text = fs::read_to_string(rules_file()).unwrap();
+    let documents = YamlLoader::load_from_str(&text).unwrap();
+    let groups = documents[0]["groups"].as_vec().unwrap().iter();
+    let rules: Vec<_> =
+        groups.flat_map(|group| group["rules"].as_vec().unwrap()).cloned().collect();
+    assert!(10 < rules.len(), "{rules:?}");
+    rules
+}
+
+fn rules_file() -> PathBuf {
+    repository().join("configs/prometheus/foveate.yml")
 }
 
 fn metrics_of(query: &str) -> Vec<String> {

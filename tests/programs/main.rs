@@ -5,6 +5,7 @@
 mod scrape;
 mod systemd;
 
+mod architecture;
 mod bad_input;
 mod dashboard;
 mod end_to_end;

@@ -8,9 +8,9 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "foveate.1",
         &[
             ("foveate ls", "List streams and views"),
-            ("foveate watch front/policy", "Follow the frames of a view"),
-            ("foveate look front/policy 320 240 --for 500", "Look there for half a second"),
-            ("foveate snap front/policy --out pictures", "Draw the newest frame"),
+            ("foveate watch front/robot", "Follow the frames of a view"),
+            ("foveate look front/robot 320 240 --for 500", "Look there for half a second"),
+            ("foveate snap front/robot --out pictures", "Draw the newest frame"),
         ],
     ),
     (
@@ -28,51 +28,51 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "foveate-watch.1",
         &[
             ("foveate watch", "A live table of all views"),
-            ("foveate watch front/policy --frames 10 --json", "Ten frames, one JSON object a line"),
+            ("foveate watch front/robot --frames 10 --json", "Ten frames, one JSON object a line"),
         ],
     ),
-    ("foveate-wait.1", &[("foveate wait front/policy", "Return once it publishes")]),
+    ("foveate-wait.1", &[("foveate wait front/robot", "Return once it publishes")]),
     ("foveate-health.1", &[("foveate health --max-age 1", "Fail if a frame is older than 1 s")]),
     (
         "foveate-look.1",
         &[
-            ("foveate look front/policy 320 240 --for 500", "A point, for half a second"),
-            ("foveate look front/policy --box 120,200,520,240", "A box, such as a line of text"),
+            ("foveate look front/robot 320 240 --for 500", "A point, for half a second"),
+            ("foveate look front/robot --box 120,200,520,240", "A box, such as a line of text"),
         ],
     ),
     (
         "foveate-attend.1",
         &[(
-            "foveate attend front/policy map.npy --frame 812",
+            "foveate attend front/robot map.npy --frame 812",
             "A map that was made from frame 812",
         )],
     ),
     (
         "foveate-inject.1",
-        &[("foveate inject front/policy depth depth.npy", "A map by name, for one second")],
+        &[("foveate inject front/robot depth depth.npy", "A map by name, for one second")],
     ),
     (
         "foveate-weigh.1",
-        &[("foveate weigh front/policy depth=1 edges=-0.2", "Near things, rather than edges")],
+        &[("foveate weigh front/robot depth=1 edges=-0.2", "Near things, rather than edges")],
     ),
-    ("foveate-release.1", &[("foveate release front/policy", "Back to the policy")]),
+    ("foveate-release.1", &[("foveate release front/robot", "Back to the policy")]),
     ("foveate-events.1", &[("foveate events front --json", "Events as JSON, one a line")]),
     (
         "foveate-record.1",
         &[
-            ("foveate record front/policy --mcap run.mcap", "All that it publishes, until Ctrl-C"),
-            ("foveate record front/policy --out gaze.log", "Where it looks"),
+            ("foveate record front/robot --mcap run.mcap", "All that it publishes, until Ctrl-C"),
+            ("foveate record front/robot --out gaze.log", "Where it looks"),
         ],
     ),
     ("foveate-replay.1", &[("foveate replay run.mcap --loop", "The recording, again and again")]),
-    ("foveate-trace.1", &[("foveate trace front/policy --out gaze.csv", "Every fixation as CSV")]),
-    ("foveate-snap.1", &[("foveate snap front/policy --out pictures", "Draw the newest frame")]),
+    ("foveate-trace.1", &[("foveate trace front/robot --out gaze.csv", "Every fixation as CSV")]),
+    ("foveate-snap.1", &[("foveate snap front/robot --out pictures", "Draw the newest frame")]),
     ("foveate-add-stream.1", &[("foveate add-stream rear.toml", "Start the stream of a file")]),
     ("foveate-remove-stream.1", &[("foveate remove-stream rear", "End a stream")]),
     (
         "foveate-set.1",
         &[(
-            "foveate set front/policy max_fps=10 gaze.policy=saliency",
+            "foveate set front/robot max_fps=10 gaze.policy=saliency",
             "Change two keys until the next reload",
         )],
     ),

@@ -137,6 +137,13 @@ def _learn(given: argparse.Namespace, folder: Path) -> None:
         figures["tokens"] = report.by_tokens(truth, [frame for frame, _ in with_boxes], clip.size, watched)
     print(f"{len(with_boxes)} frames with boxes of {len(held_rows)} that were held out; {given.budget} tokens")
     print(report.table(figures))
+    losses = report.losses(figures)
+    if losses:
+        _say(
+            f"warning: {given.out} finds less than the untrained scorer, the default of the policy relevance: "
+            f"{', '.join(losses)}: leave `scorer` out of the configuration, or give more frames with boxes (--train), "
+            "other --channels or more --epochs"
+        )
     if given.pictures is not None:
         _drawn(given.pictures, clip, truth, with_boxes, learned, watched)
         summary = {

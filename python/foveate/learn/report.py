@@ -119,6 +119,15 @@ def by_tokens(
     return found
 
 
+def losses(figures: dict[str, dict[str, float]]) -> list[str]:
+    """Measures in which the learned scorer finds less than the default one, in words; none if there is nothing to compare."""
+    return [
+        f"{LABELS[measure]} {values['learned']:.3f} (untrained {values['untrained']:.3f})"
+        for measure, values in figures.items()
+        if values["learned"] < values.get("untrained", 0)
+    ]
+
+
 def table(figures: dict[str, dict[str, float]]) -> str:
     """Figures by measure and scorer, as Markdown."""
     names = list(dict.fromkeys(name for values in figures.values() for name in values))

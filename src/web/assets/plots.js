@@ -155,7 +155,7 @@ export class Plots {
       { key: 'age', title: 'Age of tokens', least: 10 },
       { key: 'stages', title: 'Time per stage', stacked: STAGES, least: 0.5 },
       { key: 'tiles', title: 'Tiles changed', most: 100 },
-      { key: 'valid', title: 'Tokens still valid', most: 100 },
+      { key: 'valid', title: 'Reusable tokens', most: 100 },
       { key: 'upload', title: 'Uploaded', least: 1 },
       { key: 'drops', title: 'Frames dropped', least: 2 },
       { key: 'wire', title: 'To this page', least: 0.1 },
