@@ -21,7 +21,7 @@ use rustix::net::RecvFlags;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::connection::Connection;
-use testkit::control::{self, RawClient};
+use testkit::control::RawClient;
 use testkit::daemon::{Belongings, Place};
 use testkit::is_long;
 use testkit::thief::Thief;

@@ -42,10 +42,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "foveate-attend.1",
-        &[(
-            "foveate attend front/robot map.npy --frame 812",
-            "A map that was made from frame 812",
-        )],
+        &[("foveate attend front/robot map.npy --frame 812", "A map that was made from frame 812")],
     ),
     (
         "foveate-inject.1",
