@@ -23,6 +23,8 @@ mod frame;
 pub mod hints;
 mod mailbox;
 mod masking;
+mod network;
+mod oversize;
 mod pipeline;
 pub mod reconnecting;
 pub mod source;
