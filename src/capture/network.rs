@@ -134,6 +134,7 @@ impl Network {
             CaptureError::Failed { .. }
                 | CaptureError::Corrupt { .. }
                 | CaptureError::NoFrames { .. }
+                | CaptureError::Missing { .. }
                 | CaptureError::Unreachable { .. }
         );
         match answer {

@@ -949,14 +949,14 @@ fn classified(
             | gst::ResourceError::OpenRead
             | gst::ResourceError::OpenReadWrite
             | gst::ResourceError::Settings => CaptureError::Unreachable { reason },
-            // The connection broke. `souphttpsrc` then asks for the rest, which cameras do not have.
-            gst::ResourceError::Read
-            | gst::ResourceError::Write
-            | gst::ResourceError::Close
-            | gst::ResourceError::Seek
+            gst::ResourceError::Read | gst::ResourceError::Write | gst::ResourceError::Close
                 if is_server =>
             {
                 CaptureError::Unreachable { reason }
+            }
+            // `souphttpsrc` asks for the rest then, which cameras do not have.
+            gst::ResourceError::Seek if is_server => {
+                CaptureError::Unreachable { reason: "the connection broke".to_owned() }
             }
             _ => CaptureError::Failed { element, reason },
         };

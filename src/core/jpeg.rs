@@ -88,3 +88,31 @@ fn skip_segment(jpeg: &mut impl BufRead) -> io::Result<()> {
     let skipped = io::copy(&mut jpeg.take(rest), &mut io::sink())?;
     if skipped == rest { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::{Extent, FrameHeader};
+
+    /// SOI, a comment, tables of Huffman, and a frame of 258 x 3 pixels.
+    const HEADER: &[u8] = &[
+        0xFF, 0xD8, 0xFF, 0xFE, 0, 4, 0xFF, 0xC0, 0xFF, 0xFF, 0xC4, 0, 3, 9, 0xFF, 0xC2, 0, 17, 8, 0, 3,
+        1, 2, 4,
+    ];
+
+    #[test]
+    fn a_header_has_size_and_components() {
+        let header = FrameHeader { extent: Extent::new(258, 3), components: 4 };
+        assert_eq!(FrameHeader::of(HEADER), Some(header));
+    }
+
+    #[test]
+    fn no_part_of_a_header_is_taken_for_one() {
+        for length in 0..HEADER.len() {
+            assert_eq!(FrameHeader::of(&HEADER[..length]), None, "{length} bytes");
+        }
+        // A length of its own two bytes at least, so that a damaged one ends, too.
+        assert_eq!(FrameHeader::of(&[&[0xFF, 0xD8][..], &[0xFF, 0xFE, 0, 0].repeat(9)].concat()), None);
+    }
+}
