@@ -388,8 +388,8 @@ fn loss_of(spec: &SourceSpec) -> LossReason {
             SourceEvent::Lost(_) | SourceEvent::Nothing => {}
             other => panic!("{other:?} instead of a loss"),
         }
-        let counted = LossReason::ALL.into_iter().find(|reason| 0 < counters.restarts.get(*reason));
-        if let Some(reason) = counted {
+        let mut counts = counters.restarts.by_reason();
+        if let Some((reason, _)) = counts.find(|(_, count)| 0 < *count) {
             return reason;
         }
         assert!(started.elapsed() < HANG, "no loss is counted");
