@@ -18,6 +18,22 @@ pub enum CaptureError {
         /// The source as configured.
         text: String,
     },
+    /// An address cannot be read.
+    #[error("invalid address {address:?}: {problem}")]
+    InvalidAddress {
+        /// The address as configured, without credentials.
+        address: String,
+        /// What is wrong, and what is expected.
+        problem: &'static str,
+    },
+    /// The certificate authorities cannot be read.
+    #[error("cannot read the certificates of `tls` in {}: {reason} (expected PEM)", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// GLib's error.
+        reason: String,
+    },
     /// A pipeline file cannot be read.
     #[error("cannot read the pipeline file {}: {reason}", path.display())]
     PipelineFile {
@@ -171,7 +187,9 @@ pub enum CaptureError {
         remedy: &'static str,
     },
     /// The server refused the credentials.
-    #[error("the server refused the credentials: {reason}")]
+    #[error(
+        "the server refused the credentials: {reason}; check user and password, which go into the address, in front of the host"
+    )]
     Unauthorised {
         /// GStreamer's error.
         reason: String,
@@ -183,6 +201,63 @@ pub enum CaptureError {
     Unreachable {
         /// GStreamer's error.
         reason: String,
+    },
+    /// A server answers with an error.
+    #[error("{what} answers {status}: {remedy}")]
+    Status {
+        /// The address.
+        what: String,
+        /// Status code of HTTP or RTSP.
+        status: u32,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The certificate of a server is not trusted.
+    #[error(
+        "the certificate of {server} is not trusted: {reason}; set `tls` to a PEM file with it or its authority, or to \
+         \"insecure\""
+    )]
+    Certificate {
+        /// Host and port.
+        server: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A server redirects to another one.
+    #[error(
+        "the server redirects to {to}, which the configuration does not name: put that address there, or set \
+         `follow_addresses = true` if you trust the server"
+    )]
+    Redirected {
+        /// The address of the other server.
+        to: String,
+    },
+    /// A source names other addresses instead of having video itself.
+    #[error(
+        "{what} is {playlist}, which names other addresses or files: set `follow_addresses = true` if you trust it with opening \
+         any of them"
+    )]
+    Playlist {
+        /// The clip or address, or that it is the source.
+        what: String,
+        /// Its kind.
+        playlist: &'static str,
+    },
+    /// Pictures are of a kind that no decoder takes.
+    #[error("cannot decode {what}: {reason}")]
+    Undecodable {
+        /// The clip or address, or that it is the stream.
+        what: String,
+        /// The kind, and what to do.
+        reason: &'static str,
+    },
+    /// A part of a stream never ends.
+    #[error("{what} sends a picture without an end ({mebibytes} MiB so far): restart the camera, or raise `max_pixels`")]
+    EndlessPicture {
+        /// The address, or that it is the stream.
+        what: String,
+        /// Mebibytes of the picture.
+        mebibytes: u64,
     },
     /// No installed plugin decodes the source.
     #[error("missing plugin for {what}: install the Debian package {package}")]
@@ -300,6 +375,8 @@ impl CaptureError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::UnknownSource { .. }
+            | Self::InvalidAddress { .. }
+            | Self::CaFile { .. }
             | Self::PipelineFile { .. }
             | Self::Parameter { .. }
             | Self::Parse { .. }
@@ -315,6 +392,7 @@ impl CaptureError {
             | Self::NotNegotiated { .. }
             | Self::NotDepth { .. }
             | Self::NoTrack { .. }
+            | Self::Playlist { .. }
             | Self::EveryFrameLive => exit::CONFIG,
             _ => exit::UNAVAILABLE,
         }

@@ -14,6 +14,7 @@ use gstreamer::glib;
 use rustix::fs::{Access, AtFlags, CWD, accessat, major};
 use rustix::io::Errno;
 
+use super::pipeline::checked_address;
 use super::{CaptureError, SourceChoice, SourceSpec, hints};
 use foveate_core::name::natural_order;
 use foveate_core::source::ShorthandKind;
@@ -218,12 +219,18 @@ fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
     let unknown = || CaptureError::UnknownSource { text: redacted(text) };
     match ShorthandKind::of(text).filter(|_| !text.is_empty()).ok_or_else(unknown)? {
         ShorthandKind::Test => Ok((shipped("test"), None)),
-        ShorthandKind::Rtsp => Ok((shipped("rtsp"), Some(("location", text.to_owned())))),
+        ShorthandKind::Rtsp => {
+            checked_address(text)?;
+            Ok((shipped("rtsp"), Some(("location", text.to_owned()))))
+        }
         ShorthandKind::Camera => {
             check_camera(text)?;
             Ok((shipped("v4l2"), Some(("device", text.to_owned()))))
         }
-        ShorthandKind::Http => Ok((shipped("http"), Some(("location", text.to_owned())))),
+        ShorthandKind::Http => {
+            checked_address(text)?;
+            Ok((shipped("http"), Some(("location", text.to_owned()))))
+        }
         ShorthandKind::File => {
             let path = path_of(text).map_err(|_| unknown())?;
             let location = checked_file(&path)?;

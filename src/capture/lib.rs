@@ -3,7 +3,8 @@
 //! `expansion` makes a pipeline description of the configured source; `pipeline` builds it and inserts elements before the
 //! appsink only if the caps need them; [`source`] watches it, loops files, and ends with a typed reason; `delivery` runs on
 //! GStreamer's streaming thread and fills the `mailbox`; before that `damage` drops damaged frames, and `masking` fills privacy
-//! masks. A stream takes its frames from a [`reconnecting`] source, which starts a new pipeline after `transient` errors.
+//! masks. `network` keeps it from opening what servers and files name, and says why a server gave nothing; `oversize` keeps huge
+//! pictures from decoders. A stream takes its frames from a [`reconnecting`] source, which starts a new pipeline after `transient` errors.
 //!
 //! No loss goes uncounted: every buffer that reaches the appsink gets the next `frame_seq`, even if it is dropped later. Those
 //! that a [rate limit](foveate_core::rate) skips get none, and have a counter of their own.
@@ -23,6 +24,8 @@ mod frame;
 pub mod hints;
 mod mailbox;
 mod masking;
+mod network;
+mod oversize;
 mod pipeline;
 pub mod reconnecting;
 pub mod source;

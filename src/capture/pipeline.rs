@@ -16,7 +16,9 @@ use parking_lot::Mutex;
 use super::caps::{self, Adapter};
 use super::delivery::Delivery;
 use super::expansion::{Expansion, FIFO};
-use super::{CaptureError, Content, Pace, damage, hints};
+use super::network::{Answer, Network, NewestAnswer, error_of_status, hold, location_of};
+use super::{CaptureError, Content, Pace, damage, hints, oversize};
+use foveate_core::address::Server;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
@@ -50,8 +52,8 @@ pub(super) struct Pipeline {
     #[expect(dead_code, reason = "the callbacks hold it weakly")]
     sender: Arc<Sender<PipelineEvent>>,
     flow: Arc<Flow>,
-    /// Whether a web server says that it sends a web page.
-    page: Arc<AtomicBool>,
+    /// Of a web server.
+    answer: NewestAnswer,
     #[expect(dead_code, reason = "held open until the pipeline has stopped")]
     fifo: Option<File>,
 }
@@ -59,11 +61,11 @@ pub(super) struct Pipeline {
 /// Sends the events of a pipeline, for as long as there is one. A message in the channel holds what posted it, often the pipeline;
 /// if the pipeline's own callbacks held the channel, nothing would ever free them.
 #[derive(Clone)]
-struct EventReporter(Weak<Sender<PipelineEvent>>);
+pub(super) struct EventReporter(Weak<Sender<PipelineEvent>>);
 
 impl EventReporter {
     /// Drops it where the channel is full, which holds an error then, and that matters more.
-    fn send(&self, event: PipelineEvent) {
+    pub(super) fn send(&self, event: PipelineEvent) {
         let _ = self.0.upgrade().map(|sender| sender.try_send(event));
     }
 }
@@ -80,8 +82,8 @@ pub(super) struct Demands {
     pub(super) heeds_tags: bool,
     /// The size of the pictures before, which these must have.
     pub(super) extent: Option<Extent>,
-    /// Most pixels of a picture from a file.
-    pub(super) max_pixels: Option<u32>,
+    /// Most pixels of a picture.
+    pub(super) max_pixels: u32,
 }
 
 /// How it is known whether a pipeline is live.
@@ -126,17 +128,18 @@ impl Pipeline {
         adapters: &[Adapter],
         delivery: &Arc<Delivery>,
         demands: Demands,
+        network: &Network,
     ) -> Result<Self, CaptureError> {
         let Demands { content, pace, liveness, .. } = demands;
         let pipeline = parsed(expansion)?;
-        prepare_elements(&pipeline, delivery);
-        let fifo = opened_fifo(&pipeline, expansion)?;
-        let sink = frames_sink(&pipeline)?;
-        insert(&pipeline, sink.upcast_ref(), adapters)?;
         let (sender, events) = bounded(MAX_WAITING_EVENTS);
         let sender = Arc::new(sender);
         let reports = EventReporter(Arc::downgrade(&sender));
-        let (offered, page) = (Arc::default(), Arc::default());
+        prepare_elements(&pipeline, delivery, demands.max_pixels, network, &reports);
+        let fifo = opened_fifo(&pipeline, expansion)?;
+        let sink = frames_sink(&pipeline)?;
+        insert(&pipeline, sink.upcast_ref(), adapters)?;
+        let (offered, answer) = (Arc::default(), NewestAnswer::default());
         let flow = Arc::new(Flow { is_live: Arc::clone(&delivery.is_live), ..Flow::default() });
         let pad = sink_pad(sink.upcast_ref());
         let is_scaled = adapters.contains(&caps::SCALE);
@@ -145,13 +148,13 @@ impl Pipeline {
         probe(&pad, &offered, &reports, &flow, demands, delivery);
         note_exactness(&pad, expansion.is_picture(), delivery);
         choose_tracks(&pipeline, demands.track, &reports);
-        forward_messages(&pipeline, reports, &page)?;
+        forward_messages(&pipeline, reports, &answer, network)?;
         pipeline.use_clock(Some(&monotonic_clock()));
 
         // Before anything flows: the first frame may turn out to be live.
         flow.is_live.store(liveness == Liveness::Given(true), Ordering::Relaxed);
         sink.set_sync(pace == Pace::Realtime && liveness != Liveness::Given(true));
-        let playing = Self { pipeline, sink: pad, offered, events, sender, flow, page, fifo };
+        let playing = Self { pipeline, sink: pad, offered, events, sender, flow, answer, fifo };
         // A failure also posts a message, which says more.
         let is_reported = match playing.pipeline.set_state(gst::State::Paused) {
             Ok(success) => success == gst::StateChangeSuccess::NoPreroll,
@@ -175,9 +178,15 @@ impl Pipeline {
         self.flow.is_live.load(Ordering::Relaxed)
     }
 
-    /// Whether a web server says that it sends a web page.
-    pub(super) fn gives_web_page(&self) -> bool {
-        self.page.load(Ordering::Relaxed)
+    /// The newest answer of a web server.
+    pub(super) fn answer(&self) -> Option<Answer> {
+        self.answer.lock().clone()
+    }
+
+    /// The address that it opens, credentials included, if that is one of a server.
+    pub(super) fn address(&self) -> Option<String> {
+        let mut elements = self.pipeline.iterate_recurse().into_iter().flatten();
+        elements.find_map(|element| location_of(&element).filter(|at| Server::of(at).is_ok()))
     }
 
     /// Duration of a file, if its container gives it.
@@ -268,9 +277,22 @@ fn opened_fifo(
     Ok(Some(file))
 }
 
-/// Checks that `expansion` parses and has the appsink.
+/// Checks that `expansion` parses, has the appsink, and names addresses that can be read.
 pub(super) fn check(expansion: &Expansion) -> Result<(), CaptureError> {
-    frames_sink(&parsed(expansion)?).map(drop)
+    let pipeline = parsed(expansion)?;
+    frames_sink(&pipeline)?;
+    let locations = pipeline.iterate_recurse().into_iter().flatten();
+    locations.filter_map(|element| location_of(&element)).try_for_each(|at| checked_address(&at))
+}
+
+/// Refuses a malformed address of a server. Others are left to GStreamer.
+pub(super) fn checked_address(address: &str) -> Result<(), CaptureError> {
+    match (ShorthandKind::of(address), Server::of(address)) {
+        (Some(ShorthandKind::Http | ShorthandKind::Rtsp), Err(problem)) => {
+            Err(CaptureError::InvalidAddress { address: redacted(address), problem })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn parsed(expansion: &Expansion) -> Result<gst::Pipeline, CaptureError> {
@@ -569,9 +591,9 @@ fn is_endless(pad: &gst::Pad, sink: &gst::Element) -> bool {
 }
 
 /// The demuxer of `multipart/x-mixed-replace`, which cameras send.
-const MULTIPART: &str = "multipartdemux";
+pub(super) const MULTIPART: &str = "multipartdemux";
 
-fn is_made_by(element: &gst::Element, factory: &str) -> bool {
+pub(super) fn is_made_by(element: &gst::Element, factory: &str) -> bool {
     element.factory().is_some_and(|made_by| made_by.name() == factory)
 }
 
@@ -589,10 +611,10 @@ fn refusal_of(
     caps: &gst::Caps,
     Demands { content, max_pixels, .. }: Demands,
 ) -> Option<PipelineEvent> {
-    if let (Some(max_pixels), Ok(extent)) = (max_pixels, caps::extent_of(caps))
+    if let Ok(extent) = caps::extent_of(caps)
         && (max_pixels as usize) < extent.area()
     {
-        let picture = String::new();
+        let picture = "the source".to_owned();
         return Some(PipelineEvent::Refused(CaptureError::TooManyPixels {
             picture,
             extent,
@@ -619,10 +641,19 @@ fn turning_tag(tags: &gst::TagListRef) -> Option<String> {
 const READS_PAST_END_MAX: u32 = 16;
 
 /// Prepares elements of `pipeline`, those that it has and those that bins add.
-fn prepare_elements(pipeline: &gst::Pipeline, delivery: &Arc<Delivery>) {
-    let delivery = Arc::clone(delivery);
+fn prepare_elements(
+    pipeline: &gst::Pipeline,
+    delivery: &Arc<Delivery>,
+    max_pixels: u32,
+    network: &Network,
+    reports: &EventReporter,
+) {
+    let (delivery, own_network) = (Arc::clone(delivery), network.clone());
+    let own_reports = reports.clone();
     let prepare = move |element: &gst::Element| {
         end_demuxer(element);
+        own_network.prepare(element);
+        oversize::guard(element, max_pixels, &own_reports);
         if is_made_by(element, MULTIPART) {
             // Else `decodebin` waits for further streams.
             element.set_property("single-stream", true);
@@ -632,7 +663,13 @@ fn prepare_elements(pipeline: &gst::Pipeline, delivery: &Arc<Delivery>) {
         }
     };
     pipeline.iterate_recurse().into_iter().flatten().for_each(|element| prepare(&element));
-    pipeline.connect_deep_element_added(move |_, _, element| prepare(element));
+    let (network, reports) = (network.clone(), reports.clone());
+    pipeline.connect_deep_element_added(move |_, _, element| {
+        prepare(element);
+        if let Some(error) = network.refusal_of(element) {
+            reports.send(PipelineEvent::Refused(error));
+        }
+    });
 }
 
 /// Ends a demuxer of gst-libav that does not notice the end of its file, as that of GIF, which would ask for more for ever: GStreamer
@@ -793,9 +830,11 @@ fn monotonic_clock() -> gst::Clock {
 fn forward_messages(
     pipeline: &gst::Pipeline,
     reports: EventReporter,
-    page: &Arc<AtomicBool>,
+    answer: &NewestAnswer,
+    network: &Network,
 ) -> Result<(), CaptureError> {
-    let page = Arc::clone(page);
+    let answer = Arc::clone(answer);
+    let servers = network.first_servers();
     let bus = pipeline.bus().ok_or_else(|| CaptureError::Failed {
         element: "pipeline".to_owned(),
         reason: "it has no bus".to_owned(),
@@ -809,8 +848,17 @@ fn forward_messages(
                 reports.send(PipelineEvent::Message(message.clone()));
             }
             gst::MessageView::Element(element) => {
-                if let Some(is_page) = is_web_page(element) {
-                    page.store(is_page, Ordering::Relaxed);
+                if let Some(newest) = Answer::of(element) {
+                    *answer.lock() = Some(newest);
+                }
+            }
+            gst::MessageView::Progress(progress) => {
+                let refusal = servers.as_ref().and_then(|servers| servers.refusal_of(progress));
+                if let (Some(error), Some(element)) =
+                    (refusal, message.src().and_then(|src| src.downcast_ref()))
+                {
+                    reports.send(PipelineEvent::Refused(error));
+                    hold(element);
                 }
             }
             gst::MessageView::Warning(warning) => log_warning(warning),
@@ -832,16 +880,6 @@ fn log_warning(warning: &gst::message::Warning) {
 
 fn is_missing_plugin(element: &gst::message::Element) -> bool {
     element.structure().is_some_and(|structure| structure.name() == "missing-plugin")
-}
-
-/// Whether the answer of a web server is a web page; `None` for a message of another kind.
-fn is_web_page(element: &gst::message::Element) -> Option<bool> {
-    let answer = element.structure().filter(|structure| structure.name() == "http-headers")?;
-    let headers = answer.get::<gst::Structure>("response-headers").ok()?;
-    let is_type = |name: &str| name.eq_ignore_ascii_case("content-type");
-    let name = headers.fields().find(|name| is_type(name))?;
-    let media = headers.get::<&str>(name).ok()?.to_ascii_lowercase();
-    Some(["text/html", "application/xhtml"].iter().any(|page| media.starts_with(page)))
 }
 
 /// The error of a web page, before its address is known.
@@ -876,7 +914,12 @@ pub(super) fn error_of(message: &gst::Message) -> Option<CaptureError> {
     let detail = debug.lines().skip(1).collect::<Vec<_>>().join(" ");
     let detail = if detail.is_empty() { String::new() } else { format!(" ({detail})") };
     let reason = redacted(&format!("{}{detail}", error.message()));
-    Some(classified(&error, message.src(), element, reason))
+    let src = message.src();
+    let status = message.details().and_then(|details| details.get("rtsp-status-code").ok());
+    if let Some((place, status)) = src.and_then(property_of_source).zip(status) {
+        return Some(error_of_status(place, status));
+    }
+    Some(classified(&error, src, element, reason))
 }
 
 fn classified(
@@ -889,6 +932,7 @@ fn classified(
     let is_camera =
         place.as_ref().is_some_and(|place| ShorthandKind::of(place) == Some(ShorthandKind::Camera));
     let is_named = place.is_some();
+    let is_server = place.as_ref().is_some_and(|place| Server::of(place).is_ok());
     let device = place.unwrap_or_else(|| element.clone());
     let denied = reason.to_ascii_lowercase().contains("permission denied");
     if let Some(kind) = error.kind::<gst::ResourceError>() {
@@ -905,6 +949,15 @@ fn classified(
             | gst::ResourceError::OpenRead
             | gst::ResourceError::OpenReadWrite
             | gst::ResourceError::Settings => CaptureError::Unreachable { reason },
+            gst::ResourceError::Read | gst::ResourceError::Write | gst::ResourceError::Close
+                if is_server =>
+            {
+                CaptureError::Unreachable { reason }
+            }
+            // `souphttpsrc` asks for the rest then, which cameras do not have.
+            gst::ResourceError::Seek if is_server => {
+                CaptureError::Unreachable { reason: "the connection broke".to_owned() }
+            }
             _ => CaptureError::Failed { element, reason },
         };
     }

@@ -15,6 +15,7 @@ use super::caps::{self, Adapter};
 use super::delivery::{Delivery, Round};
 use super::expansion::{Expansion, Playlist};
 use super::mailbox::{Mailbox, MailboxConsumer, mailbox};
+use super::network::{Network, Redirect};
 use super::pipeline::{
     self, Demands, Liveness, Pipeline, PipelineEvent, error_of, is_raw, missing_plugin_of, web_page,
 };
@@ -182,6 +183,7 @@ impl Source {
             spec: spec.clone(),
             is_restart: 0 < counters.restarts.total(),
             adapters: Vec::new(),
+            network: Network::of(spec),
             delivery: Arc::new(delivery),
             activity: Arc::clone(&activity),
             stop: stop_asked,
@@ -320,6 +322,7 @@ impl Drop for Source {
 fn checked_pipeline(spec: &SourceSpec) -> Result<(), CaptureError> {
     hints::initialised()?;
     let playlist = Playlist::of(spec)?;
+    Network::of(spec).check()?;
     pipeline::check(&playlist.expansion(0, spec)?)
 }
 
@@ -337,6 +340,8 @@ enum OpenFailure {
     },
     /// Its tag says that its pictures have to be turned.
     Turn(String),
+    /// Its server has it at another address.
+    Redirect(Redirect),
     Error(CaptureError),
 }
 
@@ -353,6 +358,8 @@ struct SourceSession {
     is_restart: bool,
     /// Elements that the pipeline needs before the appsink.
     adapters: Vec<Adapter>,
+    /// What it may open.
+    network: Network,
     delivery: Arc<Delivery>,
     activity: Arc<CaptureActivity>,
     /// Disconnected when the source is dropped.
@@ -380,7 +387,8 @@ impl SourceSession {
         opened: &Sender<Result<Option<Duration>, CaptureError>>,
         frames: &Mailbox<CapturedFrame>,
     ) -> End {
-        let playlist = match hints::initialised().and_then(|()| Playlist::of(&self.spec)) {
+        let playlist = hints::initialised().and_then(|()| self.network.check());
+        let playlist = match playlist.and_then(|()| Playlist::of(&self.spec)) {
             Ok(playlist) => playlist,
             Err(error) => return End::Failed(error),
         };
@@ -398,7 +406,7 @@ impl SourceSession {
             let begun = Instant::now();
             let (content, pace) = (self.spec.content, self.spec.pace);
             let (liveness, track) = (liveness(&self.spec), self.spec.track);
-            let (heeds_tags, max_pixels) = (false, None);
+            let (heeds_tags, max_pixels) = (false, self.spec.max_pixels);
             let demands =
                 Demands { content, pace, liveness, track, heeds_tags, extent, max_pixels };
             let played = playlist.expansion(index, &self.spec).and_then(|expansion| {
@@ -475,15 +483,19 @@ impl SourceSession {
         }
         loop {
             let is_turning = turning.is_some_and(|turning| self.adapters.contains(&turning));
-            let max_pixels = Some(self.spec.max_pixels).filter(|_| expansion.is_picture());
             let heeds_tags = follows_tags && !is_turning;
-            let demands = Demands { heeds_tags, max_pixels, ..demands };
+            let demands = Demands { heeds_tags, ..demands };
             let (adapters, refused) = match self.attempt(expansion, demands) {
                 Ok(pipeline) => {
                     self.log_adapters(&pipeline);
                     return Ok(pipeline);
                 }
                 Err(OpenFailure::Error(error)) => return Err(error),
+                Err(OpenFailure::Redirect(redirect)) => {
+                    tracing::info!(stream = self.spec.stream, %redirect, "redirected");
+                    self.network.follow(redirect);
+                    continue;
+                }
                 Err(OpenFailure::Turn(tag)) => {
                     let stream = &self.spec.stream;
                     tracing::info!(stream, tag, "the pictures are turned as their tag says");
@@ -541,9 +553,25 @@ impl SourceSession {
         self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
         // A pipeline may drop frames before `play` returns.
         let corrupted_before = self.delivery.corrupted();
-        let pipeline = Pipeline::play(expansion, &self.adapters, &self.delivery, demands)?;
-        self.wait_for_first_frame(&pipeline, deadline, corrupted_before)?;
-        Ok(pipeline)
+        let pipeline =
+            Pipeline::play(expansion, &self.adapters, &self.delivery, demands, &self.network)?;
+        let failure = match self.wait_for_first_frame(&pipeline, deadline, corrupted_before) {
+            Ok(()) => return Ok(pipeline),
+            Err(OpenFailure::Error(error)) => error,
+            Err(failure) => return Err(failure),
+        };
+        let answer = pipeline.answer();
+        match answer.and_then(|answer| self.network.redirect(&answer)) {
+            Some(redirect) => Err(OpenFailure::Redirect(redirect)),
+            None => Err(self.explained(failure, &pipeline).into()),
+        }
+    }
+
+    /// `error` of `pipeline` with the answer of its server.
+    fn explained(&self, error: CaptureError, pipeline: &Pipeline) -> CaptureError {
+        self.activity.opening.begin_within(Network::diagnosis_limit() + BLOCKED_AFTER);
+        let (answer, address) = (pipeline.answer(), pipeline.address());
+        self.network.explained(error, answer.as_ref(), address.as_deref())
     }
 
     fn wait_for_first_frame(
@@ -627,7 +655,7 @@ impl SourceSession {
                 PipelineEvent::Interlaced(_) => return End::Failed(CaptureError::BecameInterlaced),
                 PipelineEvent::Refused(error) => return End::Failed(error),
                 PipelineEvent::Message(message) => match error_of(&message) {
-                    Some(error) => return End::Failed(error),
+                    Some(error) => return End::Failed(self.explained(error, pipeline)),
                     None if missing_plugin_of(&message).is_some() => {}
                     None if pipeline.is_live() => return End::Failed(CaptureError::LiveEnded),
                     None => return End::Eos,
@@ -667,7 +695,7 @@ fn end_failure(
     missing: Option<CaptureError>,
     reported: Option<CaptureError>,
 ) -> OpenFailure {
-    let is_page = pipeline.gives_web_page()
+    let is_page = pipeline.answer().is_some_and(|answer| answer.is_web_page())
         && matches!(
             reported,
             None | Some(CaptureError::Failed { .. } | CaptureError::Corrupt { .. })
@@ -724,6 +752,13 @@ fn named(error: CaptureError, expansion: &Expansion) -> CaptureError {
         CaptureError::Corrupt { reason, .. } => CaptureError::Corrupt { what: quoted, reason },
         CaptureError::NoFrames { .. } => CaptureError::NoFrames { what: quoted },
         CaptureError::WebPage { .. } => CaptureError::WebPage { what: quoted },
+        CaptureError::Playlist { playlist, .. } => CaptureError::Playlist { what: quoted, playlist },
+        CaptureError::Undecodable { reason, .. } => {
+            CaptureError::Undecodable { what: quoted, reason }
+        }
+        CaptureError::EndlessPicture { mebibytes, .. } => {
+            CaptureError::EndlessPicture { what: quoted, mebibytes }
+        }
         CaptureError::NotRawVideo { offered } => CaptureError::NoVideo { what: clip, offered },
         CaptureError::UnlikePictures { extent, expected, .. } => {
             CaptureError::UnlikePictures { picture: clip, extent, expected }

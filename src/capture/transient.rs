@@ -27,6 +27,8 @@ impl CaptureError {
         }
         match self {
             Self::UnknownSource { .. }
+            | Self::InvalidAddress { .. }
+            | Self::CaFile { .. }
             | Self::PipelineFile { .. }
             | Self::Parameter { .. }
             | Self::Parse { .. }
@@ -34,7 +36,6 @@ impl CaptureError {
             | Self::NoAppsink { .. }
             | Self::NoPictures { .. }
             | Self::UnlikePictures { .. }
-            | Self::TooManyPixels { .. }
             | Self::NotACamera { .. }
             | Self::NoTrack { .. }
             | Self::EveryFrameLive
@@ -45,6 +46,9 @@ impl CaptureError {
             | Self::Unauthorised { .. }
             | Self::WebPage { .. }
             | Self::Unreachable { .. }
+            | Self::Status { .. }
+            | Self::Certificate { .. }
+            | Self::Redirected { .. }
             | Self::LiveEnded
             | Self::BecameInterlaced
             | Self::Silent { .. }
@@ -56,13 +60,20 @@ impl CaptureError {
             Self::Permission { what, .. } => {
                 has_delivered || ShorthandKind::of(what) == Some(ShorthandKind::Camera)
             }
-            // Another program may have changed the camera's format, and may change it back.
+            // A web server may send a page, a playlist or a list of files for a while.
             Self::NotRawVideo { .. }
             | Self::NoVideo { .. }
-            | Self::DeviceMemory { .. }
+            | Self::MissingDecoder { .. }
+            | Self::Playlist { .. }
+            | Self::Undecodable { .. }
+            | Self::EndlessPicture { .. }
+            | Self::TooManyPixels { .. } => {
+                has_delivered || spec.kind() == Some(ShorthandKind::Http)
+            }
+            // Another program may have changed the camera's format, and may change it back.
+            Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
             | Self::NotDepth { .. }
-            | Self::MissingDecoder { .. }
             | Self::Extent { .. } => has_delivered,
             Self::Corrupt { .. }
             | Self::NoFrames { .. }
@@ -80,6 +91,9 @@ impl CaptureError {
             | Self::Unauthorised { .. }
             | Self::WebPage { .. }
             | Self::Unreachable { .. }
+            | Self::Status { .. }
+            | Self::Certificate { .. }
+            | Self::Redirected { .. }
             | Self::Missing { .. } => LossReason::Unreachable,
             Self::LiveEnded | Self::NoFrames { .. } => LossReason::Ended,
             Self::Silent { .. } | Self::CapsTimeout { .. } => LossReason::Silent,
@@ -89,6 +103,10 @@ impl CaptureError {
             | Self::NotNegotiated { .. }
             | Self::NotDepth { .. }
             | Self::MissingDecoder { .. }
+            | Self::Playlist { .. }
+            | Self::Undecodable { .. }
+            | Self::EndlessPicture { .. }
+            | Self::TooManyPixels { .. }
             | Self::Extent { .. }
             | Self::BecameInterlaced
             | Self::Corrupt { .. } => LossReason::Unreadable,

@@ -49,7 +49,9 @@ pub use camera::CameraConfig;
 pub use depth::DepthConfig;
 pub use environment::Secrets;
 pub use error::{ConfigError, Mistake};
-pub use foveate_core::source::{CorruptedFrames, Orientation, Pace, ShorthandKind, SourceChoice};
+pub use foveate_core::source::{
+    CorruptedFrames, Orientation, Pace, ShorthandKind, SourceChoice, Tls,
+};
 
 /// Longest file of a configuration, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -194,6 +196,10 @@ pub struct StreamConfig {
     /// Jitter buffer of an RTSP source, in milliseconds; `${latency_ms}` in a pipeline.
     #[serde(deserialize_with = "checked::<Whole<0, 60_000>, _, _>")]
     pub latency_ms: u32,
+    /// How the certificates of `https://` and `rtsps://` servers are checked.
+    pub tls: Tls,
+    /// Whether addresses and files that the source itself names are opened: a playlist's segments, a redirect to another server.
+    pub follow_addresses: bool,
     /// Timeout for the source's first frame, in milliseconds.
     #[serde(deserialize_with = "checked::<Whole<100, 600_000>, _, _>")]
     pub caps_timeout_ms: u32,
@@ -208,7 +214,7 @@ pub struct StreamConfig {
     pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first; otherwise they must have it.
     pub scale_pictures: bool,
-    /// Most pixels of a picture that is read from a file.
+    /// Most pixels of a picture, before it is turned or scaled.
     #[serde(deserialize_with = "checked::<Whole<1, 268_435_456>, _, _>")]
     pub max_pixels: u32,
     /// R, G and B behind what is transparent in pictures and clips.
@@ -514,6 +520,8 @@ impl Default for StreamConfig {
             pace: Pace::Realtime,
             looped: false,
             latency_ms: SourceSpec::LATENCY_MS,
+            tls: Tls::default(),
+            follow_addresses: false,
             caps_timeout_ms: SourceSpec::CAPS_TIMEOUT_MS,
             orientation: Orientation::Auto,
             corrupted: CorruptedFrames::Drop,
@@ -579,6 +587,8 @@ impl From<&StreamConfig> for SourceSpec {
             pace: config.pace,
             looped: config.looped,
             latency_ms: config.latency_ms,
+            tls: config.tls.clone(),
+            follow_addresses: config.follow_addresses,
             caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
             orientation: config.orientation,
             corrupted: config.corrupted,

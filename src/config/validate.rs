@@ -5,8 +5,10 @@ use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
 use super::{
-    Config, Pace, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, TextPart, ViewConfig,
+    Config, Pace, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, TextPart, Tls,
+    ViewConfig,
 };
+use foveate_core::address::Server;
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::Threshold;
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};
@@ -71,6 +73,7 @@ impl StreamConfig {
     fn validate(&mut self, table: &Table<'_>, directory: &Path) {
         table.need("name");
         self.validate_source(table, directory);
+        self.validate_tls(table, directory);
         let device_allowed = "with `backend` as \"auto\" or \"vulkan\"";
         let is_cpu = self.backend == BackendChoice::Cpu;
         table.allow("device", !is_cpu, "backend", device_allowed);
@@ -141,6 +144,9 @@ impl StreamConfig {
         let with_live = "with an `http://` or `https://` source, or a pipeline";
         table.allow("live", is_http, "source", with_live);
         table.allow("track", kind.is_clip(), "source", "with a clip, or a pipeline");
+        let is_followed = kind.is_clip() || kind == ShorthandKind::Rtsp;
+        let with_addresses = "with an address, a clip or a pipeline";
+        table.allow("follow_addresses", is_followed, "source", with_addresses);
         if kind.is_clip() && self.live != Some(true) {
             return;
         }
@@ -153,6 +159,26 @@ impl StreamConfig {
         if self.looped {
             table.refuse("loop", "a live source has no end; expected false here");
         }
+    }
+}
+
+impl StreamConfig {
+    /// Resolves the path of certificate authorities, and refuses them where no source is encrypted.
+    fn validate_tls(&mut self, table: &Table<'_>, directory: &Path) {
+        if let Tls::CaFile(file) = &mut self.tls {
+            if file.starts_with("~") {
+                table.refuse("tls", NO_HOME);
+            }
+            *file = directory.join(&file);
+        }
+        let depth = self.depth.as_ref().map(|depth| &depth.source);
+        let may_encrypt = |source: &SourceChoice| match source {
+            SourceChoice::Shorthand(text) => Server::of(text).is_ok_and(|server| server.has_tls()),
+            SourceChoice::Pipeline(_) | SourceChoice::PipelineFile(_) => true,
+        };
+        let is_encrypted = [Some(&self.source), depth].into_iter().flatten().any(may_encrypt);
+        let with_tls = "with an `https://` or `rtsps://` source, or a pipeline";
+        table.allow("tls", is_encrypted, "source", with_tls);
     }
 }
 
@@ -194,6 +220,11 @@ pub(super) fn validate_source(
         table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"http://...\", \"https://...\", \"file://...\" or the path of a file or folder; use `pipeline` for anything else");
         return None;
     };
+    if matches!(kind, ShorthandKind::Rtsp | ShorthandKind::Http)
+        && let Err(problem) = Server::of(text)
+    {
+        table.refuse("source", problem);
+    }
     if kind == ShorthandKind::File && !text.contains("://") {
         // Lossless, because every part was a string.
         *text = directory.join(&text).to_string_lossy().into_owned();

@@ -1,6 +1,8 @@
-//! Whether a JPEG is whole. Decoders show the part of a cut one that is there, and gray below it.
+//! Whether a JPEG is whole, and its size. Decoders show the part of a cut one that is there, and gray below it.
 
 use std::io::{self, BufRead, ErrorKind, Read};
+
+use crate::geometry::extent::Extent;
 
 /// Start of image.
 const SOI: u8 = 0xD8;
@@ -18,6 +20,42 @@ pub fn has_end(jpeg: impl BufRead) -> io::Result<bool> {
     match find_end(jpeg) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
         found => found,
+    }
+}
+
+/// What a picture says of itself before its first scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// Its size.
+    pub extent: Extent,
+    /// 1 for gray, 3 for colour, 4 for CMYK.
+    pub components: u8,
+}
+
+impl FrameHeader {
+    /// That of a picture that begins with SOI; `None` if these bytes end before it, or are damaged.
+    pub fn of(jpeg: &[u8]) -> Option<Self> {
+        let mut rest = jpeg.strip_prefix(&[0xFF, SOI])?;
+        loop {
+            // Bytes of 0xFF may fill the space before a marker.
+            let fill = rest.iter().take_while(|byte| **byte == 0xFF).count();
+            let code = *rest.get(fill).filter(|_| 0 < fill)?;
+            let segment = &rest[fill + 1..];
+            let length = usize::from(u16::from_be_bytes(*segment.first_chunk()?));
+            match code {
+                // Tables of Huffman and arithmetic coding, and an extension, lie between the codes of frames.
+                0xC4 | 0xC8 | 0xCC => {}
+                0xC0..=0xCF => {
+                    let &[_, _, _, height_high, height_low, width_high, width_low, components] =
+                        segment.first_chunk()?;
+                    let width = u16::from_be_bytes([width_high, width_low]);
+                    let height = u16::from_be_bytes([height_high, height_low]);
+                    return Some(Self { extent: Extent::new(width.into(), height.into()), components });
+                }
+                _ => {}
+            }
+            rest = segment.get(length.max(2)..)?;
+        }
     }
 }
 
@@ -49,4 +87,32 @@ fn skip_segment(jpeg: &mut impl BufRead) -> io::Result<()> {
     let rest = u64::from(u16::from_be_bytes(length)).saturating_sub(2);
     let skipped = io::copy(&mut jpeg.take(rest), &mut io::sink())?;
     if skipped == rest { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::{Extent, FrameHeader};
+
+    /// SOI, a comment, tables of Huffman, and a frame of 258 x 3 pixels.
+    const HEADER: &[u8] = &[
+        0xFF, 0xD8, 0xFF, 0xFE, 0, 4, 0xFF, 0xC0, 0xFF, 0xFF, 0xC4, 0, 3, 9, 0xFF, 0xC2, 0, 17, 8, 0, 3,
+        1, 2, 4,
+    ];
+
+    #[test]
+    fn a_header_has_size_and_components() {
+        let header = FrameHeader { extent: Extent::new(258, 3), components: 4 };
+        assert_eq!(FrameHeader::of(HEADER), Some(header));
+    }
+
+    #[test]
+    fn no_part_of_a_header_is_taken_for_one() {
+        for length in 0..HEADER.len() {
+            assert_eq!(FrameHeader::of(&HEADER[..length]), None, "{length} bytes");
+        }
+        // A length of its own two bytes at least, so that a damaged one ends, too.
+        assert_eq!(FrameHeader::of(&[&[0xFF, 0xD8][..], &[0xFF, 0xFE, 0, 0].repeat(9)].concat()), None);
+    }
 }

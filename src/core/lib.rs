@@ -5,6 +5,7 @@
 //! [`color::ColorTransform`] plain data for shaders; `serde` reads and writes what a configuration
 //! says.
 
+pub mod address;
 pub mod backend;
 pub mod backoff;
 pub mod camera;

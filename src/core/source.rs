@@ -30,6 +30,10 @@ pub struct SourceSpec {
     pub looped: bool,
     /// Jitter buffer of network sources: `${latency_ms}` in the description.
     pub latency_ms: u32,
+    /// How the certificates of servers are checked.
+    pub tls: Tls,
+    /// Whether addresses and files that the source itself names are opened.
+    pub follow_addresses: bool,
     /// Limit for opening the source and for its first frame, together.
     pub caps_timeout: Duration,
     /// How pictures are turned.
@@ -42,7 +46,7 @@ pub struct SourceSpec {
     pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first.
     pub scale_pictures: bool,
-    /// Most pixels of a picture that is read from a file.
+    /// Most pixels of a picture, before it is turned or scaled.
     pub max_pixels: u32,
     /// R, G and B behind what is transparent, unless the source is live.
     pub background: [u8; 3],
@@ -78,6 +82,8 @@ impl SourceSpec {
             pace: Pace::Realtime,
             looped: false,
             latency_ms: Self::LATENCY_MS,
+            tls: Tls::default(),
+            follow_addresses: false,
             caps_timeout: Duration::from_millis(Self::CAPS_TIMEOUT_MS.into()),
             orientation: Orientation::Auto,
             corrupted: CorruptedFrames::Drop,
@@ -199,6 +205,45 @@ impl ShorthandKind {
     /// Whether it may have an end, and wait for its consumer.
     pub fn is_clip(self) -> bool {
         matches!(self, Self::Http | Self::File)
+    }
+}
+
+/// How the certificates of servers are checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
+pub enum Tls {
+    /// By the system's certificate authorities.
+    #[default]
+    Verify,
+    /// Any certificate is taken.
+    Insecure,
+    /// By the certificate authorities of a PEM file, or the server's own certificate.
+    CaFile(PathBuf),
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<ConfigValue> for Tls {
+    type Error = String;
+
+    fn try_from(given: ConfigValue) -> Result<Self, String> {
+        match &given {
+            ConfigValue::Text(word) if word == "verify" => Ok(Self::Verify),
+            ConfigValue::Text(word) if word == "insecure" => Ok(Self::Insecure),
+            ConfigValue::Text(path) if path.contains(['/', '.']) => Ok(Self::CaFile(path.into())),
+            _ => Err(given.refused("\"verify\", \"insecure\" or the path of a PEM file")),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Tls> for ConfigValue {
+    fn from(tls: Tls) -> Self {
+        Self::Text(match tls {
+            Tls::Verify => "verify".to_owned(),
+            Tls::Insecure => "insecure".to_owned(),
+            Tls::CaFile(path) => path.to_string_lossy().into_owned(),
+        })
     }
 }
 

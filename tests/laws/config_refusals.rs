@@ -271,6 +271,49 @@ fn what_a_source_cannot_do_is_refused() {
 }
 
 #[test]
+fn malformed_addresses_are_refused() {
+    for (address, problem) in [
+        ("http://::1:80/", "in brackets"),
+        ("rtsp://[fe80::1", "without `]`"),
+        ("https://:443/", "no host"),
+        ("rtsp://192.0.2.7:99999/", "invalid port"),
+        ("rtsp://192.0.2.700/", "not an IPv4 address"),
+    ] {
+        let stream = format!("[[stream]]\nname = \"a\"\nsource = \"{address}\"\n");
+        refused(&stream, 3, "stream.source", &[problem]);
+        let depth = format!("{STREAM}[stream.depth]\nscale_m = 0.1\nsource = \"{address}\"\n");
+        refused(&depth, 6, "stream.depth.source", &[problem]);
+    }
+    for address in ["http://[::1]:80/", "rtsps://user:p%40ss@[fe80::1%25eth0]:322/main"] {
+        accepted(&format!("[[stream]]\nname = \"a\"\nsource = \"{address}\"\n"));
+    }
+}
+
+#[test]
+fn keys_of_servers_need_a_server() {
+    let with = |source: &str, key: &str| format!("[[stream]]\nname = \"a\"\n{source}\n{key}\n");
+    for source in ["source = \"test\"", "source = \"http://192.0.2.7/\"", "source = \"a.mp4\""] {
+        refused(&with(source, "tls = \"insecure\""), 4, "stream.tls", &["`https://` or `rtsps://`"]);
+    }
+    for source in ["source = \"https://192.0.2.7/\"", "source = \"rtsps://192.0.2.7/\"", "pipeline = \"x\""] {
+        for tls in ["verify", "insecure", "camera.pem", "/etc/camera.pem"] {
+            accepted(&with(source, &format!("tls = \"{tls}\"")));
+        }
+        refused(&with(source, "tls = \"unsafe\""), 4, "stream.tls", &["\"verify\", \"insecure\" or the path"]);
+        refused(&with(source, "tls = true"), 4, "stream.tls", &["\"verify\""]);
+        refused(&with(source, "tls = \"~/camera.pem\""), 4, "stream.tls", &["`~`"]);
+    }
+    let follows = "follow_addresses = true";
+    for source in ["test", "/dev/video0"] {
+        let text = with(&format!("source = \"{source}\""), follows);
+        refused(&text, 4, "stream.follow_addresses", &["an address, a clip or a pipeline"]);
+    }
+    for source in ["rtsp://192.0.2.7/", "http://192.0.2.7/", "a.m3u8"] {
+        accepted(&with(&format!("source = \"{source}\""), follows));
+    }
+}
+
+#[test]
 fn an_orientation_is_a_quarter_turn() {
     for orientation in ["\"auto\"", "0", "90", "180", "270"] {
         accepted(&format!("{STREAM}orientation = {orientation}\n"));

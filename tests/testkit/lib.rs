@@ -25,6 +25,8 @@ pub mod follow;
 pub mod footage;
 pub mod history;
 #[cfg(feature = "gst")]
+pub mod hostile_camera;
+#[cfg(feature = "gst")]
 pub mod layouts;
 pub mod left_out;
 pub mod mutation;

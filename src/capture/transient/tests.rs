@@ -19,6 +19,8 @@ const ALL: [Evidence; 3] = [NOTHING, LIVE, DELIVERED];
 fn a_text_that_cannot_work_never_passes() {
     for error in [
         CaptureError::UnknownSource { text: text() },
+        CaptureError::InvalidAddress { address: text(), problem: "is wrong" },
+        CaptureError::CaFile { path: PathBuf::new(), reason: text() },
         CaptureError::PipelineFile { path: PathBuf::new(), reason: text() },
         CaptureError::Parameter { name: text(), problem: "is wrong" },
         CaptureError::Parse { reason: text(), pipeline: text() },
@@ -47,6 +49,9 @@ fn what_hangs_on_the_world_outside_always_passes() {
         CaptureError::Unauthorised { reason: text() },
         CaptureError::WebPage { what: text() },
         CaptureError::Unreachable { reason: text() },
+        CaptureError::Status { what: text(), status: 503, remedy: "wait" },
+        CaptureError::Certificate { server: text(), reason: text() },
+        CaptureError::Redirected { to: text() },
         CaptureError::Missing { what: "rtsp://192.0.2.7/main".to_owned() },
         CaptureError::Permission { what: "/dev/video0".to_owned(), remedy: "wait" },
         CaptureError::LiveEnded,
@@ -71,8 +76,28 @@ fn what_only_another_configuration_helps_passes_once_this_one_has_worked() {
         CaptureError::NotDepth { offered: text() },
         CaptureError::MissingDecoder { what: text(), package: "none" },
         CaptureError::Extent { extent: Extent::new(0, 0) },
+        too_many_pixels(),
+        CaptureError::Playlist { what: text(), playlist: "a playlist" },
+        CaptureError::Undecodable { what: text(), reason: "unknown" },
+        CaptureError::EndlessPicture { what: text(), mebibytes: 9 },
     ] {
         assert_passes(&error, [false, false, true]);
+    }
+}
+
+#[test]
+fn what_a_web_server_sends_may_change() {
+    for error in [
+        CaptureError::NotRawVideo { offered: text() },
+        CaptureError::NoVideo { what: text(), offered: text() },
+        CaptureError::MissingDecoder { what: text(), package: "none" },
+        CaptureError::Playlist { what: text(), playlist: "a playlist" },
+        CaptureError::Undecodable { what: text(), reason: "unknown" },
+        CaptureError::EndlessPicture { what: text(), mebibytes: 9 },
+        too_many_pixels(),
+    ] {
+        assert!(error.is_transient(&shorthand("http://192.0.2.7/"), NOTHING), "{error}");
+        assert!(!error.is_transient(&shorthand("clip.mp4"), NOTHING), "{error}");
     }
 }
 
@@ -126,6 +151,8 @@ fn losses_are_counted_by_what_an_operator_would_look_for() {
     for (error, reason) in [
         (CaptureError::NoCamera { device: text() }, LossReason::Unreachable),
         (CaptureError::Unauthorised { reason: text() }, LossReason::Unreachable),
+        (CaptureError::Certificate { server: text(), reason: text() }, LossReason::Unreachable),
+        (CaptureError::Undecodable { what: text(), reason: "unknown" }, LossReason::Unreadable),
         (CaptureError::LiveEnded, LossReason::Ended),
         (CaptureError::Silent { seconds: 10 }, LossReason::Silent),
         (CaptureError::CapsTimeout { seconds: 10, seen: text() }, LossReason::Silent),
@@ -149,6 +176,10 @@ fn pipeline() -> SourceSpec {
 
 fn shorthand(source: &str) -> SourceSpec {
     SourceSpec::new("test", SourceChoice::Shorthand(source.to_owned()))
+}
+
+fn too_many_pixels() -> CaptureError {
+    CaptureError::TooManyPixels { picture: text(), extent: Extent::new(9, 9), max_pixels: 80 }
 }
 
 fn text() -> String {
