@@ -165,7 +165,6 @@ impl Relevant {
     /// Makes the score and relevance of what was seen; returns the relevance of each cell, 0 where nothing was seen yet.
     fn score(&mut self, seen: Option<Seen<'_>>) -> Vec<f32> {
         let now_ns = self.state.elapsed_ns();
-        self.scan.weigh_saliency(seen);
         if self.scene.frame_seq() == 0 {
             return vec![0.0; self.scene.grid().area()];
         }
@@ -267,6 +266,10 @@ impl FixationPolicy for Relevant {
             self.state.continue_scan();
         }
         let is_due = self.state.is_due();
+        // Whoever decides, so that it does not matter whether a decision that was taken back looked around.
+        if self.is_outdated || is_due {
+            self.scan.weigh_saliency(seen);
+        }
         if let Some(attention) = &mut self.attention {
             attention.listen(now_ns);
         }
