@@ -104,6 +104,8 @@ pub struct GazeChange {
     pub frame_seq: u64,
     /// The gaze.
     pub gaze: Gaze,
+    /// Whether that frame was planned without regard to the plan before.
+    pub is_planned_afresh: bool,
 }
 
 /// What a view publishes next.
@@ -119,6 +121,8 @@ pub struct ViewUpdate<'a> {
     pub plan: &'a TokenPlan,
     /// `frame_seq` of the first frame sampled by that plan.
     pub plan_since: u64,
+    /// Whether the plan begins with this frame, without regard to the one before.
+    pub is_planned_afresh: bool,
     /// Whether the gaze already accounts for the newest feedback.
     pub is_settled: bool,
 }
@@ -437,19 +441,19 @@ impl ViewChannel {
         }
     }
 
-    /// Sends the gaze to recorders if it changed.
+    /// Sends the gaze to recorders if it changed, or does not say how the plan follows from the one before.
     fn send_gaze(&mut self, update: &ViewUpdate<'_>) {
-        let ViewUpdate { frame_seq, gaze, .. } = *update;
+        let ViewUpdate { frame_seq, gaze, is_planned_afresh, .. } = *update;
         if !self.gazes.is_wanted() {
             self.recorded_gaze = None;
             return;
         }
         let is_new = std::mem::take(&mut self.begins_record);
-        if !is_new && self.recorded_gaze.as_ref() == Some(gaze) {
+        if !is_new && !is_planned_afresh && self.recorded_gaze.as_ref() == Some(gaze) {
             return;
         }
         self.recorded_gaze = Some(gaze.clone());
-        self.gazes.send(GazeChange { frame_seq, gaze: gaze.clone() });
+        self.gazes.send(GazeChange { frame_seq, gaze: gaze.clone(), is_planned_afresh });
         self.wake_server();
     }
 

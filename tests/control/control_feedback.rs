@@ -710,6 +710,7 @@ impl Scene {
             gaze,
             plan,
             plan_since: *plan_since,
+            is_planned_afresh: false,
             is_settled,
         });
     }

@@ -349,6 +349,7 @@ impl Sink for Publisher {
             gaze: frame.gaze,
             plan: frame.planes.plan(),
             plan_since: frame.plan_since,
+            is_planned_afresh: frame.is_planned_afresh,
             is_settled: frame.is_settled,
         });
         counters.stages.publish.during(|| {
