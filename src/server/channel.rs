@@ -42,8 +42,11 @@ pub mod outbox;
 /// Reason given to the readers of a segment when the stream continues in another.
 pub const REPLACED: &str = "the stream continues in a new segment";
 
-/// Frames back from the newest whose token plans are kept.
+/// Frames back from the newest whose token plans are kept in any case.
 pub const FRAMES_KEPT: u64 = 64;
+
+/// Tokens of older plans that are kept for as long as feedback may name their frames: 6 MB a view.
+const OLDER_TOKENS_MAX: usize = 1 << 18;
 
 /// Messages in the feedback queue of a view; more are refused.
 pub const FEEDBACK_PENDING_MAX: usize = 64;
@@ -211,6 +214,8 @@ struct ChannelState {
     first_frame: AtomicU64,
     /// `frame_seq` of the newest frame, whether or not its plan is published; 0 before the first.
     newest_frame: AtomicU64,
+    /// `frame_seq` of the oldest frame whose motion is known.
+    oldest_frame: AtomicU64,
     history: Mutex<ViewHistory>,
     /// Whether a client waits for the history to change.
     is_awaited: AtomicBool,
@@ -230,6 +235,7 @@ impl ChannelState {
             newest_planned_frame: AtomicU64::default(),
             first_frame: AtomicU64::default(),
             newest_frame: AtomicU64::default(),
+            oldest_frame: AtomicU64::default(),
             history: Mutex::default(),
             is_awaited: AtomicBool::default(),
             counters: ViewCounters::default(),
@@ -258,6 +264,21 @@ struct ViewHistory {
     settled: u64,
     /// Ascending by frame.
     plans: VecDeque<PlanInUse>,
+}
+
+impl ViewHistory {
+    /// Drops the plans that only frames before frame `oldest` were sampled by, and older ones than those of the newest frames if they are
+    /// many.
+    fn forget_plans(&mut self, newest: u64, oldest: u64) {
+        let of_newest = newest.saturating_sub(FRAMES_KEPT - 1);
+        let mut tokens: usize = self.plans.iter().map(|used| used.plan.tokens.len()).sum();
+        while let Some(next) = self.plans.get(1)
+            && next.since_frame <= of_newest
+            && (next.since_frame <= oldest || OLDER_TOKENS_MAX < tokens)
+        {
+            tokens -= self.plans.pop_front().map_or(0, |used| used.plan.tokens.len());
+        }
+    }
 }
 
 /// The newest entries of a [`ViewHistory`].
@@ -368,6 +389,11 @@ impl ViewChannel {
         }
     }
 
+    /// The stream knows the motion since frame `frame_seq`, and of no older one.
+    pub fn set_oldest_frame(&self, frame_seq: u64) {
+        self.shared.oldest_frame.store(frame_seq, Ordering::Relaxed);
+    }
+
     /// Sets whether plans are kept, for clients to score tokens.
     pub fn set_keeps_plans(&mut self, keeps_plans: bool) {
         self.keeps_plans = keeps_plans;
@@ -475,11 +501,7 @@ impl ViewChannel {
         }
         history.settled = self.pending.settled;
         history.plans.append(&mut self.plans);
-        // Drops the plans that only frames before `oldest` were sampled by.
-        let oldest = frame_seq.saturating_sub(FRAMES_KEPT - 1);
-        while history.plans.get(1).is_some_and(|next| next.since_frame <= oldest) {
-            history.plans.pop_front();
-        }
+        history.forget_plans(frame_seq, self.shared.oldest_frame.load(Ordering::Relaxed));
         drop(history);
         self.published.clone_from(&self.pending);
         if self.shared.is_awaited.load(Ordering::Relaxed) {
@@ -587,6 +609,11 @@ impl ClientChannel {
     pub(crate) fn newest_planned_frame(&self) -> u64 {
         // SYNC(plan-of-frame): pairs with the store in `ViewChannel::update`.
         self.shared.newest_planned_frame.load(Ordering::Acquire)
+    }
+
+    /// `frame_seq` of the oldest frame whose motion is known; 0 before that is known.
+    pub(crate) fn oldest_frame(&self) -> u64 {
+        self.shared.oldest_frame.load(Ordering::Relaxed)
     }
 
     /// `frame_seq` of the first frame of the current extent; 0 before the first. Read it after the newest frame.

@@ -12,7 +12,7 @@ use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::{ChannelWeight, Feedback, LookArea};
-use foveate_core::geometry::fixation::{Fixation, Points};
+use foveate_core::geometry::fixation::{Fixation, Gaze, Points};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
@@ -47,8 +47,11 @@ struct Shown {
     digest: u64,
 }
 
-/// What a recorder was told: lines of a log from each of two frames on.
-type Logs = [Vec<String>; 2];
+/// Lines of three logs: of a recorder from the first frame, of the late one, and with an entry for every frame.
+type Logs = [Vec<String>; 3];
+
+/// The first frame of each.
+const FIRST: [u64; 3] = [1, LATE, 1];
 
 #[test]
 fn a_recorded_gaze_replays_to_the_same_tokens() {
@@ -63,7 +66,7 @@ fn a_recorded_gaze_replays_to_the_same_tokens() {
         let layouts = layouts().into_iter().filter(has_foveae);
         views.extend(layouts.map(|layout| view(policy.clone(), layout)));
     }
-    for views in views.chunks(VIEWS_MAX / 2) {
+    for views in views.chunks(VIEWS_MAX / FIRST.len()) {
         let (live, logs) = play(views, &frames, true);
         let mut replays = Vec::new();
         for (view, logs) in views.iter().zip(&logs) {
@@ -75,12 +78,12 @@ fn a_recorded_gaze_replays_to_the_same_tokens() {
         }
         let (replayed, _) = play(&replays, &frames, false);
         for (index, view) in views.iter().enumerate() {
-            for (late, from) in [1, LATE].into_iter().enumerate() {
+            for (log, from) in FIRST.into_iter().enumerate() {
                 let name = format!("{} in {}", view.spec.policy, view.spec.layout.name());
-                let pairs = live[index].iter().zip(&replayed[2 * index + late]);
+                let pairs = live[index].iter().zip(&replayed[FIRST.len() * index + log]);
                 for ((live, replayed), frame) in pairs.zip(1..).filter(|(_, frame)| from <= *frame)
                 {
-                    let place = format!("frame {frame} of {name}, recorded from {from}");
+                    let place = format!("frame {frame} of {name}, log {log}");
                     assert_eq!(live.fixations, replayed.fixations, "{place}");
                     // Before its log, the replay looked elsewhere, so that it knows other tokens.
                     let records = |shown: &Shown| -> Vec<TokenRecord> {
@@ -109,7 +112,7 @@ fn a_log_has_an_entry_where_the_gaze_changes() {
     let views: Vec<_> =
         policies().into_iter().map(|policy| view(policy, layouts().remove(0))).collect();
     let (_, logs) = play(&views, &frames, true);
-    for (view, [lines, _]) in views.iter().zip(&logs) {
+    for (view, [lines, ..]) in views.iter().zip(&logs) {
         let parsed = GazeLog::parse(&lines.join("\n")).unwrap();
         let repeated = parsed.entries.windows(2).filter(|pair| pair[0].gaze == pair[1].gaze);
         // The other recorder and the masks begin anew.
@@ -180,7 +183,7 @@ fn play(
     let mut readers: Vec<Reader> = Vec::new();
     let mut shown = vec![Vec::new(); views.len()];
     let header = || vec![header_line("clip/main", EXTENT)];
-    let mut logs: Vec<Logs> = views.iter().map(|_| [header(), header()]).collect();
+    let mut logs: Vec<Logs> = views.iter().map(|_| [header(), header(), header()]).collect();
     let mut frame = TokenFrameBuf::default();
     let mut masked = 0;
     for (frame_seq, picture) in (1..).zip(frames) {
@@ -214,20 +217,25 @@ fn play(
             let (fixations, records) = (frame.head.fixations.to_vec(), frame.records.clone());
             shown.push(Shown { fixations, records, digest: digest.finish() });
         }
-        for (client, logs) in clients.iter().zip(&mut logs) {
+        for (index, (client, logs)) in clients.iter().zip(&mut logs).enumerate() {
+            let [first, late, each] = logs;
+            let mut is_planned_afresh = false;
             for change in client.gazes.take() {
-                let is_planned_afresh = change.is_planned_afresh;
-                let entry = GazeEntry::new(&change.gaze, change.frame_seq);
-                let line = entry_line(&GazeEntry { is_planned_afresh, ..entry });
-                let [first, late] = logs;
+                is_planned_afresh |= change.is_planned_afresh;
+                let line = line_of(&change.gaze, frame_seq, change.is_planned_afresh);
                 if LATE <= frame_seq {
                     late.push(line.clone());
                 }
                 first.push(line);
             }
+            each.push(line_of(stream.gaze(index).unwrap(), frame_seq, is_planned_afresh));
         }
     }
     (shown, logs)
+}
+
+fn line_of(gaze: &Gaze, frame_seq: u64, is_planned_afresh: bool) -> String {
+    entry_line(&GazeEntry { is_planned_afresh, ..GazeEntry::new(gaze, frame_seq) })
 }
 
 /// Some come, and go again.
