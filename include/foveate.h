@@ -468,6 +468,7 @@ struct foveate_looking {
     double fixation_x;             // source pixels
     double fixation_y;             // source pixels
     uint64_t fixation_since_frame; // frame_seq of the first frame sampled around it
+    uint64_t taken_for;            // the newest frame, if the message counts for that because its own is too old; else 0
 };
 
 // Number formats of attention.
@@ -494,8 +495,11 @@ struct foveate_point {
     double y;
     bool normalised; // x and y, or the box, are shares of the sides, 0 to 1
     uint32_t for_ms; // how long, in stream time; 0: until the next message, or as the view's policy says
-    uint64_t frame;  // frame_seq of the frame that the point refers to; 0: the newest
-    bool wait;       // answer after the decision
+    // frame_seq of the frame that the point refers to; 0: the newest. One of the last ten seconds, and of the last 64 frames
+    // in any case: an older one counts as the newest, and the answer says so
+    uint64_t frame;
+    bool strict; // an older frame is refused instead
+    bool wait;   // answer after the decision
     struct foveate_ego_motion ego; // since `frame`
     bool has_box;  // look at a box instead: sharp all over it, as far as the budget goes
     double box[4]; // x0, y0, x1, y1
@@ -509,14 +513,17 @@ struct foveate_map {
     enum foveate_number_format format;
     bool has_box;   // else the map covers the image
     double box[4];  // x0, y0, x1, y1 in source pixels; may extend beyond the image
-    uint64_t frame; // frame_seq of the frame that the map was computed on; 0: the newest
+    uint64_t frame; // frame_seq of the frame that the map was computed on, as that of a point; 0: the newest
+    bool strict;    // an older frame is refused
     bool wait;      // answer after the decision
     struct foveate_ego_motion ego; // since `frame`
 };
 
 // One score for each token of a frame.
 struct foveate_scores {
-    uint64_t frame; // frame_seq of the frame whose tokens were scored, one of the last 64
+    // frame_seq of the frame whose tokens were scored, as that of a point. One whose tokens are not known any more is refused
+    uint64_t frame;
+    bool strict;    // an older frame is refused
     size_t count;   // of the scores; those after the last token are padding
     enum foveate_number_format format;
     bool wait; // answer after the decision
@@ -2869,6 +2876,7 @@ static void foveate__read_looking(struct foveate__span answer, struct foveate_lo
     memset(looking, 0, sizeof *looking);
     looking->x = foveate__find_number(answer, "x");
     looking->y = foveate__find_number(answer, "y");
+    looking->taken_for = foveate__find_count(answer, "taken_for");
     looking->has_fixation = foveate__find(answer, "fixation", &fixation);
     if (!looking->has_fixation) return;
     looking->fixation_id = foveate__find_count(fixation, "id");
@@ -2939,8 +2947,9 @@ static enum foveate_result foveate__ask(struct foveate_reader *reader, const str
     return foveate__steered(reader, foveate__await_newest_answer(reader, deadline_ns, looking));
 }
 
-static void foveate__append_frame_and_wait(struct foveate__request *request, uint64_t frame, bool wait) {
+static void foveate__append_frame_and_wait(struct foveate__request *request, uint64_t frame, bool strict, bool wait) {
     if (frame != 0) foveate__append(request, ",\"frame\":%llu", (unsigned long long)frame);
+    if (strict) foveate__append(request, ",\"strict\":true");
     if (wait) foveate__append(request, ",\"wait\":true");
 }
 
@@ -3063,7 +3072,7 @@ FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, c
     if (points->for_ms != 0) foveate__append(&request, ",\"for_ms\":%u", points->for_ms);
     result = foveate__append_ego_motion(reader, &request, &points->ego, points->frame);
     if (result != FOVEATE_OK) return result;
-    foveate__append_frame_and_wait(&request, points->frame, points->wait);
+    foveate__append_frame_and_wait(&request, points->frame, points->strict, points->wait);
     foveate__append(&request, "}");
     return foveate__ask(reader, &request, NULL, 0, timeout_ms, looking);
 }
@@ -3094,7 +3103,7 @@ FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, co
     if (result != FOVEATE_OK) return result;
     result = foveate__append_ego_motion(reader, &request, &map->ego, map->frame);
     if (result != FOVEATE_OK) return result;
-    foveate__append_frame_and_wait(&request, map->frame, map->wait);
+    foveate__append_frame_and_wait(&request, map->frame, map->strict, map->wait);
     foveate__append(&request, "}\n");
     return foveate__ask(reader, &request, numbers, foveate__map_bytes(map), timeout_ms, looking);
 }
@@ -3114,6 +3123,7 @@ FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *rea
     foveate__append(&request, ",\"frame\":%llu,\"dtype\":\"%s\"", (unsigned long long)scores->frame, format);
     enum foveate_result result = foveate__append_ego_motion(reader, &request, &scores->ego, scores->frame);
     if (result != FOVEATE_OK) return result;
+    if (scores->strict) foveate__append(&request, ",\"strict\":true");
     foveate__append(&request, scores->wait ? ",\"wait\":true}\n" : "}\n");
     return foveate__ask(reader, &request, numbers, scores->count * number_bytes, timeout_ms, looking);
 }
@@ -3137,7 +3147,7 @@ FOVEATE_API enum foveate_result foveate_inject(struct foveate_reader *reader, co
     foveate__append(&request, ",\"name\":\"%s\"", channel);
     enum foveate_result result = foveate__append_map(reader, &request, map);
     if (result != FOVEATE_OK) return result;
-    foveate__append_frame_and_wait(&request, map->frame, false);
+    foveate__append_frame_and_wait(&request, map->frame, map->strict, false);
     if (ttl_ms != 0) foveate__append(&request, ",\"ttl_ms\":%u", ttl_ms);
     foveate__append(&request, "}\n");
     return foveate__ask(reader, &request, numbers, foveate__map_bytes(map), timeout_ms, NULL);

@@ -224,6 +224,7 @@ impl Played {
                 before: None,
             }),
             plan_since: frame_seq,
+            is_planned_afresh: false,
             is_settled: true,
         });
         publish(&mut self.writer, frame_seq, 0);

@@ -421,9 +421,10 @@ FOVEATE__BYTES(foveate_slot_header, 512);
 // by P `sy` + `extra_height` source pixels from (`x`, `y`).
 struct foveate_token {
     // Newest `frame_seq` that changed a pixel of a tile of 32 x 32 pixels under the texels that the token is read from,
-    // when the token was last resampled. With a threshold fixed at 0 it is resampled whenever such a tile changes;
-    // otherwise it keeps its texels and this number until one of its texels has moved by more than `sample_bound`, such
-    // a tile is refreshed, a mask or the backend changes, or a frame has no token at its place.
+    // when the token was last resampled. While the threshold is 0 it is resampled whenever such a tile changes. Unless
+    // that is fixed, it keeps its texels and this number until one of its texels has moved by more than `sample_bound`,
+    // such a tile is refreshed, a mask or the backend changes, or a frame has no token at its place. Without a real
+    // pixel, in a view whose texels outside are the mean, it always keeps this number while it keeps its place.
     uint64_t changed_frame;
     // First column of the token's box. The box is half-open and clipped to the source; empty if the token lies outside.
     // In pixels.

@@ -237,6 +237,7 @@ class View(ViewCore):
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
+        strict: bool = False,
         homography: Any = None,
         rotation: Any = None,
         wait: bool = False,
@@ -251,6 +252,7 @@ class View(ViewCore):
             normalised=normalised,
             for_ms=for_ms,
             frame=frame,
+            strict=strict,
             homography=homography,
             rotation=rotation,
             wait=wait,
@@ -265,13 +267,14 @@ class View(ViewCore):
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
+        strict: bool = False,
         homography: Any = None,
         rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """See :meth:`foveate.View.look_at`."""
-        message = feedback.look_at(points, share, normalised, for_ms, frame, homography, rotation, wait)
+        message = feedback.look_at(points, share, normalised, for_ms, frame, strict, homography, rotation, wait)
         return looking(await self._ask(message, timeout))
 
     async def attend(
@@ -280,26 +283,30 @@ class View(ViewCore):
         *,
         box: Sequence[float] | None = None,
         frame: Frame | int | None = None,
+        strict: bool = False,
         homography: Any = None,
         rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """See :meth:`foveate.View.attend`."""
-        return looking(await self._ask(feedback.attend(weights, box, frame, homography, rotation, wait), timeout))
+        message = feedback.attend(weights, box, frame, strict, homography, rotation, wait)
+        return looking(await self._ask(message, timeout))
 
     async def attend_tokens(
         self,
         frame: Frame | int,
         scores: Any,
         *,
+        strict: bool = False,
         homography: Any = None,
         rotation: Any = None,
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """See :meth:`foveate.View.attend_tokens`."""
-        return looking(await self._ask(feedback.attend_tokens(frame, scores, homography, rotation, wait), timeout))
+        message = feedback.attend_tokens(frame, scores, strict, homography, rotation, wait)
+        return looking(await self._ask(message, timeout))
 
     async def inject(
         self,
@@ -309,10 +316,11 @@ class View(ViewCore):
         box: Sequence[float] | None = None,
         ttl: float = 1.0,
         *,
+        strict: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> None:
         """See :meth:`foveate.View.inject`."""
-        await self._ask(feedback.inject(name, values, frame, box, ttl), timeout)
+        await self._ask(feedback.inject(name, values, frame, box, ttl, strict), timeout)
 
     async def weigh(
         self,

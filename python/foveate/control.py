@@ -49,6 +49,8 @@ class Looking(NamedTuple):
         second, None.
     :ivar points: All points, x and y of each, where there were several.
     :ivar fixations: All of the resulting fixations, with ``wait``.
+    :ivar taken_for: The newest frame, if the feedback was taken for that because the frame that it names is too old;
+        otherwise None.
     """
 
     x: float
@@ -56,6 +58,7 @@ class Looking(NamedTuple):
     fixation: Fixation | None
     points: tuple[tuple[float, float], ...] = ()
     fixations: tuple[Fixation, ...] = ()
+    taken_for: int | None = None
 
 
 class ListedView(NamedTuple):
@@ -323,7 +326,7 @@ def _listed(stream: Mapping[str, Any], view: Mapping[str, Any]) -> ListedView:
 
 def looking(answer: Mapping[str, Any]) -> Looking:
     """The answer to feedback."""
-    fixation = answer.get("fixation")
+    fixation, taken_for = answer.get("fixation"), answer.get("taken_for")
     try:
         return Looking(
             x=float(answer["x"]),
@@ -331,6 +334,7 @@ def looking(answer: Mapping[str, Any]) -> Looking:
             fixation=None if fixation is None else _fixation(fixation),
             points=tuple((float(x), float(y)) for x, y in answer.get("points", ())),
             fixations=tuple(_fixation(listed) for listed in answer.get("fixations", ())),
+            taken_for=None if taken_for is None else int(taken_for),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _not_understood(error) from error

@@ -61,6 +61,7 @@ def look_at(
     normalised: bool,
     for_ms: int | None,
     frame: Frame | int | None,
+    strict: bool,
     homography: Any,
     rotation: Any,
     wait: bool,
@@ -74,7 +75,7 @@ def look_at(
             raise ValueError(f"invalid normalised point {x}, {y} (expected shares of the sides, 0 to 1)")
         if not (math.isfinite(x) and math.isfinite(y)):
             raise ValueError(f"invalid x or y: {x}, {y} (expected finite numbers)")
-    fields = _look_fields(share, normalised, for_ms, frame, homography, rotation, wait)
+    fields = _look_fields(share, normalised, for_ms, frame, strict, homography, rotation, wait)
     if len(places) == 1:
         [(x, y)] = places
         return Feedback("look", None, {"x": x, "y": y, **fields})
@@ -86,6 +87,7 @@ def _look_fields(
     normalised: bool,
     for_ms: int | None,
     frame: Frame | int | None,
+    strict: bool,
     homography: Any,
     rotation: Any,
     wait: bool,
@@ -100,6 +102,7 @@ def _look_fields(
         normalised=normalised,
         for_ms=None if for_ms is None else int(for_ms),
         **_since(frame, homography, rotation),
+        strict=strict,
         wait=wait,
     )
 
@@ -108,31 +111,35 @@ def attend(
     weights: Any,
     box: Sequence[float] | None,
     frame: Frame | int | None,
+    strict: bool,
     homography: Any,
     rotation: Any,
     wait: bool,
 ) -> Feedback:
     """See :meth:`foveate.View.attend`."""
     numbers, fields = _map(weights, "an attention map", box)
-    return Feedback("attend", numbers, {**fields, **_given(**_since(frame, homography, rotation), wait=wait)})
+    given = _given(**_since(frame, homography, rotation), strict=strict, wait=wait)
+    return Feedback("attend", numbers, {**fields, **given})
 
 
-def attend_tokens(frame: Frame | int, scores: Any, homography: Any, rotation: Any, wait: bool) -> Feedback:
+def attend_tokens(
+    frame: Frame | int, scores: Any, strict: bool, homography: Any, rotation: Any, wait: bool
+) -> Feedback:
     """See :meth:`foveate.View.attend_tokens`."""
     numbers, dtype = _numbers(scores, "the scores of tokens", 1)
-    given = _given(**_since(frame, homography, rotation), dtype=dtype, wait=wait)
+    given = _given(**_since(frame, homography, rotation), dtype=dtype, strict=strict, wait=wait)
     return Feedback("attend_tokens", numbers.tobytes(), given)
 
 
 def inject(
-    name: str, values: Any, frame: Frame | int | None, box: Sequence[float] | None, ttl: float
+    name: str, values: Any, frame: Frame | int | None, box: Sequence[float] | None, ttl: float, strict: bool
 ) -> Feedback:
     """See :meth:`foveate.View.inject`."""
     ttl_ms = round(ttl * 1000)
     if ttl_ms < 1:
         raise ValueError(f"invalid `ttl`: {ttl} s (expected at least 0.001)")
     numbers, fields = _map(values, "a channel", box)
-    given = _given(frame=_frame_seq(frame), wait=False)
+    given = _given(frame=_frame_seq(frame), strict=strict, wait=False)
     return Feedback("inject", numbers, {"name": name, "ttl_ms": ttl_ms, **fields, **given})
 
 
@@ -210,8 +217,8 @@ def _finite(array: Any, shapes: list[tuple[int, ...]], what: str) -> list[float]
     return [float(number) for number in numbers.ravel()]
 
 
-def _given(wait: bool, normalised: bool = False, **fields: Any) -> dict[str, Any]:
+def _given(wait: bool, strict: bool, normalised: bool = False, **fields: Any) -> dict[str, Any]:
     """The fields to send: those that are not None, and flags that are set."""
-    flags = {"wait": wait, "normalised": normalised}
+    flags = {"wait": wait, "strict": strict, "normalised": normalised}
     given = {name: value for name, value in fields.items() if value is not None}
     return {**given, **{name: True for name, is_set in flags.items() if is_set}}

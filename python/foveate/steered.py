@@ -27,6 +27,7 @@ class Steered:
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
+        strict: bool = False,
         homography: Any = None,
         rotation: Any = None,
         wait: bool = False,
@@ -49,6 +50,7 @@ class Steered:
             normalised=normalised,
             for_ms=for_ms,
             frame=frame,
+            strict=strict,
             homography=homography,
             rotation=rotation,
             wait=wait,
@@ -63,6 +65,7 @@ class Steered:
         normalised: bool = False,
         for_ms: int | None = None,
         frame: Frame | int | None = None,
+        strict: bool = False,
         homography: Any = None,
         rotation: Any = None,
         wait: bool = False,
@@ -75,7 +78,10 @@ class Steered:
         :param share: the share of the budget that is spent on them, above 0 to 1, with the layout ``inset``; None leaves it
             to the layout.
         :param for_ms: how long, in ms of the stream's time; None until the next message.
-        :param frame: the frame that the points refer to, or its ``frame_seq``; None for the newest.
+        :param frame: the frame that the points refer to, or its ``frame_seq``; None for the newest. One of the last ten
+            seconds, and of the last 64 frames in any case; an older one counts as the newest, and the answer says so
+            (:attr:`Looking.taken_for`).
+        :param strict: whether an older frame is refused instead (``frame-too-old``).
         :param homography: how the camera moved since ``frame``, as odometry has it, instead of the motion that the
             daemon measured: a [3, 3] matrix, or its 9 numbers row by row, that takes (x, y, 1) in source pixels of that
             frame to source pixels of now, times any factor. Points that are not in the picture any more are left out.
@@ -92,7 +98,7 @@ class Steered:
             frame: read on, and steer again.
         :raises Ended: without ``reconnect``, if the daemon is gone or stops.
         """
-        message = feedback.look_at(points, share, normalised, for_ms, frame, homography, rotation, wait)
+        message = feedback.look_at(points, share, normalised, for_ms, frame, strict, homography, rotation, wait)
         return looking(self._ask(message, timeout))
 
     def attend(
@@ -101,6 +107,7 @@ class Steered:
         *,
         box: Sequence[float] | None = None,
         frame: Frame | int | None = None,
+        strict: bool = False,
         homography: Any = None,
         rotation: Any = None,
         wait: bool = False,
@@ -112,7 +119,8 @@ class Steered:
             float16 and uint8 are sent unchanged, others as float32.
         :param box: the area of the map, (x0, y0, x1, y1) in source pixels, beyond the image if the model's input was
             letterboxed; None for the image.
-        :param frame: the frame that it was computed on, or its ``frame_seq``; None for the newest.
+        :param frame: the frame that it was computed on, or its ``frame_seq``, as :meth:`look_at`; None for the newest.
+        :param strict: as :meth:`look_at`.
         :param homography: as :meth:`look_at`; the map moves by it.
         :param rotation: as :meth:`look_at`.
         :param wait: whether to wait for the decision: then the answer has the fixation.
@@ -121,13 +129,15 @@ class Steered:
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"auto"`` or ``"feedback"``.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
-        return looking(self._ask(feedback.attend(weights, box, frame, homography, rotation, wait), timeout))
+        message = feedback.attend(weights, box, frame, strict, homography, rotation, wait)
+        return looking(self._ask(message, timeout))
 
     def attend_tokens(
         self,
         frame: Frame | int,
         scores: Any,
         *,
+        strict: bool = False,
         homography: Any = None,
         rotation: Any = None,
         wait: bool = False,
@@ -135,8 +145,10 @@ class Steered:
     ) -> Looking:
         """Makes the view look at the tokens of a frame with the highest score, from the next decision on.
 
-        :param frame: the frame whose tokens were scored, or its ``frame_seq``; one of the last 64.
+        :param frame: the frame whose tokens were scored, or its ``frame_seq``, as :meth:`look_at`. One whose tokens the
+            daemon does not know any more is refused (``frame-too-old``).
         :param scores: one for each token, in the order of the frame, [N] or more: the rest is padding.
+        :param strict: as :meth:`look_at`.
         :param homography: as :meth:`attend`.
         :param rotation: as :meth:`look_at`.
         :param wait: as :meth:`attend`.
@@ -145,7 +157,8 @@ class Steered:
         :raises Refused: as :meth:`attend`.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
-        return looking(self._ask(feedback.attend_tokens(frame, scores, homography, rotation, wait), timeout))
+        message = feedback.attend_tokens(frame, scores, strict, homography, rotation, wait)
+        return looking(self._ask(message, timeout))
 
     def inject(
         self,
@@ -155,6 +168,7 @@ class Steered:
         box: Sequence[float] | None = None,
         ttl: float = 1.0,
         *,
+        strict: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> None:
         """Gives the view a map by name, as one of the channels that its score is made of. Whoever steers the view, any
@@ -163,16 +177,17 @@ class Steered:
         :param name: 1 to 31 of a-z, 0-9, ``_`` and ``-``, and not the name of a channel that is computed.
         :param values: [rows, columns], each 1 to 128, of an array or a tensor; may be negative. Sent as those of
             :meth:`attend` are.
-        :param frame: the frame that the map was made from, or its ``frame_seq``; None for the newest.
+        :param frame: the frame that the map was made from, or its ``frame_seq``, as :meth:`look_at`; None for the newest.
         :param box: as :meth:`attend`.
         :param ttl: for how long after that frame the map is kept, in seconds of the stream's time, at most 60.
+        :param strict: as :meth:`look_at`.
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: ``held``, if another client has the name; ``policy``, if the view's policy is not
             ``"auto"`` or ``"relevance"``; ``too-many-channels``, if there are 32 already; or for another reason.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
-        self._ask(feedback.inject(name, values, frame, box, ttl), timeout)
+        self._ask(feedback.inject(name, values, frame, box, ttl, strict), timeout)
 
     def weigh(
         self,

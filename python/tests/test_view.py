@@ -685,6 +685,24 @@ class ViewSteers(WithDaemon):
         view.attend_tokens(5, np.ones(3, np.float16), wait=True)
         self.assertEqual((self.asked()[0]["frame"], self.asked()[0]["wait"]), (5, True))
 
+    def test_late_feedback_is_refused_only_if_asked(self) -> None:
+        view = self.open()
+        calls: list[Callable[..., Any]] = [
+            lambda **more: view.look(1, 2, frame=5, **more),
+            lambda **more: view.look_at([(1, 2), (3, 4)], frame=5, **more),
+            lambda **more: view.attend(np.ones((1, 1)), frame=5, **more),
+            lambda **more: view.attend_tokens(5, [1.0], **more),
+            lambda **more: view.inject("depth", np.ones((1, 1)), 5, **more),
+        ]
+        for call in calls:
+            call()
+            self.assertNotIn("strict", self.asked()[0])
+            call(strict=True)
+            self.assertIs(self.asked()[0]["strict"], True)
+        answer = {"view": VIEW, "x": 1, "y": 2, "taken_for": 812}
+        self.assertEqual(foveate.control.looking(answer).taken_for, 812)
+        self.assertIsNone(view.look(1, 2).taken_for)
+
     def test_tensors_are_sent_too(self) -> None:
         torch = torch_or_skip()
         view = self.open()

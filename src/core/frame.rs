@@ -1,5 +1,6 @@
 //! A camera frame as the stages see it: borrowed samples in the camera's format, and its stamp.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use arrayvec::ArrayVec;
@@ -359,20 +360,58 @@ pub struct PictureMotion {
     pub now_from_before: [f32; 6],
 }
 
-/// Frames whose times and motion are kept.
-pub(crate) const TIMES_KEPT: usize = 64;
+/// Frames whose times and motion are kept one by one.
+pub(crate) const NEWEST_KEPT: usize = 64;
 
-/// Times of the newest frames.
-#[derive(Clone, Debug, Default)]
-pub struct FrameTimes(ArrayVec<FrameTime, TIMES_KEPT>);
+/// For how long times and motion are kept at least: language models answer late.
+pub(crate) const KEPT_NS: u64 = 10_000_000_000;
+
+/// Most frames whose times are kept: above 100 frames a second, some of those before the newest are left out.
+const TIMES_MAX: usize = 1024;
+
+/// Times of the newest frames: of at least 64, and of at least ten seconds. All memory is allocated at construction.
+#[derive(Clone, Debug)]
+pub struct FrameTimes(VecDeque<FrameTime>);
+
+impl Default for FrameTimes {
+    fn default() -> Self {
+        Self(VecDeque::with_capacity(TIMES_MAX))
+    }
+}
 
 impl FrameTimes {
     /// Adds the newest.
     pub fn push(&mut self, at: FrameTime) {
-        if self.0.is_full() {
-            self.0.remove(0);
+        // The first that is kept was ten seconds ago, or longer; one of before a jump back counts as older.
+        let is_over = |kept: &FrameTime| {
+            kept.time_ns.saturating_add(KEPT_NS) <= at.time_ns || at.time_ns < kept.time_ns
+        };
+        while NEWEST_KEPT <= self.0.len() && self.0.get(1).is_some_and(is_over) {
+            self.0.pop_front();
         }
-        self.0.push(at);
+        if self.0.len() == TIMES_MAX {
+            self.leave_one_out();
+        }
+        self.0.push_back(at);
+    }
+
+    /// Forgets the frame before the newest ones whose neighbours are nearest to each other.
+    fn leave_one_out(&mut self) {
+        let gap =
+            |index: &usize| self.0[index + 1].time_ns.saturating_sub(self.0[index - 1].time_ns);
+        if let Some(index) = (1..TIMES_MAX - NEWEST_KEPT).min_by_key(gap) {
+            self.0.remove(index);
+        }
+    }
+
+    /// `frame_seq` of the oldest frame of which something is known; `None` before the first.
+    pub fn oldest(&self) -> Option<u64> {
+        self.0.front().map(|at| at.frame_seq)
+    }
+
+    /// Whether there was no frame yet.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The time of frame `frame_seq`, or of the last one before it that there was; `None` if it is older than those that are kept.

@@ -17,7 +17,7 @@ use self::brightness::{BLOCK, Brightness};
 pub use self::global::Unknown;
 use self::global::{Distances, Fit, Vote, fit, shift_of};
 use self::matching::{Match, NOISE, matched, picture_shift, unmoved};
-use crate::frame::{FrameTime, PictureMotion, TIMES_KEPT};
+use crate::frame::{FrameTime, KEPT_NS, NEWEST_KEPT, PictureMotion};
 use crate::geometry::affine::Affine;
 use crate::geometry::coarse::{COARSE_SIDE_MAX, CoarseLevel};
 use crate::geometry::extent::Extent;
@@ -45,6 +45,12 @@ const ALIKE: f64 = 1.0;
 
 /// Most blocks from which that mean begins; of more, evenly many. Otherwise the time would grow with their square.
 const MODES_MAX: usize = 64;
+
+/// Motions kept besides the newest, each of several frames where those come fast: together of [`KEPT_NS`] or more.
+const OLDER_KEPT: usize = 64;
+
+/// Such a motion takes on no further frame once it is as long as this.
+const OLDER_NS: u64 = KEPT_NS / OLDER_KEPT as u64;
 
 /// Iterations of the mean of blocks with a common motion.
 const MODE_ROUNDS: usize = 3;
@@ -126,9 +132,11 @@ pub struct Motions {
     changed: Vec<ChangedBlock>,
     /// The frame of the picture in `now`; `None` before the first.
     seen: Option<FrameTime>,
-    /// The newest last; the first of them are not valid until as many were followed.
+    /// The newest last; the first of them are not valid until as many were followed. The last [`NEWEST_KEPT`] are from one picture to the
+    /// next.
     kept: Vec<Motion>,
     valid: usize,
+    scratch: Vec<BlockMotion>,
 }
 
 impl Motion {
@@ -193,6 +201,37 @@ impl Motion {
         self.local(place, radius, |centre, block| {
             (centre.0 - f64::from(block.dx), centre.1 - f64::from(block.dy))
         })
+    }
+
+    /// Goes on to the picture of the `next` motion, which begins where this one ended.
+    fn go_on(&mut self, next: &Self, scratch: &mut Vec<BlockMotion>) {
+        let columns = self.grid.width as usize;
+        let block_at = |place: f64, count: u32| {
+            ((place / self.block_px).floor() as i64).clamp(0, i64::from(count) - 1) as usize
+        };
+        scratch.clear();
+        for (index, now) in next.blocks.iter().enumerate() {
+            let middle = |block: usize| (block as f64 + 0.5) * self.block_px;
+            let from_x = middle(index % columns) - f64::from(now.dx);
+            let from_y = middle(index / columns) - f64::from(now.dy);
+            let column = block_at(from_x, self.grid.width);
+            let before = self.blocks[block_at(from_y, self.grid.height) * columns + column];
+            scratch.push(BlockMotion {
+                dx: now.dx + before.dx,
+                dy: now.dy + before.dy,
+                confidence: now.confidence.min(before.confidence),
+            });
+        }
+        self.blocks.copy_from_slice(scratch);
+        self.before_from_now = match (next.before_from_now, self.before_from_now) {
+            (Ok(next), Ok(before)) => Ok(next.then(before)),
+            (Err(Unknown::Cut), _) | (_, Err(Unknown::Cut)) => Err(Unknown::Cut),
+            // What has no texture counts as still.
+            (Ok(known), _) | (_, Ok(known)) => Ok(known),
+            (unknown, _) => unknown,
+        };
+        self.frame_seq = next.frame_seq;
+        self.elapsed_ns = self.elapsed_ns.saturating_add(next.elapsed_ns);
     }
 
     fn background_at(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
@@ -313,8 +352,9 @@ impl Motions {
             distances: Distances::with_capacity(grid.area()),
             changed: Vec::with_capacity(grid.area()),
             seen: None,
-            kept: vec![none; TIMES_KEPT],
+            kept: vec![none; OLDER_KEPT + NEWEST_KEPT],
             valid: 0,
+            scratch: Vec::with_capacity(grid.area()),
         }
     }
 
@@ -334,12 +374,26 @@ impl Motions {
         let Some(before) = self.seen.replace(at) else {
             return self.begin();
         };
-        self.kept.rotate_left(1);
-        self.valid = (self.valid + 1).min(self.kept.len());
+        self.make_room();
         let Some(newest) = self.kept.last_mut() else { return };
         (newest.before_seq, newest.frame_seq) = (before.frame_seq, at.frame_seq);
         newest.elapsed_ns = at.time_ns.saturating_sub(before.time_ns);
         self.measure(share);
+    }
+
+    /// Makes the last of those kept free: the oldest of the newest ones goes on with the one before it, or becomes the first of another.
+    fn make_room(&mut self) {
+        let (older, newest) = self.kept.split_at_mut(OLDER_KEPT);
+        match (older.last_mut(), newest.first()) {
+            (Some(last), Some(next)) if NEWEST_KEPT < self.valid && last.elapsed_ns < OLDER_NS => {
+                last.go_on(next, &mut self.scratch);
+                newest.rotate_left(1);
+            }
+            _ => {
+                self.kept.rotate_left(1);
+                self.valid = (self.valid + 1).min(self.kept.len());
+            }
+        }
     }
 
     /// Finds what moved between the newest two pictures.
@@ -380,7 +434,8 @@ impl Motions {
         self.kept.last().filter(|_| 0 < self.valid)
     }
 
-    /// Motion since frame `frame_seq`, the oldest first, each from where the one before ended; `None` if that is not known any more.
+    /// Motion since frame `frame_seq`, the oldest first, each from where the one before ended; `None` if that is not known any more. That of
+    /// older frames is of several at once: the first begins up to 1/12 s before or after the frame.
     pub fn since(&self, frame_seq: u64) -> Option<&[Motion]> {
         let valid = &self.kept[self.kept.len() - self.valid..];
         let first = valid.partition_point(|motion| motion.frame_seq <= frame_seq);
@@ -388,7 +443,12 @@ impl Motions {
             Some(motion) => motion.before_seq <= frame_seq,
             None => self.seen.is_some_and(|seen| seen.frame_seq <= frame_seq),
         };
-        reaches_back.then_some(&valid[first..])
+        let is_of_several = NEWEST_KEPT < valid.len() - first;
+        let ends_nearer = |motion: &&Motion| {
+            motion.frame_seq - frame_seq < frame_seq.saturating_sub(motion.before_seq)
+        };
+        let left_out = valid.get(first).filter(|_| is_of_several).filter(ends_nearer);
+        reaches_back.then_some(&valid[first + usize::from(left_out.is_some())..])
     }
 
     /// Where what was at a place of frame `frame_seq` is in the newest picture: moved by what came from within `radius` pixels of it,

@@ -10,7 +10,7 @@ use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::token::TokenFormat;
+use foveate_core::token::{Outside, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_ring::{Items, TokenRecord};
 
@@ -333,12 +333,15 @@ impl Planes {
                 Some((before, _)) => before,
                 None => &self.records[index],
             };
-            let changed_frame = if self.reuse.settle(index) {
+            let is_kept = place(before) == place(&record);
+            // Without a real pixel it is the mean, whatever changes beside it.
+            let has_pixels = 0 < record.columns && 0 < record.rows;
+            let is_constant = !has_pixels && self.spec.format.outside == Outside::Mean;
+            let changed_frame = if self.reuse.settle(index) || is_constant && is_kept {
                 before.changed_frame
             } else {
                 tracker.changed_frame(region)
             };
-            let is_kept = place(before) == place(&record);
             moved += usize::from(!is_kept);
             changed += usize::from(!is_kept || before.changed_frame != changed_frame);
             self.records[index] = TokenRecord { changed_frame, ..record };

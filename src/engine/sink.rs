@@ -28,6 +28,8 @@ pub struct SampledFrame<'a> {
     pub asked_ns: u64,
     /// `frame_seq` of the first frame sampled by this plan.
     pub plan_since: u64,
+    /// Whether the plan begins with this frame, and could have kept some of the one before, but that was forgotten.
+    pub is_planned_afresh: bool,
     /// What changed in the frame, for all views of it.
     pub changes: &'a FrameChanges<'a>,
     /// The tokens.

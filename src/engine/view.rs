@@ -51,6 +51,8 @@ struct Planned {
     gaze: Gaze,
     /// The first frame sampled by this plan.
     since_frame: u64,
+    /// Whether the plan could have kept some of the one before, but that was forgotten.
+    is_afresh: bool,
 }
 
 /// Builds views for one engine, on any thread, while the engine takes frames.
@@ -281,7 +283,8 @@ impl<S> View<S> {
                 _ => self.plan(&gaze, shape),
             };
             self.planes.set_plan(plan, shape.extent());
-            self.planned = Some(Planned { gaze, since_frame: at.frame_seq });
+            let is_afresh = self.planned.is_none() && gaze.keeping_reason().is_some();
+            self.planned = Some(Planned { gaze, since_frame: at.frame_seq, is_afresh });
         }
     }
 
@@ -342,6 +345,7 @@ impl<S: Sink> View<S> {
             is_settled: gaze.is_settled(),
             asked_ns: self.asked_ns,
             plan_since: planned.since_frame,
+            is_planned_afresh: planned.is_afresh && planned.since_frame == stamp.frame_seq,
             changes,
             planes: &self.planes,
             channels: &self.channels,

@@ -36,8 +36,8 @@ use serde_core::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, FromDaemon, GazeEvent, Granted, Inject, Look,
-    Looking, Refusal, RefusalReason, SceneEvent, SubscriptionEvent, ViewName, Weigh,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, FromDaemon, GazeEvent, Granted, Inject, Injected,
+    Look, Looking, Refusal, RefusalReason, SceneEvent, SubscriptionEvent, ViewName, Weigh,
     is_coming_back,
 };
 use super::reconnector::Reconnector;
@@ -124,8 +124,8 @@ impl Client {
     /// # Errors
     ///
     /// If the daemon does not answer or refuses.
-    pub fn inject(&mut self, inject: Inject, numbers: &[u8]) -> Result<(), ControlError> {
-        self.request(&operation("inject", &inject), numbers).map(|Granted { .. }| ())
+    pub fn inject(&mut self, inject: Inject, numbers: &[u8]) -> Result<Injected, ControlError> {
+        self.request(&operation("inject", &inject), numbers)
     }
 
     /// Sets what channels of a view add to its score.

@@ -9,7 +9,7 @@ use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 pub use self::feedback::{
-    Attend, AttendTokens, Inject, Look, Looking, NumberFormat, TTL_MS_DEFAULT, Weigh,
+    Attend, AttendTokens, Inject, Injected, Look, Looking, NumberFormat, TTL_MS_DEFAULT, Weigh,
 };
 pub use self::names::{ViewName, ViewNameError};
 use foveate_core::events;
@@ -69,7 +69,7 @@ pub enum RefusalReason {
     Busy,
     /// Too many requests a second: the connection is closed. Or too much feedback: the connection stays open.
     RateLimit,
-    /// The frame named in feedback is no longer among the last 64, or had another extent.
+    /// The frame named in feedback had another extent, or what is needed of it is not known any more.
     FrameTooOld,
     /// The frame named in feedback has not been published.
     UnknownFrame,
@@ -166,7 +166,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The answer to `subscribe`, `inject`, `weigh`, `release` and `open_view`.
+/// The answer to `subscribe`, `weigh`, `release` and `open_view`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Granted {
     /// The view, or the one that was opened.

@@ -42,8 +42,11 @@ pub mod outbox;
 /// Reason given to the readers of a segment when the stream continues in another.
 pub const REPLACED: &str = "the stream continues in a new segment";
 
-/// Frames back from the newest whose token plans are kept.
+/// Frames back from the newest whose token plans are kept in any case.
 pub const FRAMES_KEPT: u64 = 64;
+
+/// Tokens of older plans that are kept for as long as feedback may name their frames: 6 MB a view.
+const OLDER_TOKENS_MAX: usize = 1 << 18;
 
 /// Messages in the feedback queue of a view; more are refused.
 pub const FEEDBACK_PENDING_MAX: usize = 64;
@@ -104,6 +107,8 @@ pub struct GazeChange {
     pub frame_seq: u64,
     /// The gaze.
     pub gaze: Gaze,
+    /// Whether that frame was planned without regard to the plan before.
+    pub is_planned_afresh: bool,
 }
 
 /// What a view publishes next.
@@ -119,6 +124,8 @@ pub struct ViewUpdate<'a> {
     pub plan: &'a TokenPlan,
     /// `frame_seq` of the first frame sampled by that plan.
     pub plan_since: u64,
+    /// Whether the plan begins with this frame, without regard to the one before.
+    pub is_planned_afresh: bool,
     /// Whether the gaze already accounts for the newest feedback.
     pub is_settled: bool,
 }
@@ -207,6 +214,8 @@ struct ChannelState {
     first_frame: AtomicU64,
     /// `frame_seq` of the newest frame, whether or not its plan is published; 0 before the first.
     newest_frame: AtomicU64,
+    /// `frame_seq` of the oldest frame whose motion is known.
+    oldest_frame: AtomicU64,
     history: Mutex<ViewHistory>,
     /// Whether a client waits for the history to change.
     is_awaited: AtomicBool,
@@ -226,6 +235,7 @@ impl ChannelState {
             newest_planned_frame: AtomicU64::default(),
             first_frame: AtomicU64::default(),
             newest_frame: AtomicU64::default(),
+            oldest_frame: AtomicU64::default(),
             history: Mutex::default(),
             is_awaited: AtomicBool::default(),
             counters: ViewCounters::default(),
@@ -254,6 +264,21 @@ struct ViewHistory {
     settled: u64,
     /// Ascending by frame.
     plans: VecDeque<PlanInUse>,
+}
+
+impl ViewHistory {
+    /// Drops the plans that only frames before frame `oldest` were sampled by, and older ones than those of the newest frames if they are
+    /// many.
+    fn forget_plans(&mut self, newest: u64, oldest: u64) {
+        let of_newest = newest.saturating_sub(FRAMES_KEPT - 1);
+        let mut tokens: usize = self.plans.iter().map(|used| used.plan.tokens.len()).sum();
+        while let Some(next) = self.plans.get(1)
+            && next.since_frame <= of_newest
+            && (next.since_frame <= oldest || OLDER_TOKENS_MAX < tokens)
+        {
+            tokens -= self.plans.pop_front().map_or(0, |used| used.plan.tokens.len());
+        }
+    }
 }
 
 /// The newest entries of a [`ViewHistory`].
@@ -364,6 +389,11 @@ impl ViewChannel {
         }
     }
 
+    /// The stream knows the motion since frame `frame_seq`, and of no older one.
+    pub fn set_oldest_frame(&self, frame_seq: u64) {
+        self.shared.oldest_frame.store(frame_seq, Ordering::Relaxed);
+    }
+
     /// Sets whether plans are kept, for clients to score tokens.
     pub fn set_keeps_plans(&mut self, keeps_plans: bool) {
         self.keeps_plans = keeps_plans;
@@ -437,19 +467,19 @@ impl ViewChannel {
         }
     }
 
-    /// Sends the gaze to recorders if it changed.
+    /// Sends the gaze to recorders if it changed, or does not say how the plan follows from the one before.
     fn send_gaze(&mut self, update: &ViewUpdate<'_>) {
-        let ViewUpdate { frame_seq, gaze, .. } = *update;
+        let ViewUpdate { frame_seq, gaze, is_planned_afresh, .. } = *update;
         if !self.gazes.is_wanted() {
             self.recorded_gaze = None;
             return;
         }
         let is_new = std::mem::take(&mut self.begins_record);
-        if !is_new && self.recorded_gaze.as_ref() == Some(gaze) {
+        if !is_new && !is_planned_afresh && self.recorded_gaze.as_ref() == Some(gaze) {
             return;
         }
         self.recorded_gaze = Some(gaze.clone());
-        self.gazes.send(GazeChange { frame_seq, gaze: gaze.clone() });
+        self.gazes.send(GazeChange { frame_seq, gaze: gaze.clone(), is_planned_afresh });
         self.wake_server();
     }
 
@@ -471,11 +501,7 @@ impl ViewChannel {
         }
         history.settled = self.pending.settled;
         history.plans.append(&mut self.plans);
-        // Drops the plans that only frames before `oldest` were sampled by.
-        let oldest = frame_seq.saturating_sub(FRAMES_KEPT - 1);
-        while history.plans.get(1).is_some_and(|next| next.since_frame <= oldest) {
-            history.plans.pop_front();
-        }
+        history.forget_plans(frame_seq, self.shared.oldest_frame.load(Ordering::Relaxed));
         drop(history);
         self.published.clone_from(&self.pending);
         if self.shared.is_awaited.load(Ordering::Relaxed) {
@@ -583,6 +609,11 @@ impl ClientChannel {
     pub(crate) fn newest_planned_frame(&self) -> u64 {
         // SYNC(plan-of-frame): pairs with the store in `ViewChannel::update`.
         self.shared.newest_planned_frame.load(Ordering::Acquire)
+    }
+
+    /// `frame_seq` of the oldest frame whose motion is known; 0 before that is known.
+    pub(crate) fn oldest_frame(&self) -> u64 {
+        self.shared.oldest_frame.load(Ordering::Relaxed)
     }
 
     /// `frame_seq` of the first frame of the current extent; 0 before the first. Read it after the newest frame.

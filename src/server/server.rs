@@ -23,16 +23,16 @@ pub use self::listener::SocketAccess;
 use self::news::{EVENTS, GAZES, News};
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::snapshot::StatsSource;
-use super::steering::SteeringRequest;
+use super::steering::{Steered, SteeringRequest};
 use super::{ServeError, socket};
 use crate::channel::SUBSCRIBERS_PENDING_MAX;
 use foveate::ControlError;
 use foveate::client::SubscribeOptions;
 use foveate::messages::{
-    DATAGRAM_BYTES_MAX, Granted, Looking, Refusal, RefusalReason, SubscriptionEvent, ViewName,
+    DATAGRAM_BYTES_MAX, Granted, Injected, Looking, Refusal, RefusalReason, SubscriptionEvent,
+    ViewName,
 };
 use foveate_control::{Request, accepted, json_bytes, refused};
-use foveate_core::geometry::fixation::Points;
 use foveate_stats::ServerCounters;
 
 mod admin;
@@ -378,10 +378,9 @@ impl ServerThread {
                 })
             }
             Request::Inject(inject) => {
-                self.steer_with(connection, &inject.view, |steering| {
-                    steering.inject(&inject, payload)
-                })?;
-                Ok(Some(accepted(&Granted { view: inject.view })))
+                let steer = |steering: SteeringRequest<'_>| steering.inject(&inject, payload);
+                let (_, taken_for) = self.steer_with(connection, &inject.view, steer)?;
+                Ok(Some(accepted(&Injected { view: inject.view, taken_for })))
             }
             Request::Weigh(weigh) => {
                 self.steer_with(connection, &weigh.view, |steering| steering.weigh(&weigh))?;
@@ -434,11 +433,12 @@ impl ServerThread {
         connection: &mut Connection,
         name: &ViewName,
         wait: bool,
-        steer: impl FnOnce(SteeringRequest<'_>) -> Result<(u64, Points), Refusal>,
+        steer: impl FnOnce(SteeringRequest<'_>) -> Result<Steered, Refusal>,
     ) -> Result<Option<Vec<u8>>, Refusal> {
-        let (view, (ticket, points)) = self.steer_with(connection, name, steer)?;
-        tracing::debug!(view = %name, ?points, "feedback accepted");
-        let looking = Looking::at(name, &points);
+        let (view, steered) = self.steer_with(connection, name, steer)?;
+        let Steered { ticket, points, taken_for } = steered;
+        tracing::debug!(view = %name, ?points, ?taken_for, "feedback accepted");
+        let looking = Looking { taken_for, ..Looking::at(name, &points) };
         if !wait {
             return Ok(Some(accepted(&looking)));
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::directory::{StreamEntry, ViewEntry};
 use super::lease::ClientIdentity;
-use crate::channel::{FEEDBACK_PENDING_MAX, FRAMES_KEPT};
+use crate::channel::FEEDBACK_PENDING_MAX;
 use foveate::messages::{
     Attend, AttendTokens, Inject, Look, Refusal, RefusalReason, TTL_MS_DEFAULT, Weigh,
     is_coming_back,
@@ -34,6 +34,26 @@ enum FeedbackKind {
     Release,
 }
 
+/// Feedback on its way to the frame loop.
+#[derive(Clone, Debug)]
+pub(super) struct Steered {
+    /// Ticket of the message in the channel of the view.
+    pub(super) ticket: u64,
+    /// The points in pixels, or the greatest peak of the map.
+    pub(super) points: Points,
+    /// The newest frame, if it was taken for that because the frame that it names is too old.
+    pub(super) taken_for: Option<u64>,
+}
+
+/// The frame that feedback counts for.
+#[derive(Clone, Copy, Debug)]
+struct NamedFrame {
+    /// `None` for the newest, which the message did not name.
+    frame: Option<u64>,
+    /// As that of [`Steered`].
+    taken_for: Option<u64>,
+}
+
 /// The view that a client wants to steer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SteeringRequest<'a> {
@@ -43,11 +63,13 @@ pub(super) struct SteeringRequest<'a> {
 }
 
 impl SteeringRequest<'_> {
-    /// `look`. Returns the ticket of the message in the channel of the view, and the points in pixels.
-    pub(super) fn look(self, look: &Look) -> Result<(u64, Points), Refusal> {
-        let image = self.accepts(FeedbackKind::Look, look.frame)?;
+    /// `look`.
+    pub(super) fn look(self, look: &Look) -> Result<Steered, Refusal> {
+        let image = self.accepts(FeedbackKind::Look)?;
+        self.check_known(look.frame)?;
         self.check_count(look.points.len())?;
         let transform = self.transform(look.ego_motion(), image)?;
+        let named = self.named(look.frame, look.strict, transform.is_some())?;
         let (mut points, size) = places_of(look, image)?;
         if let Some(transform) = &transform {
             points = transform.points_now(&points);
@@ -60,30 +82,34 @@ impl SteeringRequest<'_> {
         points.iter_mut().for_each(|point| *point = snapped(image, point.0, point.1));
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
         // Where they are now is in no frame yet.
-        let frame_seq = look.frame.filter(|_| transform.is_none());
+        let frame_seq = named.frame.filter(|_| transform.is_none());
         let area = LookArea { size, share: look.share };
         let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq, area };
-        Ok((self.send(feedback, image, transform.is_some())?, points))
+        let ticket = self.send(feedback, image, transform.is_some())?;
+        Ok(Steered { ticket, points, taken_for: named.taken_for })
     }
 
-    /// `attend`. Returns the ticket, and the greatest peak of the map in pixels.
-    pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<(u64, Points), Refusal> {
-        let image = self.accepts(FeedbackKind::Map, attend.frame)?;
+    /// `attend`.
+    pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<Steered, Refusal> {
+        let image = self.accepts(FeedbackKind::Map)?;
+        self.check_known(attend.frame)?;
         let [rows, columns] = attend.shape;
         let region = attend.region.unwrap_or(Region::of(image));
         let weights = numbers(attend.dtype, payload)?;
         let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
-        let frame = attend.frame.unwrap_or_else(|| self.view.channel().newest_frame());
-        self.send_map(map, image, frame, attend.ego_motion())
+        let transform = self.transform(attend.ego_motion(), image)?;
+        let named = self.named(attend.frame, attend.strict, transform.is_some())?;
+        self.send_map(map, image, named, transform)
     }
 
-    /// `attend_tokens`; returns the same.
+    /// `attend_tokens`.
     pub(super) fn attend_tokens(
         self,
         attend: &AttendTokens,
         payload: &[u8],
-    ) -> Result<(u64, Points), Refusal> {
-        let image = self.accepts(FeedbackKind::Map, Some(attend.frame))?;
+    ) -> Result<Steered, Refusal> {
+        let image = self.accepts(FeedbackKind::Map)?;
+        self.check_known(Some(attend.frame))?;
         let known = self.view.channel().newest_planned_frame();
         if known < attend.frame {
             let error =
@@ -92,17 +118,25 @@ impl SteeringRequest<'_> {
         }
         let shown = self.view.channel().plan_of(attend.frame);
         let Some(shown) = shown.filter(|shown| shown.shape.extent() == image) else {
-            return Err(self.too_old(attend.frame));
+            let frame = attend.frame;
+            let error = format!(
+                "the tokens of frame {frame} are not known any more: send their scores sooner, or a map with `attend`"
+            );
+            return Err(Refusal::new(RefusalReason::FrameTooOld, error));
         };
         let scores = numbers(attend.dtype, payload)?;
         let map = AttentionMap::painted(&shown.plan, image, &scores);
-        self.send_map(map, image, attend.frame, attend.ego_motion())
+        let transform = self.transform(attend.ego_motion(), image)?;
+        let named = self.named(Some(attend.frame), attend.strict, transform.is_some())?;
+        self.send_map(map, image, named, transform)
     }
 
-    /// `inject`: needs no lease.
-    pub(super) fn inject(self, inject: &Inject, payload: &[u8]) -> Result<(), Refusal> {
-        let image = self.accepts(FeedbackKind::Channel, inject.frame)?;
-        let frame = inject.frame.unwrap_or_else(|| self.view.channel().newest_frame());
+    /// `inject`: needs no lease. Returns the newest frame, if the map was taken for one of that.
+    pub(super) fn inject(self, inject: &Inject, payload: &[u8]) -> Result<Option<u64>, Refusal> {
+        let image = self.accepts(FeedbackKind::Channel)?;
+        self.check_known(inject.frame)?;
+        let named = self.named(inject.frame, inject.strict, false)?;
+        let frame = named.frame.unwrap_or_else(|| self.view.channel().newest_frame());
         if frame == 0 {
             let error = format!("view `{}` has not published a frame yet", self.view.name());
             return Err(Refusal::new(RefusalReason::NotStarted, error));
@@ -119,12 +153,12 @@ impl SteeringRequest<'_> {
         self.queue(Feedback::Inject(Arc::clone(&injection)), image, false)?;
         channels.inject(&injection, self.client, now);
         self.view.channel().counters().injections_accepted.add(1);
-        Ok(())
+        Ok(named.taken_for)
     }
 
     /// `weigh`.
     pub(super) fn weigh(self, weigh: &Weigh) -> Result<(), Refusal> {
-        let image = self.accepts(FeedbackKind::Weights, None)?;
+        let image = self.accepts(FeedbackKind::Weights)?;
         let weights = weights_of(weigh)?;
         let mut channels = self.view.channels();
         channels.check_room_for(&weights)?;
@@ -135,22 +169,21 @@ impl SteeringRequest<'_> {
 
     /// `release`: allowed to the holder of the lease, or to any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
-        let image = self.accepts(FeedbackKind::Release, None)?;
+        let image = self.accepts(FeedbackKind::Release)?;
         self.send(Feedback::Release, image, false)?;
         self.view.steering().lock().release(self.client.number);
         self.view.channels().release();
         Ok(())
     }
 
-    /// Whether the view now takes a message of this kind about `frame` from this client. Returns the extent of the image.
-    fn accepts(self, message: FeedbackKind, frame: Option<u64>) -> Result<Extent, Refusal> {
+    /// Whether the view now takes a message of this kind from this client. Returns the extent of the image.
+    fn accepts(self, message: FeedbackKind) -> Result<Extent, Refusal> {
         let extent = self.extent()?;
         self.check_policy(message)?;
         // Any client may inject; names are shared out instead.
         if message != FeedbackKind::Channel {
             self.view.steering().lock().check_free_for(self.client, Instant::now())?;
         }
-        self.check_frame(frame)?;
         Ok(extent)
     }
 
@@ -234,41 +267,63 @@ impl SteeringRequest<'_> {
         Err(Refusal::new(RefusalReason::WrongCount, error))
     }
 
-    fn check_frame(self, frame: Option<u64>) -> Result<(), Refusal> {
+    /// Whether a frame has been published, with a picture of the present size.
+    fn check_known(self, frame: Option<u64>) -> Result<(), Refusal> {
         let Some(frame) = frame else { return Ok(()) };
         let newest = self.view.channel().newest_frame();
         if newest < frame {
             let error = format!("unknown frame {frame}: the newest published one is {newest}");
             return Err(Refusal::new(RefusalReason::UnknownFrame, error));
         }
-        let is_old = frame < self.view.channel().first_frame() || FRAMES_KEPT <= newest - frame;
-        if is_old { Err(self.too_old(frame)) } else { Ok(()) }
+        let first = self.view.channel().first_frame();
+        if frame < first {
+            let error = format!(
+                "frame {frame} had another size (expected one since frame {first}): send positions in the present picture"
+            );
+            return Err(Refusal::new(RefusalReason::FrameTooOld, error));
+        }
+        Ok(())
     }
 
-    fn too_old(self, frame: u64) -> Refusal {
-        let newest = self.view.channel().newest_frame();
-        let error = format!(
-            "frame {frame} is too old (expected one of the last {FRAMES_KEPT} frames of the present size; the newest is {newest})"
-        );
-        Refusal::new(RefusalReason::FrameTooOld, error)
+    /// The frame that feedback about `frame` counts for. What happened since an older one is not known, so that it counts for the newest,
+    /// unless the client is `strict`. What its own motion has moved lies in the newest already.
+    fn named(
+        self,
+        frame: Option<u64>,
+        strict: bool,
+        has_motion: bool,
+    ) -> Result<NamedFrame, Refusal> {
+        let (oldest, newest) =
+            (self.view.channel().oldest_frame(), self.view.channel().newest_frame());
+        match frame.filter(|frame| !has_motion && *frame < oldest) {
+            None => Ok(NamedFrame { frame, taken_for: None }),
+            Some(frame) if strict => {
+                let error = format!(
+                    "frame {frame} is too old (expected {oldest} to {newest}): send feedback sooner, or without `strict`, \
+                     which counts for the newest frame then"
+                );
+                Err(Refusal::new(RefusalReason::FrameTooOld, error))
+            }
+            Some(_) => Ok(NamedFrame { frame: Some(newest), taken_for: Some(newest) }),
+        }
     }
 
     fn send_map(
         self,
         map: Result<AttentionMap, AttentionError>,
         image: Extent,
-        frame_seq: u64,
-        motion: Result<Option<EgoMotion>, String>,
-    ) -> Result<(u64, Points), Refusal> {
+        NamedFrame { frame, taken_for }: NamedFrame,
+        transform: Option<EgoTransform>,
+    ) -> Result<Steered, Refusal> {
         let mut map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
-        let transform = self.transform(motion, image)?;
         if let Some(transform) = &transform {
             map = transform.map_now(&map).ok_or_else(|| out_of_picture("nothing of the map"))?;
         }
         let peak = map.peak();
+        let frame_seq = frame.unwrap_or_else(|| self.view.channel().newest_frame());
         let feedback = Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None };
         let ticket = self.send(feedback, image, transform.is_some())?;
-        Ok((ticket, Points::from_iter([(peak.x, peak.y)])))
+        Ok(Steered { ticket, points: Points::from_iter([(peak.x, peak.y)]), taken_for })
     }
 
     /// What the ego motion of a message does to places of a picture of `image` pixels; `None` without one.

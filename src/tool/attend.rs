@@ -93,7 +93,9 @@ fn send(
     let EgoArguments { homography, rotation } = ego;
     let (payload, dtype) = (numbers.to_payload(), NumberFormat::F32);
     if let Some(shape) = numbers.as_map() {
-        let attend = Attend { view, shape, dtype, region, frame, homography, rotation, wait };
+        let strict = false;
+        let attend =
+            Attend { view, shape, dtype, region, frame, strict, homography, rotation, wait };
         return Ok(client.attend(attend, &payload)?);
     }
     if numbers.shape.len() != 1 {
@@ -103,7 +105,7 @@ fn send(
         let error = "an array of one axis holds scores of tokens: name their frame with --frame";
         return Err(ToolError::Usage(error.to_owned()));
     };
-    let attend = AttendTokens { view, frame, dtype, homography, rotation, wait };
+    let attend = AttendTokens { view, frame, dtype, strict: false, homography, rotation, wait };
     Ok(client.attend_tokens(attend, &payload)?)
 }
 

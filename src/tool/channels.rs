@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::ToolError;
 use super::attend::{read, region};
+use super::look::write_taken_for;
 use foveate::client::Client;
 use foveate::messages::{Inject, NumberFormat, TTL_MS_DEFAULT, ViewName, Weigh};
 use foveate_core::geometry::region::Region;
@@ -42,10 +43,19 @@ pub(super) fn inject(
     let numbers = read(&map)?;
     let shape = numbers.as_map().ok_or_else(|| numbers.no_map())?;
     let (dtype, ttl) = (NumberFormat::F32, Some(ttl_ms));
-    let inject =
-        Inject { view: view.clone(), name: name.clone(), shape, dtype, region, frame, ttl_ms: ttl };
-    Client::connect(socket)?.inject(inject, &numbers.to_payload())?;
-    writeln!(out, "{view} has the channel {name} for {ttl_ms} ms").map_err(ToolError::Output)
+    let inject = Inject {
+        view: view.clone(),
+        name: name.clone(),
+        shape,
+        dtype,
+        region,
+        frame,
+        strict: false,
+        ttl_ms: ttl,
+    };
+    let injected = Client::connect(socket)?.inject(inject, &numbers.to_payload())?;
+    let written = writeln!(out, "{view} has the channel {name} for {ttl_ms} ms");
+    written.and_then(|()| write_taken_for(out, injected.taken_for)).map_err(ToolError::Output)
 }
 
 /// Sends the weights.

@@ -123,6 +123,7 @@ pub(super) fn write_outcome(
     looking: &Looking,
     was_awaited: bool,
 ) -> io::Result<()> {
+    write_taken_for(out, looking.taken_for)?;
     for fixation in &looking.fixations {
         let (id, x, y, since) = (fixation.id, fixation.x, fixation.y, fixation.since_frame);
         writeln!(out, "fixation {id}: {x}, {y} since frame {since}, by {}", fixation.reason)?;
@@ -131,6 +132,13 @@ pub(super) fn write_outcome(
         writeln!(out, "no decision within a second")?;
     }
     Ok(())
+}
+
+/// Says that feedback counts for the newest frame, if it does.
+pub(super) fn write_taken_for(out: &mut dyn Write, newest: Option<u64>) -> io::Result<()> {
+    newest.map_or(Ok(()), |newest| {
+        writeln!(out, "its frame is too old: taken for the newest one, {newest}")
+    })
 }
 
 /// As many finite numbers as that, with commas between them.

@@ -14,6 +14,7 @@ use super::{StopCondition, ToolError};
 use foveate::client::{Client, Next, SubscribeOptions, Subscription};
 use foveate::messages::{GazeEvent, ViewName};
 use foveate_core::gaze::log::{entry_line, header_line};
+use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_ring::TokenFrameBuf;
 
 mod tape;
@@ -68,6 +69,7 @@ pub(super) fn run(
     let followed = follow(&mut subscription, &until, log.as_mut(), tape.as_mut());
     let taped = tape.map_or(Ok(()), |tape| tape.end(&followed, out));
     if let Some(GazeLogFile { path, newest, entries, .. }) = log {
+        let newest = newest.map_or(0, |newest| newest.frame);
         writeln!(out, "{}: {entries} entries up to frame {newest}", path.display())
             .map_err(ToolError::Output)?;
     }
@@ -135,15 +137,15 @@ struct GazeLogFile {
     path: PathBuf,
     file: File,
     segments: u32,
-    /// Frame of the newest entry; 0 before the first.
-    newest: u64,
+    /// The newest entry.
+    newest: Option<GazeEntry>,
     entries: u64,
 }
 
 impl GazeLogFile {
     fn create(path: &Path) -> Result<Self, ToolError> {
         let file = File::create(path).map_err(|source| ToolError::writing(path, source))?;
-        Ok(Self { path: path.to_owned(), file, segments: 0, newest: 0, entries: 0 })
+        Ok(Self { path: path.to_owned(), file, segments: 0, newest: None, entries: 0 })
     }
 
     /// Appends what has come with `next`.
@@ -173,10 +175,11 @@ impl GazeLogFile {
             return Err(ToolError::Recording(format!("{} events were lost", event.lost)));
         }
         // The current gaze is sent to all recorders again when another one subscribes.
-        if event.entry.frame <= self.newest {
+        if self.newest.as_ref().is_some_and(|newest| repeats(&event.entry, newest)) {
             return Ok(());
         }
-        (self.newest, self.entries) = (event.entry.frame, self.entries + 1);
+        self.newest = Some(event.entry.clone());
+        self.entries += 1;
         self.write(&entry_line(&event.entry))
     }
 
@@ -185,6 +188,18 @@ impl GazeLogFile {
             .write_all(format!("{line}\n").as_bytes())
             .map_err(|source| ToolError::writing(&self.path, source))
     }
+}
+
+/// Whether an entry says nothing beyond the `newest` one.
+fn repeats(entry: &GazeEntry, newest: &GazeEntry) -> bool {
+    let is_older = entry.frame <= newest.frame;
+    is_older
+        || !entry.is_planned_afresh
+            && GazeEntry {
+                frame: newest.frame,
+                is_planned_afresh: newest.is_planned_afresh,
+                ..entry.clone()
+            } == *newest
 }
 
 /// Pictures a second, as an argument.

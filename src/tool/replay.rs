@@ -295,6 +295,7 @@ impl ReplayServer {
             gaze: &gaze,
             plan: &self.plan,
             plan_since: head.stamp.frame_seq,
+            is_planned_afresh: false,
             is_settled: true,
         });
         let mut planes = [&[][..]; MAX_PLANE_COUNT];

@@ -16,4 +16,5 @@ mod capture_refusals;
 mod clips;
 mod event_clips;
 mod gaze_clips;
+mod gaze_replays;
 mod rate_limit;

@@ -117,7 +117,8 @@ fn invalid_channels_are_refused_and_counted() {
         assert!(refused.error.contains(part), "{part} is not in: {refused}");
     }
     scene.show(100, None, fixation(1, 1.0), true);
-    let old = Inject { frame: Some(36), ..square() };
+    scene.channel.set_oldest_frame(37);
+    let old = Inject { frame: Some(36), strict: true, ..square() };
     assert_eq!(reason(client.inject(old, &one)), RefusalReason::FrameTooOld);
     assert_eq!(scene.heard(), None, "nothing of it reached the frame loop");
     let listed = client.list().unwrap()[0].views[0].clone();

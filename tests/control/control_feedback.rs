@@ -5,7 +5,8 @@ use std::sync::Arc;
 use foveate::ControlError;
 use foveate::client::{Client, Next, SubscribeOptions};
 use foveate::messages::{
-    Attend, AttendTokens, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName, Weigh,
+    Attend, AttendTokens, Inject, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName,
+    Weigh,
 };
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::ClientExt as _;
@@ -25,8 +26,8 @@ use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{TokenFrameBuf, Writer};
 use serde_json::{Value, json};
 use testkit::control::{
-    EXTENT, RawClient, Stage, UNLIMITED, attend, attend_tokens, main_view, start, view_config,
-    view_with,
+    EXTENT, RawClient, Stage, UNLIMITED, attend, attend_tokens, inject, main_view, start,
+    view_config, view_with,
 };
 use testkit::wait::{HANG, until};
 
@@ -219,12 +220,65 @@ fn scores_are_placed_by_the_plan_of_their_frame() {
 
     let refused = client.attend_tokens(ask(6), &scores(&[1.0]));
     assert_eq!(reason(refused), RefusalReason::WrongCount);
-    // A plan is known for as long as a frame that it made is among the last 64.
-    scene.show(6 + 63, None, fixation(2, 1.0), true);
+    // A plan is known for as long as a frame that it made is among the last 64, and those whose motion is known.
+    scene.channel.set_oldest_frame(1000);
+    scene.show(6 + 63, Some(plan(&[(1, 0, 0)])), fixation(2, 1.0), true);
+    assert!(client.attend_tokens(ask(5), &scores(&[0.1, 3.0, 0.2, 0.0])).is_err());
     assert!(client.attend_tokens(ask(6), &scores(&[3.0, 0.1])).is_ok());
-    scene.show(6 + 64, None, fixation(2, 1.0), true);
-    let refused = client.attend_tokens(ask(6), &scores(&[3.0, 0.1]));
-    assert_eq!(reason(refused), RefusalReason::FrameTooOld);
+    scene.channel.set_oldest_frame(7);
+    scene.show(6 + 64 + 63, Some(plan(&[(1, 0, 14)])), fixation(2, 1.0), true);
+    let known = client.attend_tokens(ask(7), &scores(&[3.0, 0.1])).unwrap();
+    assert_eq!((known.x, known.y, known.taken_for), (moved.x, moved.y, None));
+    scene.channel.set_oldest_frame(6 + 63);
+    scene.show(6 + 64 + 64, Some(plan(&[(1, 0, 0)])), fixation(2, 1.0), true);
+    let refused = refusal(client.attend_tokens(ask(7), &scores(&[3.0, 0.1])));
+    assert_eq!(refused.reason, RefusalReason::FrameTooOld);
+    assert!(refused.error.contains("tokens of frame 7 are not known any more"), "{refused}");
+}
+
+/// A language model answers when the frame that it saw is long gone.
+#[test]
+fn late_feedback_counts_for_the_newest_frame() {
+    let mut scene = Scene::of(view_with("main", Policy::Auto));
+    let mut client = scene.client();
+    scene.show(400, None, fixation(1, 1.0), true);
+    scene.channel.set_oldest_frame(100);
+    let look =
+        |frame, strict| Look { frame: Some(frame), strict, ..Look::at(&main_view(), 9.0, 8.0) };
+    let map =
+        |frame, strict| Attend { frame: Some(frame), strict, ..attend([2, 2], NumberFormat::U8) };
+    let channel = |frame, strict| Inject { frame: Some(frame), strict, ..inject("query") };
+    let heard = |scene: &mut Scene| match scene.heard() {
+        Some(Feedback::Look { frame_seq, .. }) => frame_seq,
+        Some(Feedback::Attend { frame_seq, .. }) => Some(frame_seq),
+        Some(Feedback::Inject(given)) => Some(given.frame_seq()),
+        other => panic!("{other:?}"),
+    };
+    for (frame, strict, expected) in
+        [(100, false, None), (100, true, None), (99, false, Some(400)), (6, false, Some(400))]
+    {
+        let taken_for = client.look(look(frame, strict)).unwrap().taken_for;
+        assert_eq!((taken_for, heard(&mut scene)), (expected, expected.or(Some(frame))));
+        let taken_for = client.attend(map(frame, strict), &[1; 4]).unwrap().taken_for;
+        assert_eq!((taken_for, heard(&mut scene)), (expected, expected.or(Some(frame))));
+        let taken_for = client.inject(channel(frame, strict), &[1]).unwrap().taken_for;
+        assert_eq!((taken_for, heard(&mut scene)), (expected, expected.or(Some(frame))));
+    }
+    let answers = [
+        refusal(client.look(look(99, true))),
+        refusal(client.attend(map(99, true), &[1; 4])),
+        refusal(client.inject(channel(99, true), &[1])),
+    ];
+    for refused in answers {
+        assert_eq!(refused.reason, RefusalReason::FrameTooOld);
+        assert!(refused.error.contains("expected 100 to 400"), "{refused}");
+    }
+    assert_eq!(scene.heard(), None, "nothing of it reached the frame loop");
+    // What the client's own motion has moved is where it is now.
+    let identity = Some([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+    let moved = Look { homography: identity, ..look(6, true) };
+    assert_eq!(client.look(moved).unwrap().taken_for, None);
+    assert_eq!(heard(&mut scene), None);
 }
 
 #[test]
@@ -256,7 +310,8 @@ fn invalid_attention_is_refused_and_counted() {
         assert_eq!(reason(refused), *expected, "{request:?} {numbers:?}");
     }
     scene.show(100, None, fixation(1, 1.0), true);
-    let old = Attend { frame: Some(36), ..square() };
+    scene.channel.set_oldest_frame(37);
+    let old = Attend { frame: Some(36), strict: true, ..square() };
     assert_eq!(reason(client.attend(old, &f32s([1.0; 4]))), RefusalReason::FrameTooOld);
     assert_eq!(scene.heard(), None, "nothing of it reached the frame loop");
 
@@ -710,6 +765,7 @@ impl Scene {
             gaze,
             plan,
             plan_since: *plan_since,
+            is_planned_afresh: false,
             is_settled,
         });
     }

@@ -378,6 +378,7 @@ fn show(channel: &mut ViewChannel, extent: Extent, frame_seq: u64, x: f64) {
         gaze: &Gaze::at(fixation, None),
         plan: &TokenPlan { patch_side: 14, tokens: Vec::new() },
         plan_since: frame_seq,
+        is_planned_afresh: false,
         is_settled: true,
     });
 }

@@ -53,7 +53,7 @@ proptest! {
             Request::Subscribe { view: view.clone(), notify, gaze, events: wait },
             Request::List { after: None },
             Request::List { after: Some(view.clone()) },
-            Request::Look(Look { normalised, frame, wait, ..Look::at(&view, x, y) }),
+            Request::Look(Look { normalised, frame, strict: gaze, wait, ..Look::at(&view, x, y) }),
             Request::Look(Look { frame, homography, rotation, ..Look::at(&view, x, y) }),
             Request::Look(Look { for_ms: Some(9), ..Look::at_points(&view, &[(x, y), (y, x), (x, x)]) }),
             Request::Weigh(Weigh {
@@ -74,6 +74,7 @@ proptest! {
                 dtype: NumberFormat::F16,
                 region,
                 frame,
+                strict: gaze,
                 homography,
                 rotation,
                 wait,
@@ -85,9 +86,18 @@ proptest! {
                 dtype: NumberFormat::F16,
                 region,
                 frame,
+                strict: gaze,
                 ttl_ms: wait.then_some(9),
             }),
-            Request::AttendTokens(AttendTokens { view, frame: 7, dtype: NumberFormat::U8, homography, rotation, wait }),
+            Request::AttendTokens(AttendTokens {
+                view,
+                frame: 7,
+                dtype: NumberFormat::U8,
+                strict: gaze,
+                homography,
+                rotation,
+                wait,
+            }),
         ] {
             let datagram = request.to_datagram(&payload);
             prop_assert_eq!(Request::from_datagram(&datagram), Ok((request, &payload[..])));

@@ -2,7 +2,9 @@
 
 use foveate_core::color::ColorTransform;
 use foveate_core::depth::{DepthFormat, DepthView};
-use foveate_core::frame::{FrameView, PixelFormat, Plane, composite, is_opaque};
+use foveate_core::frame::{
+    FrameTime, FrameTimes, FrameView, PixelFormat, Plane, composite, is_opaque,
+};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::jpeg;
 
@@ -19,6 +21,32 @@ fn a_stride_that_overflows_is_refused() {
         let row = Extent::new(4, 1);
         let frame = FrameView::new(PixelFormat::Gray8, row, ColorTransform::IDENTITY, &[plane]);
         assert_eq!(frame.unwrap().plane(0).stride, 4);
+    }
+}
+
+/// And those of the last 64 frames in any case.
+#[test]
+fn times_of_ten_seconds_are_known_at_any_rate() {
+    for rate in [1, 5, 30, 90, 240, 2000] {
+        let mut times = FrameTimes::default();
+        let newest = 100 * rate;
+        let time_of = |frame_seq: u64| frame_seq * 1_000_000_000 / rate;
+        for frame_seq in 1..=newest {
+            times.push(FrameTime { frame_seq, time_ns: time_of(frame_seq) });
+        }
+        let oldest = (newest - 10 * rate).min(newest - 63);
+        assert!(times.oldest().unwrap() <= oldest, "{rate}: {:?}", times.oldest());
+        assert!(newest - 12 * rate < times.oldest().unwrap() || rate < 6, "{rate}");
+        for frame_seq in oldest..=newest {
+            let off_ns = time_of(frame_seq) - times.time_ns(frame_seq).unwrap();
+            let is_newest = newest - 64 < frame_seq;
+            assert!(off_ns == 0 || !is_newest && off_ns < 50_000_000, "{off_ns} ns at {rate}");
+        }
+        // A stream that begins again has at most the last one of before, before long.
+        for frame_seq in newest + 1..=newest + 2048 {
+            times.push(FrameTime { frame_seq, time_ns: time_of(frame_seq - newest) });
+        }
+        assert!(newest <= times.oldest().unwrap(), "{rate}: {:?}", times.oldest());
     }
 }
 

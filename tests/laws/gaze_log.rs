@@ -7,7 +7,9 @@ use std::sync::Arc;
 use foveate_core::frame::FrameTime;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::{Controller, Policy};
-use foveate_core::gaze::log::{GazeLog, GazeLogError, GazeLogParseError, entry_line, header_line};
+use foveate_core::gaze::log::{
+    GazeLog, GazeLogError, GazeLogParseError, LogEntry, entry_line, header_line,
+};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{
     FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze, PlanRules,
@@ -28,10 +30,16 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 proptest! {
     #[test]
     fn a_log_is_read_as_it_was_written(
-        gazes in prop::collection::btree_map(any::<u64>(), gaze(), 1..20), view in "[a-z\"\\\\é]{0,9}/m",
+        gazes in prop::collection::btree_map(any::<u64>(), (gaze(), any::<bool>()), 1..20),
+        view in "[a-z\"\\\\é]{0,9}/m",
     ) {
-        let entries: Vec<_> = gazes.into_iter().map(|(frame, gaze)| (frame, Arc::new(gaze))).collect();
-        let lines = entries.iter().map(|(frame, gaze)| entry_line(&GazeEntry::new(gaze, *frame)));
+        let entries: Vec<_> = gazes.into_iter().map(|(frame, (gaze, is_planned_afresh))| {
+            LogEntry { is_planned_afresh, ..entry(frame, gaze) }
+        }).collect();
+        let lines = entries.iter().map(|LogEntry { frame, gaze, is_planned_afresh }| {
+            let is_planned_afresh = *is_planned_afresh;
+            entry_line(&GazeEntry { is_planned_afresh, ..GazeEntry::new(gaze, *frame) })
+        });
         let text: Vec<String> = [header_line(&view, EXTENT)].into_iter().chain(lines).collect();
         prop_assert!(text.iter().all(|line| line.len() < LINE_BYTES_MAX && !line.contains('\n')));
         let log = GazeLog::parse(&(text.join("\n") + "\n")).unwrap();
@@ -114,7 +122,7 @@ fn a_file_that_cannot_be_replayed_is_named() {
         [header_line("a/b", EXTENT), entry_line(&GazeEntry::new(&any_gaze(), 3))].join("\n"),
     )
     .unwrap();
-    assert_eq!(GazeLog::load(&path).unwrap().entries, [(3, Arc::new(any_gaze()))]);
+    assert_eq!(GazeLog::load(&path).unwrap().entries, [entry(3, any_gaze())]);
 }
 
 /// The digests are of plans that `foveate extract` made of such a log before version 3.
@@ -206,6 +214,10 @@ fn log_of_version_4_replays_to_the_same_plans() {
     let is_sharp =
         |plan: &TokenPlan| plan.tokens.iter().filter(in_box).all(|token| token.width(16) == 16);
     assert_eq!([is_sharp(&plans[1]), is_sharp(&plans_now[1])], [false, true]);
+}
+
+fn entry(frame: u64, gaze: Gaze) -> LogEntry {
+    LogEntry { frame, gaze: Arc::new(gaze), is_planned_afresh: false }
 }
 
 /// The plans of the first four frames of a log.

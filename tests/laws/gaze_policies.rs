@@ -512,24 +512,28 @@ fn a_replay_begins_with_its_first_entry_and_fits_the_source() {
     assert_eq!(seen, [first, first, first, first, second, second, first]);
 }
 
-/// A recorder that came later began with a plan of its own, and its first entry repeats the gaze.
+/// Where another recorder came, or masks changed. An entry that only repeats the gaze changes nothing.
 #[test]
-fn a_replay_plans_afresh_where_another_recorder_came() {
-    let entry = |id, x, frame| entry_line(&GazeEntry::new(&gaze_at(id, x, 48.0), frame));
+fn a_replay_plans_afresh_where_the_log_says_so() {
+    let entry = |id, x, frame, is_planned_afresh| {
+        let entry = GazeEntry::new(&gaze_at(id, x, 48.0), frame);
+        entry_line(&GazeEntry { is_planned_afresh, ..entry })
+    };
     let text = [
         header_line("camera/main", EXTENT),
-        entry(3, 64.0, 10),
-        entry(3, 64.0, 20),
-        entry(4, 128.0, 30),
+        entry(3, 64.0, 10, false),
+        entry(3, 64.0, 20, true),
+        entry(3, 64.0, 25, false),
+        entry(4, 128.0, 30, false),
     ];
     let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
     let mut controller =
         Controller::new(Policy::Replay { log }, parameters(), EXTENT, 1, frame_time(1, 0));
-    let afresh = [9, 10, 11, 19, 20, 21, 30, 31].map(|frame_seq| {
+    let afresh = [9, 10, 11, 19, 20, 21, 25, 30, 31].map(|frame_seq| {
         controller.step(frame_time(frame_seq, 0), None);
         controller.plans_afresh()
     });
-    assert_eq!(afresh, [false, false, false, false, true, false, false, false]);
+    assert_eq!(afresh, [false, false, false, false, true, false, false, false, false]);
 }
 
 /// Bumps beside a stronger one and faint ones get no fovea; the others do, the strongest first.

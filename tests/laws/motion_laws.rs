@@ -203,7 +203,10 @@ fn a_place_is_carried_along_with_what_is_there() {
     for frame in 1..=70 {
         motions.follow(&scene(camera(frame), thing(frame)), at(frame));
     }
-    assert_eq!(motions.since(5).map(<[Motion]>::len), None);
+    assert_eq!(motions.since(0).map(<[Motion]>::len), None);
+    // The first five pictures have one motion together.
+    assert_eq!(motions.since(1).map(<[Motion]>::len), Some(66));
+    assert_eq!(motions.since(5).map(<[Motion]>::len), Some(65));
     assert_eq!(motions.since(6).map(<[Motion]>::len), Some(64));
     assert_eq!(motions.since(70).map(<[Motion]>::len), Some(0));
     assert!(motions.since(71).is_some_and(<[Motion]>::is_empty));
@@ -221,6 +224,37 @@ fn a_place_is_carried_along_with_what_is_there() {
     motions.follow(&scene(camera(9), thing(9)), at(70));
     motions.follow(&CoarseLevel::new(PyramidShape::new(Extent::new(64, 64))), at(71));
     assert_eq!(motions.newest().unwrap().frames(), (69, 70));
+}
+
+/// A camera that sways, at any rate: a language model answers late.
+#[test]
+fn motion_of_ten_seconds_is_known() {
+    for rate in [5, 30, 100] {
+        let camera = |frame: u64| {
+            let turn = std::f64::consts::TAU * frame as f64 / (8 * rate) as f64;
+            (60.0 * turn.sin(), 24.0 * turn.cos())
+        };
+        let mut motions = Motions::new(PyramidShape::new(EXTENT));
+        let newest = 12 * rate;
+        for frame_seq in 1..=newest {
+            let time_ns = frame_seq * 1_000_000_000 / rate;
+            let shown = picture(|x, y| texture(x - camera(frame_seq).0, y - camera(frame_seq).1));
+            motions.follow(&shown, FrameTime { frame_seq, time_ns });
+        }
+        let (now_x, now_y) = camera(newest);
+        for seconds in [1, 2, 5, 9, 10] {
+            let from = newest - seconds * rate;
+            let (then_x, then_y) = camera(from);
+            let case = format!("{seconds} s ago at {rate} frames a second");
+            let (x, y) = motions.global_since(from).expect(&case).at((384.0, 288.0));
+            let off = (x - 384.0 - now_x + then_x).hypot(y - 288.0 - now_y + then_y);
+            assert!(off < 8.0, "{off} px of the picture, {case}");
+            let (x, y) = motions.carried(from, (384.0, 288.0), 24.0).expect(&case);
+            let off = (x - 384.0 - now_x + then_x).hypot(y - 288.0 - now_y + then_y);
+            assert!(off < 16.0, "{off} px of a place, {case}");
+        }
+        assert_eq!(motions.since(1).is_none(), rate == 100, "memory is bounded");
+    }
 }
 
 /// Also over the frame that has not been seen yet.

@@ -223,6 +223,48 @@ fn what_a_mask_no_longer_covers_has_not_appeared() {
     }
 }
 
+/// Not even the plan of the last frame before the mask, which is taken in after it.
+#[test]
+fn a_mask_hides_whether_somebody_looked_there() {
+    let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
+    let mut scene = Scene::new(EXTENT);
+    // Patches of 32 pixels, which are cells, in the left half.
+    let token = |index: i32| Token {
+        x: index % 16 * 32,
+        y: index / 16 * 32,
+        sx: 1,
+        sy: 1,
+        ..Token::default()
+    };
+    let plan = TokenPlan { patch_side: 32, tokens: (0..512).map(token).collect() };
+    let mut texels = TileSet::none_of(coarse.extent());
+    let side = coarse.extent().width / 32;
+    for (column, row) in (0..8 * side).flat_map(|row| (0..8 * side).map(move |at| (at, row))) {
+        texels.insert(column, row);
+    }
+    let look = |scene: &mut Scene, frame_seq: u64| {
+        let now_ns = frame_seq * SECOND_NS / 10;
+        let seen = Seen { plan: Some(&plan), ..Seen::coarsely(&coarse, frame_seq) };
+        scene.absorb(&seen, now_ns);
+        decide(scene, now_ns);
+        let at = |name: &str, cell: usize| scene.channel(name).unwrap()[cell];
+        // Under the mask, and beside it.
+        [0, 12].map(|cell| (at("attention", cell), at("unseen", cell)))
+    };
+    for frame_seq in 1..20 {
+        let [masked, beside] = look(&mut scene, frame_seq);
+        assert_eq!(masked, beside);
+        assert!(0.0 < masked.0 && masked.1 == 0.0);
+    }
+    scene.hide(&texels, 21);
+    assert_eq!(scene.channel("attention").unwrap()[0], 0.0);
+    let [masked, beside] = look(&mut scene, 20);
+    assert_eq!(masked, (0.0, 1.0), "as if nobody had looked");
+    assert!(0.5 < beside.0 && beside.1 == 0.0);
+    let [masked, _] = look(&mut scene, 21);
+    assert!(0.0 < masked.0 && masked.1 == 0.0, "what is black may be looked at");
+}
+
 /// A sphere of radius 1 whose centre is 4 before the camera, which sees it under half its radius.
 #[test]
 fn the_normals_of_a_sphere_point_away_from_its_centre() {

@@ -284,6 +284,7 @@ pub fn attend(shape: [u32; 2], dtype: NumberFormat) -> Attend {
         dtype,
         region: None,
         frame: None,
+        strict: false,
         homography: None,
         rotation: None,
         wait: false,
@@ -293,14 +294,22 @@ pub fn attend(shape: [u32; 2], dtype: NumberFormat) -> Attend {
 /// Scores of the tokens of a frame of `camera/main`.
 pub fn attend_tokens(frame: u64, dtype: NumberFormat) -> AttendTokens {
     let view = main_view();
-    AttendTokens { view, frame, dtype, homography: None, rotation: None, wait: false }
+    AttendTokens {
+        view,
+        frame,
+        dtype,
+        strict: false,
+        homography: None,
+        rotation: None,
+        wait: false,
+    }
 }
 
 /// A channel of one byte for `camera/main`.
 pub fn inject(name: &str) -> Inject {
     let (view, name) = (main_view(), name.to_owned());
     let (shape, dtype) = ([1, 1], NumberFormat::U8);
-    Inject { view, name, shape, dtype, region: None, frame: None, ttl_ms: None }
+    Inject { view, name, shape, dtype, region: None, frame: None, strict: false, ttl_ms: None }
 }
 
 /// What a channel of `camera/main` counts.

@@ -90,10 +90,14 @@ impl Definition {
             let place = (record.x, record.y, [record.sx, record.sy], extra);
             let region = record.token().read_box(frame.extent(), side);
             let before = self.published.get(&place);
+            // Without a real pixel, and where such texels are the mean, it is always the same.
+            let is_constant =
+                format.outside == Outside::Mean && (record.columns == 0 || record.rows == 0);
             let kept = before.filter(|before| {
-                self.threshold != Threshold::Fixed(0)
-                    && !self.renewed.contains(&place)
-                    && largest(&before.compared, compared) <= tracker.sample_bound()
+                is_constant
+                    || self.threshold != Threshold::Fixed(0)
+                        && !self.renewed.contains(&place)
+                        && largest(&before.compared, compared) <= tracker.sample_bound()
             });
             self.kept += usize::from(kept.is_some_and(|before| before.shown != sampled));
             let token = kept.cloned().unwrap_or_else(|| Published {

@@ -15,6 +15,9 @@
 //! ```json
 //! {"frame":5,"fixations":[{"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","weight":1.0}],"relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
 //! ```
+//!
+//! With `"afresh":true` the plan of that frame does not follow from the one before: masks changed, or a recorder came, whose log begins
+//! there. An entry that only repeats the gaze changes nothing.
 
 use std::error::Error;
 use std::fmt;
@@ -44,8 +47,19 @@ pub struct GazeLog {
     pub view: String,
     /// Extent of the source, in whose pixels fixations are.
     pub extent: Extent,
-    /// `frame_seq` of the first frame with a gaze, and that gaze; ascending.
-    pub entries: Vec<(u64, Arc<Gaze>)>,
+    /// Ascending by frame.
+    pub entries: Vec<LogEntry>,
+}
+
+/// A recorded gaze, and the frame from which it applies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogEntry {
+    /// `frame_seq` of the first frame with it.
+    pub frame: u64,
+    /// The gaze.
+    pub gaze: Arc<Gaze>,
+    /// Whether that frame was planned without regard to the plan before.
+    pub is_planned_afresh: bool,
 }
 
 /// A gaze log that cannot be replayed, and why.
@@ -169,16 +183,16 @@ impl GazeLog {
             4 => PlanRules::Third,
             _ => PlanRules::Current,
         };
-        let mut entries: Vec<(u64, Arc<Gaze>)> = Vec::new();
+        let mut entries: Vec<LogEntry> = Vec::new();
         for (line, text) in lines.filter(|(_, text)| !text.trim().is_empty()) {
-            let (frame, gaze) = parse_entry(text)
+            let (GazeEntry { frame, is_planned_afresh, .. }, gaze) = parse_entry(text)
                 .map_err(|reason| GazeLogParseError::BrokenLine { line, reason })?;
-            let gaze = Gaze { rules: gaze.rules.min(newest_rules), ..gaze };
+            let gaze = Arc::new(Gaze { rules: gaze.rules.min(newest_rules), ..gaze });
             match entries.last() {
-                Some(&(before, _)) if frame <= before => {
+                Some(&LogEntry { frame: before, .. }) if frame <= before => {
                     return Err(GazeLogParseError::NotAscending { line, frame, before });
                 }
-                _ => entries.push((frame, Arc::new(gaze))),
+                _ => entries.push(LogEntry { frame, gaze, is_planned_afresh }),
             }
         }
         if entries.is_empty() {
@@ -224,9 +238,10 @@ fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
     Ok(header)
 }
 
-fn parse_entry(text: &str) -> Result<(u64, Gaze), String> {
+fn parse_entry(text: &str) -> Result<(GazeEntry, Gaze), String> {
     let entry: GazeEntry = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    Ok((entry.frame, entry.gaze()?))
+    let gaze = entry.gaze()?;
+    Ok((entry, gaze))
 }
 
 fn line(value: &impl Serialize) -> String {

@@ -89,7 +89,8 @@ impl Saliency {
         self.map.fill(0.0);
     }
 
-    /// Computes saliency and change of a picture against the pictures absorbed so far.
+    /// Computes saliency and change of a picture against the pictures absorbed so far. If it is of another scene, the background starts
+    /// over once it is absorbed.
     pub fn weigh(&mut self, seen: &CoarseLevel) {
         let samples = seen.texels.as_flattened();
         self.background.change_into(samples, &mut self.change);
@@ -104,6 +105,11 @@ impl Saliency {
         for (map, prior) in self.map.iter_mut().zip(&self.prior) {
             *map *= prior;
         }
+    }
+
+    /// The newest [`weigh`](Self::weigh) says nothing of the picture that is absorbed next.
+    pub fn take_back(&mut self) {
+        self.background.take_back();
     }
 
     /// Takes a picture into the background model, `elapsed_s` seconds after the one before.

@@ -117,19 +117,19 @@ impl Scan {
         let (inhibition, relevance) = &self.before;
         self.inhibition.clone_from(inhibition);
         self.relevance.clone_from(relevance);
+        self.saliency.take_back();
     }
 
-    /// Updates saliency from the picture in `seen`, if there is one that fits.
+    /// Updates saliency from the picture in `seen`, if there is one that fits. At each decision, before anything else asks for it.
     pub(super) fn weigh_saliency(&mut self, seen: Option<Seen<'_>>) {
         let Some(seen) = self.fitting(seen) else { return };
         self.align(&seen);
         self.saliency.weigh(seen.coarse);
     }
 
-    /// The same, and relevance by it.
+    /// Updates relevance from saliency, which is that of the picture in `seen`.
     pub(super) fn weigh(&mut self, seen: Option<Seen<'_>>) {
         let Some(Seen { frame_seq, .. }) = self.fitting(seen) else { return };
-        self.weigh_saliency(seen);
         let made = self.relevance_from(&self.weights(self.saliency.map()), frame_seq);
         settle(&mut self.relevance, made);
     }

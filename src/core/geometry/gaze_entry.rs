@@ -20,11 +20,13 @@ pub struct GazeEntry {
     pub relevance: Option<RelevanceEntry>,
     /// How a plan follows from them, where that is not as the log's version says.
     pub rules: Option<PlanRules>,
+    /// Whether this frame was planned without regard to the plan before, as after new masks.
+    pub is_planned_afresh: bool,
 }
 
 crate::object!(GazeEntry {
     "frame": frame, "fixations": fixations, "relevance": relevance;
-    "rules": rules,
+    "rules": rules, "afresh": is_planned_afresh,
 }, strict);
 
 /// A relevance map.
@@ -45,7 +47,13 @@ impl GazeEntry {
     pub fn new(gaze: &Gaze, frame_seq: u64) -> Self {
         let relevance = gaze.relevance.as_deref().map(RelevanceEntry::from);
         let rules = Some(gaze.rules).filter(|rules| *rules != PlanRules::Current);
-        Self { frame: frame_seq, fixations: gaze.fixations.to_vec(), relevance, rules }
+        Self {
+            frame: frame_seq,
+            fixations: gaze.fixations.to_vec(),
+            relevance,
+            rules,
+            is_planned_afresh: false,
+        }
     }
 
     /// The gaze of this entry.

@@ -175,8 +175,8 @@ impl Scene {
         }
     }
 
-    /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there, what was injected of
-    /// earlier frames there, and the score.
+    /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there, whether it was looked
+    /// at, what was injected of earlier frames there, and the score.
     pub fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
         let (columns, coarse) = (self.grid.width as usize, texels.grid());
         let level = CoarseLevel::level_of(PyramidShape::new(self.extent));
@@ -190,6 +190,10 @@ impl Scene {
         for index in (0..self.hidden.len()).filter(|index| self.hidden[*index]) {
             local::fill(&mut self.computed, index, &TileFeatures::default(), 0);
             self.changed_ns[index] = 0;
+            // They would tell that something there was worth a look.
+            self.seen_ns[index] = None;
+            self.computed[Computed::Attention as usize][index] = 0.0;
+            self.computed[Computed::Unseen as usize][index] = 1.0;
         }
         self.looks_changed = true;
         self.of_mut(Computed::Relevance).fill(0.0);
@@ -223,7 +227,8 @@ impl Scene {
             self.onsets.restart(now_ns);
         }
         if let Some(plan) = seen.plan {
-            self.attend_to(plan, now_ns, now_ns.saturating_sub(last_ns));
+            let elapsed_ns = now_ns.saturating_sub(last_ns);
+            self.attend_to(plan, seen.frame_seq, (now_ns, elapsed_ns));
         }
         self.absorbed = (seen.frame_seq, now_ns);
     }
@@ -427,22 +432,25 @@ impl Scene {
         look.map(|channel| self.of(channel)[index])
     }
 
-    /// Notes how finely `plan` samples each cell, from `elapsed_ns` before `now_ns` on.
-    fn attend_to(&mut self, plan: &TokenPlan, now_ns: u64, elapsed_ns: u64) {
+    /// Notes how finely `plan` samples each cell in frame `frame_seq`, from `elapsed_ns` before `now_ns` on; not in cells that masks cover
+    /// since a later frame.
+    fn attend_to(&mut self, plan: &TokenPlan, frame_seq: u64, (now_ns, elapsed_ns): (u64, u64)) {
         if self.plan.as_ref() != Some(plan) {
             self.take_plan(plan);
             self.plan = Some(plan.clone());
         }
         let elapsed_s = elapsed_ns as f32 * 1e-9;
         let share = elapsed_s / (elapsed_s + ATTENTION_S);
-        for (seen_ns, sight) in self.seen_ns.iter_mut().zip(&self.sight) {
-            if SIGHT_MIN <= *sight && seen_ns.replace(now_ns).is_none() {
+        let attentions = &mut self.computed[Computed::Attention as usize];
+        for (index, attention) in attentions.iter_mut().enumerate() {
+            if self.hidden[index] && frame_seq < self.hidden_since {
+                continue;
+            }
+            let is_seen = SIGHT_MIN <= self.sight[index];
+            if is_seen && self.seen_ns[index].replace(now_ns).is_none() {
                 self.first_seen_ns = Some(now_ns);
             }
-        }
-        let attentions = &mut self.computed[Computed::Attention as usize];
-        for (attention, fineness) in attentions.iter_mut().zip(&self.fineness) {
-            *attention += share * (fineness.min(1.0) - *attention);
+            *attention += share * (self.fineness[index].min(1.0) - *attention);
         }
     }
 

@@ -80,6 +80,9 @@ pub(super) fn take_feedback(
     if view.sink.channel.begins_record() {
         view.forget_plan();
     }
+    if let Some(oldest) = path.times.oldest() {
+        view.sink.channel.set_oldest_frame(oldest);
+    }
     // What arrives meanwhile may wait for the next frame.
     for _ in 0..FEEDBACK_PENDING_MAX {
         let Some(next) = view.sink.channel.next_feedback() else { return };
@@ -349,6 +352,7 @@ impl Sink for Publisher {
             gaze: frame.gaze,
             plan: frame.planes.plan(),
             plan_since: frame.plan_since,
+            is_planned_afresh: frame.is_planned_afresh,
             is_settled: frame.is_settled,
         });
         counters.stages.publish.during(|| {

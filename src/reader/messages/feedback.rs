@@ -27,8 +27,11 @@ pub struct Look {
     /// Duration in milliseconds of stream time; without one, until newer feedback, a release, or the policy takes over after a
     /// silence.
     pub for_ms: Option<u32>,
-    /// `frame_seq` of the frame that the client refers to; without it, the newest.
+    /// `frame_seq` of the frame that the client refers to; without it, the newest. One of the last ten seconds, and of the last 64 frames
+    /// in any case; an older one counts as the newest, and the answer [says so](Looking::taken_for).
     pub frame: Option<u64>,
+    /// Whether an older frame is refused instead.
+    pub strict: bool,
     /// The client's ego motion since `frame`, which is then needed: 3 x 3 numbers, row by row, that take (x, y, 1) in source pixels of that
     /// frame to source pixels of now, times any factor. Not with `rotation`.
     pub homography: Option<[f64; 9]>,
@@ -50,6 +53,7 @@ struct LookMessage {
     normalised: bool,
     for_ms: Option<u32>,
     frame: Option<u64>,
+    strict: bool,
     homography: Option<[f64; 9]>,
     rotation: Option<[f64; 4]>,
     wait: bool,
@@ -58,7 +62,7 @@ struct LookMessage {
 object!(LookMessage {
     "view": view;
     "x": x, "y": y, "points": points, "box": region, "share": share,
-    "normalised": normalised, "for_ms": for_ms, "frame": frame,
+    "normalised": normalised, "for_ms": for_ms, "frame": frame, "strict": strict,
     "homography": homography, "rotation": rotation, "wait": wait,
 }, strict);
 
@@ -79,6 +83,7 @@ impl Serialize for Look {
             normalised: look.normalised,
             for_ms: look.for_ms,
             frame: look.frame,
+            strict: look.strict,
             homography: look.homography,
             rotation: look.rotation,
             wait: look.wait,
@@ -109,6 +114,7 @@ impl<'de> Deserialize<'de> for Look {
             normalised: message.normalised,
             for_ms: message.for_ms,
             frame: message.frame,
+            strict: message.strict,
             homography: message.homography,
             rotation: message.rotation,
             wait: message.wait,
@@ -128,8 +134,10 @@ pub struct Attend {
     /// The box that the map covers, `[x0, y0, x1, y1]` in source pixels; it may exceed the image, as with letterboxed input. Without it,
     /// the image.
     pub region: Option<Region>,
-    /// `frame_seq` of the frame that the map was computed on; without it, the newest.
+    /// `frame_seq` of the frame that the map was computed on, as that of [`Look`]; without it, the newest.
     pub frame: Option<u64>,
+    /// As that of [`Look`].
+    pub strict: bool,
     /// As that of [`Look`].
     pub homography: Option<[f64; 9]>,
     /// As that of [`Look`].
@@ -140,7 +148,8 @@ pub struct Attend {
 
 object!(Attend {
     "view": view, "shape": shape, "dtype": dtype;
-    "box": region, "frame": frame, "homography": homography, "rotation": rotation, "wait": wait,
+    "box": region, "frame": frame, "strict": strict, "homography": homography, "rotation": rotation,
+    "wait": wait,
 }, strict);
 
 /// Look at the peaks of the scores of a frame's tokens, from the next decision on. The scores follow the newline: one per token,
@@ -149,8 +158,10 @@ object!(Attend {
 pub struct AttendTokens {
     /// The view.
     pub view: ViewName,
-    /// `frame_seq` of the frame whose tokens were scored, one of the last 64.
+    /// `frame_seq` of the frame whose tokens were scored, as that of [`Look`]. One whose tokens are not known any more is refused.
     pub frame: u64,
+    /// As that of [`Look`].
+    pub strict: bool,
     /// Number format.
     pub dtype: NumberFormat,
     /// As that of [`Look`].
@@ -163,7 +174,7 @@ pub struct AttendTokens {
 
 object!(AttendTokens {
     "view": view, "frame": frame, "dtype": dtype;
-    "homography": homography, "rotation": rotation, "wait": wait,
+    "strict": strict, "homography": homography, "rotation": rotation, "wait": wait,
 }, strict);
 
 /// Give a view a map by name, as one of its channels. The map follows the newline as that of [`Attend`] does; its numbers may be
@@ -180,8 +191,10 @@ pub struct Inject {
     pub dtype: NumberFormat,
     /// The box that the map covers, as that of [`Attend`].
     pub region: Option<Region>,
-    /// `frame_seq` of the frame that the map was made from; without it, the newest.
+    /// `frame_seq` of the frame that the map was made from, as that of [`Look`]; without it, the newest.
     pub frame: Option<u64>,
+    /// As that of [`Look`].
+    pub strict: bool,
     /// Milliseconds of stream time after that frame for which the map is kept, 1 to 60,000; without it,
     /// [`TTL_MS_DEFAULT`].
     pub ttl_ms: Option<u32>,
@@ -189,7 +202,7 @@ pub struct Inject {
 
 object!(Inject {
     "view": view, "name": name, "shape": shape, "dtype": dtype;
-    "box": region, "frame": frame, "ttl_ms": ttl_ms,
+    "box": region, "frame": frame, "strict": strict, "ttl_ms": ttl_ms,
 }, strict);
 
 /// How long an injected map is kept if the client does not say, in milliseconds.
@@ -235,11 +248,25 @@ pub struct Looking {
     pub fixation: Option<Fixation>,
     /// All of the resulting fixations.
     pub fixations: Vec<Fixation>,
+    /// `frame_seq` of the newest frame, if the feedback was taken for that because the frame that it names is too old.
+    pub taken_for: Option<u64>,
 }
 
 object!(Looking {
-    "view": view, "x": x, "y": y; "points": points, "fixation": fixation, "fixations": fixations,
+    "view": view, "x": x, "y": y;
+    "points": points, "fixation": fixation, "fixations": fixations, "taken_for": taken_for,
 });
+
+/// The answer to `inject`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Injected {
+    /// The view.
+    pub view: ViewName,
+    /// As that of [`Looking`].
+    pub taken_for: Option<u64>,
+}
+
+object!(Injected { "view": view; "taken_for": taken_for });
 
 impl Look {
     /// Look at (`x`, `y`) in pixels.
@@ -257,6 +284,7 @@ impl Look {
             normalised: false,
             for_ms: None,
             frame: None,
+            strict: false,
             homography: None,
             rotation: None,
             wait: false,
@@ -387,7 +415,15 @@ impl Looking {
     pub fn at(view: &ViewName, points: &[(f64, f64)]) -> Self {
         let (x, y) = points[0];
         let points = if points.len() == 1 { Vec::new() } else { points.to_vec() };
-        Self { view: view.clone(), x, y, points, fixation: None, fixations: Vec::new() }
+        Self {
+            view: view.clone(),
+            x,
+            y,
+            points,
+            fixation: None,
+            fixations: Vec::new(),
+            taken_for: None,
+        }
     }
 }
 

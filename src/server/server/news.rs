@@ -24,7 +24,9 @@ pub(super) const GAZES: News<GazeChange> = News {
     inbox: |channel| &channel.gazes,
     lost_before: |subscription| subscription.gazes_lost_before,
     event: |view, change, lost| {
-        let entry = GazeEntry::new(&change.gaze, change.frame_seq);
+        let GazeChange { frame_seq, gaze, is_planned_afresh } = change;
+        let entry =
+            GazeEntry { is_planned_afresh: *is_planned_afresh, ..GazeEntry::new(gaze, *frame_seq) };
         SubscriptionEvent::Gaze(GazeEvent { view: view.clone(), entry, lost })
     },
 };

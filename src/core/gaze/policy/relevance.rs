@@ -1,12 +1,12 @@
 //! Policy `relevance`: fixates the peaks of a scorer's map, or of a consumer's map.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
 use super::FixationPolicy;
-use crate::frame::FrameTime;
+use crate::frame::{FrameTime, FrameTimes};
 use crate::gaze::GazeParameters;
 use crate::gaze::consumer::Attention;
 use crate::gaze::fixation_state::{CENTRE, FixationState};
@@ -20,9 +20,6 @@ use crate::relevance::injection::Injection;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::{Scorer, relevance_of};
 use crate::relevance::seen::Seen;
-
-/// Frames back from the newest that an injected map may name.
-const FRAMES_KEPT: usize = 64;
 
 /// What a view with this policy scores by.
 #[derive(Clone, Debug)]
@@ -52,8 +49,8 @@ pub struct Relevant {
     /// The newest score, in octaves; empty before any.
     score: Vec<f32>,
     relevance: Option<Arc<Relevance>>,
-    /// `frame_seq` and time of the newest frames.
-    frames: VecDeque<(u64, u64)>,
+    /// The newest frames, with the time since the start.
+    frames: FrameTimes,
     /// Whether masks have changed since the score was computed.
     is_outdated: bool,
     before: Undecided,
@@ -102,7 +99,7 @@ impl Relevant {
             extent,
             score: Vec::new(),
             relevance: None,
-            frames: VecDeque::with_capacity(FRAMES_KEPT),
+            frames: FrameTimes::default(),
             is_outdated: false,
         }
     }
@@ -150,11 +147,8 @@ impl Relevant {
     /// Keeps a map for its time, counted from its frame; not one whose time is over.
     fn inject(&mut self, given: &Arc<Injection>) {
         let now_ns = self.state.elapsed_ns();
-        let named = self.frames.iter().rev().find(|(frame, _)| *frame <= given.frame_seq());
-        let from_ns = match named {
-            Some((_, at_ns)) => Some(*at_ns),
-            None => self.frames.is_empty().then_some(now_ns),
-        };
+        let named_ns = self.frames.time_ns(given.frame_seq());
+        let from_ns = named_ns.or_else(|| self.frames.is_empty().then_some(now_ns));
         let ttl_ns = u64::from(given.ttl_ms()) * 1_000_000;
         let until_ns = from_ns.map_or(0, |from_ns| from_ns.saturating_add(ttl_ns));
         if now_ns < until_ns {
@@ -165,7 +159,6 @@ impl Relevant {
     /// Makes the score and relevance of what was seen; returns the relevance of each cell, 0 where nothing was seen yet.
     fn score(&mut self, seen: Option<Seen<'_>>) -> Vec<f32> {
         let now_ns = self.state.elapsed_ns();
-        self.scan.weigh_saliency(seen);
         if self.scene.frame_seq() == 0 {
             return vec![0.0; self.scene.grid().area()];
         }
@@ -267,6 +260,10 @@ impl FixationPolicy for Relevant {
             self.state.continue_scan();
         }
         let is_due = self.state.is_due();
+        // Whoever decides, so that it does not matter whether a decision that was taken back looked around.
+        if self.is_outdated || is_due {
+            self.scan.weigh_saliency(seen);
+        }
         if let Some(attention) = &mut self.attention {
             attention.listen(now_ns);
         }
@@ -294,10 +291,7 @@ impl FixationPolicy for Relevant {
 
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
-        if self.frames.len() == FRAMES_KEPT {
-            self.frames.pop_front();
-        }
-        self.frames.push_back((at.frame_seq, self.state.elapsed_ns()));
+        self.frames.push(FrameTime { time_ns: self.state.elapsed_ns(), ..at });
         self.state.arrive(seen);
     }
 

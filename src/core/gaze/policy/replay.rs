@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::FixationPolicy;
 use crate::frame::FrameTime;
-use crate::gaze::log::GazeLog;
+use crate::gaze::log::{GazeLog, LogEntry};
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
@@ -26,8 +26,8 @@ pub struct Replay {
     /// The entry of `gaze`.
     index: usize,
     gaze: Gaze,
-    /// Whether this frame has an entry that repeats the gaze: another recorder came, and began with a plan of its own.
-    is_repeated: bool,
+    /// Whether this frame has an entry that was planned afresh.
+    is_planned_afresh: bool,
 }
 
 impl Replay {
@@ -42,26 +42,25 @@ impl Replay {
         let since_frame = at.frame_seq;
         let fixation = Fixation { id: 1, since_frame, ..Fixation::at((x, y), reason) };
         let gaze = Gaze::at(fixation, None);
-        let (index, is_repeated) = (usize::MAX, false);
-        let mut replay = Self { log, extent, foveae, scale, index, gaze, is_repeated };
+        let (index, is_planned_afresh) = (usize::MAX, false);
+        let mut replay = Self { log, extent, foveae, scale, index, gaze, is_planned_afresh };
         replay.turn_to(at.frame_seq);
         replay
     }
 
     fn turn_to(&mut self, frame_seq: u64) {
-        let past = self.log.entries.partition_point(|(from, _)| *from <= frame_seq);
+        let past = self.log.entries.partition_point(|entry| entry.frame <= frame_seq);
         let index = past.saturating_sub(1);
-        self.is_repeated = false;
+        self.is_planned_afresh = false;
         if index != self.index && index < self.log.entries.len() {
             self.index = index;
-            let before = self.gaze.clone();
             self.load();
-            self.is_repeated = before == self.gaze;
+            self.is_planned_afresh = self.log.entries[index].is_planned_afresh;
         }
     }
 
     fn load(&mut self) {
-        let Some((_, gaze)) = self.log.entries.get(self.index) else { return };
+        let Some(LogEntry { gaze, .. }) = self.log.entries.get(self.index) else { return };
         self.gaze = Gaze::clone(gaze);
         self.gaze.fixations.truncate(self.foveae);
         for fixation in &mut self.gaze.fixations {
@@ -79,7 +78,7 @@ impl FixationPolicy for Replay {
     }
 
     fn plans_afresh(&self) -> bool {
-        self.is_repeated
+        self.is_planned_afresh
     }
 
     fn take(&mut self, _feedback: &Feedback, _at: FrameTime) {}

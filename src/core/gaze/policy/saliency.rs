@@ -105,6 +105,10 @@ impl FixationPolicy for Salient {
         self.before = (self.state.clone(), self.is_outdated);
         self.state.advance(at);
         let (now_ns, is_due) = (self.state.elapsed_ns(), self.state.is_due());
+        // Whoever decides, so that it does not matter whether a decision that was taken back looked around.
+        if self.is_outdated || is_due {
+            self.scan.weigh_saliency(seen);
+        }
         if let Some(attention) = &mut self.attention {
             attention.listen(now_ns);
         }

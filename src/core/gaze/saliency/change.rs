@@ -33,6 +33,8 @@ pub(crate) struct Background {
     /// Usual distance of each sample from its level.
     unrest: Vec<f32>,
     is_empty: bool,
+    /// Whether the picture that is absorbed next was found to be of another scene.
+    is_cut: bool,
     places: RowPlaces,
     /// Of the samples of a row: distance from what is known, and its excess over what is usual.
     row: [Vec<f32>; 2],
@@ -47,6 +49,7 @@ impl Background {
             level: zeros.clone(),
             unrest: zeros,
             is_empty: true,
+            is_cut: false,
             places: RowPlaces::new(grid),
             row: [row.clone(), row],
         }
@@ -61,14 +64,30 @@ impl Background {
         }
     }
 
-    /// Writes the change of each texel, 0..=1; starts over at a scene cut. Returns whether it did.
+    /// Writes the change of each texel, 0..=1. At a scene cut that is 0, and the model starts over with the picture once it is absorbed.
+    /// Returns whether it is one.
     pub(crate) fn change_into(&mut self, samples: &[u8], change: &mut [f32]) -> bool {
         if self.is_empty {
             self.begin(samples);
         }
-        if !self.aligned.is_still() {
-            return self.moved_change_into(samples, change);
+        self.is_cut = if self.aligned.is_still() {
+            self.still_change_into(samples, change)
+        } else {
+            self.moved_change_into(samples, change)
+        };
+        if self.is_cut {
+            change.fill(0.0);
         }
+        self.is_cut
+    }
+
+    /// Forgets whether the picture that is absorbed next is of another scene.
+    pub(super) fn take_back(&mut self) {
+        self.is_cut = false;
+    }
+
+    /// The change of each texel where the model lies texel on texel. Returns whether the scene is another one.
+    fn still_change_into(&mut self, samples: &[u8], change: &mut [f32]) -> bool {
         let Self { level, unrest, row: [offs, excesses], .. } = self;
         let (width, mut differences) = (offs.len(), [0.0; LANES]);
         let models = level.chunks_exact(width).zip(unrest.chunks_exact(width));
@@ -87,12 +106,7 @@ impl Background {
                 *change = change_of(excesses);
             }
         }
-        let is_cut = CUT * samples.len() as f32 <= differences.iter().sum();
-        if is_cut {
-            self.begin(samples);
-            change.fill(0.0);
-        }
-        is_cut
+        CUT * samples.len() as f32 <= differences.iter().sum()
     }
 
     /// Forgets what was seen in `texels` of the newest picture, which are black in it.
@@ -127,7 +141,7 @@ impl Background {
 
     /// Adapts to a picture, `elapsed_s` seconds after the one before.
     pub(crate) fn absorb(&mut self, samples: &[u8], elapsed_s: f32) {
-        if self.is_empty {
+        if self.is_empty || std::mem::take(&mut self.is_cut) {
             self.begin(samples);
         }
         let step = FOLLOWED_PER_S * elapsed_s;
@@ -169,12 +183,7 @@ impl Background {
                 }
             }
         }
-        let is_cut = CUT * count <= difference;
-        if is_cut {
-            self.begin(samples);
-            change.fill(0.0);
-        }
-        is_cut
+        CUT * count <= difference
     }
 
     fn absorb_moved(&mut self, samples: &[u8], step: f32, share: f32) {
@@ -198,7 +207,7 @@ impl Background {
             *level = f32::from(*sample);
         }
         self.unrest.fill(0.0);
-        self.is_empty = false;
+        (self.is_empty, self.is_cut) = (false, false);
     }
 }
 
