@@ -97,10 +97,18 @@ class Folder:
         decoders: int,
         max_pixels: int,
         background: tuple[int, int, int],
+        gray_range: Optional[Union[tuple[int, int], str]],
     ) -> None: ...
     def next_files(
         self,
-    ) -> list[tuple[PathLike[str], Optional[tuple[tuple[int, int], tuple[float, float], _Arrays]], Optional[str]]]: ...
+    ) -> list[
+        tuple[
+            PathLike[str],
+            Optional[tuple[tuple[int, int], tuple[float, float], _Arrays]],
+            Optional[str],
+            Optional[tuple[list[int], Optional[str]]],
+        ]
+    ]: ...
     def info(self) -> tuple[str, str, str]: ...
     def close(self) -> None: ...
 
@@ -118,6 +126,7 @@ class Video:
         by_source: bool,
         max_pixels: int,
         background: tuple[int, int, int],
+        gray_range: Optional[Union[tuple[int, int], str]],
     ) -> None: ...
     def next_frame(
         self, start_ns: int
@@ -129,6 +138,7 @@ class Video:
             tuple[int, int],
             tuple[int, int],
             _Arrays,
+            Optional[list[int]],
         ]
     ]: ...
     def info(self) -> tuple[str, str, str]: ...
@@ -147,11 +157,17 @@ class AttentionDevice:
 
 def listed(folder: Union[str, PathLike[str]], deep: bool) -> list[PathLike[str]]: ...
 def decode(
-    bytes: bytes, max_pixels: int, background: tuple[int, int, int]
-) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
+    bytes: bytes,
+    max_pixels: int,
+    background: tuple[int, int, int],
+    gray_range: Optional[tuple[int, int]],
+) -> tuple[NDArray[np.uint8], tuple[int, int], Optional[str]]: ...
 def decode_file(
-    path: str, max_pixels: int, background: tuple[int, int, int]
-) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
+    path: str,
+    max_pixels: int,
+    background: tuple[int, int, int],
+    gray_range: Optional[tuple[int, int]],
+) -> tuple[NDArray[np.uint8], tuple[int, int], Optional[str]]: ...
 def owned(array: NDArray[Any], index: Optional[int] = None) -> NDArray[Any]: ...
 def composite(pixels: NDArray[np.uint8], background: tuple[int, int, int]) -> None: ...
 def attention_f32(
