@@ -14,7 +14,7 @@ use gstreamer::glib;
 use rustix::fs::{Access, AtFlags, CWD, accessat, major};
 use rustix::io::Errno;
 
-use super::{CaptureError, SourceChoice, SourceSpec, hints};
+use super::{CaptureError, SourceChoice, SourceSpec};
 use foveate_core::file;
 use foveate_core::jpeg::{self, Outline};
 use foveate_core::name::natural_order;

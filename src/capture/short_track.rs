@@ -23,7 +23,9 @@ pub(super) fn keep(demuxer: &gst::Element) {
 
 fn is_movie(buffer: &gst::BufferRef) -> bool {
     let mut start = [0; 8];
-    buffer.copy_to_slice(0, &mut start).is_ok() && start[4..] == *b"moov"
+    start.len() <= buffer.size()
+        && buffer.copy_to_slice(0, &mut start).is_ok()
+        && start[4..] == *b"moov"
 }
 
 /// A time on the scale of a track or of the file.

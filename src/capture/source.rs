@@ -472,7 +472,15 @@ impl SourceSession {
         };
         let follows_tags = is_auto && exif.is_none();
         // That of the picture before may be another.
-        self.adapters.retain(|adapter| adapter.element != caps::TURNING);
+        let is_other =
+            |adapter: &Adapter| adapter.element == caps::TURNING && Some(*adapter) != turning;
+        self.adapters.retain(|adapter| !is_other(adapter));
+        if let Some((tag, turning)) = exif.zip(turning)
+            && !self.adapters.contains(&turning)
+        {
+            let stream = &self.spec.stream;
+            tracing::info!(stream, tag, "the pictures are turned as their tag says");
+        }
         if expansion.fifo.is_some() {
             // No second attempt can insert them.
             let conversions = match self.spec.content {

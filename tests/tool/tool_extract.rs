@@ -79,6 +79,7 @@ fn sixteen_bit_gray_is_scaled_alike_in_folders_and_sequences() {
                   patch = 16\ndtype = 'u8'\nnormalisation = 'none'\n";
     std::fs::write(folder.path().join("thermal.toml"), config).unwrap();
     let levels = |options: &[&str]| {
+        let _ = std::fs::remove_dir_all(folder.path().join("arrays"));
         let arguments = [&["photos", "--config", "thermal.toml", "--force"], options].concat();
         let output = extract(folder.path(), &arguments);
         let said = String::from_utf8(output.stderr).unwrap();
