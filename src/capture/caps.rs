@@ -4,11 +4,13 @@ use gstreamer as gst;
 use gstreamer::glib::translate::IntoGlib;
 use gstreamer_video as gst_video;
 
+use super::gray::WideGray;
 use super::{CaptureError, hints};
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform, Colorimetry, Transfer};
 use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::gray::GrayRange;
 use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_core::source::{Content, Orientation};
 use foveate_log::redact::redacted;
@@ -66,6 +68,8 @@ pub(super) struct FrameFormat {
     pub(super) caps: gst::Caps,
     /// Memory layout of a buffer without VideoMeta; `None` for rows without gaps.
     pub(super) info: Option<gst_video::VideoInfo>,
+    /// The 16-bit gray that becomes the samples.
+    pub(super) wide: Option<WideGray>,
     pub(super) samples: SampleFormat,
     /// Width and height in pixels.
     pub(super) extent: Extent,
@@ -84,23 +88,25 @@ impl FrameFormat {
         FrameKind { format, extent: self.extent, color }
     }
 
-    /// Pixel aspect ratio and colour.
-    pub(super) fn facts(&self) -> PixelFacts {
+    /// Pixel aspect ratio and colour; gray of 16 bits was scaled by this range.
+    pub(super) fn facts(&self, gray_range: Option<GrayRange>) -> PixelFacts {
         let color = match self.samples {
             SampleFormat::Picture(_, colorimetry) => Some(colorimetry),
             SampleFormat::Depth(_) => None,
         };
-        PixelFacts { pixel_aspect: self.pixel_aspect, color }
+        let gray_range = gray_range.filter(|_| self.wide.is_some());
+        PixelFacts { pixel_aspect: self.pixel_aspect, color, gray_range }
     }
 }
 
-/// Caps that need no conversion: raw frames in system memory, of `extent` if one is given, preferably progressive. With
-/// `is_square` pixels, which a scaler must be asked for: else it would stretch a picture of another shape.
+/// Caps that need no conversion by an element: raw frames in system memory, of `extent` if one is given, preferably of 8 bits and
+/// progressive. With `is_square` pixels, which a scaler must be asked for: else it would stretch a picture of another shape.
 fn readable_pictures(extent: Option<Extent>, is_square: bool) -> gst::Caps {
-    let formats = || gst::List::new(PixelFormat::ALL.map(PixelFormat::name));
+    let narrow = || gst::List::new(PixelFormat::ALL.map(PixelFormat::name));
+    let wide = || gst::List::new(depth::WHOLE.map(DepthFormat::name));
     let size = |extent: Extent| [extent.width, extent.height].map(u32::cast_signed);
-    let raw = || {
-        let mut raw = gst::Structure::builder("video/x-raw").field("format", formats());
+    let raw = |formats: gst::List| {
+        let mut raw = gst::Structure::builder("video/x-raw").field("format", formats);
         if let Some([width, height]) = extent.map(size) {
             raw = raw.field("width", width).field("height", height);
         }
@@ -109,9 +115,11 @@ fn readable_pictures(extent: Option<Extent>, is_square: bool) -> gst::Caps {
         }
         raw
     };
-    let progressive = raw().field("interlace-mode", "progressive").build();
+    let progressive = |formats| raw(formats).field("interlace-mode", "progressive").build();
     // Progressive caps need not say so; interlaced ones are refused when they arrive.
-    [progressive, raw().build()].into_iter().collect()
+    [progressive(narrow()), raw(narrow()).build(), progressive(wide()), raw(wide()).build()]
+        .into_iter()
+        .collect()
 }
 
 /// Parses [`readable_pictures`] caps. Fails if the size is not supported, or the caps are incomplete.
@@ -120,7 +128,22 @@ fn read_pictures(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     let colorimetry = colorimetry_of(&info, named_colorimetry(caps), format);
     let samples = SampleFormat::Picture(format, colorimetry);
     let pixel_aspect = aspect_of(&info);
-    Ok(FrameFormat { caps: caps.clone(), info: Some(info), samples, extent, pixel_aspect })
+    let caps = caps.clone();
+    let Some(wide) = wide_gray(&info) else {
+        return Ok(FrameFormat {
+            caps,
+            info: Some(info),
+            wide: None,
+            samples,
+            extent,
+            pixel_aspect,
+        });
+    };
+    let narrow = gst_video::VideoFormat::Gray8;
+    let narrow = gst_video::VideoInfo::builder(narrow, extent.width, extent.height).build();
+    let narrow = narrow.map_err(|_| CaptureError::Extent { extent })?;
+    let wide = Some(WideGray { samples: wide, info });
+    Ok(FrameFormat { caps, info: Some(narrow), wide, samples, extent, pixel_aspect })
 }
 
 fn checked(caps: &gst::Caps) -> Result<(gst_video::VideoInfo, PixelFormat, Extent), CaptureError> {
@@ -130,8 +153,14 @@ fn checked(caps: &gst::Caps) -> Result<(gst_video::VideoInfo, PixelFormat, Exten
         reason: "incomplete caps of raw video".to_owned(),
     };
     let info = gst_video::VideoInfo::from_caps(caps).map_err(|_| refused())?;
-    let format = PixelFormat::from_name(info.format().to_str()).ok_or_else(refused)?;
-    Ok((info, format, extent))
+    let wide = wide_gray(&info).map(|_| PixelFormat::Gray8);
+    let format = wide.or_else(|| PixelFormat::from_name(info.format().to_str()));
+    Ok((info, format.ok_or_else(refused)?, extent))
+}
+
+/// The samples of 16-bit gray.
+fn wide_gray(info: &gst_video::VideoInfo) -> Option<DepthFormat> {
+    DepthFormat::from_name(info.format().to_str()).filter(|format| depth::WHOLE.contains(format))
 }
 
 /// The size of its frames.
@@ -155,7 +184,7 @@ fn aspect_of(info: &gst_video::VideoInfo) -> PixelAspect {
 
 /// Warns if the pixels are not square, or HDR.
 pub fn warn_of_picture(stream: &str, facts: &PixelFacts) {
-    let PixelFacts { pixel_aspect, color } = facts;
+    let PixelFacts { pixel_aspect, color, .. } = facts;
     if !pixel_aspect.is_square() {
         tracing::warn!(
             stream,
@@ -175,7 +204,7 @@ pub fn warn_of_picture(stream: &str, facts: &PixelFacts) {
 }
 
 /// The colorimetry of the caps themselves.
-fn named_colorimetry(caps: &gst::Caps) -> Option<gst_video::VideoColorimetry> {
+pub(super) fn named_colorimetry(caps: &gst::CapsRef) -> Option<gst_video::VideoColorimetry> {
     let text = caps.structure(0).and_then(|structure| structure.get::<&str>("colorimetry").ok());
     text.and_then(|text| text.parse().ok())
 }
@@ -235,6 +264,31 @@ const CONVERT: Adapter = Adapter { element: "videoconvert", properties: &[] };
 const DEINTERLACE: Adapter =
     Adapter { element: "deinterlace", properties: &[("fields", "top"), ("mode", "auto")] };
 
+/// As [`DEINTERLACE`], of pictures whose caps say that they are progressive.
+const DEINTERLACE_ALL: Adapter =
+    Adapter { element: "deinterlace", properties: &[("fields", "top"), ("mode", "interlaced")] };
+
+/// For pictures that are interlaced, whatever their caps say; the deinterlacer takes few formats.
+pub(super) const INTERLACED: [Adapter; 2] = [CONVERT, DEINTERLACE_ALL];
+
+/// The element that turns pictures by an `orientation` of EXIF, 1 to 8.
+pub(super) fn turning_by_exif(orientation: u8) -> Option<Adapter> {
+    let properties = match orientation {
+        2 => &[("video-direction", "horiz")],
+        3 => &[("video-direction", "180")],
+        4 => &[("video-direction", "vert")],
+        5 => &[("video-direction", "ul-lr")],
+        6 => &[("video-direction", "90r")],
+        7 => &[("video-direction", "ur-ll")],
+        8 => &[("video-direction", "90l")],
+        _ => return None,
+    };
+    Some(Adapter { element: TURNING, properties })
+}
+
+/// The factory of elements that turn pictures.
+pub(super) const TURNING: &str = "videoflip";
+
 /// The element that turns pictures by `orientation`, where they have to be: with [`Orientation::Auto`] if their tags say so.
 pub(super) fn turning(orientation: Orientation) -> Option<Adapter> {
     let properties = match orientation {
@@ -244,7 +298,7 @@ pub(super) fn turning(orientation: Orientation) -> Option<Adapter> {
         Orientation::Degrees180 => &[("video-direction", "180")],
         Orientation::Degrees270 => &[("video-direction", "90l")],
     };
-    Some(Adapter { element: "videoflip", properties })
+    Some(Adapter { element: TURNING, properties })
 }
 
 /// Brings pictures to the size that the appsink asks for, with black borders where their shape is another, and their pixels to squares.
@@ -281,14 +335,15 @@ fn picture_adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
     Ok(adapters)
 }
 
-/// `present` and `others` without repetition, in pipeline order.
+/// `present` and `others` without a second of the same factory, in pipeline order.
 pub(super) fn joined(
     present: &[Adapter],
     others: impl IntoIterator<Item = Adapter>,
 ) -> Vec<Adapter> {
     let mut adapters = present.to_vec();
-    adapters.extend(others.into_iter().filter(|other| !present.contains(other)));
-    let order = ["videoconvert", "deinterlace", "videoflip", "videoscale"];
+    let is_present = |other: &Adapter| present.iter().any(|one| one.element == other.element);
+    adapters.extend(others.into_iter().filter(|other| !is_present(other)));
+    let order = ["videoconvert", "deinterlace", TURNING, "videoscale"];
     // Downloads are first.
     adapters.sort_by_key(|adapter| order.iter().position(|element| *element == adapter.element));
     adapters

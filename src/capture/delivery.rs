@@ -8,13 +8,16 @@ use gstreamer::prelude::*;
 use gstreamer_app::AppSink;
 use parking_lot::Mutex;
 
-use super::caps::{self, FrameFormat};
+use super::caps::{self, FrameFormat, SampleFormat};
+use super::color::AssumedColor;
 use super::discipline::{ClockQuality, Reading, WallClock};
 use super::frame::RefusedBuffer;
+use super::gray::Scaler;
 use super::mailbox::{MailboxProducer, PostResult};
 use super::masking::Masking;
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Masks, Pace, SourceSpec};
+use foveate_core::color::{ColorRange, Colorimetry};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
@@ -47,6 +50,8 @@ pub(super) struct Delivery {
     pub(super) is_live: Arc<AtomicBool>,
     /// Whether its samples are exact.
     pub(super) is_exact: Arc<AtomicBool>,
+    /// What nothing says of the colour of its pictures.
+    pub(super) assumed_color: Arc<AssumedColor>,
 }
 
 struct Inlet {
@@ -54,6 +59,8 @@ struct Inlet {
     content: Content,
     /// Of the newest caps.
     format: Option<FrameFormat>,
+    assumed_color: Arc<AssumedColor>,
+    scaler: Scaler,
     masking: Masking,
     /// Address of the newest buffer that went through the masks.
     masked: Option<usize>,
@@ -76,10 +83,13 @@ impl Delivery {
         spec: &SourceSpec,
         masks: &Arc<Masks>,
     ) -> Self {
+        let assumed_color = Arc::<AssumedColor>::default();
         let inlet = Inlet {
             producer,
             content: spec.content,
             format: None,
+            assumed_color: Arc::clone(&assumed_color),
+            scaler: Scaler::new(&spec.stream, spec.gray_range),
             masking: Masking::new(masks, spec.background),
             masked: None,
             unfilled: 0,
@@ -98,6 +108,7 @@ impl Delivery {
             has_corrupted: AtomicBool::new(false),
             is_live: Arc::default(),
             is_exact: Arc::default(),
+            assumed_color,
         }
     }
 
@@ -106,7 +117,7 @@ impl Delivery {
         self.inlet.lock().round = round;
     }
 
-    /// Composites `buffer`, of `caps`, if it `has_alpha`, and fills what the masks of the stream cover in it, or replaces it by such a
+    /// Scales `buffer`, of `caps`, if it is 16-bit gray, composites it if it `has_alpha`, and fills what the masks of the stream cover in it, or replaces it by such a
     /// copy: the next one that [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent
     /// in part: the frame is refused, and the buffer must not reach the appsink.
     ///
@@ -122,6 +133,12 @@ impl Delivery {
         let mut inlet = self.inlet.lock();
         inlet.masked = None;
         inlet.learn(caps);
+        if let Err(error) = inlet.scale(buffer) {
+            self.counters.frames_captured.add(1);
+            self.counters.frames_refused.add(1);
+            inlet.note_refusal(&error);
+            return Ok(false);
+        }
         let Inlet { masking, format, .. } = &mut *inlet;
         let (pixel_count, is_copied) = match masking.apply(buffer, format.as_ref(), has_alpha) {
             Ok(masked) => masked,
@@ -140,11 +157,18 @@ impl Delivery {
         Ok(true)
     }
 
-    /// Whether buffers have to go through [`mask`](Self::mask).
-    pub(super) fn has_masks(&self) -> bool {
+    /// Whether buffers of `caps` have to go through [`mask`](Self::mask).
+    pub(super) fn has_masks(&self, caps: Option<gst::Caps>) -> bool {
         let mut inlet = self.inlet.lock();
         inlet.masking.renew();
-        inlet.masking.is_needed()
+        inlet.learn(caps);
+        let is_wide = inlet.format.as_ref().is_some_and(|format| format.wide.is_some());
+        inlet.masking.is_needed() || is_wide
+    }
+
+    /// The colour of the newest frames; `None` before the first, and of depth.
+    pub(super) fn color(&self) -> Option<Colorimetry> {
+        self.inlet.try_lock()?.format.as_ref()?.facts(None).color
     }
 
     /// Whether damaged frames are dropped.
@@ -283,7 +307,22 @@ impl Inlet {
         let Some(caps) = caps else { return };
         if self.format.as_ref().is_none_or(|format| format.caps != caps) {
             self.format = caps::read(self.content, &caps).ok();
+            if let Some(FrameFormat { samples: SampleFormat::Picture(_, color), wide, .. }) =
+                &mut self.format
+            {
+                *color = self.assumed_color.noted_in(*color);
+                // The samples of black and white are given.
+                if wide.is_some() && self.scaler.is_chosen() {
+                    (color.range, color.is_range_assumed) = (ColorRange::Full, false);
+                }
+            }
         }
+    }
+
+    /// Replaces `buffer` by one of 8 bits if it is 16-bit gray.
+    fn scale(&mut self, buffer: &mut gst::Buffer) -> Result<(), RefusedBuffer> {
+        let Self { scaler, format, .. } = self;
+        format.as_ref().map_or(Ok(()), |format| scaler.apply(buffer, format))
     }
 
     /// The sample's frame, or `None` if it cannot be read, which is logged once.
@@ -292,7 +331,9 @@ impl Inlet {
         self.learn(Some(sample.caps_owned()?));
         let is_masked = self.masked.take() == Some(buffer.as_ptr().addr());
         let frame = if is_masked || !self.masking.is_needed() {
-            CapturedFrame::map(buffer, self.format.as_ref()?, stamp, self.masking.coverage())
+            let (format, coverage) = (self.format.as_ref()?, self.masking.coverage());
+            let facts = format.facts(self.scaler.range());
+            CapturedFrame::map(buffer, format, facts, stamp, coverage)
         } else {
             Err(RefusedBuffer::NotMasked)
         };

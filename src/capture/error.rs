@@ -75,15 +75,13 @@ pub enum CaptureError {
         found: String,
     },
     /// What arrives at the appsink is not raw video.
-    #[error(
-        "the pipeline gives {offered} (expected raw video): put `decodebin` before the appsink, or choose the video branch"
-    )]
+    #[error("the pipeline gives {offered} (expected raw video): {}", remedy_of_coded(offered))]
     NotRawVideo {
         /// The caps.
         offered: String,
     },
     /// A clip has no video.
-    #[error("no video in {what:?}, only {offered}: choose another clip")]
+    #[error("no video in {what:?}, only {offered}: {}", remedy_of_sound(what))]
     NoVideo {
         /// The path or address.
         what: String,
@@ -260,12 +258,12 @@ pub enum CaptureError {
         mebibytes: u64,
     },
     /// No installed plugin decodes the source.
-    #[error("missing plugin for {what}: install the Debian package {package}")]
+    #[error("missing plugin for {what}: {remedy}")]
     MissingDecoder {
         /// The media that cannot be decoded.
         what: String,
-        /// Debian package of a decoder.
-        package: &'static str,
+        /// How to get one, or do without.
+        remedy: String,
     },
     /// A web page arrived instead of video.
     #[error(
@@ -396,6 +394,23 @@ impl CaptureError {
             | Self::EveryFrameLive => exit::CONFIG,
             _ => exit::UNAVAILABLE,
         }
+    }
+}
+
+fn remedy_of_coded(offered: &str) -> &'static str {
+    if offered.starts_with("video/x-bayer") {
+        "put `bayer2rgb` before the appsink"
+    } else {
+        "put `decodebin` before the appsink, or choose the video branch"
+    }
+}
+
+/// GStreamer's demuxer leaves out what `short_track` keeps in a file.
+fn remedy_of_sound(what: &str) -> &'static str {
+    if what.contains("://") {
+        "choose another clip, or play a copy of the file (in an MP4 from a server a video shorter than a fifth of its sound is not found)"
+    } else {
+        "choose another clip"
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use rustix::fs::{Access, AtFlags, CWD, accessat, major};
 use rustix::io::Errno;
 
 use super::pipeline::checked_address;
-use super::{CaptureError, SourceChoice, SourceSpec, hints};
+use super::{CaptureError, SourceChoice, SourceSpec};
+use foveate_core::file;
+use foveate_core::jpeg::{self, Outline};
 use foveate_core::name::natural_order;
 use foveate_core::source::ShorthandKind;
-use foveate_core::{file, jpeg};
 use foveate_log::redact::{SecretMask, backslashed, redacted};
 
 /// Longest file of a pipeline, in bytes.
 const PIPELINE_BYTES_MAX: u64 = 1 << 16;
 
 /// The shipped descriptions and their names in `pipelines/`.
-const SHIPPED: [(&str, &str); 7] = [
+const SHIPPED: [(&str, &str); 6] = [
     ("test", include_str!("../../pipelines/test.gst")),
     ("v4l2", include_str!("../../pipelines/v4l2.gst")),
     ("v4l2-jpeg", include_str!("../../pipelines/v4l2-jpeg.gst")),
     ("rtsp", include_str!("../../pipelines/rtsp.gst")),
     ("file", include_str!("../../pipelines/file.gst")),
-    ("jpeg", include_str!("../../pipelines/jpeg.gst")),
     ("http", include_str!("../../pipelines/http.gst")),
 ];
 
@@ -44,6 +44,8 @@ pub(super) struct Expansion {
     pub(super) shown: String,
     /// The file or address of a shorthand, without credentials.
     pub(super) clip: Option<String>,
+    /// The orientation of EXIF, 1 to 8, that a JPEG file has.
+    pub(super) exif_orientation: Option<u8>,
     /// The FIFO that it reads through the element `fifo`. It can be opened only once.
     pub(super) fifo: Option<PathBuf>,
     /// GStreamer's own messages quote parts of the description.
@@ -178,9 +180,13 @@ fn pictures_in(folder: &Path) -> Result<Vec<String>, CaptureError> {
 
 /// Expands `spec`. Checks that the files and cameras of shorthands exist, so that errors name them.
 pub(super) fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
-    let (mut clip, mut fifo) = (None, None);
+    let (mut clip, mut fifo, mut exif_orientation) = (None, None, None);
     let (mut template, mut own) = match &spec.source {
-        SourceChoice::Shorthand(text) => shorthand(text)?,
+        SourceChoice::Shorthand(text) => {
+            let (template, own, orientation) = shorthand(text)?;
+            exif_orientation = orientation;
+            (template, own)
+        }
         SourceChoice::Pipeline(text) => (text.clone(), None),
         SourceChoice::PipelineFile(path) => (read_pipeline(path)?, None),
     };
@@ -209,39 +215,38 @@ pub(super) fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     let masked = Arc::new(SecretMask::default().and_credentials_in(&text));
     let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
     let shown = redacted(&substituted(&template, &shown, &built_in)?);
-    Ok(Expansion { text, shown, clip, fifo, masked })
+    Ok(Expansion { text, shown, clip, exif_orientation, fifo, masked })
 }
 
-/// Description of a shorthand, and the parameter that it fills in.
-type Shorthand = (String, Option<(&'static str, String)>);
+/// Description of a shorthand, the parameter that it fills in, and the orientation in the EXIF data of a JPEG.
+type Shorthand = (String, Option<(&'static str, String)>, Option<u8>);
 
 fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
     let unknown = || CaptureError::UnknownSource { text: redacted(text) };
     match ShorthandKind::of(text).filter(|_| !text.is_empty()).ok_or_else(unknown)? {
-        ShorthandKind::Test => Ok((shipped("test"), None)),
+        ShorthandKind::Test => Ok((shipped("test"), None, None)),
         ShorthandKind::Rtsp => {
             checked_address(text)?;
-            Ok((shipped("rtsp"), Some(("location", text.to_owned()))))
+            Ok((shipped("rtsp"), Some(("location", text.to_owned())), None))
         }
         ShorthandKind::Camera => {
             check_camera(text)?;
-            Ok((shipped("v4l2"), Some(("device", text.to_owned()))))
+            Ok((shipped("v4l2"), Some(("device", text.to_owned())), None))
         }
         ShorthandKind::Http => {
             checked_address(text)?;
-            Ok((shipped("http"), Some(("location", text.to_owned()))))
+            Ok((shipped("http"), Some(("location", text.to_owned())), None))
         }
         ShorthandKind::File => {
             let path = path_of(text).map_err(|_| unknown())?;
             let location = checked_file(&path)?;
-            let is_jpeg = is_jpeg(&location);
-            if is_jpeg && !has_end(&location) {
+            let jpeg = jpeg_at(&location);
+            if jpeg.is_some_and(|outline| outline.bytes.is_none()) {
                 let reason = "the JPEG is cut off (no end marker); copy the file again".to_owned();
                 return Err(CaptureError::Corrupt { what: location, reason });
             }
-            let is_parsed = is_jpeg && hints::is_installed("jpegparse");
-            let name = if is_parsed { "jpeg" } else { "file" };
-            Ok((shipped(name), Some(("location", location))))
+            let orientation = jpeg.and_then(|outline| outline.orientation);
+            Ok((shipped("file"), Some(("location", location)), orientation))
         }
     }
 }
@@ -278,18 +283,14 @@ fn checked_file(path: &Path) -> Result<String, CaptureError> {
     }
 }
 
-/// Whether a regular file is a JPEG picture, whose EXIF data `decodebin` does not read.
-fn is_jpeg(path: &str) -> bool {
-    let mut start = [0; 3];
-    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    is_file
-        && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
-        && start == [0xFF, 0xD8, 0xFF]
-}
-
-/// Whether a JPEG is whole. One that cannot be read is an error when it is played.
-fn has_end(path: &str) -> bool {
-    File::open(path).and_then(|file| jpeg::has_end(BufReader::new(file))).unwrap_or(true)
+/// What a regular file says of itself, if it is a JPEG picture. One that cannot be read is an error when it is played.
+fn jpeg_at(path: &str) -> Option<Outline> {
+    if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        return None;
+    }
+    let mut file = BufReader::new(File::open(path).ok()?);
+    let is_jpeg = file.fill_buf().is_ok_and(|start| start.starts_with(&[0xFF, 0xD8, 0xFF]));
+    if is_jpeg { jpeg::outline(file).ok() } else { None }
 }
 
 /// The major number of Video4Linux devices.

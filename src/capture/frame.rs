@@ -36,6 +36,8 @@ pub(super) enum RefusedBuffer {
     NotMapped,
     #[error("its memory cannot be written to")]
     NotWritable,
+    #[error("there is no memory for a copy of it")]
+    NoMemory,
     /// It is shown only if it did.
     #[error("it bypassed the privacy masks of its stream")]
     NotMasked,
@@ -52,6 +54,7 @@ impl CapturedFrame {
     pub(super) fn map(
         buffer: gst::Buffer,
         format: &FrameFormat,
+        facts: PixelFacts,
         stamp: FrameStamp,
         masks: MaskCoverage,
     ) -> Result<Self, RefusedBuffer> {
@@ -64,7 +67,6 @@ impl CapturedFrame {
         };
         let memory = buffer.into_mapped_buffer_readable().map_err(|_| RefusedBuffer::NotMapped)?;
         let FrameFormat { samples, extent, .. } = *format;
-        let facts = format.facts();
         let frame = Self { memory, samples, extent, facts, planes, stamp, masks };
         match samples {
             SampleFormat::Picture(..) => drop(frame.view()?),
@@ -104,7 +106,7 @@ impl CapturedFrame {
         Plane { bytes: self.memory.as_slice().get(offset..).unwrap_or_default(), stride }
     }
 
-    /// Pixel aspect ratio and colour; square pixels of unknown colour for depth.
+    /// Pixel aspect ratio, colour and scaling; square pixels of unknown colour for depth.
     pub fn facts(&self) -> PixelFacts {
         self.facts
     }
@@ -172,7 +174,10 @@ pub(super) fn planes_of(
     }
 }
 
-fn layout(offsets: &[usize], strides: &[i32]) -> Result<[PlaneLayout; 3], RefusedBuffer> {
+pub(super) fn layout(
+    offsets: &[usize],
+    strides: &[i32],
+) -> Result<[PlaneLayout; 3], RefusedBuffer> {
     let mut planes = [PlaneLayout::default(); 3];
     for (plane, (&offset, &stride)) in planes.iter_mut().zip(offsets.iter().zip(strides)) {
         let positive = usize::try_from(stride).map_err(|_| RefusedBuffer::Stride { stride })?;

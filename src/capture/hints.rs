@@ -56,13 +56,34 @@ fn found(origins: &[(&'static str, &str)], element: &str) -> Option<&'static str
 }
 
 /// The Debian package of a decoder for `media`, such as `video/x-h264`.
-pub(super) fn package_of_decoder(media: &str) -> &'static str {
+fn package_of_decoder(media: &str) -> &'static str {
     match media {
         "image/jpeg" | "image/png" | "video/x-vp8" | "video/x-vp9" => "gstreamer1.0-plugins-good",
         "video/x-av1" => "gstreamer1.0-plugins-bad",
         "video/x-theora" => "gstreamer1.0-plugins-base",
         _ => "gstreamer1.0-libav",
     }
+}
+
+/// A plugin of each package that has decoders.
+const PLUGINS: [(&str, &str); 4] = [
+    ("gstreamer1.0-libav", "libav"),
+    ("gstreamer1.0-plugins-good", "jpeg"),
+    ("gstreamer1.0-plugins-base", "theora"),
+    ("gstreamer1.0-plugins-bad", "videoparsersbad"),
+];
+
+/// How to decode `media`, such as `video/x-h264`, as a clause.
+pub(super) fn remedy_of_decoder(media: &str) -> String {
+    let package = package_of_decoder(media);
+    let plugin = PLUGINS.iter().find(|(of, _)| *of == package).map(|(_, plugin)| plugin);
+    if plugin.is_some_and(|plugin| gst::Registry::get().find_plugin(plugin).is_some()) {
+        return format!(
+            "the Debian package {package} is installed and does not decode it; convert the clip, as with `ffmpeg -i CLIP -c:v \
+             libx264 COPY.mp4`"
+        );
+    }
+    format!("install the Debian package {package}")
 }
 
 /// How to install `element`, as a clause.

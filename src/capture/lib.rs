@@ -2,9 +2,10 @@
 //!
 //! `expansion` makes a pipeline description of the configured source; `pipeline` builds it and inserts elements before the
 //! appsink only if the caps need them; [`source`] watches it, loops files, and ends with a typed reason; `delivery` runs on
-//! GStreamer's streaming thread and fills the `mailbox`; before that `damage` drops damaged frames, and `masking` fills privacy
-//! masks. `network` keeps it from opening what servers and files name, and says why a server gave nothing; `oversize` keeps huge
-//! pictures from decoders. A stream takes its frames from a [`reconnecting`] source, which starts a new pipeline after `transient` errors.
+//! GStreamer's streaming thread and fills the `mailbox`; before that `damage` drops damaged frames, `gray` scales 16-bit gray, and
+//! `masking` fills privacy masks. `network` keeps it from opening what servers and files name, and says why a server gave nothing;
+//! `oversize` keeps huge pictures from decoders. A stream takes its frames from a [`reconnecting`] source, which starts a new pipeline
+//! after `transient` errors.
 //!
 //! No loss goes uncounted: every buffer that reaches the appsink gets the next `frame_seq`, even if it is dropped later. Those
 //! that a [rate limit](foveate_core::rate) skips get none, and have a counter of their own.
@@ -14,6 +15,7 @@ pub use foveate_core::source::{
 };
 
 mod caps;
+mod color;
 mod damage;
 mod debug;
 mod delivery;
@@ -21,6 +23,7 @@ pub mod discipline;
 mod error;
 mod expansion;
 mod frame;
+mod gray;
 pub mod hints;
 mod mailbox;
 mod masking;
@@ -28,6 +31,7 @@ mod network;
 mod oversize;
 mod pipeline;
 pub mod reconnecting;
+mod short_track;
 pub mod source;
 mod times;
 mod transient;

@@ -353,14 +353,17 @@ fn not_masked(reason: &str) -> CaptureError {
 
 /// Buffers of one size, used again once their frames are dropped.
 #[derive(Debug)]
-struct Copies {
+pub(super) struct Copies {
     bytes: usize,
     pool: gst::BufferPool,
 }
 
 impl Copies {
     /// Those of `bytes` bytes, in `present` from then on.
-    fn of(bytes: usize, present: &mut Option<Self>) -> Result<&Self, gst::glib::BoolError> {
+    pub(super) fn of(
+        bytes: usize,
+        present: &mut Option<Self>,
+    ) -> Result<&Self, gst::glib::BoolError> {
         if present.as_ref().is_none_or(|present| present.bytes != bytes) {
             let pool = gst::BufferPool::new();
             let mut config = pool.config();
@@ -373,15 +376,26 @@ impl Copies {
         Ok(present.as_ref().expect("just made"))
     }
 
-    /// A copy of `buffer` with its times and its layout.
-    fn copied(&self, buffer: &gst::BufferRef) -> Result<gst::Buffer, CaptureError> {
-        let failed = || not_masked("it cannot be copied");
-        let mut copy = self.pool.acquire_buffer(None).map_err(|_| failed())?;
-        let target = copy.get_mut().ok_or_else(failed)?;
+    /// A buffer with the times and the marks of `buffer`, but not its samples and their layout.
+    pub(super) fn described_as(
+        &self,
+        buffer: &gst::BufferRef,
+    ) -> Result<gst::Buffer, gst::glib::BoolError> {
+        let failed = |_| gst::glib::bool_error!("no buffer");
+        let mut copy = self.pool.acquire_buffer(None).map_err(failed)?;
+        let target = copy.get_mut().ok_or_else(|| gst::glib::bool_error!("others hold it"))?;
         let described = gst::BufferCopyFlags::FLAGS
             | gst::BufferCopyFlags::TIMESTAMPS
             | gst::BufferCopyFlags::META;
-        buffer.copy_into(target, described, ..).map_err(|_| failed())?;
+        buffer.copy_into(target, described, ..)?;
+        Ok(copy)
+    }
+
+    /// A copy of `buffer` with its times and its layout.
+    fn copied(&self, buffer: &gst::BufferRef) -> Result<gst::Buffer, CaptureError> {
+        let failed = || not_masked("it cannot be copied");
+        let mut copy = self.described_as(buffer).map_err(|_| failed())?;
+        let target = copy.get_mut().ok_or_else(failed)?;
         // GStreamer takes it for one of the memory, which is another.
         if let Some(meta) = buffer.meta::<gst_video::VideoMeta>() {
             let (flags, format) = (meta.video_frame_flags(), meta.format());

@@ -14,10 +14,11 @@ use gstreamer_video as gst_video;
 use parking_lot::Mutex;
 
 use super::caps::{self, Adapter};
+use super::color::{self, ColorOverrides};
 use super::delivery::Delivery;
 use super::expansion::{Expansion, FIFO};
 use super::network::{Answer, Network, NewestAnswer, error_of_status, hold, location_of};
-use super::{CaptureError, Content, Pace, damage, hints, oversize};
+use super::{CaptureError, Content, Pace, damage, hints, oversize, short_track};
 use foveate_core::address::Server;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::source::ShorthandKind;
@@ -38,6 +39,8 @@ pub(super) enum PipelineEvent {
     Tracks(String),
     /// Caps that no conversion can help.
     Refused(CaptureError),
+    /// The appsink has refused caps that a conversion may help. Upstream reports that as an error, or tries others, or gets stuck.
+    CapsRefused,
     /// An error, the end of the stream, or a missing plugin.
     Message(gst::Message),
 }
@@ -84,6 +87,8 @@ pub(super) struct Demands {
     pub(super) extent: Option<Extent>,
     /// Most pixels of a picture.
     pub(super) max_pixels: u32,
+    /// What is known of the colour of the pictures.
+    pub(super) color: ColorOverrides,
 }
 
 /// How it is known whether a pipeline is live.
@@ -138,13 +143,14 @@ impl Pipeline {
         prepare_elements(&pipeline, delivery, demands.max_pixels, network, &reports);
         let fifo = opened_fifo(&pipeline, expansion)?;
         let sink = frames_sink(&pipeline)?;
-        insert(&pipeline, sink.upcast_ref(), adapters)?;
+        let first = insert(&pipeline, sink.upcast_ref(), adapters)?;
         let (offered, answer) = (Arc::default(), NewestAnswer::default());
         let flow = Arc::new(Flow { is_live: Arc::clone(&delivery.is_live), ..Flow::default() });
         let pad = sink_pad(sink.upcast_ref());
         let is_scaled = adapters.contains(&caps::SCALE);
         let extent = demands.extent.filter(|_| is_scaled);
         configure(&sink, &caps::readable(content, extent, is_scaled), delivery, &reports);
+        color::settle(&first, demands.color, &delivery.assumed_color);
         probe(&pad, &offered, &reports, &flow, demands, delivery);
         note_exactness(&pad, expansion.is_picture(), delivery);
         choose_tracks(&pipeline, demands.track, &reports);
@@ -219,6 +225,11 @@ impl Pipeline {
         offers.filter(|caps| !caps.is_any() && !caps.is_empty()).collect()
     }
 
+    /// The caps that were offered last, if the appsink has refused them and a conversion may help.
+    pub(super) fn refused_caps(&self, content: Content) -> Option<gst::Caps> {
+        self.offered.lock().clone().filter(|caps| is_convertible(caps, content))
+    }
+
     /// Describes the offered caps for an error.
     pub(super) fn progress(&self) -> String {
         match self.offers().first() {
@@ -241,7 +252,8 @@ impl Pipeline {
             PipelineEvent::FirstFrame
             | PipelineEvent::Interlaced(_)
             | PipelineEvent::Tagged(_)
-            | PipelineEvent::Tracks(_) => None,
+            | PipelineEvent::Tracks(_)
+            | PipelineEvent::CapsRefused => None,
         });
         reported.unwrap_or_else(|| CaptureError::Failed {
             element: "pipeline".to_owned(),
@@ -410,7 +422,7 @@ fn probe(
                 kept => kept,
             },
         },
-        Some(gst::PadProbeData::BufferList(_)) if delivery.has_masks() => {
+        Some(gst::PadProbeData::BufferList(_)) if delivery.has_masks(pad.current_caps()) => {
             let reason = "its buffers come in lists".to_owned();
             flow.shut(&reports, PipelineEvent::Refused(CaptureError::NotMasked { reason }))
         }
@@ -433,7 +445,11 @@ fn probe(
         },
         Some(gst::PadProbeData::Query(query)) => match query.view_mut() {
             gst::QueryViewMut::AcceptCaps(query) => {
-                *offered.lock() = Some(query.caps_owned());
+                let caps = query.caps_owned();
+                if is_convertible(&caps, demands.content) {
+                    reports.send(PipelineEvent::CapsRefused);
+                }
+                *offered.lock() = Some(caps);
                 gst::PadProbeReturn::Ok
             }
             gst::QueryViewMut::Allocation(query) => {
@@ -444,6 +460,13 @@ fn probe(
         },
         _ => gst::PadProbeReturn::Ok,
     });
+}
+
+/// Whether the appsink refuses `caps` and elements may convert them.
+fn is_convertible(caps: &gst::Caps, content: Content) -> bool {
+    content == Content::Pictures
+        && is_raw(caps)
+        && !caps.can_intersect(&caps::readable(content, None, false))
 }
 
 /// What decoders without loss read. PNG and FFV1 are the common ones.
@@ -485,7 +508,7 @@ fn is_lossless(pad: &gst::Pad, is_live: bool) -> bool {
     let (mut decoders, mut is_test) = (0, false);
     for element in pipeline.iterate_recurse().into_iter().flatten() {
         let Some(factory) = element.factory() else { continue };
-        is_test |= factory.name() == "videotestsrc";
+        is_test |= factory.name() == TEST_PATTERN;
         let class = factory.metadata("klass").unwrap_or_default();
         if class.starts_with("Codec/Decoder/Video") || class.starts_with("Codec/Decoder/Image") {
             decoders += 1;
@@ -654,6 +677,13 @@ fn prepare_elements(
         end_demuxer(element);
         own_network.prepare(element);
         oversize::guard(element, max_pixels, &own_reports);
+        if is_made_by(element, "qtdemux") {
+            color::leave_range_to_decoder(element);
+            short_track::keep(element);
+        }
+        if is_made_by(element, TEST_PATTERN) {
+            keep_up(element);
+        }
         if is_made_by(element, MULTIPART) {
             // Else `decodebin` waits for further streams.
             element.set_property("single-stream", true);
@@ -669,6 +699,26 @@ fn prepare_elements(
         if let Some(error) = network.refusal_of(element) {
             reports.send(PipelineEvent::Refused(error));
         }
+    });
+}
+
+/// The element that draws the test pattern.
+const TEST_PATTERN: &str = "videotestsrc";
+
+/// Stamps the frames of a live test pattern that are drawn late with the time at which they are: the pattern counts on where it cannot
+/// keep up, so that its times would fall behind without bound.
+fn keep_up(pattern: &gst::Element) {
+    let Some(pad) = pattern.static_pad("src") else { return };
+    pad.add_probe(gst::PadProbeType::BUFFER, |pad, info| {
+        if let Some(gst::PadProbeData::Buffer(buffer)) = &mut info.data
+            && let Some(pattern) = pad.parent_element()
+            && pattern.property::<bool>("is-live")
+            && let (Some(now), Some(time)) = (pattern.current_running_time(), buffer.pts())
+            && time + buffer.duration().unwrap_or(gst::ClockTime::ZERO) < now
+        {
+            buffer.make_mut().set_pts(now);
+        }
+        gst::PadProbeReturn::Ok
     });
 }
 
@@ -756,17 +806,17 @@ pub(super) fn is_raw(caps: &gst::Caps) -> bool {
     caps.structure(0).is_some_and(|structure| structure.name() == "video/x-raw")
 }
 
-/// Inserts `adapters` between the appsink and its present or future peer.
+/// Inserts `adapters` between the appsink and its present or future peer. Returns the pad that takes what the peer gives.
 fn insert(
     pipeline: &gst::Pipeline,
     sink: &gst::Element,
     adapters: &[Adapter],
-) -> Result<(), CaptureError> {
+) -> Result<gst::Pad, CaptureError> {
     let elements: Vec<_> = adapters.iter().map(made).collect::<Result<_, _>>()?;
-    let Some(first) = elements.first() else {
-        return Ok(());
-    };
     let pad = sink_pad(sink);
+    let Some(first) = elements.first() else {
+        return Ok(pad);
+    };
     let peer = pad.peer();
     if let Some(peer) = &peer {
         // Fails only for pads that are not linked.
@@ -785,7 +835,7 @@ fn insert(
         }
         None => link_when_added(pipeline, first),
     }
-    Ok(())
+    Ok(sink_pad(first))
 }
 
 fn made(adapter: &Adapter) -> Result<gst::Element, CaptureError> {
@@ -899,7 +949,7 @@ pub(super) fn missing_plugin_of(message: &gst::Message) -> Option<CaptureError> 
         return Some(web_page());
     }
     let what = structure.get::<&str>("name").unwrap_or(media).to_owned();
-    Some(CaptureError::MissingDecoder { what, package: hints::package_of_decoder(media) })
+    Some(CaptureError::MissingDecoder { what, remedy: hints::remedy_of_decoder(media) })
 }
 
 /// The error of an error message; `None` for other messages.

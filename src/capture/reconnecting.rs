@@ -13,6 +13,7 @@ use super::transient::{Evidence, may_reconnect};
 use super::{CaptureError, CapturedFrame, End, Masks, Pace, Source, SourceSpec, TakeResult};
 use foveate_core::backoff::{Backoff, next_try};
 use foveate_core::clock::monotonic_ns;
+use foveate_core::gray::GrayScaling;
 use foveate_log::redact::redacted;
 use foveate_stats::{LossReason, StreamCounters};
 
@@ -182,6 +183,12 @@ impl ReconnectingSource {
 
     fn deliver(&mut self, frame: CapturedFrame) -> SourceEvent {
         self.has_delivered = true;
+        if self.spec.gray_range == Some(GrayScaling::Auto)
+            && let Some(range) = frame.facts().gray_range
+        {
+            // The next pipeline goes on with it.
+            self.spec.gray_range = Some(GrayScaling::Fixed(range));
+        }
         if let SourcePhase::Playing(playing) = &mut self.phase {
             let now = Instant::now();
             playing.last_frame = Some(now);

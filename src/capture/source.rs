@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use gstreamer as gst;
 
 use super::caps::{self, Adapter};
+use super::color::ColorOverrides;
 use super::delivery::{Delivery, Round};
 use super::expansion::{Expansion, Playlist};
 use super::mailbox::{Mailbox, MailboxConsumer, mailbox};
@@ -59,6 +60,10 @@ pub fn finished_threads() -> usize {
 
 /// How long a picture lasts that a folder or a loop shows in real time.
 const PICTURE: Duration = Duration::from_secs(1);
+
+/// How long other caps or an error may follow caps that the appsink has refused, before the pipeline counts as stuck. A converter tries
+/// several; a demuxer that has read all of its file reports no error any more.
+const REFUSED_CAPS_GRACE: Duration = Duration::from_millis(500);
 
 /// A clip that ends this much before the duration of its container is reported as truncated. Sound often ends a little later.
 const TRUNCATED: Duration = Duration::from_millis(500);
@@ -407,8 +412,9 @@ impl SourceSession {
             let (content, pace) = (self.spec.content, self.spec.pace);
             let (liveness, track) = (liveness(&self.spec), self.spec.track);
             let (heeds_tags, max_pixels) = (false, self.spec.max_pixels);
+            let color = ColorOverrides { range: self.spec.range, matrix: self.spec.matrix };
             let demands =
-                Demands { content, pace, liveness, track, heeds_tags, extent, max_pixels };
+                Demands { content, pace, liveness, track, heeds_tags, extent, max_pixels, color };
             let played = playlist.expansion(index, &self.spec).and_then(|expansion| {
                 self.delivery.begin(round);
                 let pipeline =
@@ -466,8 +472,23 @@ impl SourceSession {
 
     /// A pipeline that has delivered its first frame, with the adapters that its caps and tags need.
     fn open(&mut self, expansion: &Expansion, demands: Demands) -> Result<Pipeline, CaptureError> {
-        let turning = caps::turning(self.spec.orientation);
-        let follows_tags = self.spec.orientation == Orientation::Auto;
+        let is_auto = self.spec.orientation == Orientation::Auto;
+        let exif = expansion.exif_orientation.filter(|_| is_auto);
+        let turning = match exif {
+            Some(orientation) => caps::turning_by_exif(orientation),
+            None => caps::turning(self.spec.orientation),
+        };
+        let follows_tags = is_auto && exif.is_none();
+        // That of the picture before may be another.
+        let is_other =
+            |adapter: &Adapter| adapter.element == caps::TURNING && Some(*adapter) != turning;
+        self.adapters.retain(|adapter| !is_other(adapter));
+        if let Some((tag, turning)) = exif.zip(turning)
+            && !self.adapters.contains(&turning)
+        {
+            let stream = &self.spec.stream;
+            tracing::info!(stream, tag, "the pictures are turned as their tag says");
+        }
         if expansion.fifo.is_some() {
             // No second attempt can insert them.
             let conversions = match self.spec.content {
@@ -477,6 +498,9 @@ impl SourceSession {
             self.adapters = conversions.iter().copied().chain(turning).collect();
         } else if !follows_tags {
             self.adapters = caps::joined(&self.adapters, turning);
+        }
+        if self.spec.interlaced {
+            self.adapters = caps::joined(&self.adapters, caps::INTERLACED);
         }
         if self.spec.square_pixels || (self.spec.scale_pictures && demands.extent.is_some()) {
             self.adapters = caps::joined(&self.adapters, [caps::SCALE]);
@@ -525,10 +549,8 @@ impl SourceSession {
                 "only the first picture of an animated PNG is shown: GStreamer cannot play it"
             );
         }
-        let caps = pipeline.caps();
-        let read = caps.as_ref().and_then(|caps| caps::read(self.spec.content, caps).ok());
-        let color = read.and_then(|read| read.facts().color).map(|color| color.to_string());
-        let caps = caps.map(|caps| caps.to_string());
+        let color = self.delivery.color().map(|color| color.to_string());
+        let caps = pipeline.caps().map(|caps| caps.to_string());
         tracing::info!(
             stream = self.spec.stream,
             caps,
@@ -581,10 +603,19 @@ impl SourceSession {
         corrupted_before: u64,
     ) -> Result<(), OpenFailure> {
         let (mut missing, mut corrupted) = (None, corrupted_before);
+        // When caps that were refused are given up.
+        let mut given_up: Option<Instant> = None;
         loop {
-            let event = match self.next_event(pipeline, Some(deadline)) {
+            let until = given_up.map_or(deadline, |given_up| given_up.min(deadline));
+            let event = match self.next_event(pipeline, Some(until)) {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Disconnected) => return Err(CaptureError::Closed.into()),
+                Err(RecvTimeoutError::Timeout) if given_up.take().is_some() => {
+                    if let Some(offered) = pipeline.refused_caps(self.spec.content) {
+                        return Err(OpenFailure::Adapt { offered, reason: None });
+                    }
+                    continue;
+                }
                 // Frames come, and the keyframe is yet to come.
                 Err(RecvTimeoutError::Timeout) if corrupted < self.delivery.corrupted() => {
                     corrupted = self.delivery.corrupted();
@@ -607,6 +638,10 @@ impl SourceSession {
                     continue;
                 }
                 PipelineEvent::Refused(error) => return Err(error.into()),
+                PipelineEvent::CapsRefused => {
+                    given_up.get_or_insert(Instant::now() + REFUSED_CAPS_GRACE);
+                    continue;
+                }
                 PipelineEvent::Message(message) => message,
             };
             match missing_plugin_of(&message) {
@@ -650,8 +685,10 @@ impl SourceSession {
                 return End::Failed(CaptureError::Closed);
             };
             match event {
-                PipelineEvent::FirstFrame | PipelineEvent::Tagged(_) | PipelineEvent::Tracks(_) => {
-                }
+                PipelineEvent::FirstFrame
+                | PipelineEvent::Tagged(_)
+                | PipelineEvent::Tracks(_)
+                | PipelineEvent::CapsRefused => {}
                 PipelineEvent::Interlaced(_) => return End::Failed(CaptureError::BecameInterlaced),
                 PipelineEvent::Refused(error) => return End::Failed(error),
                 PipelineEvent::Message(message) => match error_of(&message) {

@@ -19,12 +19,14 @@ use self::environment::Environment;
 use self::reader::{Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::{ChangeConfig, Threshold};
+use foveate_core::color::{ColorMatrix, ColorRange};
 use foveate_core::depth::DepthDetail;
 use foveate_core::file;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::gray::GrayScaling;
 use foveate_core::layout::Layout;
 use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
@@ -222,6 +224,14 @@ pub struct StreamConfig {
     pub background: [u8; 3],
     /// Whether pictures are scaled so that their pixels are square.
     pub square_pixels: bool,
+    /// Whether the pictures are interlaced, whatever their source says.
+    pub interlaced: bool,
+    /// What black and white are, whatever the source says.
+    pub range: Option<ColorRange>,
+    /// The matrix of pictures in Y'CbCr, whatever the source says.
+    pub matrix: Option<ColorMatrix>,
+    /// The samples of 16-bit gray that become black and white; by default all.
+    pub gray_range: Option<GrayScaling>,
     /// Most frames a second that are taken, 0.01 to 1000; by default all.
     #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
@@ -531,6 +541,10 @@ impl Default for StreamConfig {
             max_pixels: Extent::DEFAULT_MAX_PIXELS,
             background: [0; 3],
             square_pixels: false,
+            interlaced: false,
+            range: None,
+            matrix: None,
+            gray_range: None,
             max_fps: None,
             stall_timeout_ms: 2_000,
             restart: true,
@@ -571,6 +585,11 @@ impl StreamConfig {
             // Depths on both sides of an edge must not be mixed.
             scale_pictures: false,
             square_pixels: false,
+            // What the pictures are.
+            interlaced: false,
+            range: None,
+            matrix: None,
+            gray_range: None,
             frame_interval: None,
             ..SourceSpec::from(self)
         })
@@ -598,6 +617,10 @@ impl From<&StreamConfig> for SourceSpec {
             max_pixels: config.max_pixels,
             background: config.background,
             square_pixels: config.square_pixels,
+            interlaced: config.interlaced,
+            range: config.range,
+            matrix: config.matrix,
+            gray_range: config.gray_range,
             frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
             restart: config.restart,
             restart_timeout: config.restart_timeout(),

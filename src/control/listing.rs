@@ -99,6 +99,9 @@ pub struct StreamInput {
     /// What its samples mean; absent before the first frame.
     #[serde(default)]
     pub color: Option<Colorimetry>,
+    /// The samples of 16-bit gray that become black and white; absent if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gray_range: Option<[u16; 2]>,
     /// Its depth; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<DepthListing>,

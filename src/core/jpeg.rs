@@ -1,7 +1,9 @@
-//! Whether a JPEG is whole, and its size. Decoders show the part of a cut one that is there, and gray below it.
+//! What a JPEG says before it is decoded: where it ends, how large it is, and how it is turned. Decoders show the part of a cut one that
+//! is there, and gray below it.
 
-use std::io::{self, BufRead, ErrorKind, Read};
+use std::io::{self, BufRead, ErrorKind};
 
+use crate::exif;
 use crate::geometry::extent::Extent;
 
 /// Start of image.
@@ -10,17 +12,47 @@ const SOI: u8 = 0xD8;
 /// End of image.
 const EOI: u8 = 0xD9;
 
-/// Whether a picture that begins with SOI goes on to its marker EOI. What follows that does not matter: cameras pad files, and phones
-/// append a video.
+/// Application data, of EXIF and others.
+const APP1: u8 = 0xE1;
+
+/// What the data of EXIF begins with.
+const EXIF: &[u8] = b"Exif\0\0";
+
+/// What a JPEG says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// Width and height in pixels, as stored; `None` if it does not say so.
+    pub extent: Option<Extent>,
+    /// The orientation of its EXIF data, 1 to 8; `None` if it has none.
+    pub orientation: Option<u8>,
+    /// Bytes up to its marker EOI, and with it; `None` if it is cut off. What follows does not matter: cameras pad files, and phones
+    /// append a video.
+    pub bytes: Option<u64>,
+}
+
+/// Reads a picture that begins with SOI up to its end.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn outline(jpeg: impl BufRead) -> io::Result<Outline> {
+    let mut outline = Outline { extent: None, orientation: None, bytes: None };
+    let mut jpeg = Counted { read: jpeg, bytes: 0 };
+    match find_end(&mut jpeg, &mut outline) {
+        Ok(is_whole) => outline.bytes = is_whole.then_some(jpeg.bytes),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
+        Err(error) => return Err(error),
+    }
+    Ok(outline)
+}
+
+/// Whether a picture that begins with SOI goes on to its end.
 ///
 /// # Errors
 ///
 /// If it cannot be read.
 pub fn has_end(jpeg: impl BufRead) -> io::Result<bool> {
-    match find_end(jpeg) {
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
-        found => found,
-    }
+    outline(jpeg).map(|outline| outline.bytes.is_some())
 }
 
 /// What a picture says of itself before its first scan.
@@ -59,7 +91,8 @@ impl FrameHeader {
     }
 }
 
-fn find_end(mut jpeg: impl BufRead) -> io::Result<bool> {
+/// Whether the end was found.
+fn find_end(jpeg: &mut Counted<impl BufRead>, outline: &mut Outline) -> io::Result<bool> {
     let mut is_begun = false;
     loop {
         jpeg.skip_until(0xFF)?;
@@ -75,18 +108,55 @@ fn find_end(mut jpeg: impl BufRead) -> io::Result<bool> {
             // A byte of 0xFF in a scan, a restart, and others without a length.
             0..=0xBF | 0xD0..=0xD7 => {}
             // A segment, perhaps with the EOI of a thumbnail.
-            _ => skip_segment(&mut jpeg)?,
+            code => read_segment(jpeg, code, outline)?,
         }
     }
 }
 
-fn skip_segment(jpeg: &mut impl BufRead) -> io::Result<()> {
+fn read_segment(
+    jpeg: &mut Counted<impl BufRead>,
+    code: u8,
+    outline: &mut Outline,
+) -> io::Result<()> {
     let mut length = [0; 2];
     jpeg.read_exact(&mut length)?;
     // It counts its own two bytes.
-    let rest = u64::from(u16::from_be_bytes(length)).saturating_sub(2);
-    let skipped = io::copy(&mut jpeg.take(rest), &mut io::sink())?;
-    if skipped == rest { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    let mut segment = vec![0; usize::from(u16::from_be_bytes(length)).saturating_sub(2)];
+    jpeg.read_exact(&mut segment)?;
+    match code {
+        // A frame: its precision, height and width. The others are tables and extensions.
+        0xC0..=0xCF if ![0xC4, 0xC8, 0xCC].contains(&code) => {
+            if let [_, y1, y0, x1, x0, ..] = segment[..] {
+                let [width, height] = [[x1, x0], [y1, y0]].map(u16::from_be_bytes).map(u32::from);
+                outline.extent = outline.extent.or(Some(Extent::new(width, height)));
+            }
+        }
+        APP1 => {
+            let exif = segment.strip_prefix(EXIF).and_then(exif::orientation);
+            outline.orientation = outline.orientation.or(exif);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A reader, and the bytes that were read of it.
+struct Counted<R> {
+    read: R,
+    bytes: u64,
+}
+
+impl<R: BufRead> Counted<R> {
+    fn skip_until(&mut self, byte: u8) -> io::Result<()> {
+        let skipped = self.read.skip_until(byte)?;
+        self.bytes += skipped as u64;
+        if skipped == 0 { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+
+    fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.bytes += bytes.len() as u64;
+        self.read.read_exact(bytes)
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Pixel aspect ratio and colour of a source.
+//! Pixel aspect ratio, colour and scaling of a source.
 
 use std::fmt;
 
 use crate::color::Colorimetry;
+use crate::gray::GrayRange;
 
 /// Width and height of a pixel as it is meant to be shown, without a common divisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,11 +36,13 @@ impl fmt::Display for PixelAspect {
     }
 }
 
-/// Pixel aspect ratio and colour of a source, as its caps give them.
+/// Pixel aspect ratio, colour and scaling of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PixelFacts {
     /// The shape of a pixel; square if nothing is known.
     pub pixel_aspect: PixelAspect,
     /// `None` if it is not known.
     pub color: Option<Colorimetry>,
+    /// The samples of 16-bit gray that became 0 and 255; `None` if the source has 8 bits.
+    pub gray_range: Option<GrayRange>,
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
+use crate::color::{ColorMatrix, ColorRange};
 use crate::file;
 use crate::geometry::extent::Extent;
+use crate::gray::GrayScaling;
 use crate::mask::Mask;
 #[cfg(feature = "serde")]
 use crate::value::{ConfigValue, Location, Text, optional};
@@ -52,6 +54,14 @@ pub struct SourceSpec {
     pub background: [u8; 3],
     /// Whether pictures are scaled so that their pixels are square.
     pub square_pixels: bool,
+    /// Whether the pictures are interlaced, whatever their source says.
+    pub interlaced: bool,
+    /// What black and white are, whatever the source says; `None` as it says.
+    pub range: Option<ColorRange>,
+    /// The matrix of pictures in Y'CbCr, whatever the source says; `None` as it says.
+    pub matrix: Option<ColorMatrix>,
+    /// The samples of 16-bit gray that become black and white; `None` for all.
+    pub gray_range: Option<GrayScaling>,
     /// Mean interval of the frames that are taken; `None` takes all.
     pub frame_interval: Option<Duration>,
     /// Whether a lost pipeline is replaced.
@@ -93,6 +103,10 @@ impl SourceSpec {
             max_pixels: Extent::DEFAULT_MAX_PIXELS,
             background: [0; 3],
             square_pixels: false,
+            interlaced: false,
+            range: None,
+            matrix: None,
+            gray_range: None,
             frame_interval: None,
             restart: true,
             restart_timeout: Some(Duration::from_millis(Self::RESTART_TIMEOUT_MS.into())),

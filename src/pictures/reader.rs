@@ -10,7 +10,7 @@ use foveate_engine::backend::BackendError;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::batch::{Batch, Sampled};
 
-use crate::decode::{DecodeError, DecodeOptions, Decoded};
+use crate::decode::{DecodeError, DecodeOptions, Decoded, GrayFacts};
 use crate::prefetch::Prefetcher;
 
 /// Most files that are sampled together.
@@ -30,6 +30,8 @@ const BATCH_BYTES_KEPT: usize = 4 * WINDOW_BYTES;
 pub struct SampledPicture {
     /// The file.
     pub path: PathBuf,
+    /// How its 16-bit gray was scaled; `None` if it has none.
+    pub gray: Option<GrayFacts>,
     /// What the picture has in common with others of its size, and what was seen of it for each view; or why nothing was.
     pub seen: Result<(FrameKind, Vec<SampledView>), DecodeError>,
 }
@@ -140,7 +142,8 @@ impl FolderReader {
             (PathBuf, Result<Decoded, DecodeError>),
             Vec<SampledView>,
         )| {
-            SampledPicture { path, seen: opened.map(|picture| (picture.kind(), seen)) }
+            let gray = opened.as_ref().ok().and_then(|picture| picture.gray);
+            SampledPicture { path, gray, seen: opened.map(|picture| (picture.kind(), seen)) }
         };
         Ok(opened.into_iter().zip(seen).map(item).collect())
     }

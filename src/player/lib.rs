@@ -43,6 +43,14 @@ pub enum PlayerError {
     Silent(Duration),
 }
 
+/// How much earlier than asked a frame may be: programs print times in whole microseconds, which may be rounded up.
+const START_TOLERANCE: Duration = Duration::from_micros(1);
+
+/// Whether a frame at this time of the clip is played from `start` on. One without a time is.
+pub fn is_played_from(start: Duration, pts_ns: Option<u64>) -> bool {
+    pts_ns.is_none_or(|ns| start <= Duration::from_nanos(ns) + START_TOLERANCE)
+}
+
 /// What became of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlayerStep {

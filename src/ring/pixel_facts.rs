@@ -26,7 +26,7 @@ pub(super) fn read(header: &SegmentHeader) -> Result<PixelFacts, RingError> {
     let is_whole = (width == 0) == (height == 0);
     ensure(is_whole, "pixel_aspect_width : pixel_aspect_height", format!("{width}:{height}"))?;
     let pixel_aspect = if width == 0 { PixelAspect::SQUARE } else { PixelAspect { width, height } };
-    Ok(PixelFacts { pixel_aspect, color: color(header) })
+    Ok(PixelFacts { pixel_aspect, color: color(header), gray_range: None })
 }
 
 fn color(header: &SegmentHeader) -> Option<Colorimetry> {

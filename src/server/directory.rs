@@ -36,6 +36,7 @@ use foveate_core::camera::Camera;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::gray::GrayRange;
 use foveate_core::mask::Mask;
 use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_core::view::VIEWS_MAX;
@@ -495,6 +496,10 @@ impl StreamEntry {
                 [width, height]
             }),
             color: status.picture.and_then(|picture| picture.color),
+            gray_range: status
+                .picture
+                .and_then(|picture| picture.gray_range)
+                .map(GrayRange::bounds),
             depth: status.depth.as_ref().map(|depth| DepthListing {
                 source: clipped(&depth.source, LISTED_TEXT_BYTES_MAX),
                 state: depth.state,

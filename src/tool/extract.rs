@@ -20,11 +20,12 @@ use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_core::depth::DepthDetail;
 use foveate_core::frame::FrameKind;
+use foveate_core::gray::{GrayRange, GrayScaling};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::Backends;
 use foveate_engine::pool::Pool;
 pub(super) use foveate_player::clip_source;
-use foveate_player::{Player, PlayerStep};
+use foveate_player::{Player, PlayerStep, is_played_from};
 use foveate_ring::SegmentSpec;
 
 mod arrays;
@@ -41,8 +42,8 @@ pub(super) struct ExtractArguments {
     /// Plays this gst-launch description instead; it ends in `appsink name=frames`
     #[arg(long, value_name = "TEXT", conflicts_with = "clip")]
     pipeline: Option<String>,
-    /// Use the views, the backend, `max_fps`, `orientation`, `corrupted` and `track` of this file's first stream; each view gets
-    /// every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon's defaults]
+    /// Use the views, the backend, `max_fps`, `orientation`, `corrupted`, `track`, `interlaced`, `range`, `matrix` and `gray_range` of
+    /// this file's first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon's defaults]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Ends after this many frames
@@ -68,6 +69,10 @@ pub(super) struct ExtractArguments {
     /// Colour behind transparent pixels, each 0 to 255 [default: 0,0,0, which is black, or `background` of the configuration]
     #[arg(long, value_name = "R,G,B", value_parser = color)]
     background: Option<[u8; 3]>,
+    /// Samples of 16-bit gray that become black and white, or `auto` for those of the first frame, or of each picture of a folder;
+    /// segments.json and pictures.json have them [default: 0,65535, or `gray_range` of the configuration]
+    #[arg(long, value_name = "LOW,HIGH", value_parser = gray_range)]
+    gray_range: Option<GrayScaling>,
     /// Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy
     /// and relevance.npy; created if missing. For a folder of pictures also pictures.json
     #[arg(long, value_name = "DIR")]
@@ -93,6 +98,19 @@ fn color(text: &str) -> Result<[u8; 3], String> {
     let bytes = text.split(',').map(|part| part.trim().parse().ok()).collect::<Option<Vec<u8>>>();
     let color = bytes.and_then(|bytes| bytes.try_into().ok());
     color.ok_or_else(|| "expected three numbers from 0 to 255, such as 255,255,255".to_owned())
+}
+
+fn gray_range(text: &str) -> Result<GrayScaling, String> {
+    if text == "auto" {
+        return Ok(GrayScaling::Auto);
+    }
+    let sample = |text: &str| text.trim().parse().ok();
+    let range =
+        text.split_once(',').and_then(|(low, high)| GrayRange::new(sample(low)?, sample(high)?));
+    range.map(GrayScaling::Fixed).ok_or_else(|| {
+        "expected `auto`, or two samples from 0 to 65535, the lower first, such as 7000,9000"
+            .to_owned()
+    })
 }
 
 /// Plays the clip, or reads the pictures, into arrays, and prints their folders to `out`.
@@ -195,6 +213,7 @@ fn stream_config(arguments: &ExtractArguments) -> Result<StreamConfig, ToolError
     let scale_pictures = arguments.scale || stream.scale_pictures;
     let max_pixels = arguments.max_pixels.unwrap_or(stream.max_pixels);
     let background = arguments.background.unwrap_or(stream.background);
+    let gray_range = arguments.gray_range.or(stream.gray_range);
     let mut stream = StreamConfig {
         source,
         pace,
@@ -203,6 +222,7 @@ fn stream_config(arguments: &ExtractArguments) -> Result<StreamConfig, ToolError
         scale_pictures,
         max_pixels,
         background,
+        gray_range,
         looped: false,
         depth: None,
         ..stream
@@ -228,10 +248,7 @@ fn play(
     let most = arguments.frames.map_or(u64::MAX, NonZeroU64::get);
     let mut left = most;
     while !stop.load(Ordering::Relaxed) && 0 < left {
-        let wants = |time_ns: Option<u64>| {
-            time_ns.is_none_or(|ns| arguments.start <= Duration::from_nanos(ns))
-        };
-        match player.next(|stamp| wants(stamp.pts_ns))? {
+        match player.next(|stamp| is_played_from(arguments.start, stamp.pts_ns))? {
             PlayerStep::Frame(stamp) => {
                 push(player)?;
                 left -= 1;

@@ -117,6 +117,9 @@ fn write_frames(out: &mut dyn Write, input: &StreamInput) -> io::Result<()> {
     if let Some(color) = input.color {
         write!(out, ", {color}")?;
     }
+    if let Some([low, high]) = input.gray_range {
+        write!(out, ", 16-bit gray from {low} to {high}")?;
+    }
     writeln!(out)
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use foveate_core::backend::BackendKind;
 use foveate_core::color::Colorimetry;
+use foveate_core::gray::GrayRange;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, Outside, Rounding, TokenFormat};
 use foveate_ring::{ChannelFacts, PlaneInfo, SegmentInfo, abi};
@@ -31,6 +32,9 @@ pub(super) struct SegmentFacts {
     pixel_aspect: [u32; 2],
     /// `null` if it is not known.
     color: Option<Colorimetry>,
+    /// The samples of 16-bit gray that became black and white; only in `segments.json`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gray_range: Option<[u16; 2]>,
     backend: BackendKind,
     device: String,
     slot_count: usize,
@@ -58,11 +62,19 @@ struct PlaneFacts {
     bytes: usize,
 }
 
+impl SegmentFacts {
+    /// With how 16-bit gray was scaled.
+    pub(super) fn with_gray_range(self, range: Option<GrayRange>) -> Self {
+        Self { gray_range: range.map(GrayRange::bounds), ..self }
+    }
+}
+
 impl From<&SegmentInfo> for SegmentFacts {
     fn from(segment: &SegmentInfo) -> Self {
         let segment = segment.clone();
         let TokenFormat { patch_side, dtype, normalisation, outside, rounding } = segment.format;
-        let PixelFacts { pixel_aspect, color } = segment.picture;
+        // A segment has no place for the range of gray.
+        let PixelFacts { pixel_aspect, color, gray_range: _ } = segment.picture;
         Self {
             abi: [abi::ABI_MAJOR, segment.abi_minor],
             stream: segment.stream,
@@ -82,6 +94,7 @@ impl From<&SegmentInfo> for SegmentFacts {
             pixel_format: segment.pixel_format,
             pixel_aspect: [pixel_aspect.width, pixel_aspect.height],
             color,
+            gray_range: None,
             backend: segment.backend,
             device: segment.device,
             slot_count: segment.slot_count,

@@ -10,6 +10,7 @@ mod capture_damage;
 mod capture_depth;
 mod capture_frames;
 mod capture_masks;
+mod capture_media;
 mod capture_network;
 mod capture_reconnecting;
 mod capture_refusals;

@@ -55,6 +55,7 @@ pub fn hdr_facts() -> PixelFacts {
             is_matrix_assumed: false,
             is_range_assumed: true,
         }),
+        gray_range: None,
     }
 }
 

@@ -97,10 +97,18 @@ class Folder:
         decoders: int,
         max_pixels: int,
         background: tuple[int, int, int],
+        gray_range: Optional[Union[tuple[int, int], str]],
     ) -> None: ...
     def next_files(
         self,
-    ) -> list[tuple[PathLike[str], tuple[tuple[int, int], tuple[float, float], _Arrays] | None, str | None]]: ...
+    ) -> list[
+        tuple[
+            PathLike[str],
+            tuple[tuple[int, int], tuple[float, float], _Arrays] | None,
+            str | None,
+            tuple[list[int], str | None] | None,
+        ]
+    ]: ...
     def info(self) -> tuple[str, str, str]: ...
     def close(self) -> None: ...
 
@@ -118,6 +126,7 @@ class Video:
         by_source: bool,
         max_pixels: int,
         background: tuple[int, int, int],
+        gray_range: Optional[Union[tuple[int, int], str]],
     ) -> None: ...
     def next_frame(
         self, start_ns: int
@@ -129,6 +138,7 @@ class Video:
             tuple[int, int],
             tuple[int, int],
             _Arrays,
+            list[int] | None,
         ]
         | None
     ): ...
@@ -148,12 +158,18 @@ class AttentionDevice:
 
 def listed(folder: str | PathLike[str], deep: bool) -> list[PathLike[str]]: ...
 def decode(
-    bytes: bytes, max_pixels: int, background: tuple[int, int, int]
-) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
+    bytes: bytes,
+    max_pixels: int,
+    background: tuple[int, int, int],
+    gray_range: tuple[int, int] | None,
+) -> tuple[NDArray[np.uint8], tuple[int, int], str | None]: ...
 def decode_file(
-    path: str, max_pixels: int, background: tuple[int, int, int]
-) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
-def owned(array: NDArray[Any], index: int | None = None) -> NDArray[Any]: ...
+    path: str,
+    max_pixels: int,
+    background: tuple[int, int, int],
+    gray_range: tuple[int, int] | None,
+) -> tuple[NDArray[np.uint8], tuple[int, int], str | None]: ...
+def owned(array: NDArray[Any], index: Optional[int] = None) -> NDArray[Any]: ...
 def composite(pixels: NDArray[np.uint8], background: tuple[int, int, int]) -> None: ...
 def attention_f32(
     q: NDArray[np.float32], k: NDArray[np.float32], v: NDArray[np.float32], asked: _Asked, threads: int

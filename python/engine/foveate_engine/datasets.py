@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ._native import BackendError, EngineError
 from .arrays import BLACK, Color
-from .engine import MAX_PIXELS, Engine, color_of, decode, pixels_of
+from .engine import MAX_PIXELS, Engine, color_of, decode, gray_of, pixels_of
 from .tokens import TOKEN, Tokens, layout_keys, spec
 
 #: Fields of ``tokens``, each as in :data:`foveate_engine.TOKEN`; ``box`` is x0, y0, x1 and y1. ``relevance`` is
@@ -99,6 +99,7 @@ class Encoder:
         threads: int = 1,
         max_pixels: int = MAX_PIXELS,
         background: Color = BLACK,
+        gray_range: tuple[int, int] | None = None,
         **layout: Any,
     ) -> None:
         """
@@ -110,13 +111,16 @@ class Encoder:
             processors.
         :param max_pixels: a picture of more is an item that cannot be read.
         :param background: R, G and B, 0 to 255, on which what is transparent is composited.
+        :param gray_range: as for :func:`foveate_engine.decode`.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :raises TypeError: if there is no such argument.
         :raises ValueError: if one is wrong, or does not go with another.
         :raises BackendError: if there is no such device.
         """
-        self._options = _options(every, color_of(background), layout)
-        self._decoding: dict[str, Any] = {"max_pixels": pixels_of(max_pixels), "background": color_of(background)}
+        self._options = _options(every, color_of(background), gray_of(gray_range), layout)
+        self._decoding: dict[str, Any] = {
+            "max_pixels": pixels_of(max_pixels), "background": color_of(background), "gray_range": gray_of(gray_range)
+        }
         self._layout = layout
         self._every = every
         checked = spec(layout_keys(**layout))
@@ -289,16 +293,17 @@ def remaining(
     *,
     every: float | None = None,
     background: Color = BLACK,
+    gray_range: tuple[int, int] | None = None,
     **layout: Any,
 ) -> pa.Table:
     """Items that a folder does not hold yet, each once, with all of their columns.
 
     :param items: as for :meth:`Encoder.table`.
     :param folder: where :meth:`Encoder.write` or :func:`write` put rows; it may be missing.
-    :param every: as for :class:`Encoder`, and so are ``background`` and ``layout``: with other options all items remain.
+    :param every: as for :class:`Encoder`, and so are ``background``, ``gray_range`` and ``layout``: with other options all items remain.
     """
     known, keep = done(folder), []
-    for item in _items_of(items, _options(every, color_of(background), layout)):
+    for item in _items_of(items, _options(every, color_of(background), gray_of(gray_range), layout)):
         keep.append(item.id not in known)
         known.add(item.id)
     return items.filter(pa.array(keep, pa.bool_()))
@@ -371,13 +376,17 @@ def _points(given: Any) -> list[list[float]]:
     return [list(given)] if is_one else list(given)
 
 
-def _options(every: float | None, background: Color, layout: Mapping[str, Any]) -> dict[str, Any]:
+def _options(
+    every: float | None, background: Color, gray_range: tuple[int, int] | None, layout: Mapping[str, Any]
+) -> dict[str, Any]:
     """What ids depend on, beside the source and the fixation."""
     if every is not None and not (math.isfinite(every) and 0 <= every):
         raise ValueError(f"every={every} (expected seconds from 0 on, or None for pictures)")
     keys = {key: value for key, value in layout_keys(**layout).items() if value is not None}
     if background != BLACK:
         keys["background"] = list(background)
+    if gray_range is not None:
+        keys["gray_range"] = list(gray_range)
     return keys if every is None else {**keys, "every": every}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
@@ -187,6 +188,7 @@ class Engine(_OnBackend):
         progress: bool | None = None,
         max_pixels: int = MAX_PIXELS,
         background: Color = BLACK,
+        gray_range: tuple[int, int] | str | None = None,
         **layout: Any,
     ) -> Folder:
         """Tokens of the pictures of a folder, of any size, decoded ahead on threads of their own, within 512 MiB; those of
@@ -201,12 +203,14 @@ class Engine(_OnBackend):
         :param progress: whether a bar is shown on standard error; None is only if that is a terminal.
         :param max_pixels: a picture of more cannot be read.
         :param background: R, G and B, 0 to 255, on which what is transparent is composited.
+        :param gray_range: (low, high), the samples of 16-bit gray that become black and white; ``"auto"`` takes those of each picture,
+            without the outermost thousandth; None takes (0, 65535), and warns where samples become equal. ``tokens.gray_range`` has it.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :returns: an iterator of the tokens of each file; ``tokens.source`` is its path.
         :raises FileNotFoundError: if there is no such folder; other OSErrors if it cannot be read.
         :raises ValueError: if it has no pictures, or an argument is wrong.
         """
-        options = (pixels_of(max_pixels), color_of(background))
+        options = (pixels_of(max_pixels), color_of(background), gray_of(gray_range))
         return Folder(self, path, place, deep, unreadable, progress, spec(layout_keys(**layout)), options)
 
     def video(
@@ -220,6 +224,7 @@ class Engine(_OnBackend):
         threshold: int | str = "source",
         max_pixels: int = MAX_PIXELS,
         background: Color = BLACK,
+        gray_range: tuple[int, int] | str | None = None,
         **layout: Any,
     ) -> Video:
         """Tokens of every frame of a clip, as ``foveate extract`` makes them; needs a build with the feature ``gst``.
@@ -233,7 +238,8 @@ class Engine(_OnBackend):
             numbers.
         :param threshold: as for :meth:`pyramid`, or ``"source"``: 0 for pictures and what no lossy codec made, ``"auto"``
             for others.
-        :param max_pixels: as for :meth:`folder`, of a folder of pictures; so is ``background``, of a clip too.
+        :param max_pixels: as for :meth:`folder`, of a folder of pictures; so are ``background`` and ``gray_range``, of a
+            clip too, where ``"auto"`` takes the samples of the first frame.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :returns: an iterator of the tokens of each frame.
         :raises EngineError: if this build has no GStreamer, or the clip cannot be played; of a clip that fails later, the
@@ -249,7 +255,7 @@ class Engine(_OnBackend):
         keys = {**layout_keys(**layout), "gaze": dict(gaze or {"policy": "fixed"})}
         by_source = threshold == "source"
         steps = None if by_source else steps_of(threshold)
-        options = (by_source, pixels_of(max_pixels), color_of(background))
+        options = (by_source, pixels_of(max_pixels), color_of(background), gray_of(gray_range))
         return Video(self, source, pipeline, frames, start, steps, spec(keys), options)
 
 
@@ -268,7 +274,7 @@ class Video(_OnBackend):
         start: float,
         steps: int | None,
         checked: _native.Spec,
-        options: tuple[bool, int, Color],
+        options: tuple[bool, int, Color, tuple[int, int] | str | None],
     ) -> None:
         if not hasattr(_native, "Video"):
             raise EngineError(
@@ -294,10 +300,10 @@ class Video(_OnBackend):
             raise StopIteration
         if self._left is not None:
             self._left -= 1
-        (frame_seq, pts_ns), extent, points, (dirty, count), bounds, arrays = frame
+        (frame_seq, pts_ns), extent, points, (dirty, count), bounds, arrays, gray = frame
         seconds = None if pts_ns is None else pts_ns / 1e9
         tokens = made(self._spec, extent, points, arrays, frame_seq, bounds, self._source)
-        return replace(tokens, seconds=seconds, changed=dirty / count)
+        return replace(tokens, seconds=seconds, changed=dirty / count, gray_range=gray and (gray[0], gray[1]))
 
     def __enter__(self) -> Video:
         return self
@@ -318,21 +324,28 @@ def decode(
     *,
     max_pixels: int = MAX_PIXELS,
     background: Color = BLACK,
+    gray_range: tuple[int, int] | None = None,
 ) -> NDArray[np.uint8]:
     """The pixels of a file: JPEG, PNG, WebP, TIFF, GIF, BMP or PNM.
 
     :param source: its path, or its bytes.
     :param max_pixels: a picture of more is refused before it is decoded.
     :param background: R, G and B, 0 to 255, on which what is transparent is composited.
+    :param gray_range: (low, high), the samples of 16-bit gray that become black and white; None takes (0, 65535), and warns where samples
+        become equal.
     :returns: [H, W, 3] uint8, R, G, B: the first picture, upright as its EXIF says, in 8 bits.
     :raises OSError: if the file cannot be read.
     :raises EngineError: if it is not a regular file, its picture is damaged or cut off, or has too many pixels.
     """
-    options = (pixels_of(max_pixels), color_of(background))
+    if gray_range == "auto":
+        raise ValueError('gray_range="auto" (expected (low, high) or None): what was chosen could not be returned')
+    options = (pixels_of(max_pixels), color_of(background), gray_of(gray_range))
     if isinstance(source, (bytes, bytearray, memoryview)):
-        pixels, (width, height) = _native.decode(bytes(source), *options)
+        pixels, (width, height), warning = _native.decode(bytes(source), *options)
     else:
-        pixels, (width, height) = _native.decode_file(fspath(source), *options)
+        pixels, (width, height), warning = _native.decode_file(fspath(source), *options)
+    if warning:
+        warnings.warn(warning, stacklevel=2)
     return pixels.reshape(height, width, 3)
 
 
@@ -353,7 +366,7 @@ class Folder(_OnBackend):
         unreadable: str,
         progress: bool | None,
         checked: _native.Spec,
-        options: tuple[int, Color],
+        options: tuple[int, Color, tuple[int, int] | str | None],
     ) -> None:
         if unreadable not in ("skip", "refuse"):
             raise ValueError(f'unreadable={unreadable!r}: "skip" or "refuse" is expected')
@@ -367,7 +380,7 @@ class Folder(_OnBackend):
         self._spec, self._refuses = checked, unreadable == "refuse"
         self._shows = sys.stderr.isatty() if progress is None else progress
         self._ready: list[Any] = []
-        self._done = 0
+        self._done, self._has_warned = 0, False
         self.skipped: list[tuple[str, str]] = []
 
     def __len__(self) -> int:
@@ -384,7 +397,7 @@ class Folder(_OnBackend):
                 if not self._ready:
                     self._show(last=True)
                     raise StopIteration
-            path, seen, error = self._ready.pop()
+            path, seen, error, gray = self._ready.pop()
             self._done += 1
             self._show()
             if seen is None:
@@ -394,7 +407,14 @@ class Folder(_OnBackend):
                     raise EngineError(f"{fspath(path)} {error}; unreadable=\"skip\" leaves such files out")
                 continue
             extent, point, arrays = seen
-            return made(self._spec, extent, [point], arrays, source=fspath(path))
+            tokens = made(self._spec, extent, [point], arrays, source=fspath(path))
+            if gray is None:
+                return tokens
+            (low, high), loss = gray
+            if loss and not self._has_warned:
+                self._has_warned = True
+                warnings.warn(f"{fspath(path)}: {loss}", stacklevel=2)
+            return replace(tokens, gray_range=(low, high))
 
     def __enter__(self) -> Folder:
         return self
@@ -614,6 +634,20 @@ def color_of(given: Color) -> Color:
     ):
         return (given[0], given[1], given[2])
     raise ValueError(f"background={given!r} (expected R, G and B, each a whole number from 0 to 255)")
+
+
+def gray_of(given: Any) -> Any:
+    """How 16-bit gray is scaled, as the engine takes it.
+
+    :raises ValueError: if it is no range.
+    """
+    if given is None or given == "auto":
+        return given
+    if isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(sample, int) for sample in given):
+        low, high = given
+        if 0 <= low < high <= 65535:
+            return (low, high)
+    raise ValueError(f'gray_range={given!r} (expected (low, high) with 0 <= low < high <= 65535, "auto" or None)')
 
 
 def pixels_of(given: int) -> int:

@@ -114,6 +114,7 @@ class Tokens:
     :ivar source: Where the picture comes from, such as the path of a file; None for an array.
     :ivar seconds: Time of the frame in its clip; None if it has none.
     :ivar changed: Share of the picture's tiles that were read again for this frame, 0 to 1.
+    :ivar gray_range: The samples of 16-bit gray that became black and white, of a file or a clip; None if it has 8 bits, and of an array.
     """
 
     pixels: NDArray[Any]
@@ -125,6 +126,7 @@ class Tokens:
     source: str | None = None
     seconds: float | None = None
     changed: float = 1.0
+    gray_range: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)

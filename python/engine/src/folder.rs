@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use foveate_pictures::{
-    DecodeError, DecodeOptions, Decoded, FolderReader, ListError, PictureView, SampledPicture,
-    SampledView, look_at,
+    DecodeError, DecodeOptions, Decoded, FolderReader, GrayFacts, ListError, PictureView,
+    SampledPicture, SampledView, look_at,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use crate::engine::{Engine, Info, told};
 use crate::errors::{EngineError, backend_error, value_error};
 use crate::owned::Owned;
+use crate::picture::{GrayArgument, scaling_of};
 use crate::pyramid::{Arrays, Bytes, arrays_of};
 use crate::spec::Spec;
 
@@ -28,8 +29,8 @@ pub(crate) fn listed(py: Python<'_>, folder: PathBuf, deep: bool) -> PyResult<Ve
     })
 }
 
-/// Pixels, R, G and B, and width and height.
-type Pixels<'py> = (Bytes<'py>, (u32, u32));
+/// Pixels, R, G and B, width and height, and what is worth a warning.
+type Pixels<'py> = (Bytes<'py>, (u32, u32), Option<String>);
 
 /// The pixels of a file's bytes.
 #[pyfunction]
@@ -38,8 +39,9 @@ pub(crate) fn decode<'py>(
     bytes: &[u8],
     max_pixels: u32,
     background: [u8; 3],
+    gray_range: Option<GrayArgument>,
 ) -> PyResult<Pixels<'py>> {
-    let options = DecodeOptions { max_pixels, background };
+    let options = DecodeOptions { max_pixels, background, gray_range: scaling_of(gray_range)? };
     pixels_of(py, py.detach(|| foveate_pictures::decode(bytes, options)), "the picture")
 }
 
@@ -50,8 +52,9 @@ pub(crate) fn decode_file<'py>(
     path: PathBuf,
     max_pixels: u32,
     background: [u8; 3],
+    gray_range: Option<GrayArgument>,
 ) -> PyResult<Pixels<'py>> {
-    let options = DecodeOptions { max_pixels, background };
+    let options = DecodeOptions { max_pixels, background, gray_range: scaling_of(gray_range)? };
     let name = path.display().to_string();
     pixels_of(py, py.detach(|| Decoded::open(&path, options)), &name)
 }
@@ -61,13 +64,14 @@ fn pixels_of<'py>(
     decoded: Result<Decoded, DecodeError>,
     name: &str,
 ) -> PyResult<Pixels<'py>> {
-    let Decoded { extent, rgb } = decoded.map_err(|error| match error {
+    let Decoded { extent, rgb, gray } = decoded.map_err(|error| match error {
         DecodeError::File(source) => {
             PyErr::from(io::Error::new(source.kind(), format!("{name} cannot be read: {source}")))
         }
         error => EngineError::new_err(format!("{name} {error}")),
     })?;
-    Ok((PyArray1::from_vec(py, rgb), (extent.width, extent.height)))
+    let warning = gray.and_then(|gray| gray.loss).map(|loss| format!("{name}: {loss}"));
+    Ok((PyArray1::from_vec(py, rgb), (extent.width, extent.height), warning))
 }
 
 /// Samples files, many at a time.
@@ -76,13 +80,18 @@ pub(crate) struct Folder {
     reader: Owned<FolderReader>,
 }
 
-/// A file: its path; width and height, where was looked, and its tokens; or why there are none.
-type File<'py> = (PathBuf, Option<((u32, u32), (f64, f64), Arrays<'py>)>, Option<String>);
+/// A file: its path; width and height, where was looked, and its tokens; or why there are none; and how its 16-bit gray was scaled.
+type File<'py> =
+    (PathBuf, Option<((u32, u32), (f64, f64), Arrays<'py>)>, Option<String>, Option<Gray>);
+
+/// The samples that became black and white, and what is worth a warning.
+type Gray = ([u16; 2], Option<String>);
 
 #[pymethods]
 impl Folder {
     /// Looks at `place` of each picture, from 0 to 1 along both sides.
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn new(
         engine: &Engine,
         spec: &Spec,
@@ -91,8 +100,9 @@ impl Folder {
         decoders: usize,
         max_pixels: u32,
         background: [u8; 3],
+        gray_range: Option<GrayArgument>,
     ) -> PyResult<Self> {
-        let options = DecodeOptions { max_pixels, background };
+        let options = DecodeOptions { max_pixels, background, gray_range: scaling_of(gray_range)? };
         let view = PictureView { spec: spec.view.clone(), look: look_at(place) };
         let reader = FolderReader::new(paths, decoders, options, engine.chosen()?, vec![view]);
         Ok(Self { reader: Owned::new("folder", reader) })
@@ -110,15 +120,17 @@ impl Folder {
                 .with(|reader| reader.next_items(goes_on).map_err(|error| backend_error(&error)))
         })?;
         signalled?;
-        let file = |SampledPicture { path, seen }| match seen {
+        let gray_of =
+            |gray: GrayFacts| (gray.range.bounds(), gray.loss.map(|loss| loss.to_string()));
+        let file = |SampledPicture { path, gray, seen }| match seen {
             Ok((kind, mut views)) => {
                 let seen = views.pop().map(|SampledView { gaze, tokens }| {
                     let extent = (kind.extent.width, kind.extent.height);
                     (extent, gaze.points()[0], arrays_of(py, tokens.pixels, &tokens.records))
                 });
-                (path, seen, None)
+                (path, seen, None, gray.map(gray_of))
             }
-            Err(error) => (path, None, Some(error.to_string())),
+            Err(error) => (path, None, Some(error.to_string()), None),
         };
         Ok(items.into_iter().map(file).collect())
     }

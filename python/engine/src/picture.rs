@@ -6,6 +6,7 @@
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{self, FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::gray::{GrayRange, GrayScaling};
 use half::f16;
 use numpy::ndarray::{Array, ArrayViewD, Axis, Dimension as _, IxDyn};
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn};
@@ -13,6 +14,24 @@ use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 
 use crate::errors::value_error;
+
+/// Samples of 16-bit gray that become black and white, or the word `auto`.
+#[derive(FromPyObject)]
+pub(crate) enum GrayArgument {
+    Range((u16, u16)),
+    Word(String),
+}
+
+/// How 16-bit gray is scaled.
+pub(crate) fn scaling_of(given: Option<GrayArgument>) -> PyResult<Option<GrayScaling>> {
+    let scaling = match given {
+        None => return Ok(None),
+        Some(GrayArgument::Range((low, high))) => GrayRange::new(low, high).map(GrayScaling::Fixed),
+        Some(GrayArgument::Word(word)) => (word == "auto").then_some(GrayScaling::Auto),
+    };
+    let refused = || value_error("gray_range: (low, high) or \"auto\" is expected".to_owned());
+    scaling.map(Some).ok_or_else(refused)
+}
 
 /// Planes as Python gives them, [`owned`] by the call: their bytes, and the bytes from one row to the next.
 pub(crate) type PictureArrays<'py> = Vec<(PyReadonlyArray1<'py, u8>, usize)>;

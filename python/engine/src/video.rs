@@ -1,14 +1,19 @@
 //! Clips and cameras, frame by frame.
 
+use std::time::Duration;
+
 use foveate_config::{Pace, SourceChoice, StreamConfig, ViewConfig};
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
-use foveate_player::{Player, PlayerError, PlayerStep, clip_source};
+use foveate_core::frame::FrameStamp;
+use foveate_core::gray::GrayRange;
+use foveate_player::{Player, PlayerError, PlayerStep, clip_source, is_played_from};
 use pyo3::prelude::*;
 
 use crate::engine::{Engine, Info, told};
 use crate::errors::{EngineError, backend_error};
 use crate::owned::Owned;
+use crate::picture::{GrayArgument, scaling_of};
 use crate::pyramid::{Arrays, arrays_of};
 use crate::spec::Spec;
 
@@ -19,9 +24,16 @@ pub(crate) struct Video {
 }
 
 /// A frame: its number and time, width and height, where was looked, tiles that changed and those in all, bounds of the tokens'
-/// error, and the tokens.
-type Frame<'py> =
-    ((u64, Option<u64>), (u32, u32), Vec<(f64, f64)>, (u32, u32), (u32, u32), Arrays<'py>);
+/// error, the tokens, and the samples of 16-bit gray that became black and white.
+type Frame<'py> = (
+    (u64, Option<u64>),
+    (u32, u32),
+    Vec<(f64, f64)>,
+    (u32, u32),
+    (u32, u32),
+    Arrays<'py>,
+    Option<[u16; 2]>,
+);
 
 /// What a view of a clip is called.
 const VIEW: &str = "main";
@@ -40,6 +52,7 @@ impl Video {
         by_source: bool,
         max_pixels: u32,
         background: [u8; 3],
+        gray_range: Option<GrayArgument>,
     ) -> PyResult<Self> {
         let limit = Threshold::LIMIT_DEFAULT;
         let threshold = match threshold {
@@ -56,6 +69,7 @@ impl Video {
             pace: Pace::EveryFrame,
             max_pixels,
             background,
+            gray_range: scaling_of(gray_range)?,
             views: vec![ViewConfig { name: VIEW.to_owned(), ..spec.config.clone() }],
             ..StreamConfig::default()
         };
@@ -76,8 +90,9 @@ impl Video {
         loop {
             let played = py.detach(|| {
                 self.player.with(|player| {
-                    let wants = |pts_ns: Option<u64>| pts_ns.is_none_or(|ns| start_ns <= ns);
-                    player.next(|stamp| wants(stamp.pts_ns)).map_err(|error| failed(&error))
+                    let start = Duration::from_nanos(start_ns);
+                    let wants = |stamp: &FrameStamp| is_played_from(start, stamp.pts_ns);
+                    player.next(wants).map_err(|error| failed(&error))
                 })
             })?;
             match played {
@@ -113,6 +128,7 @@ fn frame_of<'py>(py: Python<'py>, player: &Player) -> Option<Frame<'py>> {
         (head.dirty_tiles, head.tile_count),
         (head.sample_bound, head.rgb_bound),
         arrays_of(py, frame.pixels.clone(), &frame.records),
+        player.facts().gray_range.map(GrayRange::bounds),
     ))
 }
 

@@ -13,9 +13,12 @@ use foveate_log::redact::redacted;
 /// The name of the caps of tensors, as NNStreamer has them.
 const TENSORS: &str = "other/tensors";
 
+/// Formats of video whose samples are whole numbers of 16 bits.
+pub(in super::super) const WHOLE: [DepthFormat; 2] = [DepthFormat::Gray16Le, DepthFormat::Gray16Be];
+
 /// Caps that can be read as depth.
 pub(in super::super) fn readable() -> gst::Caps {
-    let formats = [DepthFormat::Gray16Le, DepthFormat::Gray16Be].map(DepthFormat::name);
+    let formats = WHOLE.map(DepthFormat::name);
     let video =
         gst::Structure::builder("video/x-raw").field("format", gst::List::new(formats)).build();
     let tensors = gst::Structure::builder(TENSORS)
@@ -32,6 +35,7 @@ pub(in super::super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureErr
     let format = |info, samples, extent| FrameFormat {
         caps: caps.clone(),
         info,
+        wide: None,
         samples,
         extent,
         pixel_aspect,

@@ -74,7 +74,7 @@ fn what_only_another_configuration_helps_passes_once_this_one_has_worked() {
         CaptureError::DeviceMemory { memory: text(), remedy: text() },
         CaptureError::NotNegotiated { offered: text(), reason: text() },
         CaptureError::NotDepth { offered: text() },
-        CaptureError::MissingDecoder { what: text(), package: "none" },
+        CaptureError::MissingDecoder { what: text(), remedy: text() },
         CaptureError::Extent { extent: Extent::new(0, 0) },
         too_many_pixels(),
         CaptureError::Playlist { what: text(), playlist: "a playlist" },

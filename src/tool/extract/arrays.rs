@@ -140,7 +140,8 @@ impl Extraction {
         if self.arrays.is_empty() {
             self.arrays = create_arrays(&self.folder, &info)?;
         }
-        self.segments.push(SegmentFacts::from(&info));
+        let gray_range = segment.picture.gray_range;
+        self.segments.push(SegmentFacts::from(&info).with_gray_range(gray_range));
         Ok(())
     }
 

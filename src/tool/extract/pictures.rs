@@ -30,6 +30,9 @@ struct PictureFacts {
     frame_seq: Option<u64>,
     /// Why it is in none.
     error: Option<String>,
+    /// The samples of 16-bit gray that became black and white; only of such pictures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gray_range: Option<[u16; 2]>,
 }
 
 /// Reads the pictures of `folder` into arrays.
@@ -61,7 +64,11 @@ pub(super) fn run(
     );
     let decoders = std::thread::available_parallelism().map_or(1, usize::from);
     let info = chosen.info().clone();
-    let options = DecodeOptions { max_pixels: config.max_pixels, background: config.background };
+    let options = DecodeOptions {
+        max_pixels: config.max_pixels,
+        background: config.background,
+        gray_range: config.gray_range,
+    };
     let reader = FolderReader::new(paths, decoders, options, chosen, views);
     let mut extractions = extractions(arguments, config)?;
     let mut files = Vec::new();
@@ -115,7 +122,7 @@ fn read(
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta} left")
         .expect("a template that the tests check");
     let progress = ProgressBar::new(reader.len() as u64).with_style(style);
-    let mut number = 0;
+    let (mut number, mut has_warned) = (0, false);
     loop {
         let items = reader.next_items(|| !stop.load(Ordering::Relaxed))?;
         if stop.load(Ordering::Relaxed) {
@@ -131,7 +138,14 @@ fn read(
                 Ok((kind, views)) => {
                     number += 1;
                     push(number, kind, &views)?;
-                    files.push(PictureFacts { file, frame_seq: Some(number), error: None });
+                    if let Some(loss) = item.gray.and_then(|gray| gray.loss)
+                        && !std::mem::replace(&mut has_warned, true)
+                    {
+                        tracing::warn!(file, "{loss}");
+                    }
+                    let gray_range = item.gray.map(|gray| gray.range.bounds());
+                    let frame_seq = Some(number);
+                    files.push(PictureFacts { file, frame_seq, error: None, gray_range });
                 }
                 Err(error) => {
                     let error = error.to_string();
@@ -139,6 +153,7 @@ fn read(
                         file: file.clone(),
                         frame_seq: None,
                         error: Some(error.clone()),
+                        gray_range: None,
                     });
                     if arguments.unreadable == Unreadable::Refuse {
                         return Err(ToolError::Clip(format!("{file} {error}")));
