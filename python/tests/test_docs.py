@@ -34,6 +34,7 @@ from support import (
     programs,
     token_records,
     torch_or_skip,
+    within,
 )
 
 import foveate.aio
@@ -150,7 +151,7 @@ class ExamplesPrintWhatPagesShow(unittest.TestCase):
                 if needs:
                     continue
                 with self.subTest(page=page.name, code=code):
-                    printed = run_patched(code, page, patches)
+                    printed = run_until_in_time(code, page, patches)
                     if shown:
                         complaint = f"the page shows:\n{shown}\nit printed:\n{printed}"
                         self.assertRegex(numberless(printed), pattern(shown), complaint)
@@ -194,7 +195,7 @@ class ExamplesPrintWhatPagesShow(unittest.TestCase):
         """What it prints to standard output."""
         shell = ["bash", "-c", command]
         done = subprocess.run(
-            shell, cwd=folder, env=self.environment, text=True, timeout=HANG, capture_output=True, check=False
+            shell, cwd=folder, env=self.environment, text=True, timeout=5 * HANG, capture_output=True, check=False
         )
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout
@@ -208,6 +209,14 @@ def run_patched(code: str, page: Path, patches: Sequence[Any]) -> str:
         printed = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         exec(compile(code, str(page), "exec"), {})
     return printed.getvalue()
+
+
+def run_until_in_time(code: str, page: Path, patches: Sequence[Any]) -> str:
+    """What an example prints, once no call of it takes longer than it says, which a busy machine may need a few attempts for."""
+    for _ in within():
+        with contextlib.suppress(foveate.TimedOut):
+            return run_patched(code, page, patches)
+    raise AssertionError("unreachable: the loop ends with an error")
 
 
 def commands(session: str) -> list[tuple[str, str]]:
