@@ -5,8 +5,7 @@ use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
 use super::{
-    Config, Pace, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, TextPart, Tls,
-    ViewConfig,
+    Config, Pace, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, TextPart, Tls, ViewConfig,
 };
 use foveate_core::address::Server;
 use foveate_core::backend::{BackendChoice, ChangeOn};
