@@ -219,7 +219,9 @@ pub(super) fn validate_source(
         table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"http://...\", \"https://...\", \"file://...\" or the path of a file or folder; use `pipeline` for anything else");
         return None;
     };
+    // A variable that is not set is a mistake of its own.
     if matches!(kind, ShorthandKind::Rtsp | ShorthandKind::Http)
+        && !text.contains("${")
         && let Err(problem) = Server::of(text)
     {
         table.refuse("source", problem);
