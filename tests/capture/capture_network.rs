@@ -1,4 +1,4 @@
-//! What a server or a file names is not opened, and what a server does wrong is said.
+//! Sources open only what the configuration names, and their errors say what a server does wrong.
 
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt;
@@ -42,7 +42,7 @@ fn playlists_open_nothing_else() {
         assert_eq!(error.exit_code(), 78);
     }
     let camera = HostileCamera::new(Conduct::playlist(&[&file]));
-    // An element that finds its source by itself.
+    // An element that makes its own source.
     let text = format!("uridecodebin uri={} ! appsink name=frames", camera.address());
     let error = refusal(&pipeline(&text));
     assert!(matches!(error, CaptureError::Playlist { .. }), "{error:?}");
@@ -253,7 +253,7 @@ fn cmyk_pictures_are_named() {
 }
 
 #[test]
-fn pictures_of_more_than_max_pixels_are_refused_before_they_are_decoded() {
+fn pictures_beyond_max_pixels_are_not_decoded() {
     let (jpeg, png) = (jpeg_of_size(&jpeg(), 30_000, 30_000), png_of_size(16_384, 16_384));
     for conduct in [
         Conduct::Pictures(Arc::new(jpeg.clone())),
@@ -330,7 +330,7 @@ fn malformed_addresses_are_refused_without_a_connection() {
     Source::check(&spec("rtsp://[fe80::1]/main"), HANG).unwrap();
 }
 
-/// What is not known yet is how much memory they take: see `SECURITY.md`.
+/// Until it is given up, its memory is not bounded: see `SECURITY.md`.
 #[test]
 fn an_endless_rtsp_body_leaves_other_streams_alone() {
     for conduct in [Conduct::EndlessDescription, Conduct::EndlessPlay] {
