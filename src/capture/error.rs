@@ -250,7 +250,9 @@ pub enum CaptureError {
         reason: &'static str,
     },
     /// A part of a stream never ends.
-    #[error("{what} sends a picture without an end ({mebibytes} MiB so far): restart the camera, or raise `max_pixels`")]
+    #[error(
+        "{what} sends a picture without an end ({mebibytes} MiB so far): restart the camera, or raise `max_pixels`"
+    )]
     EndlessPicture {
         /// The address, or that it is the stream.
         what: String,

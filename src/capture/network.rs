@@ -99,7 +99,13 @@ impl Network {
             _ => return None,
         };
         for pad in element.sink_pads() {
-            pad.add_probe(gst::PadProbeType::DATA_DOWNSTREAM, |_, _| gst::PadProbeReturn::Drop);
+            pad.add_probe(gst::PadProbeType::DATA_DOWNSTREAM, |_, info| match &info.data {
+                // It opens what it has read at the end.
+                Some(gst::PadProbeData::Event(event)) if event.type_() != gst::EventType::Eos => {
+                    gst::PadProbeReturn::Ok
+                }
+                _ => gst::PadProbeReturn::Handled,
+            });
         }
         Some(CaptureError::Playlist { what: "the source".to_owned(), playlist })
     }
@@ -172,8 +178,10 @@ impl Network {
         let faults = Rc::new(Cell::new(None));
         let (own_faults, tls) = (Rc::clone(&faults), self.tls.clone());
         client.connect_event(move |_, event, _, connection| {
-            let connection = connection.and_then(|stream| stream.downcast_ref::<gio::TlsConnection>());
-            if let (gio::SocketClientEvent::TlsHandshaking, Some(connection)) = (event, connection) {
+            let connection =
+                connection.and_then(|stream| stream.downcast_ref::<gio::TlsConnection>());
+            if let (gio::SocketClientEvent::TlsHandshaking, Some(connection)) = (event, connection)
+            {
                 if let Tls::CaFile(path) = &tls {
                     connection.set_database(authorities(path).ok().as_ref());
                 }

@@ -18,12 +18,12 @@ const PICTURE_BYTES_MIN: u64 = 1 << 20;
 /// What the errors name until the address is known.
 const STREAM: &str = "the stream";
 
-/// Keeps from `element`, if it is a decoder or a demuxer of pictures, what is larger than `max_pixels`, and reports it once.
+/// Keeps from `element`, if it is a parser, a decoder or a demuxer of pictures, what is larger than `max_pixels`, and reports it once.
 pub(super) fn guard(element: &gst::Element, max_pixels: u32, reports: &EventReporter) {
-    let is_decoder =
-        element.factory().is_some_and(|factory| factory.has_type(gst::ElementFactoryType::DECODER));
+    let kinds = gst::ElementFactoryType::DECODER | gst::ElementFactoryType::PARSER;
+    let reads_pictures = element.factory().is_some_and(|factory| factory.has_type(kinds));
     let is_multipart = is_made_by(element, MULTIPART);
-    if !(is_decoder || is_multipart) || element.is::<gst::Bin>() {
+    if !(reads_pictures || is_multipart) || element.is::<gst::Bin>() {
         return;
     }
     let Some(pad) = element.static_pad("sink") else { return };
@@ -35,7 +35,10 @@ pub(super) fn guard(element: &gst::Element, max_pixels: u32, reports: &EventRepo
     let kinds = gst::PadProbeType::BUFFER | gst::PadProbeType::EVENT_DOWNSTREAM;
     pad.add_probe(kinds, move |pad, info| {
         if is_refused.load(Ordering::Relaxed) {
-            return gst::PadProbeReturn::Drop;
+            return match info.data {
+                Some(gst::PadProbeData::Buffer(_)) => gst::PadProbeReturn::Handled,
+                _ => gst::PadProbeReturn::Ok,
+            };
         }
         let error = match &info.data {
             Some(gst::PadProbeData::Event(event)) => match event.view() {
@@ -43,7 +46,8 @@ pub(super) fn guard(element: &gst::Element, max_pixels: u32, reports: &EventRepo
                 _ => None,
             },
             Some(gst::PadProbeData::Buffer(buffer)) => {
-                let is_picture = is_multipart || media_of(pad).is_some_and(|media| media.is_picture());
+                let is_picture =
+                    is_multipart || media_of(pad).is_some_and(|media| media.is_picture());
                 let so_far = unanswered.fetch_add(buffer.size() as u64, Ordering::Relaxed);
                 if is_picture && bytes_max < so_far {
                     let what = STREAM.to_owned();
@@ -57,7 +61,7 @@ pub(super) fn guard(element: &gst::Element, max_pixels: u32, reports: &EventRepo
         let Some(error) = error else { return gst::PadProbeReturn::Ok };
         is_refused.store(true, Ordering::Relaxed);
         reports.send(PipelineEvent::Refused(error));
-        gst::PadProbeReturn::Drop
+        gst::PadProbeReturn::Handled
     });
 }
 

@@ -789,7 +789,9 @@ fn named(error: CaptureError, expansion: &Expansion) -> CaptureError {
         CaptureError::Corrupt { reason, .. } => CaptureError::Corrupt { what: quoted, reason },
         CaptureError::NoFrames { .. } => CaptureError::NoFrames { what: quoted },
         CaptureError::WebPage { .. } => CaptureError::WebPage { what: quoted },
-        CaptureError::Playlist { playlist, .. } => CaptureError::Playlist { what: quoted, playlist },
+        CaptureError::Playlist { playlist, .. } => {
+            CaptureError::Playlist { what: quoted, playlist }
+        }
         CaptureError::Undecodable { reason, .. } => {
             CaptureError::Undecodable { what: quoted, reason }
         }

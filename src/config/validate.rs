@@ -5,8 +5,7 @@ use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
 use super::{
-    Config, Pace, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, TextPart, Tls,
-    ViewConfig,
+    Config, Pace, STREAMS_MAX, ShorthandKind, SourceChoice, StreamConfig, TextPart, Tls, ViewConfig,
 };
 use foveate_core::address::Server;
 use foveate_core::backend::{BackendChoice, ChangeOn};
@@ -220,7 +219,9 @@ pub(super) fn validate_source(
         table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"http://...\", \"https://...\", \"file://...\" or the path of a file or folder; use `pipeline` for anything else");
         return None;
     };
+    // A variable that is not set is a mistake of its own.
     if matches!(kind, ShorthandKind::Rtsp | ShorthandKind::Http)
+        && !text.contains("${")
         && let Err(problem) = Server::of(text)
     {
         table.refuse("source", problem);

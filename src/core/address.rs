@@ -58,7 +58,8 @@ impl Server {
 
     /// Whether `other` is the same server by the same protocol, or by its encrypted one, both at their usual ports.
     pub fn may_redirect_to(&self, other: &Self) -> bool {
-        let is_upgrade = matches!((self.scheme, other.scheme), ("http", "https") | ("rtsp", "rtsps"));
+        let is_upgrade =
+            matches!((self.scheme, other.scheme), ("http", "https") | ("rtsp", "rtsps"));
         let are_usual = [self, other].into_iter().all(Self::has_usual_port);
         let is_same = self.scheme == other.scheme && self.port == other.port;
         self.host == other.host && (is_same || (is_upgrade && are_usual))
@@ -74,7 +75,8 @@ impl Server {
     }
 }
 
-const NO_SCHEME: &str = "expected an address that begins with http://, https://, rtsp:// or rtsps://";
+const NO_SCHEME: &str =
+    "expected an address that begins with http://, https://, rtsp:// or rtsps://";
 
 const NO_BRACKET: &str =
     "`[` without `]`; expected an IPv6 address in brackets, as in rtsp://[fe80::1]:554/main";

@@ -82,7 +82,10 @@ impl FrameHeader {
                         segment.first_chunk()?;
                     let width = u16::from_be_bytes([width_high, width_low]);
                     let height = u16::from_be_bytes([height_high, height_low]);
-                    return Some(Self { extent: Extent::new(width.into(), height.into()), components });
+                    return Some(Self {
+                        extent: Extent::new(width.into(), height.into()),
+                        components,
+                    });
                 }
                 _ => {}
             }
@@ -167,8 +170,8 @@ mod tests {
 
     /// SOI, a comment, tables of Huffman, and a frame of 258 x 3 pixels.
     const HEADER: &[u8] = &[
-        0xFF, 0xD8, 0xFF, 0xFE, 0, 4, 0xFF, 0xC0, 0xFF, 0xFF, 0xC4, 0, 3, 9, 0xFF, 0xC2, 0, 17, 8, 0, 3,
-        1, 2, 4,
+        0xFF, 0xD8, 0xFF, 0xFE, 0, 4, 0xFF, 0xC0, 0xFF, 0xFF, 0xC4, 0, 3, 9, 0xFF, 0xC2, 0, 17, 8,
+        0, 3, 1, 2, 4,
     ];
 
     #[test]
@@ -183,6 +186,9 @@ mod tests {
             assert_eq!(FrameHeader::of(&HEADER[..length]), None, "{length} bytes");
         }
         // A length of its own two bytes at least, so that a damaged one ends, too.
-        assert_eq!(FrameHeader::of(&[&[0xFF, 0xD8][..], &[0xFF, 0xFE, 0, 0].repeat(9)].concat()), None);
+        assert_eq!(
+            FrameHeader::of(&[&[0xFF, 0xD8][..], &[0xFF, 0xFE, 0, 0].repeat(9)].concat()),
+            None
+        );
     }
 }

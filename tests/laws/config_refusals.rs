@@ -293,13 +293,25 @@ fn malformed_addresses_are_refused() {
 fn keys_of_servers_need_a_server() {
     let with = |source: &str, key: &str| format!("[[stream]]\nname = \"a\"\n{source}\n{key}\n");
     for source in ["source = \"test\"", "source = \"http://192.0.2.7/\"", "source = \"a.mp4\""] {
-        refused(&with(source, "tls = \"insecure\""), 4, "stream.tls", &["`https://` or `rtsps://`"]);
+        refused(
+            &with(source, "tls = \"insecure\""),
+            4,
+            "stream.tls",
+            &["`https://` or `rtsps://`"],
+        );
     }
-    for source in ["source = \"https://192.0.2.7/\"", "source = \"rtsps://192.0.2.7/\"", "pipeline = \"x\""] {
+    for source in
+        ["source = \"https://192.0.2.7/\"", "source = \"rtsps://192.0.2.7/\"", "pipeline = \"x\""]
+    {
         for tls in ["verify", "insecure", "camera.pem", "/etc/camera.pem"] {
             accepted(&with(source, &format!("tls = \"{tls}\"")));
         }
-        refused(&with(source, "tls = \"unsafe\""), 4, "stream.tls", &["\"verify\", \"insecure\" or the path"]);
+        refused(
+            &with(source, "tls = \"unsafe\""),
+            4,
+            "stream.tls",
+            &["\"verify\", \"insecure\" or the path"],
+        );
         refused(&with(source, "tls = true"), 4, "stream.tls", &["\"verify\""]);
         refused(&with(source, "tls = \"~/camera.pem\""), 4, "stream.tls", &["`~`"]);
     }

@@ -13,6 +13,7 @@ use gio::prelude::*;
 use parking_lot::Mutex;
 
 use crate::repository;
+use crate::wait::HANG;
 
 /// What a camera does with a client.
 #[derive(Clone, Debug)]
@@ -64,10 +65,7 @@ impl Conduct {
     }
 
     fn is_rtsp(&self) -> bool {
-        matches!(
-            self,
-            Self::RtspAnswer { .. } | Self::EndlessDescription | Self::EndlessPlay
-        )
+        matches!(self, Self::RtspAnswer { .. } | Self::EndlessDescription | Self::EndlessPlay)
     }
 }
 
@@ -88,7 +86,7 @@ pub fn jpeg_of_size(jpeg: &[u8], width: u16, height: u16) -> Vec<u8> {
     forged
 }
 
-/// The beginning of a PNG of RGB, of this size.
+/// A PNG of this size with no pixels in it.
 pub fn png_of_size(width: u32, height: u32) -> Vec<u8> {
     let mut header = b"IHDR".to_vec();
     header.extend(width.to_be_bytes());
@@ -98,9 +96,9 @@ pub fn png_of_size(width: u32, height: u32) -> Vec<u8> {
         let length = u32::try_from(chunk.len() - 4).unwrap().to_be_bytes();
         [&length, chunk, &crc(chunk).to_be_bytes()].concat()
     };
-    // An empty block of deflate, and no end.
+    // An empty block of deflate.
     let data = chunk(b"IDAT\x78\x01\x00\x00\x00\xff\xff");
-    [&b"\x89PNG\r\n\x1a\n"[..], &chunk(&header), &data.repeat(2000)].concat()
+    [&b"\x89PNG\r\n\x1a\n"[..], &chunk(&header), &data, &chunk(b"IEND")].concat()
 }
 
 /// The checksum of a chunk of PNG.
@@ -216,17 +214,20 @@ impl Visit {
         client.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         client.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
         // A client may hang up at any time, even in a handshake.
-        let _ = if has_tls { self.serve_encrypted(client) } else { self.serve_on(&client, &client) };
+        let _ =
+            if has_tls { self.serve_encrypted(client) } else { self.serve_on(&client, &client) };
     }
 
     fn serve_encrypted(&self, client: TcpStream) -> Option<()> {
         let pem = repository().join("tests/data/camera.pem");
         let certificate = gio::TlsCertificate::from_file(pem).unwrap();
         let socket = gio::Socket::from_fd(client.into()).unwrap();
-        socket.set_timeout(1);
+        socket.set_timeout(u32::try_from(HANG.as_secs()).unwrap());
         let connection = socket.connection_factory_create_connection();
         let tls = gio::TlsServerConnection::new(&connection, Some(&certificate)).unwrap();
         tls.upcast_ref::<gio::TlsConnection>().handshake(gio::Cancellable::NONE).ok()?;
+        // So that it notices when it is dropped.
+        socket.set_timeout(1);
         let (input, output) = (tls.input_stream().into_read(), tls.output_stream().into_write());
         self.serve_on(input, output)
     }
@@ -302,7 +303,10 @@ impl Visit {
                 self.send_for_ever(output, &[0x55; 1 << 16])
             }
             Conduct::EndlessPlaylist => {
-                self.send(output, head("Content-Type: application/vnd.apple.mpegurl\r\n").as_bytes())?;
+                self.send(
+                    output,
+                    head("Content-Type: application/vnd.apple.mpegurl\r\n").as_bytes(),
+                )?;
                 self.send(output, b"#EXTM3U\n#EXT-X-TARGETDURATION:2\n")?;
                 self.send_for_ever(output, &b"#EXTINF:2,\nsegment.ts\n".repeat(3000))
             }

@@ -26,17 +26,15 @@ fn redirects_are_resolved_against_their_address() {
     ] {
         assert_eq!(answer(base, location).redirects_to().as_deref(), Some(expected), "{location}");
     }
-    assert_eq!(
-        answer("http://camera", "x").redirects_to().as_deref(),
-        Some("http://camera/x")
-    );
+    assert_eq!(answer("http://camera", "x").redirects_to().as_deref(), Some("http://camera/x"));
 }
 
 #[test]
 fn redirects_are_followed_on_their_server() {
     let spec = SourceSpec::new("test", SourceChoice::Shorthand("http://camera/".to_owned()));
     let mut network = Network::of(&spec);
-    for location in ["http://127.0.0.1/", "https://other/", "file:///etc/passwd", "rtsp://camera/"] {
+    for location in ["http://127.0.0.1/", "https://other/", "file:///etc/passwd", "rtsp://camera/"]
+    {
         let refused = answer("http://user:MARKER@camera/", location);
         assert_eq!(network.redirect(&refused), None, "{location}");
         let error = refused.error();

@@ -58,9 +58,8 @@ fn malformed_addresses_are_refused() {
 
 #[test]
 fn redirects_stay_on_their_server() {
-    let leads = |from: &str, to: &str| {
-        Server::of(from).unwrap().may_redirect_to(&Server::of(to).unwrap())
-    };
+    let leads =
+        |from: &str, to: &str| Server::of(from).unwrap().may_redirect_to(&Server::of(to).unwrap());
     assert!(leads("http://camera/", "http://camera:80/other"));
     assert!(leads("http://camera:8080/", "http://CAMERA:8080/other"));
     assert!(leads("http://camera/", "https://camera/"));
