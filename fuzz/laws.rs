@@ -12,7 +12,7 @@ use foveate_control::{Listing, Request, numbers, refused};
 use foveate_core::frame::FrameTime;
 use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::ego::EgoTransform;
-use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
+use foveate_core::gaze::log::{GazeLog, LogEntry, entry_line, header_line};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Focus;
@@ -154,7 +154,10 @@ fn hold_for_answer<T: DeserializeOwned + PartialEq + Debug>(datagram: &[u8]) {
 fn hold_for_log(text: &str) {
     let Ok(log) = GazeLog::parse(text) else { return };
     let mut lines = vec![header_line(&log.view, log.extent)];
-    let line = |(frame, gaze): &(u64, Arc<_>)| entry_line(&GazeEntry::new(gaze, *frame));
+    let line = |LogEntry { frame, gaze, is_planned_afresh }: &LogEntry| {
+        let is_planned_afresh = *is_planned_afresh;
+        entry_line(&GazeEntry { is_planned_afresh, ..GazeEntry::new(gaze, *frame) })
+    };
     lines.extend(log.entries.iter().map(line));
     assert_eq!(GazeLog::parse(&lines.join("\n")).expect("it was read"), log);
 

@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use arrayvec::ArrayVec;
-
 use crate::color::ColorTransform;
 use crate::geometry::extent::Extent;
 

@@ -150,10 +150,8 @@ fn channels_are_refused_where_no_policy_would_look_at_them() {
         let view: ViewName = format!("camera/{policy}").parse().unwrap();
         let wanted = if policy == "replay" { "feedback" } else { "relevance" };
         let inject = Inject { view: view.clone(), ..inject("depth") };
-        for refused in
-            [client.inject(inject, &[1]), client.weigh(Weigh { view, ..weigh("depth", 1.0) })]
-        {
-            let refused = refusal(refused);
+        let weighed = Weigh { view, ..weigh("depth", 1.0) };
+        for refused in [refusal(client.inject(inject, &[1])), refusal(client.weigh(weighed))] {
             assert_eq!(refused.reason, RefusalReason::Policy);
             for part in [format!("policy \"{policy}\""), format!("with the policy \"{wanted}\"")] {
                 assert!(refused.error.contains(&part), "{part} is not in: {refused}");
