@@ -403,7 +403,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__extract)
-            opts="-h --pipeline --config --frames --start --sequence --scale --unreadable --max-pixels --background --out --force --socket --help"
+            opts="-h --pipeline --config --frames --start --sequence --scale --unreadable --max-pixels --background --gray-range --out --force --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -434,6 +434,10 @@ _foveate() {
                     return 0
                     ;;
                 --background)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gray-range)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -159,6 +159,18 @@ fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAd
     taken(deserializer, ALLOWED, |given| given.text()?.parse().ok()).map(Some)
 }
 
+fn color_range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ColorRange>, D::Error> {
+    const ALLOWED: &str = "\"full\" or \"limited\"";
+    taken(deserializer, ALLOWED, |given| ColorRange::from_name(given.text()?)).map(Some)
+}
+
+fn color_matrix<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ColorMatrix>, D::Error> {
+    const ALLOWED: &str = "\"bt601\", \"bt709\", \"bt2020\", \"fcc\" or \"smpte240m\"";
+    taken(deserializer, ALLOWED, |given| ColorMatrix::from_name(given.text()?)).map(Some)
+}
+
 fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{mode:04o}"))
 }
@@ -227,8 +239,10 @@ pub struct StreamConfig {
     /// Whether the pictures are interlaced, whatever their source says.
     pub interlaced: bool,
     /// What black and white are, whatever the source says.
+    #[serde(deserialize_with = "color_range")]
     pub range: Option<ColorRange>,
     /// The matrix of pictures in Y'CbCr, whatever the source says.
+    #[serde(deserialize_with = "color_matrix")]
     pub matrix: Option<ColorMatrix>,
     /// The samples of 16-bit gray that become black and white; by default all.
     pub gray_range: Option<GrayScaling>,

@@ -107,6 +107,8 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("pace = \"fast\"", "\"realtime\", \"every-frame\""),
         ("corrupted = \"hide\"", "\"drop\", \"show\""),
         ("track = 0", "from 1 to 64"),
+        ("range = \"pc\"", "\"full\" or \"limited\""),
+        ("matrix = \"rgb\"", "\"bt601\", \"bt709\""),
         ("backend = \"cuda\"", "\"auto\", \"cpu\", \"vulkan\""),
         ("device = \" \"", "not empty"),
         ("change.threshold = 256", "from 0 to 255"),
@@ -322,6 +324,25 @@ fn keys_of_servers_need_a_server() {
     }
     for source in ["rtsp://192.0.2.7/", "http://192.0.2.7/", "a.m3u8"] {
         accepted(&with(&format!("source = \"{source}\""), follows));
+    }
+}
+
+#[test]
+fn what_pictures_are_may_be_given() {
+    for line in [
+        "gray_range = \"auto\"",
+        "gray_range = [0, 1]",
+        "gray_range = [7000, 65535]",
+        "range = \"full\"",
+        "range = \"limited\"",
+        "matrix = \"bt2020\"",
+        "interlaced = true",
+    ] {
+        accepted(&format!("{STREAM}{line}\n"));
+    }
+    for gray_range in ["[9, 9]", "[9, 8]", "[0, 65536]", "[-1, 5]", "[1, 2, 3]", "\"full\"", "5"] {
+        let text = format!("{STREAM}gray_range = {gray_range}\n");
+        refused(&text, 4, "stream.gray_range", &["\"auto\", or [low, high]"]);
     }
 }
 

@@ -6,6 +6,7 @@ use foveate_core::frame::{
     FrameTime, FrameTimes, FrameView, PixelFormat, Plane, composite, is_opaque,
 };
 use foveate_core::geometry::extent::Extent;
+use foveate_core::gray::{GrayRange, GrayScale, GrayScaling};
 use foveate_core::jpeg;
 
 #[test]
@@ -76,6 +77,34 @@ fn one_transparent_pixel_is_found() {
         assert!(!is_opaque(&row), "{pixel}");
         row[4 * pixel + 3] = 255;
     }
+}
+
+/// By the definition, in real numbers.
+#[test]
+fn gray_is_scaled_to_the_nearest_level() {
+    for (low, high) in [(0, 65_535), (0, 1), (29_000, 29_400), (65_000, 65_535)] {
+        let range = GrayRange::new(low, high).unwrap();
+        for sample in 0..=u16::MAX {
+            let share = (f64::from(sample) - f64::from(low)) / (f64::from(high) - f64::from(low));
+            let exact = (share.clamp(0.0, 1.0) * 255.0 + 0.5 + 1e-9).floor();
+            assert!((f64::from(range.level(sample)) - exact).abs() < 0.1, "{range} {sample}");
+        }
+    }
+    assert_eq!((GrayRange::new(5, 5), GrayRange::new(5, 4)), (None, None));
+}
+
+#[test]
+fn an_automatic_range_has_a_level_for_each_sample_and_no_dead_pixels() {
+    let auto = |samples: &[u16]| {
+        GrayScale::new(Some(GrayScaling::Auto), samples.iter().copied()).range.bounds()
+    };
+    assert_eq!(auto(&[]), [0, 255]);
+    assert_eq!(auto(&[500]), [500, 755]);
+    assert_eq!(auto(&[65_530]), [65_280, 65_535]);
+    assert_eq!(auto(&[7000, 9000]), [7000, 9000]);
+    let mut samples: Vec<u16> = (0..2000).map(|index| 20_000 + index).collect();
+    (samples[17], samples[900]) = (0, 65_535);
+    assert_eq!(auto(&samples), [20_001, 21_998]);
 }
 
 #[test]
