@@ -65,7 +65,7 @@ class Lapped(FoveateError):
 
 
 class Refused(FoveateError):
-    """The daemon refused a request.
+    """A request was refused: by the daemon, or before it was sent, because it is invalid.
 
     :ivar reason: why, for programs, such as ``"held"``; ``docs/reference/control.md`` lists them.
     :ivar holder: with ``"held"``, who steers the view; otherwise None.
@@ -78,7 +78,7 @@ class Refused(FoveateError):
         self.holder = holder
 
     def __str__(self) -> str:
-        return f"the daemon refused ({self.reason}): {self.error}"
+        return f"refused ({self.reason}): {self.error}"
 
     @property
     def is_transient(self) -> bool:

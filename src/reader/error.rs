@@ -48,7 +48,7 @@ pub enum ControlError {
     /// The daemon closed the connection or exited.
     Disconnected,
 
-    /// The daemon refused the request.
+    /// The request was refused: by the daemon, or before it was sent, because it is invalid.
     Refused(Refusal),
 
     /// The daemon's answer is not valid.
@@ -96,7 +96,7 @@ impl fmt::Display for ControlError {
             Self::Disconnected => {
                 f.write_str("the daemon closed the connection: it has probably stopped")
             }
-            Self::Refused(refusal) => write!(f, "the daemon refused: {refusal}"),
+            Self::Refused(refusal) => write!(f, "refused: {refusal}"),
             Self::NotUnderstood { detail } => write!(
                 f,
                 "cannot understand the daemon's answer ({detail}): daemon and client may have different versions"
