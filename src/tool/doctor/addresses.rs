@@ -111,7 +111,7 @@ fn stanza(name: &str, address: &str) -> String {
     };
     let source = SourceChoice::Shorthand(source);
     let stream = StreamConfig { name: name.to_owned(), source, ..StreamConfig::default() };
-    // What is given in this form is to be substituted.
+    // `to_toml` escapes variables, which the daemon is to substitute here.
     format!("\n{comment}{}", Config::from(stream).to_toml().replace("$${", "${"))
 }
 
