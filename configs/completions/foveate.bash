@@ -551,7 +551,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__ls)
-            opts="$(foveate ls --names 2>/dev/null) -h --json --names --socket --help"
+            opts="$(foveate ls --names 2>/dev/null) -v -h --verbose --json --names --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -47,10 +47,11 @@ complete -c foveate -n "__fish_foveate_needs_command" -f -a "set" -d 'Change a v
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "mask" -d 'Show or change the privacy masks of a stream'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "reload" -d 'Make the daemon reload its configuration'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "web" -d 'Show the streams live in a browser: what the daemon sees, where it looks, and its cost'
-complete -c foveate -n "__fish_foveate_needs_command" -f -a "doctor" -d 'Check this machine, its daemon and its cameras'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "doctor" -d 'Check this machine, its daemon and its cameras, or sources by their addresses'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "bench" -d 'Measure the cost of a frame, stage by stage, without a daemon'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "extract" -d 'Convert every frame of a file to NumPy arrays, without a daemon'
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand ls" -s v -l verbose -d 'All details of each stream and view'
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -l json -d 'Print one JSON object instead of a table'
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -l names -d 'Print only the names of streams and views, one a line'
 complete -c foveate -n "__fish_foveate_using_subcommand ls" -s h -l help -d 'Print help'
@@ -86,7 +87,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand attend" -l wait -d 'Wait
 complete -c foveate -n "__fish_foveate_using_subcommand attend" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l box -d 'The area that the map covers, in pixels of the picture [default: the picture]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l frame -d 'Number of the frame that the map was made from [default: the newest]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand inject" -l ttl-ms -d 'Time to keep the map after that frame, in milliseconds, 1 to 60000' -r
+complete -c foveate -n "__fish_foveate_using_subcommand inject" -l ttl-ms -d 'Time to keep the map after that frame, and to wait before the command ends and takes it back, in milliseconds, 1 to 60000' -r
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand inject" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand weigh" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F

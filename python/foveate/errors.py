@@ -65,7 +65,7 @@ class Lapped(FoveateError):
 
 
 class Refused(FoveateError):
-    """The daemon refused a request, or the package did without sending it.
+    """A request was refused: by the daemon, or before it was sent, because it is invalid.
 
     :ivar reason: why, for programs, such as ``"held"``; ``docs/reference/control.md`` lists them.
     :ivar holder: with ``"held"``, who steers the view; otherwise None.

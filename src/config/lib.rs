@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::env::{self, VarError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 
 use self::environment::Environment;
-use self::reader::{Mistakes, Table};
+use self::reader::{KnownTable, Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::{ColorMatrix, ColorRange};
@@ -56,10 +57,36 @@ pub use foveate_core::source::{
 };
 
 /// Longest file of a configuration, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What the depth of a texel costs beyond its bytes, and the box of a token, as so many bytes of texels that take as long, at about 2 ns
+/// each: 80 ns to measure and encode the depth pixels below a texel, 9 µs for 25 rays through a distorting lens.
+const TEXEL_DEPTH_COST: usize = 28;
+const BOX_COST: usize = 4096;
 
 /// Most streams of a daemon: each has about six threads.
 const STREAMS_MAX: usize = 256;
+
+/// A configuration with each table, and with each word on which the keys beside it depend.
+const TABLES: &str = "daemon = {}
+[[stream]]
+change = {}
+camera = {}
+depth = {}
+mask = [{}]
+view = [
+    { gaze = { policy = 'fixed' } },
+    { gaze = { policy = 'relevance' } },
+    { gaze = { policy = 'replay' } },
+    { layout = 'foveal' },
+    { layout = 'inset' },
+    { layout = 'relevance' },
+    { layout = 'rings' },
+]";
+
+/// The tables of a configuration with their keys.
+static KNOWN_TABLES: LazyLock<Vec<KnownTable>> =
+    LazyLock::new(|| reader::known_keys::<Config>(TABLES));
 
 /// The text of a file, which is waited for, as a pipe's is.
 fn wait_for_text(file: &Path) -> Result<String, ConfigError> {
@@ -413,7 +440,8 @@ impl Config {
     }
 
     /// As [`load`](Config::load), or with a directory [`load_with`](Config::load_with), but returns mistakes beside the
-    /// configuration that is left without them, so that its sources can be checked, too. Streams without their variables are left out.
+    /// configuration that is left without them, so that its sources can be checked, too. Streams without their variables, or without a
+    /// source, are left out.
     ///
     /// # Errors
     ///
@@ -493,7 +521,7 @@ impl Config {
         };
         let validate =
             |config: &mut Self, table: &Table<'_>| config.validate(table, directory, part);
-        let (mut config, mistakes) = reader::read::<Self>(text, prepare, validate);
+        let (mut config, mistakes) = reader::read::<Self>(text, &KNOWN_TABLES, prepare, validate);
         let all = of_streams.iter().map(|(secrets, _)| secrets).chain([&others]).flatten();
         let all = all.map(|(text, shown)| (text.clone(), shown.clone())).collect();
         let mistakes = error::placed(mistakes, text, file, &all);
@@ -501,7 +529,10 @@ impl Config {
         config.streams.retain_mut(|stream| {
             let (secrets, is_complete) = of_streams.next().unwrap_or((Secrets::new(), true));
             stream.secrets = secrets;
-            is_complete
+            // Without a source there is nothing else to check.
+            let depth = stream.depth.as_ref().map(|depth| &depth.source);
+            let mut sources = [&stream.source].into_iter().chain(depth);
+            is_complete && sources.all(|source| !source.text().is_empty())
         });
         (Self { secrets: others, ..config }, mistakes)
     }
@@ -688,7 +719,7 @@ impl ViewConfig {
                 );
             }
         };
-        let (view, mistakes) = reader::read::<Self>(text, |_, _| (), validate);
+        let (view, mistakes) = reader::read::<Self>(text, &KNOWN_TABLES, |_, _| (), validate);
         let mistakes = error::placed(mistakes, text, Path::new("view"), &Secrets::new());
         ConfigError::refused(mistakes).map(|()| view)
     }
@@ -708,7 +739,16 @@ impl ViewConfig {
         self.slots.map_or_else(|| default_slot_count(self.frame_bytes()), |slots| slots as usize)
     }
 
-    /// The share of a frame in [`ring_bytes`](Self::ring_bytes). What a frame costs to make grows with it.
+    /// What a frame costs to make, as so many bytes of texels that take as long.
+    pub fn frame_cost(&self) -> usize {
+        let side = self.format.patch_side as usize;
+        let depth =
+            if self.depth == DepthDetail::Texels { side * side * TEXEL_DEPTH_COST } else { 0 };
+        let boxes = if self.boxes { BOX_COST } else { 0 };
+        self.frame_bytes() + self.capacity() * (depth + boxes)
+    }
+
+    /// The share of a frame in [`ring_bytes`](Self::ring_bytes).
     pub fn frame_bytes(&self) -> usize {
         let cell_bytes = self.channels.len() * size_of::<f32>();
         let channel_bytes = cell_bytes * (CELLS_MAX * CELLS_MAX) as usize;

@@ -33,10 +33,25 @@ const LIST: &str = "[]";
 /// Byte range and message of each mistake.
 pub(super) type Mistakes = Vec<(Range<usize>, String)>;
 
+/// A table of a configuration, such as `[[stream.view]]`, and the keys that it may have.
+pub(super) type KnownTable = (String, Vec<&'static str>);
+
+/// The keys of each table of a `T` in a document that has all of them.
+pub(super) fn known_keys<T: DeserializeOwned + Default>(all_tables: &str) -> Vec<KnownTable> {
+    let (document, _) = DeTable::parse_recoverable(all_tables);
+    let notes = RefCell::default();
+    let table = Table { keys: document.get_ref(), span: 0..0, notes: &notes };
+    let _: T = read_table(&table);
+    let mut found = Vec::new();
+    table.note_known("", &mut found);
+    found
+}
+
 /// Reads a `T` from `text` after `prepare` has changed the document, lets `validate` check combinations of keys, and
-/// looks for unknown keys. The value is valid only without mistakes, which are in text order.
+/// looks for unknown keys, which `tables` may have elsewhere. The value is valid only without mistakes, which are in text order.
 pub(super) fn read<T: DeserializeOwned + Default>(
     text: &str,
+    tables: &[KnownTable],
     prepare: impl FnOnce(&mut DeTable<'_>, &mut Mistakes),
     validate: impl FnOnce(&mut T, &Table<'_>),
 ) -> (T, Mistakes) {
@@ -54,7 +69,7 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     let table = Table { keys: document.get_ref(), span: 0..0, notes: &notes };
     let mut value = read_table(&table);
     validate(&mut value, &table);
-    table.note_unknown_keys();
+    table.note_unknown_keys(tables);
     // Further mistakes in a line with a syntax error may not be real.
     let line = |(span, _): &(Range<usize>, String)| {
         text.bytes().take(span.start).filter(|byte| *byte == b'\n').count()
@@ -85,13 +100,32 @@ fn keys_in(table: &DeTable<'_>) -> usize {
     table.values().map(|value| 1 + keys(value.get_ref())).sum()
 }
 
-/// The parser drops the second of two equal keys, so its name is taken from the text.
+/// The parser drops the second of two equal keys, so its name is taken from the text. It takes a word for what begins with the same
+/// letter, such as `front` for a boolean.
 fn syntax_error(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
     let span = error.span().unwrap_or(0..0);
     match (error.message(), text.get(span.clone())) {
         ("duplicate key", Some(key)) => (span, format!("duplicate key `{}`", clipped(key))),
+        (_, Some(word)) if is_unquoted(word) => {
+            let message = format!(
+                "{} is not in quotes; expected a string, such as \"{}\"",
+                clipped(word),
+                clipped(word)
+            );
+            (span, message)
+        }
         (message, _) => (span, message.to_owned()),
     }
+}
+
+/// Whether a value that cannot be read is a word that lacks its quotes, not a misspelt number or boolean.
+fn is_unquoted(word: &str) -> bool {
+    const SYMBOLS: [&str; 4] = ["true", "false", "inf", "nan"];
+    let is_symbol = SYMBOLS.iter().any(|symbol| word.eq_ignore_ascii_case(symbol));
+    let is_bare = !word.contains(['"', '\'', '[', ']', '{', '}', '=', ',', '#', '\n']);
+    word.starts_with(|c: char| c.is_ascii_alphabetic() || "/~$".contains(c))
+        && is_bare
+        && !is_symbol
 }
 
 fn read_table<'a, T: Deserialize<'a> + Default>(table: &Table<'a>) -> T {
@@ -149,11 +183,18 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Refuses a table without `key`.
+    /// Refuses a table without `key`, unless it is misspelt, which is a mistake of its own.
     pub(super) fn need(&self, key: &str) {
-        if !self.keys.contains_key(key) {
+        if !self.keys.contains_key(key) && !self.misspells(&[key]) {
             self.refuse(key, format!("missing key `{key}`"));
         }
+    }
+
+    /// Whether an unknown key stands for one of `keys`.
+    pub(super) fn misspells(&self, keys: &[&str]) -> bool {
+        let known = self.known();
+        let unknown = self.names().filter(|name| !known.contains(name)).take(MISTAKES_MAX);
+        unknown.filter_map(|name| meant(name, &known)).any(|meant| keys.contains(&meant))
     }
 
     /// Refuses `key` unless it `may` be given; `reason` is the key that decides this, and `place` says where `key` is
@@ -201,31 +242,69 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn note_unknown_keys(&self) {
-        let known = self.notes.borrow().known.get(&self.address()).cloned().unwrap_or_default();
+    /// The keys that it may have.
+    fn known(&self) -> Vec<&'static str> {
+        self.notes.borrow().known.get(&self.address()).cloned().unwrap_or_default()
+    }
+
+    /// Adds this table, which is at `path`, and those in it.
+    fn note_known(&self, path: &str, found: &mut Vec<KnownTable>) {
+        found.push((path.to_owned(), self.known()));
+        for (key, value) in self.keys {
+            let name = key.get_ref().as_ref();
+            let inner = path.trim_matches(['[', ']']);
+            let inner = if inner.is_empty() { name.to_owned() } else { format!("{inner}.{name}") };
+            let is_list = value.get_ref().is_array();
+            let inner = if is_list { format!("[[{inner}]]") } else { format!("[{inner}]") };
+            self.tables(name).iter().for_each(|table| table.note_known(&inner, found));
+        }
+    }
+
+    fn note_unknown_keys(&self, tables: &[KnownTable]) {
+        let known = self.known();
         // If the variant is unknown, so are its fields; a map may have any keys.
         let is_open = known.is_empty() || known.iter().any(|key| self.is_bad(&format!("+{key}")));
         for (key, _) in self.keys {
             let name = key.get_ref().as_ref();
             if known.contains(&name) {
-                self.tables(name).iter().for_each(Table::note_unknown_keys);
+                self.tables(name).iter().for_each(|table| table.note_unknown_keys(tables));
             } else if !is_open
                 && !self.is_bad(name)
                 && self.notes.borrow().mistakes.len() < MISTAKES_MAX
             {
-                self.notes.borrow_mut().mistakes.push((key.span(), unknown(name, &known)));
+                let message = unknown(name, &known, tables);
+                self.notes.borrow_mut().mistakes.push((key.span(), message));
             }
         }
     }
 }
 
-fn unknown(key: &str, known: &[&str]) -> String {
+/// Why `key` is refused in a table that may have `known`, with the place where it belongs if one of `tables` has it.
+fn unknown(key: &str, known: &[&str], tables: &[KnownTable]) -> String {
+    let homes = tables.iter().filter(|(table, keys)| !table.is_empty() && keys.contains(&key));
+    let mut homes: Vec<_> = homes.map(|(table, _)| table.as_str()).collect();
+    homes.dedup();
+    let shown = clipped(key);
+    match (meant(key, known), homes.as_slice()) {
+        (None, [_, ..]) => {
+            format!("unknown key `{shown}` here; it belongs in {}", homes.join(" or "))
+        }
+        (meant, _) => {
+            let meant = meant.map(|meant| format!(" (did you mean `{meant}`?)"));
+            let meant = meant.unwrap_or_default();
+            format!("unknown key `{shown}`{meant}; expected one of `{}`", known.join("`, `"))
+        }
+    }
+}
+
+/// The known key that an unknown one probably stands for: one that is spelt nearly the same, or the only one that has it as a part, as
+/// `max_fps` has `fps`.
+fn meant<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     let distance = |other: &str| strsim::damerau_levenshtein(key, other);
-    let nearest = known.iter().min_by_key(|other| distance(other));
+    let nearest = known.iter().copied().min_by_key(|other| distance(other));
     let nearest = nearest.filter(|other| distance(other) <= other.len().div_ceil(3));
-    let meant = nearest.map(|nearest| format!(" (did you mean `{nearest}`?)")).unwrap_or_default();
-    let key = clipped(key);
-    format!("unknown key `{key}`{meant}; expected one of `{}`", known.join("`, `"))
+    let mut whole = known.iter().copied().filter(|other| other.split('_').any(|part| part == key));
+    nearest.or_else(|| whole.next().filter(|_| whole.next().is_none()))
 }
 
 /// The place that a value is read from.

@@ -1,6 +1,7 @@
 //! Validates combinations of keys, fills in defaults that depend on other keys, and resolves paths against the file's directory.
 
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
@@ -17,6 +18,7 @@ use foveate_core::layout::inset::Inset;
 use foveate_core::layout::rings::{Preset, Rings};
 use foveate_core::mask::MASKS_MAX;
 use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SIDES};
+use foveate_core::value::clipped;
 use foveate_core::view::VIEWS_MAX;
 
 impl Config {
@@ -196,6 +198,7 @@ pub(super) fn validate_source(
     let given: Vec<_> =
         KEYS.into_iter().filter(|key| table.names().any(|name| name == *key)).collect();
     match given[..] {
+        [] if table.misspells(&KEYS) => {}
         [] => table.refuse("", format!("no source: {EXPECTED}")),
         [_] => {}
         // Most files have only `source`, so the mistake is the other key.
@@ -214,9 +217,21 @@ pub(super) fn validate_source(
     };
     if text.starts_with("~/") {
         table.refuse("source", NO_HOME);
+        text.clear();
+        return None;
+    }
+    if let Some(address) = address_without_scheme(text) {
+        let message = format!(
+            "{address} looks like the address of a camera; expected its scheme before it, such as \"rtsp://{address}\" (a file of \
+             that name is \"./{address}\")"
+        );
+        table.refuse("source", message);
+        text.clear();
+        return None;
     }
     let Some(kind) = ShorthandKind::of(text) else {
         table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"http://...\", \"https://...\", \"file://...\" or the path of a file or folder; use `pipeline` for anything else");
+        text.clear();
         return None;
     };
     // A variable that is not set is a mistake of its own.
@@ -231,6 +246,26 @@ pub(super) fn validate_source(
         *text = directory.join(&text).to_string_lossy().into_owned();
     }
     Some(kind)
+}
+
+/// The text, without a password, if it begins with an IP address, a host and a port, or a user and a host.
+fn address_without_scheme(text: &str) -> Option<String> {
+    let (host, _) = text.split_once('/').unwrap_or((text, ""));
+    let (user, host) =
+        host.rsplit_once('@').map_or((None, host), |(user, host)| (Some(user), host));
+    let (name, port) =
+        host.rsplit_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    let has_port = port.is_some_and(|port| port.parse::<u16>().is_ok())
+        && name.contains(|c: char| c.is_ascii_alphabetic());
+    let in_brackets = host.strip_prefix('[').and_then(|host| host.split_once(']'));
+    let is_ip = name.parse::<Ipv4Addr>().is_ok()
+        || in_brackets.map_or(host, |(host, _)| host).parse::<Ipv6Addr>().is_ok();
+    let has_password = user.is_some_and(|user| user.contains(':'));
+    let is_address = !text.contains("://") && (is_ip || has_port || has_password);
+    is_address.then(|| match user {
+        Some(user) => format!("USER:PASSWORD{}", clipped(&text[user.len()..])),
+        None => clipped(text).into_owned(),
+    })
 }
 
 impl ViewConfig {

@@ -250,8 +250,8 @@ pub struct ChannelListing {
     pub name: String,
     /// Rows and columns.
     pub shape: [u32; 2],
-    /// The client that has the name; absent if its connection has ended.
-    pub owner: Option<String>,
+    /// The client that injects it.
+    pub owner: String,
     /// `frame_seq` of the frame that it was made from.
     pub frame: u64,
     /// Milliseconds since it arrived.

@@ -1,4 +1,4 @@
-//! Reading of files that a configuration names, on behalf of threads that must not wait long.
+//! Reading of files that a configuration or a command names, on behalf of callers that must not wait long.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ static PENDING: AtomicUsize = AtomicUsize::new(0);
 /// If it cannot be opened or read in time, is not a regular file, or is larger.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let path = path.to_owned();
-    on_a_thread(move || read_bounded(open_regular(&path)?, bytes_max))
+    on_a_thread(move || read_bounded(open(&path)?, bytes_max))
 }
 
 /// The paths in a directory, in no order. The caller waits no longer than for [`read`].
@@ -87,14 +87,28 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
 ///
 /// If it cannot be opened or read, is larger, or is not UTF-8.
 pub fn wait_for_text(path: &Path, bytes_max: u64) -> io::Result<String> {
-    text(read_bounded(File::open(path)?, bytes_max)?)
+    text_from(File::open(path)?, bytes_max)
+}
+
+/// Reads text of at most `bytes_max` bytes to the end of `input`, which is waited for.
+///
+/// # Errors
+///
+/// If it cannot be read, is larger, or is not UTF-8.
+pub fn text_from(input: impl Read, bytes_max: u64) -> io::Result<String> {
+    text(read_bounded(input, bytes_max)?)
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
 }
 
-fn open_regular(path: &Path) -> io::Result<File> {
+/// Opens a regular file.
+///
+/// # Errors
+///
+/// If it cannot be opened, or is not a regular file: nothing waits for the writer of a FIFO.
+pub fn open(path: &Path) -> io::Result<File> {
     // A FIFO without a writer would block the opening, and a terminal would become that of the daemon.
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -105,9 +119,9 @@ fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn read_bounded(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
+fn read_bounded(input: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    input.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes_max < bytes.len() as u64 {
         let error = format!("too large (expected at most {bytes_max} bytes)");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));

@@ -382,5 +382,6 @@ fn stream_spec(config: &StreamConfig, masks: Arc<Masks>) -> StreamSpec {
         name: config.name.clone(),
         source: redacted(&config.source.text()),
         views: config.views.clone(),
+        is_recording: false,
     }
 }

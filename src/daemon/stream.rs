@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::builder::{NewView, Replacement, RingBuilder};
-use self::publisher::{MotionPath, Publisher};
+use self::publisher::{MotionPath, Publisher, SHED_IN_ROW_MAX};
 use self::recovery::Recovery;
 use self::watch::EventWatch;
 pub use crate::channel::REPLACED;
@@ -595,7 +595,8 @@ struct Turns<'a> {
 
 impl Turns<'_> {
     /// Gives each of `views` a turn, beginning with number `first`, until `is_late`. The first one that had none is first at the next
-    /// frame. Returns how long it took.
+    /// frame. However late, one has a turn that would otherwise leave out more than [`SHED_IN_ROW_MAX`] frames in a row, or that
+    /// would have it at the same time as others. Returns how long it took.
     fn take(
         &mut self,
         views: &mut [View<Publisher>],
@@ -605,13 +606,19 @@ impl Turns<'_> {
         let start_ns = monotonic_ns();
         let is_any = views.iter().any(|view| !view.planes().is_resting());
         let count = views.len();
+        let patience =
+            (SHED_IN_ROW_MAX + 1).saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
         let mut left_out = None;
-        let mut has_failed = false;
+        let (mut has_failed, mut has_insisted) = (false, false);
         for index in (*first..*first + count).map(|turn| turn % count) {
             let view = &mut views[index];
-            if !view.planes().is_resting() && view.sink.sheds(|| has_failed || is_late()) {
-                view.set_resting(true);
-                left_out = left_out.or(Some(index));
+            if !view.planes().is_resting() {
+                let insists = !has_insisted && !has_failed && patience <= view.sink.shed_in_row();
+                has_insisted |= insists;
+                if view.sink.sheds(|| has_failed || !insists && is_late()) {
+                    view.set_resting(true);
+                    left_out = left_out.or(Some(index));
+                }
             }
             if let Err(error) = self.join(view) {
                 // If the device is lost, the next frame finds out, and moves the stream.

@@ -48,7 +48,7 @@ pub enum ControlError {
     /// The daemon closed the connection or exited.
     Disconnected,
 
-    /// The daemon refused the request, or the client did without sending it.
+    /// The request was refused: by the daemon, or before it was sent, because it is invalid.
     Refused(Refusal),
 
     /// The daemon's answer is not valid.

@@ -93,6 +93,8 @@ pub enum RefusalReason {
     Held,
     /// The view's policy does not accept this feedback.
     Policy,
+    /// The stream is a recording that is replayed: its gaze is as it was, and it takes no views.
+    Recording,
     /// The view has as many injected channels as it can have.
     TooManyChannels,
     /// No such stream.
@@ -130,6 +132,7 @@ names!(RefusalReason {
     NoCamera = "no-camera",
     Held = "held",
     Policy = "policy",
+    Recording = "recording",
     TooManyChannels = "too-many-channels",
     UnknownStream = "unknown-stream",
     NameTaken = "name-taken",

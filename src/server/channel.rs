@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use parking_lot::Mutex;
-use ringbuf::traits::{Consumer, Producer, Split};
+use ringbuf::traits::{Consumer, Observer, Producer, Split};
 use ringbuf::{HeapCons, HeapProd, HeapRb};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
@@ -34,6 +34,7 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, Fixations, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::relevance::injection::INJECTED_MAX;
 use foveate_log::redact::redacted;
 use foveate_stats::{NoticeCounts, ViewCounters};
 
@@ -48,8 +49,11 @@ pub const FRAMES_KEPT: u64 = 64;
 /// Tokens of older plans that are kept for as long as feedback may name their frames: 6 MB a view.
 const OLDER_TOKENS_MAX: usize = 1 << 18;
 
-/// Messages in the feedback queue of a view; more are refused.
+/// Messages of clients in the feedback queue of a view; more are refused.
 pub const FEEDBACK_PENDING_MAX: usize = 64;
+
+/// Withdrawals in that queue besides: each is of at least one map, which is in the queue or with the view.
+const WITHDRAWALS_PENDING_MAX: usize = FEEDBACK_PENDING_MAX + INJECTED_MAX;
 
 /// Connections in the subscriber queue of a view; more are refused.
 pub const SUBSCRIBERS_PENDING_MAX: usize = 64;
@@ -162,7 +166,8 @@ fn ends(
 ) -> (ViewChannel, ClientChannel) {
     let keeps_plans = config.gaze.policy.is_feedback();
     let shared = Arc::new(ChannelState::new(stream, config, opened));
-    let (feedback_in, feedback_out) = HeapRb::new(FEEDBACK_PENDING_MAX).split();
+    let (feedback_in, feedback_out) =
+        HeapRb::new(FEEDBACK_PENDING_MAX + WITHDRAWALS_PENDING_MAX).split();
     let (gazes_in, gazes_out) = outbox(GAZES_PENDING_MAX);
     let (events_in, events_out) = outbox(EVENTS_PENDING_MAX);
     let (subscribers, waiting) = crossbeam_channel::bounded(SUBSCRIBERS_PENDING_MAX);
@@ -544,7 +549,7 @@ impl ClientChannel {
     }
 
     /// Queues feedback about an image of `image` pixels that arrived at `at_ns`, and returns its ticket; `None` if the queue is
-    /// full. `is_moved` says that its client's ego motion has moved it to the frame that was to come when it arrived.
+    /// full, where a withdrawal still has a place. `is_moved` says that its client's ego motion has moved it to the frame that was to come when it arrived.
     pub fn send_feedback(
         &self,
         feedback: Feedback,
@@ -554,6 +559,10 @@ impl ClientChannel {
     ) -> Option<u64> {
         let mut locked = self.feedback.lock();
         let (queue, newest) = &mut *locked;
+        let is_withdrawal = matches!(feedback, Feedback::Withdraw(_));
+        if FEEDBACK_PENDING_MAX <= queue.occupied_len() && !is_withdrawal {
+            return None;
+        }
         let ticket = *newest + 1;
         queue.try_push(PendingFeedback { ticket, feedback, image, at_ns, is_moved }).ok()?;
         *newest = ticket;

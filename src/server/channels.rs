@@ -1,13 +1,14 @@
 //! Client data for the channels of a view: injected maps, and weights.
 //!
-//! A name is its client's until the map's time is over or the client's connection ends; others are refused, and the refusal names the
-//! client. A map outlives the connection, but its name is free then.
+//! A name is its client's until the map's time is over or the client's connection ends, and with it the map; others are refused, and
+//! the refusal names the client. Weights stay until a `release`. Users share both as they share all else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::lease::ClientIdentity;
+use super::server::left_for;
 use foveate::messages::{Refusal, RefusalReason};
 use foveate_config::ViewConfig;
 use foveate_control::ChannelListing;
@@ -20,14 +21,15 @@ pub(super) struct InjectedChannels {
     /// The view that channels and weights belong to.
     of: Option<Arc<ViewConfig>>,
     injected: BTreeMap<String, InjectedMap>,
-    /// Names of those whose weight is not 0, of clients.
-    weighed: BTreeSet<String>,
+    weighed: WeighedNames,
 }
+
+/// Names of channels whose weight is not 0, each with the user who set it.
+type WeighedNames = BTreeMap<String, u32>;
 
 #[derive(Debug)]
 struct InjectedMap {
-    /// `None` if it is gone.
-    owner: Option<ClientIdentity>,
+    owner: ClientIdentity,
     shape: [u32; 2],
     frame: u64,
     received: Instant,
@@ -55,7 +57,7 @@ impl InjectedChannels {
 
     /// # Errors
     ///
-    /// If another client has the name, or it is one more than there may be.
+    /// If another client has the name, or the user has all that it may have.
     pub(super) fn check_free_for(
         &mut self,
         name: &str,
@@ -63,58 +65,64 @@ impl InjectedChannels {
         now: Instant,
     ) -> Result<(), Refusal> {
         self.expire(now);
-        let Some(present) = self.injected.get(name) else {
-            return if self.injected.len() < INJECTED_MAX { Ok(()) } else { Err(too_many()) };
+        let Some(InjectedMap { owner, .. }) = self.injected.get(name) else {
+            let held = self.injected.values().map(|injected| (injected.owner.user, 1));
+            return match left_for(client.user, INJECTED_MAX, held) {
+                0 => Err(too_many(self.injected.len())),
+                _ => Ok(()),
+            };
         };
-        match &present.owner {
-            Some(owner) if owner.number != client.number => {
-                let error = format!(
-                    "{} injects `{name}` into this view: take another name, or wait until that map's time is over",
-                    owner.name
-                );
-                let holder = Some(owner.name.clone());
-                Err(Refusal { holder, ..Refusal::new(RefusalReason::Held, error) })
-            }
-            _ => Ok(()),
+        if owner.number == client.number {
+            return Ok(());
         }
+        let error = format!(
+            "{} injects `{name}` into this view: take another name, or wait until that map's time is over",
+            owner.name
+        );
+        let holder = Some(owner.name.clone());
+        Err(Refusal { holder, ..Refusal::new(RefusalReason::Held, error) })
     }
 
     /// `client` has injected a map.
     pub(super) fn inject(&mut self, injection: &Injection, client: &ClientIdentity, now: Instant) {
         let (grid, frame, ttl_ms) = (injection.grid(), injection.frame_seq(), injection.ttl_ms());
         let shape = [grid.height, grid.width];
-        let injected =
-            InjectedMap { owner: Some(client.clone()), shape, frame, received: now, ttl_ms };
+        let injected = InjectedMap { owner: client.clone(), shape, frame, received: now, ttl_ms };
         self.injected.insert(injection.name().to_owned(), injected);
     }
 
-    /// The names of client `number` are free.
-    pub(super) fn leave(&mut self, number: u64) {
-        for injected in self.injected.values_mut() {
-            injected.owner.take_if(|owner| owner.number == number);
-        }
+    /// The maps of client `number`, which is gone, are no more: returns their names.
+    pub(super) fn leave(&mut self, number: u64) -> Vec<String> {
+        let left = self.injected.extract_if(.., |_, injected| injected.owner.number == number);
+        left.map(|(name, _)| name).collect()
     }
 
     /// # Errors
     ///
-    /// If more channels than may be would have a weight.
-    pub(super) fn check_room_for(&self, weights: &[ChannelWeight]) -> Result<(), Refusal> {
+    /// If more channels than may be would have a weight of `user`.
+    pub(super) fn check_room_for(
+        &self,
+        weights: &[ChannelWeight],
+        user: u32,
+    ) -> Result<(), Refusal> {
         let mut weighed = self.weighed.clone();
-        set_weighed(&mut weighed, weights);
-        if weighed.len() <= CHANNEL_WEIGHTS_MAX {
+        set_weighed(&mut weighed, weights, user);
+        let own = weighed.values().filter(|holder| **holder == user).count();
+        let others = weighed.values().filter(|holder| **holder != user);
+        let most = left_for(user, CHANNEL_WEIGHTS_MAX, others.map(|holder| (*holder, 1)));
+        if own <= most {
             return Ok(());
         }
         let error = format!(
-            "{} channels of this view would have weights of clients (expected at most {CHANNEL_WEIGHTS_MAX}): set others to 0, \
-             or `release` the view",
-            weighed.len()
+            "{own} channels of this view would have weights of this user (expected at most {most} of the {CHANNEL_WEIGHTS_MAX} that all \
+             users share): set others to 0, or `release` the view"
         );
         Err(Refusal::new(RefusalReason::TooManyChannels, error))
     }
 
-    /// A client has set weights.
-    pub(super) fn weigh(&mut self, weights: &[ChannelWeight]) {
-        set_weighed(&mut self.weighed, weights);
+    /// A client of `user` has set weights.
+    pub(super) fn weigh(&mut self, weights: &[ChannelWeight], user: u32) {
+        set_weighed(&mut self.weighed, weights, user);
     }
 
     /// The weights are those of the configuration.
@@ -130,7 +138,7 @@ impl InjectedChannels {
             ChannelListing {
                 name: name.clone(),
                 shape: injected.shape,
-                owner: injected.owner.as_ref().map(|owner| owner.name.clone()),
+                owner: injected.owner.name.clone(),
                 frame: injected.frame,
                 age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
                 ttl_ms: injected.ttl_ms,
@@ -140,19 +148,20 @@ impl InjectedChannels {
     }
 }
 
-fn set_weighed(weighed: &mut BTreeSet<String>, weights: &[ChannelWeight]) {
+fn set_weighed(weighed: &mut WeighedNames, weights: &[ChannelWeight], user: u32) {
     for ChannelWeight { name, weight } in weights {
         if *weight == 0.0 {
             weighed.remove(name);
         } else {
-            weighed.insert(name.clone());
+            weighed.insert(name.clone(), user);
         }
     }
 }
 
-fn too_many() -> Refusal {
+fn too_many(present: usize) -> Refusal {
     let error = format!(
-        "too many injected channels in this view (expected at most {INJECTED_MAX}): wait until the time of one is over"
+        "too many injected channels: this view has {present} (expected at most {INJECTED_MAX}, and half of them of one user): wait \
+         until the time of one is over"
     );
     Refusal::new(RefusalReason::TooManyChannels, error)
 }

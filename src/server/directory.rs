@@ -81,6 +81,8 @@ pub struct StreamSpec {
     pub source: String,
     /// Its views, at least one.
     pub views: Vec<ViewConfig>,
+    /// Whether it is a recording that is replayed: nobody steers its views or opens others.
+    pub is_recording: bool,
     /// Parts of its picture that nothing may read.
     pub masks: Arc<Masks>,
 }
@@ -286,6 +288,7 @@ impl Directory {
 #[derive(Debug)]
 pub struct StreamEntry {
     name: String,
+    is_recording: bool,
     masks: Arc<Masks>,
     status: Mutex<StreamStatus>,
     counters: Arc<StreamCounters>,
@@ -324,7 +327,7 @@ impl StreamEntry {
         commands: Sender<ViewCommand>,
         directory: &Directory,
     ) -> (Self, Vec<ViewChannel>) {
-        let StreamSpec { name, source, views, masks } = spec;
+        let StreamSpec { name, source, views, is_recording, masks } = spec;
         let ends = |config| view::ends(&name, config, None, &directory.wakeup);
         let (views, channels) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let status = StreamStatus {
@@ -340,6 +343,7 @@ impl StreamEntry {
         };
         let entry = Self {
             name,
+            is_recording,
             masks,
             status: Mutex::new(status),
             counters: Arc::default(),
@@ -354,6 +358,21 @@ impl StreamEntry {
     /// Its name.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// # Errors
+    ///
+    /// If it is a recording.
+    pub(super) fn check_not_a_recording(&self) -> Result<(), Refusal> {
+        if !self.is_recording {
+            return Ok(());
+        }
+        let error = format!(
+            "stream `{}` is a recording, published by `foveate replay`: nobody can steer its views or open others (expected a \
+             stream of `foveated`)",
+            self.name
+        );
+        Err(Refusal::new(RefusalReason::Recording, error))
     }
 
     /// Its state, and the extent of its frames once there was one.

@@ -17,13 +17,13 @@ use rustix::net::{SendFlags, SocketFlags};
 pub use self::admin::{AdminServer, PendingAdminRequest};
 use self::connection::{Connection, ConnectionLog, PendingAnswer, ViewSubscription};
 pub use self::limits::ServerLimits;
-use self::limits::left_for;
+pub(crate) use self::limits::left_for;
 use self::listener::Listener;
 pub use self::listener::SocketAccess;
 use self::news::{EVENTS, GAZES, News};
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::snapshot::StatsSource;
-use super::steering::{Steered, SteeringRequest};
+use super::steering::{Steered, SteeringRequest, withdraw};
 use super::{ServeError, socket};
 use crate::channel::SUBSCRIBERS_PENDING_MAX;
 use foveate::ControlError;
@@ -571,9 +571,11 @@ impl ServerThread {
     fn hang_up(&mut self, connection: Connection) {
         self.stats.counters().clients.remove(1);
         let number = connection.client.number;
-        for view in self.directory.views() {
-            view.steering().lock().release(number);
-            view.channels().leave(number);
+        for stream in self.directory.streams_from(Bound::Unbounded) {
+            for view in stream.views() {
+                view.steering().lock().release(number);
+                withdraw(&stream, &view, number);
+            }
         }
         if 0 < connection.opened {
             for stream in self.directory.streams_from(Bound::Unbounded) {

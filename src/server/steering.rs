@@ -161,9 +161,9 @@ impl SteeringRequest<'_> {
         let image = self.accepts(FeedbackKind::Weights)?;
         let weights = weights_of(weigh)?;
         let mut channels = self.view.channels();
-        channels.check_room_for(&weights)?;
+        channels.check_room_for(&weights, self.client.user)?;
         self.send(Feedback::Weigh(Arc::clone(&weights)), image, false)?;
-        channels.weigh(&weights);
+        channels.weigh(&weights, self.client.user);
         Ok(())
     }
 
@@ -178,6 +178,7 @@ impl SteeringRequest<'_> {
 
     /// Whether the view now takes a message of this kind from this client. Returns the extent of the image.
     fn accepts(self, message: FeedbackKind) -> Result<Extent, Refusal> {
+        self.stream.check_not_a_recording()?;
         let extent = self.extent()?;
         self.check_policy(message)?;
         // Any client may inject; names are shared out instead.
@@ -387,6 +388,16 @@ impl SteeringRequest<'_> {
     }
 }
 
+/// Takes the maps of client `number`, which is gone, from a view.
+pub(super) fn withdraw(stream: &StreamEntry, view: &ViewEntry, number: u64) {
+    let names = view.channels().leave(number);
+    let Some(image) = stream.state().1.filter(|_| !names.is_empty()) else { return };
+    let withdrawal = Feedback::Withdraw(names.into());
+    if view.channel().send_feedback(withdrawal, image, monotonic_ns(), false).is_none() {
+        tracing::error!(view = %view.name(), "no room to withdraw the maps of a client that is gone");
+    }
+}
+
 /// The points of a `look` in pixels, or the middle of its box with the width and height of that in the picture.
 fn places_of(look: &Look, image: Extent) -> Result<(Points, Option<(f64, f64)>), Refusal> {
     let (width, height) = if look.normalised {
@@ -398,7 +409,7 @@ fn places_of(look: &Look, image: Extent) -> Result<(Points, Option<(f64, f64)>),
         Some(region) if !region.has_area() => RefusalReason::BadBox,
         _ => RefusalReason::BadRequest,
     };
-    look.check_area().map_err(|error| Refusal::new(reason, error))?;
+    look.check().map_err(|error| Refusal::new(reason, error))?;
     let Some(Region { x0, y0, x1, y1 }) = look.region else {
         return Ok((look.points.iter().map(|(x, y)| (x * width, y * height)).collect(), None));
     };

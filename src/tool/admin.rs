@@ -1,17 +1,19 @@
 //! `foveate add-stream`, `remove-stream`, `set` and `reload`: reconfigure a running daemon.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{self, Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
-use std::{env, fs, thread};
+use std::{env, thread};
 
 use serde_json::Value;
 
 use super::ToolError;
 use foveate::ControlError;
 use foveate::messages::{RefusalReason, ViewName};
+use foveate_config::FILE_BYTES_MAX;
 use foveate_control::{AdminRequest, order};
+use foveate_core::file;
 
 /// How long an order may take without a word; most take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -93,15 +95,14 @@ pub(super) fn reload(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError
 }
 
 /// The text of a file, and its absolute path, for errors and for relative paths in it.
-fn read(file: &Path) -> Result<(PathBuf, String), ToolError> {
-    let unreadable = |source| ToolError::reading(file, source);
-    if file == Path::new("-") {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map_err(unreadable)?;
+fn read(path: &Path) -> Result<(PathBuf, String), ToolError> {
+    let unreadable = |source| ToolError::reading(path, source);
+    if path == Path::new("-") {
+        let text = file::text_from(io::stdin(), FILE_BYTES_MAX).map_err(unreadable)?;
         return Ok((env::current_dir().map_err(unreadable)?.join("standard input"), text));
     }
-    let text = fs::read_to_string(file).map_err(unreadable)?;
-    Ok((path::absolute(file).map_err(unreadable)?, text))
+    let text = file::read_text(path, FILE_BYTES_MAX).map_err(unreadable)?;
+    Ok((path::absolute(path).map_err(unreadable)?, text))
 }
 
 fn name(answer: &Value) -> &str {

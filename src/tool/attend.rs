@@ -1,7 +1,6 @@
 //! `foveate attend`: sends a view an attention map, or scores of its tokens, from a file.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::ToolError;
@@ -10,6 +9,7 @@ use foveate::client::Client;
 use foveate::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Looking, NumberFormat, ViewName,
 };
+use foveate_core::file;
 use foveate_core::geometry::region::Region;
 
 /// Most numbers that a message holds.
@@ -17,6 +17,14 @@ const NUMBERS_MAX: u64 = DATAGRAM_BYTES_MAX as u64 / 4;
 
 /// Most bytes of a file: numbers of 8 bytes, and room for what else a file holds.
 const FILE_BYTES_MAX: u64 = 8 * NUMBERS_MAX + (1 << 20);
+
+/// Longest header of a `.npy` file, in bytes, as NumPy takes it.
+#[cfg(feature = "npy")]
+const HEADER_BYTES_MAX: usize = 10_000;
+
+/// Deepest nesting of a `.npy` header; one of numbers has a tuple in a dictionary. The parser's time doubles with each level.
+#[cfg(feature = "npy")]
+const HEADER_DEPTH_MAX: usize = 4;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct AttendArguments {
@@ -112,23 +120,11 @@ fn send(
 /// Reads a `.png` file by its extension, and any other as `.npy`.
 pub(super) fn read(path: &Path) -> Result<NumberArray, ToolError> {
     let unreadable = |source| ToolError::reading(path, source);
-    let bytes = read_bounded(path).map_err(unreadable)?;
+    let bytes = file::read(path, FILE_BYTES_MAX).map_err(unreadable)?;
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png")) {
         return read_png(&bytes).map_err(unreadable);
     }
     read_npy(&bytes).map_err(unreadable)
-}
-
-/// The bytes of a file that a message may be made of; a device could go on for ever.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if FILE_BYTES_MAX < bytes.len() as u64 {
-        let error =
-            format!("file too large (expected at most {FILE_BYTES_MAX} bytes): pool the map first");
-        return Err(io::Error::other(error));
-    }
-    Ok(bytes)
 }
 
 /// That a message holds so many numbers. Checked before they are allocated, because a header may promise anything.
@@ -155,7 +151,7 @@ fn read_npy(bytes: &[u8]) -> io::Result<NumberArray> {
     use half::f16;
     use npyz::{DType, NpyFile, Order, TypeChar};
 
-    check_header_bytes(bytes)?;
+    check_header(bytes)?;
     let array = NpyFile::new(bytes)?;
     check_count(array.shape())?;
     let shape = array.shape().iter().map(|&side| usize::try_from(side).unwrap_or(usize::MAX));
@@ -184,12 +180,17 @@ fn read_npy(bytes: &[u8]) -> io::Result<NumberArray> {
     Ok(NumberArray { shape, values })
 }
 
-/// That the header of a .npy file, whose length is behind magic and version, is in the file: the parser allocates it at once.
+/// That the header of a .npy file, whose length is behind magic and version, is in the file, because the parser allocates it at once, and
+/// that the parser takes no long time for it.
 #[cfg(feature = "npy")]
-fn check_header_bytes(bytes: &[u8]) -> io::Result<()> {
-    let length = match bytes {
-        [_, _, _, _, _, _, 1, _, a, b, ..] => u32::from(u16::from_le_bytes([*a, *b])),
-        [_, _, _, _, _, _, _, _, a, b, c, d, ..] => u32::from_le_bytes([*a, *b, *c, *d]),
+fn check_header(bytes: &[u8]) -> io::Result<()> {
+    let (length, rest) = match bytes {
+        [_, _, _, _, _, _, 1, _, a, b, rest @ ..] => {
+            (u32::from(u16::from_le_bytes([*a, *b])), rest)
+        }
+        [_, _, _, _, _, _, _, _, a, b, c, d, rest @ ..] => {
+            (u32::from_le_bytes([*a, *b, *c, *d]), rest)
+        }
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
     if (bytes.len() as u64) < u64::from(length) {
@@ -198,6 +199,28 @@ fn check_header_bytes(bytes: &[u8]) -> io::Result<()> {
             bytes.len()
         );
         return Err(io::Error::other(error));
+    }
+    let header = &rest[..rest.len().min(length as usize)];
+    if HEADER_BYTES_MAX < header.len() {
+        let error = format!(
+            "header too long: {} bytes (expected at most {HEADER_BYTES_MAX})",
+            header.len()
+        );
+        return Err(io::Error::other(error));
+    }
+    let mut depth = 0usize;
+    for byte in header {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if HEADER_DEPTH_MAX < depth {
+            let error = format!(
+                "header nested too deeply (expected at most {HEADER_DEPTH_MAX} levels, as of an array of numbers)"
+            );
+            return Err(io::Error::other(error));
+        }
     }
     Ok(())
 }
@@ -211,6 +234,9 @@ fn narrowed(value: f64) -> f32 {
 /// The brightness of a picture, 0 to 1.
 fn read_png(bytes: &[u8]) -> io::Result<NumberArray> {
     let mut decoder = png::Decoder::new(io::Cursor::new(bytes));
+    // Decompressed they could be large.
+    decoder.set_ignore_iccp_chunk(true);
+    decoder.set_ignore_text_chunk(true);
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
     let mut reader = decoder.read_info()?;
     let (width, height) = reader.info().size();

@@ -1,12 +1,14 @@
-//! `foveate inject` and `foveate weigh`: give a view a channel from a file, and say what channels add to its score.
+//! `foveate inject` and `foveate weigh`: give a view a channel from a file for a time, and say what channels add to its score.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use super::ToolError;
 use super::attend::{read, region};
 use super::look::write_taken_for;
+use super::{StopCondition, ToolError};
 use foveate::client::Client;
 use foveate::messages::{Inject, NumberFormat, TTL_MS_DEFAULT, ViewName, Weigh};
 use foveate_core::geometry::region::Region;
@@ -28,12 +30,12 @@ pub(super) struct InjectArguments {
     /// Number of the frame that the map was made from [default: the newest]
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
-    /// Time to keep the map after that frame, in milliseconds, 1 to 60000
+    /// Time to keep the map after that frame, and to wait before the command ends and takes it back, in milliseconds, 1 to 60000
     #[arg(long, value_name = "N", default_value_t = TTL_MS_DEFAULT)]
     ttl_ms: u32,
 }
 
-/// Sends the map.
+/// Sends the map, and stays for its time: it ends with the connection.
 pub(super) fn inject(
     arguments: &InjectArguments,
     socket: &Path,
@@ -53,9 +55,17 @@ pub(super) fn inject(
         strict: false,
         ttl_ms: ttl,
     };
-    let injected = Client::connect(socket)?.inject(inject, &numbers.to_payload())?;
-    let written = writeln!(out, "{view} has the channel {name} for {ttl_ms} ms");
-    written.and_then(|()| write_taken_for(out, injected.taken_for)).map_err(ToolError::Output)
+    let until = StopCondition::new(Some(Duration::from_millis(ttl_ms.into())))?;
+    let mut client = Client::connect(socket)?;
+    let injected = client.inject(inject, &numbers.to_payload())?;
+    writeln!(out, "{view} has the channel {name} for {ttl_ms} ms")
+        .and_then(|()| write_taken_for(out, injected.taken_for))
+        .and_then(|()| out.flush())
+        .map_err(ToolError::Output)?;
+    while !until.is_over() {
+        thread::sleep(until.slice());
+    }
+    Ok(())
 }
 
 /// Sends the weights.

@@ -5,14 +5,23 @@ use std::path::Path;
 
 use rustix::fs::{Access, MemfdFlags, SealFlags, access, fcntl_add_seals, memfd_create};
 
-use self::cameras::FoundCamera;
 use super::ToolError;
 
+#[cfg(feature = "gst")]
+mod addresses;
 mod backends;
 mod cameras;
 mod daemon;
 #[cfg(feature = "gst")]
 mod plugins;
+
+/// Arguments of `foveate doctor`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct DoctorArguments {
+    /// Try these sources instead, such as rtsp://192.0.2.1/main, and print a [[stream]] table for each that delivers frames
+    #[arg(value_name = "ADDRESS")]
+    addresses: Vec<String>,
+}
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,14 +66,38 @@ impl Finding {
 }
 
 /// Runs all checks, with the daemon that clients find at `socket` and a daemon that would serve `to_serve`, and prints their
-/// findings.
-pub(super) fn run(socket: &Path, to_serve: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+/// findings; or tries the addresses that are given.
+pub(super) fn run(
+    arguments: &DoctorArguments,
+    socket: &Path,
+    to_serve: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    if !arguments.addresses.is_empty() {
+        return try_addresses(&arguments.addresses, out);
+    }
     let mut findings = findings(to_serve.parent().unwrap_or(Path::new("/")));
     findings.extend(daemon::findings(socket));
     print(&findings, out)
-        .and_then(|()| print_stanzas(&cameras::cameras(), out))
+        .and_then(|()| print_stanzas(&cameras::stanzas(&cameras::cameras()), out))
         .map_err(ToolError::Output)?;
     if is_fit(&findings) { Ok(()) } else { Err(ToolError::Unfit) }
+}
+
+#[cfg(feature = "gst")]
+fn try_addresses(given: &[String], out: &mut dyn Write) -> Result<(), ToolError> {
+    let probes = addresses::probe(given);
+    let findings: Vec<_> = probes.iter().map(|probe| probe.finding.clone()).collect();
+    print(&findings, out)
+        .and_then(|()| print_stanzas(&addresses::stanzas(&probes), out))
+        .map_err(ToolError::Output)?;
+    if is_fit(&findings) { Ok(()) } else { Err(ToolError::NoFrames) }
+}
+
+#[cfg(not(feature = "gst"))]
+fn try_addresses(_: &[String], _: &mut dyn Write) -> Result<(), ToolError> {
+    let error = "this build plays no sources: build it with the feature `gst`";
+    Err(ToolError::Usage(error.to_owned()))
 }
 
 /// Whether no finding is a [`Mark::Fail`].
@@ -101,9 +134,8 @@ fn print(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the configuration of each camera.
-fn print_stanzas(cameras: &[FoundCamera], out: &mut dyn Write) -> io::Result<()> {
-    let stanzas = cameras::stanzas(cameras);
+/// Writes the configuration of cameras.
+fn print_stanzas(stanzas: &str, out: &mut dyn Write) -> io::Result<()> {
     if stanzas.is_empty() {
         return Ok(());
     }

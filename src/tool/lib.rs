@@ -159,8 +159,8 @@ enum ToolCommand {
     /// Show the streams live in a browser: what the daemon sees, where it looks, and its cost
     #[cfg(feature = "web")]
     Web(web::WebArguments),
-    /// Check this machine, its daemon and its cameras
-    Doctor,
+    /// Check this machine, its daemon and its cameras, or sources by their addresses
+    Doctor(doctor::DoctorArguments),
     /// Measure the cost of a frame, stage by stage, without a daemon
     Bench(bench::BenchArguments),
     /// Convert every frame of a file to NumPy arrays, without a daemon
@@ -232,6 +232,11 @@ pub enum ToolError {
     /// A requirement of every stream is missing; the findings were printed.
     #[error("requirements are missing: see FAIL above")]
     Unfit,
+
+    /// Sources that were tried deliver no frames; the findings were printed.
+    #[cfg(feature = "gst")]
+    #[error("no frames from some of the sources: see FAIL above")]
+    NoFrames,
 
     /// The configuration cannot be used.
     #[error(transparent)]
@@ -358,6 +363,8 @@ impl ToolError {
             | Self::NotLive { .. }
             | Self::Unhealthy { .. } => exit::UNAVAILABLE,
             #[cfg(feature = "gst")]
+            Self::NoFrames => exit::UNAVAILABLE,
+            #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
             #[cfg(feature = "pictures")]
             Self::Pictures(_) => exit::CONFIG,
@@ -433,7 +440,9 @@ pub fn run(arguments: ToolArguments, out: &mut dyn Write) -> Result<(), ToolErro
             let stop = stop_on_signals()?;
             web::run(arguments, &socket, &stop, out).map_err(ToolError::from)
         }
-        ToolCommand::Doctor => doctor::run(&socket, &socket_path_to_serve(asked_for), out),
+        ToolCommand::Doctor(arguments) => {
+            doctor::run(&arguments, &socket, &socket_path_to_serve(asked_for), out)
+        }
         ToolCommand::Bench(arguments) => bench::run(&arguments, &socket, out),
         #[cfg(feature = "gst")]
         ToolCommand::Extract(arguments) => extract::run(&arguments, out),

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::events::{EventSource, place};
 use super::{ToolError, on_one_line, write_json_line};
 use foveate::client::Client;
+use foveate::messages::clipped;
 use foveate_control::{
     ChangeListing, ChannelListing, ClientExt as _, DepthListing, Listing, MaskListing,
     SteeringListing, StreamInput, StreamListing, StuckListing, ViewListing,
@@ -14,12 +15,21 @@ use foveate_core::backend::ChangeSite;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_stats::{NoticeCounts, StreamCounts};
 
+/// Names in a cell or before a reason.
+const NAMES_SHOWN_MAX: usize = 6;
+
+/// Longest source in a row, in bytes.
+const SOURCE_BYTES_MAX: usize = 60;
+
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArguments {
-    /// Only this stream, or only this view of it [default: all]
+    /// Only this stream, or only this view of it, with all details [default: a row for each stream]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
     place: Option<EventSource>,
+    /// All details of each stream and view
+    #[arg(long, short, conflicts_with_all = ["json", "names"])]
+    verbose: bool,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -42,8 +52,10 @@ pub(super) fn run(
         write_json_line(out, &listing)
     } else if arguments.names {
         write_names(out, &listing)
-    } else {
+    } else if arguments.verbose || arguments.place.is_some() {
         listing.streams.iter().try_for_each(|stream| write_stream(out, stream))
+    } else {
+        write_overview(out, &listing.streams)
     };
     written.map_err(ToolError::Output)
 }
@@ -78,6 +90,66 @@ fn write_names(out: &mut dyn Write, listing: &Listing) -> io::Result<()> {
         stream.views.iter().try_for_each(|view| writeln!(out, "{}", view.name))?;
     }
     Ok(())
+}
+
+/// A row for each stream, and below them what is wrong, each reason once.
+fn write_overview(out: &mut dyn Write, streams: &[StreamListing]) -> io::Result<()> {
+    let heading =
+        ["STREAM", "STATE", "FRAMES", "CAPTURED", "DROPPED", "BACKEND", "VIEWS", "SOURCE"];
+    let heading = heading.map(str::to_owned);
+    let rows = streams.iter().map(stream_row);
+    write_columns(out, &std::iter::once(heading).chain(rows).collect::<Vec<_>>())?;
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for stream in streams {
+        for reason in reasons_of(stream) {
+            match reasons.iter_mut().find(|(other, _)| *other == reason) {
+                Some((_, names)) => names.push(&stream.name),
+                None => reasons.push((reason, vec![&stream.name])),
+            }
+        }
+    }
+    if !reasons.is_empty() {
+        writeln!(out)?;
+    }
+    reasons.iter().try_for_each(|(reason, names)| writeln!(out, "  {}: {reason}", some_of(names)))
+}
+
+fn stream_row(stream: &StreamListing) -> [String; 8] {
+    let StreamInput { source, format, extent, .. } = &stream.detail;
+    let frames = format.as_ref().zip(*extent);
+    let frames =
+        frames.map(|(format, [width, height])| format!("{} {width}x{height}", on_one_line(format)));
+    let views: Vec<_> = stream.views.iter().map(|view| view.name.view()).collect();
+    let backend = stream.backend.as_ref().map(|backend| backend.kind.to_string());
+    [
+        stream.name.clone(),
+        stream.state.to_string(),
+        frames.unwrap_or_else(|| "-".to_owned()),
+        stream.counts.frames_captured.to_string(),
+        stream.counts.frames_dropped.to_string(),
+        backend.unwrap_or_else(|| "-".to_owned()),
+        some_of(&views),
+        clipped(&on_one_line(source), SOURCE_BYTES_MAX),
+    ]
+}
+
+/// What an operator should know of a stream; the same for all streams that it is true of.
+fn reasons_of(stream: &StreamListing) -> Vec<String> {
+    let depth = stream.detail.depth.as_ref().filter(|depth| !depth.reason.is_empty());
+    let depth =
+        depth.map(|depth| format!("depth is {}: {}", depth.state, on_one_line(&depth.reason)));
+    let stuck = stream.stuck.map(|stuck| format!("{} makes no progress", stuck.stage));
+    let reuse = stream.change.and_then(|change| change.reuse_remedy(&stream.counts));
+    let reuse = reuse.map(|(_, remedy)| format!("nearly all tiles change in each frame: {remedy}"));
+    let reason = Some(on_one_line(&stream.reason)).filter(|reason| !reason.is_empty());
+    [reason, depth, stuck, reuse].into_iter().flatten().collect()
+}
+
+/// The first names, and how many more there are.
+fn some_of(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(NAMES_SHOWN_MAX);
+    let shown = names[..names.len() - more].join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
 fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
@@ -266,7 +338,7 @@ fn write_steering(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
 fn write_channels(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
     view.channels.iter().try_for_each(|channel| {
         let ChannelListing { name, shape: [rows, columns], owner, frame, age_ms, ttl_ms } = channel;
-        let owner = owner.as_deref().map_or("a client that is gone".into(), on_one_line);
+        let owner = on_one_line(owner);
         writeln!(
             out,
             "  {} has the channel {name} of {rows} x {columns} from frame {frame}, {age_ms} ms old of {ttl_ms}, by {owner}",

@@ -228,6 +228,7 @@ impl ReplayServer {
             name,
             source: format!("the recording {}", arguments.files[0].display()),
             views: vec![view_config(&info, &arguments.files[0])],
+            is_recording: true,
             masks: Arc::default(),
         });
         let server = Server::bind(
@@ -364,7 +365,6 @@ fn view_config(info: &SegmentInfo, file: &Path) -> ViewConfig {
     // Of layouts whose parameters cannot be guessed, listings say that they are foveal; the segment says what they are.
     let config = ViewConfig::parse(&format!("layout = '{}'", info.layout)).unwrap_or_default();
     let mut gaze = config.gaze.clone();
-    // A refusal tells steering clients that this is a replay.
     gaze.policy = Policy::Replay { log: file.to_owned() };
     ViewConfig {
         name: info.view.clone(),

@@ -35,13 +35,30 @@ use testkit::wait::{HANG, until};
 fn a_look_may_use_shares_and_a_duration() {
     let mut scene = Scene::open();
     let mut client = scene.client();
-    // The client in Rust would refuse it.
-    let view = main_view();
-    let look = serde_json::json!({ "op": "look", "view": view, "x": 0.5, "y": 2.0, "normalised": true, "for_ms": 250 });
-    let looking: Looking = client.request(&look, &[]).unwrap();
-    assert_eq!((looking.x, looking.y), (32.0, 48.0), "clamped into the picture");
+    let look = Look { normalised: true, for_ms: Some(250), ..Look::at(&main_view(), 0.5, 1.0) };
+    let looking = client.look(look).unwrap();
+    assert_eq!((looking.x, looking.y), (32.0, 48.0));
     let hold_ns = Some(250_000_000);
     assert_eq!(scene.heard(), Some(Feedback::look_at(32.0, 48.0, hold_ns)));
+}
+
+#[test]
+fn shares_beyond_the_picture_are_refused() {
+    let mut scene = Scene::open();
+    // The client in Rust would refuse them.
+    let raw = RawClient::connect(&scene.stage.path);
+    for place in [
+        r#""x":0.5,"y":1.5"#,
+        r#""x":-0.01,"y":0.5"#,
+        r#""points":[[1.5,0.5]]"#,
+        r#""box":[0.5,0.5,1.5,0.75]"#,
+    ] {
+        let look = format!(r#"{{"op":"look","view":"camera/main",{place},"normalised":true}}"#);
+        let answer = raw.ask(look.as_bytes());
+        assert_eq!(answer["reason"], "bad-request", "{place}: {answer}");
+        assert!(answer["error"].as_str().unwrap().contains("0 to 1"), "{answer}");
+    }
+    assert_eq!(scene.heard(), None);
 }
 
 #[test]
@@ -96,8 +113,8 @@ fn a_look_at_a_box_is_answered_with_its_middle() {
     };
     assert_eq!(scene.heard(), Some(over((24.0, 12.0), (32.0, 16.0), Some(0.5))));
 
-    // Cut to the picture of 64 x 48. The client in Rust would refuse it.
-    let cut = json!({ "op": "look", "view": main_view(), "box": [0.5, 0.5, 1.5, 0.75], "normalised": true });
+    // Cut to the picture of 64 x 48.
+    let cut = json!({ "op": "look", "view": main_view(), "box": [32, 24, 96, 36] });
     let looking: Looking = client.request(&cut, &[]).unwrap();
     assert_eq!((looking.x, looking.y), (48.0, 30.0));
     assert_eq!(scene.heard(), Some(over((48.0, 30.0), (32.0, 12.0), None)));
@@ -641,7 +658,7 @@ fn an_invalid_or_too_large_view_is_refused() {
         views_per_client: 2,
         views_opened: 3,
         opened_tokens: 4998,
-        opened_frame_bytes: 8_000_000,
+        opened_frame_cost: 8_000_000,
         opened_bytes: 9_000_000,
         ..UNLIMITED
     };
@@ -675,8 +692,11 @@ fn an_invalid_or_too_large_view_is_refused() {
         ),
         (
             json!({"budget": 1, "slots": 2, "layout": "windows", "patch": 1024, "dtype": "u8", "depth": "texels"}),
-            "frames too large: 15728640 bytes",
+            "frames too large: 45088768 bytes",
         ),
+        // Less than its share in bytes, 3,840 a token, but not in time.
+        (json!({"budget": 1000, "slots": 2, "dtype": "u8", "depth": "texels"}), "time for depth"),
+        (json!({"budget": 2000, "slots": 2, "dtype": "u8", "boxes": true}), "time for depth"),
     ] {
         let refusal = refusal(client.open_view("camera", table(vast)));
         assert_eq!(refusal.reason, RefusalReason::TooManyViews);

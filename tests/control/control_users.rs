@@ -4,6 +4,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use foveate_config::ViewConfig;
+use foveate_core::geometry::feedback::CHANNEL_WEIGHTS_MAX;
+use foveate_core::relevance::injection::INJECTED_MAX;
 use foveate_core::view::VIEWS_MAX;
 use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::ServerLimits;
@@ -14,6 +16,9 @@ use serde_json::Value;
 use testkit::control::{self, RawClient, Stage, UNLIMITED};
 use testkit::users::{are_there, as_user, open_to_all};
 use testkit::wait::until;
+
+use crate::control_channels::relevance_view;
+use crate::control_feedback::Scene;
 
 const LIST: &[u8] = br#"{"op":"list"}"#;
 const OPEN: &[u8] = br#"{"op":"open_view","stream":"camera","view":{"name":"mine","budget":4}}"#;
@@ -62,6 +67,60 @@ fn a_user_gets_half_of_the_opened_views() {
         answers.iter().filter(|answer| answer["ok"] == true).count()
     };
     assert_eq!([5001, 5002, 5003, 0].map(&mut opened), [4, 3, 0, 1]);
+}
+
+#[test]
+fn a_user_gets_half_of_the_channels_of_a_view() {
+    if !are_there() {
+        return;
+    }
+    let mut scene = scene();
+    let mut kept = Vec::new();
+    let taken = [5001, 5002, 5003, 0].map(|user| {
+        let client = as_user(user, || RawClient::connect(&scene.stage.path));
+        let inject = |number: usize| {
+            client.ask(&inject_request(&format!("of-{user}-{number}")))["ok"] == true
+        };
+        let taken = (0..=INJECTED_MAX).take_while(|number| inject(*number)).count();
+        kept.push(client);
+        while scene.heard().is_some() {}
+        taken
+    });
+    assert_eq!(taken, [16, 12, 0, 4]);
+
+    // What a client has ends with it.
+    kept.remove(0);
+    let [again, other] = [5001, 5003].map(|user| {
+        let client = as_user(user, || RawClient::connect(&scene.stage.path));
+        let is_granted = client.ask(&inject_request(&format!("again-{user}")))["ok"] == true;
+        kept.push(client);
+        is_granted
+    });
+    assert!(again && other);
+}
+
+#[test]
+fn a_user_gets_half_of_the_weights_of_a_view() {
+    if !are_there() {
+        return;
+    }
+    let mut scene = scene();
+    let taken = [5001, 5002, 5003, 0].map(|user| {
+        let client = as_user(user, || RawClient::connect(&scene.stage.path));
+        let weigh = |number: usize| {
+            let request = format!(
+                r#"{{"op":"weigh","view":"camera/main","weights":{{"of-{user}-{number}":1}}}}"#
+            );
+            client.ask(request.as_bytes())
+        };
+        // The lease of the client before ends with its connection.
+        until("the lease is free", || weigh(0)["reason"] != "held");
+        let taken = (0..=CHANNEL_WEIGHTS_MAX).take_while(|number| weigh(*number)["ok"] == true);
+        let taken = taken.map(|_| while scene.heard().is_some() {}).count();
+        assert_eq!(weigh(CHANNEL_WEIGHTS_MAX)["reason"], "too-many-channels");
+        taken
+    });
+    assert_eq!(taken, [32, 24, 0, 8]);
 }
 
 /// A client that holds the name of a view, or the last place of a stream, has no say in what an operator's reload does.
@@ -148,10 +207,29 @@ fn open_and_subscribe(stage: &Stage, port: &StreamPort) -> (RawClient, OwnedFd) 
 /// A stage whose socket every user may use.
 fn stage(limits: ServerLimits) -> Stage {
     let stage = Stage::open_limited(limits);
+    open_stage(&stage);
+    stage
+}
+
+/// A view with channels, on such a stage.
+fn scene() -> Scene {
+    let scene = Scene::of(relevance_view());
+    open_stage(&scene.stage);
+    scene
+}
+
+fn open_stage(stage: &Stage) {
     for folder in stage.path.ancestors().skip(1).take(2) {
         open_to_all(folder);
     }
-    stage
+}
+
+/// Injects one value for a minute.
+fn inject_request(name: &str) -> Vec<u8> {
+    let head = format!(
+        r#"{{"op":"inject","view":"camera/main","name":"{name}","shape":[1,1],"dtype":"u8","ttl_ms":60000}}"#
+    );
+    [head.as_bytes(), b"\n\x01"].concat()
 }
 
 /// Connects `count` times as `user`; connections that are refused are left out.

@@ -3,7 +3,7 @@
 use std::env::VarError;
 use std::path::Path;
 
-use foveate_config::{Config, ConfigError, Mistake};
+use foveate_config::{Config, ConfigError, Mistake, ViewConfig};
 use foveate_core::token::Rounding;
 
 /// A complete stream, so that a line appended to it is the only thing wrong. Appended lines are line 4.
@@ -36,6 +36,96 @@ fn unknown_keys_are_refused_with_the_known_ones() {
     );
     refused(&format!("[deamon]\n{STREAM}"), 1, "deamon", &["did you mean `daemon`"]);
     refused(&format!("[daemon]\nport = 1\n{STREAM}"), 2, "daemon.port", &["`socket`"]);
+}
+
+#[test]
+fn keys_in_the_wrong_table_are_told_the_right_one() {
+    for (text, line, key, home) in [
+        (format!("{VIEW}policy = \"fixed\"\n"), 6, "stream.view.policy", "[stream.view.gaze]"),
+        (format!("{VIEW}saccade_hz = 3\n"), 6, "stream.view.saccade_hz", "[stream.view.gaze]"),
+        (format!("{VIEW}threshold = 3\n"), 6, "stream.view.threshold", "[stream.change]"),
+        (format!("{VIEW}latency_ms = 3\n"), 6, "stream.view.latency_ms", "[[stream]]"),
+        (format!("{VIEW}calibration = \"a\"\n"), 6, "stream.view.calibration", "[stream.camera]"),
+        (format!("{STREAM}budget = 3\n"), 4, "stream.budget", "[[stream.view]]"),
+        (format!("{STREAM}points = []\n"), 4, "stream.points", "[[stream.mask]]"),
+        (format!("{STREAM}metrics = \"\"\n"), 4, "stream.metrics", "[daemon]"),
+        (format!("bound_ms = 3\n{STREAM}"), 1, "bound_ms", "[stream.depth]"),
+        (format!("source = \"test\"\n{STREAM}"), 1, "source", "[[stream]] or [stream.depth]"),
+    ] {
+        refused(&text, line, key, &["unknown key", &format!("here; it belongs in {home}")]);
+    }
+    let (mut table, mut count) = (String::new(), 0);
+    for line in include_str!("../../configs/default.toml").lines() {
+        let line = line.strip_prefix("# ").unwrap_or(line);
+        if line.starts_with('[') && line.ends_with(']') && !line.contains(' ') {
+            line.clone_into(&mut table);
+        } else if let Some((key, _)) = line.split_once(" = ")
+            && key.bytes().all(|byte| byte.is_ascii_lowercase() || b"_0123456789".contains(&byte))
+        {
+            let error = parse(&format!("{key} = 1\n{STREAM}")).unwrap_err().to_string();
+            let homes = error.split_once("here; it belongs in ").map_or("", |(_, homes)| homes);
+            assert!(homes.contains(&table), "`{key}` of {table}: {error}");
+            count += 1;
+        }
+    }
+    assert!(80 < count);
+    // Some write what others call it.
+    refused(&format!("{STREAM}fps = 3\n"), 4, "stream.fps", &["did you mean `max_fps`"]);
+    refused(&format!("{VIEW}fps = 3\n"), 6, "stream.view.fps", &["did you mean `max_fps`"]);
+    let error = ViewConfig::parse("name = \"a\"\npolicy = \"fixed\"").unwrap_err();
+    assert!(error.to_string().contains("it belongs in [stream.view.gaze]"), "{error}");
+}
+
+/// The mistake itself is enough: the key that is missing for it is not another one.
+#[test]
+fn a_misspelt_key_is_one_mistake() {
+    let sorce = "[[stream]]\nname = \"a\"\nsorce = \"test\"\n";
+    refused(sorce, 3, "stream.sorce", &["did you mean `source`"]);
+    let nmae = "[[stream]]\nnmae = \"a\"\nsource = \"test\"\n";
+    refused(nmae, 2, "stream.nmae", &["did you mean `name`"]);
+    let point = format!("{STREAM}[[stream.mask]]\npoint = []\n");
+    refused(&point, 5, "stream.mask.point", &["did you mean `points`"]);
+}
+
+#[test]
+fn a_value_without_quotes_is_told_them() {
+    for word in
+        ["front", "true-colour", "north", "inside", "camera", "/dev/video0", "rtsp://192.0.2.1/x"]
+    {
+        let text = format!("[[stream]]\nname = {word}\nsource = \"test\"\n");
+        refused(
+            &text,
+            2,
+            "stream.name",
+            &[&format!("{word} is not in quotes"), &format!("\"{word}\"")],
+        );
+    }
+    refused(&format!("{STREAM}loop = True\n"), 4, "stream.loop", &["expected `true`"]);
+}
+
+#[test]
+fn an_address_without_its_scheme_is_not_a_file() {
+    for address in [
+        "192.0.2.1",
+        "192.0.2.1/main",
+        "192.0.2.1:554/main",
+        "camera.local:8554",
+        "[2001:db8::1]:554/main",
+        "2001:db8::1",
+    ] {
+        let text = format!("[[stream]]\nname = \"a\"\nsource = \"{address}\"\n");
+        refused(&text, 3, "stream.source", &[&format!("\"rtsp://{address}\""), "\"./"]);
+        accepted(&format!("[[stream]]\nname = \"a\"\nsource = \"./{address}\"\n"));
+    }
+    let secret = "[[stream]]\nname = \"a\"\nsource = \"admin:s3cret@camera.local/main\"\n";
+    let error = Config::parse_in(secret, Path::new("a.toml"), |_| Err(VarError::NotPresent));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("\"rtsp://USER:PASSWORD@camera.local/main\""), "{error}");
+    assert!(!error.contains("s3cret"), "{error}");
+    for file in ["clip@2x.mp4", "1.2.3.mp4", "a:b.mp4", "[2024]/clip.mp4", "10:30/clip.mp4"] {
+        let text = format!("[[stream]]\nname = \"a\"\nsource = \"{file}\"\n");
+        accepted(&text);
+    }
 }
 
 #[test]

@@ -347,6 +347,19 @@ fn injected_maps_lie_where_their_box_says() {
 }
 
 #[test]
+fn a_withdrawn_map_is_forgotten_with_what_was_made_of_it() {
+    let mut scene = Scene::new(EXTENT);
+    for name in ["depth", "query"] {
+        inject(&mut scene, name, Extent::new(1, 2), Region::of(EXTENT), vec![1.0, 5.0]);
+    }
+    let occlusion = |scene: &Scene| scene.channel("occlusion").unwrap().to_vec();
+    assert!(occlusion(&scene).iter().any(|step| *step != 0.0));
+    scene.withdraw(&["depth".to_owned(), "another".to_owned()]);
+    assert_eq!((scene.channel("depth"), scene.channel("query").is_some()), (None, true));
+    assert!(occlusion(&scene).iter().all(|step| *step == 0.0));
+}
+
+#[test]
 fn an_injected_map_is_forgotten_when_its_time_is_over() {
     let mut scene = Scene::new(EXTENT);
     inject(&mut scene, "depth", Extent::new(1, 2), Region::of(EXTENT), vec![1.0, 5.0]);

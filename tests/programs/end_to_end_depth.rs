@@ -106,7 +106,7 @@ fn files_are_paired_picture_by_picture() {
         assert_eq!(counts.depth_dropped, DEPTHS - 7, "{counts:?}");
         let depth = listing.detail.depth.unwrap();
         assert_eq!((depth.state, depth.reason.as_str()), (StreamState::Ended, "end of file"));
-        let listed = place.foveate(&["ls"]).finish();
+        let listed = place.foveate(&["ls", "-v"]).finish();
         assert!(listed.stdout.contains("is ended: end of file"), "{listed:#?}");
         assert!(listed.stdout.contains("7 frames with depth, 3 without"), "{listed:#?}");
         daemon.stop();

@@ -60,7 +60,7 @@ fn a_covered_camera_is_told_by_every_way() {
     let listing = daemon.listing("dark");
     assert_eq!(listing.holding, [EventKind::Covered]);
     assert_eq!(listing.events.into_iter().collect::<Vec<_>>(), [(EventKind::Covered, 1)]);
-    let listed = place.foveate(&["ls"]).finish();
+    let listed = place.foveate(&["ls", "-v"]).finish();
     assert!(listed.stdout.contains("1 covered") && listed.stdout.contains("now      covered"));
 
     let first = first_event(&mut follow(&daemon, "dark/main"));

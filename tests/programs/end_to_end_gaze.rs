@@ -12,6 +12,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_daemon::stream::ServedView;
 use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::control::{attend, attend_tokens, inject, main_view, weigh};
 use testkit::daemon::{Belongings, Follower, Place};
@@ -19,6 +20,8 @@ use testkit::film::Film;
 use testkit::naive::OwnedFrame;
 use testkit::scene::{FedStream, bt601, random_film, view, with_vulkan};
 use testkit::wait::until;
+
+use crate::end_to_end_sources::make_fifo;
 
 /// 100 frames a second, so a decision every fifth frame.
 const GAZE: &str = "gaze = { policy = 'feedback', saccade_hz = 20, dwell_min_ms = 0, silence_ms = 200, compensation = false }";
@@ -360,9 +363,9 @@ fn clients_inject_channels_and_weigh_them() {
     held.assert_clean_exit(69);
     assert!(held.message().contains("take another name"), "{}", held.message());
     let lies_in = ["--box", "0,0,80,60", "--frame", "15", "--ttl-ms", "60000"];
-    let output = foveate(&[&["inject", "camera/main", "door", file], &lies_in[..]].concat());
-    output.assert_clean_exit(0);
-    assert_eq!(output.stdout, "camera/main has the channel door for 60000 ms\n");
+    let inject = [&["inject", "camera/main", "door", file], &lies_in[..]].concat();
+    let injecting = place.foveate(&inject);
+    injecting.stdout.wait_for("camera/main has the channel door for 60000 ms\n");
     assert!(foveate(&["weigh", "camera/main", "door=1"]).message().contains("steers this view"));
     clients[0].release(&main_view()).unwrap();
     let output = foveate(&["weigh", "camera/main", "door=-1.5", "edges=0.25"]);
@@ -376,17 +379,19 @@ fn clients_inject_channels_and_weigh_them() {
         assert!(output.stderr.contains(part), "{}", output.stderr);
     }
 
-    // The owners' connections are open, the tool's is not.
-    let listing = foveate(&["ls"]).stdout;
-    for line in
-        ["camera/main has the channel door of 3 x 4 from frame 15, ", "by a client that is gone"]
-    {
-        assert!(listing.contains(line), "{line} is not in:\n{listing}");
-    }
+    let list = || foveate(&["ls", "-v"]).stdout;
+    let listing = list();
+    assert!(listing.contains("channel door of 3 x 4 from frame 15, "), "{listing}");
     let own = format!("by process {}", std::process::id());
     let is_hand = |line: &&str| line.contains("channel hand of 2 x 2 from frame 15");
     let hand = listing.lines().find(is_hand).unwrap_or_else(|| panic!("no hand in:\n{listing}"));
     assert!(hand.contains(" ms old of 60000, ") && hand.contains(&own), "{hand}");
+    // What the tool has injected ends with it, before its time.
+    injecting.signal(Signal::INT);
+    injecting.finish().assert_clean_exit(0);
+    until("the map is gone", || !list().contains("channel door"));
+    let output = foveate(&["inject", "camera/main", "door", file, "--ttl-ms", "10"]);
+    output.assert_clean_exit(0);
     stage.next_frame();
     stage.end();
 }
@@ -407,12 +412,52 @@ fn files_that_are_no_map_are_refused_with_the_way_out() {
             "(expected 4294967295, as its header",
         ),
         (file("huge.png", &png_of(65_535, 65_535)), 1, "pool the map first"),
-        ("/dev/zero".to_owned(), 1, "file too large"),
+        ("/dev/zero".to_owned(), 1, "not a regular file"),
+        (sparse(&place, "large.npy", 2 << 20), 1, "too large (expected at most"),
+        (make_fifo(&place, "map.fifo").to_str().unwrap().to_owned(), 1, "not a regular file"),
+        // Each level doubles the time of the parser.
+        (file("nested.npy", &nested_npy(64)), 1, "header nested too deeply"),
+        (
+            file("long.npy", &npy("<f4", &format!("({})", " ".repeat(20_000)), &[])),
+            1,
+            "at most 10000",
+        ),
     ] {
-        let output = place.foveate(&["attend", "camera/main", &path]).finish();
-        output.assert_clean_exit(code);
-        assert!(output.message().contains(part), "{path}: {}", output.message());
+        for command in [&["attend", "camera/main"][..], &["inject", "camera/main", "depth"]] {
+            let output = place.foveate(&[command, &[path.as_str()]].concat()).finish();
+            output.assert_clean_exit(code);
+            assert!(output.message().contains(part), "{path}: {}", output.message());
+        }
     }
+}
+
+/// Commands that read a file never wait for the writer of a FIFO.
+#[test]
+fn a_fifo_in_place_of_a_file_is_refused_at_once() {
+    let place = Place::new();
+    let fifo = make_fifo(&place, "input.nv12");
+    let fifo = fifo.to_str().unwrap();
+    for command in [
+        &["add-stream", fifo][..],
+        &["replay", fifo],
+        &["bench", "--clip", fifo, "--size", "64x64"],
+    ] {
+        let output = place.foveate(command).finish();
+        output.assert_clean_exit(1);
+        assert!(output.message().contains("not a regular file"), "{}", output.message());
+    }
+}
+
+/// A file of so many zeros.
+fn sparse(place: &Place, name: &str, bytes: u64) -> String {
+    let path = place.write(name, "");
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// An array whose header has lists in lists.
+fn nested_npy(depth: usize) -> Vec<u8> {
+    npy("<f4", &format!("{}{}", "[".repeat(depth), "]".repeat(depth)), &[])
 }
 
 /// The first bytes of a picture of this size.

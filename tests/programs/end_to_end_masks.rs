@@ -118,7 +118,7 @@ fn a_mask_of_the_configuration_is_only_changed_there() {
             "corner  operator       0,0 0.25,0 0,0.5",
         ]
     );
-    let listed = place.foveate(&["ls"]).finish().stdout;
+    let listed = place.foveate(&["ls", "-v"]).finish().stdout;
     assert!(listed.contains("  masks    secret, corner (operator)\n"), "{listed}");
 
     for (arguments, code, part) in [

@@ -19,6 +19,7 @@ use mcap::Summary;
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader};
 use prost::Message;
 use rustix::process::Signal;
+use serde_json::Map;
 use testkit::daemon::{Follower, Place, Process};
 use testkit::left_out::is_left_out;
 use testkit::scene::{FedStream, bt601, random_film, view};
@@ -402,7 +403,9 @@ fn a_replayed_view_is_listed_and_refuses_to_be_steered() {
     assert_eq!(listing[0].views[0].name.to_string(), "again/main");
     let look = place.foveate(&["look", "again/main", "10", "10"]).finish();
     look.assert_clean_exit(69);
-    assert!(look.message().contains("replay"), "{}", look.message());
+    assert!(look.message().contains("is a recording"), "{}", look.message());
+    let refused = client.open_view("again", Map::new()).unwrap_err().to_string();
+    assert!(refused.contains("stream `again` is a recording"), "{refused}");
     replay.signal(Signal::TERM);
     replay.finish().assert_clean_exit(0);
 }

@@ -54,7 +54,7 @@ fn a_returned_source_keeps_picture_and_history() {
     });
     let listing = daemon.listing("camera");
     assert_eq!(listing.counts.frames_captured, 3 * LIFE);
-    let output = place.foveate(&["ls"]).finish();
+    let output = place.foveate(&["ls", "-v"]).finish();
     assert!(output.stdout.contains("restarts 3: 3 failed"), "{output:?}");
     let log = daemon.stop().stderr;
     assert!(log.contains("the stream has lost its source"), "{log}");

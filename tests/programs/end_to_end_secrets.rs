@@ -127,6 +127,7 @@ fn a_daemon_that_runs_shows_no_password_to_anybody() {
     shown.push(serde_json::to_string(&daemon.client().stats().unwrap()).unwrap());
     for arguments in [
         &["ls"][..],
+        &["ls", "-v"],
         &["ls", "--json"],
         &["watch", "--json", "--seconds", "0.1"],
         &["watch", "--seconds", "0.1"],
@@ -186,7 +187,7 @@ fn sources_are_shown_without_what_is_secret_in_them() {
     until("all wait for their sources", || {
         "abcde".chars().all(|name| !daemon.listing(&name.to_string()).restarts.is_empty())
     });
-    let listed = place.foveate(&["ls"]).finish().stdout;
+    let listed = place.foveate(&["ls", "-v"]).finish().stdout;
     for source in [
         "rtsp://***@127.0.0.1:1/x\n",
         "rtsp://***@127.0.0.1:1/x?***\n",
@@ -260,7 +261,7 @@ fn operated(place: &Place, notices: &UnixDatagram) -> Vec<String> {
         // The daemon waits where nobody reads what it tells the service manager.
         told.push(all_of(notices));
     }
-    outcomes.push(place.foveate(&["ls"]).finish());
+    outcomes.push(place.foveate(&["ls", "-v"]).finish());
     outcomes.push(place.foveate(&["reload"]).finish());
     told.push(all_of(notices));
     let seen = outcomes.into_iter().flat_map(|outcome| [outcome.stdout, outcome.stderr]);

@@ -502,7 +502,7 @@ fn a_stream_says_that_it_waits_for_a_keyframe() {
     assert_eq!(listing.state, StreamState::Starting);
     assert_eq!(listing.counts.frames_published, 0);
     assert!(0 < listing.counts.frames_corrupted);
-    let shown = place.foveate(&["ls"]).finish().stdout;
+    let shown = place.foveate(&["ls", "-v"]).finish().stdout;
     assert!(
         shown.contains("starting: waiting for a keyframe") && shown.contains(" damaged"),
         "{shown}"
@@ -601,7 +601,7 @@ fn y4m(frame_count: usize, scan: char) -> Vec<u8> {
     clip
 }
 
-fn make_fifo(place: &Place, name: &str) -> PathBuf {
+pub(crate) fn make_fifo(place: &Place, name: &str) -> PathBuf {
     let path = place.path(name);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     path

@@ -43,7 +43,7 @@ pub const UNLIMITED: ServerLimits = ServerLimits {
     views_per_client: 4,
     views_opened: 16,
     opened_tokens: 1 << 20,
-    opened_frame_bytes: 1 << 30,
+    opened_frame_cost: 1 << 30,
     opened_bytes: 1 << 30,
 };
 
@@ -119,7 +119,8 @@ impl Stage {
 
 pub fn add_stream(directory: &Directory, name: &str, views: Vec<ViewConfig>) -> StreamPort {
     let (name, source) = (name.to_owned(), format!("test pattern of {name}"));
-    directory.add_stream(StreamSpec { name, source, views, masks: Arc::default() })
+    let masks = Arc::default();
+    directory.add_stream(StreamSpec { name, source, views, is_recording: false, masks })
 }
 
 pub fn view_config(name: &str) -> ViewConfig {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use foveate::client::Client;
-use foveate_control::ClientExt as _;
+use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{State, TokenRecord, Writer};
@@ -88,7 +88,7 @@ fn ls_shows_every_stream_and_view() {
         gauge.set(Some(value));
     }
     let _starting = stage.stream("attic", &["main"]);
-    let output = foveate(&stage.path, &["ls"]);
+    let output = foveate(&stage.path, &["ls", "-v"]);
     output.assert_clean_exit(0);
     let table = output.stdout;
     for part in [
@@ -136,6 +136,43 @@ fn ls_shows_only_what_is_named() {
         output.assert_clean_exit(2);
         assert!(output.stderr.contains(reason), "{}", output.stderr);
     }
+}
+
+#[test]
+fn ls_has_a_row_for_each_stream_and_each_reason_once() {
+    let stage = Stage::open();
+    let names: Vec<_> = (1..=12).map(|number| format!("camera-{number:02}")).collect();
+    let ports: Vec<_> =
+        names.iter().map(|name| stage.live_stream(name, &["main", "wide"])).collect();
+    for (port, _) in &ports[..9] {
+        port.update(|status| {
+            status.state = StreamState::Stalled;
+            status.reason = "no frame for 2 s".to_owned();
+        });
+    }
+    ports[11].0.update(|status| {
+        status.reason = "another\nreason".to_owned();
+        status.source = "x".repeat(300);
+    });
+    ports[11].0.counters().frames_captured.add(7);
+    let output = foveate(&stage.path, &["ls"]);
+    output.assert_clean_exit(0);
+    let lines: Vec<_> = output.stdout.lines().collect();
+    let [heading, rows @ .., "", stalled, other] = &lines[..] else { panic!("{lines:#?}") };
+    assert!(heading.trim_start().starts_with("STREAM "), "{heading}");
+    assert_eq!(rows.len(), names.len(), "{rows:#?}");
+    for (name, row) in names.iter().zip(rows) {
+        assert!(row.trim_start().starts_with(&format!("{name} ")), "{row}");
+        assert!(row.contains("NV12 64x48 ") && row.contains(" main, wide "), "{row}");
+    }
+    let words: Vec<_> = rows[11].split_whitespace().collect();
+    let [_, "live", "NV12", "64x48", "7", "0", "cpu", "main,", "wide", source] = words[..] else {
+        panic!("{words:?}")
+    };
+    assert!(source.starts_with("xxx") && source.ends_with('…') && source.len() < 70, "{source}");
+    let names = names[..6].join(", ");
+    assert_eq!(*stalled, format!("  {names} and 3 more: no frame for 2 s"));
+    assert_eq!(*other, "  camera-12: another reason");
 }
 
 #[test]
@@ -232,7 +269,7 @@ fn names_of(value: &Value, names: &mut Vec<String>) {
 fn ls_shows_the_change_threshold() {
     let stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
-    let listed = || foveate(&stage.path, &["ls"]).stdout;
+    let listed = || foveate(&stage.path, &["ls", "-v"]).stdout;
     assert!(!listed().contains("  change   "), "nothing is known before the first frame");
 
     let change = &port.counters().change;
@@ -291,7 +328,7 @@ fn ls_and_doctor_warn_where_nearly_every_tile_changes() {
         gauge.set(Some(value));
     }
     let warned = || {
-        let listed = foveate(&stage.path, &["ls"]).stdout;
+        let listed = foveate(&stage.path, &["ls", "-v"]).stdout;
         let diagnosed = foveate(&stage.path, &["doctor"]).stdout;
         let parts = ["95 % of the tiles change in each frame", "threshold = \"auto\""];
         let warns = |text: &str| parts.iter().all(|part| text.contains(part));
@@ -318,7 +355,7 @@ fn ls_tells_of_notices_that_found_no_room() {
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let channel = &port.views[0];
     channel.set_notices(NoticeCounts { sent: 7, skipped: 0, subscribers_gone: 2 });
-    let listed = || foveate(&stage.path, &["ls"]).stdout;
+    let listed = || foveate(&stage.path, &["ls", "-v"]).stdout;
     assert!(!listed().contains("notices"), "nothing was lost");
 
     channel.set_notices(NoticeCounts { sent: 8, skipped: 5, subscribers_gone: 2 });
@@ -328,6 +365,29 @@ fn ls_tells_of_notices_that_found_no_room() {
     let listing: Value = serde_json::from_str(&output.stdout).unwrap();
     let notices = serde_json::json!({"sent": 8, "skipped": 5, "subscribers_gone": 2});
     assert_eq!(listing["streams"][0]["views"][0]["notices"], notices);
+}
+
+#[cfg(feature = "gst")]
+#[test]
+fn doctor_tries_addresses_and_prints_tables_of_those_that_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("none.mp4");
+    let missing = missing.to_str().unwrap();
+    let output = foveate(folder.path(), &["doctor", "test", missing, "192.0.2.1/main"]);
+    output.assert_clean_exit(69);
+    let lines: Vec<_> = output.stdout.lines().collect();
+    let found = |start: &str| {
+        let line = lines.iter().position(|line| line.starts_with(start));
+        line.unwrap_or_else(|| panic!("{start} is not in {lines:#?}"))
+    };
+    assert!(lines[found("ok    test ")].contains(" frames a second"), "{lines:#?}");
+    assert!(lines[found(&format!("FAIL  {missing} "))].contains("does not exist"), "{lines:#?}");
+    let without_scheme = lines[found("FAIL  192.0.2.1/main ")];
+    assert!(without_scheme.contains("\"rtsp://192.0.2.1/main\""), "{without_scheme}");
+    let (_, tables) = output.stdout.split_once("--config FILE`:\n").unwrap();
+    let config = foveate_config::Config::parse(tables, Path::new("foveate.toml")).unwrap();
+    let sources: Vec<_> = config.streams.iter().map(|stream| stream.source.text()).collect();
+    assert_eq!(sources, ["test"]);
 }
 
 #[test]

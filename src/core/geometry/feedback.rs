@@ -32,6 +32,8 @@ pub enum Feedback {
     },
     /// Give a view a map by name; for the policy `relevance`.
     Inject(Arc<Injection>),
+    /// Forget the maps of these names, whose client is gone; for the policy `relevance`.
+    Withdraw(Arc<[String]>),
     /// Set what channels add to the score, by name, beside what the scorer makes of them; 0 takes it back. For the policy
     /// `relevance`.
     Weigh(Arc<[ChannelWeight]>),

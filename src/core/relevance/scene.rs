@@ -169,7 +169,16 @@ impl Scene {
 
     /// Forgets the injected channels whose time is over.
     pub fn forget(&mut self, now_ns: u64) {
-        self.injected.retain(|_, injected| now_ns < injected.until_ns);
+        self.keep_injected(|_, injected| now_ns < injected.until_ns);
+    }
+
+    /// Forgets the injected channels of these names.
+    pub fn withdraw(&mut self, names: &[String]) {
+        self.keep_injected(|name, _| !names.contains(name));
+    }
+
+    fn keep_injected(&mut self, is_kept: impl Fn(&String, &Injected) -> bool) {
+        self.injected.retain(|name, injected| is_kept(name, injected));
         if !self.injected.contains_key(DEPTH) {
             self.derive_from_depth(None);
         }

@@ -22,7 +22,7 @@ use foveate_ring::{Items, State, Waker, Writer};
 use foveate_stats::{NoticeCounts, StreamCounters};
 
 /// Most frames in a row that an opened view leaves out while the frame loop is late: a stream that always is late serves it, too.
-const SHED_IN_ROW_MAX: u32 = 29;
+pub(super) const SHED_IN_ROW_MAX: u32 = 29;
 
 /// Reason given while a view that publishes only when read has no readers.
 const UNREAD: &str = "waiting for a subscriber";
@@ -279,10 +279,15 @@ impl Publisher {
         is_due || is_first
     }
 
-    /// Whether it leaves out the frame that it would [take](Self::takes), because the frame loop `is_late`. It never leaves out
-    /// more than [`SHED_IN_ROW_MAX`], the first of a segment, nor one that new masks need.
+    /// Frames that it has left out in a row.
+    pub(super) fn shed_in_row(&self) -> u32 {
+        self.shed_in_row
+    }
+
+    /// Whether it leaves out the frame that it would [take](Self::takes), because the frame loop `is_late`. It never leaves out the
+    /// first of a segment, nor one that new masks need.
     pub(super) fn sheds(&mut self, is_late: impl Fn() -> bool) -> bool {
-        let sheds = !self.is_needed && self.shed_in_row < SHED_IN_ROW_MAX && is_late();
+        let sheds = !self.is_needed && is_late();
         self.shed_in_row = if sheds { self.shed_in_row + 1 } else { 0 };
         self.channel.counters().frames_shed.add(sheds.into());
         sheds

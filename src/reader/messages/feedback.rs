@@ -296,8 +296,13 @@ impl Look {
         Self { region: Some(region), ..Self::at_points(view, &[]) }
     }
 
-    /// Checks that need no knowledge of the view; the error says what is wrong.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Whether it can be looked at there in some view.
+    ///
+    /// # Errors
+    ///
+    /// If it has points and a box, or none, shares of the sides are not 0 to 1, its box has no area or is not finite, its share is not
+    /// above 0 to 1, or its [ego motion](Self::ego_motion) is wrong.
+    pub fn check(&self) -> Result<(), String> {
         let side = |number: f64| (0.0..=1.0).contains(&number);
         match self.region {
             Some(_) if !self.points.is_empty() => return Err(ONE_KIND_WANTED.to_owned()),
@@ -323,12 +328,7 @@ impl Look {
         self.ego_motion().map(drop)
     }
 
-    /// Whether its box and its share can be looked at.
-    ///
-    /// # Errors
-    ///
-    /// If the box has no area or is not finite, or the share is not above 0 to 1.
-    pub fn check_area(&self) -> Result<(), String> {
+    fn check_area(&self) -> Result<(), String> {
         if let Some(Region { x0, y0, x1, y1 }) = self.region.filter(|region| !region.has_area()) {
             return Err(format!(
                 "invalid `box` [{x0}, {y0}, {x1}, {y1}] (expected finite numbers with x0 < x1 and y0 < y1)"

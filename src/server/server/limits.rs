@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use rustix::process::geteuid;
 
-/// Limits on clients. What all clients share is shared among users: of connections, opened views, their tokens and their bytes, one
-/// user may have half, and all together seven eighths. The rest is kept for the daemon's own user and root, who may have all.
+/// Limits on clients. What all clients share is shared among users: of connections, opened views, their tokens and their bytes, and of
+/// a view's injected channels and weights, one user may have half, and all together seven eighths. The rest is kept for the daemon's own user and root, who may have all.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// Connections at a time.
@@ -19,10 +19,10 @@ pub struct ServerLimits {
     pub views_per_client: usize,
     /// Views that all clients together may open.
     pub views_opened: usize,
-    /// Tokens a frame of all opened views together. With the bytes it bounds the time that they cost.
+    /// Tokens a frame of all opened views together. With the cost it bounds the time that they cost.
     pub opened_tokens: usize,
-    /// [Bytes a frame](foveate_config::ViewConfig::frame_bytes) of all opened views together.
-    pub opened_frame_bytes: usize,
+    /// [Cost of a frame](foveate_config::ViewConfig::frame_cost) of all opened views together, in bytes.
+    pub opened_frame_cost: usize,
     /// Bytes of the rings of all opened views together.
     pub opened_bytes: usize,
 }
@@ -36,14 +36,14 @@ impl Default for ServerLimits {
             views_per_client: 4,
             views_opened: 16,
             opened_tokens: 4096,
-            opened_frame_bytes: 12 << 20,
+            opened_frame_cost: 12 << 20,
             opened_bytes: 256 << 20,
         }
     }
 }
 
 /// How much of `whole` is left for `user`, as users share it. `held` says which users have how much.
-pub(super) fn left_for(
+pub(crate) fn left_for(
     user: u32,
     whole: usize,
     held: impl IntoIterator<Item = (u32, usize)>,

@@ -30,6 +30,7 @@ impl ServerThread {
             let error = format!("unknown stream `{stream}` (expected one of: {names})");
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         };
+        entry.check_not_a_recording()?;
         // Before the first frame the cost of a view is unknown, and one that cannot be built must not end the stream.
         let refused =
             |reason, text: &str| Err(Refusal::new(reason, format!("stream `{stream}` {text}")));
@@ -97,11 +98,12 @@ impl ServerThread {
                 "budget too large: {wanted} tokens a frame (this user has {tokens} left): ask for a smaller `budget`"
             ));
         }
-        let wanted = config.frame_bytes();
-        let bytes = left(limits.opened_frame_bytes, |view| sampled(view, ViewConfig::frame_bytes));
+        let wanted = config.frame_cost();
+        let bytes = left(limits.opened_frame_cost, |view| sampled(view, ViewConfig::frame_cost));
         if bytes < wanted {
             return refused(format!(
-                "frames too large: {wanted} bytes (this user has {bytes} left): ask for a smaller `budget`, `patch` or `dtype`"
+                "frames too large: {wanted} bytes, with the time for depth and boxes (this user has {bytes} left): ask for a smaller \
+                 `budget`, `patch` or `dtype`, or less `depth`"
             ));
         }
         let wanted = config.ring_bytes();

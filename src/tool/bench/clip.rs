@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::frames::{Frames, broken, frame_bytes, kind_of, most_frames, played};
 use crate::ToolError;
+use foveate_core::file;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 
@@ -136,7 +137,7 @@ fn read_frame(
 }
 
 fn opened(path: &Path) -> Result<BufReader<File>, ToolError> {
-    File::open(path).map(BufReader::new).map_err(|source| ToolError::reading(path, source))
+    file::open(path).map(BufReader::new).map_err(|source| ToolError::reading(path, source))
 }
 
 fn cut(path: &Path, number: usize) -> ToolError {

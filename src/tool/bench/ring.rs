@@ -172,6 +172,7 @@ impl BenchDaemon {
             name: STREAM.to_owned(),
             source,
             views: vec![view],
+            is_recording: false,
             masks: Arc::default(),
         });
         let limits = ServerLimits { clients: CLIENTS_MAX, ..ServerLimits::default() };

@@ -11,6 +11,7 @@ use mcap::records::{ChunkHeader, Record, op};
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
 
 use super::RecordingError;
+use foveate_core::file;
 
 /// Most bytes of a record, and of a chunk: above any frame.
 const BYTES_MAX: usize = 256 << 20;
@@ -92,7 +93,7 @@ struct MessageNames {
 impl RecordingSource {
     /// Opens a file.
     pub(super) fn open(path: &Path) -> Result<Self, RecordingError> {
-        let file = File::open(path)
+        let file = file::open(path)
             .map_err(|source| RecordingError::Open { path: path.to_owned(), source })?;
         let options = LinearReaderOptions::default()
             .with_emit_chunks(true)

@@ -48,7 +48,10 @@ impl FixationPolicy for Fixed {
                 let hold = hold_ns.map_or(Hold::Forever, |hold_ns| self.state.hold_for(hold_ns));
                 self.state.look(points, *area, hold, *frame_seq);
             }
-            Feedback::Attend { .. } | Feedback::Inject(_) | Feedback::Weigh(_) => {}
+            Feedback::Attend { .. }
+            | Feedback::Inject(_)
+            | Feedback::Withdraw(_)
+            | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();
                 self.go_home();

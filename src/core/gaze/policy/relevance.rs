@@ -222,6 +222,7 @@ impl FixationPolicy for Relevant {
                 }
             }
             Feedback::Inject(given) => self.inject(given),
+            Feedback::Withdraw(names) => self.scene.withdraw(names),
             Feedback::Weigh(weights) => {
                 for given in weights.iter() {
                     self.weights.insert(given.name.clone(), given.weight);

@@ -89,7 +89,7 @@ impl FixationPolicy for Salient {
                     attention.attend(map, frames, &mut self.state);
                 }
             }
-            Feedback::Inject(_) | Feedback::Weigh(_) => {}
+            Feedback::Inject(_) | Feedback::Withdraw(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();
                 let was_held = self.attention.as_mut().is_some_and(Attention::release);

@@ -136,7 +136,9 @@ impl FixationPolicy for PolicyGroups {
         self.advance(at);
         let wanted: fn(FoveaPolicy) -> bool = match feedback {
             Feedback::Look { .. } | Feedback::Attend { .. } => FoveaPolicy::is_feedback,
-            Feedback::Inject(_) | Feedback::Weigh(_) => FoveaPolicy::is_relevance,
+            Feedback::Inject(_) | Feedback::Withdraw(_) | Feedback::Weigh(_) => {
+                FoveaPolicy::is_relevance
+            }
             // It takes the weights of channels back, too.
             Feedback::Release => {
                 |policy: FoveaPolicy| policy.is_feedback() || policy.is_relevance()
