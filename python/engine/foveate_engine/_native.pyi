@@ -97,7 +97,7 @@ class Folder:
         decoders: int,
         max_pixels: int,
         background: tuple[int, int, int],
-        gray_range: Optional[Union[tuple[int, int], str]],
+        gray_range: tuple[int, int] | str | None,
     ) -> None: ...
     def next_files(
         self,
@@ -126,7 +126,7 @@ class Video:
         by_source: bool,
         max_pixels: int,
         background: tuple[int, int, int],
-        gray_range: Optional[Union[tuple[int, int], str]],
+        gray_range: tuple[int, int] | str | None,
     ) -> None: ...
     def next_frame(
         self, start_ns: int
@@ -169,7 +169,7 @@ def decode_file(
     background: tuple[int, int, int],
     gray_range: tuple[int, int] | None,
 ) -> tuple[NDArray[np.uint8], tuple[int, int], str | None]: ...
-def owned(array: NDArray[Any], index: Optional[int] = None) -> NDArray[Any]: ...
+def owned(array: NDArray[Any], index: int | None = None) -> NDArray[Any]: ...
 def composite(pixels: NDArray[np.uint8], background: tuple[int, int, int]) -> None: ...
 def attention_f32(
     q: NDArray[np.float32], k: NDArray[np.float32], v: NDArray[np.float32], asked: _Asked, threads: int
