@@ -90,7 +90,7 @@ fn what_a_web_server_sends_may_change() {
     for error in [
         CaptureError::NotRawVideo { offered: text() },
         CaptureError::NoVideo { what: text(), offered: text() },
-        CaptureError::MissingDecoder { what: text(), package: "none" },
+        CaptureError::MissingDecoder { what: text(), remedy: "none".to_owned() },
         CaptureError::Playlist { what: text(), playlist: "a playlist" },
         CaptureError::Undecodable { what: text(), reason: "unknown" },
         CaptureError::EndlessPicture { what: text(), mebibytes: 9 },
