@@ -106,7 +106,7 @@ def described_segment(info: foveate.SegmentInfo) -> dict[str, Any]:
 def described_fixations(frame: foveate.Frame) -> list[dict[str, int]]:
     """Every field of the fixations in a slot."""
     blocks = [dict.fromkeys(abi.FIXATION_BLOCK.names or (), 0) for _ in range(abi.FOVEAE_MAX)]
-    for block, fixation in zip(blocks, frame.fixations, strict=True):
+    for block, fixation in zip(blocks, frame.fixations, strict=False):
         x, y, weight = bits_of((fixation.x, fixation.y, fixation.weight))
         block.update(
             id=fixation.id, x=x, y=y, since_frame=fixation.since_frame, weight=weight, reason=_REASON_CODES[fixation.reason]
