@@ -292,6 +292,7 @@ fn speak(client: &ClientChannel, frame_seq: u64) {
 }
 
 /// A map with two bumps.
+#[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
 fn bumps(places: [(f64, f64); 2]) -> AttentionMap {
     let grid = Extent::new(EXTENT.width / 16, EXTENT.height / 16);
     let weight = |cell: usize| {

@@ -22,7 +22,8 @@ fn redirects_are_resolved_against_their_address() {
         ("x", "http://user:pw@camera:81/a/x"),
         ("?y", "http://user:pw@camera:81/a/b?y"),
         ("file:///etc/passwd", "file:///etc/passwd"),
-        ("javascript:x", "javascript:x"),
+        // A scheme without `//` names no server: it is taken as a path, of the same one.
+        ("javascript:x", "http://user:pw@camera:81/a/javascript:x"),
     ] {
         assert_eq!(answer(base, location).redirects_to().as_deref(), Some(expected), "{location}");
     }
