@@ -14,9 +14,10 @@ use super::frame::RefusedBuffer;
 use super::mailbox::{MailboxProducer, PostResult};
 use super::masking::Masking;
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
-use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Masks, Pace, SourceSpec};
+use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Pace, SourceSpec};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::rate::RateLimit;
+use foveate_source::Masks;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 

@@ -4,11 +4,11 @@ use gstreamer as gst;
 use gstreamer_video as gst_video;
 
 use super::caps::{FrameFormat, SampleFormat};
-use super::masking::MaskCoverage;
 use foveate_core::depth::DepthView;
 use foveate_core::frame::{FrameError, FrameKind, FrameStamp, FrameView, Plane};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::PixelFacts;
+use foveate_source::MaskCoverage;
 
 /// A frame mapped for reading. It holds a buffer of the source's pool until it is dropped.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl CapturedFrame {
         &self.masks
     }
 
-    /// Number of the change of the stream's [`Masks`](super::Masks) that it was filled by.
+    /// Number of the change of the stream's [`Masks`](foveate_source::Masks) that it was filled by.
     pub fn mask_revision(&self) -> u64 {
         self.masks.revision
     }

@@ -33,8 +33,9 @@ pub use caps::warn_of_picture;
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
 pub use mailbox::TakeResult;
-pub use masking::{MaskChange, MaskCoverage, MaskRefusal, Masks};
 pub use source::Source;
+
+pub use foveate_source::{MaskChange, MaskCoverage, MaskRefusal, Masks};
 
 /// Why no more frames come.
 #[derive(Clone, Debug, PartialEq, Eq)]

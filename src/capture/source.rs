@@ -20,11 +20,11 @@ use super::pipeline::{
 };
 use super::transient::Evidence;
 use super::{
-    CaptureError, CapturedFrame, Content, End, Masks, Orientation, Pace, SourceSpec, TakeResult,
-    hints,
+    CaptureError, CapturedFrame, Content, End, Orientation, Pace, SourceSpec, TakeResult, hints,
 };
 use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
+use foveate_source::Masks;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 use parking_lot::Mutex;

@@ -1,0 +1,6 @@
+//! What capture, the daemon and the control server share of a source. GStreamer stays out, so that whatever parses foreign bytes can
+//! be in another process.
+
+mod masks;
+
+pub use masks::{MaskChange, MaskCoverage, MaskRefusal, Masks};
