@@ -9,15 +9,15 @@ use gstreamer_app::AppSink;
 use parking_lot::Mutex;
 
 use super::caps::{self, FrameFormat};
-use super::discipline::{ClockQuality, Reading, WallClock};
 use super::frame::RefusedBuffer;
 use super::mailbox::{MailboxProducer, PostResult};
 use super::masking::Masking;
-use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
+use super::times::{CaptureTime, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Pace, SourceSpec};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::rate::RateLimit;
 use foveate_source::Masks;
+use foveate_source::discipline::{ClockQuality, ClockSample, Reading, WallClock};
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 

@@ -16,7 +16,6 @@ mod caps;
 mod damage;
 mod debug;
 mod delivery;
-pub mod discipline;
 mod error;
 mod expansion;
 mod frame;

@@ -24,7 +24,7 @@ use super::{
 };
 use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
-use foveate_source::Masks;
+use foveate_source::{Masks, abandoned};
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 use parking_lot::Mutex;
@@ -40,16 +40,8 @@ const BLOCKED_AFTER: Duration = Duration::from_millis(300);
 /// Most abandoned threads of the process. With more, no source is started.
 const ABANDONED_MAX: usize = 64;
 
-static ABANDONED: AtomicUsize = AtomicUsize::new(0);
-
 /// Capture threads that have finished.
 static FINISHED_THREADS: AtomicUsize = AtomicUsize::new(0);
-
-/// Capture threads that still run although nobody waits for them: detached sources that are stopping, and calls that do not
-/// return.
-pub fn abandoned() -> usize {
-    ABANDONED.load(Ordering::Relaxed)
-}
 
 /// Capture threads that have finished since the process started, including those of [`Source::check`].
 pub fn finished_threads() -> usize {
@@ -98,14 +90,14 @@ pub struct CaptureThread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThreadFate {
     Owned,
-    /// Counted in [`ABANDONED`].
+    /// Counted by [`abandoned::add`].
     Abandoned,
     Finished,
 }
 
 impl CaptureThread {
     fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<Self, CaptureError> {
-        let count = abandoned();
+        let count = abandoned::count();
         if ABANDONED_MAX <= count {
             return Err(CaptureError::TooManyAbandoned { count });
         }
@@ -116,7 +108,7 @@ impl CaptureThread {
             run();
             FINISHED_THREADS.fetch_add(1, Ordering::Relaxed);
             if std::mem::replace(&mut *own.lock(), ThreadFate::Finished) == ThreadFate::Abandoned {
-                ABANDONED.fetch_sub(1, Ordering::Relaxed);
+                abandoned::remove();
                 tracing::info!(stream = name, "an abandoned pipeline has stopped");
             }
             drop(finishing);
@@ -144,7 +136,7 @@ impl CaptureThread {
         let mut fate = self.fate.lock();
         if *fate == ThreadFate::Owned {
             *fate = ThreadFate::Abandoned;
-            ABANDONED.fetch_add(1, Ordering::Relaxed);
+            abandoned::add();
         }
     }
 }
@@ -290,7 +282,7 @@ impl Source {
         self.is_exact.load(Ordering::Relaxed)
     }
 
-    /// Stops the source without waiting. It counts as [`abandoned`] until its thread, which is returned, has finished.
+    /// Stops the source without waiting. It counts as [abandoned](foveate_source::abandoned) until its thread, which is returned, has finished.
     pub fn detach(mut self) -> CaptureThread {
         let thread = self.thread.take().expect("only detaching takes it");
         thread.abandon();
@@ -310,7 +302,7 @@ impl Drop for Source {
             self.counters.stages.next_pipeline();
             tracing::warn!(
                 stream = self.stream,
-                abandoned = abandoned(),
+                abandoned = abandoned::count(),
                 "the pipeline is slow to stop; continuing in the background"
             );
         }

@@ -1,6 +1,8 @@
 //! What capture, the daemon and the control server share of a source. GStreamer stays out, so that whatever parses foreign bytes can
 //! be in another process.
 
+pub mod abandoned;
+pub mod discipline;
 mod masks;
 
 pub use masks::{MaskChange, MaskCoverage, MaskRefusal, Masks};
