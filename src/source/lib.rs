@@ -3,6 +3,10 @@
 
 pub mod abandoned;
 pub mod discipline;
+pub mod frame;
+pub mod ledger;
 mod masks;
+pub mod memory;
+pub mod wire;
 
 pub use masks::{MaskChange, MaskCoverage, MaskRefusal, Masks};

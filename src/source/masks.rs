@@ -123,6 +123,15 @@ impl Masks {
         Ok(self.renew(&mut present))
     }
 
+    /// Becomes what another process says: `masks`, as of change `revision`.
+    pub fn follow(&self, revision: u64, masks: Vec<Mask>) {
+        let mut present = self.present.lock();
+        (present.configured, present.added) = (masks, Vec::new());
+        present.join();
+        // SYNC(masked): pairs with `newer_than`.
+        self.revision.store(revision, Ordering::Release);
+    }
+
     fn renew(&self, present: &mut Present) -> u64 {
         present.join();
         // SYNC(masked): pairs with `newer_than`; the masks are locked until the number says that they are others.
