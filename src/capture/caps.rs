@@ -5,13 +5,14 @@ use gstreamer::glib::translate::IntoGlib;
 use gstreamer_video as gst_video;
 
 use super::{CaptureError, hints};
-use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform, Colorimetry, Transfer};
-use foveate_core::depth::DepthFormat;
+use foveate_core::color::{ColorMatrix, ColorRange, Colorimetry, Transfer};
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_core::source::{Content, Orientation};
 use foveate_log::redact::redacted;
+use foveate_source::frame::FrameLayout;
+pub(super) use foveate_source::frame::SampleFormat;
 
 pub(super) mod depth;
 
@@ -50,15 +51,6 @@ pub(super) fn adapters(
     }
 }
 
-/// The samples of a frame.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum SampleFormat {
-    /// Of a picture.
-    Picture(PixelFormat, Colorimetry),
-    /// Of depth.
-    Depth(DepthFormat),
-}
-
 /// Frame format that caps describe.
 #[derive(Clone, Debug)]
 pub(super) struct FrameFormat {
@@ -73,24 +65,20 @@ pub(super) struct FrameFormat {
 }
 
 impl FrameFormat {
-    /// What the frames have in common; depth has a sample for each pixel, as gray has.
+    /// How samples lie in a buffer, except for their planes.
+    pub(super) fn layout(&self) -> FrameLayout {
+        let Self { samples, extent, pixel_aspect, .. } = *self;
+        FrameLayout { samples, extent, pixel_aspect, planes: Default::default() }
+    }
+
+    /// What the frames have in common.
     pub(super) fn kind(&self) -> FrameKind {
-        let (format, color) = match self.samples {
-            SampleFormat::Picture(format, colorimetry) => (format, colorimetry.transform()),
-            SampleFormat::Depth(_) => {
-                (PixelFormat::Gray8, ColorTransform::from_rgb(ColorRange::Full))
-            }
-        };
-        FrameKind { format, extent: self.extent, color }
+        self.layout().kind()
     }
 
     /// Pixel aspect ratio and colour.
     pub(super) fn facts(&self) -> PixelFacts {
-        let color = match self.samples {
-            SampleFormat::Picture(_, colorimetry) => Some(colorimetry),
-            SampleFormat::Depth(_) => None,
-        };
-        PixelFacts { pixel_aspect: self.pixel_aspect, color }
+        self.layout().facts()
     }
 }
 

@@ -9,7 +9,7 @@
 //! that a [rate limit](foveate_core::rate) skips get none, and have a counter of their own.
 
 pub use foveate_core::source::{
-    Content, CorruptedFrames, Orientation, Pace, SourceChoice, SourceSpec,
+    Content, CorruptedFrames, Isolation, Orientation, Pace, SourceChoice, SourceSpec,
 };
 
 mod caps;
@@ -23,6 +23,7 @@ pub mod hints;
 mod mailbox;
 mod masking;
 mod pipeline;
+pub mod process;
 pub mod reconnecting;
 pub mod source;
 mod times;
@@ -32,6 +33,7 @@ pub use caps::warn_of_picture;
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
 pub use mailbox::TakeResult;
+pub use process::ProcessError;
 pub use source::Source;
 
 pub use foveate_source::{MaskChange, MaskCoverage, MaskRefusal, Masks};

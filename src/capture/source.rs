@@ -18,9 +18,11 @@ use super::mailbox::{Mailbox, MailboxConsumer, mailbox};
 use super::pipeline::{
     self, Demands, Liveness, Pipeline, PipelineEvent, error_of, is_raw, missing_plugin_of, web_page,
 };
+use super::process::ProcessSession;
 use super::transient::Evidence;
 use super::{
-    CaptureError, CapturedFrame, Content, End, Orientation, Pace, SourceSpec, TakeResult, hints,
+    CaptureError, CapturedFrame, Content, End, Isolation, Orientation, Pace, SourceSpec,
+    TakeResult, hints,
 };
 use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
@@ -165,21 +167,39 @@ impl Source {
         let (producer, frames) = mailbox(spec.pace);
         let own_mailbox = producer.mailbox();
         let activity = counters.stages.next_pipeline();
-        let (own_counters, own_activity) = (Arc::clone(counters), Arc::clone(&activity));
-        let delivery = Delivery::new(producer, own_counters, own_activity, spec, masks);
-        let [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
-        let session = SourceSession {
-            spec: spec.clone(),
-            is_restart: 0 < counters.restarts.total(),
-            adapters: Vec::new(),
-            delivery: Arc::new(delivery),
-            activity: Arc::clone(&activity),
-            stop: stop_asked,
+        let (is_live, is_exact): (Arc<AtomicBool>, Arc<AtomicBool>);
+        let run: Box<dyn FnOnce() + Send> = match spec.isolation {
+            Isolation::None => {
+                let (own_counters, own_activity) = (Arc::clone(counters), Arc::clone(&activity));
+                let delivery = Delivery::new(producer, own_counters, own_activity, spec, masks);
+                [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
+                let session = SourceSession {
+                    spec: spec.clone(),
+                    is_restart: 0 < counters.restarts.total(),
+                    adapters: Vec::new(),
+                    delivery: Arc::new(delivery),
+                    activity: Arc::clone(&activity),
+                    stop: stop_asked,
+                };
+                activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
+                Box::new(move || session.run(&opened_sender, &own_mailbox))
+            }
+            Isolation::Process => {
+                [is_live, is_exact] = Default::default();
+                let session = ProcessSession {
+                    spec: spec.clone(),
+                    masks: Arc::clone(masks),
+                    counters: Arc::clone(counters),
+                    producer,
+                    is_live: Arc::clone(&is_live),
+                    is_exact: Arc::clone(&is_exact),
+                    stop: stop_asked,
+                };
+                Box::new(move || session.run(&opened_sender, &own_mailbox))
+            }
         };
-        activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
-        let run = move || session.run(&opened_sender, &own_mailbox);
         Ok(Self {
             stream: spec.stream.clone(),
             frames: Some(frames),
