@@ -10,6 +10,7 @@ mod capture_damage;
 mod capture_depth;
 mod capture_frames;
 mod capture_masks;
+mod capture_process;
 mod capture_reconnecting;
 mod capture_refusals;
 mod clips;
