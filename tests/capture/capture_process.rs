@@ -80,7 +80,7 @@ fn program() -> PathBuf {
         "#!/bin/sh\ncase \"$2\" in\n\
          garbage) exec dd if=/dev/urandom bs=300 count=100 >&0 2>/dev/null ;;\n\
          silent) exec sleep 1000 ;;\n\
-         flooding) exec perl -e '$m = \"\\001\\022\" . \"\\0\" x 32; 1 while syswrite STDIN, $m' ;;\n\
+         flooding) exec perl -e 'open S, \">&=0\"; $m = \"\\001\\022\" . \"\\0\" x 32; 1 while syswrite S, $m' ;;\n\
          *) exec {} \"$@\" ;;\nesac\n",
         testkit::program("foveated").display()
     );
