@@ -11,7 +11,7 @@ use rustix::net::SendFlags;
 use crate::discipline::{ClockQuality, Reading, WallClock};
 use crate::frame::FrameLayout;
 use crate::memory::{MapError, ReadableMemory};
-use crate::wire::{FrameCounts, FrameReady, SourceStamp, ToSource, WireError};
+use crate::wire::{FrameCounts, FrameReady, SourceStamp, WireError, free_message};
 
 /// Most of each count in a message: far more than there are between two.
 pub const COUNT_MAX: u32 = 1 << 20;
@@ -69,7 +69,7 @@ struct Buffer {
     is_held: AtomicBool,
 }
 
-/// A buffer that is the daemon's. It is freed, and the process told, when this is dropped.
+/// A buffer that is the daemon's. Dropping it frees it, and tells the process.
 #[derive(Debug)]
 pub struct HeldBuffer {
     buffer: Arc<Buffer>,
@@ -88,10 +88,8 @@ impl Drop for HeldBuffer {
     fn drop(&mut self) {
         // First: the process may use it as soon as the message is there. SYNC(held): pairs with the swap in `hold`.
         self.buffer.is_held.store(false, Ordering::Release);
-        let mut message = Vec::with_capacity(3);
-        ToSource::Free(self.number).encode(&mut message);
         // One that does not read its messages, or is gone, gets no buffer back: it is about to be ended.
-        let _ = send(&self.socket, &message, None, SendFlags::DONTWAIT);
+        let _ = send(&self.socket, &free_message(self.number), None, SendFlags::DONTWAIT);
     }
 }
 

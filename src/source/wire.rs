@@ -185,6 +185,11 @@ const COUNTS: u8 = 18;
 const ENDED: u8 = 19;
 const FAILED: u8 = 20;
 
+/// [`ToSource::Free`], without allocating.
+pub(crate) fn free_message(buffer: u8) -> [u8; 3] {
+    [VERSION, FREE, buffer]
+}
+
 impl ToSource {
     /// Writes the message over `bytes`.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
@@ -200,7 +205,7 @@ impl ToSource {
                 bytes.extend(revision.to_ne_bytes());
                 serde_json::to_writer(bytes, masks).expect("masks are plain values");
             }
-            Self::Free(buffer) => bytes.extend([FREE, *buffer]),
+            Self::Free(buffer) => bytes.extend(&free_message(*buffer)[1..]),
         }
     }
 
