@@ -159,10 +159,11 @@ fn errors_through_a_process_are_the_same() {
     let sources = [
         SourceChoice::Shorthand("/nowhere/clip.mp4".to_owned()),
         SourceChoice::Pipeline("nosuchelement ! appsink name=frames".to_owned()),
-        SourceChoice::Pipeline("videotestsrc ! fakesink".to_owned()),
+        // Elements without a name are numbered in each process.
+        SourceChoice::Pipeline("videotestsrc ! fakesink name=nothing".to_owned()),
         SourceChoice::Shorthand("gopher://x".to_owned()),
         SourceChoice::Pipeline(
-            "videotestsrc num-buffers=9 ! identity error-after=3 ! appsink name=frames".to_owned(),
+            "videotestsrc ! identity name=failing error-after=3 ! appsink name=frames".to_owned(),
         ),
     ];
     for source in sources {
