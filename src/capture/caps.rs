@@ -6,7 +6,7 @@ use gstreamer_video as gst_video;
 
 use super::gray::WideGray;
 use super::{CaptureError, hints};
-use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform, Colorimetry, Transfer};
+use foveate_core::color::{ColorMatrix, ColorRange, Colorimetry, Transfer};
 use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
@@ -14,6 +14,8 @@ use foveate_core::gray::GrayRange;
 use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_core::source::{Content, Orientation};
 use foveate_log::redact::redacted;
+use foveate_source::frame::FrameLayout;
+pub(super) use foveate_source::frame::SampleFormat;
 
 pub(super) mod depth;
 
@@ -52,15 +54,6 @@ pub(super) fn adapters(
     }
 }
 
-/// The samples of a frame.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum SampleFormat {
-    /// Of a picture.
-    Picture(PixelFormat, Colorimetry),
-    /// Of depth.
-    Depth(DepthFormat),
-}
-
 /// Frame format that caps describe.
 #[derive(Clone, Debug)]
 pub(super) struct FrameFormat {
@@ -77,25 +70,16 @@ pub(super) struct FrameFormat {
 }
 
 impl FrameFormat {
-    /// What the frames have in common; depth has a sample for each pixel, as gray has.
-    pub(super) fn kind(&self) -> FrameKind {
-        let (format, color) = match self.samples {
-            SampleFormat::Picture(format, colorimetry) => (format, colorimetry.transform()),
-            SampleFormat::Depth(_) => {
-                (PixelFormat::Gray8, ColorTransform::from_rgb(ColorRange::Full))
-            }
-        };
-        FrameKind { format, extent: self.extent, color }
+    /// How samples lie in a buffer, except for their planes; gray of 16 bits was scaled by `gray_range`.
+    pub(super) fn layout(&self, gray_range: Option<GrayRange>) -> FrameLayout {
+        let Self { samples, extent, pixel_aspect, .. } = *self;
+        let gray_range = gray_range.filter(|_| self.wide.is_some());
+        FrameLayout { samples, extent, pixel_aspect, gray_range, planes: Default::default() }
     }
 
-    /// Pixel aspect ratio and colour; gray of 16 bits was scaled by this range.
-    pub(super) fn facts(&self, gray_range: Option<GrayRange>) -> PixelFacts {
-        let color = match self.samples {
-            SampleFormat::Picture(_, colorimetry) => Some(colorimetry),
-            SampleFormat::Depth(_) => None,
-        };
-        let gray_range = gray_range.filter(|_| self.wide.is_some());
-        PixelFacts { pixel_aspect: self.pixel_aspect, color, gray_range }
+    /// What the frames have in common.
+    pub(super) fn kind(&self) -> FrameKind {
+        self.layout(None).kind()
     }
 }
 

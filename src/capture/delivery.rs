@@ -10,16 +10,17 @@ use parking_lot::Mutex;
 
 use super::caps::{self, FrameFormat, SampleFormat};
 use super::color::AssumedColor;
-use super::discipline::{ClockQuality, Reading, WallClock};
 use super::frame::RefusedBuffer;
 use super::gray::Scaler;
 use super::mailbox::{MailboxProducer, PostResult};
 use super::masking::Masking;
-use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
-use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Masks, Pace, SourceSpec};
+use super::times::{CaptureTime, PipelineTimes, capture_time, unix_ns_from_reference};
+use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Pace, SourceSpec};
 use foveate_core::color::{ColorRange, Colorimetry};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::rate::RateLimit;
+use foveate_source::Masks;
+use foveate_source::discipline::{ClockQuality, ClockSample, Reading, WallClock};
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 
@@ -168,7 +169,7 @@ impl Delivery {
 
     /// The colour of the newest frames; `None` before the first, and of depth.
     pub(super) fn color(&self) -> Option<Colorimetry> {
-        self.inlet.try_lock()?.format.as_ref()?.facts(None).color
+        self.inlet.try_lock()?.format.as_ref()?.layout(None).facts().color
     }
 
     /// Whether damaged frames are dropped.
@@ -332,8 +333,8 @@ impl Inlet {
         let is_masked = self.masked.take() == Some(buffer.as_ptr().addr());
         let frame = if is_masked || !self.masking.is_needed() {
             let (format, coverage) = (self.format.as_ref()?, self.masking.coverage());
-            let facts = format.facts(self.scaler.range());
-            CapturedFrame::map(buffer, format, facts, stamp, coverage)
+            let layout = format.layout(self.scaler.range());
+            CapturedFrame::map(buffer, format, layout, stamp, coverage)
         } else {
             Err(RefusedBuffer::NotMasked)
         };

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::ProcessError;
 use foveate_core::error::exit;
 use foveate_core::geometry::extent::Extent;
 
@@ -364,6 +365,9 @@ pub enum CaptureError {
         /// GStreamer's error.
         reason: String,
     },
+    /// A source process failed, or what it runs.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// The source was dropped while it was opening.
     #[error("the source was closed")]
     Closed,
@@ -394,6 +398,7 @@ impl CaptureError {
             | Self::NoTrack { .. }
             | Self::Playlist { .. }
             | Self::EveryFrameLive => exit::CONFIG,
+            Self::Process(error) => error.exit_code(),
             _ => exit::UNAVAILABLE,
         }
     }

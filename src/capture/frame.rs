@@ -4,29 +4,29 @@ use gstreamer as gst;
 use gstreamer_video as gst_video;
 
 use super::caps::{FrameFormat, SampleFormat};
-use super::masking::MaskCoverage;
 use foveate_core::depth::DepthView;
 use foveate_core::frame::{FrameError, FrameKind, FrameStamp, FrameView, Plane};
-use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::PixelFacts;
+use foveate_source::MaskCoverage;
+use foveate_source::frame::FrameLayout;
+pub(super) use foveate_source::frame::PlaneLayout;
+use foveate_source::ledger::{AcceptedFrame, HeldBuffer};
 
 /// A frame mapped for reading. It holds a buffer of the source's pool until it is dropped.
 #[derive(Debug)]
 pub struct CapturedFrame {
-    memory: gst::MappedBuffer<gst::buffer::Readable>,
-    samples: SampleFormat,
-    extent: Extent,
-    facts: PixelFacts,
-    planes: [PlaneLayout; 3],
+    memory: FrameMemory,
+    layout: FrameLayout,
     stamp: FrameStamp,
     masks: MaskCoverage,
 }
 
-/// Where a plane lies in a buffer, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PlaneLayout {
-    pub(super) offset: usize,
-    pub(super) stride: usize,
+#[derive(Debug)]
+enum FrameMemory {
+    /// Of a pipeline in this process.
+    Mapped(gst::MappedBuffer<gst::buffer::Readable>),
+    /// Of a source process.
+    Shared(HeldBuffer),
 }
 
 /// Why a buffer cannot be read as a frame.
@@ -54,7 +54,7 @@ impl CapturedFrame {
     pub(super) fn map(
         buffer: gst::Buffer,
         format: &FrameFormat,
-        facts: PixelFacts,
+        layout: FrameLayout,
         stamp: FrameStamp,
         masks: MaskCoverage,
     ) -> Result<Self, RefusedBuffer> {
@@ -66,13 +66,33 @@ impl CapturedFrame {
             buffer
         };
         let memory = buffer.into_mapped_buffer_readable().map_err(|_| RefusedBuffer::NotMapped)?;
-        let FrameFormat { samples, extent, .. } = *format;
-        let frame = Self { memory, samples, extent, facts, planes, stamp, masks };
-        match samples {
-            SampleFormat::Picture(..) => drop(frame.view()?),
-            SampleFormat::Depth(_) => drop(frame.depth()?),
-        }
+        let frame = Self {
+            memory: FrameMemory::Mapped(memory),
+            layout: FrameLayout { planes, ..layout },
+            stamp,
+            masks,
+        };
+        frame.layout.check(frame.bytes())?;
         Ok(frame)
+    }
+
+    /// A frame of a source process.
+    pub(super) fn shared(frame: AcceptedFrame, masks: MaskCoverage) -> Self {
+        let AcceptedFrame { buffer, layout, stamp, .. } = frame;
+        Self { memory: FrameMemory::Shared(buffer), layout, stamp, masks }
+    }
+
+    /// The memory of its buffer.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            FrameMemory::Mapped(memory) => memory.as_slice(),
+            FrameMemory::Shared(buffer) => buffer.bytes(),
+        }
+    }
+
+    /// How its samples lie in [`bytes`](Self::bytes).
+    pub(super) fn layout(&self) -> &FrameLayout {
+        &self.layout
     }
 
     /// The samples of a picture.
@@ -81,11 +101,7 @@ impl CapturedFrame {
     ///
     /// None for a frame from a source of pictures, which has checked it.
     pub fn view(&self) -> Result<FrameView<'_>, FrameError> {
-        let SampleFormat::Picture(format, colorimetry) = self.samples else {
-            return Err(FrameError::other_content());
-        };
-        let kind = FrameKind { format, extent: self.extent, color: colorimetry.transform() };
-        view_of(self.memory.as_slice(), &self.planes, kind)
+        self.layout.picture(self.bytes())
     }
 
     /// The samples of depth.
@@ -94,21 +110,12 @@ impl CapturedFrame {
     ///
     /// None for a frame from a source of depth, which has checked it.
     pub fn depth(&self) -> Result<DepthView<'_>, FrameError> {
-        match self.samples {
-            SampleFormat::Picture(..) => Err(FrameError::other_content()),
-            SampleFormat::Depth(format) => {
-                DepthView::new(format, self.extent, self.plane(self.planes[0]))
-            }
-        }
-    }
-
-    fn plane(&self, PlaneLayout { offset, stride }: PlaneLayout) -> Plane<'_> {
-        Plane { bytes: self.memory.as_slice().get(offset..).unwrap_or_default(), stride }
+        self.layout.depth(self.bytes())
     }
 
     /// Pixel aspect ratio, colour and scaling; square pixels of unknown colour for depth.
     pub fn facts(&self) -> PixelFacts {
-        self.facts
+        self.layout.facts()
     }
 
     /// Number and capture time.
@@ -121,7 +128,7 @@ impl CapturedFrame {
         &self.masks
     }
 
-    /// Number of the change of the stream's [`Masks`](super::Masks) that it was filled by.
+    /// Number of the change of the stream's [`Masks`](foveate_source::Masks) that it was filled by.
     pub fn mask_revision(&self) -> u64 {
         self.masks.revision
     }

@@ -11,7 +11,7 @@
 //! that a [rate limit](foveate_core::rate) skips get none, and have a counter of their own.
 
 pub use foveate_core::source::{
-    Content, CorruptedFrames, Orientation, Pace, SourceChoice, SourceSpec,
+    Content, CorruptedFrames, Isolation, Orientation, Pace, SourceChoice, SourceSpec,
 };
 
 mod caps;
@@ -19,7 +19,6 @@ mod color;
 mod damage;
 mod debug;
 mod delivery;
-pub mod discipline;
 mod error;
 mod expansion;
 mod frame;
@@ -30,6 +29,7 @@ mod masking;
 mod network;
 mod oversize;
 mod pipeline;
+pub mod process;
 pub mod reconnecting;
 mod short_track;
 pub mod source;
@@ -40,8 +40,10 @@ pub use caps::warn_of_picture;
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
 pub use mailbox::TakeResult;
-pub use masking::{MaskChange, MaskCoverage, MaskRefusal, Masks};
+pub use process::ProcessError;
 pub use source::Source;
+
+pub use foveate_source::{MaskChange, MaskCoverage, MaskRefusal, Masks};
 
 /// Why no more frames come.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,13 +2,10 @@
 //! composited on a background, and privacy masks are filled.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_video as gst_video;
-use parking_lot::{Condvar, Mutex};
 
 use super::CaptureError;
 use super::caps::{FrameFormat, SampleFormat};
@@ -16,179 +13,8 @@ use super::frame::{PlaneLayout, RefusedBuffer, is_shared, planes_of, view_of};
 use foveate_core::depth::DepthView;
 use foveate_core::frame::{PixelFormat, Plane, composite, is_opaque};
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::mask::{MASKS_MAX, Mask, MaskFill};
-
-/// The masks of a stream: those of its configuration, and those that are set while it runs. Any thread may change them; they hold
-/// from the next frame that reaches the appsink on.
-#[derive(Debug)]
-pub struct Masks {
-    /// Number of the newest change, from 1.
-    revision: AtomicU64,
-    present: Mutex<Present>,
-    /// The newest revision that a frame was published with; 0 for none.
-    published: Mutex<u64>,
-    is_published: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Present {
-    configured: Vec<Mask>,
-    /// In the order in which they were first set.
-    added: Vec<Mask>,
-    /// Both.
-    all: Arc<[Mask]>,
-}
-
-/// A change of the masks that are set while a stream runs. A mask of the same name is replaced.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MaskChange {
-    /// Whether all are cleared first.
-    pub clears_all: bool,
-    /// Names of those that are cleared.
-    pub cleared: Vec<String>,
-    /// Those that are set.
-    pub set: Vec<Mask>,
-}
-
-/// Why masks stay as they are.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MaskRefusal {
-    /// It is one of the configuration.
-    #[error(
-        "the mask {name:?} belongs to the configuration: change it there and reload, or choose another name"
-    )]
-    Configured {
-        /// Its name.
-        name: String,
-    },
-    /// There is none to clear.
-    #[error("no mask {name:?} was set at run time: see `foveate mask`")]
-    Unknown {
-        /// The name.
-        name: String,
-    },
-    /// Too many at a time.
-    #[error("too many masks: {count} (expected at most {MASKS_MAX} set at run time)")]
-    TooMany {
-        /// What there would be.
-        count: usize,
-    },
-}
-
-impl Masks {
-    /// The masks of a configuration.
-    pub fn new(configured: Vec<Mask>) -> Self {
-        let mut present = Present { configured, ..Present::default() };
-        present.join();
-        Self {
-            revision: AtomicU64::new(1),
-            present: Mutex::new(present),
-            published: Mutex::default(),
-            is_published: Condvar::new(),
-        }
-    }
-
-    /// Replaces those of the configuration; those that were set at run time stay. Returns the number of the change.
-    pub fn configure(&self, configured: Vec<Mask>) -> u64 {
-        let mut present = self.present.lock();
-        present.configured = configured;
-        self.renew(&mut present)
-    }
-
-    /// Changes those that are set at run time, all at once. Returns the number of the change.
-    ///
-    /// # Errors
-    ///
-    /// If one is of the configuration, there is none of a name that is to be cleared, or there would be too many. Nothing changes.
-    pub fn change(&self, change: MaskChange) -> Result<u64, MaskRefusal> {
-        let mut present = self.present.lock();
-        // One may have been added before the configuration got one of that name.
-        let is_added = |name: &&String| present.added.iter().any(|m| m.name == **name);
-        let cleared = change.cleared.iter().filter(|name| !is_added(name));
-        let names = change.set.iter().map(|mask| &mask.name).chain(cleared);
-        let is_configured = |name: &&String| present.configured.iter().any(|m| m.name == **name);
-        if let Some(name) = names.into_iter().find(is_configured) {
-            return Err(MaskRefusal::Configured { name: name.clone() });
-        }
-        let mut added = present.added.clone();
-        for name in &change.cleared {
-            let place = added.iter().position(|mask| mask.name == *name);
-            let place = place.ok_or_else(|| MaskRefusal::Unknown { name: name.clone() })?;
-            added.remove(place);
-        }
-        if change.clears_all {
-            added.clear();
-        }
-        for mask in change.set {
-            match added.iter_mut().find(|present| present.name == mask.name) {
-                Some(present) => *present = mask,
-                None => added.push(mask),
-            }
-        }
-        if MASKS_MAX < added.len() {
-            return Err(MaskRefusal::TooMany { count: added.len() });
-        }
-        present.added = added;
-        Ok(self.renew(&mut present))
-    }
-
-    fn renew(&self, present: &mut Present) -> u64 {
-        present.join();
-        // SYNC(masked): pairs with `newer_than`; the masks are locked until the number says that they are others.
-        self.revision.fetch_add(1, Ordering::Release) + 1
-    }
-
-    /// Those of the configuration, and those that were set at run time.
-    pub fn present(&self) -> (Vec<Mask>, Vec<Mask>) {
-        let present = self.present.lock();
-        (present.configured.clone(), present.added.clone())
-    }
-
-    /// The masks and the number of their last change, if that is not `known`. Locks only then.
-    fn newer_than(&self, known: u64) -> Option<(u64, Arc<[Mask]>)> {
-        // SYNC(masked): pairs with `renew`.
-        if self.revision.load(Ordering::Acquire) == known {
-            return None;
-        }
-        let present = self.present.lock();
-        Some((self.revision.load(Ordering::Relaxed), Arc::clone(&present.all)))
-    }
-
-    /// Notes that all views have published a frame with the masks of change `revision`. Called once for each, by the frame loop.
-    pub fn note_published(&self, revision: u64) {
-        *self.published.lock() = revision;
-        self.is_published.notify_all();
-    }
-
-    /// Waits until a frame was published with the masks of change `revision`, or later ones; false if none was within `timeout`.
-    pub fn await_published(&self, revision: u64, timeout: Duration) -> bool {
-        let mut published = self.published.lock();
-        let waits = |published: &mut u64| *published < revision;
-        !self.is_published.wait_while_for(&mut published, waits, timeout).timed_out()
-    }
-}
-
-impl Present {
-    fn join(&mut self) {
-        self.all = self.configured.iter().chain(&self.added).cloned().collect();
-    }
-}
-
-impl Default for Masks {
-    /// None.
-    fn default() -> Self {
-        Self::new(Vec::new())
-    }
-}
-
-/// Equal if they are the same.
-impl PartialEq for Masks {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
-}
-
-impl Eq for Masks {}
+use foveate_core::mask::{Mask, MaskFill};
+use foveate_source::{MaskCoverage, Masks};
 
 /// Applies the masks of a stream to the buffers of its pipelines.
 #[derive(Debug)]
@@ -205,15 +31,6 @@ pub(super) struct Masking {
     copies: Option<Copies>,
     /// R, G and B behind what is transparent.
     background: [u8; 3],
-}
-
-/// The masks that filled a frame.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MaskCoverage {
-    /// Number of the change of the stream's [`Masks`] that led to them.
-    pub revision: u64,
-    /// The texels of the coarse level that they cover; `None` without masks.
-    pub texels: Option<Arc<TileSet>>,
 }
 
 impl Masking {

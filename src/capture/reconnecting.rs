@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::source::CaptureThread;
 use super::transient::{Evidence, may_reconnect};
-use super::{CaptureError, CapturedFrame, End, Masks, Pace, Source, SourceSpec, TakeResult};
+use super::{CaptureError, CapturedFrame, End, Pace, Source, SourceSpec, TakeResult};
 use foveate_core::backoff::{Backoff, next_try};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::gray::GrayScaling;
 use foveate_log::redact::redacted;
+use foveate_source::Masks;
 use foveate_stats::{LossReason, StreamCounters};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

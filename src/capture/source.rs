@@ -20,13 +20,15 @@ use super::network::{Network, Redirect};
 use super::pipeline::{
     self, Demands, Liveness, Pipeline, PipelineEvent, error_of, is_raw, missing_plugin_of, web_page,
 };
+use super::process::ProcessSession;
 use super::transient::Evidence;
 use super::{
-    CaptureError, CapturedFrame, Content, End, Masks, Orientation, Pace, SourceSpec, TakeResult,
-    hints,
+    CaptureError, CapturedFrame, Content, End, Isolation, Orientation, Pace, SourceSpec,
+    TakeResult, hints,
 };
 use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
+use foveate_source::{Masks, abandoned};
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 use parking_lot::Mutex;
@@ -42,16 +44,8 @@ const BLOCKED_AFTER: Duration = Duration::from_millis(300);
 /// Most abandoned threads of the process. With more, no source is started.
 const ABANDONED_MAX: usize = 64;
 
-static ABANDONED: AtomicUsize = AtomicUsize::new(0);
-
 /// Capture threads that have finished.
 static FINISHED_THREADS: AtomicUsize = AtomicUsize::new(0);
-
-/// Capture threads that still run although nobody waits for them: detached sources that are stopping, and calls that do not
-/// return.
-pub fn abandoned() -> usize {
-    ABANDONED.load(Ordering::Relaxed)
-}
 
 /// Capture threads that have finished since the process started, including those of [`Source::check`].
 pub fn finished_threads() -> usize {
@@ -104,14 +98,14 @@ pub struct CaptureThread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThreadFate {
     Owned,
-    /// Counted in [`ABANDONED`].
+    /// Counted by [`abandoned::add`].
     Abandoned,
     Finished,
 }
 
 impl CaptureThread {
     fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<Self, CaptureError> {
-        let count = abandoned();
+        let count = abandoned::count();
         if ABANDONED_MAX <= count {
             return Err(CaptureError::TooManyAbandoned { count });
         }
@@ -122,7 +116,7 @@ impl CaptureThread {
             run();
             FINISHED_THREADS.fetch_add(1, Ordering::Relaxed);
             if std::mem::replace(&mut *own.lock(), ThreadFate::Finished) == ThreadFate::Abandoned {
-                ABANDONED.fetch_sub(1, Ordering::Relaxed);
+                abandoned::remove();
                 tracing::info!(stream = name, "an abandoned pipeline has stopped");
             }
             drop(finishing);
@@ -150,7 +144,7 @@ impl CaptureThread {
         let mut fate = self.fate.lock();
         if *fate == ThreadFate::Owned {
             *fate = ThreadFate::Abandoned;
-            ABANDONED.fetch_add(1, Ordering::Relaxed);
+            abandoned::add();
         }
     }
 }
@@ -179,22 +173,40 @@ impl Source {
         let (producer, frames) = mailbox(spec.pace);
         let own_mailbox = producer.mailbox();
         let activity = counters.stages.next_pipeline();
-        let (own_counters, own_activity) = (Arc::clone(counters), Arc::clone(&activity));
-        let delivery = Delivery::new(producer, own_counters, own_activity, spec, masks);
-        let [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
-        let session = SourceSession {
-            spec: spec.clone(),
-            is_restart: 0 < counters.restarts.total(),
-            adapters: Vec::new(),
-            network: Network::of(spec),
-            delivery: Arc::new(delivery),
-            activity: Arc::clone(&activity),
-            stop: stop_asked,
+        let (is_live, is_exact): (Arc<AtomicBool>, Arc<AtomicBool>);
+        let run: Box<dyn FnOnce() + Send> = match spec.isolation {
+            Isolation::None => {
+                let (own_counters, own_activity) = (Arc::clone(counters), Arc::clone(&activity));
+                let delivery = Delivery::new(producer, own_counters, own_activity, spec, masks);
+                [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
+                let session = SourceSession {
+                    spec: spec.clone(),
+                    is_restart: 0 < counters.restarts.total(),
+                    adapters: Vec::new(),
+                    network: Network::of(spec),
+                    delivery: Arc::new(delivery),
+                    activity: Arc::clone(&activity),
+                    stop: stop_asked,
+                };
+                activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
+                Box::new(move || session.run(&opened_sender, &own_mailbox))
+            }
+            Isolation::Process => {
+                [is_live, is_exact] = Default::default();
+                let session = ProcessSession {
+                    spec: spec.clone(),
+                    masks: Arc::clone(masks),
+                    counters: Arc::clone(counters),
+                    producer,
+                    is_live: Arc::clone(&is_live),
+                    is_exact: Arc::clone(&is_exact),
+                    stop: stop_asked,
+                };
+                Box::new(move || session.run(&opened_sender, &own_mailbox))
+            }
         };
-        activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
-        let run = move || session.run(&opened_sender, &own_mailbox);
         Ok(Self {
             stream: spec.stream.clone(),
             frames: Some(frames),
@@ -297,7 +309,7 @@ impl Source {
         self.is_exact.load(Ordering::Relaxed)
     }
 
-    /// Stops the source without waiting. It counts as [`abandoned`] until its thread, which is returned, has finished.
+    /// Stops the source without waiting. It counts as [abandoned](foveate_source::abandoned) until its thread, which is returned, has finished.
     pub fn detach(mut self) -> CaptureThread {
         let thread = self.thread.take().expect("only detaching takes it");
         thread.abandon();
@@ -317,7 +329,7 @@ impl Drop for Source {
             self.counters.stages.next_pipeline();
             tracing::warn!(
                 stream = self.stream,
-                abandoned = abandoned(),
+                abandoned = abandoned::count(),
                 "the pipeline is slow to stop; continuing in the background"
             );
         }

@@ -1,7 +1,7 @@
 //! Capture time of a frame, from the timestamps that the pipeline gives it.
 
-use foveate_core::clock;
 use foveate_core::frame::CaptureClock;
+use foveate_source::discipline::ClockSample;
 
 /// A reference time older than this comes from a clock that is not set.
 pub(crate) const REFERENCE_MAX_AGE_NS: u64 = 60_000_000_000;
@@ -11,31 +11,6 @@ pub(crate) const REFERENCE_MAX_LEAD_NS: u64 = 1_000_000_000;
 
 /// From the NTP epoch, 1900, to the Unix epoch, 1970, in seconds (RFC 868).
 const UNIX_FROM_NTP_S: u64 = 2_208_988_800;
-
-/// Both clocks, read together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ClockSample {
-    /// CLOCK_MONOTONIC, in nanoseconds.
-    pub(crate) monotonic_ns: u64,
-    /// CLOCK_REALTIME, in nanoseconds since 1970.
-    pub(crate) unix_ns: u64,
-}
-
-impl ClockSample {
-    /// Now.
-    pub(crate) fn now() -> Self {
-        Self { monotonic_ns: clock::monotonic_ns(), unix_ns: clock::unix_ns() }
-    }
-
-    /// This sample moved by `to_ns` - `from_ns`; `None` outside the range of either clock.
-    fn shifted(self, from_ns: u64, to_ns: u64) -> Option<Self> {
-        let shift = |ns: u64| match to_ns.checked_sub(from_ns) {
-            Some(later) => ns.checked_add(later),
-            None => ns.checked_sub(from_ns - to_ns),
-        };
-        Some(Self { monotonic_ns: shift(self.monotonic_ns)?, unix_ns: shift(self.unix_ns)? })
-    }
-}
 
 /// Timestamps that a pipeline gives a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -54,6 +54,7 @@ impl CaptureError {
             | Self::Silent { .. }
             | Self::NotStopping { .. }
             | Self::TooManyAbandoned { .. } => true,
+            Self::Process(error) => error.is_transient(),
             // A server may not serve it yet; a file that never existed is a wrong path.
             Self::Missing { what } => has_delivered || what.contains("://"),
             // udev sets the group of a camera shortly after it is plugged in.
@@ -111,6 +112,7 @@ impl CaptureError {
             | Self::BecameInterlaced
             | Self::Corrupt { .. } => LossReason::Unreadable,
             Self::NotStopping { .. } | Self::TooManyAbandoned { .. } => LossReason::Stuck,
+            Self::Process(error) => error.loss_reason(),
             _ => LossReason::Failed,
         }
     }

@@ -31,7 +31,7 @@ use foveate_core::gray::GrayScaling;
 use foveate_core::layout::Layout;
 use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
-use foveate_core::source::{Content, SourceSpec};
+use foveate_core::source::{Content, Isolation, SourceSpec};
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
     Color, Location, Name, Parameter, Real, Text, Whole, checked, optional, taken,
@@ -226,6 +226,8 @@ pub struct StreamConfig {
     /// The source of its frames.
     #[serde(rename = "+")]
     pub source: SourceChoice,
+    /// Whether the pipeline runs in a process of its own.
+    pub isolation: Isolation,
     /// Values for `${name}` in a pipeline.
     #[serde(deserialize_with = "parameters")]
     pub parameters: BTreeMap<String, String>,
@@ -571,6 +573,7 @@ impl Default for StreamConfig {
         Self {
             name: "camera".to_owned(),
             source: SourceChoice::Shorthand("test".to_owned()),
+            isolation: Isolation::None,
             parameters: BTreeMap::new(),
             pace: Pace::Realtime,
             looped: false,
@@ -645,6 +648,7 @@ impl From<&StreamConfig> for SourceSpec {
     fn from(config: &StreamConfig) -> Self {
         Self {
             stream: config.name.clone(),
+            isolation: config.isolation,
             content: Content::Pictures,
             source: config.source.clone(),
             parameters: config.parameters.clone(),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::frame::{FrameKind, PixelFormat};
+use crate::frame::{FrameKind, PixelFormat, Plane};
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
@@ -196,6 +196,37 @@ impl MaskFill {
             let row = &mut plane[run.row as usize * stride..];
             row[run.start as usize * sample_bytes..run.end as usize * sample_bytes].fill(0);
         }
+    }
+
+    /// Whether all that [`fill`](Self::fill) fills in plane `index` is black.
+    ///
+    /// # Panics
+    ///
+    /// As [`fill`](Self::fill).
+    pub fn is_filled(&self, index: usize, plane: Plane<'_>) -> bool {
+        let [first, second] = self.black(index);
+        self.planes[index].iter().all(|run| {
+            let row = &plane.bytes[run.row as usize * plane.stride..];
+            let (pairs, rest) = row[run.start as usize..run.end as usize].as_chunks();
+            // In one pass without branches, which compiles to vector instructions.
+            let other =
+                pairs.iter().fold(0, |other, [one, next]| other | (one ^ first) | (next ^ second));
+            rest.iter().fold(other, |other, byte| other | (byte ^ first)) == 0
+        })
+    }
+
+    /// Whether all that [`clear`](Self::clear) sets is 0.
+    ///
+    /// # Panics
+    ///
+    /// As [`clear`](Self::clear).
+    pub fn is_clear(&self, plane: Plane<'_>, sample_bytes: usize) -> bool {
+        assert_eq!(self.kind.format, PixelFormat::Gray8, "a sample for each pixel");
+        self.planes[0].iter().all(|run| {
+            let row = &plane.bytes[run.row as usize * plane.stride..];
+            let bytes = &row[run.start as usize * sample_bytes..run.end as usize * sample_bytes];
+            bytes.iter().fold(0, |other, byte| other | byte) == 0
+        })
     }
 
     /// Two bytes of plane `index` that repeat where it is black. The range of the samples says what black is.

@@ -17,9 +17,12 @@ use crate::value::{ConfigValue, Location, Text, optional};
 
 /// What to capture.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct SourceSpec {
     /// Name of the stream, for logs and threads.
     pub stream: String,
+    /// Where its pipeline runs.
+    pub isolation: Isolation,
     /// What its frames are.
     pub content: Content,
     /// Shorthand, description or file of the pipeline.
@@ -86,6 +89,7 @@ impl SourceSpec {
     pub fn new(stream: &str, source: SourceChoice) -> Self {
         Self {
             stream: stream.to_owned(),
+            isolation: Isolation::None,
             content: Content::Pictures,
             source,
             parameters: BTreeMap::new(),
@@ -120,8 +124,21 @@ impl SourceSpec {
     }
 }
 
+/// Where the pipeline of a source runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Isolation {
+    /// In the process that takes its frames.
+    #[default]
+    None,
+    /// In a process of its own, with limits.
+    Process,
+}
+
 /// What the frames of a source are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub enum Content {
     /// Pictures; what is not readable is converted.
     #[default]

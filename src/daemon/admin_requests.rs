@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use super::supervisor::ConfigChanges;
 use super::{Daemon, DaemonError, StreamFailure, masked};
 use foveate::messages::{Refusal, RefusalReason, ViewName};
-use foveate_capture::{CaptureError, MaskChange};
+use foveate_capture::CaptureError;
 use foveate_config::{Config, DaemonConfig, StreamConfig};
 use foveate_control::AdminRequest;
 use foveate_core::error::{chain, exit};
 use foveate_core::mask::Mask;
 use foveate_log::redact::redacted;
+use foveate_source::MaskChange;
 
 /// How long an operator's request waits for the checks of its sources. The daemon handles nothing else meanwhile.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);

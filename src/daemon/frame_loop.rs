@@ -14,7 +14,7 @@ use crate::stream::{
 };
 use foveate::messages::end_text;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
-use foveate_capture::{CapturedFrame, End, Masks, SourceSpec, warn_of_picture};
+use foveate_capture::{CapturedFrame, End, SourceSpec, warn_of_picture};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::camera::Camera;
@@ -23,6 +23,7 @@ use foveate_core::error::chain;
 use foveate_core::frame::FrameView;
 use foveate_core::pixel::PixelFacts;
 use foveate_log::redact::redacted;
+use foveate_source::Masks;
 
 /// How long the loop waits for a frame before it checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

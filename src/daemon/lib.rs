@@ -19,7 +19,7 @@ use crate::control::server::{
     AdminServer, PendingAdminRequest, Server, ServerLimits, SocketAccess,
 };
 use crate::stream::{BackendError, Backends, PolicyFileError, ServedView, StreamError};
-use foveate_capture::{CaptureError, Masks, Source, SourceSpec};
+use foveate_capture::{CaptureError, Source, SourceSpec};
 use foveate_config::CalibrationError;
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use foveate_control::admin_path;
@@ -27,6 +27,7 @@ use foveate_core::error::{chain, exit};
 use foveate_engine::pool::Pool;
 use foveate_log::redact::{SecretMask, redacted};
 pub use foveate_server::{self as control, channel, memory};
+use foveate_source::Masks;
 
 use self::health::log_stuck;
 use self::service::{ActivationError, ServiceNotifier};

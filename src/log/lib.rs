@@ -37,6 +37,18 @@ pub fn to_journal_or_stderr(level: &str) -> Log {
     install(level, Dispatch::new(tracing_subscriber::registry().with(journal)))
 }
 
+/// Like [`to_stderr`], for a process whose lines another one logs: each begins with its level, and has no time.
+pub fn to_parent(level: &str) -> Log {
+    let lines = tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::TRACE)
+        .without_time()
+        .with_ansi(false)
+        .with_target(false)
+        .log_internal_errors(false)
+        .with_writer(|| Redacting(io::stderr()));
+    install(level, Dispatch::new(lines.finish()))
+}
+
 fn stderr() -> Dispatch {
     let lines = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foveate_capture::{
-    CaptureError, CapturedFrame, End, Source, SourceSpec, TakeResult, warn_of_picture,
+    CaptureError, CapturedFrame, End, Isolation, Source, SourceSpec, TakeResult, warn_of_picture,
 };
 use foveate_config::StreamConfig;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
@@ -88,7 +88,9 @@ impl Player {
     pub fn open(config: StreamConfig, chosen: StreamBackend) -> Result<Self, PlayerError> {
         let chosen = chosen.with_change_on(config.change.on)?;
         let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<_, _>>()?;
-        let source = Source::open(&SourceSpec::from(&config), &Arc::<StreamCounters>::default())?;
+        // Whoever plays a clip in its own process has chosen to.
+        let spec = SourceSpec { isolation: Isolation::None, ..SourceSpec::from(&config) };
+        let source = Source::open(&spec, &Arc::<StreamCounters>::default())?;
         Ok(Self {
             source,
             config,

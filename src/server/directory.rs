@@ -25,7 +25,6 @@ use super::lease::ClientIdentity;
 use crate::channel::{EventFd, ViewChannel};
 use crate::memory::MemoryWatch;
 use foveate::messages::{Refusal, RefusalReason, ViewName, clipped, is_name};
-use foveate_capture::Masks;
 use foveate_config::ViewConfig;
 use foveate_control::{
     ChangeListing, DepthListing, MaskListing, StreamInput, StreamListing, StreamPace,
@@ -41,6 +40,7 @@ use foveate_core::mask::Mask;
 use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_core::view::VIEWS_MAX;
 use foveate_log::redact::redacted;
+use foveate_source::Masks;
 use foveate_stats::durations::FrameStage;
 use foveate_stats::stages::{STUCK_AFTER, Stage};
 use foveate_stats::{ChangeGauges, StreamCounters};

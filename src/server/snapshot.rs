@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::directory::Directory;
 use foveate::messages::{RefusalReason, ViewName};
-use foveate_capture::discipline::{ClockQuality, Reading, WallClock};
 use foveate_control::{DaemonStats, Listing, ServerListing, Stats};
 use foveate_core::clock::monotonic_ns;
+use foveate_source::abandoned;
+use foveate_source::discipline::{ClockQuality, Reading, WallClock};
 use foveate_stats::ServerCounters;
 use foveate_stats::process::process_use;
 
@@ -104,7 +105,7 @@ impl StatsSource {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: process_use(),
             log_lines_dropped: foveate_log::dropped(),
-            sources_abandoned: foveate_capture::source::abandoned() as u64,
+            sources_abandoned: abandoned::count() as u64,
             clock_error_ns: Some(error_ns).filter(|error_ns| *error_ns != 0),
             clock_steps: steps,
             gpu_memory_bytes: self.directory.device_memory(),

@@ -114,15 +114,19 @@ pub enum LossReason {
     Unreadable,
     /// An element reported another error.
     Failed,
-    /// Earlier pipelines do not stop.
+    /// Earlier pipelines do not stop, or a source process does not answer.
     Stuck,
+    /// A source process was ended by a signal, or broke the protocol.
+    Crashed,
+    /// A source process reached the limit of its memory.
+    OutOfMemory,
     /// A reason that this version does not know.
     Other,
 }
 
 foveate_core::names!(LossReason {
     Unreachable = "unreachable", Ended = "ended", Silent = "silent", Unreadable = "unreadable",
-    Failed = "failed", Stuck = "stuck",
+    Failed = "failed", Stuck = "stuck", Crashed = "crashed", OutOfMemory = "out-of-memory",
 } else Other = "other");
 
 /// New pipelines of a stream, by reason.

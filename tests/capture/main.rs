@@ -12,6 +12,7 @@ mod capture_frames;
 mod capture_masks;
 mod capture_media;
 mod capture_network;
+mod capture_process;
 mod capture_reconnecting;
 mod capture_refusals;
 mod clips;

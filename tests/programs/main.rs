@@ -24,6 +24,7 @@ mod end_to_end_limits;
 #[cfg(feature = "mcap")]
 mod end_to_end_masks;
 #[cfg(feature = "mcap")]
+mod end_to_end_process;
 mod end_to_end_record;
 mod end_to_end_return;
 mod end_to_end_rtsp;

@@ -1,6 +1,8 @@
 //! `foveated`, the daemon: logging, exit code.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -11,6 +13,7 @@ use foveate_config::{Config, ConfigError};
 use foveate_core::error::{chain, exit};
 use foveate_daemon::DaemonError;
 use foveate_log::redact::{self, SecretMask};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use arguments::DaemonArguments;
 
@@ -62,13 +65,52 @@ fn give_memory_back() {
     let _ = thread::Builder::new().name("memory".to_owned()).spawn(trim);
 }
 
+/// Takes standard input, a socket, and leaves nothing there, so that nothing else reads messages. Closes what was inherited beyond the
+/// standard descriptors: not all libraries have theirs closed when a program is started.
+#[expect(unsafe_code, reason = "nothing else closes descriptors that nobody owns")]
+fn taken_socket() -> io::Result<OwnedFd> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: nothing of this process has opened any yet. Before Linux 5.9 the call fails, and they stay.
+    unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    let nothing = File::open("/dev/null")?;
+    // SAFETY: both are open, and nothing else uses standard input.
+    if unsafe { libc::dup2(nothing.as_raw_fd(), libc::STDIN_FILENO) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(socket)
+}
+
+/// Runs as the source process of a stream: standard input is its socket to the daemon.
+fn run_source() -> ExitCode {
+    match taken_socket() {
+        Ok(socket) => {
+            // Those of a terminal or a service manager to all processes: the daemon decides, and says so through the socket.
+            for signal in [SIGINT, SIGTERM, SIGHUP, SIGXFSZ] {
+                let _ = signal_hook::flag::register(signal, Arc::default());
+            }
+            let log = foveate_log::to_parent("info");
+            let code = foveate_capture::process::serve(socket);
+            log.flush();
+            code
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "a source process cannot start: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn main() -> ExitCode {
     #[cfg(target_env = "gnu")]
     limit_arenas();
+    if std::env::args_os().nth(1).is_some_and(|word| word == foveate_capture::process::SUBCOMMAND) {
+        return run_source();
+    }
     let arguments = DaemonArguments::parse();
     // As on a full disk, writing beyond the limit on file sizes (`ulimit -f`) has to fail, not to end the daemon: a client can make it
     // reserve memory for a view, which the limit holds for, too.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let log = foveate_log::to_journal_or_stderr("info");
     let mut masked = Vec::new();
     match run(&arguments, &mut masked) {

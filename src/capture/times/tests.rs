@@ -1,6 +1,6 @@
 //! The capture time is the best that the pipeline tells, and both clocks mean the same moment.
 
-use foveate_core::frame::CaptureClock;
+use foveate_core::frame::{CaptureClock, FrameStamp, FrameTime};
 use proptest::prelude::*;
 
 use super::{
@@ -81,4 +81,38 @@ fn references_count_from_1970() {
     );
     assert_eq!(unix_ns_from_reference("timestamp/x-ntp", 5), None);
     assert_eq!(unix_ns_from_reference("timestamp/x-ptp", 7), None);
+}
+
+/// Frame after frame, the clock is set in between: what frames are matched by goes on.
+#[test]
+fn a_jump_moves_no_frame() {
+    let mut before = None;
+    for index in 0..20_u64 {
+        let at_ns = index * 33_000_000;
+        let offset = if index < 10 { 0 } else { -7200 * 1_000_000_000 };
+        let arrival = clocks(at_ns + 5_000_000, offset);
+        let running_ns = Some(ARRIVAL.monotonic_ns + at_ns);
+        for pts_ns in [Some(at_ns), None] {
+            let captured =
+                capture_time(PipelineTimes { reference_unix_ns: None, running_ns }, arrival);
+            assert_eq!(captured.clock, CaptureClock::RunningTime);
+            let stamp = FrameStamp {
+                pts_ns,
+                capture_ns: captured.time.monotonic_ns,
+                capture_unix_ns: captured.time.unix_ns,
+                ..FrameStamp::numbered(index + 1)
+            };
+            let base = if pts_ns.is_some() { 0 } else { ARRIVAL.monotonic_ns };
+            assert_eq!(FrameTime::of(&stamp).time_ns, base + at_ns);
+            assert_eq!(stamp.capture_unix_ns, clocks(at_ns, offset).unix_ns);
+            before = before.max(Some(stamp.capture_ns));
+            assert_eq!(before, Some(stamp.capture_ns), "never back");
+        }
+    }
+}
+
+/// Both clocks `after_ns` later, with CLOCK_REALTIME set by `offset_ns`.
+fn clocks(after_ns: u64, offset_ns: i64) -> ClockSample {
+    let unix_ns = (ARRIVAL.unix_ns + after_ns).checked_add_signed(offset_ns).unwrap();
+    ClockSample { monotonic_ns: ARRIVAL.monotonic_ns + after_ns, unix_ns }
 }

@@ -9,28 +9,52 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::times::ClockSample;
 use foveate_core::clock;
 
 /// How often the clock is looked at.
-pub(crate) const INTERVAL_NS: u64 = 1_000_000_000;
+const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// A change of the difference of both clocks by less is not told from the time between reading one and the other.
-pub(crate) const STEP_MIN_NS: u64 = 2_000_000;
+const STEP_MIN_NS: u64 = 2_000_000;
 
 /// Readings that were interrupted for longer are tried again.
 const READING_MAX_NS: u64 = 50_000;
 const READINGS_MAX: u32 = 5;
 
+/// Both clocks, read together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockSample {
+    /// CLOCK_MONOTONIC, in nanoseconds.
+    pub monotonic_ns: u64,
+    /// CLOCK_REALTIME, in nanoseconds since 1970.
+    pub unix_ns: u64,
+}
+
+impl ClockSample {
+    /// Now.
+    pub fn now() -> Self {
+        Self { monotonic_ns: clock::monotonic_ns(), unix_ns: clock::unix_ns() }
+    }
+
+    /// This sample moved by `to_ns` - `from_ns`; `None` outside the range of either clock.
+    pub fn shifted(self, from_ns: u64, to_ns: u64) -> Option<Self> {
+        let shift = |ns: u64| match to_ns.checked_sub(from_ns) {
+            Some(later) => ns.checked_add(later),
+            None => ns.checked_sub(from_ns - to_ns),
+        };
+        Some(Self { monotonic_ns: shift(self.monotonic_ns)?, unix_ns: shift(self.unix_ns)? })
+    }
+}
+
 /// Both clocks, and what is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The clocks.
-    pub(crate) clocks: ClockSample,
+    pub clocks: ClockSample,
     /// How long reading both took, in nanoseconds.
-    pub(crate) took_ns: u64,
+    pub took_ns: u64,
     /// Bound of the error of CLOCK_REALTIME in nanoseconds; `None` if nobody keeps it, or the system does not say.
-    pub(crate) error_ns: Option<u64>,
+    pub error_ns: Option<u64>,
 }
 
 impl Reading {

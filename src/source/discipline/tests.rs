@@ -1,13 +1,10 @@
-//! A jump of CLOCK_REALTIME is counted, and disturbs nothing but times since 1970. The clocks are the test's own: nobody can
-//! give a process a CLOCK_REALTIME of its own.
+//! A jump of CLOCK_REALTIME is counted. The clocks are the test's own: nobody can give a process a CLOCK_REALTIME of its own.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate_core::frame::{CaptureClock, FrameStamp, FrameTime};
 use proptest::prelude::*;
 
-use super::{ClockQuality, INTERVAL_NS, Reading, STEP_MIN_NS, WallClock};
-use crate::times::{ClockSample, PipelineTimes, capture_time};
+use super::{ClockQuality, ClockSample, INTERVAL_NS, Reading, STEP_MIN_NS, WallClock};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -97,32 +94,4 @@ fn the_bound_is_the_newest_and_unknown_is_zero() {
     assert_eq!(known(&[with(Some(7)), later(1, None)]).error_ns, 0);
     assert_eq!(known(&[with(None), later(1, Some(9))]).error_ns, 9);
     assert_eq!(WallClock::default().known(), ClockQuality::default());
-}
-
-/// Frame after frame, the clock is set in between: what frames are matched by goes on.
-#[test]
-fn a_jump_moves_no_frame() {
-    let mut before = None;
-    for index in 0..20_u64 {
-        let at_ns = index * 33_000_000;
-        let offset = if index < 10 { 0 } else { -7200 * 1_000_000_000 };
-        let arrival = reading(at_ns + 5_000_000, offset).clocks;
-        let running_ns = Some(START.monotonic_ns + at_ns);
-        for pts_ns in [Some(at_ns), None] {
-            let captured =
-                capture_time(PipelineTimes { reference_unix_ns: None, running_ns }, arrival);
-            assert_eq!(captured.clock, CaptureClock::RunningTime);
-            let stamp = FrameStamp {
-                pts_ns,
-                capture_ns: captured.time.monotonic_ns,
-                capture_unix_ns: captured.time.unix_ns,
-                ..FrameStamp::numbered(index + 1)
-            };
-            let base = if pts_ns.is_some() { 0 } else { START.monotonic_ns };
-            assert_eq!(FrameTime::of(&stamp).time_ns, base + at_ns);
-            assert_eq!(stamp.capture_unix_ns, reading(at_ns, offset).clocks.unix_ns);
-            before = before.max(Some(stamp.capture_ns));
-            assert_eq!(before, Some(stamp.capture_ns), "never back");
-        }
-    }
 }

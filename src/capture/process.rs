@@ -1,0 +1,388 @@
+//! A pipeline in a process of its own. This end is the daemon's: a thread that starts the process, checks what it sends, and posts its
+//! frames to the mailbox that a pipeline in this process would fill. [`serve`] is the other end.
+//!
+//! The process fills privacy masks as a pipeline in the daemon does. The daemon reads what they cover of every frame, and drops a frame
+//! that is not filled.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use foveate::socket::{receive, send};
+use foveate_core::clock::monotonic_ns;
+use foveate_core::depth::pairing::WAITING_MAX;
+use foveate_core::mask::{Mask, MaskFill};
+use foveate_source::ledger::{AcceptedFrame, Ledger, Violation};
+use foveate_source::wire::{
+    FROM_SOURCE_BYTES_MAX, FrameCounts, FromSource, Start, TO_SOURCE_BYTES_MAX, ToSource,
+};
+use foveate_source::{MaskCoverage, Masks};
+use foveate_stats::StreamCounters;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+pub use child::set_program;
+pub use error::ProcessError;
+pub use serve::serve;
+
+use super::mailbox::{Mailbox, MailboxProducer, PostResult};
+use super::{CaptureError, CapturedFrame, Content, End, SourceSpec};
+use child::{SourceProcess, described};
+
+mod child;
+mod error;
+mod serve;
+
+/// The argument of `foveated` that makes it a source process.
+pub const SUBCOMMAND: &str = "source";
+
+/// Buffers of a process: one is being read, one waits in the mailbox, one is on its way, and one is being written.
+const BUFFERS: u8 = 4;
+
+/// Most bytes of all buffers of a process: four of the largest pictures that are common.
+const POOL_BYTES_MAX: u64 = 1 << 30;
+
+/// Most bytes of the data of a process: its heap and its stacks.
+const DATA_BYTES_MAX: u64 = 512 << 20;
+
+/// How long the thread waits for a message before it looks whether to stop, and for changed masks.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// How often a process says at least that it is alive.
+const HEARTBEAT: Duration = Duration::from_millis(250);
+
+/// A process that says nothing for so long hangs as a whole.
+const HUNG_AFTER: Duration = Duration::from_secs(10);
+
+/// Messages that are taken before the thread looks for anything else.
+const MESSAGES_AT_ONCE: usize = 16;
+
+/// Most messages of a process in a second: five times those of the quickest cameras.
+const MESSAGES_PER_SECOND_MAX: u32 = 5_000;
+
+/// How long frames that were filled by the masks before a change are taken: they may be on their way.
+const MASK_GRACE: Duration = Duration::from_secs(1);
+
+/// The thread that takes the frames of a process.
+pub(super) struct ProcessSession {
+    pub(super) spec: SourceSpec,
+    pub(super) masks: Arc<Masks>,
+    pub(super) counters: Arc<StreamCounters>,
+    pub(super) producer: MailboxProducer<CapturedFrame>,
+    pub(super) is_live: Arc<AtomicBool>,
+    pub(super) is_exact: Arc<AtomicBool>,
+    /// Disconnected when the source is dropped.
+    pub(super) stop: Receiver<()>,
+}
+
+/// A running process, and what is known of it.
+struct Link {
+    process: SourceProcess,
+    socket: Arc<OwnedFd>,
+    ledger: Ledger,
+    masks: SentMasks,
+    /// When its last message came.
+    heard: Instant,
+    /// The present second, and the messages in it.
+    second: (Instant, u32),
+    /// Whether a frame without its masks was logged.
+    has_refused: bool,
+    message: Vec<u8>,
+}
+
+impl ProcessSession {
+    /// Runs the process until its end, and reports it to `frames`.
+    pub(super) fn run(
+        mut self,
+        opened: &Sender<Result<Option<Duration>, CaptureError>>,
+        frames: &Mailbox<CapturedFrame>,
+    ) {
+        // The receiver is gone if the source was dropped, and full if it was open.
+        let on_frame = || drop(opened.try_send(Ok(None)));
+        let mut link = self.start();
+        let end = match &mut link {
+            Ok(link) => self.supervise(link, on_frame).unwrap_or_else(End::Failed),
+            Err(error) => End::Failed(error.clone()),
+        };
+        if let End::Failed(error) = &end {
+            let _ = opened.try_send(Err(error.clone()));
+        }
+        frames.end(end);
+        // Only now: a pipeline may take its time to stop.
+        if let Ok(link) = &mut link {
+            link.process.stop(&link.socket);
+        }
+    }
+
+    fn supervise(
+        &mut self,
+        link: &mut Link,
+        mut on_frame: impl FnMut(),
+    ) -> Result<End, CaptureError> {
+        tracing::debug!(
+            stream = self.spec.stream,
+            pid = link.process.id(),
+            "source process started"
+        );
+        loop {
+            if self.stop.try_recv() == Err(TryRecvError::Disconnected) {
+                return Err(CaptureError::Closed);
+            }
+            link.send_masks(&self.masks);
+            link.wait();
+            link.process.log.relay();
+            match self.take_messages(link, &mut on_frame) {
+                Ok(None) => {}
+                Ok(Some(LastMessage::End(end))) => return Ok(end),
+                Ok(Some(LastMessage::None)) => return Err(link.crash().into()),
+                Err(violation) => {
+                    link.process.kill();
+                    return Err(ProcessError::from(violation).into());
+                }
+            }
+            if MESSAGES_PER_SECOND_MAX < link.messages_in_second() {
+                link.process.kill();
+                let violation = format!("more than {MESSAGES_PER_SECOND_MAX} messages in a second");
+                return Err(ProcessError::Misbehaved { violation }.into());
+            }
+            if HUNG_AFTER < link.heard.elapsed() {
+                link.process.kill();
+                let (seconds, words) = (HUNG_AFTER.as_secs(), link.process.log.last_line());
+                return Err(ProcessError::Hung { seconds, words }.into());
+            }
+        }
+    }
+
+    fn start(&self) -> Result<Link, CaptureError> {
+        let (process, socket) = SourceProcess::start(&self.spec.stream)?;
+        let socket = Arc::new(socket);
+        let (mask_revision, masks) = self.masks.newer_than(0).unwrap_or_default();
+        let spec = SourceSpec { masks: masks.to_vec(), ..self.spec.clone() };
+        let buffers_max = match spec.content {
+            Content::Pictures => BUFFERS,
+            // As many wait for their frames.
+            Content::Depth => BUFFERS + u8::try_from(WAITING_MAX).unwrap_or(u8::MAX),
+        };
+        let captured = self.counters.frames_captured.get();
+        let start = Start {
+            spec,
+            mask_revision,
+            is_restart: 0 < self.counters.restarts.total(),
+            has_delivered: 0 < captured,
+            buffers_max,
+            data_bytes_max: DATA_BYTES_MAX,
+        };
+        let mut message = Vec::new();
+        ToSource::Start(Box::new(start)).encode(&mut message);
+        let sent = if TO_SOURCE_BYTES_MAX < message.len() {
+            Err(Errno::MSGSIZE)
+        } else {
+            send(&socket, &message, None, SendFlags::DONTWAIT)
+        };
+        sent.map_err(|errno| ProcessError::NotStarted {
+            reason: format!("its source of {} bytes cannot be sent: {errno}", message.len()),
+        })?;
+        let ledger = Ledger::new(Arc::clone(&socket), buffers_max, POOL_BYTES_MAX, captured);
+        let masks = SentMasks::new(mask_revision, masks);
+        let heard = Instant::now();
+        let second = (heard, 0);
+        Ok(Link { process, socket, ledger, masks, heard, second, has_refused: false, message })
+    }
+
+    /// Takes the messages that are there. Returns the last one of the process, or its hang-up.
+    fn take_messages(
+        &mut self,
+        link: &mut Link,
+        on_frame: &mut impl FnMut(),
+    ) -> Result<Option<LastMessage>, Violation> {
+        let mut bytes = [0; FROM_SOURCE_BYTES_MAX];
+        for _ in 0..MESSAGES_AT_ONCE {
+            let (len, descriptor) = match receive(&link.socket, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Ok(Some(LastMessage::None)),
+                Ok(received) => received,
+                Err(Errno::AGAIN) => break,
+                // It ended before it had read all: the kernel says so once, before what it has sent.
+                Err(Errno::CONNRESET) => continue,
+                Err(_) => return Ok(Some(LastMessage::None)),
+            };
+            link.heard = Instant::now();
+            link.second.1 += 1;
+            // A longer one was cut.
+            let message = FromSource::decode(&bytes[..len.min(FROM_SOURCE_BYTES_MAX)])?;
+            match message {
+                FromSource::Buffer(number) => {
+                    link.ledger.add(number, descriptor.as_ref().map(AsFd::as_fd))?;
+                }
+                FromSource::Counts(counts) => self.count(link, &counts)?,
+                FromSource::Frame(frame) => {
+                    self.count(link, &frame.counts)?;
+                    let accepted = link.ledger.accept(&frame, monotonic_ns())?;
+                    self.is_live.store(frame.is_live, Ordering::Relaxed);
+                    self.is_exact.store(frame.is_exact, Ordering::Relaxed);
+                    if self.deliver(link, accepted)? {
+                        on_frame();
+                    }
+                    // Waiting for the consumer is not the process's fault.
+                    link.heard = Instant::now();
+                }
+                FromSource::Ended => return Ok(Some(LastMessage::End(End::Eos))),
+                FromSource::Failed(failure) => {
+                    let error = if failure.is_every_frame_live {
+                        CaptureError::EveryFrameLive
+                    } else {
+                        ProcessError::Reported(failure).into()
+                    };
+                    return Ok(Some(LastMessage::End(End::Failed(error))));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn count(&self, link: &mut Link, counts: &FrameCounts) -> Result<(), Violation> {
+        link.ledger.count(counts)?;
+        let all = counters(&self.counters).into_iter().zip(counts.all());
+        all.for_each(|(counter, count)| counter.add(count.into()));
+        Ok(())
+    }
+
+    /// Posts a frame, unless it shows what its masks hide; whether it did.
+    fn deliver(&mut self, link: &mut Link, frame: AcceptedFrame) -> Result<bool, Violation> {
+        let Some(coverage) = link.masks.coverage(&frame)? else {
+            self.counters.frames_refused.add(1);
+            if !std::mem::replace(&mut link.has_refused, true) {
+                tracing::warn!(
+                    stream = self.spec.stream,
+                    reason = "the source process has not filled the privacy masks",
+                    "cannot take a frame; counting it and further ones as refused"
+                );
+            }
+            return Ok(false);
+        };
+        match self.producer.post(CapturedFrame::shared(frame, coverage)) {
+            PostResult::Delivered => {}
+            PostResult::Replaced | PostResult::Closed => self.counters.frames_dropped.add(1),
+        }
+        Ok(true)
+    }
+}
+
+/// How a process takes its leave.
+enum LastMessage {
+    End(End),
+    /// It has closed its socket without a word.
+    None,
+}
+
+impl Link {
+    /// Sends masks that have changed.
+    fn send_masks(&mut self, masks: &Masks) {
+        let Some((revision, masks)) = masks.newer_than(self.masks.newest()) else { return };
+        ToSource::Masks(revision, masks.to_vec()).encode(&mut self.message);
+        // The next turn tries again where the socket is full. A closed one is seen when it is read.
+        if send(&self.socket, &self.message, None, SendFlags::DONTWAIT).is_ok() {
+            self.masks.add(revision, masks);
+        }
+    }
+
+    /// Messages since the beginning of the present second.
+    fn messages_in_second(&mut self) -> u32 {
+        let (begun, count) = self.second;
+        if Duration::from_secs(1) <= begun.elapsed() {
+            self.second = (Instant::now(), 0);
+        }
+        count
+    }
+
+    /// Waits for a message or a line of its log.
+    fn wait(&self) {
+        let socket = PollFd::new(&self.socket, PollFlags::IN);
+        let log = self.process.log.descriptor();
+        let log = log.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN));
+        let mut sources: Vec<_> = [socket].into_iter().chain(log).collect();
+        // Fails only for signals.
+        let _ = poll(&mut sources, Some(&POLL_INTERVAL));
+    }
+
+    /// Why a process that has hung up without a word has ended.
+    fn crash(&mut self) -> ProcessError {
+        let status = self.process.finish();
+        let how = status.map_or_else(|| "closed its socket".to_owned(), described);
+        match self.process.log.memory_line() {
+            Some(words) => {
+                ProcessError::OutOfMemory { how, limit_mib: DATA_BYTES_MAX >> 20, words }
+            }
+            None => ProcessError::Crashed { how, words: self.process.log.last_line() },
+        }
+    }
+}
+
+/// The counters of [`FrameCounts`], in its order.
+fn counters(counters: &StreamCounters) -> [&foveate_stats::Counter; 8] {
+    [
+        &counters.frames_captured,
+        &counters.frames_dropped,
+        &counters.frames_refused,
+        &counters.frames_corrupted,
+        &counters.frames_skipped,
+        &counters.frames_masked,
+        &counters.frames_copied_to_mask,
+        &counters.stamps_clamped,
+    ]
+}
+
+/// The masks that a process was given.
+struct SentMasks {
+    /// Those that frames may have, with the numbers of their changes, and when they were sent.
+    sent: VecDeque<(u64, Arc<[Mask]>, Instant)>,
+    /// What those of the newest frame fill in its kind; none without masks.
+    fill: Option<(MaskFill, MaskCoverage)>,
+}
+
+impl SentMasks {
+    fn new(revision: u64, masks: Arc<[Mask]>) -> Self {
+        Self { sent: [(revision, masks, Instant::now())].into(), fill: None }
+    }
+
+    fn newest(&self) -> u64 {
+        self.sent.back().map_or(0, |(revision, ..)| *revision)
+    }
+
+    fn add(&mut self, revision: u64, masks: Arc<[Mask]>) {
+        self.sent.push_back((revision, masks, Instant::now()));
+    }
+
+    /// What the masks of `frame` cover; `None` if it is not filled there, or still has masks that changed long ago.
+    fn coverage(&mut self, frame: &AcceptedFrame) -> Result<Option<MaskCoverage>, Violation> {
+        let revision = frame.mask_revision;
+        let place = self.sent.iter().position(|(known, ..)| *known == revision);
+        let place = place.ok_or(Violation::Masks(revision))?;
+        self.sent.drain(..place);
+        if self.sent.get(1).is_some_and(|(_, _, sent)| MASK_GRACE < sent.elapsed()) {
+            return Ok(None);
+        }
+        let masks = &self.sent[0].1;
+        if masks.is_empty() {
+            return Ok(Some(MaskCoverage { revision, texels: None }));
+        }
+        let kind = frame.layout.kind();
+        let is_known = |(fill, coverage): &(MaskFill, MaskCoverage)| {
+            fill.kind() == kind && coverage.revision == revision
+        };
+        if !self.fill.as_ref().is_some_and(is_known) {
+            let fill = MaskFill::new(masks, kind);
+            let texels = Some(Arc::new(fill.coarse_texels()));
+            self.fill = Some((fill, MaskCoverage { revision, texels }));
+        }
+        let (fill, coverage) = self.fill.as_ref().expect("just made");
+        let is_filled = frame.layout.is_filled(frame.buffer.bytes(), fill);
+        Ok(is_filled.then(|| coverage.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

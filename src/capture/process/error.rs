@@ -1,0 +1,98 @@
+//! Errors of a source process.
+
+use foveate_core::error::exit;
+use foveate_source::ledger::Violation;
+use foveate_source::wire::Failure;
+use foveate_stats::LossReason;
+
+/// Why a source process gives no more frames.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// It cannot be started.
+    #[error("cannot start the source process: {reason}; set `isolation = \"none\"` to do without")]
+    NotStarted {
+        /// The system's error.
+        reason: String,
+    },
+    /// It ended unasked.
+    #[error(
+        "the source process {how}{}: a plugin has crashed on what the source sent, or was ended from outside",
+        quoted(words)
+    )]
+    Crashed {
+        /// The signal or exit status.
+        how: String,
+        /// The last line that it wrote.
+        words: String,
+    },
+    /// It reached the limit of its memory.
+    #[error(
+        "the source process {how} at its limit of {limit_mib} MiB of memory{}: it needs more for what the source sends; lower the size or \
+         rate of the pictures",
+        quoted(words)
+    )]
+    OutOfMemory {
+        /// The signal or exit status.
+        how: String,
+        /// The limit.
+        limit_mib: u64,
+        /// The last line that it wrote.
+        words: String,
+    },
+    /// It says nothing.
+    #[error("the source process has not answered for {seconds} s and was ended{}", quoted(words))]
+    Hung {
+        /// Time without a message.
+        seconds: u64,
+        /// The last line that it wrote.
+        words: String,
+    },
+    /// It sent what no source process sends.
+    #[error("the source process broke the protocol and was ended: {violation}")]
+    Misbehaved {
+        /// The law that it broke.
+        violation: String,
+    },
+    /// Its pipeline failed, and it said why.
+    #[error("{}", .0.text)]
+    Reported(Failure),
+}
+
+impl From<Violation> for ProcessError {
+    fn from(violation: Violation) -> Self {
+        Self::Misbehaved { violation: violation.to_string() }
+    }
+}
+
+impl ProcessError {
+    /// As of [`CaptureError`](crate::CaptureError).
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Reported(failure) if failure.is_configuration => exit::CONFIG,
+            _ => exit::UNAVAILABLE,
+        }
+    }
+
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Reported(failure) => failure.is_transient,
+            _ => true,
+        }
+    }
+
+    pub(crate) fn loss_reason(&self) -> LossReason {
+        match self {
+            Self::Reported(failure) => failure.reason,
+            Self::Crashed { .. } | Self::Misbehaved { .. } => LossReason::Crashed,
+            Self::OutOfMemory { .. } => LossReason::OutOfMemory,
+            Self::Hung { .. } => LossReason::Stuck,
+            Self::NotStarted { .. } => LossReason::Failed,
+        }
+    }
+}
+
+/// The last line of a process, for the end of a clause; empty without one.
+fn quoted(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!(" (its last line: {words:?})") }
+}

@@ -1,0 +1,12 @@
+//! What capture, the daemon and the control server share of a source. GStreamer stays out, so that whatever parses foreign bytes can
+//! be in another process.
+
+pub mod abandoned;
+pub mod discipline;
+pub mod frame;
+pub mod ledger;
+mod masks;
+pub mod memory;
+pub mod wire;
+
+pub use masks::{MaskChange, MaskCoverage, MaskRefusal, Masks};
