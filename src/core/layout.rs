@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use arrayvec::ArrayVec;
 
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Focus, Gaze, PlanRules};
+use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Focus, Gaze, PlanRules};
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
@@ -200,6 +200,21 @@ impl Layout {
         let mut asked: ArrayVec<_, FOVEAE_MAX> = gaze.fixations.iter().map(target).collect();
         if asked.iter().all(Option::is_none) {
             asked.clear();
+        }
+        if let Self::Adaptive { .. } = self {
+            // What appeared is worth what the picture loses there: a box of it does not come first.
+            let mut foci: ArrayVec<Focus, FOVEAE_MAX> =
+                ArrayVec::from_iter(request.fixations.iter().copied());
+            for (focus, fixation) in foci.iter_mut().zip(&gaze.fixations) {
+                if fixation.reason == FixationReason::Relevance {
+                    focus.own_share = None;
+                }
+            }
+            return self.plan_around(
+                &PlanRequest { fixations: &foci, ..*request },
+                &[],
+                gaze.rules,
+            );
         }
         let layout = self.led_by(gaze, request.shape.extent(), request.patch_side);
         layout.plan_around(request, &asked, gaze.rules)

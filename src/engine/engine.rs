@@ -633,6 +633,11 @@ impl Engine {
         &self.tracker
     }
 
+    /// The detail of the newest frame, if a view's layout follows it.
+    pub fn detail(&self) -> Option<&Detail> {
+        self.detail.as_ref()
+    }
+
     /// When the stages of the newest frame ran.
     pub fn times(&self) -> StageTimes {
         self.times

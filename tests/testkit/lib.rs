@@ -10,6 +10,7 @@
 )]
 
 #[cfg(feature = "engine")]
+pub mod adaptive;
 pub mod backends;
 #[cfg(feature = "gst")]
 pub mod control;
