@@ -70,7 +70,15 @@ fn hold_for_request(datagram: &[u8]) {
 
 fn plan_request(patch_side: u32, budget: usize, fixations: &[Focus]) -> PlanRequest<'_> {
     let shape = PyramidShape::new(IMAGE);
-    PlanRequest { shape, patch_side, budget, fixations, relevance: None, before: None }
+    PlanRequest {
+        shape,
+        patch_side,
+        budget,
+        fixations,
+        relevance: None,
+        before: None,
+        demand: None,
+    }
 }
 
 fn hold_for_refusal(refusal: &Refusal, expected: &[RefusalReason]) {

@@ -222,6 +222,7 @@ impl Played {
                 fixations: &gaze.foci(),
                 relevance: None,
                 before: None,
+                demand: None,
             }),
             plan_since: frame_seq,
             is_planned_afresh: false,

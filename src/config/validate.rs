@@ -332,6 +332,8 @@ impl ViewConfig {
         table.allow("foveae", is_foveal || is_relevance, "+layout", foveae_allowed);
         table.allow("coarsest", is_foveal, "+layout", "with the layout \"foveal\"");
         table.allow("thresholds", is_relevance, "+layout", "with the layout \"relevance\"");
+        let is_adaptive = matches!(self.layout, Layout::Adaptive { .. });
+        table.allow("memory", is_adaptive, "+layout", "with the layout \"adaptive\"");
         let is_inset = matches!(self.layout, Layout::Inset(_));
         for key in ["share", "blocks", "min_step", "aspect"] {
             table.allow(key, is_inset, "+layout", "with the layout \"inset\"");

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use arrayvec::ArrayVec;
 
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Focus, Gaze, PlanRules};
+use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Focus, Gaze, PlanRules};
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
@@ -15,6 +15,7 @@ use crate::geometry::relevance::RelevanceMap;
 #[cfg(feature = "serde")]
 use crate::value::{Pixels, Whole, checked, optional};
 
+pub mod adaptive;
 mod directional;
 pub mod foveal;
 pub mod inset;
@@ -23,6 +24,7 @@ pub mod rings;
 mod uniform;
 mod windows;
 
+use self::adaptive::demand::{ConsumerMemory, Demand};
 use self::inset::Inset;
 use self::rings::Rings;
 
@@ -31,6 +33,12 @@ use self::rings::Rings;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Layout {
+    /// Finest where the picture loses most to a coarser step.
+    Adaptive {
+        /// What the consumer keeps between frames.
+        #[cfg_attr(feature = "serde", serde(default))]
+        memory: ConsumerMemory,
+    },
     /// Full resolution at the fixations, coarser with eccentricity.
     Foveal {
         /// The eccentricity in pixels at which magnification has halved; `None` is
@@ -118,12 +126,15 @@ pub struct PlanRequest<'a> {
     pub relevance: Option<&'a RelevanceMap>,
     /// The plan of the frame before, of the same layout over the same picture; a foveal plan keeps what it can of it.
     pub before: Option<&'a TokenPlan>,
+    /// What the view needs of each part of the picture, for [`Layout::Adaptive`]; `None` where all of it matters equally.
+    pub demand: Option<&'a Demand>,
 }
 
 impl Layout {
     /// Its name in configurations and rings.
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Adaptive { .. } => "adaptive",
             Self::Foveal { .. } => "foveal",
             Self::Inset(_) => "inset",
             Self::Uniform => "uniform",
@@ -139,6 +150,7 @@ impl Layout {
         match self {
             Self::Foveal { foveae, .. } | Self::Relevance { foveae, .. } => *foveae as usize,
             Self::Inset(inset) => inset.blocks as usize,
+            Self::Adaptive { .. } => FOVEAE_MAX,
             _ => 1,
         }
     }
@@ -147,7 +159,8 @@ impl Layout {
     pub fn capacity(&self, patch_side: u32, budget: usize) -> usize {
         let largest = Extent::new(Extent::MAX_SIDE, Extent::MAX_SIDE);
         match self {
-            Self::Foveal { .. }
+            Self::Adaptive { .. }
+            | Self::Foveal { .. }
             | Self::Directional { .. }
             | Self::Relevance { .. }
             | Self::Inset(_)
@@ -188,6 +201,21 @@ impl Layout {
         if asked.iter().all(Option::is_none) {
             asked.clear();
         }
+        if let Self::Adaptive { .. } = self {
+            // What appeared is worth what the picture loses there: a box of it does not come first.
+            let mut foci: ArrayVec<Focus, FOVEAE_MAX> =
+                ArrayVec::from_iter(request.fixations.iter().copied());
+            for (focus, fixation) in foci.iter_mut().zip(&gaze.fixations) {
+                if fixation.reason == FixationReason::Relevance {
+                    focus.own_share = None;
+                }
+            }
+            return self.plan_around(
+                &PlanRequest { fixations: &foci, ..*request },
+                &[],
+                gaze.rules,
+            );
+        }
         let layout = self.led_by(gaze, request.shape.extent(), request.patch_side);
         layout.plan_around(request, &asked, gaze.rules)
     }
@@ -200,7 +228,8 @@ impl Layout {
         asked: &[Option<Region>],
         rules: PlanRules,
     ) -> TokenPlan {
-        let PlanRequest { shape, patch_side, budget, fixations, relevance, before } = *request;
+        let PlanRequest { shape, patch_side, budget, fixations, relevance, before, demand } =
+            *request;
         assert!(0 < budget, "a plan has at least one token");
         let points: Vec<_> = fixations.iter().map(|focus| (focus.x, focus.y)).collect();
         let first = points.first().copied().expect("a view looks somewhere");
@@ -211,6 +240,7 @@ impl Layout {
         let priority =
             |e0_px: f64| foveal::Priority { fixations: &points, e0_px, relevance, asked };
         let tokens = match self {
+            Self::Adaptive { .. } => adaptive::tokens(grids(), budget, demand, fixations, before),
             Self::Foveal { e0_px, coarsest, .. } => {
                 let priority = priority(or_default(e0_px));
                 foveal::tokens(grids(), budget, *coarsest, &priority, before)

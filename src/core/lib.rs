@@ -14,6 +14,7 @@ pub mod clock;
 pub mod code;
 pub mod color;
 pub mod depth;
+pub mod detail;
 pub mod error;
 pub mod events;
 pub mod exif;

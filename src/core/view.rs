@@ -5,8 +5,10 @@ use crate::gaze::GazeParameters;
 use crate::gaze::controller::Policy;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::Gaze;
+use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
+use crate::layout::adaptive::{self, demand::Demand};
 use crate::layout::{Layout, PlanRequest};
 use crate::plane::PlaneSpec;
 use crate::relevance::channel::cells_of;
@@ -72,6 +74,17 @@ impl ViewSpec {
 
     /// The tokens of a frame for a gaze; `before` is the plan of the frame before, if something of it is kept.
     pub fn plan(&self, gaze: &Gaze, shape: PyramidShape, before: Option<&TokenPlan>) -> TokenPlan {
+        self.plan_by(gaze, shape, before, None)
+    }
+
+    /// The same, by the view's [demand](Self::demand) where its layout has one.
+    pub fn plan_by(
+        &self,
+        gaze: &Gaze,
+        shape: PyramidShape,
+        before: Option<&TokenPlan>,
+        demand: Option<&Demand>,
+    ) -> TokenPlan {
         let Self { layout, budget, format, .. } = self;
         let request = PlanRequest {
             shape,
@@ -80,8 +93,16 @@ impl ViewSpec {
             fixations: &gaze.foci(),
             relevance: gaze.relevance.as_ref().map(|relevance| &relevance.map),
             before,
+            demand,
         };
         layout.plan_for(gaze, &request)
+    }
+
+    /// What its plans follow from beside the gaze, for sources of `shape`; `None` of layouts that need nothing more.
+    pub fn demand(&self, shape: PyramidShape) -> Option<Demand> {
+        let Layout::Adaptive { memory } = self.layout else { return None };
+        let grids = PatchGrids::new(shape, self.format.patch_side);
+        Some(Demand::new(memory, shape.extent(), adaptive::base_level(grids, self.budget)))
     }
 
     /// The planes that the view publishes of a source of `extent`.

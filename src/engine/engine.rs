@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use foveate_core::camera::rays::Rays;
 use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
+use foveate_core::detail::Detail;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
@@ -18,6 +19,7 @@ use foveate_core::relevance::features::TileFeatures;
 use foveate_core::relevance::seen::{Seen, SeenParts, SeenTiles};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
+use crate::backend::cpu::detail::note_detail;
 use crate::backend::{Backend, BackendError, UpdateTimes};
 use crate::change::tracker::ChangeTracker;
 use crate::depth::{DepthPicture, StreamDepth};
@@ -68,6 +70,8 @@ pub struct Engine {
     /// The tiles before the newest frame, for views that [join](Self::join) late.
     tiles_before: TilesBefore,
     depth: StreamDepth,
+    /// What the tiles look like, for layouts that follow it; `None` until a view has one.
+    detail: Option<Detail>,
     /// By which the newest frame was ingested.
     rule: IngestRule,
     /// When the newest frame was, and the intervals before it, the newest first.
@@ -92,6 +96,7 @@ impl Engine {
             kept: SeenParts::default(),
             tiles_before: TilesBefore::default(),
             depth: StreamDepth::default(),
+            detail: None,
             rule: IngestRule { is_first: true, threshold: 0, refreshed: 0..0 },
             newest: FrameTime { frame_seq: 0, time_ns: 0 },
             intervals_ns: [0; 2],
@@ -205,6 +210,11 @@ impl Engine {
             }
         }
         self.keep(parts_read_by(views).and(parts_read_by(later)));
+        let detail_levels = detail_levels_of(views).max(detail_levels_of(later));
+        if 0 < detail_levels && self.detail.is_none() && self.backend.resident().is_none() {
+            // The sums of all tiles are taken from this frame.
+            self.tracker.match_next();
+        }
         let plan = Span::since(start_ns);
         let rule = self.tracker.rule();
         views.iter_mut().for_each(|view| view.planes.follow(&rule));
@@ -214,9 +224,55 @@ impl Engine {
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
         let update = self.backend.end_update(self.tracker.ingested(), &mut planes)?;
         drop(planes);
+        self.update_detail(frame, detail_levels);
+        for view in views.iter_mut().filter(|view| view.follows_detail()) {
+            self.sample_by_detail(at, view)?;
+        }
         self.rule = rule;
         self.publish(stamp, views, plan, update);
         Ok(())
+    }
+
+    /// Brings the detail up to `levels` up to date with the newest frame; with none there is none.
+    fn update_detail(&mut self, frame: &FrameView<'_>, levels: u32) {
+        if levels == 0 {
+            self.detail = None;
+            return;
+        }
+        let noise = self.tracker.threshold().sigma().unwrap_or(0.0);
+        let pool = self.backend.pool();
+        match &mut self.detail {
+            Some(detail) => {
+                note_detail(detail, frame, self.tracker.ingested(), pool);
+                detail.update(self.tracker.ingested(), noise);
+                detail.reach(levels);
+            }
+            None => {
+                let detail = self.detail.insert(Detail::new(self.kind.extent, levels));
+                let all = TileSet::all(self.kind.extent);
+                let resident = self.backend.resident();
+                note_detail(detail, resident.as_ref().unwrap_or(frame), &all, pool);
+                detail.update(&all, noise);
+            }
+        }
+    }
+
+    /// Plans the tokens of a view whose layout follows the detail of the newest frame, and samples them.
+    fn sample_by_detail<S>(
+        &mut self,
+        at: FrameTime,
+        view: &mut View<S>,
+    ) -> Result<(), BackendError> {
+        let ingested = self.tracker.ingested();
+        if view.planes.is_resting() {
+            view.planes.leave_out(ingested);
+            return Ok(());
+        }
+        let shape = PyramidShape::new(self.kind.extent);
+        let detail = self.detail.as_ref().expect("the detail that the view follows");
+        view.plan_by_detail(detail, self.tracker.changed_frames(), at, shape);
+        let sampled = self.backend.sample(ingested, &mut view.planes);
+        sampled.inspect_err(|_| view.planes.forget_samples())
     }
 
     /// Publishes the frame that [`begin_step`](Self::begin_step) has taken in one more view. The tokens are those that the view would
@@ -243,9 +299,12 @@ impl Engine {
         }
         let tiles = self.tiles_before.get(self.black());
         let seen = self.seen().map(|seen| Seen { tiles, ..seen });
-        view.step(FrameTime::of(stamp), seen, self.shape());
+        let at = FrameTime::of(stamp);
+        view.step(at, seen, self.shape());
         begin(std::slice::from_mut(view));
-        if let Err(error) = self.backend.sample(self.tracker.ingested(), &mut view.planes) {
+        if view.follows_detail() {
+            self.sample_by_detail(at, view)?;
+        } else if let Err(error) = self.backend.sample(self.tracker.ingested(), &mut view.planes) {
             view.planes.forget_samples();
             return Err(error);
         }
@@ -313,6 +372,7 @@ impl Engine {
         self.keep(parts_read_by(views));
         let resident = old.resident();
         if resident.is_none() {
+            self.detail = None;
             self.tracker = ChangeTracker::new(self.kind, self.change);
             let rule = self.tracker.rule();
             self.tracker.note(
@@ -325,6 +385,10 @@ impl Engine {
         begin(views);
         let update =
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
+        self.update_detail(frame, detail_levels_of(views));
+        for view in views.iter_mut().filter(|view| view.follows_detail()) {
+            self.sample_by_detail(FrameTime::of(stamp), view)?;
+        }
         self.publish(stamp, views, Span { start_ns, end_ns: start_ns }, update);
         self.end_step(stamp, views);
         Ok(Box::new((samplers, old)))
@@ -569,6 +633,11 @@ impl Engine {
         &self.tracker
     }
 
+    /// The detail of the newest frame, if a view's layout follows it.
+    pub fn detail(&self) -> Option<&Detail> {
+        self.detail.as_ref()
+    }
+
     /// When the stages of the newest frame ran.
     pub fn times(&self) -> StageTimes {
         self.times
@@ -611,9 +680,15 @@ fn begin<S: Sink>(views: &mut [View<S>]) {
     }
 }
 
-/// The planes of all views, for the backend.
+/// The planes of the views that an update samples, for the backend: those whose plans do not follow the detail that it brings.
 fn planes_of<S>(views: &mut [View<S>]) -> ArrayVec<&mut Planes, VIEWS_MAX> {
-    views.iter_mut().map(|view| &mut view.planes).collect()
+    let views = views.iter_mut().filter(|view| !view.follows_detail());
+    views.map(|view| &mut view.planes).collect()
+}
+
+/// Levels of detail that the views follow; 0 if none does.
+fn detail_levels_of<S>(views: &[View<S>]) -> u32 {
+    views.iter().filter_map(View::detail_levels).max().unwrap_or(0)
 }
 
 /// Builds the pyramid of a new backend from `source` and samples all tokens of `views`.

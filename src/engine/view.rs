@@ -1,5 +1,6 @@
 //! One view of a stream: its gaze, the token plan that follows from it, and the sink of its tokens.
 
+use foveate_core::detail::Detail;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::gaze::controller::Controller;
 use foveate_core::geometry::extent::Extent;
@@ -8,6 +9,7 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::layout::adaptive::demand::Demand;
 use foveate_core::relevance::seen::Seen;
 use foveate_core::view::ViewSpec;
 
@@ -35,6 +37,10 @@ pub struct View<S> {
     ahead_of: Option<FrameTime>,
     /// The plan of what was decided for the next frame, where that is another.
     next: Option<(Gaze, TokenPlan)>,
+    /// What the consumer still needs of the picture, if the layout follows that.
+    demand: Option<Demand>,
+    /// The gaze of the newest frame, where the plan waits for the frame's detail.
+    decided: Option<Gaze>,
     /// What the token plan was made for; `None` before the first plan.
     planned: Option<Planned>,
     /// When the newest feedback arrived, on CLOCK_MONOTONIC; 0 before any.
@@ -94,6 +100,7 @@ impl ViewBuilder {
         (view.generation, view.extent) = (self.generation, self.kind.extent);
         view.channels = view.channels.renewed(&view.spec, view.extent);
         view.depth = DepthPlanes::new(&view.spec);
+        view.demand = view.spec.demand(PyramidShape::new(view.extent));
         view.take_back();
         view.forget_plan();
         if let Some(gaze) = &mut view.gaze {
@@ -115,6 +122,8 @@ impl<S> View<S> {
         Self {
             channels: ChannelPlane::new(&spec, extent),
             depth: DepthPlanes::new(&spec),
+            demand: spec.demand(PyramidShape::new(extent)),
+            decided: None,
             spec,
             extent,
             generation,
@@ -195,6 +204,11 @@ impl<S> View<S> {
         if let Some(gaze) = &mut self.gaze {
             gaze.hide(texels, frame_seq);
         }
+        if let Some(demand) = &mut self.demand {
+            // What was delivered elsewhere depends on what is hidden now.
+            demand.reset();
+            self.forget_plan();
+        }
         // A plan that follows a map keeps some of the plan before.
         if self.planned.as_ref().is_some_and(|planned| planned.gaze.leading_map().is_some()) {
             self.forget_plan();
@@ -214,6 +228,8 @@ impl<S> View<S> {
             has_decided: self.has_decided,
             ahead_of: self.ahead_of,
             next: self.next,
+            demand: self.demand,
+            decided: self.decided,
             planned: self.planned,
             feedback_ns: self.feedback_ns,
             asked_ns: self.asked_ns,
@@ -277,7 +293,9 @@ impl<S> View<S> {
             self.forget_plan();
         }
         let next = self.next.take();
-        if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
+        if self.follows_detail() {
+            self.decided = Some(gaze);
+        } else if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
             let plan = match next {
                 Some((of, plan)) if of == gaze => plan,
                 _ => self.plan(&gaze, shape),
@@ -302,9 +320,46 @@ impl<S> View<S> {
         }
         let gaze = self.gaze_step(at, |gaze, plan| gaze.decide(at, Some(Seen { plan, ..seen })));
         self.ahead_of = Some(newest);
-        if self.planned.as_ref().is_some_and(|planned| planned.gaze != gaze) {
+        if !self.follows_detail()
+            && self.planned.as_ref().is_some_and(|planned| planned.gaze != gaze)
+        {
             let plan = self.plan(&gaze, shape);
             self.next = Some((gaze, plan));
+        }
+    }
+
+    /// Whether its plans follow the detail of the frame itself.
+    pub(crate) fn follows_detail(&self) -> bool {
+        self.demand.is_some()
+    }
+
+    /// Levels of detail that its plans follow, unless it rests.
+    pub(crate) fn detail_levels(&self) -> Option<u32> {
+        self.demand.as_ref().filter(|_| !self.planes.is_resting()).map(Demand::base)
+    }
+
+    /// Plans the tokens of the frame of `at` by its `detail`, for the gaze that the newest [`step`](Self::step) decided.
+    pub(crate) fn plan_by_detail(
+        &mut self,
+        detail: &Detail,
+        changed_frame: &[u64],
+        at: FrameTime,
+        shape: PyramidShape,
+    ) {
+        let (Some(gaze), Some(demand)) = (self.decided.take(), &mut self.demand) else { return };
+        demand.note(detail, changed_frame, at, gaze.relevance.as_ref().map(|given| &given.map));
+        let before = self.planned.as_ref().map(|_| self.planes.plan());
+        let plan = self.spec.plan_by(&gaze, shape, before, Some(demand));
+        match &mut self.planned {
+            Some(planned)
+                if plan == *self.planes.plan() && planned.gaze.relevance == gaze.relevance =>
+            {
+                planned.gaze = gaze;
+            }
+            planned => {
+                self.planes.set_plan(plan, shape.extent());
+                *planned = Some(Planned { gaze, since_frame: at.frame_seq });
+            }
         }
     }
 
@@ -332,6 +387,9 @@ impl<S: Sink> View<S> {
     /// Publishes the tokens of the newest frame.
     pub(crate) fn publish(&mut self, stamp: &FrameStamp, changes: &FrameChanges<'_>) {
         let (Some(gaze), Some(planned)) = (&self.gaze, &self.planned) else { return };
+        if let Some(demand) = &mut self.demand {
+            demand.deliver(self.planes.plan());
+        }
         let relevance = planned.gaze.relevance.as_ref().map(|relevance| &relevance.map);
         self.planes.record(changes.shape.extent(), changes.tracker, relevance);
         if let Some(scene) = gaze.scene() {

@@ -248,6 +248,7 @@ fn windows_are_exact(make: Make<'_>) {
             fixations: &[Focus::at(400.0, 20.0)],
             relevance: None,
             before: None,
+            demand: None,
         };
         let TokenPlan { mut tokens, .. } = Layout::Windows.plan(&request);
         let hanging = Token { x: -100, y: 200, sx: 3, sy: 2, ..Token::default() };

@@ -7,6 +7,7 @@ mod allocations;
 #[macro_use]
 mod each_backend;
 
+mod adaptive_laws;
 mod backend_equals_naive;
 mod backend_views;
 mod batch_laws;

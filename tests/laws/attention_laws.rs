@@ -209,6 +209,7 @@ fn plan(
         fixations,
         relevance: None,
         before: None,
+        demand: None,
     })
 }
 

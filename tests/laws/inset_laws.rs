@@ -307,6 +307,7 @@ fn planned(case: &Case, inset: Inset, fixations: &[Focus]) -> TokenPlan {
         fixations,
         relevance: None,
         before: None,
+        demand: None,
     })
 }
 

@@ -637,6 +637,7 @@ impl Case {
             fixations: &foci,
             relevance: self.relevance.as_ref(),
             before,
+            demand: None,
         })
     }
 

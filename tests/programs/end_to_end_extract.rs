@@ -190,6 +190,7 @@ fn view_records(film: &Film, view: &ServedView) -> usize {
         fixations: &[Focus::at(f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0)],
         relevance: None,
         before: None,
+        demand: None,
     };
     view.spec.layout.plan(&request).tokens.len()
 }

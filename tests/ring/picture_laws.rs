@@ -107,6 +107,7 @@ fn frame(value: impl Fn(usize) -> u8) -> TokenFrameBuf {
             fixations: &[Focus::at(30.0, 30.0)],
             relevance: None,
             before: None,
+            demand: None,
         })
         .tokens;
     assert!(tokens.iter().any(|token| token.sx == 1) && tokens.iter().any(|token| 2 < token.sx));

@@ -65,6 +65,7 @@ impl Shown {
             fixations: &foci,
             relevance: None,
             before: None,
+            demand: None,
         };
         let tokens = view.layout.plan(&request).tokens;
         let record = |token| TokenRecord::new(token, PICTURE, patch_side, 1, 1.0);

@@ -10,6 +10,7 @@
 )]
 
 #[cfg(feature = "engine")]
+pub mod adaptive;
 pub mod backends;
 pub mod connection;
 #[cfg(feature = "gst")]

@@ -118,7 +118,7 @@ impl TileSet {
     }
 
     /// Whether any tile of the box `columns` x `rows` is in the set.
-    fn intersects(&self, columns: Range<u32>, rows: Range<u32>) -> bool {
+    pub(crate) fn intersects(&self, columns: Range<u32>, rows: Range<u32>) -> bool {
         rows.into_iter().any(|row| {
             let start = self.index(columns.start, row);
             self.any_within(start..start + columns.len())

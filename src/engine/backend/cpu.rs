@@ -25,6 +25,7 @@ use foveate_core::relevance::features::TileFeatures;
 
 pub(crate) mod batch;
 pub mod convert;
+pub mod detail;
 pub mod features;
 pub mod ingest;
 pub mod level;

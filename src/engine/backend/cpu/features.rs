@@ -29,7 +29,7 @@ type Raster = [u8; SIDE * SIDE];
 /// Luma of a tile and what lies right of and below each pixel. Where that would be outside of the tile or of the source, it is
 /// the pixel itself, so that nothing differs there. Columns beyond the source are 0, rows beyond it repeat the last one.
 #[repr(align(64))]
-struct Luma {
+pub(super) struct Luma {
     /// The tile, and its last row once more.
     own: [u8; (SIDE + 1) * SIDE],
     right: Raster,
@@ -88,7 +88,7 @@ impl Kernel for FeatureRun<'_> {
     fn run<V: Vectors>(self, vectors: V) {
         let Self { frame, row, columns, target } = self;
         let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
-        let mut luma = Luma { own: [0; _], right: [0; _] };
+        let mut luma = Luma::default();
         for column in columns {
             let (x, y) = (column * SIDE, row * SIDE);
             let real = RealPixels { columns: (width - x).min(SIDE), rows: (height - y).min(SIDE) };
@@ -110,10 +110,27 @@ impl Kernel for FeatureRun<'_> {
     }
 }
 
+impl Default for Luma {
+    fn default() -> Self {
+        Self { own: [0; _], right: [0; _] }
+    }
+}
+
 impl Luma {
+    /// The samples of the tile, row by row, [`SIDE`] each.
+    pub(super) fn samples(&self) -> &[u8] {
+        &self.own
+    }
+
     /// Loads the whole tile at (`x`, `y`).
     #[inline(always)]
-    fn load<V: Vectors>(&mut self, vectors: V, frame: &FrameView<'_>, x: usize, y: usize) {
+    pub(super) fn load<V: Vectors>(
+        &mut self,
+        vectors: V,
+        frame: &FrameView<'_>,
+        x: usize,
+        y: usize,
+    ) {
         let Plane { bytes, stride } = frame.plane(0);
         let rows = &bytes[y * stride..];
         match frame.format() {
@@ -167,7 +184,7 @@ impl Luma {
 
     /// Loads a tile of which only the `real` columns and rows are there.
     #[inline(never)]
-    fn load_cut(&mut self, frame: &FrameView<'_>, x: usize, y: usize, real: RealPixels) {
+    pub(super) fn load_cut(&mut self, frame: &FrameView<'_>, x: usize, y: usize, real: RealPixels) {
         self.own.fill(0);
         let (rows, beyond) = self.own.split_at_mut(real.rows * SIDE);
         for (row, target) in rows.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {

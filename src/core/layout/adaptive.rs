@@ -1,0 +1,206 @@
+//! Finest where the picture loses most to a coarser step.
+//!
+//! The tokens are leaves of a quadtree over the pyramid-aligned patch grid. It starts from the finest level whose patches number at most
+//! 45 % of the budget, so no place is ever more than about three times as coarse as the picture shrunk to the same number of tokens. A patch
+//! is worth the loss that its split saves, for each token that the split costs; where a deeper split saves more for each of its tokens, that
+//! counts, as fine print gains nothing until its own step is reached. Patches are split in the order of that worth until the budget is
+//! spent, or nothing is gained. What a client asked for comes before all else.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use arrayvec::ArrayVec;
+
+use super::heap_key;
+use crate::geometry::fixation::{FOVEAE_MAX, Focus, is_share, snapped};
+use crate::geometry::patch::{Patch, PatchGrids};
+use crate::geometry::plan::{Token, TokenPlan};
+use crate::geometry::region::{PixelBox, Region};
+use demand::Demand;
+
+pub mod demand;
+
+/// Most of the budget, as a share, for the patches that cover the picture before any is split. With finer ones less is left for fine print;
+/// by measurement.
+const BASE_SHARE: f64 = 0.45;
+
+/// By which factor the split of a patch is preferred that was split in the plan before, so that tokens stay in place.
+const KEEPING: f64 = 2.0;
+
+/// Share of what is left of the budget for the box around a point that somebody asked for.
+const POINT_SHARE: f64 = 0.5;
+
+/// Columns for each row of the box around a point: text is wider than high.
+const POINT_ASPECT: f64 = 2.0;
+
+/// The level that covers the picture before any patch is split.
+pub fn base_level(grids: PatchGrids, budget: usize) -> u32 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of it")]
+    let most = (BASE_SHARE * budget as f64) as usize;
+    grids.finest_level_within(most.max(1))
+}
+
+/// The tokens, ordered by level, then along the Morton curve. Without a `demand`, all of the picture is worth the same.
+pub(super) fn tokens(
+    grids: PatchGrids,
+    budget: usize,
+    demand: Option<&Demand>,
+    foci: &[Focus],
+    before: Option<&TokenPlan>,
+) -> Vec<Token> {
+    let mut tree = Tree::new(grids, budget);
+    let asked: ArrayVec<&Focus, FOVEAE_MAX> =
+        foci.iter().filter(|focus| focus.own_share.is_some()).collect();
+    for (index, focus) in asked.iter().enumerate() {
+        let left = budget - tree.count;
+        // What an earlier one did not need is there for the later ones.
+        let even = left / (asked.len() - index);
+        let given = focus.share.filter(|share| is_share(*share));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
+        let share = given.map_or(even, |share| (share * budget as f64) as usize);
+        tree.show(focus, share.min(left));
+    }
+    tree.spend(demand, &super::foveal::split_patches(before));
+    tree.tokens(foci)
+}
+
+/// A quadtree that grows from its base.
+struct Tree {
+    grids: PatchGrids,
+    budget: usize,
+    leaves: HashSet<Patch>,
+    /// Leaves so far.
+    count: usize,
+}
+
+impl Tree {
+    fn new(grids: PatchGrids, budget: usize) -> Self {
+        let leaves: HashSet<Patch> = grids.patches(base_level(grids, budget)).collect();
+        Self { grids, budget, count: leaves.len(), leaves }
+    }
+
+    /// Splits a leaf.
+    fn split(&mut self, patch: Patch) {
+        let children = patch.children(self.grids);
+        self.leaves.remove(&patch);
+        self.count = self.count - 1 + children.clone().count();
+        self.leaves.extend(children);
+    }
+
+    /// Shows what `focus` asks for at the finest level for which at most `most` tokens are needed beyond those there are.
+    fn show(&mut self, focus: &Focus, most: usize) {
+        let extent = self.grids.shape().extent();
+        let region = focus.region.map(|region| region.pixels(extent));
+        let region = region.unwrap_or_else(|| self.around_point(focus, most));
+        let coarsest = self.leaves.iter().map(|patch| patch.level).max().unwrap_or(0);
+        for level in 0..coarsest {
+            let mut split = Vec::new();
+            let mut cost = 0;
+            let mut coarser: Vec<Patch> = self.leaves.iter().copied().collect();
+            while let Some(patch) = coarser.pop() {
+                if level < patch.level && touches(patch, self.grids, region) {
+                    let children = patch.children(self.grids);
+                    cost += children.clone().count() - 1;
+                    coarser.extend(children);
+                    split.push(patch);
+                }
+            }
+            if cost <= most {
+                // Parents come before what is below them.
+                split.sort_unstable_by_key(|patch| Reverse(patch.level));
+                split.into_iter().for_each(|patch| self.split(patch));
+                return;
+            }
+        }
+    }
+
+    /// The box around a point that a share of `most` tokens covers at full resolution.
+    fn around_point(&self, focus: &Focus, most: usize) -> PixelBox {
+        let extent = self.grids.shape().extent();
+        let (x, y) = snapped(extent, focus.x, focus.y);
+        let side = f64::from(self.grids.patch_side());
+        let height = side * (POINT_SHARE * most as f64 / POINT_ASPECT).sqrt();
+        let width = height * POINT_ASPECT;
+        let [half_width, half_height] = [width, height].map(|length| length / 2.0);
+        let region = Region {
+            x0: x - half_width,
+            y0: y - half_height,
+            x1: x + half_width,
+            y1: y + half_height,
+        };
+        region.pixels(extent)
+    }
+
+    /// Splits leaves in the order of their worth.
+    fn spend(&mut self, demand: Option<&Demand>, split_before: &HashSet<Patch>) {
+        let grids = self.grids;
+        let candidate = |patch: Patch| {
+            let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
+            let worth = kept * worth_of_split(patch, grids, demand);
+            (0.0 < worth).then(|| (heap_key(worth), patch.level, Reverse(patch.morton()), patch))
+        };
+        let mut queue: BinaryHeap<_> = self.leaves.iter().copied().filter_map(candidate).collect();
+        while let Some((.., patch)) = queue.pop() {
+            let children = patch.children(grids);
+            if self.budget < self.count - 1 + children.clone().count() {
+                // At an edge a split may cost less.
+                continue;
+            }
+            queue.extend(children.filter_map(candidate));
+            self.split(patch);
+        }
+    }
+
+    /// The leaves as tokens, each of the nearest of `foci`.
+    fn tokens(self, foci: &[Focus]) -> Vec<Token> {
+        let extent = self.grids.shape().extent();
+        let points: ArrayVec<_, FOVEAE_MAX> =
+            foci.iter().map(|focus| snapped(extent, focus.x, focus.y)).collect();
+        let mut leaves: Vec<Patch> = self.leaves.into_iter().collect();
+        leaves.sort_unstable_by_key(|patch| (patch.level, patch.morton()));
+        let token = |patch: Patch| {
+            let token = Token::from_patch(patch, self.grids.patch_side());
+            let side = f64::from(patch.side_px(self.grids.patch_side()));
+            let middle = (f64::from(token.x) + side / 2.0, f64::from(token.y) + side / 2.0);
+            let distance = |(x, y): &(f64, f64)| (x - middle.0).powi(2) + (y - middle.1).powi(2);
+            let nearest = (0..)
+                .zip(&points)
+                .min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)))
+                .map_or(0, |(index, _)| index);
+            Token { fovea: nearest, ..token }
+        };
+        leaves.into_iter().map(token).collect()
+    }
+}
+
+/// Whether a patch has pixels of a box.
+fn touches(patch: Patch, grids: PatchGrids, region: PixelBox) -> bool {
+    let side = patch.side_px(grids.patch_side());
+    let (x, y) = (patch.i * side, patch.j * side);
+    x < region.x1 && region.x0 < x + side && y < region.y1 && region.y0 < y + side
+}
+
+/// What a patch gains for each token that splitting it costs: the most of all depths to which it may be split as a whole. 0 at level 0.
+fn worth_of_split(patch: Patch, grids: PatchGrids, demand: Option<&Demand>) -> f64 {
+    let Patch { level, i, j } = patch;
+    let side = patch.side_px(grids.patch_side());
+    let lost = demand.map(|demand| demand.lost_in(i * side, j * side, side, level));
+    let worth = |depth: u32| {
+        let finer = grids.level(level - depth);
+        let [columns, rows] = [(i, finer.width), (j, finer.height)].map(|(index, length)| {
+            let first = index << depth;
+            length.min(first + (1 << depth)) - first
+        });
+        let cost = f64::from(columns * rows - 1);
+        let gain = match (demand, lost) {
+            (Some(demand), Some(lost)) => {
+                let finer = demand.lost_in(i * side, j * side, side, level - depth);
+                lost.saturating_sub(finer) as f64
+            }
+            _ => f64::from(side) * f64::from(side),
+        };
+        // At a corner of the picture one patch may follow on one.
+        gain / cost.max(1.0 / 4096.0)
+    };
+    (1..=level).map(worth).fold(0.0, f64::max)
+}

@@ -1,0 +1,130 @@
+//! The layout `adaptive` gives the tokens of its definition, on every backend, whatever came before.
+
+use foveate_core::change::{ChangeConfig, Threshold};
+use foveate_core::color::ColorTransform;
+use foveate_core::frame::{FrameStamp, PixelFormat};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::tile::TileSet;
+use foveate_core::layout::Layout;
+use foveate_core::layout::adaptive::demand::ConsumerMemory;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::ViewSpec;
+use foveate_engine::{Engine, Memory};
+use testkit::adaptive;
+use testkit::history::move_on;
+use testkit::naive::{OwnedFrame, Random, transforms};
+
+use crate::each_backend::Make;
+
+/// Whole tiles and cut ones, with levels within a block and above.
+const EXTENTS: [(u32, u32); 6] =
+    [(256, 128), (203, 149), (97, 33), (640, 352), (17, 300), (1100, 700)];
+
+const FRAMES: u64 = 12;
+
+laws! {
+    losses_are_those_of_the_definition
+    tokens_are_those_of_the_definition
+}
+
+fn losses_are_those_of_the_definition(make: Make<'_>) {
+    let mut random = Random(31);
+    for (index, (width, height)) in EXTENTS.into_iter().enumerate() {
+        let extent = Extent::new(width, height);
+        let format = PixelFormat::ALL[index % PixelFormat::ALL.len()];
+        let mut frame = OwnedFrame::random(format, extent, color_of(format), &mut random);
+        let mut engine = engine(make, &frame);
+        let spec = spec(ConsumerMemory::None, 40, 16);
+        let mut views = [engine.view(spec, Memory::default()).unwrap()];
+        for frame_seq in 1..=FRAMES {
+            engine.step(&frame.view(), &stamp(frame_seq), &mut views).unwrap();
+            let detail = engine.detail().expect("a view follows it");
+            let expected = adaptive::losses(&frame, detail.levels());
+            for level in 1..=detail.levels() {
+                let losses = detail.losses(level).unwrap();
+                // Above the levels within a block a mean is a fraction.
+                let slack = u32::from(4 < level);
+                let differs = |(found, expected): (&u32, &u32)| slack < found.abs_diff(*expected);
+                let wrong =
+                    losses.iter().zip(&expected[level as usize]).filter(|&pair| differs(pair));
+                assert_eq!(wrong.count(), 0, "{extent}, frame {frame_seq}, level {level}");
+            }
+            move_on(&mut frame, 2 + random.below(4), frame_seq, &mut random);
+        }
+    }
+}
+
+fn tokens_are_those_of_the_definition(make: Make<'_>) {
+    let mut random = Random(32);
+    for (index, (width, height)) in EXTENTS.into_iter().enumerate() {
+        let extent = Extent::new(width, height);
+        let mut frame =
+            OwnedFrame::random(PixelFormat::Nv12, extent, color_of(PixelFormat::Nv12), &mut random);
+        let mut engine = engine(make, &frame);
+        let side = [16, 14, 8][index % 3];
+        let budget = [30, 75, 20][index % 3];
+        for memory in ConsumerMemory::ALL {
+            let mut views = [engine.view(spec(memory, budget, side), Memory::default()).unwrap()];
+            let mut expected =
+                adaptive::View::new(extent, side, budget, memory, stamp(1).capture_ns);
+            for frame_seq in 1..=FRAMES {
+                if frame_seq == 7 {
+                    engine.hide(&TileSet::none(extent), frame_seq, &mut views);
+                    expected.reset(stamp(frame_seq).capture_ns);
+                }
+                let before: Vec<u64> = engine.tracker().changed_frames().to_vec();
+                engine.step(&frame.view(), &stamp(frame_seq), &mut views).unwrap();
+                let detail = engine.detail().expect("a view follows it");
+                let losses: Vec<Vec<u32>> = (0..=detail.levels())
+                    .map(|level| detail.losses(level).map_or_else(Vec::new, <[u32]>::to_vec))
+                    .collect();
+                let changed: Vec<bool> = before
+                    .iter()
+                    .zip(engine.tracker().changed_frames())
+                    .map(|(before, after)| frame_seq == 1 || before != after)
+                    .collect();
+                let mut squares = expected.step(&losses, &changed, stamp(frame_seq).capture_ns);
+                let tokens = &views[0].planes().plan().tokens;
+                let mut found: Vec<_> = tokens
+                    .iter()
+                    .map(|token| {
+                        let level = token.sx.trailing_zeros();
+                        let side = side << level;
+                        (level, token.x.cast_unsigned() / side, token.y.cast_unsigned() / side)
+                    })
+                    .collect();
+                squares.sort_unstable();
+                found.sort_unstable();
+                assert_eq!(found, squares, "{extent}, {memory}, frame {frame_seq}");
+                assert!(squares.len() <= budget);
+                move_on(&mut frame, 2 + random.below(4), frame_seq, &mut random);
+            }
+        }
+    }
+}
+
+fn color_of(format: PixelFormat) -> ColorTransform {
+    transforms(format)[0]
+}
+
+fn engine(make: Make<'_>, frame: &OwnedFrame) -> Engine {
+    let change = ChangeConfig { threshold: Threshold::Fixed(0), ..ChangeConfig::default() };
+    Engine::new(make(frame.kind()).backend, change, 1)
+}
+
+fn spec(memory: ConsumerMemory, budget: usize, side: u32) -> ViewSpec {
+    let layout = Layout::Adaptive { memory };
+    let format = TokenFormat::new(side, DType::U8, Normalisation::NONE);
+    ViewSpec {
+        layout,
+        budget,
+        format,
+        policy: Policy::Fixed { x: 0.5, y: 0.5 },
+        ..ViewSpec::default()
+    }
+}
+
+fn stamp(frame_seq: u64) -> FrameStamp {
+    FrameStamp { capture_ns: frame_seq * 900_000_000, ..FrameStamp::numbered(frame_seq) }
+}
