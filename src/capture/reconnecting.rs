@@ -29,10 +29,6 @@ const SUCCESS_MIN: Duration = Duration::from_secs(1);
 
 /// Result of taking from a reconnecting source.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are frames, and a box would be an allocation for each"
-)]
 pub enum SourceEvent {
     /// The newest frame.
     Frame(CapturedFrame),

@@ -358,7 +358,8 @@ impl<S> View<S> {
             }
             planned => {
                 self.planes.set_plan(plan, shape.extent());
-                *planned = Some(Planned { gaze, since_frame: at.frame_seq });
+                let (since_frame, is_afresh) = (at.frame_seq, planned.is_none());
+                *planned = Some(Planned { gaze, since_frame, is_afresh });
             }
         }
     }

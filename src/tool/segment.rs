@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use foveate_core::backend::BackendKind;
 use foveate_core::color::Colorimetry;
+#[cfg(feature = "gst")]
 use foveate_core::gray::GrayRange;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, Outside, Rounding, TokenFormat};
@@ -62,6 +63,7 @@ struct PlaneFacts {
     bytes: usize,
 }
 
+#[cfg(feature = "gst")]
 impl SegmentFacts {
     /// With how 16-bit gray was scaled.
     pub(super) fn with_gray_range(self, range: Option<GrayRange>) -> Self {

@@ -23,8 +23,8 @@ mod end_to_end_life;
 mod end_to_end_limits;
 #[cfg(feature = "mcap")]
 mod end_to_end_masks;
-#[cfg(feature = "mcap")]
 mod end_to_end_process;
+#[cfg(feature = "mcap")]
 mod end_to_end_record;
 mod end_to_end_return;
 mod end_to_end_rtsp;

@@ -94,11 +94,11 @@ impl Kernel for DetailRun<'_> {
 }
 
 /// The blocks of a tile that the picture reaches, and where in the tile they lie, in blocks.
-fn blocks<'a>(
-    rows: &'a mut [BlockSums],
+fn blocks(
+    rows: &mut [BlockSums],
     width: usize,
     column: usize,
-) -> impl Iterator<Item = ((usize, usize), &'a mut BlockSums)> {
+) -> impl Iterator<Item = ((usize, usize), &mut BlockSums)> {
     let first = column * TILE_BLOCKS as usize;
     let last = width.min(first + TILE_BLOCKS as usize);
     rows.chunks_mut(width).enumerate().flat_map(move |(row, blocks)| {
