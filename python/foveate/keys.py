@@ -47,7 +47,8 @@ class ViewKeys(TypedDict, total=False):
     """What is sampled of a stream: the keys of a ``[[stream.view]]``."""
 
     name: str
-    layout: Literal["inset", "foveal", "uniform", "windows", "rings", "directional", "relevance"]
+    layout: Literal["adaptive", "inset", "foveal", "uniform", "windows", "rings", "directional", "relevance"]
+    memory: Literal["none", "canvas"]
     budget: int
     patch: int
     dtype: Literal["u8", "f16", "bf16", "f32"]

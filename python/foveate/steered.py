@@ -184,7 +184,8 @@ class Steered:
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: ``held``, if another client has the name; ``policy``, if the view's policy is not
-            ``"auto"`` or ``"relevance"``; ``too-many-channels``, if this user has its share of the 32; or for another reason.
+            ``"auto"`` or ``"relevance"``; ``too-many-channels``, if this user has its share of the 32; or for another
+            reason.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         self._ask(feedback.inject(name, values, frame, box, ttl, strict), timeout)

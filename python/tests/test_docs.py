@@ -1,6 +1,6 @@
-"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings and on a daemon with
-``configs/tour.toml``, commands on such a daemon. What they print is compared with the page: numbers stand for any number, a
-line ``...`` for any lines."""
+"""Examples of the guides, the README and the package's own page run as they stand: Python on synthetic rings and on a daemon
+with ``configs/tour.toml``, commands on such a daemon. What they print is compared with the page: numbers stand for any
+number, a line ``...`` for any lines."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class ExamplesPrintWhatPagesShow(unittest.TestCase):
     def test_every_c_example_runs_as_its_comment_says(self) -> None:
         count = 0
         for source in sorted((REPOSITORY / "tests" / "c").glob("*.c")):
-            # tests/readers runs these: on a busy machine one takes minutes, and the other waits for frames of the last second.
+            # tests/readers runs these: on a busy machine one takes minutes, the other waits for frames of the last second.
             if source.name in ("laws.c", "own_view.c"):
                 continue
             for command in re.findall(r"^//     (cc .*)$", source.read_text(), re.MULTILINE):
@@ -218,7 +218,7 @@ def run_patched(code: str, page: Path, patches: Sequence[Any]) -> str:
 
 
 def run_until_in_time(code: str, page: Path, patches: Sequence[Any]) -> str:
-    """What an example prints, once no call of it takes longer than it says, which a busy machine may need a few attempts for."""
+    """What an example prints, once no call of it takes longer than it says; a busy machine may need a few attempts."""
     for _ in within():
         with contextlib.suppress(foveate.TimedOut):
             return run_patched(code, page, patches)

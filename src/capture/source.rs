@@ -309,7 +309,7 @@ impl Source {
         self.is_exact.load(Ordering::Relaxed)
     }
 
-    /// Stops the source without waiting. It counts as [abandoned](foveate_source::abandoned) until its thread, which is returned, has finished.
+    /// Stops the source without waiting. It counts as [abandoned] until its thread, which is returned, has finished.
     pub fn detach(mut self) -> CaptureThread {
         let thread = self.thread.take().expect("only detaching takes it");
         thread.abandon();

@@ -7,7 +7,7 @@ use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::view::ViewSpec;
 
-pub use self::picture::{Sampled, planned};
+pub use self::picture::{Sampled, planned, planned_for};
 
 use crate::backend::BackendError;
 use crate::backend::cpu::batch::CpuBatch;

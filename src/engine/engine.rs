@@ -21,6 +21,7 @@ use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
 use crate::backend::cpu::detail::note_detail;
 use crate::backend::{Backend, BackendError, UpdateTimes};
+use crate::batch::planned_for;
 use crate::change::tracker::ChangeTracker;
 use crate::depth::{DepthPicture, StreamDepth};
 use crate::planes::{Planes, Sampler, SamplerSpec};
@@ -506,10 +507,11 @@ impl Engine {
         gaze: &Gaze,
         sampler: Sampler,
     ) -> Result<Planes, BackendError> {
-        assert!(self.backend.resident().is_some(), "the CPU keeps the resident copy");
+        let resident = self.backend.resident().expect("the CPU keeps the resident copy");
+        let (plan, _) = planned_for(spec, gaze, &resident);
         let shape = self.shape();
         let mut planes = Planes::new(SamplerSpec::of(spec), sampler);
-        planes.set_plan(spec.plan(gaze, shape, None), shape.extent());
+        planes.set_plan(plan, shape.extent());
         self.backend.sample(&TileSet::none(shape.extent()), &mut planes)?;
         let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
         planes.record(shape.extent(), &self.tracker, relevance);

@@ -11,6 +11,7 @@
 
 #[cfg(feature = "engine")]
 pub mod adaptive;
+#[cfg(feature = "engine")]
 pub mod backends;
 pub mod connection;
 #[cfg(feature = "gst")]

@@ -300,7 +300,8 @@ def remaining(
 
     :param items: as for :meth:`Encoder.table`.
     :param folder: where :meth:`Encoder.write` or :func:`write` put rows; it may be missing.
-    :param every: as for :class:`Encoder`, and so are ``background``, ``gray_range`` and ``layout``: with other options all items remain.
+    :param every: as for :class:`Encoder`, and so are ``background``, ``gray_range`` and ``layout``: with other options all
+        items remain.
     """
     known, keep = done(folder), []
     for item in _items_of(items, _options(every, color_of(background), gray_of(gray_range), layout)):

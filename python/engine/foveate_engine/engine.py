@@ -203,8 +203,9 @@ class Engine(_OnBackend):
         :param progress: whether a bar is shown on standard error; None is only if that is a terminal.
         :param max_pixels: a picture of more cannot be read.
         :param background: R, G and B, 0 to 255, on which what is transparent is composited.
-        :param gray_range: (low, high), the samples of 16-bit gray that become black and white; ``"auto"`` takes those of each picture,
-            without the outermost thousandth; None takes (0, 65535), and warns where samples become equal. ``tokens.gray_range`` has it.
+        :param gray_range: (low, high), the samples of 16-bit gray that become black and white; ``"auto"`` takes those of
+            each picture, without the outermost thousandth; None takes (0, 65535), and warns where samples become equal.
+            ``tokens.gray_range`` has it.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :returns: an iterator of the tokens of each file; ``tokens.source`` is its path.
         :raises FileNotFoundError: if there is no such folder; other OSErrors if it cannot be read.
@@ -331,14 +332,14 @@ def decode(
     :param source: its path, or its bytes.
     :param max_pixels: a picture of more is refused before it is decoded.
     :param background: R, G and B, 0 to 255, on which what is transparent is composited.
-    :param gray_range: (low, high), the samples of 16-bit gray that become black and white; None takes (0, 65535), and warns where samples
-        become equal.
+    :param gray_range: (low, high), the samples of 16-bit gray that become black and white; None takes (0, 65535), and warns
+        where samples become equal.
     :returns: [H, W, 3] uint8, R, G, B: the first picture, upright as its EXIF says, in 8 bits.
     :raises OSError: if the file cannot be read.
     :raises EngineError: if it is not a regular file, its picture is damaged or cut off, or has too many pixels.
     """
-    if gray_range == "auto":
-        raise ValueError('gray_range="auto" (expected (low, high) or None): what was chosen could not be returned')
+    if isinstance(gray_range, str):
+        raise ValueError(f"gray_range={gray_range!r} (expected (low, high) or None): what 'auto' chooses could not be returned")
     options = (pixels_of(max_pixels), color_of(background), gray_of(gray_range))
     if isinstance(source, (bytes, bytearray, memoryview)):
         pixels, (width, height), warning = _native.decode(bytes(source), *options)

@@ -114,7 +114,8 @@ class Tokens:
     :ivar source: Where the picture comes from, such as the path of a file; None for an array.
     :ivar seconds: Time of the frame in its clip; None if it has none.
     :ivar changed: Share of the picture's tiles that were read again for this frame, 0 to 1.
-    :ivar gray_range: The samples of 16-bit gray that became black and white, of a file or a clip; None if it has 8 bits, and of an array.
+    :ivar gray_range: The samples of 16-bit gray that became black and white, of a file or a clip; None if it has 8 bits, and
+        of an array.
     """
 
     pixels: NDArray[Any]
@@ -229,11 +230,12 @@ def layout_keys(
     preset: str | None = None,
     strides: Sequence[int] | None = None,
     grids: Sequence[int] | None = None,
+    memory: str | None = None,
 ) -> dict[str, Any]:
     """Where tokens lie, and what they look like in memory; the keys are those of a view of the daemon, and mean the same.
 
-    :param layout: ``"inset"``, ``"foveal"``, ``"uniform"``, ``"directional"``, ``"relevance"``, ``"rings"`` or
-        ``"windows"``.
+    :param layout: ``"adaptive"``, ``"inset"``, ``"foveal"``, ``"uniform"``, ``"directional"``, ``"relevance"``, ``"rings"``
+        or ``"windows"``.
     :param budget: most tokens.
     :param patch: P: side of a token in texels, even, 8 to 64; of windows 224 to 1024.
     :param dtype: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
@@ -253,6 +255,7 @@ def layout_keys(
     :param preset: name of a trained model's rings (rings).
     :param strides: source pixels per texel of each ring (rings).
     :param grids: patches along a side of each ring (rings).
+    :param memory: what the consumer keeps between frames, ``"none"`` or ``"canvas"`` (adaptive).
     """
     return dict(locals())
 

@@ -98,6 +98,11 @@ impl Spec {
         relevance: Option<PyReadonlyArray2<'py, f64>>,
     ) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let extent = supported(extent)?;
+        if self.view.demand(PyramidShape::new(extent)).is_some() {
+            return Err(value_error(
+                "the layout \"adaptive\" follows what the picture shows (expected another layout, or a picture)",
+            ));
+        }
         let gaze = gaze(&self.view, extent, &fixations, relevance.as_ref(), 0)?;
         let (_, records) = py.detach(|| planned(&self.view, &gaze, extent));
         Ok(PyArray1::from_slice(py, bytemuck::cast_slice(&records)))

@@ -120,7 +120,7 @@ def by_tokens(
 
 
 def losses(figures: dict[str, dict[str, float]]) -> list[str]:
-    """Measures in which the learned scorer finds less than the default one, in words; none if there is nothing to compare."""
+    """Measures in which the learned scorer finds less than the default one, in words."""
     return [
         f"{LABELS[measure]} {values['learned']:.3f} (untrained {values['untrained']:.3f})"
         for measure, values in figures.items()

@@ -1,13 +1,17 @@
 //! Output tokens of a batch.
 
+use foveate_core::detail::Detail;
+use foveate_core::frame::{FrameTime, FrameView};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::relevance::RelevanceMap;
+use foveate_core::geometry::tile::TileSet;
 use foveate_core::view::ViewSpec;
 use foveate_ring::TokenRecord;
 
+use crate::backend::cpu::detail::note_detail;
 use crate::planes::weight_of;
 
 /// The tokens of a picture.
@@ -19,9 +23,36 @@ pub struct Sampled {
     pub records: Vec<TokenRecord>,
 }
 
-/// The plan of a picture, and its records.
+/// The plan of any picture of `extent`, and its records.
+///
+/// # Panics
+///
+/// If the layout follows the picture itself: see [`planned_for`].
 pub fn planned(spec: &ViewSpec, gaze: &Gaze, extent: Extent) -> (TokenPlan, Vec<TokenRecord>) {
-    let plan = spec.plan(gaze, PyramidShape::new(extent), None);
+    let shape = PyramidShape::new(extent);
+    assert!(spec.demand(shape).is_none(), "a plan of {} without a picture", spec.layout.name());
+    with_records(spec.plan(gaze, shape, None), gaze, extent)
+}
+
+/// The plan of `picture`, as of the first frame of a view, and its records.
+pub fn planned_for(
+    spec: &ViewSpec,
+    gaze: &Gaze,
+    picture: &FrameView<'_>,
+) -> (TokenPlan, Vec<TokenRecord>) {
+    let extent = picture.extent();
+    let shape = PyramidShape::new(extent);
+    let Some(mut demand) = spec.demand(shape) else { return planned(spec, gaze, extent) };
+    let (mut detail, all) = (Detail::new(extent, demand.base()), TileSet::all(extent));
+    note_detail(&mut detail, picture, &all, None);
+    detail.update(&all, 0.0);
+    let at = FrameTime { frame_seq: 1, time_ns: 0 };
+    let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
+    demand.note(&detail, &vec![1; all.count()], at, relevance);
+    with_records(spec.plan_by(gaze, shape, None, Some(&demand)), gaze, extent)
+}
+
+fn with_records(plan: TokenPlan, gaze: &Gaze, extent: Extent) -> (TokenPlan, Vec<TokenRecord>) {
     let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
     let records = records_of(&plan, extent, relevance);
     (plan, records)

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::sample::{Encoder, PyramidTexels, Room, SampleToken, TexelTarget};
 use super::{CpuPyramid, reduce};
-use crate::batch::picture::{Sampled, planned};
+use crate::batch::picture::{Sampled, planned_for};
 use crate::pool::Pool;
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::fixation::Gaze;
@@ -51,7 +51,7 @@ impl CpuBatch {
     ) -> Vec<Sampled> {
         let mut parts: Vec<_> = pictures.iter().map(|picture| (picture, None)).collect();
         self.pool.for_each(&mut parts, &|((frame, gaze), sampled)| {
-            let (plan, records) = planned(spec, gaze, self.kind.extent);
+            let (plan, records) = planned_for(spec, gaze, frame);
             *sampled = Some(Sampled { pixels: self.pixels(frame, &plan), records });
         });
         parts.into_iter().filter_map(|(_, sampled)| sampled).collect()

@@ -11,7 +11,7 @@ use super::reduce::ReducePass;
 use super::sample::{SamplePass, count};
 use super::staging::TileStaging;
 use crate::backend::BackendError;
-use crate::batch::picture::{Sampled, planned};
+use crate::batch::picture::{Sampled, planned_for};
 use crate::planes::SamplerSpec;
 use crate::pool::Pool;
 use foveate_core::frame::{FrameKind, FrameView};
@@ -88,7 +88,7 @@ impl VulkanBatch {
         let mut sampled = Vec::with_capacity(pictures.len());
         for pictures in pictures.chunks(self.pyramid.layer_count() as usize) {
             let plans: Vec<_> =
-                pictures.iter().map(|(_, gaze)| planned(spec, gaze, self.kind.extent)).collect();
+                pictures.iter().map(|(frame, gaze)| planned_for(spec, gaze, frame)).collect();
             let frames = pictures.iter().map(|(frame, _)| *frame);
             self.staging.upload_layers(&self.pool, frames);
             self.sample.upload_layers(plans.iter().map(|(plan, _)| plan));
