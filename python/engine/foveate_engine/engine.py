@@ -339,7 +339,7 @@ def decode(
     :raises EngineError: if it is not a regular file, its picture is damaged or cut off, or has too many pixels.
     """
     if isinstance(gray_range, str):
-        raise ValueError(f"gray_range={gray_range!r} (expected (low, high) or None): what 'auto' chooses could not be returned")
+        raise ValueError(f"gray_range={gray_range!r} (expected (low, high) or None): a chosen range could not be returned")
     options = (pixels_of(max_pixels), color_of(background), gray_of(gray_range))
     if isinstance(source, (bytes, bytearray, memoryview)):
         pixels, (width, height), warning = _native.decode(bytes(source), *options)
