@@ -183,9 +183,15 @@ impl ProcessSession {
         } else {
             send(&socket, &message, None, SendFlags::DONTWAIT)
         };
-        sent.map_err(|errno| ProcessError::NotStarted {
-            reason: format!("its source of {} bytes cannot be sent: {errno}", message.len()),
-        })?;
+        match sent {
+            // One that has hung up already says why where its messages are read.
+            Ok(()) | Err(Errno::PIPE) => {}
+            Err(errno) => {
+                let reason =
+                    format!("its source of {} bytes cannot be sent: {errno}", message.len());
+                return Err(ProcessError::NotStarted { reason }.into());
+            }
+        }
         let ledger = Ledger::new(Arc::clone(&socket), buffers_max, POOL_BYTES_MAX, captured);
         let masks = SentMasks::new(mask_revision, masks);
         let heard = Instant::now();

@@ -141,7 +141,7 @@ impl View {
 
     /// What a block loses to the consumer at a level.
     fn loss(&self, losses: &[Vec<u32>], level: u32, block: usize) -> u64 {
-        let lost = |level: u32| losses[level as usize][block];
+        let lost = |level: u32| if level == 0 { 0 } else { losses[level as usize][block] };
         if self.memory == ConsumerMemory::None {
             return lost(level).into();
         }
