@@ -78,6 +78,7 @@ view = [
     { gaze = { policy = 'fixed' } },
     { gaze = { policy = 'relevance' } },
     { gaze = { policy = 'replay' } },
+    { layout = 'adaptive' },
     { layout = 'foveal' },
     { layout = 'inset' },
     { layout = 'relevance' },
