@@ -27,7 +27,7 @@ appsink name=frames"
 backend = "cpu"
 events = true
 [[stream.view]]
-name = "policy"
+name = "robot"
 gaze = { policy = "feedback" }
 [[stream.view]]
 name = "channels"
@@ -48,7 +48,7 @@ class SteeringSurvivesARestart(unittest.TestCase):
         for end in ENDS:
             with self.subTest(end=end.name), RealDaemon(CAMERAS) as daemon:
                 wait_for_frames(daemon)
-                view = foveate.open("front/policy", daemon.path, reconnect=True)
+                view = foveate.open("front/robot", daemon.path, reconnect=True)
                 channels = foveate.open("front/channels", daemon.path, reconnect=True)
                 own = foveate.open_view("front", daemon.path, reconnect=True, gaze={"policy": "feedback"})
                 loops = [
@@ -75,7 +75,7 @@ class SteeringSurvivesARestart(unittest.TestCase):
     def test_tasks_steer_through_a_restart(self) -> None:
         async def steer(daemon: RealDaemon, end: signal.Signals) -> None:
             loop = asyncio.get_running_loop()
-            async with foveate.aio.open("front/policy", daemon.path, reconnect=True) as view:
+            async with foveate.aio.open("front/robot", daemon.path, reconnect=True) as view:
                 await view.read(HANG)
                 await view.look(5, 6)
                 await loop.run_in_executor(None, daemon.kill, end)
@@ -98,7 +98,7 @@ class SteeringSurvivesARestart(unittest.TestCase):
     def test_a_daemon_that_stops_is_unavailable_at_once(self) -> None:
         """Also where it still answers: its streams end before it hangs up."""
         for _ in range(5):
-            with RealDaemon(CAMERAS) as daemon, foveate.open("front/policy", daemon.path, reconnect=True) as view:
+            with RealDaemon(CAMERAS) as daemon, foveate.open("front/robot", daemon.path, reconnect=True) as view:
                 view.read(HANG)
                 daemon.process.send_signal(signal.SIGTERM)
                 with self.assertRaises(foveate.Unavailable):
@@ -184,7 +184,7 @@ class ExamplesSurviveARestart(unittest.TestCase):
 
 def wait_for_frames(daemon: RealDaemon) -> None:
     """Views can be opened and steered from the first frame on."""
-    with foveate.open_many(["front/policy", "front/channels", "rear/policy"], daemon.path) as views:
+    with foveate.open_many(["front/robot", "front/channels", "rear/robot"], daemon.path) as views:
         for view in views:
             view.read(HANG)
 

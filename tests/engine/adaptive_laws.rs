@@ -64,7 +64,7 @@ fn tokens_are_those_of_the_definition(make: Make<'_>) {
         let mut engine = engine(make, &frame);
         let side = [16, 14, 8][index % 3];
         let budget = [30, 75, 20][index % 3];
-        for (first, memory) in (1..).step_by(FRAMES as usize).zip(ConsumerMemory::ALL) {
+        for (first, memory) in [1, 1 + FRAMES].into_iter().zip(ConsumerMemory::ALL) {
             let mut views = [engine.view(spec(memory, budget, side), Memory::default()).unwrap()];
             let mut expected =
                 adaptive::View::new(extent, side, budget, memory, stamp(first).capture_ns);
