@@ -212,7 +212,7 @@ impl Engine {
         }
         self.keep(parts_read_by(views).and(parts_read_by(later)));
         let detail_levels = detail_levels_of(views).max(detail_levels_of(later));
-        if 0 < detail_levels && self.detail.is_none() && self.backend.resident().is_none() {
+        if detail_levels.is_some() && self.detail.is_none() && self.backend.resident().is_none() {
             // The sums of all tiles are taken from this frame.
             self.tracker.match_next();
         }
@@ -234,12 +234,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings the detail up to `levels` up to date with the newest frame; with none there is none.
-    fn update_detail(&mut self, frame: &FrameView<'_>, levels: u32) {
-        if levels == 0 {
+    /// Brings the detail up to `levels` up to date with the newest frame; `None` if no view follows it.
+    fn update_detail(&mut self, frame: &FrameView<'_>, levels: Option<u32>) {
+        let Some(levels) = levels else {
             self.detail = None;
             return;
-        }
+        };
         let noise = self.tracker.threshold().sigma().unwrap_or(0.0);
         let pool = self.backend.pool();
         match &mut self.detail {
@@ -688,9 +688,9 @@ fn planes_of<S>(views: &mut [View<S>]) -> ArrayVec<&mut Planes, VIEWS_MAX> {
     views.map(|view| &mut view.planes).collect()
 }
 
-/// Levels of detail that the views follow; 0 if none does.
-fn detail_levels_of<S>(views: &[View<S>]) -> u32 {
-    views.iter().filter_map(View::detail_levels).max().unwrap_or(0)
+/// Levels of detail that the views follow, 0 where a picture fits their budgets; `None` if none does.
+fn detail_levels_of<S>(views: &[View<S>]) -> Option<u32> {
+    views.iter().filter_map(View::detail_levels).max()
 }
 
 /// Builds the pyramid of a new backend from `source` and samples all tokens of `views`.

@@ -17,9 +17,9 @@ use testkit::naive::{OwnedFrame, Random, transforms};
 
 use crate::each_backend::Make;
 
-/// Whole tiles and cut ones, with levels within a block and above.
-const EXTENTS: [(u32, u32); 6] =
-    [(256, 128), (203, 149), (97, 33), (640, 352), (17, 300), (1100, 700)];
+/// Whole tiles and cut ones, with levels within a block and above, and a picture that fits every budget.
+const EXTENTS: [(u32, u32); 7] =
+    [(256, 128), (203, 149), (97, 33), (640, 352), (17, 300), (1100, 700), (40, 24)];
 
 const FRAMES: u64 = 12;
 
