@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
-use foveate::socket::{receive, send};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::depth::pairing::WAITING_MAX;
 use foveate_core::mask::{Mask, MaskFill};
+use foveate_socket::{receive, send};
 use foveate_source::ledger::{AcceptedFrame, Ledger, Violation};
 use foveate_source::wire::{
     FROM_SOURCE_BYTES_MAX, FrameCounts, FromSource, Start, TO_SOURCE_BYTES_MAX, ToSource,

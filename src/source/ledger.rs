@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foveate::socket::send;
 use foveate_core::frame::{CaptureClock, FrameError, FrameStamp};
+use foveate_socket::send;
 use rustix::net::SendFlags;
 
 use crate::discipline::{ClockQuality, Reading, WallClock};

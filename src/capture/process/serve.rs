@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use foveate::socket::{receive, send};
+use foveate_socket::{receive, send};
 use foveate_source::Masks;
 use foveate_source::frame::FrameLayout;
 use foveate_source::ledger::COUNT_MAX;

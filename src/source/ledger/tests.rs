@@ -6,11 +6,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use foveate::socket::receive;
 use foveate_core::color::{ColorRange, Colorimetry};
 use foveate_core::frame::{CaptureClock, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::PixelAspect;
+use foveate_socket::receive;
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
 
