@@ -53,6 +53,8 @@ pub(super) struct Delivery {
     pub(super) is_exact: Arc<AtomicBool>,
     /// What nothing says of the colour of its pictures.
     pub(super) assumed_color: Arc<AssumedColor>,
+    /// Of the newest frame. Apart from the inlet, which is locked for as long as a frame waits for its consumer.
+    color: Mutex<Option<Colorimetry>>,
 }
 
 struct Inlet {
@@ -110,6 +112,7 @@ impl Delivery {
             is_live: Arc::default(),
             is_exact: Arc::default(),
             assumed_color,
+            color: Mutex::default(),
         }
     }
 
@@ -167,9 +170,9 @@ impl Delivery {
         inlet.masking.is_needed() || is_wide
     }
 
-    /// The colour of the newest frames; `None` before the first, and of depth.
+    /// The colour of the newest frame; `None` before the first, and of depth.
     pub(super) fn color(&self) -> Option<Colorimetry> {
-        self.inlet.try_lock()?.format.as_ref()?.layout(None).facts().color
+        *self.color.lock()
     }
 
     /// Whether damaged frames are dropped.
@@ -235,7 +238,10 @@ impl Delivery {
         let stamp = FrameStamp { pts_ns, ..self.stamp(sink, &sample, frame_seq, arrival) };
         let frame = inlet.mapped(&sample, stamp);
         match &frame {
-            Some(_) => on_frame(),
+            Some(frame) => {
+                *self.color.lock() = frame.layout().facts().color;
+                on_frame();
+            }
             None => self.counters.frames_refused.add(1),
         }
         Ok(frame)
