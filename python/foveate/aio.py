@@ -28,6 +28,7 @@ from .control import (
     Path,
     Steps,
     deadline_in,
+    injected,
     listing,
     looking,
     silent,
@@ -318,9 +319,9 @@ class View(ViewCore):
         *,
         strict: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
-    ) -> None:
+    ) -> int | None:
         """See :meth:`foveate.View.inject`."""
-        await self._ask(feedback.inject(name, values, frame, box, ttl, strict), timeout)
+        return injected(await self._ask(feedback.inject(name, values, frame, box, ttl, strict), timeout))
 
     async def weigh(
         self,

@@ -326,7 +326,7 @@ def _listed(stream: Mapping[str, Any], view: Mapping[str, Any]) -> ListedView:
 
 def looking(answer: Mapping[str, Any]) -> Looking:
     """The answer to feedback."""
-    fixation, taken_for = answer.get("fixation"), answer.get("taken_for")
+    fixation = answer.get("fixation")
     try:
         return Looking(
             x=float(answer["x"]),
@@ -334,10 +334,23 @@ def looking(answer: Mapping[str, Any]) -> Looking:
             fixation=None if fixation is None else _fixation(fixation),
             points=tuple((float(x), float(y)) for x, y in answer.get("points", ())),
             fixations=tuple(_fixation(listed) for listed in answer.get("fixations", ())),
-            taken_for=None if taken_for is None else int(taken_for),
+            taken_for=_taken_for(answer),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _not_understood(error) from error
+
+
+def injected(answer: Mapping[str, Any]) -> int | None:
+    """The answer to a map: the newest frame, if it counts for that."""
+    try:
+        return _taken_for(answer)
+    except (TypeError, ValueError) as error:
+        raise _not_understood(error) from error
+
+
+def _taken_for(answer: Mapping[str, Any]) -> int | None:
+    newest = answer.get("taken_for")
+    return None if newest is None else int(newest)
 
 
 def _fixation(listed: Mapping[str, Any]) -> Fixation:

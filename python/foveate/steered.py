@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import feedback
-from .control import ANSWER_TIMEOUT_S, Looking, looking
+from .control import ANSWER_TIMEOUT_S, Looking, injected, looking
 from .frame import Frame
 
 
@@ -170,7 +170,7 @@ class Steered:
         *,
         strict: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
-    ) -> None:
+    ) -> int | None:
         """Gives the view a map by name, as one of the channels that its score is made of. Whoever steers the view, any
         client may: the name is this view's until the map's time is over, or :meth:`close`.
 
@@ -182,13 +182,14 @@ class Steered:
         :param ttl: for how long after that frame the map is kept, in seconds of the stream's time, at most 60.
         :param strict: as :meth:`look_at`.
         :param timeout: as :meth:`look`.
+        :return: the newest frame, if the map counts for that because ``frame`` is too old; else None.
         :raises TimedOut: as :meth:`look`.
         :raises Refused: ``held``, if another client has the name; ``policy``, if the view's policy is not
             ``"auto"`` or ``"relevance"``; ``too-many-channels``, if this user has its share of the 32; or for another
             reason.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
-        self._ask(feedback.inject(name, values, frame, box, ttl, strict), timeout)
+        return injected(self._ask(feedback.inject(name, values, frame, box, ttl, strict), timeout))
 
     def weigh(
         self,

@@ -702,6 +702,9 @@ class ViewSteers(WithDaemon):
         answer = {"view": VIEW, "x": 1, "y": 2, "taken_for": 812}
         self.assertEqual(foveate.control.looking(answer).taken_for, 812)
         self.assertIsNone(view.look(1, 2).taken_for)
+        self.assertIsNone(view.inject("depth", np.ones((1, 1))))
+        self.daemon.answers["inject"] = lambda request: {"ok": True, "view": VIEW, "taken_for": 812}
+        self.assertEqual(view.inject("depth", np.ones((1, 1)), 5), 812)
 
     def test_tensors_are_sent_too(self) -> None:
         torch = torch_or_skip()

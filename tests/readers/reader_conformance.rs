@@ -179,10 +179,14 @@ fn every_client_says_alike_how_the_camera_moved() {
     };
     let (socket, package) = (place.socket(), concat!(env!("CARGO_MANIFEST_DIR"), "/python"));
     let environment = [("FOVEATE_SOCKET", socket.to_str().unwrap()), ("PYTHONPATH", package)];
-    let python =
-        [STEERED, STEERED_BY_TASKS].map(|script| Process::start(python(script), &environment));
-    for process in [place.c_program("ego_motion", &["camera/main"])].into_iter().chain(python) {
-        let outcome = process.finish();
+    let clients: [&dyn Fn() -> Process; 3] = [
+        &|| place.c_program("ego_motion", &["camera/main"]),
+        &|| Process::start(python(STEERED), &environment),
+        &|| Process::start(python(STEERED_BY_TASKS), &environment),
+    ];
+    // One after the other: who steers a view holds it.
+    for start in clients {
+        let outcome = start().finish();
         outcome.assert_clean_exit(0);
         assert_eq!(outcome.stdout, expected, "{outcome:#?}");
     }

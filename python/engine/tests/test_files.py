@@ -53,6 +53,17 @@ class Folders(unittest.TestCase):
             self.assertEqual(tokens.pixels.tobytes(), alone.pixels.tobytes(), tokens.source)
             self.assertEqual(tokens.fixations, alone.fixations)
 
+    def test_levels_of_sixteen_bits_are_scaled_to_the_range_that_is_told(self) -> None:
+        levels = np.arange(3000, 3401, dtype=np.uint16)[None].repeat(16, axis=0)
+        Image.fromarray(levels).save(self.folder / "thermal.png")
+        for given, told in [("auto", (3000, 3400)), ((3100, 3300), (3100, 3300)), (None, None)]:
+            (tokens,) = self.engine.folder(self.folder, gray_range=given)
+            low, high = told or (0, 65535)
+            scaled = np.clip((levels[0].astype(float) - low) / (high - low), 0, 1) * 255
+            decoded = foveate_engine.decode(self.folder / "thermal.png", gray_range=told)
+            self.assertLessEqual(np.abs(decoded[0, :, 0] - scaled).max(), 0.5, given)
+            self.assertEqual(tokens.gray_range, told or (0, 65535))
+
     def test_every_kind_of_file_is_read(self) -> None:
         for ending in ("bmp", "gif", "pgm", "ppm", "tiff", "webp", "JPG"):
             keywords = {"lossless": True} if ending == "webp" else {}
