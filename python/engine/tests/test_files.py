@@ -57,10 +57,12 @@ class Folders(unittest.TestCase):
         levels = np.arange(3000, 3401, dtype=np.uint16)[None].repeat(16, axis=0)
         Image.fromarray(levels).save(self.folder / "thermal.png")
         for given, told in [("auto", (3000, 3400)), ((3100, 3300), (3100, 3300)), (None, None)]:
-            (tokens,) = self.engine.folder(self.folder, gray_range=given)
+            warned = contextlib.nullcontext() if told else self.assertWarnsRegex(UserWarning, "401 levels .* become 2")
+            with warned:
+                (tokens,) = self.engine.folder(self.folder, gray_range=given)
+                decoded = foveate_engine.decode(self.folder / "thermal.png", gray_range=told)
             low, high = told or (0, 65535)
             scaled = np.clip((levels[0].astype(float) - low) / (high - low), 0, 1) * 255
-            decoded = foveate_engine.decode(self.folder / "thermal.png", gray_range=told)
             self.assertLessEqual(np.abs(decoded[0, :, 0] - scaled).max(), 0.5, given)
             self.assertEqual(tokens.gray_range, told or (0, 65535))
 
