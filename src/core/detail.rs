@@ -19,6 +19,9 @@ pub const INNER_LEVELS: usize = BLOCK_SIDE.ilog2() as usize;
 /// Units of a [loss](Detail::losses) per unit of luma and pixel.
 pub const LOSS_UNITS: f64 = 16.0;
 
+/// Steps of the noise of a camera that are told apart, per step of luma.
+const NOISE_STEPS: f64 = 8.0;
+
 /// Sums over the real pixels of a block.
 ///
 /// Luma is the camera's own sample, where it has one; of RGB it is (54 R + 183 G + 19 B + 128) / 256, rounded down.
@@ -41,8 +44,10 @@ pub struct Detail {
     blocks: Vec<BlockSums>,
     /// Of each level from 1 on, block by block.
     losses: Vec<Vec<u32>>,
-    /// Standard deviation of the camera's noise in the newest frame, in steps of luma.
+    /// Standard deviation of the camera's noise in the newest frame, in [`NOISE_STEPS`] of luma.
     noise: f64,
+    /// Counts the frames whose losses were others than those before.
+    revision: u64,
 }
 
 impl Detail {
@@ -55,6 +60,7 @@ impl Detail {
             blocks: vec![BlockSums::default(); grid.area()],
             losses: vec![vec![0; grid.area()]; levels as usize],
             noise: 0.0,
+            revision: 0,
         }
     }
 
@@ -63,6 +69,7 @@ impl Detail {
         let levels = levels.min(MAX_LEVEL_COUNT) as usize;
         if self.losses.len() < levels {
             self.losses.resize(levels, vec![0; self.grid.area()]);
+            self.revision += 1;
             self.update_all();
         }
     }
@@ -76,6 +83,11 @@ impl Detail {
     #[expect(clippy::cast_possible_truncation, reason = "at most 12 levels")]
     pub fn levels(&self) -> u32 {
         self.losses.len() as u32
+    }
+
+    /// Another one after each frame whose losses are others than those of the frame before.
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// The sums of the blocks, row by row.
@@ -97,6 +109,12 @@ impl Detail {
     /// Brings the losses up to date once the sums of the tiles of `changed` are. `noise` is the standard deviation of luma that the camera
     /// itself adds.
     pub fn update(&mut self, changed: &TileSet, noise: f64) {
+        // As the estimate changes a little with every frame.
+        let noise = (noise * NOISE_STEPS).round() / NOISE_STEPS;
+        if changed.is_empty() && noise == self.noise {
+            return;
+        }
+        self.revision += 1;
         if noise != self.noise {
             self.noise = noise;
             self.update_all();
@@ -131,7 +149,7 @@ impl Detail {
 
     /// The losses at the levels whose texels cover several blocks: of the texels over tiles of `changed`, or of all.
     fn update_outer(&mut self, changed: Option<&TileSet>) {
-        let Self { grid, blocks, losses, noise } = self;
+        let Self { grid, blocks, losses, noise, .. } = self;
         for (index, losses) in losses.iter_mut().enumerate().skip(INNER_LEVELS) {
             let side = 1 << (index - INNER_LEVELS + 1);
             let noise = noise_energy(*noise, index + 1);

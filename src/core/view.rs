@@ -102,7 +102,7 @@ impl ViewSpec {
     pub fn demand(&self, shape: PyramidShape) -> Option<Demand> {
         let Layout::Adaptive { memory } = self.layout else { return None };
         let grids = PatchGrids::new(shape, self.format.patch_side);
-        Some(Demand::new(memory, shape.extent(), adaptive::base_level(grids, self.budget)))
+        Some(Demand::new(memory, grids, adaptive::base_level(grids, self.budget)))
     }
 
     /// The planes that the view publishes of a source of `extent`.

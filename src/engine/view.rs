@@ -347,7 +347,14 @@ impl<S> View<S> {
         shape: PyramidShape,
     ) {
         let (Some(gaze), Some(demand)) = (self.decided.take(), &mut self.demand) else { return };
-        demand.note(detail, changed_frame, at, gaze.relevance.as_ref().map(|given| &given.map));
+        let is_other = demand.note(detail, changed_frame, at, gaze.relevance.as_ref());
+        if let Some(planned) = &mut self.planned
+            && !is_other
+            && planned.gaze.foci() == gaze.foci()
+        {
+            planned.gaze = gaze;
+            return;
+        }
         let before = self.planned.as_ref().map(|_| self.planes.plan());
         let plan = self.spec.plan_by(&gaze, shape, before, Some(demand));
         match &mut self.planned {

@@ -156,16 +156,18 @@ impl View {
         (lost(level.min(self.finest[block])) + lost(level) * (4 + recent) / 4096).into()
     }
 
-    /// The blocks whose middles lie in a square.
+    /// The blocks whose middles lie in a square; the last square has the rest.
     fn blocks(&self, (level, column, row): Square) -> Vec<usize> {
         let side = self.side << level;
         let columns = self.extent.width.div_ceil(BLOCK);
-        let lies = |place: u32, index: u32| {
-            (index * side..(index + 1) * side).contains(&(place * BLOCK + BLOCK / 2))
+        let lies = |place: u32, index: u32, length: u32| {
+            let middle = place * BLOCK + BLOCK / 2;
+            let is_last = length <= (index + 1) * side;
+            index * side <= middle && (middle < (index + 1) * side || is_last)
         };
         let is_inside = |index: &usize| {
             let (x, y) = (*index as u32 % columns, *index as u32 / columns);
-            lies(x, column) && lies(y, row)
+            lies(x, column, self.extent.width) && lies(y, row, self.extent.height)
         };
         (0..self.finest.len()).filter(is_inside).collect()
     }

@@ -7,7 +7,7 @@
 //! spent, or nothing is gained. What a client asked for comes before all else.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
 
 use arrayvec::ArrayVec;
 
@@ -60,31 +60,75 @@ pub(super) fn tokens(
         let share = given.map_or(even, |share| (share * budget as f64) as usize);
         tree.show(focus, share.min(left));
     }
-    tree.spend(demand, &super::foveal::split_patches(before));
+    let split_before = SplitPatches::of(grids, tree.base, before);
+    tree.spend(demand, &split_before);
     tree.tokens(foci)
+}
+
+/// Patches that are split, of a quadtree above a base.
+#[derive(Clone, Debug)]
+pub(super) struct SplitPatches {
+    grids: PatchGrids,
+    /// By level from 1 to the base, row by row.
+    levels: Vec<Vec<bool>>,
+}
+
+impl SplitPatches {
+    fn none(grids: PatchGrids, base: u32) -> Self {
+        let levels = (1..=base).map(|level| vec![false; grids.level(level).area()]);
+        Self { grids, levels: levels.collect() }
+    }
+
+    /// Those of a plan of pyramid-aligned patches.
+    fn of(grids: PatchGrids, base: u32, plan: Option<&TokenPlan>) -> Self {
+        let mut split = Self::none(grids, base);
+        for token in plan.into_iter().flat_map(|plan| &plan.tokens) {
+            let mut patch = token.patch(grids.patch_side());
+            while patch.level < base {
+                patch = patch.parent();
+                if std::mem::replace(split.flag(patch), true) {
+                    break;
+                }
+            }
+        }
+        split
+    }
+
+    fn index(&self, patch: Patch) -> usize {
+        (patch.j * self.grids.level(patch.level).width + patch.i) as usize
+    }
+
+    fn contains(&self, patch: Patch) -> bool {
+        0 < patch.level && self.levels[patch.level as usize - 1][self.index(patch)]
+    }
+
+    fn flag(&mut self, patch: Patch) -> &mut bool {
+        let index = self.index(patch);
+        &mut self.levels[patch.level as usize - 1][index]
+    }
 }
 
 /// A quadtree that grows from its base.
 struct Tree {
     grids: PatchGrids,
     budget: usize,
-    leaves: HashSet<Patch>,
+    base: u32,
+    split: SplitPatches,
     /// Leaves so far.
     count: usize,
 }
 
 impl Tree {
     fn new(grids: PatchGrids, budget: usize) -> Self {
-        let leaves: HashSet<Patch> = grids.patches(base_level(grids, budget)).collect();
-        Self { grids, budget, count: leaves.len(), leaves }
+        let base = base_level(grids, budget);
+        let split = SplitPatches::none(grids, base);
+        Self { grids, budget, base, split, count: grids.level(base).area() }
     }
 
     /// Splits a leaf.
     fn split(&mut self, patch: Patch) {
-        let children = patch.children(self.grids);
-        self.leaves.remove(&patch);
-        self.count = self.count - 1 + children.clone().count();
-        self.leaves.extend(children);
+        *self.split.flag(patch) = true;
+        self.count = self.count - 1 + patch.children(self.grids).count();
     }
 
     /// Shows what `focus` asks for at the finest level for which at most `most` tokens are needed beyond those there are.
@@ -92,22 +136,21 @@ impl Tree {
         let extent = self.grids.shape().extent();
         let region = focus.region.map(|region| region.pixels(extent));
         let region = region.unwrap_or_else(|| self.around_point(focus, most));
-        let coarsest = self.leaves.iter().map(|patch| patch.level).max().unwrap_or(0);
-        for level in 0..coarsest {
+        for level in 0..self.base {
             let mut split = Vec::new();
             let mut cost = 0;
-            let mut coarser: Vec<Patch> = self.leaves.iter().copied().collect();
+            let mut coarser: Vec<Patch> = self.grids.patches(self.base).collect();
             while let Some(patch) = coarser.pop() {
                 if level < patch.level && touches(patch, self.grids, region) {
                     let children = patch.children(self.grids);
-                    cost += children.clone().count() - 1;
+                    if !self.split.contains(patch) {
+                        cost += children.clone().count() - 1;
+                        split.push(patch);
+                    }
                     coarser.extend(children);
-                    split.push(patch);
                 }
             }
             if cost <= most {
-                // Parents come before what is below them.
-                split.sort_unstable_by_key(|patch| Reverse(patch.level));
                 split.into_iter().for_each(|patch| self.split(patch));
                 return;
             }
@@ -132,14 +175,14 @@ impl Tree {
     }
 
     /// Splits leaves in the order of their worth.
-    fn spend(&mut self, demand: Option<&Demand>, split_before: &HashSet<Patch>) {
+    fn spend(&mut self, demand: Option<&Demand>, split_before: &SplitPatches) {
         let grids = self.grids;
         let candidate = |patch: Patch| {
-            let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
+            let kept = if split_before.contains(patch) { KEEPING } else { 1.0 };
             let worth = kept * worth_of_split(patch, grids, demand);
             (0.0 < worth).then(|| (heap_key(worth), patch.level, Reverse(patch.morton()), patch))
         };
-        let mut queue: BinaryHeap<_> = self.leaves.iter().copied().filter_map(candidate).collect();
+        let mut queue: BinaryHeap<_> = self.leaves().filter_map(candidate).collect();
         while let Some((.., patch)) = queue.pop() {
             let children = patch.children(grids);
             if self.budget < self.count - 1 + children.clone().count() {
@@ -151,12 +194,25 @@ impl Tree {
         }
     }
 
+    fn leaves(&self) -> impl Iterator<Item = Patch> {
+        let mut open: Vec<Patch> = self.grids.patches(self.base).collect();
+        std::iter::from_fn(move || {
+            loop {
+                let patch = open.pop()?;
+                if !self.split.contains(patch) {
+                    return Some(patch);
+                }
+                open.extend(patch.children(self.grids));
+            }
+        })
+    }
+
     /// The leaves as tokens, each of the nearest of `foci`.
-    fn tokens(self, foci: &[Focus]) -> Vec<Token> {
+    fn tokens(&self, foci: &[Focus]) -> Vec<Token> {
         let extent = self.grids.shape().extent();
         let points: ArrayVec<_, FOVEAE_MAX> =
             foci.iter().map(|focus| snapped(extent, focus.x, focus.y)).collect();
-        let mut leaves: Vec<Patch> = self.leaves.into_iter().collect();
+        let mut leaves: Vec<Patch> = self.leaves().collect();
         leaves.sort_unstable_by_key(|patch| (patch.level, patch.morton()));
         let token = |patch: Patch| {
             let token = Token::from_patch(patch, self.grids.patch_side());
@@ -183,8 +239,8 @@ fn touches(patch: Patch, grids: PatchGrids, region: PixelBox) -> bool {
 /// What a patch gains for each token that splitting it costs: the most of all depths to which it may be split as a whole. 0 at level 0.
 fn worth_of_split(patch: Patch, grids: PatchGrids, demand: Option<&Demand>) -> f64 {
     let Patch { level, i, j } = patch;
-    let side = patch.side_px(grids.patch_side());
-    let lost = demand.map(|demand| demand.lost_in(i * side, j * side, side, level));
+    let lost = |shown: u32| demand.map(|demand| demand.lost_in(patch, shown));
+    let whole = lost(level);
     let worth = |depth: u32| {
         let finer = grids.level(level - depth);
         let [columns, rows] = [(i, finer.width), (j, finer.height)].map(|(index, length)| {
@@ -192,12 +248,9 @@ fn worth_of_split(patch: Patch, grids: PatchGrids, demand: Option<&Demand>) -> f
             length.min(first + (1 << depth)) - first
         });
         let cost = f64::from(columns * rows - 1);
-        let gain = match (demand, lost) {
-            (Some(demand), Some(lost)) => {
-                let finer = demand.lost_in(i * side, j * side, side, level - depth);
-                lost.saturating_sub(finer) as f64
-            }
-            _ => f64::from(side) * f64::from(side),
+        let gain = match (whole, lost(level - depth)) {
+            (Some(whole), Some(rest)) => whole.saturating_sub(rest) as f64,
+            _ => f64::from(patch.side_px(grids.patch_side())).powi(2),
         };
         // At a corner of the picture one patch may follow on one.
         gain / cost.max(1.0 / 4096.0)

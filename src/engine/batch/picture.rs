@@ -47,8 +47,7 @@ pub fn planned_for(
     note_detail(&mut detail, picture, &all, None);
     detail.update(&all, 0.0);
     let at = FrameTime { frame_seq: 1, time_ns: 0 };
-    let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
-    demand.note(&detail, &vec![1; all.count()], at, relevance);
+    demand.note(&detail, &vec![1; all.count()], at, gaze.relevance.as_ref());
     with_records(spec.plan_by(gaze, shape, None, Some(&demand)), gaze, extent)
 }
 

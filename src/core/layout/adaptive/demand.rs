@@ -1,11 +1,18 @@
 //! What a view still needs of each part of the picture: its detail, less what the consumer has.
 
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+
 use crate::detail::{BLOCK_SIDE, Detail, TILE_BLOCKS};
 use crate::frame::FrameTime;
 use crate::geometry::extent::Extent;
+use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::TokenPlan;
+use crate::geometry::pyramid::MAX_LEVEL_COUNT;
 use crate::geometry::region::PixelBox;
-use crate::geometry::relevance::RelevanceMap;
+use crate::geometry::relevance::Relevance;
 
 /// What the consumer of a view keeps between frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,37 +54,72 @@ pub const REFRESH_NS: u64 = 10_000_000_000;
 #[derive(Clone, Debug)]
 pub struct Demand {
     memory: ConsumerMemory,
+    extent: Extent,
+    /// Columns and rows of blocks.
     grid: Extent,
     base: u8,
     /// The finest level that the consumer has of each block.
     finest: Vec<u8>,
     /// Frames since each block last changed, up to [`AGE_END`].
     ages: Vec<u8>,
-    /// Of each level from 1 to the base, what a block loses to the consumer if it is shown at that level.
-    losses: Vec<Vec<u32>>,
     /// By age.
     shares: [u32; AGE_END as usize + 1],
+    /// What every block counts, and the map that says so; empty without one.
+    weights: Vec<u32>,
+    weighed_by: Option<Arc<Relevance>>,
+    /// What the patches lose if they are shown at a level, from 1 to the base.
+    sums: Vec<LostSums>,
+    /// What a row of blocks loses.
+    row: Vec<u32>,
     /// The newest frame that was noted.
     frame_seq: u64,
+    /// The revision of the detail that the sums were made of; 0 before any.
+    revision: u64,
+    /// Whether what the consumer has was another when the sums were made.
+    is_outdated: bool,
     /// Where forgetting goes on, and since when it has been there.
     forgotten: usize,
     since_ns: Option<u64>,
 }
 
+/// What the patches of some levels lose if they are shown at the finest of these.
+#[derive(Clone, Debug)]
+struct LostSums {
+    /// The column of patches of that level that each column of blocks belongs to; the same for rows.
+    columns: Vec<u32>,
+    rows: Vec<u32>,
+    /// Of that level, and of every coarser one up to the base.
+    levels: Vec<PatchSums>,
+}
+
+/// A number for each patch of a level.
+#[derive(Clone, Debug)]
+struct PatchSums {
+    grid: Extent,
+    sums: Vec<u64>,
+}
+
 impl Demand {
-    /// The demand for pictures of `extent` of a view that covers them by patches of level `base`, before the first.
+    /// The demand for pictures with these `grids` of patches of a view that covers them by patches of level `base`, before the first.
     #[expect(clippy::cast_possible_truncation, reason = "at most 12 levels")]
-    pub fn new(memory: ConsumerMemory, extent: Extent, base: u32) -> Self {
+    pub fn new(memory: ConsumerMemory, grids: PatchGrids, base: u32) -> Self {
+        let extent = grids.shape().extent();
         let grid = extent.in_cells(BLOCK_SIDE);
         Self {
             memory,
+            extent,
             grid,
             base: base as u8,
             finest: vec![base as u8; grid.area()],
             ages: vec![AGE_END; grid.area()],
-            losses: vec![vec![0; grid.area()]; base as usize],
             shares: shares(),
+            weights: Vec::new(),
+            weighed_by: None,
+            sums: (1..=base).map(|level| LostSums::new(grids, level..=base)).collect(),
+            row: vec![0; grid.width as usize],
             frame_seq: 0,
+            revision: 0,
+            is_outdated: true,
             forgotten: 0,
             since_ns: None,
         }
@@ -98,10 +140,11 @@ impl Demand {
         self.finest.fill(self.base);
         self.ages.fill(AGE_END);
         (self.forgotten, self.since_ns) = (0, None);
+        self.is_outdated = true;
     }
 
     /// Notes the frame of `at`, whose `detail` is up to date. Of each tile, row by row, `changed_frame` is the newest frame that changed
-    /// it. `weights` multiply what is lost.
+    /// it. `weights` multiply what is lost. Returns whether anything is lost otherwise than before.
     ///
     /// # Panics
     ///
@@ -111,62 +154,82 @@ impl Demand {
         detail: &Detail,
         changed_frame: &[u64],
         at: FrameTime,
-        weights: Option<&RelevanceMap>,
-    ) {
+        weights: Option<&Arc<Relevance>>,
+    ) -> bool {
         if self.memory == ConsumerMemory::Canvas {
             self.age(changed_frame);
             self.frame_seq = at.frame_seq;
             self.forget(at.time_ns);
         }
-        for level in 1..=u32::from(self.base) {
-            let lost = detail.losses(level).expect("the detail of all levels up to the base");
-            let (below, losses) = self.losses.split_at_mut(level as usize - 1);
-            let losses = &mut losses[0];
-            match self.memory {
-                ConsumerMemory::None => losses.copy_from_slice(lost),
-                ConsumerMemory::Canvas => {
-                    let known = self.finest.iter().zip(lost).enumerate();
-                    for (losses, (index, (finest, lost))) in losses.iter_mut().zip(known) {
-                        *losses = if level <= u32::from(*finest) {
-                            *lost
-                        } else {
-                            below.last().map_or(0, |below| below[index])
-                        };
+        self.weigh_by(weights);
+        let is_new = std::mem::replace(&mut self.revision, detail.revision()) != detail.revision();
+        let is_outdated = std::mem::take(&mut self.is_outdated) || is_new;
+        if is_outdated {
+            self.add_up(detail);
+        }
+        is_outdated
+    }
+
+    /// Adds up what every patch loses at every level.
+    fn add_up(&mut self, detail: &Detail) {
+        let Self { memory, grid, base, finest, ages, shares, weights, sums, row: lost, .. } = self;
+        let base = usize::from(*base);
+        let losses: ArrayVec<&[u32], { MAX_LEVEL_COUNT as usize }> = (1..=base)
+            .map(|level| detail.losses(level as u32).expect("all levels up to the base"))
+            .collect();
+        let width = grid.width as usize;
+        for (index, sums) in sums.iter_mut().enumerate() {
+            sums.levels[0].sums.fill(0);
+            for row in 0..grid.height as usize {
+                let range = row * width..(row + 1) * width;
+                let shown = &losses[index][range.clone()];
+                match memory {
+                    ConsumerMemory::None => lost.copy_from_slice(shown),
+                    ConsumerMemory::Canvas => {
+                        let known = finest[range.clone()].iter().zip(&ages[range.clone()]);
+                        let blocks = lost.iter_mut().zip(shown).zip(known).enumerate();
+                        for (column, ((lost, shown), (finest, age))) in blocks {
+                            // What the consumer has is no coarser than what it is shown.
+                            let has = match usize::from(*finest) {
+                                0 => 0,
+                                level if index < level => *shown,
+                                level => losses[level - 1][range.start + column],
+                            };
+                            *lost = has + shown * shares[usize::from(*age)] / SHARE_UNITS;
+                        }
                     }
                 }
-            }
-        }
-        if self.memory == ConsumerMemory::Canvas {
-            self.add_shares(detail);
-        }
-        if let Some(weights) = weights {
-            self.weigh(weights);
-        }
-    }
-
-    /// Adds the share of its loss that counts even of what the consumer has.
-    fn add_shares(&mut self, detail: &Detail) {
-        for (level, losses) in (1..).zip(&mut self.losses) {
-            let lost = detail.losses(level).expect("the detail of all levels up to the base");
-            for ((losses, lost), age) in losses.iter_mut().zip(lost).zip(&self.ages) {
-                *losses += lost * self.shares[usize::from(*age)] / SHARE_UNITS;
-            }
-        }
-    }
-
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 1024")]
-    fn weigh(&mut self, weights: &RelevanceMap) {
-        let width = self.grid.width;
-        let extent = Extent::new(width, self.grid.height);
-        for row in 0..self.grid.height {
-            for column in 0..width {
-                let block = PixelBox::of(column..column + 1, row..row + 1);
-                let weight = weights.greatest(extent, block);
-                let weight = (weight * f64::from(WEIGHT_UNITS)).round() as u32;
-                let index = (row * width + column) as usize;
-                for losses in &mut self.losses {
-                    losses[index] = losses[index] * weight / WEIGHT_UNITS;
+                if !weights.is_empty() {
+                    for (lost, weight) in lost.iter_mut().zip(&weights[range]) {
+                        *lost = *lost * *weight / WEIGHT_UNITS;
+                    }
                 }
+                sums.add(row, lost);
+            }
+            sums.join();
+        }
+    }
+
+    /// Takes what every block counts from a map, if it is another than before.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 1024")]
+    fn weigh_by(&mut self, weights: Option<&Arc<Relevance>>) {
+        let is_same = match (weights, &self.weighed_by) {
+            (Some(given), Some(known)) => Arc::ptr_eq(given, known) || given.map == known.map,
+            (given, known) => given.is_none() && known.is_none(),
+        };
+        if is_same {
+            return;
+        }
+        self.is_outdated = true;
+        self.weighed_by = weights.cloned();
+        self.weights.clear();
+        let Some(weights) = weights else { return };
+        let extent = self.grid;
+        for row in 0..extent.height {
+            for column in 0..extent.width {
+                let block = PixelBox::of(column..column + 1, row..row + 1);
+                let weight = weights.map.greatest(extent, block);
+                self.weights.push((weight * f64::from(WEIGHT_UNITS)).round() as u32);
             }
         }
     }
@@ -183,6 +246,8 @@ impl Demand {
             let tiles = &changed_frame[row / TILE_BLOCKS as usize * columns..][..columns];
             let blocks = finest.iter_mut().zip(ages);
             for (column, (finest, age)) in blocks.enumerate() {
+                // The share of one of that age does not change any more.
+                self.is_outdated |= *age < AGE_END;
                 *age = AGE_END.min(*age + 1);
                 if has_changed(tiles[column / TILE_BLOCKS as usize]) {
                     *finest = self.base;
@@ -200,7 +265,8 @@ impl Demand {
         let turn = u128::from(passed_ns) * blocks as u128 / u128::from(REFRESH_NS);
         let turn = usize::try_from(turn).unwrap_or(usize::MAX);
         for index in self.forgotten..turn.min(self.forgotten.saturating_add(blocks)) {
-            self.finest[index % blocks] = self.base;
+            let finest = &mut self.finest[index % blocks];
+            self.is_outdated |= std::mem::replace(finest, self.base) != self.base;
         }
         self.forgotten = turn;
     }
@@ -212,40 +278,82 @@ impl Demand {
             return;
         }
         let Extent { width, height } = self.grid;
+        let extent = self.extent;
         for token in &plan.tokens {
             let side = token.width(plan.patch_side);
-            let columns = blocks_of(token.x.cast_unsigned(), side, width);
+            let columns = blocks_of(token.x.cast_unsigned(), side, extent.width, width);
             let level = token.sx.trailing_zeros() as u8;
-            for row in blocks_of(token.y.cast_unsigned(), side, height) {
+            for row in blocks_of(token.y.cast_unsigned(), side, extent.height, height) {
                 let row = &mut self.finest[(row * width) as usize..][..width as usize];
                 for finest in &mut row[columns.start as usize..columns.end as usize] {
+                    self.is_outdated |= level < *finest;
                     *finest = level.min(*finest);
                 }
             }
         }
     }
 
-    /// What the blocks of a square of source pixels lose if they are shown at `level`.
-    pub(super) fn lost_in(&self, x: u32, y: u32, side: u32, level: u32) -> u64 {
+    /// What the blocks of a patch of the base or below lose if they are shown at `level`, which is no coarser.
+    pub(super) fn lost_in(&self, patch: Patch, level: u32) -> u64 {
         let Some(index) = level.checked_sub(1) else { return 0 };
-        let losses = &self.losses[index as usize];
-        let Extent { width, height } = self.grid;
-        let columns = blocks_of(x, side, width);
-        let rows = blocks_of(y, side, height).map(|row| {
-            let row = &losses[(row * width) as usize..][..width as usize];
-            row[columns.start as usize..columns.end as usize]
-                .iter()
-                .map(|loss| u64::from(*loss))
-                .sum::<u64>()
-        });
-        rows.sum()
+        let PatchSums { grid, sums } = &self.sums[index as usize].levels[(patch.level - level) as usize];
+        sums[(patch.j * grid.width + patch.i) as usize]
     }
 }
 
-/// The blocks along an axis of `count` whose middles lie in `start..start + side`.
-fn blocks_of(start: u32, side: u32, count: u32) -> std::ops::Range<u32> {
+impl LostSums {
+    fn new(grids: PatchGrids, levels: RangeInclusive<u32>) -> Self {
+        let extent = grids.shape().extent().in_cells(BLOCK_SIDE);
+        let side = grids.patch_side() << *levels.start();
+        let owners = |blocks: u32| (0..blocks).map(move |block| middle_of(block) / side).collect();
+        let sums = |level: u32| {
+            let grid = grids.level(level);
+            PatchSums { grid, sums: vec![0; grid.area()] }
+        };
+        Self {
+            columns: owners(extent.width),
+            rows: owners(extent.height),
+            levels: levels.map(sums).collect(),
+        }
+    }
+
+    /// Adds what a row of blocks loses to the patches of the finest level.
+    fn add(&mut self, row: usize, lost: &[u32]) {
+        let PatchSums { grid, sums } = &mut self.levels[0];
+        // The middle of the last block may lie beyond the last patch.
+        let row = self.rows[row].min(grid.height - 1) * grid.width;
+        let sums = &mut sums[row as usize..][..grid.width as usize];
+        for (lost, column) in lost.iter().zip(&self.columns) {
+            sums[(*column).min(grid.width - 1) as usize] += u64::from(*lost);
+        }
+    }
+
+    /// Makes the sums of coarser levels of those of the finest.
+    fn join(&mut self) {
+        for level in 1..self.levels.len() {
+            let (finer, coarser) = self.levels.split_at_mut(level);
+            let (finer, coarser) = (&finer[level - 1], &mut coarser[0]);
+            coarser.sums.fill(0);
+            for (row, finer_sums) in finer.sums.chunks(finer.grid.width as usize).enumerate() {
+                let first = row / 2 * coarser.grid.width as usize;
+                for (pair, sums) in finer_sums.chunks(2).zip(&mut coarser.sums[first..]) {
+                    *sums += pair.iter().sum::<u64>();
+                }
+            }
+        }
+    }
+}
+
+/// The middle of a block in source pixels.
+fn middle_of(block: u32) -> u32 {
+    block * BLOCK_SIDE + BLOCK_SIDE / 2
+}
+
+/// The blocks along an axis of `count` that belong to `start..start + side`: those whose middles lie there. The last square of a picture
+/// of `length` has the rest.
+fn blocks_of(start: u32, side: u32, length: u32, count: u32) -> Range<u32> {
     let block = |place: u32| (place + BLOCK_SIDE / 2 - 1) / BLOCK_SIDE;
-    let end = block(start + side).min(count);
+    let end = if length <= start + side { count } else { block(start + side).min(count) };
     block(start).min(end)..end
 }
 
