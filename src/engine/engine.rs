@@ -199,7 +199,7 @@ impl Engine {
             pool.rouse();
         }
         let decides_by_tiles = |view: &View<S>| {
-            view.spec().reads().tiles && !view.planes.is_resting() && !view.is_ahead()
+            view.reads().tiles && !view.planes.is_resting() && !view.is_ahead()
         };
         let features = self.backend.features().filter(|_| later.iter().any(decides_by_tiles));
         self.tiles_before.keep(features, self.tracker.changed_frames());
@@ -329,7 +329,7 @@ impl Engine {
         if let Some(seen) = self.seen() {
             let shape = self.shape();
             let looking =
-                |view: &&mut View<S>| view.spec().reads().coarse && !view.planes.is_resting();
+                |view: &&mut View<S>| view.reads().coarse && !view.planes.is_resting();
             views
                 .iter_mut()
                 .filter(looking)
@@ -672,7 +672,7 @@ impl TilesBefore {
 
 /// What the views decide by, all together.
 fn parts_read_by<S>(views: &[View<S>]) -> SeenParts {
-    views.iter().map(|view| view.spec().reads()).fold(SeenParts::default(), SeenParts::and)
+    views.iter().map(View::reads).fold(SeenParts::default(), SeenParts::and)
 }
 
 /// Asks the sinks of the views that do not rest where the texels of this frame go.

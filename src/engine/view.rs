@@ -10,7 +10,7 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::layout::adaptive::demand::Demand;
-use foveate_core::relevance::seen::Seen;
+use foveate_core::relevance::seen::{Seen, SeenParts};
 use foveate_core::view::ViewSpec;
 
 use crate::backend::{BackendError, SamplerMaker};
@@ -281,13 +281,17 @@ impl<S> View<S> {
             self.take_back();
         }
         let is_ahead = self.ahead_of.take().is_some();
+        // Whoever publishes channels decides by them.
+        let demand = self.demand.take();
+        let known = demand.as_ref().filter(|_| self.spec.channels.is_empty());
         let gaze = self.gaze_step(at, |gaze, plan| {
             let seen = seen.map(|seen| Seen { plan, ..seen });
             if !is_ahead {
-                gaze.decide(at, seen);
+                gaze.decide(at, seen, known);
             }
             gaze.arrive(at, seen);
         });
+        self.demand = demand;
         self.has_decided = true;
         if self.gaze.as_ref().is_some_and(Controller::plans_afresh) {
             self.forget_plan();
@@ -318,7 +322,7 @@ impl<S> View<S> {
         if !self.gaze.as_ref().is_some_and(Controller::looks_ahead) {
             return;
         }
-        let gaze = self.gaze_step(at, |gaze, plan| gaze.decide(at, Some(Seen { plan, ..seen })));
+        let gaze = self.gaze_step(at, |gaze, plan| gaze.decide(at, Some(Seen { plan, ..seen }), None));
         self.ahead_of = Some(newest);
         if !self.follows_detail()
             && self.planned.as_ref().is_some_and(|planned| planned.gaze != gaze)
@@ -326,6 +330,12 @@ impl<S> View<S> {
             let plan = self.plan(&gaze, shape);
             self.next = Some((gaze, plan));
         }
+    }
+
+    /// What its next decisions read.
+    pub(crate) fn reads(&self) -> SeenParts {
+        let most = self.spec.reads();
+        self.gaze.as_ref().map_or(most, |gaze| gaze.reads(most))
     }
 
     /// Whether its plans follow the detail of the frame itself.

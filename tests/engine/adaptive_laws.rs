@@ -26,6 +26,7 @@ const FRAMES: u64 = 12;
 laws! {
     losses_are_those_of_the_definition
     tokens_are_those_of_the_definition
+    auto_looks_at_what_is_needed_most
 }
 
 fn losses_are_those_of_the_definition(make: Make<'_>) {
@@ -103,6 +104,46 @@ fn tokens_are_those_of_the_definition(make: Make<'_>) {
                     move_on(&mut frame, 2 + random.below(4), frame_seq, &mut random);
                 }
             }
+        }
+    }
+}
+
+/// And at no channel: nobody has weighed any.
+fn auto_looks_at_what_is_needed_most(make: Make<'_>) {
+    let mut random = Random(33);
+    for (width, height) in [(640, 352), (1100, 700)] {
+        let extent = Extent::new(width, height);
+        let mut frame =
+            OwnedFrame::random(PixelFormat::Nv12, extent, color_of(PixelFormat::Nv12), &mut random);
+        let mut engine = engine(make, &frame);
+        let memory = ConsumerMemory::None;
+        let spec = ViewSpec { policy: Policy::Auto, ..spec(memory, 60, 16) };
+        let hysteresis = spec.parameters.hysteresis;
+        let mut views = [engine.view(spec, Memory::default()).unwrap()];
+        let mut expected = adaptive::View::new(extent, 16, 60, memory, stamp(1).capture_ns);
+        for frame_seq in 1..=FRAMES {
+            let before: Vec<u64> = engine.tracker().changed_frames().to_vec();
+            engine.step(&frame.view(), &stamp(frame_seq), &mut views).unwrap();
+            let gaze = views[0].gaze().unwrap();
+            assert!(gaze.relevance.is_none());
+            if 1 < frame_seq {
+                // By the frame before, as every decision.
+                let share = |(here, most): (f64, f64)| here / most.max(1.0);
+                let places = gaze.fixations.iter().map(|fixation| (fixation.x, fixation.y));
+                let best = places.map(|at| share(expected.need_at(at))).fold(0.0, f64::max);
+                assert!(1.0 / hysteresis < best + 1e-3, "{extent}, frame {frame_seq}: {gaze:?}");
+            }
+            let detail = engine.detail().expect("a view follows it");
+            let losses: Vec<Vec<u32>> = (0..=detail.levels())
+                .map(|level| detail.losses(level).map_or_else(Vec::new, <[u32]>::to_vec))
+                .collect();
+            let changed: Vec<bool> = before
+                .iter()
+                .zip(engine.tracker().changed_frames())
+                .map(|(before, after)| frame_seq == 1 || before != after)
+                .collect();
+            expected.step(&losses, &changed, stamp(frame_seq).capture_ns);
+            move_on(&mut frame, 2 + random.below(4), frame_seq, &mut random);
         }
     }
 }

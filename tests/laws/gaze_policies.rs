@@ -1291,7 +1291,7 @@ impl Course {
         let jumped_back = time_ns < self.at.time_ns;
         self.at = frame_time(self.at.frame_seq + 1, time_ns);
         if self.hesitates && !jumped_back && self.controller.looks_ahead() {
-            self.controller.decide(self.at, seen_of(&self.seen, &self.motions, &self.tiles));
+            self.controller.decide(self.at, seen_of(&self.seen, &self.motions, &self.tiles), None);
             self.controller.take_back();
         }
         self.operate(&frame.operation);

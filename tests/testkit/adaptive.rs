@@ -64,6 +64,8 @@ pub struct View {
     begun_ns: u64,
     forgotten: u64,
     split: Vec<Square>,
+    /// What each block of the newest frame loses at the base.
+    whole: Vec<u32>,
 }
 
 /// A square of the quadtree: level, column, row.
@@ -96,6 +98,7 @@ impl View {
             begun_ns,
             forgotten: 0,
             split: Vec::new(),
+            whole: vec![0; blocks],
         }
     }
 
@@ -131,12 +134,33 @@ impl View {
         self.forgotten = turn;
 
         let squares = self.allocate(losses);
+        if 0 < self.base {
+            self.whole.clone_from(&losses[self.base as usize]);
+        }
         for (level, column, row) in &squares {
             for block in self.blocks((*level, *column, *row)) {
                 self.finest[block] = self.finest[block].min(*level);
             }
         }
         squares
+    }
+
+    /// What is still needed of the newest frame in and around the cell of 64 x 64 pixels with (`x`, `y`), and the most of any cell.
+    pub fn need_at(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let columns = self.extent.width.div_ceil(BLOCK);
+        let mut cells = std::collections::BTreeMap::new();
+        for (index, (whole, finest)) in (0..).zip(self.whole.iter().zip(&self.finest)) {
+            let cell = (index % columns / 4, index / columns / 4);
+            let share = f64::from(*finest) / f64::from(self.base.max(1));
+            *cells.entry(cell).or_insert(0.0) += f64::from(*whole) * share;
+        }
+        let most = cells.values().copied().fold(0.0, f64::max);
+        let is_near = |(column, row): (u32, u32)| {
+            (f64::from(column) - (x / 64.0).floor()).abs() <= 1.0
+                && (f64::from(row) - (y / 64.0).floor()).abs() <= 1.0
+        };
+        let near = cells.iter().filter(|(cell, _)| is_near(**cell)).map(|(_, need)| *need);
+        (near.fold(0.0, f64::max), most)
     }
 
     /// What a block loses to the consumer at a level.

@@ -22,6 +22,7 @@ use crate::geometry::feedback::Feedback;
 use crate::geometry::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
 use crate::geometry::fixation::{FOVEAE_MAX, Gaze};
 use crate::geometry::tile::TileSet;
+use crate::layout::adaptive::demand::Demand;
 #[cfg(feature = "serde")]
 use crate::relevance::injection::check_channel_name;
 use crate::relevance::scene::Scene;
@@ -371,7 +372,7 @@ impl Controller {
 
     /// [Decides](Self::decide), looks at the frame as it [arrives](Self::arrive), and [absorbs](Self::absorb) what was seen.
     pub fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
-        self.decide(at, seen);
+        self.decide(at, seen, None);
         self.arrive(at, seen);
         self.absorb(seen);
     }
@@ -379,9 +380,14 @@ impl Controller {
     /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if the
     /// policy [reads](Policy::reads) it and there was one. If the policy [looks ahead](Self::looks_ahead) that may be before the frame is
     /// there: `at` is then what is expected of it, and [`take_back`](Self::take_back) takes the decision back if a client has said something
-    /// meanwhile.
-    pub fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
-        self.policy.decide(at, seen);
+    /// meanwhile. `demand` is what the view still needs of the frame before, if its layout follows that.
+    pub fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>, demand: Option<&Demand>) {
+        self.policy.decide(at, seen, demand);
+    }
+
+    /// What its next decisions read, of `most`, which is what [its policy](Policy::reads) may read.
+    pub fn reads(&self, most: SeenParts) -> SeenParts {
+        self.policy.reads(most)
     }
 
     /// Whether the next frame can be decided on before it is there.

@@ -7,8 +7,9 @@ use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
 use crate::geometry::tile::TileSet;
+use crate::layout::adaptive::demand::Demand;
 use crate::relevance::scene::Scene;
-use crate::relevance::seen::Seen;
+use crate::relevance::seen::{Seen, SeenParts};
 
 pub mod fixed;
 pub mod relevance;
@@ -52,9 +53,14 @@ pub trait FixationPolicy: Debug + Send {
     /// Takes what clients said before the frame of `at`.
     fn take(&mut self, feedback: &Feedback, at: FrameTime);
 
+    /// What its next decisions read, of `most`, which is what policies of its name may read.
+    fn reads(&self, most: SeenParts) -> SeenParts {
+        most
+    }
+
     /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier one. If it is not there yet, `at` is what is
-    /// expected of it.
-    fn decide(&mut self, _at: FrameTime, _seen: Option<Seen<'_>>) {}
+    /// expected of it. `demand` is what the view still needs of the frame before, if its layout follows that.
+    fn decide(&mut self, _at: FrameTime, _seen: Option<Seen<'_>>, _demand: Option<&Demand>) {}
 
     /// Whether the next frame can be decided on before it is there. Not while a consumer's map decides: a newer one may come with it.
     fn looks_ahead(&self) -> bool {

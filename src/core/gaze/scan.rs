@@ -20,6 +20,7 @@ use crate::geometry::region::Region;
 use crate::geometry::relevance::{Relevance, RelevanceMap};
 use crate::geometry::tile::TileSet;
 use crate::geometry::weights::Weights;
+use crate::layout::adaptive::demand::{Demand, NEED_CELL_SIDE};
 use crate::motion::{Motions, Unknown};
 use crate::relevance::seen::Seen;
 
@@ -226,6 +227,28 @@ impl Scan {
             }
         }
         self.choose_inhibited(state, FixationReason::Relevance);
+    }
+
+    /// Moves to what a view needs most. What it has been shown it needs no more, so nothing is inhibited.
+    pub(super) fn choose_needed(&mut self, demand: &Demand, state: &mut FixationState) {
+        if !state.may_move() {
+            return;
+        }
+        let mut need = demand.need();
+        let side = f64::from(NEED_CELL_SIDE);
+        let radius = self.radius_px() / side;
+        for (x, y) in &self.avoided {
+            let place = (x / side, y / side);
+            darken(&mut need.cells, need.grid.width as usize, place, 1.0, (radius, radius));
+        }
+        let weights = need.weights();
+        let peaks = self.peaks_of(&weights);
+        let reason = FixationReason::Relevance;
+        if peaks.as_slice().is_empty() {
+            state.go_to_middle_unless(reason);
+        } else {
+            state.follow(&weights, &peaks, reason, None);
+        }
     }
 
     /// Inhibits the weights in `inhibited`, and moves by them.

@@ -172,6 +172,11 @@ impl Scene {
         self.keep_injected(|_, injected| now_ns < injected.until_ns);
     }
 
+    /// Whether a client has injected a channel.
+    pub fn has_injected(&self) -> bool {
+        !self.injected.is_empty()
+    }
+
     /// Forgets the injected channels of these names.
     pub fn withdraw(&mut self, names: &[String]) {
         self.keep_injected(|name, _| !names.contains(name));

@@ -16,10 +16,11 @@ use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
 use crate::geometry::relevance::Relevance;
 use crate::geometry::tile::TileSet;
+use crate::layout::adaptive::demand::Demand;
 use crate::relevance::injection::Injection;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::{Scorer, relevance_of};
-use crate::relevance::seen::Seen;
+use crate::relevance::seen::{Seen, SeenParts};
 
 /// What a view with this policy scores by.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub struct Relevant {
     frames: FrameTimes,
     /// Whether masks have changed since the score was computed.
     is_outdated: bool,
+    /// Whether the layout follows what the view needs of the picture.
+    has_demand: bool,
     before: Undecided,
 }
 
@@ -101,6 +104,7 @@ impl Relevant {
             relevance: None,
             frames: FrameTimes::default(),
             is_outdated: false,
+            has_demand: false,
         }
     }
 
@@ -118,6 +122,32 @@ impl Relevant {
     /// Whether no client has weighed channels: what appears does not lead away from what somebody asked for.
     fn is_free(&self) -> bool {
         self.weights == self.scoring.weights
+    }
+
+    /// Whether no channel decides, as the layout finds by itself what the view needs: nobody has weighed or injected any.
+    fn is_led_by_demand(&self) -> bool {
+        let has_channels = !self.is_free() || self.scene.has_injected();
+        self.has_demand && self.attention.is_some() && !has_channels
+    }
+
+    /// Looks at what the view needs most, unless a consumer attends to something.
+    fn decide_by_demand(&mut self, at: FrameTime, seen: Option<Seen<'_>>, demand: &Demand) {
+        self.state.advance(at);
+        if let Some(attention) = &mut self.attention {
+            attention.listen(self.state.elapsed_ns());
+        }
+        if !self.state.is_due() {
+            return;
+        }
+        match &mut self.attention {
+            Some(attention) if attention.is_held() => {
+                attention.decide(seen, &mut self.scan, &mut self.state);
+            }
+            _ => {
+                self.state.set_relevance(None);
+                self.scan.choose_needed(demand, &mut self.state);
+            }
+        }
     }
 
     fn look_around(&mut self, seen: Option<Seen<'_>>, is_due: bool) {
@@ -239,7 +269,23 @@ impl FixationPolicy for Relevant {
         }
     }
 
-    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+    fn reads(&self, most: SeenParts) -> SeenParts {
+        if !self.is_led_by_demand() {
+            return most;
+        }
+        // What clients say is moved along with what has moved since.
+        let is_asked = self.state.is_client_driven()
+            || self.attention.as_ref().is_some_and(Attention::is_held);
+        SeenParts { coarse: most.coarse && is_asked, tiles: false }
+    }
+
+    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>, demand: Option<&Demand>) {
+        self.has_demand = demand.is_some();
+        self.scene.forget(self.state.elapsed_ns());
+        if let Some(demand) = demand.filter(|_| self.is_led_by_demand()) {
+            self.decide_by_demand(at, seen, demand);
+            return;
+        }
         self.scan.begin_decision(seen);
         self.before.state.clone_from(&self.state);
         self.before.score.clone_from(&self.score);
@@ -279,7 +325,7 @@ impl FixationPolicy for Relevant {
     }
 
     fn looks_ahead(&self) -> bool {
-        self.attention.as_ref().is_none_or(|attention| !attention.is_held())
+        !self.is_led_by_demand() && self.attention.as_ref().is_none_or(|attention| !attention.is_held())
     }
 
     fn take_back(&mut self) {

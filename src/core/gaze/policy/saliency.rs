@@ -10,6 +10,7 @@ use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
 use crate::geometry::tile::TileSet;
+use crate::layout::adaptive::demand::Demand;
 use crate::relevance::seen::Seen;
 
 /// Looks around on its own; with the policy `feedback`, where no consumer attends to anything. A `look` holds for its time, or for
@@ -100,7 +101,7 @@ impl FixationPolicy for Salient {
         }
     }
 
-    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>, _demand: Option<&Demand>) {
         self.scan.begin_decision(seen);
         self.before = (self.state.clone(), self.is_outdated);
         self.state.advance(at);

@@ -9,8 +9,9 @@ use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Gaze, Points};
 use crate::geometry::tile::TileSet;
+use crate::layout::adaptive::demand::Demand;
 use crate::relevance::scene::Scene;
-use crate::relevance::seen::Seen;
+use crate::relevance::seen::{Seen, SeenParts};
 
 /// Foveae that share a policy.
 #[derive(Debug)]
@@ -150,13 +151,18 @@ impl FixationPolicy for PolicyGroups {
         self.join();
     }
 
-    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+    fn reads(&self, most: SeenParts) -> SeenParts {
+        let parties = self.parties.iter().map(|party| party.policy.reads(most));
+        parties.fold(SeenParts::default(), SeenParts::and)
+    }
+
+    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>, demand: Option<&Demand>) {
         self.advance(at);
         for index in 0..self.parties.len() {
             let others = self.places_but(index);
             let policy = &mut self.parties[index].policy;
             policy.avoid(&others);
-            policy.decide(at, seen);
+            policy.decide(at, seen, demand);
         }
         self.join();
     }

@@ -11,8 +11,9 @@ use crate::geometry::extent::Extent;
 use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::MAX_LEVEL_COUNT;
-use crate::geometry::region::PixelBox;
+use crate::geometry::region::{PixelBox, Region};
 use crate::geometry::relevance::Relevance;
+use crate::geometry::weights::Weights;
 
 /// What the consumer of a view keeps between frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,32 @@ const CUT_SHARE: f64 = 0.5;
 /// After this time all that was delivered has been forgotten once, as a consumer who joined later does not have it.
 pub const REFRESH_NS: u64 = 10_000_000_000;
 
+/// Blocks along a side of a cell of a [need](Need).
+const NEED_CELL_BLOCKS: u32 = 4;
+
+/// Side of a cell of a [need](Need) in source pixels.
+pub const NEED_CELL_SIDE: u32 = NEED_CELL_BLOCKS * BLOCK_SIDE;
+
+/// What a view needs most, cell by cell: what the picture loses where it covers it by its coarsest patches, as far as it has not been
+/// shown more since it changed.
+#[derive(Clone, Debug)]
+pub struct Need {
+    /// Columns and rows of cells.
+    pub grid: Extent,
+    /// Row by row.
+    pub cells: Vec<f32>,
+}
+
+impl Need {
+    /// As weights of the picture.
+    pub fn weights(&self) -> Weights<'_> {
+        let side = |cells: u32| f64::from(cells * NEED_CELL_SIDE);
+        let region =
+            Region { x0: 0.0, y0: 0.0, x1: side(self.grid.width), y1: side(self.grid.height) };
+        Weights { grid: self.grid, region, cells: &self.cells }
+    }
+}
+
 /// The demand of one view, block by block.
 #[derive(Clone, Debug)]
 pub struct Demand {
@@ -58,7 +85,7 @@ pub struct Demand {
     /// Columns and rows of blocks.
     grid: Extent,
     base: u8,
-    /// The finest level that the consumer has of each block.
+    /// The finest level that the consumer has been shown of each block since it changed.
     finest: Vec<u8>,
     /// Frames since each block last changed, up to [`AGE_END`].
     ages: Vec<u8>,
@@ -69,6 +96,8 @@ pub struct Demand {
     weighed_by: Option<Arc<Relevance>>,
     /// What the patches lose if they are shown at a level, from 1 to the base.
     sums: Vec<LostSums>,
+    /// What each block loses at the base.
+    whole: Vec<u32>,
     /// What a row of blocks loses.
     row: Vec<u32>,
     /// The newest frame that was noted.
@@ -116,6 +145,7 @@ impl Demand {
             weights: Vec::new(),
             weighed_by: None,
             sums: (1..=base).map(|level| LostSums::new(grids, level..=base)).collect(),
+            whole: vec![0; grid.area()],
             row: vec![0; grid.width as usize],
             frame_seq: 0,
             revision: 0,
@@ -130,7 +160,7 @@ impl Demand {
         self.base.into()
     }
 
-    /// The finest level that the consumer has of each block, row by row.
+    /// The finest level that the consumer has been shown of each block since it changed, row by row.
     pub fn finest(&self) -> &[u8] {
         &self.finest
     }
@@ -156,11 +186,9 @@ impl Demand {
         at: FrameTime,
         weights: Option<&Arc<Relevance>>,
     ) -> bool {
-        if self.memory == ConsumerMemory::Canvas {
-            self.age(changed_frame);
-            self.frame_seq = at.frame_seq;
-            self.forget(at.time_ns);
-        }
+        self.age(changed_frame);
+        self.frame_seq = at.frame_seq;
+        self.forget(at.time_ns);
         self.weigh_by(weights);
         let is_new = std::mem::replace(&mut self.revision, detail.revision()) != detail.revision();
         let is_outdated = std::mem::take(&mut self.is_outdated) || is_new;
@@ -170,9 +198,30 @@ impl Demand {
         is_outdated
     }
 
+    /// What the view still needs of the newest frame that was noted.
+    pub fn need(&self) -> Need {
+        let grid = self.grid.in_cells(NEED_CELL_BLOCKS);
+        let mut cells = vec![0.0; grid.area()];
+        let width = self.grid.width as usize;
+        let rows = self.whole.chunks(width).zip(self.finest.chunks(width)).enumerate();
+        for (row, (whole, finest)) in rows {
+            let first = row / NEED_CELL_BLOCKS as usize * grid.width as usize;
+            let blocks = whole.chunks(NEED_CELL_BLOCKS as usize);
+            let blocks = blocks.zip(finest.chunks(NEED_CELL_BLOCKS as usize));
+            for (cell, (whole, finest)) in cells[first..].iter_mut().zip(blocks) {
+                let open = whole.iter().zip(finest).map(|(whole, finest)| {
+                    *whole as f32 * f32::from(*finest) / f32::from(self.base.max(1))
+                });
+                *cell += open.sum::<f32>();
+            }
+        }
+        Need { grid, cells }
+    }
+
     /// Adds up what every patch loses at every level.
     fn add_up(&mut self, detail: &Detail) {
-        let Self { memory, grid, base, finest, ages, shares, weights, sums, row: lost, .. } = self;
+        let Self { memory, grid, base, finest, ages, shares, weights, sums, whole, .. } = self;
+        let lost = &mut self.row;
         let base = usize::from(*base);
         let losses: ArrayVec<&[u32], { MAX_LEVEL_COUNT as usize }> = (1..=base)
             .map(|level| detail.losses(level as u32).expect("all levels up to the base"))
@@ -200,11 +249,14 @@ impl Demand {
                     }
                 }
                 if !weights.is_empty() {
-                    for (lost, weight) in lost.iter_mut().zip(&weights[range]) {
+                    for (lost, weight) in lost.iter_mut().zip(&weights[range.clone()]) {
                         *lost = *lost * *weight / WEIGHT_UNITS;
                     }
                 }
                 sums.add(row, lost);
+                if index + 1 == base {
+                    whole[range].copy_from_slice(lost);
+                }
             }
             sums.join();
         }
@@ -234,8 +286,14 @@ impl Demand {
         }
     }
 
+    /// Whether what the consumer has been shown counts for what it needs.
+    fn remembers(&self) -> bool {
+        self.memory == ConsumerMemory::Canvas
+    }
+
     /// Notes which blocks have changed since the frame before.
     fn age(&mut self, changed_frame: &[u64]) {
+        let remembers = self.remembers();
         let has_changed = |frame: u64| self.frame_seq < frame;
         let columns = self.grid.width.div_ceil(TILE_BLOCKS) as usize;
         let changed = changed_frame.iter().filter(|frame| has_changed(**frame)).count();
@@ -247,7 +305,7 @@ impl Demand {
             let blocks = finest.iter_mut().zip(ages);
             for (column, (finest, age)) in blocks.enumerate() {
                 // The share of one of that age does not change any more.
-                self.is_outdated |= *age < AGE_END;
+                self.is_outdated |= remembers && *age < AGE_END;
                 *age = AGE_END.min(*age + 1);
                 if has_changed(tiles[column / TILE_BLOCKS as usize]) {
                     *finest = self.base;
@@ -259,6 +317,7 @@ impl Demand {
 
     /// Forgets the blocks whose turn it is until `time_ns`: all of them once in [`REFRESH_NS`].
     fn forget(&mut self, time_ns: u64) {
+        let remembers = self.remembers();
         let blocks = self.finest.len();
         let since_ns = *self.since_ns.get_or_insert(time_ns);
         let passed_ns = time_ns.saturating_sub(since_ns);
@@ -266,7 +325,8 @@ impl Demand {
         let turn = usize::try_from(turn).unwrap_or(usize::MAX);
         for index in self.forgotten..turn.min(self.forgotten.saturating_add(blocks)) {
             let finest = &mut self.finest[index % blocks];
-            self.is_outdated |= std::mem::replace(finest, self.base) != self.base;
+            let is_news = std::mem::replace(finest, self.base) != self.base;
+            self.is_outdated |= remembers && is_news;
         }
         self.forgotten = turn;
     }
@@ -274,9 +334,7 @@ impl Demand {
     /// Notes that the consumer is shown `plan`, of pyramid-aligned patches.
     #[expect(clippy::cast_possible_truncation, reason = "at most 12 levels")]
     pub fn deliver(&mut self, plan: &TokenPlan) {
-        if self.memory == ConsumerMemory::None {
-            return;
-        }
+        let remembers = self.remembers();
         let Extent { width, height } = self.grid;
         let extent = self.extent;
         for token in &plan.tokens {
@@ -286,7 +344,7 @@ impl Demand {
             for row in blocks_of(token.y.cast_unsigned(), side, extent.height, height) {
                 let row = &mut self.finest[(row * width) as usize..][..width as usize];
                 for finest in &mut row[columns.start as usize..columns.end as usize] {
-                    self.is_outdated |= level < *finest;
+                    self.is_outdated |= remembers && level < *finest;
                     *finest = level.min(*finest);
                 }
             }
