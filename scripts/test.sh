@@ -319,6 +319,8 @@ begin_others() {
 main() {
     read_arguments "$@"
     cd "$root"
+    # Nothing is built a second time there.
+    [ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
     ensure_rust
     ensure_packages build run test browser chromium arm
     require_tools
@@ -343,7 +345,7 @@ main() {
     step 'lints' cargo clippy "${WORKSPACE[@]}" --all-targets -- -D warnings
     step 'lints without features' cargo clippy --locked --all-targets --no-default-features -- -D warnings
     step 'lints of what the demo builds' \
-        cargo clippy --locked --all-targets --no-default-features --features gst,vulkan -- -D warnings
+        cargo clippy --locked --bins --no-default-features --features gst,vulkan -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'reader alone' check_reader
     step 'dependencies' finish 'dependencies'
