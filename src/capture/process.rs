@@ -104,6 +104,8 @@ impl ProcessSession {
         // The receiver is gone if the source was dropped, and full if it was open.
         let on_frame = || drop(opened.try_send(Ok(None)));
         let mut link = self.start();
+        let own = link.as_ref().ok().map(|link| u64::from(link.process.id()));
+        self.counters.source_process.set(own);
         let end = match &mut link {
             Ok(link) => self.supervise(link, on_frame).unwrap_or_else(End::Failed),
             Err(error) => End::Failed(error.clone()),
@@ -115,6 +117,10 @@ impl ProcessSession {
         // Only now: a pipeline may take its time to stop.
         if let Ok(link) = &mut link {
             link.process.stop(&link.socket);
+        }
+        // Unless the next one has started meanwhile.
+        if self.counters.source_process.get() == own {
+            self.counters.source_process.set(None);
         }
     }
 
