@@ -252,6 +252,11 @@ impl Confinement {
         tried.unwrap_or(Self { landlock: None, has_filter: false })
     }
 
+    /// Whether everything is enforced.
+    pub fn is_complete(self) -> bool {
+        self.landlock.is_some() && self.has_filter
+    }
+
     /// Confines this thread, and those that it starts, for good.
     fn of_thread(reach: &Reach) -> Result<Self, RulesetError> {
         let landlock = restrict_files(reach)?;

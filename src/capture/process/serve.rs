@@ -70,7 +70,14 @@ pub fn limit(socket: OwnedFd) -> std::io::Result<LimitedProcess> {
 pub fn serve(limited: std::io::Result<LimitedProcess>) -> ExitCode {
     match limited {
         Ok(LimitedProcess { socket, start, confinement }) => {
-            tracing::debug!(%confinement, "the source process is confined");
+            if confinement.is_complete() || start.is_restart {
+                tracing::debug!(%confinement, "the source process is confined");
+            } else {
+                tracing::warn!(
+                    %confinement,
+                    "the source process is not confined in full; `foveate doctor` says what to do"
+                );
+            }
             run(&Arc::new(socket), start);
             ExitCode::SUCCESS
         }
