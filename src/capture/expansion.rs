@@ -252,7 +252,7 @@ fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
 }
 
 /// The path of a file, which may be given as a URI.
-fn path_of(text: &str) -> Result<PathBuf, glib::Error> {
+pub(super) fn path_of(text: &str) -> Result<PathBuf, glib::Error> {
     if text.starts_with("file://") {
         return glib::filename_from_uri(text).map(|(path, _)| path);
     }

@@ -14,6 +14,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::depth::pairing::WAITING_MAX;
 use foveate_core::mask::{Mask, MaskFill};
+use foveate_core::source::SourceLimits;
 use foveate_socket::{receive, send};
 use foveate_source::ledger::{AcceptedFrame, Ledger, Violation};
 use foveate_source::wire::{
@@ -26,14 +27,16 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 pub use child::set_program;
+pub use confinement::{Confinement, confine};
 pub use error::ProcessError;
-pub use serve::serve;
+pub use serve::{LimitedProcess, limit, serve};
 
 use super::mailbox::{Mailbox, MailboxProducer, PostResult};
 use super::{CaptureError, CapturedFrame, Content, End, SourceSpec};
 use child::{SourceProcess, described};
 
 mod child;
+mod confinement;
 mod error;
 mod serve;
 
@@ -45,9 +48,6 @@ const BUFFERS: u8 = 4;
 
 /// Most bytes of all buffers of a process: four of the largest pictures that are common.
 const POOL_BYTES_MAX: u64 = 1 << 30;
-
-/// Most bytes of the data of a process: its heap and its stacks.
-const DATA_BYTES_MAX: u64 = 512 << 20;
 
 /// How long the thread waits for a message before it looks whether to stop, and for changed masks.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -104,6 +104,8 @@ impl ProcessSession {
         // The receiver is gone if the source was dropped, and full if it was open.
         let on_frame = || drop(opened.try_send(Ok(None)));
         let mut link = self.start();
+        let own = link.as_ref().ok().map(|link| u64::from(link.process.id()));
+        self.counters.source_process.set(own);
         let end = match &mut link {
             Ok(link) => self.supervise(link, on_frame).unwrap_or_else(End::Failed),
             Err(error) => End::Failed(error.clone()),
@@ -115,6 +117,10 @@ impl ProcessSession {
         // Only now: a pipeline may take its time to stop.
         if let Ok(link) = &mut link {
             link.process.stop(&link.socket);
+        }
+        // Unless the next one has started meanwhile.
+        if self.counters.source_process.get() == own {
+            self.counters.source_process.set(None);
         }
     }
 
@@ -138,7 +144,7 @@ impl ProcessSession {
             match self.take_messages(link, &mut on_frame) {
                 Ok(None) => {}
                 Ok(Some(LastMessage::End(end))) => return Ok(end),
-                Ok(Some(LastMessage::None)) => return Err(link.crash().into()),
+                Ok(Some(LastMessage::None)) => return Err(link.crash(self.spec.limits).into()),
                 Err(violation) => {
                     link.process.kill();
                     return Err(ProcessError::from(violation).into());
@@ -174,7 +180,7 @@ impl ProcessSession {
             is_restart: 0 < self.counters.restarts.total(),
             has_delivered: 0 < captured,
             buffers_max,
-            data_bytes_max: DATA_BYTES_MAX,
+            data_bytes_max: u64::from(self.spec.limits.memory_mib) << 20,
         };
         let mut message = Vec::new();
         ToSource::Start(Box::new(start)).encode(&mut message);
@@ -315,12 +321,12 @@ impl Link {
     }
 
     /// Why a process that has hung up without a word has ended.
-    fn crash(&mut self) -> ProcessError {
+    fn crash(&mut self, limits: SourceLimits) -> ProcessError {
         let status = self.process.finish();
         let how = status.map_or_else(|| "closed its socket".to_owned(), described);
         match self.process.log.memory_line() {
             Some(words) => {
-                ProcessError::OutOfMemory { how, limit_mib: DATA_BYTES_MAX >> 20, words }
+                ProcessError::OutOfMemory { how, limit_mib: limits.memory_mib, words }
             }
             None => ProcessError::Crashed { how, words: self.process.log.last_line() },
         }

@@ -31,7 +31,7 @@ use foveate_core::gray::GrayScaling;
 use foveate_core::layout::Layout;
 use foveate_core::mask::Mask;
 use foveate_core::relevance::channel::CELLS_MAX;
-use foveate_core::source::{Content, Isolation, SourceSpec};
+use foveate_core::source::{Content, Isolation, SourceLimits, SourceSpec};
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
     Color, Location, Name, Parameter, Real, Text, Whole, checked, optional, taken,
@@ -70,6 +70,7 @@ const STREAMS_MAX: usize = 256;
 /// A configuration with each table, and with each word on which the keys beside it depend.
 const TABLES: &str = "daemon = {}
 [[stream]]
+limits = {}
 change = {}
 camera = {}
 depth = {}
@@ -229,6 +230,8 @@ pub struct StreamConfig {
     pub source: SourceChoice,
     /// Whether the pipeline runs in a process of its own.
     pub isolation: Isolation,
+    /// Limits of that process.
+    pub limits: SourceLimits,
     /// Values for `${name}` in a pipeline.
     #[serde(deserialize_with = "parameters")]
     pub parameters: BTreeMap<String, String>,
@@ -575,6 +578,7 @@ impl Default for StreamConfig {
             name: "camera".to_owned(),
             source: SourceChoice::Shorthand("test".to_owned()),
             isolation: Isolation::None,
+            limits: SourceLimits::default(),
             parameters: BTreeMap::new(),
             pace: Pace::Realtime,
             looped: false,
@@ -650,6 +654,7 @@ impl From<&StreamConfig> for SourceSpec {
         Self {
             stream: config.name.clone(),
             isolation: config.isolation,
+            limits: config.limits,
             content: Content::Pictures,
             source: config.source.clone(),
             parameters: config.parameters.clone(),

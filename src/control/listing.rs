@@ -10,6 +10,7 @@ use foveate_core::color::Colorimetry;
 use foveate_core::events::EventKind;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_core::token::DType;
+use foveate_stats::process::SourceProcessUse;
 use foveate_stats::stages::Stage;
 use foveate_stats::{LossReason, NoticeCounts, ServerCounts, StreamCounts};
 
@@ -63,6 +64,9 @@ pub struct StreamSnapshot<Detail, View> {
     /// Pipelines started after one was lost, by reason. `list` leaves out zeros.
     #[serde(default)]
     pub restarts: BTreeMap<LossReason, u64>,
+    /// The processes of its source: of `pictures` and of `depth`. Empty if its pipelines run in the daemon.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub processes: BTreeMap<String, SourceProcessUse>,
     /// Events since it started, by kind; empty if it does not look for any. `list` leaves out zeros.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<EventKind, u64>,

@@ -13,7 +13,7 @@ use crate::geometry::extent::Extent;
 use crate::gray::GrayScaling;
 use crate::mask::Mask;
 #[cfg(feature = "serde")]
-use crate::value::{ConfigValue, Location, Text, optional};
+use crate::value::{ConfigValue, Location, Text, Whole, checked, optional};
 
 /// What to capture.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub struct SourceSpec {
     pub stream: String,
     /// Where its pipeline runs.
     pub isolation: Isolation,
+    /// Limits of its process, if it has one.
+    pub limits: SourceLimits,
     /// What its frames are.
     pub content: Content,
     /// Shorthand, description or file of the pipeline.
@@ -90,6 +92,7 @@ impl SourceSpec {
         Self {
             stream: stream.to_owned(),
             isolation: Isolation::None,
+            limits: SourceLimits::default(),
             content: Content::Pictures,
             source,
             parameters: BTreeMap::new(),
@@ -134,6 +137,25 @@ pub enum Isolation {
     None,
     /// In a process of its own, with limits.
     Process,
+}
+
+/// Limits of the process of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct SourceLimits {
+    /// Most MiB of its data, which is its heap and its stacks, 64 to 65536.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<64, 65_536>, _, _>"))]
+    pub memory_mib: u32,
+    /// Its niceness, 0 to 19: it gets less processor time than processes of a smaller one.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<0, 19>, _, _>"))]
+    pub nice: u32,
+}
+
+impl Default for SourceLimits {
+    fn default() -> Self {
+        Self { memory_mib: 512, nice: 0 }
+    }
 }
 
 /// What the frames of a source are.

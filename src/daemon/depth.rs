@@ -273,6 +273,7 @@ impl DepthInlet {
     fn count(&self, port: &StreamPort) {
         let (counters, own) = (port.counters(), &self.own);
         counters.depth_captured.set(own.frames_captured.get());
+        counters.depth_process.set(own.source_process.get());
         let lost = own.frames_dropped.get() + own.frames_refused.get() + own.frames_corrupted.get();
         counters.depth_dropped.set(self.unused + lost);
     }

@@ -42,6 +42,7 @@ use foveate_core::view::VIEWS_MAX;
 use foveate_log::redact::redacted;
 use foveate_source::Masks;
 use foveate_stats::durations::FrameStage;
+use foveate_stats::process::SourceProcessUse;
 use foveate_stats::stages::{STUCK_AFTER, Stage};
 use foveate_stats::{ChangeGauges, StreamCounters};
 
@@ -576,6 +577,7 @@ impl StreamEntry {
             }),
             counts: self.counters.snapshot(),
             restarts: self.counters.restarts.by_reason().collect(),
+            processes: source_processes(&self.counters),
             events: self.counters.events.by_kind().collect(),
             holding: self.counters.events.holding().collect(),
             stuck: stuck.map(|(stage, since)| StuckListing { stage, seconds: since.as_secs() }),
@@ -620,6 +622,17 @@ impl StreamPort {
     pub fn ended(&self, reason: &str) {
         self.entry.ended(reason);
     }
+}
+
+/// What the processes of a source use now, by what their frames are.
+fn source_processes(counters: &StreamCounters) -> BTreeMap<String, SourceProcessUse> {
+    let processes =
+        [("pictures", &counters.source_process), ("depth", &counters.depth_process)];
+    let used = processes.into_iter().filter_map(|(content, process)| {
+        let pid = u32::try_from(process.get()?).ok()?;
+        Some((content.to_owned(), SourceProcessUse::of(pid)?))
+    });
+    used.collect()
 }
 
 /// The masks of the configuration, then the others. Five digits are finer than a pixel.

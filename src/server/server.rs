@@ -627,6 +627,10 @@ impl ServerThread {
                     return;
                 }
             };
+            if socket::is_source_process(&socket) {
+                self.close(socket);
+                continue;
+            }
             let connection = Connection::new(socket, self.clients_seen + 1, self.limits);
             if !self.make_room(connection.client.user) {
                 let (present, most) = (self.connections.len(), self.limits.clients);

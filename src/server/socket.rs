@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 pub(super) use foveate::socket::{address, send, unconnected};
+use foveate_source::processes;
 use nix::libc::{self, SOL_SOCKET, c_int};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use nix::{setsockopt_impl, sockopt_impl};
@@ -54,6 +55,16 @@ pub(super) fn peer(socket: impl AsFd) -> Option<Peer> {
     let peer = getsockopt(&socket, sockopt::PeerCredentials).ok()?;
     let process = Some(peer.pid()).filter(|pid| *pid != 0);
     Some(Peer { process, user: peer.uid(), group: peer.gid() })
+}
+
+/// Whether the peer is a source process, which has the daemon's user and none of its rights.
+pub(super) fn is_source_process(socket: impl AsFd) -> bool {
+    let process = peer(socket).and_then(|peer| u32::try_from(peer.process?).ok());
+    let is_source = process.is_some_and(processes::is_running);
+    if is_source {
+        tracing::warn!(process, "a source process tried to connect, and was hung up on");
+    }
+    is_source
 }
 
 /// Receives one datagram, never a descriptor: without a control buffer the kernel discards attached ones before they become

@@ -7,6 +7,7 @@ pub mod frame;
 pub mod ledger;
 mod masks;
 pub mod memory;
+pub mod processes;
 pub mod wire;
 
 pub use masks::{MaskChange, MaskCoverage, MaskRefusal, Masks};

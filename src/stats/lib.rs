@@ -248,6 +248,10 @@ counters! {
     } {
         /// Pipelines started after one was lost.
         restarts: Restarts,
+        /// Id of the process of its source; unknown without one.
+        source_process: Gauge,
+        /// The same of its depth.
+        depth_process: Gauge,
         /// What happened in the picture.
         events: EventCounters,
         /// Activity of its threads.

@@ -1,9 +1,9 @@
-//! Resource usage of this process, from the kernel.
+//! Resource usage of this process and of source processes, from the kernel.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::param::page_size;
+use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +34,44 @@ pub fn process_use() -> ProcessUse {
 
 /// The second number of `statm`.
 fn resident_pages() -> u64 {
-    let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    pages.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
+    pages(Path::new("/proc/self")).map_or(0, |[_, resident, _]| resident)
+}
+
+/// Pages of the process of `folder` below `/proc`: of its addresses, in RAM, and in RAM and of files or shared memory.
+fn pages(folder: &Path) -> Option<[u64; 3]> {
+    let pages = fs::read_to_string(folder.join("statm")).ok()?;
+    let pages: Vec<_> = pages.split(' ').map_while(|count| count.parse().ok()).collect();
+    pages.first_chunk().copied()
+}
+
+/// Resource usage of the process of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceProcessUse {
+    /// Its id.
+    pub pid: u32,
+    /// Its own memory in RAM in bytes: heap and stacks, without libraries, which processes share, and frames, which the daemon maps, too.
+    pub private_bytes: u64,
+    /// CPU time in seconds.
+    pub cpu_seconds: f64,
+}
+
+impl SourceProcessUse {
+    /// The usage of process `pid` now; `None` if it has ended.
+    pub fn of(pid: u32) -> Option<Self> {
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        let [_, resident, shared] = pages(&folder)?;
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        // The name of a program may have spaces and parentheses.
+        let (_, fields) = stat.rsplit_once(')')?;
+        // `utime` and `stime`, the 14th and the 15th field.
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+        Some(Self {
+            pid,
+            private_bytes: resident.saturating_sub(shared) * page_size() as u64,
+            cpu_seconds: ticks as f64 / clock_ticks_per_second() as f64,
+        })
+    }
 }
 
 fn entries(folder: &Path) -> u64 {

@@ -14,6 +14,8 @@ mod cameras;
 mod daemon;
 #[cfg(feature = "gst")]
 mod plugins;
+#[cfg(feature = "gst")]
+mod processes;
 
 /// Arguments of `foveate doctor`.
 #[derive(Clone, Debug, clap::Args)]
@@ -105,7 +107,7 @@ fn is_fit(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.mark != Mark::Fail)
 }
 
-/// Checks GStreamer, Vulkan, cameras, `socket_directory` and shared memory.
+/// Checks GStreamer, Vulkan, cameras, `socket_directory`, shared memory and the confinement of source processes.
 fn findings(socket_directory: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     #[cfg(feature = "gst")]
@@ -114,6 +116,8 @@ fn findings(socket_directory: &Path) -> Vec<Finding> {
     findings.extend(cameras::findings(&cameras::cameras()));
     findings.push(sockets(socket_directory));
     findings.push(shared_memory());
+    #[cfg(feature = "gst")]
+    findings.push(processes::finding());
     findings
 }
 
@@ -194,7 +198,7 @@ mod tests {
         let found = findings(Path::new("/tmp"));
         let subjects: Vec<_> = found.iter().map(|finding| finding.subject.as_str()).collect();
         let plugins =
-            if cfg!(feature = "gst") { &["GStreamer", "rtsp://", "files"][..] } else { &[] };
+            if cfg!(feature = "gst") { &["GStreamer", "rtsp://", "files", "source processes"][..] } else { &[] };
         for subject in plugins.iter().chain(&["vulkan", "sockets", "shared memory"]) {
             assert!(subjects.contains(subject), "{subjects:?}");
         }

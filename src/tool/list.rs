@@ -1,5 +1,6 @@
 //! `foveate ls`: lists streams and views.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -13,6 +14,7 @@ use foveate_control::{
 };
 use foveate_core::backend::ChangeSite;
 use foveate_core::geometry::fixation::Fixation;
+use foveate_stats::process::SourceProcessUse;
 use foveate_stats::{NoticeCounts, StreamCounts};
 
 /// Names in a cell or before a reason.
@@ -167,6 +169,7 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
         write_reuse(out, stream, change)?;
     }
     write_masks(out, &stream.detail.masks)?;
+    write_processes(out, &stream.processes)?;
     write_counters(out, stream)?;
     let views = stream.views.iter().map(view_row);
     let heading = ["VIEW", "LAYOUT", "TOKENS", "DTYPE", "POLICY", "LOOKS AT"].map(str::to_owned);
@@ -239,6 +242,22 @@ fn write_masks(out: &mut dyn Write, masks: &[MaskListing]) -> io::Result<()> {
     };
     let names: Vec<_> = masks.iter().map(name).collect();
     writeln!(out, "  masks    {}", names.join(", "))
+}
+
+/// The processes of a source, if it has any.
+fn write_processes(
+    out: &mut dyn Write,
+    processes: &BTreeMap<String, SourceProcessUse>,
+) -> io::Result<()> {
+    processes.iter().rev().try_for_each(|(content, process)| {
+        let SourceProcessUse { pid, private_bytes, cpu_seconds } = process;
+        let mebibytes = *private_bytes as f64 / f64::from(1 << 20);
+        let of = if content == "pictures" { String::new() } else { format!(" of {content}") };
+        writeln!(
+            out,
+            "  process  {pid}{of}, {mebibytes:.1} MiB of heap and stacks, {cpu_seconds:.1} s of processor time"
+        )
+    })
 }
 
 fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {

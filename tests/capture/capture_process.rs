@@ -67,7 +67,7 @@ impl Taken {
     }
 }
 
-fn in_process(spec: &SourceSpec) -> SourceSpec {
+pub(crate) fn in_process(spec: &SourceSpec) -> SourceSpec {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     set_program(PROGRAM.get_or_init(program));
     SourceSpec { isolation: Isolation::Process, ..spec.clone() }
@@ -265,7 +265,7 @@ impl Camera {
 }
 
 /// The source processes of stream `name`.
-fn processes_of(name: &str) -> Vec<Pid> {
+pub(crate) fn processes_of(name: &str) -> Vec<Pid> {
     let expected = format!("\0source\0{name}\0");
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter(|entry| {

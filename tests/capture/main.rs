@@ -6,6 +6,7 @@ mod walkers;
 mod watched;
 
 mod capture_clips;
+mod capture_confinement;
 mod capture_damage;
 mod capture_depth;
 mod capture_frames;

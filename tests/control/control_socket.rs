@@ -1,9 +1,11 @@
 //! A path belongs to one running daemon at a time, and is free after it.
 
 use std::fs;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use foveate::ControlError;
 use foveate::client::Client;
@@ -11,6 +13,7 @@ use foveate_control::ClientExt as _;
 use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
 use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
+use foveate_source::processes::RunningProcess;
 use rustix::net::SocketAddrUnix;
 use testkit::control::{Stage, seqpacket_socket};
 use testkit::left_out::leave_out;
@@ -43,6 +46,30 @@ fn socket_and_directory_belong_to_the_configured_group() {
     assert_eq!(facts(&path), (group, 0o600));
     assert_eq!(facts(path.parent().unwrap()), (group, 0o750));
     server.stop();
+}
+
+/// They are of the daemon's user, who may do everything.
+#[test]
+fn source_processes_are_hung_up_on() {
+    const CLIENT: &str = "import socket, sys\n\
+        sys.stdin.readline()\n\
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n\
+        client.connect(sys.argv[1])\n\
+        try:\n    client.send(b'{\"op\":\"list\"}')\n    print(len(client.recv(65536)))\n\
+        except OSError:\n    print(0)\n";
+    let stage = Stage::open();
+    let answer = |is_source: bool| {
+        let mut command = Command::new("python3");
+        command.args(["-c", CLIENT]).arg(&stage.path);
+        let mut client = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let _running = is_source.then(|| RunningProcess::new(client.id()));
+        client.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let output = client.wait_with_output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().parse::<usize>().unwrap()
+    };
+    assert_eq!(answer(true), 0);
+    assert!(0 < answer(false));
+    assert_eq!(stage.server().counters().clients_accepted.get(), 1);
 }
 
 /// A group that this process may give files to, and that they do not belong to anyway.

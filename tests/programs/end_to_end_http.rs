@@ -72,15 +72,17 @@ fn a_clip_on_a_web_server_plays_once() {
 
 #[test]
 fn a_camera_on_a_web_server_may_come_late() {
-    let place = Place::new();
-    let camera = Camera::new(&place, "");
-    let daemon = place.daemon(&camera.config(""));
-    await_retry(&daemon);
-    assert_eq!(daemon.listing("camera").state, StreamState::Starting);
-    let mut follower = daemon.subscribe("camera/main");
-    let _server = camera.start();
-    watch(&mut follower);
-    daemon.stop();
+    for isolation in ["none", "process"] {
+        let place = Place::new();
+        let camera = Camera::new(&place, "");
+        let daemon = place.daemon(&camera.config(&format!("isolation = '{isolation}'\n")));
+        await_retry(&daemon);
+        assert_eq!(daemon.listing("camera").state, StreamState::Starting);
+        let mut follower = daemon.subscribe("camera/main");
+        let _server = camera.start();
+        watch(&mut follower);
+        daemon.stop();
+    }
 }
 
 #[test]

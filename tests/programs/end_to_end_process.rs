@@ -11,6 +11,9 @@ use testkit::daemon::{Belongings, Daemon, Feed, Place};
 use testkit::naive::Random;
 use testkit::wait::until;
 
+use crate::end_to_end_rtsp::Camera;
+use crate::scrape::{metrics_address, scrape};
+
 const WIDTH: usize = 64;
 const HEIGHT: usize = 48;
 
@@ -126,4 +129,67 @@ fn no_source_process_survives_its_daemon() {
             pids.iter().all(|pid| !fs::exists(format!("/proc/{pid}/fd/0")).unwrap_or(false))
         });
     }
+}
+
+/// What a source process may open is enough for a network camera over either protocol.
+#[test]
+fn network_cameras_are_read_by_confined_processes() {
+    for protocols in ["tcp", "udp"] {
+        let place = Place::new();
+        let camera = Camera::new("h264", "160x120");
+        let _server = camera.start();
+        let config = camera.config(protocols);
+        let config = config.replace("[[stream]]\n", "[[stream]]\nisolation = 'process'\n");
+        let daemon = place.daemon(&config);
+        let mut follower = daemon.subscribe("camera/main");
+        let first = follower.next_frame().head.stamp.frame_seq;
+        assert!(first < follower.next_frame().head.stamp.frame_seq);
+        assert_eq!(processes(daemon.process.id()).len(), 1);
+        daemon.stop();
+    }
+}
+
+#[test]
+fn listings_and_metrics_show_source_processes() {
+    let place = Place::new();
+    let depth = "[stream.depth]\nscale_m = 0.001\npipeline = 'videotestsrc is-live=true ! \
+                 video/x-raw,format=GRAY16_LE,width=64,height=48,framerate=30/1 ! appsink name=frames'\n";
+    let config = format!("[daemon]\nmetrics = '127.0.0.1:0'\n{}{depth}", camera("camera"));
+    let daemon = place.daemon(&config);
+    let _follower = daemon.subscribe("camera/main");
+    let pids = |names: &[&str]| {
+        let listed = daemon.listing("camera").processes;
+        assert!(listed.keys().all(|name| names.contains(&&**name)), "{listed:?}");
+        let mut pids: Vec<_> = listed.values().map(|process| process.pid).collect();
+        pids.sort_unstable();
+        pids
+    };
+    until("both processes are listed, and have worked", || {
+        let mut running: Vec<_> = processes(daemon.process.id())
+            .into_iter()
+            .map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
+            .collect();
+        running.sort_unstable();
+        let listed = daemon.listing("camera").processes;
+        running.len() == 2
+            && pids(&["pictures", "depth"]) == running
+            && listed.values().all(|process| {
+                // A tenth of a second of pictures, and the heap of GStreamer.
+                (1 << 20..1 << 30).contains(&process.private_bytes) && 0.1 <= process.cpu_seconds
+            })
+    });
+    let listed = daemon.listing("camera").processes;
+    let shown = place.foveate(&["ls", "-v"]).finish().stdout;
+    for process in listed.values() {
+        assert!(shown.contains(&format!("  process  {}", process.pid)), "{shown}");
+    }
+    assert!(shown.contains(" of depth, "), "{shown}");
+    let scraped = scrape(metrics_address(&daemon));
+    for (content, process) in &listed {
+        let labels = format!("{{stream=\"camera\",content=\"{content}\"}}");
+        assert_eq!(scraped[&format!("foveate_source_pid{labels}")], f64::from(process.pid));
+        assert!(process.cpu_seconds <= scraped[&format!("foveate_source_cpu_seconds_total{labels}")]);
+        assert!(0.0 < scraped[&format!("foveate_source_memory_bytes{labels}")]);
+    }
+    daemon.stop();
 }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use foveate::client::{Next, Subscription, SubscriptionError};
+use foveate_capture::process::Confinement;
 use foveate_control::{ClientExt as _, StreamState};
 use testkit::daemon::Follower;
 use testkit::device::with_gpu;
@@ -208,13 +209,19 @@ fn the_limits_of_the_unit_leave_network_cameras_and_gpus_alone() {
     with_gpu(|gpu| {
         let vulkan = format!("'vulkan'\ndevice = '{}'", gpu.summary().name);
         let gpu = PATTERN.replace("camera", "gpu").replace("'cpu'", &vulkan);
+        let process = "[[stream]]\nisolation = 'process'\n";
+        let confined = PATTERN.replace("camera", "confined").replace("[[stream]]\n", process);
         for protocols in ["tcp", "udp"] {
             let camera = Camera::new("h264", "160x120");
             let _server = camera.start();
-            with_service(&(camera.config(protocols) + &gpu), "", |manager| {
+            with_service(&(camera.config(protocols) + &gpu + &confined), "", |manager| {
                 manager.expect(&["start", "foveated.service"]);
-                manager.await_property("StatusText", "2 streams, all live");
+                manager.await_property("StatusText", "3 streams, all live");
                 reading(manager).next_frame();
+                let entries = format!("{:?}", manager.journal());
+                // The machine is without Landlock, if it says so elsewhere, too.
+                let is_complete = Confinement::of_kernel().is_complete();
+                assert_eq!(entries.contains("is not confined in full"), !is_complete, "{entries}");
             });
         }
     });

@@ -89,8 +89,10 @@ fn run_source() -> ExitCode {
             for signal in [SIGINT, SIGTERM, SIGHUP, SIGXFSZ] {
                 let _ = signal_hook::flag::register(signal, Arc::default());
             }
+            // Before the thread of the log.
+            let limited = foveate_capture::process::limit(socket);
             let log = foveate_log::to_parent("info");
-            let code = foveate_capture::process::serve(socket);
+            let code = foveate_capture::process::serve(limited);
             log.flush();
             code
         }

@@ -17,6 +17,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{ProcessError, SUBCOMMAND};
 use foveate_log::redact::redacted;
+use foveate_source::processes::RunningProcess;
 
 /// How long a process that was asked to stop may take. Less than dropping a source waits.
 const STOP_GRACE: Duration = Duration::from_millis(400);
@@ -67,7 +68,8 @@ pub(super) struct SourceProcess {
     /// `None` before Linux 5.3.
     pidfd: Option<OwnedFd>,
     pub(super) log: ProcessLog,
-    is_reaped: bool,
+    /// `None` once it has ended.
+    running: Option<RunningProcess>,
 }
 
 impl SourceProcess {
@@ -87,7 +89,8 @@ impl SourceProcess {
         let mut child = command.spawn().map_err(failed)?;
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
         let log = ProcessLog::new(stream, child.stderr.take());
-        Ok((Self { child, pidfd, log, is_reaped: false }, own))
+        let running = Some(RunningProcess::new(child.id()));
+        Ok((Self { child, pidfd, log, running }, own))
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -113,10 +116,7 @@ impl SourceProcess {
 
     /// Its status, unless it had to be killed.
     fn reap(&mut self, grace: Duration) -> Option<ExitStatus> {
-        if self.is_reaped {
-            return None;
-        }
-        self.is_reaped = true;
+        let _running = self.running.take()?;
         let deadline = Instant::now() + grace;
         loop {
             // So that it can write its last words.

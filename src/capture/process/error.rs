@@ -29,14 +29,14 @@ pub enum ProcessError {
     /// It reached the limit of its memory.
     #[error(
         "the source process {how} at its limit of {limit_mib} MiB of memory{}: it needs more for what the source sends; lower the size or \
-         rate of the pictures",
+         rate of the pictures, or raise `memory_mib` in [stream.limits]",
         quoted(words)
     )]
     OutOfMemory {
         /// The signal or exit status.
         how: String,
         /// The limit.
-        limit_mib: u64,
+        limit_mib: u32,
         /// The last line that it wrote.
         words: String,
     },

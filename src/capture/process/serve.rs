@@ -19,9 +19,13 @@ use foveate_source::wire::{
 use foveate_stats::{LossReason, StreamCounters};
 use parking_lot::{Condvar, Mutex};
 use rustix::net::{RecvFlags, SendFlags};
-use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
+use rustix::process::{
+    Resource, Rlimit, Signal, getpid, kill_process, setpriority_process, setrlimit,
+};
 
+use super::confinement::{Confinement, confine};
 use super::{HEARTBEAT, counters};
+use crate::hints;
 use crate::transient::Evidence;
 use crate::{CaptureError, CapturedFrame, End, Source, SourceSpec, TakeResult};
 use foveate_core::error::exit;
@@ -37,17 +41,43 @@ const OOM_SCORE: &str = "500";
 /// How long the process may take to end after the daemon is gone.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Serves the daemon at the other end of `socket` until the source has ended or the daemon hangs up. Limits this process first, for good.
-pub fn serve(socket: OwnedFd) -> ExitCode {
+/// A process that has its limits, and can serve.
+#[derive(Debug)]
+pub struct LimitedProcess {
+    socket: OwnedFd,
+    start: Start,
+    confinement: Confinement,
+}
+
+/// Limits this process, for good, to what the source needs that the daemon sends through `socket`. Some limits hold for threads that are
+/// started afterwards, so there must be none yet.
+///
+/// # Errors
+///
+/// If no daemon is there, or the system refuses a limit.
+pub fn limit(socket: OwnedFd) -> std::io::Result<LimitedProcess> {
     // Before anything else: without it the process would outlive a daemon that is killed.
-    let dies_with_parent = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    let served = dies_with_parent.map_err(std::io::Error::from).and_then(|()| {
-        let start = received_start(&socket)?;
-        limit(start.data_bytes_max)?;
-        Ok(start)
-    });
-    match served {
-        Ok(start) => {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let start = received_start(&socket)?;
+    limit_resources(&start)?;
+    // The source reports a failure.
+    let _ = hints::initialised();
+    let confinement = confine(&start.spec).map_err(std::io::Error::other)?;
+    Ok(LimitedProcess { socket, start, confinement })
+}
+
+/// Serves the daemon until the source has ended or the daemon hangs up.
+pub fn serve(limited: std::io::Result<LimitedProcess>) -> ExitCode {
+    match limited {
+        Ok(LimitedProcess { socket, start, confinement }) => {
+            if confinement.is_complete() || start.is_restart {
+                tracing::debug!(%confinement, "the source process is confined");
+            } else {
+                tracing::warn!(
+                    %confinement,
+                    "the source process is not confined in full; `foveate doctor` says what to do"
+                );
+            }
             run(&Arc::new(socket), start);
             ExitCode::SUCCESS
         }
@@ -68,12 +98,16 @@ fn received_start(socket: &OwnedFd) -> std::io::Result<Start> {
     }
 }
 
-/// Limits of what a decoder may take, and of what it may do if it is led astray.
-fn limit(data_bytes_max: u64) -> rustix::io::Result<()> {
+/// Limits of what a decoder may take.
+fn limit_resources(start: &Start) -> rustix::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     lower(Resource::Core, 0)?;
-    lower(Resource::Data, data_bytes_max)?;
+    lower(Resource::Data, start.data_bytes_max)?;
     lower(Resource::Nofile, DESCRIPTORS_MAX)?;
+    if 0 < start.spec.limits.nice {
+        // One that is higher already stays: lowering it needs privileges.
+        let _ = setpriority_process(None, start.spec.limits.nice.cast_signed());
+    }
     // Where the machine runs out of memory, sources go before the daemon. Some containers forbid it.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     Ok(())

@@ -84,6 +84,18 @@ const STREAM: &[Metric<StreamStats>] = metrics! {
         };
     Counter "foveate_restarts_total" ["reason"] "Pipelines started after one was lost",
         |stream, samples| add_each(&stream.restarts, samples);
+    Gauge "foveate_source_pid" ["content"] "Id of the process of the source",
+        |stream, samples| for (content, process) in &stream.processes {
+            samples.add(&[content], f64::from(process.pid));
+        };
+    Gauge "foveate_source_memory_bytes" ["content"] "Heap and stacks of the process of the source in RAM",
+        |stream, samples| for (content, process) in &stream.processes {
+            samples.add(&[content], process.private_bytes as f64);
+        };
+    Counter "foveate_source_cpu_seconds_total" ["content"] "CPU time of the process of the source",
+        |stream, samples| for (content, process) in &stream.processes {
+            samples.add(&[content], process.cpu_seconds);
+        };
     Counter "foveate_events_total" ["kind"] "Events in the picture of the stream, each counted when it is first told",
         |stream, samples| add_each(&stream.events, samples);
     Gauge "foveate_event_holds" ["kind"] "1 while the picture is in that state, else 0",

@@ -98,6 +98,7 @@ impl AdminThread {
         while self.await_readable(None, None) {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::accept_with(&self.listener.socket, flags) {
+                Ok(client) if socket::is_source_process(&client) => {}
                 Ok(client) => self.serve(&client),
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
                 Err(errno) => {
