@@ -409,6 +409,7 @@ impl<S: Sink> View<S> {
             planes: &self.planes,
             channels: &self.channels,
             depth: &self.depth,
+            tiles: if self.spec.publishes_tiles() { changes.tracker.changed_frames() } else { &[] },
         });
     }
 }

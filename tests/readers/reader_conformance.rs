@@ -235,7 +235,7 @@ fn a_segment_of_another_major_version_is_refused_with_both_versions() {
         for start in [c_reader, |place: &Place, _| python_reader(place, Some(1))] {
             let outcome = shown(&sealed_copy(&bytes), start);
             assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:#?}");
-            let both = format!("follows ABI {version}, but this reader supports 2.3: ");
+            let both = format!("follows ABI {version}, but this reader supports 2.4: ");
             assert!(outcome.stderr.contains(&both), "{outcome:#?}");
         }
     }
