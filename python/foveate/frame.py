@@ -24,6 +24,7 @@ Texels = NDArray[Any]
 #: How to get planes that a view does not always publish.
 _PLANE_REMEDIES = {
     "depth": "set `depth = true` for the view (needs [stream.depth])",
+    "tiles": 'open the view with `layout = "adaptive"` and `memory = "canvas"`',
     "boxes": "set `boxes = true` for the view (needs [stream.depth] and [stream.camera])",
 }
 
@@ -216,6 +217,15 @@ class Frame:
                 '`channels`, with the policy "relevance"'
             )
         return planes["channels"][self.info.channels.index(name)]
+
+    @property
+    def tiles(self) -> NDArray[np.uint64]:
+        """Of each tile of 32 x 32 pixels the newest ``frame_seq`` that changed a pixel of it, [rows, columns] uint64, in a
+        view with ``memory = "canvas"``.
+
+        :raises FoveateError: in another view, or as for :attr:`planes`.
+        """
+        return np.asarray(self.plane("tiles").view("<u8")[..., 0])
 
     @property
     def fixation(self) -> Fixation:
