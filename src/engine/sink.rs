@@ -38,7 +38,7 @@ pub struct SampledFrame<'a> {
     pub channels: &'a ChannelPlane,
     /// Depth of the tokens.
     pub depth: &'a DepthPlanes,
-    /// Of each tile, row by row, the newest frame that changed it; empty if the view does not publish it.
+    /// Of each tile, row by row, the newest frame that changed it, or with which masks changed; empty if the view does not publish it.
     pub tiles: &'a [u64],
 }
 
