@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -317,17 +317,27 @@ class Frame:
         pixels[:count], tokens[:count] = self.pixels, self.tokens
         return Padded(pixels, tokens, np.arange(capacity) < count)
 
-    def rebuild(self, smooth: bool = True) -> NDArray[np.uint8]:
+    def rebuild(self, smooth: bool = True, box: Sequence[int] | None = None) -> NDArray[np.uint8]:
         """The picture rebuilt from the tokens.
 
         :param smooth: without the edges of texels and tokens, for models and people: Catmull-Rom splines between texels,
             exact where a texel is a pixel; :func:`foveate.picture.smoothed` is the definition. Otherwise each texel fills
             the source pixels whose centres lie in it, and the finest token is on top, which shows what the tokens are.
-        :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
+        :param box: the part of the picture to draw, (x0, y0, x1, y1) in source pixels, half-open; it takes a fraction of the
+            time of all of it, and gives the same pixels. Cut to the picture.
+        :returns: [height, width, 3] uint8, R, G, B, of the box if there is one; black where no token lies.
+        :raises ValueError: if the box has no pixel of the picture.
         """
+        width, height = self.info.extent
+        x0, y0, x1, y1 = map(int, box or (0, 0, width, height))
+        part = max(0, x0), max(0, y0), min(x1, width), min(y1, height)
+        if part[2] <= part[0] or part[3] <= part[1]:
+            raise ValueError(
+                f"invalid `box` {(x0, y0, x1, y1)} (expected x0 < x1 and y0 < y1 over a picture of {width}x{height})"
+            )
         draw = picture.smoothed if smooth else picture.replicated
         rgb = np.moveaxis(texels.rgb(self.pixels, self.info), 1, 3)
-        return draw(self.tokens, rgb, self.info.extent)
+        return draw(self.tokens, rgb, self.info.extent, part)
 
     def torch(self, device: Any = "cpu", indices: Any = None) -> Tensor:
         """The texels as a ``torch.Tensor``, [N, 3, P, P], of the view's own dtype, bfloat16 included.
