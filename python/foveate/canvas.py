@@ -110,7 +110,8 @@ class Canvas:
             self._open(frame.info, frame.pixels.dtype)
         elif frame.ring_sequence <= self._ring_sequence:
             raise ValueError(
-                f"frame {frame.ring_sequence} of the segment after frame {self._ring_sequence} (expected newer frames, in order)"
+                f"frame {frame.ring_sequence} of the segment after frame {self._ring_sequence} "
+                "(expected newer frames, in order)"
             )
         places = self._draw(frame, _Changes(tiles, self.side, self.steps.shape))
         self.wants_refresh |= frame.ring_sequence != self._ring_sequence + 1

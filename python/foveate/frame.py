@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import picture, texels
-from .errors import FoveateError, Lapped
+from .errors import BrokenSegment, FoveateError, Lapped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 #: An array whose dtype depends on the view.
 Texels = NDArray[Any]
+
+#: Side of the tiles that change detection works on, in pixels.
+_TILE_SIDE = 32
 
 #: How to get planes that a view does not always publish.
 _PLANE_REMEDIES = {
@@ -225,7 +228,12 @@ class Frame:
 
         :raises FoveateError: in another view, or as for :attr:`planes`.
         """
-        return np.asarray(self.plane("tiles").view("<u8")[..., 0])
+        plane = self.plane("tiles")
+        width, height = self.info.extent
+        expected = (-(-height // _TILE_SIDE), -(-width // _TILE_SIDE), 8)
+        if plane.shape != expected or plane.dtype != np.uint8:
+            raise BrokenSegment(f"invalid segment: `tiles` is {plane.dtype} of {plane.shape} (expected uint8 of {expected})")
+        return np.asarray(plane.view("<u8")[..., 0])
 
     @property
     def fixation(self) -> Fixation:
