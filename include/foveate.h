@@ -269,7 +269,8 @@ FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct f
 // The first plane is always `pixels`: [capacity, 3, P, P], dense, channels R G B. `relevance` is the weight that the layout gave to
 // each token: f32 [capacity]. `channels` is what a scorer read: [channels, rows, columns]. `depth` is nearest and mean depth in
 // metres and the share of known depth, f32 [capacity, 3], or of each texel, [capacity, 3, P, P]; `boxes` are least and greatest
-// x, y, z in metres in the camera's optical frame, f32 [capacity, 6].
+// x, y, z in metres in the camera's optical frame, f32 [capacity, 6]. `tiles` is when each tile of 32 x 32 pixels last changed,
+// u64 [rows, columns] as bytes, of a view with memory = "canvas".
 FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const char *name);
 
 // Returns the index of the channel with this name, such as "strokes", in the plane `channels`; -1 if the view does not publish it.
@@ -431,6 +432,57 @@ FOVEATE_API int64_t foveate_token_cache_update(struct foveate_token_cache *cache
                                                const struct foveate_frame *frame, uint32_t *rows, uint32_t *missing);
 
 // ---------------------------------------------------------------------------------------------------------------------
+// A canvas: the picture of the finest texels so far, of a view with layout = "adaptive" and memory = "canvas".
+//
+// A place is a square of `side` x `side` pixels, the greatest that lies in one token and in one tile of change detection. Each
+// frame draws a place if its token there is at least as fine as what the canvas has, or if a tile under the texel that it was drawn
+// from has changed since; so no place shows what is not in the picture any more. docs/reference/canvas.md is the definition, which
+// all languages follow byte for byte.
+//
+// Feed it every frame, in order, as foveate_read_next gives them.
+
+// Set it to FOVEATE_ZEROS, then `memory` and `capacity`. Nothing else is allocated. For one thread at a time.
+struct foveate_canvas {
+    void *memory;    // the caller's, aligned for u64, such as from malloc
+    size_t capacity; // its size in bytes, at least foveate_canvas_bytes
+
+    // What follows is written by foveate_canvas_update.
+    uint32_t width, height; // of the source, in pixels
+    uint32_t side;          // of a place, in pixels
+    uint32_t columns, rows; // of places
+    uint64_t frame_seq;     // of the newest frame
+    bool is_new;            // whether the canvas began anew with it, as with the first frame of a segment
+    size_t drawn_count;     // how many places it drew
+
+    // Whether the daemon may take something for delivered that this canvas did not get: it joined late, or missed frames. Set it to
+    // false when foveate_refresh returned FOVEATE_OK.
+    bool wants_refresh;
+
+    void *pixels;     // [height, width, 3]: R, G, B, in foveate_segment.dtype; 0 where nothing was drawn
+    uint16_t *steps;  // [rows, columns]: width of the texels that a place was drawn from, in source pixels; 0 if it was not
+    uint64_t *frames; // [rows, columns]: newest frame_seq that changed the pixels under those texels, as far as tiles tell
+    uint8_t *drawn;   // [rows, columns]: 1 if the newest frame drew the place
+
+    uint64_t *tokens; // changed_frame of the token that each place was drawn from
+    uint64_t epoch;
+    uint64_t ring_sequence;
+};
+
+// Returns the memory that a canvas of a segment needs, in bytes.
+FOVEATE_API size_t foveate_canvas_bytes(const struct foveate_segment *segment);
+
+// Draws a frame of `segment`, with its plane `tiles`. Begins anew if the segment is another one than before.
+//
+// Returns FOVEATE_OK; FOVEATE_TOO_SMALL if `capacity` is below foveate_canvas_bytes; or FOVEATE_INVALID if the view or the frame
+// does not have the plane, or the frame is not newer than the newest. The canvas then stays as it was.
+FOVEATE_API enum foveate_result foveate_canvas_update(struct foveate_canvas *canvas, const struct foveate_segment *segment,
+                                                      const struct foveate_frame *frame);
+
+// Writes the picture to `rgb`, [height, width, 3] bytes: R, G, B; black where nothing was drawn. `segment` is that of the newest
+// frame.
+FOVEATE_API void foveate_canvas_rgb(const struct foveate_canvas *canvas, const struct foveate_segment *segment, uint8_t *rgb);
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Waiting.
 
 // Waits at most `timeout_ms` until a read may return something: a frame, a new segment, an end, a hang-up, or a change
@@ -567,6 +619,10 @@ FOVEATE_API enum foveate_result foveate_weigh(struct foveate_reader *reader, con
 
 // Returns the view to its policy, with the weights of its configuration, so that other clients may steer it.
 FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *reader, int timeout_ms);
+
+// Has a view with memory = "canvas" forget what it takes for delivered, at most once a second, for a canvas that wants it. Needs no
+// lease: all readers of a view share its memory.
+FOVEATE_API enum foveate_result foveate_refresh(struct foveate_reader *reader, int timeout_ms);
 
 // Waits at most `timeout_ms` for the answer to the newest of these messages. FOVEATE_NOTHING if no answer is due.
 // `looking` may be NULL.
@@ -2496,14 +2552,19 @@ static bool foveate__is_drawable(const struct foveate_segment *segment, const st
            && token->first_column + token->columns <= token->size && token->first_row + token->rows <= token->size;
 }
 
-static uint8_t foveate__texel(const struct foveate__drawing *drawing, int64_t channel, int64_t row, int64_t column) {
-    const struct foveate_segment_header *header = &drawing->segment->header;
-    int64_t side = drawing->token->size, index = (channel * side + row) * side + column;
-    double number = (double)foveate_number(drawing->segment->dtype, drawing->texels, (size_t)index);
-    if (drawing->segment->dtype == FOVEATE_DTYPE_U8) return (uint8_t)number;
+// The byte that a number of a texel was made from.
+static uint8_t foveate__byte(const struct foveate_segment *segment, int64_t channel, const void *numbers, size_t index) {
+    const struct foveate_segment_header *header = &segment->header;
+    double number = (double)foveate_number(segment->dtype, numbers, index);
+    if (segment->dtype == FOVEATE_DTYPE_U8) return (uint8_t)number;
     double value = (number * header->std[channel] + header->mean[channel]) * 255.0 + 0.5;
     // So NaN is 0, too.
     return !(0.0 < value) ? 0 : 255.0 < value ? 255 : (uint8_t)value;
+}
+
+static uint8_t foveate__texel(const struct foveate__drawing *drawing, int64_t channel, int64_t row, int64_t column) {
+    int64_t side = drawing->token->size, index = (channel * side + row) * side + column;
+    return foveate__byte(drawing->segment, channel, drawing->texels, (size_t)index);
 }
 
 // Rounded down; the divisor is positive.
@@ -2671,6 +2732,194 @@ FOVEATE_API void foveate_rebuild(const struct foveate_segment *segment, const st
                                  uint8_t *smooth) {
     foveate__draw(segment, frame, blocks, NULL);
     if (smooth != NULL) foveate__draw(segment, frame, blocks, smooth);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A canvas.
+
+// Side of the tiles that change detection works on, in pixels.
+#define FOVEATE__TILE_SIDE 32u
+
+static uint32_t foveate__cells(uint32_t length, uint32_t side) { return length / side + (length % side != 0); }
+
+static uint32_t foveate__place_side(const struct foveate_segment *segment) {
+    uint32_t side = FOVEATE__TILE_SIDE;
+    while (segment->header.patch_side % side != 0) side /= 2;
+    return side;
+}
+
+static size_t foveate__place_count(const struct foveate_segment *segment) {
+    uint32_t side = foveate__place_side(segment);
+    return (size_t)foveate__cells(segment->header.source_width, side) * foveate__cells(segment->header.source_height, side);
+}
+
+// Of a canvas, rounded up to whole words, so that what follows is aligned.
+static size_t foveate__pixels_room(const struct foveate_segment *segment) {
+    size_t pixel_bytes = 3 * foveate__dtype_bytes(segment->dtype);
+    return ((size_t)segment->header.source_width * segment->header.source_height * pixel_bytes + 7) / 8 * 8;
+}
+
+FOVEATE_API size_t foveate_canvas_bytes(const struct foveate_segment *segment) {
+    size_t place_bytes = 2 * sizeof(uint64_t) + sizeof(uint16_t) + sizeof(uint8_t);
+    return foveate__place_count(segment) * place_bytes + foveate__pixels_room(segment);
+}
+
+static void foveate__open_canvas(struct foveate_canvas *canvas, const struct foveate_segment *segment) {
+    struct foveate_canvas opened = FOVEATE_ZEROS;
+    size_t count = foveate__place_count(segment);
+    opened.memory = canvas->memory;
+    opened.capacity = canvas->capacity;
+    opened.width = segment->header.source_width;
+    opened.height = segment->header.source_height;
+    opened.side = foveate__place_side(segment);
+    opened.columns = foveate__cells(opened.width, opened.side);
+    opened.rows = foveate__cells(opened.height, opened.side);
+    opened.frames = (uint64_t *)canvas->memory;
+    opened.tokens = opened.frames + count;
+    opened.pixels = opened.tokens + count;
+    opened.steps = (uint16_t *)((unsigned char *)opened.pixels + foveate__pixels_room(segment));
+    opened.drawn = (uint8_t *)(opened.steps + count);
+    opened.epoch = segment->header.epoch;
+    memset(canvas->memory, 0, foveate_canvas_bytes(segment));
+    *canvas = opened;
+}
+
+// The newest change of a tile under the texel of `step` that a place is part of.
+static uint64_t foveate__newest_change(const struct foveate_canvas *canvas, const unsigned char *tiles, uint32_t column,
+                                       uint32_t row, uint32_t step) {
+    uint32_t side = step < FOVEATE__TILE_SIDE ? FOVEATE__TILE_SIDE : step, count = side / FOVEATE__TILE_SIDE;
+    uint32_t columns = foveate__cells(canvas->width, FOVEATE__TILE_SIDE);
+    uint32_t rows = foveate__cells(canvas->height, FOVEATE__TILE_SIDE);
+    uint32_t left = column * canvas->side / side * count, top = row * canvas->side / side * count;
+    uint64_t newest = 0;
+    for (uint32_t y = top; y < rows && y < top + count; y++) {
+        for (uint32_t x = left; x < columns && x < left + count; x++) {
+            uint64_t frame;
+            memcpy(&frame, tiles + ((size_t)y * columns + x) * sizeof frame, sizeof frame);
+            if (newest < frame) newest = frame;
+        }
+    }
+    return newest;
+}
+
+// Whether a token is of the pyramid-aligned grid. Others are a broken writer's.
+static bool foveate__is_aligned(const struct foveate_segment_header *header, const struct foveate_token *token) {
+    int64_t step = token->sx, length = step * header->patch_side;
+    return step != 0 && (step & (step - 1)) == 0 && token->sy == step && token->size == header->patch_side
+           && token->extra_width == 0 && token->extra_height == 0 && 0 <= token->x && token->x < (int64_t)header->source_width
+           && 0 <= token->y && token->y < (int64_t)header->source_height && token->x % length == 0 && token->y % length == 0;
+}
+
+// Draws a place from a token.
+static void foveate__draw_place(struct foveate_canvas *canvas, const struct foveate_token *token, const unsigned char *texels,
+                                size_t number_bytes, uint32_t column, uint32_t row) {
+    uint32_t x0 = column * canvas->side, y0 = row * canvas->side, step = token->sx, side = token->size;
+    uint32_t x1 = canvas->width - x0 < canvas->side ? canvas->width : x0 + canvas->side;
+    uint32_t y1 = canvas->height - y0 < canvas->side ? canvas->height : y0 + canvas->side;
+    size_t pixel_bytes = 3 * number_bytes, line_bytes = (x1 - x0) * pixel_bytes, stride = canvas->width * pixel_bytes;
+    unsigned char *line = (unsigned char *)canvas->pixels + y0 * stride + x0 * pixel_bytes;
+    for (uint32_t y = y0; y < y1; y++, line += stride) {
+        if (y0 < y && y % step != 0) {
+            memcpy(line, line - stride, line_bytes);
+            continue;
+        }
+        size_t texel_row = (y - (uint32_t)token->y) / step;
+        for (uint32_t x = x0; x < x1; x++) {
+            size_t index = texel_row * side + (x - (uint32_t)token->x) / step;
+            for (size_t channel = 0; channel < 3; channel++) {
+                memcpy(line + (x - x0) * pixel_bytes + channel * number_bytes,
+                       texels + (channel * side * side + index) * number_bytes, number_bytes);
+            }
+        }
+    }
+}
+
+// Draws the places of a token that it is better for than what there is.
+static void foveate__draw_token(struct foveate_canvas *canvas, const struct foveate_token *token, const unsigned char *texels,
+                                size_t number_bytes, const unsigned char *tiles) {
+    uint32_t count = (uint32_t)token->size * token->sx / canvas->side;
+    uint32_t left = (uint32_t)token->x / canvas->side, top = (uint32_t)token->y / canvas->side;
+    for (uint32_t row = top; row < canvas->rows && row < top + count; row++) {
+        for (uint32_t column = left; column < canvas->columns && column < left + count; column++) {
+            size_t index = (size_t)row * canvas->columns + column;
+            uint16_t had = canvas->steps[index];
+            bool is_newer = token->sx == had && token->changed_frame != canvas->tokens[index];
+            if (had != 0 && had <= token->sx && !is_newer) continue;
+            foveate__draw_place(canvas, token, texels, number_bytes, column, row);
+            canvas->steps[index] = token->sx;
+            canvas->tokens[index] = token->changed_frame;
+            canvas->frames[index] = foveate__newest_change(canvas, tiles, column, row, token->sx);
+            canvas->drawn[index] = 1;
+        }
+    }
+}
+
+// Blanks a place, which only a broken writer leaves out.
+static void foveate__blank_place(struct foveate_canvas *canvas, size_t pixel_bytes, uint32_t column, uint32_t row) {
+    uint32_t x0 = column * canvas->side, y0 = row * canvas->side;
+    uint32_t x1 = canvas->width - x0 < canvas->side ? canvas->width : x0 + canvas->side;
+    for (uint32_t y = y0; y < canvas->height && y < y0 + canvas->side; y++) {
+        memset((unsigned char *)canvas->pixels + ((size_t)y * canvas->width + x0) * pixel_bytes, 0, (x1 - x0) * pixel_bytes);
+    }
+    size_t index = (size_t)row * canvas->columns + column;
+    canvas->frames[index] = canvas->tokens[index] = 0;
+    canvas->drawn[index] = 1;
+}
+
+FOVEATE_API enum foveate_result foveate_canvas_update(struct foveate_canvas *canvas, const struct foveate_segment *segment,
+                                                      const struct foveate_frame *frame) {
+    const struct foveate_segment_header *header = &segment->header;
+    int plane = foveate_plane_index(segment, "tiles");
+    if (plane < 0 || frame->planes[plane] == NULL) return FOVEATE_INVALID;
+    size_t tile_count = (size_t)foveate__cells(header->source_width, FOVEATE__TILE_SIDE)
+                        * foveate__cells(header->source_height, FOVEATE__TILE_SIDE);
+    if (foveate__plane_bytes(&header->planes[plane], 0) != tile_count * sizeof(uint64_t)) return FOVEATE_INVALID;
+    bool is_new = canvas->side == 0 || canvas->epoch != header->epoch;
+    if (!is_new && frame->head.ring_sequence <= canvas->ring_sequence) return FOVEATE_INVALID;
+    if (is_new) {
+        if (canvas->memory == NULL || canvas->capacity < foveate_canvas_bytes(segment)) return FOVEATE_TOO_SMALL;
+        foveate__open_canvas(canvas, segment);
+    }
+    const unsigned char *tiles = (const unsigned char *)frame->planes[plane];
+    size_t number_bytes = foveate__dtype_bytes(segment->dtype), count = foveate__place_count(segment);
+    memset(canvas->drawn, 0, count);
+    for (uint32_t row = 0; row < canvas->rows; row++) {
+        for (uint32_t column = 0; column < canvas->columns; column++) {
+            size_t index = (size_t)row * canvas->columns + column;
+            uint64_t newest = foveate__newest_change(canvas, tiles, column, row, canvas->steps[index]);
+            if (canvas->frames[index] < newest) canvas->steps[index] = 0;
+        }
+    }
+    for (size_t index = 0; index < frame->token_count; index++) {
+        const struct foveate_token *token = &frame->tokens[index];
+        const unsigned char *texels = (const unsigned char *)frame->pixels + index * segment->token_bytes;
+        if (foveate__is_aligned(header, token)) foveate__draw_token(canvas, token, texels, number_bytes, tiles);
+    }
+    canvas->drawn_count = 0;
+    for (size_t index = 0; index < count; index++) {
+        if (canvas->steps[index] == 0 && canvas->frames[index] != 0) {
+            foveate__blank_place(canvas, 3 * number_bytes, (uint32_t)(index % canvas->columns),
+                                 (uint32_t)(index / canvas->columns));
+        }
+        canvas->drawn_count += canvas->drawn[index];
+    }
+    canvas->is_new = is_new;
+    if (frame->head.ring_sequence != canvas->ring_sequence + 1) canvas->wants_refresh = true;
+    canvas->ring_sequence = frame->head.ring_sequence;
+    canvas->frame_seq = frame->head.frame_seq;
+    return FOVEATE_OK;
+}
+
+FOVEATE_API void foveate_canvas_rgb(const struct foveate_canvas *canvas, const struct foveate_segment *segment, uint8_t *rgb) {
+    size_t index = 0;
+    for (uint32_t y = 0; y < canvas->height; y++) {
+        for (uint32_t x = 0; x < canvas->width; x++) {
+            size_t place = (size_t)(y / canvas->side) * canvas->columns + x / canvas->side;
+            for (int channel = 0; channel < 3; channel++, index++) {
+                rgb[index] = canvas->steps[place] == 0 ? 0 : foveate__byte(segment, channel, canvas->pixels, index);
+            }
+        }
+    }
 }
 
 FOVEATE_API enum foveate_result foveate_borrow_newest(struct foveate_reader *reader, struct foveate_borrowed *borrowed,
@@ -3176,6 +3425,13 @@ FOVEATE_API enum foveate_result foveate_weigh(struct foveate_reader *reader, con
 FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *reader, int timeout_ms) {
     struct foveate__request request;
     foveate__begin(&request, "release", reader->view);
+    foveate__append(&request, "}");
+    return foveate__ask(reader, &request, NULL, 0, timeout_ms, NULL);
+}
+
+FOVEATE_API enum foveate_result foveate_refresh(struct foveate_reader *reader, int timeout_ms) {
+    struct foveate__request request;
+    foveate__begin(&request, "refresh", reader->view);
     foveate__append(&request, "}");
     return foveate__ask(reader, &request, NULL, 0, timeout_ms, NULL);
 }

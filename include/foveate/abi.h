@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define FOVEATE_ABI_MAJOR 2 // Other major versions are refused.
-#define FOVEATE_ABI_MINOR 3 // Newer minor versions only add to it.
+#define FOVEATE_ABI_MINOR 4 // Newer minor versions only add to it.
 #define FOVEATE_HEADER_BYTES 4096 // Offset of slot 0 in a segment.
 #define FOVEATE_LIVE_OFFSET 1408 // Offset of the LiveBlock in a segment.
 #define FOVEATE_CAMERA_FRAME_OFFSET 1792 // Offset of the CameraFrameBlock in a segment.
@@ -137,7 +137,7 @@ struct foveate_segment_header {
     char magic[8];
     // Major version of the ABI that the writer follows: 2.
     uint32_t abi_major;
-    // Minor version of the ABI that the writer follows, up to 3.
+    // Minor version of the ABI that the writer follows, up to 4.
     uint32_t abi_minor;
     // Size of the segment: `header_bytes` + `slot_count` * `slot_stride`. In bytes.
     uint64_t total_bytes;

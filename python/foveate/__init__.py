@@ -14,6 +14,7 @@
 from .abi import TOKEN
 from .cache import TokenCache
 from .camera import Camera
+from .canvas import Canvas, CanvasUpdate
 from .control import ListedView, Looking, list_views, socket_path
 from .errors import BrokenSegment, Ended, FoveateError, Lapped, NoDaemon, Refused, TimedOut, Unavailable
 from .events import Event
@@ -30,6 +31,8 @@ __all__ = [
     "Bounds",
     "BrokenSegment",
     "Camera",
+    "Canvas",
+    "CanvasUpdate",
     "Color",
     "Ended",
     "Event",

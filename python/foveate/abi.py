@@ -10,7 +10,7 @@ MAGIC = b"FOVEATE"
 #: Other major versions are refused.
 ABI_MAJOR = 2
 #: Newer minor versions only add to it.
-ABI_MINOR = 3
+ABI_MINOR = 4
 #: Offset of slot 0 in a segment.
 HEADER_BYTES = 4096
 #: Offset of the LiveBlock in a segment.

@@ -338,6 +338,10 @@ class View(ViewCore):
         """See :meth:`foveate.View.release`."""
         await self._ask(feedback.RELEASE, timeout)
 
+    async def refresh(self, *, timeout: float | None = ANSWER_TIMEOUT_S) -> None:
+        """See :meth:`foveate.View.refresh`."""
+        await self._ask(feedback.REFRESH, timeout)
+
     async def _awaited(self, sought: Sought, timeout: float | None) -> Frame:
         deadline = deadline_in(timeout)
         # A reader that always finds a frame must not keep the loop to itself. Nothing is waited for after a frame was

@@ -154,6 +154,8 @@ def weigh(weights: Mapping[str, float]) -> Feedback:
 
 #: See :meth:`foveate.View.release`.
 RELEASE = Feedback("release", None, {})
+#: See :meth:`foveate.View.refresh`.
+REFRESH = Feedback("refresh", None, {})
 
 
 def _numbers(array: Any, what: str, ndim: int) -> tuple[NDArray[Any], str]:

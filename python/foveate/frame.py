@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import picture, texels
-from .errors import FoveateError, Lapped
+from .errors import BrokenSegment, FoveateError, Lapped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 #: An array whose dtype depends on the view.
 Texels = NDArray[Any]
 
+#: Side of the tiles that change detection works on, in pixels.
+_TILE_SIDE = 32
+
 #: How to get planes that a view does not always publish.
 _PLANE_REMEDIES = {
     "depth": "set `depth = true` for the view (needs [stream.depth])",
+    "tiles": 'open the view with `layout = "adaptive"` and `memory = "canvas"`',
     "boxes": "set `boxes = true` for the view (needs [stream.depth] and [stream.camera])",
 }
 
@@ -218,6 +222,20 @@ class Frame:
         return planes["channels"][self.info.channels.index(name)]
 
     @property
+    def tiles(self) -> NDArray[np.uint64]:
+        """Of each tile of 32 x 32 pixels the newest ``frame_seq`` that changed a pixel of it, [rows, columns] uint64, in a
+        view with ``memory = "canvas"``.
+
+        :raises FoveateError: in another view, or as for :attr:`planes`.
+        """
+        plane = self.plane("tiles")
+        width, height = self.info.extent
+        expected = (-(-height // _TILE_SIDE), -(-width // _TILE_SIDE), 8)
+        if plane.shape != expected or plane.dtype != np.uint8:
+            raise BrokenSegment(f"invalid segment: `tiles` is {plane.dtype} of {plane.shape} (expected uint8 of {expected})")
+        return np.asarray(plane.view("<u8")[..., 0])
+
+    @property
     def fixation(self) -> Fixation:
         """The first of :attr:`fixations`."""
         return self.fixations[0]
@@ -307,17 +325,27 @@ class Frame:
         pixels[:count], tokens[:count] = self.pixels, self.tokens
         return Padded(pixels, tokens, np.arange(capacity) < count)
 
-    def rebuild(self, smooth: bool = True) -> NDArray[np.uint8]:
+    def rebuild(self, smooth: bool = True, box: Sequence[int] | None = None) -> NDArray[np.uint8]:
         """The picture rebuilt from the tokens.
 
         :param smooth: without the edges of texels and tokens, for models and people: Catmull-Rom splines between texels,
             exact where a texel is a pixel; :func:`foveate.picture.smoothed` is the definition. Otherwise each texel fills
             the source pixels whose centres lie in it, and the finest token is on top, which shows what the tokens are.
-        :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
+        :param box: the part of the picture to draw, (x0, y0, x1, y1) in source pixels, half-open; it takes a fraction of the
+            time of all of it, and gives the same pixels. Cut to the picture.
+        :returns: [height, width, 3] uint8, R, G, B, of the box if there is one; black where no token lies.
+        :raises ValueError: if the box has no pixel of the picture.
         """
+        width, height = self.info.extent
+        x0, y0, x1, y1 = map(int, box or (0, 0, width, height))
+        part = max(0, x0), max(0, y0), min(x1, width), min(y1, height)
+        if part[2] <= part[0] or part[3] <= part[1]:
+            raise ValueError(
+                f"invalid `box` {(x0, y0, x1, y1)} (expected x0 < x1 and y0 < y1 over a picture of {width}x{height})"
+            )
         draw = picture.smoothed if smooth else picture.replicated
         rgb = np.moveaxis(texels.rgb(self.pixels, self.info), 1, 3)
-        return draw(self.tokens, rgb, self.info.extent)
+        return draw(self.tokens, rgb, self.info.extent, part)
 
     def torch(self, device: Any = "cpu", indices: Any = None) -> Tensor:
         """The texels as a ``torch.Tensor``, [N, 3, P, P], of the view's own dtype, bfloat16 included.

@@ -124,34 +124,53 @@ class _Place(NamedTuple):
         """Whether each texel is a pixel."""
         return self.across.step == self.across.parts == self.down.step == self.down.parts
 
+    def cells(self, side: int) -> tuple[int, int, int, int]:
+        """The pixels under its ``side`` x ``side`` cells and the margins: left, top, right, bottom."""
+        (left, right), (top, bottom) = (
+            (axis.origin + -_MARGIN * axis.step // axis.parts, axis.origin - (side + _MARGIN) * -axis.step // axis.parts)
+            for axis in (self.across, self.down)
+        )
+        return left, top, right, bottom
+
     def pixels(self, extent: tuple[int, int]) -> tuple[int, int, int, int]:
         """The pixels of a picture that its real texels cover: left, top, right, bottom."""
         (left, right), (top, bottom) = self.across.pixels(extent[0]), self.down.pixels(extent[1])
         return left, top, right, bottom
 
 
-def replicated(tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int, int]) -> NDArray[np.uint8]:
+#: Left, top, right and bottom of a part of a picture, in pixels.
+Box = tuple[int, int, int, int]
+
+
+def replicated(
+    tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int, int], box: Box | None = None
+) -> NDArray[np.uint8]:
     """Each texel fills the pixels whose centres lie in it; where tokens overlap, those of the smaller area, width by height,
     are on top.
 
     :param tokens: [N] of :data:`foveate.TOKEN`. Records that exceed the :func:`limits` are left out.
     :param rgb: [N, P, P, 3] uint8.
     :param extent: width and height of the picture.
-    :returns: [height, width, 3] uint8; black where no token lies.
+    :param box: the part of it that is drawn, inside it; None for all.
+    :returns: [height, width, 3] uint8, of the box if there is one; black where no token lies.
     """
-    width, height = extent
-    picture = np.zeros((height, width, 3), np.uint8)
-    for place, texels in _coarse_first(tokens, rgb, extent):
-        left, top, right, bottom = place.pixels(extent)
+    box = box or (0, 0, *extent)
+    x, y = box[:2]
+    picture = np.zeros((box[3] - y, box[2] - x, 3), np.uint8)
+    for place, texels in _coarse_first(tokens, rgb, extent, box):
+        left, top, right, bottom = _common(place.pixels(extent), box)
         columns, rows = place.across.texels(left, right), place.down.texels(top, bottom)
         band = _count_at_once(right - left)
         for start in range(top, bottom, band):
             stop = min(start + band, bottom)
-            picture[start:stop, left:right] = texels.take(rows[start - top : stop - top], axis=0).take(columns, axis=1)
+            part = texels.take(rows[start - top : stop - top], axis=0).take(columns, axis=1)
+            picture[start - y : stop - y, left - x : right - x] = part
     return picture
 
 
-def smoothed(tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int, int]) -> NDArray[np.uint8]:
+def smoothed(
+    tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int, int], box: Box | None = None
+) -> NDArray[np.uint8]:
     """A picture without the edges of texels and tokens; exact where the steps are 1.
 
     The texels of a token are cells of a grid that goes on beyond the token. A cell outside it has the mean of its
@@ -162,14 +181,19 @@ def smoothed(tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int
 
     Parameters and result as of :func:`replicated`.
     """
-    plain = replicated(tokens, rgb, extent)
-    picture = plain.copy()
-    for place, texels in _coarse_first(tokens, rgb, extent):
-        left, top, right, bottom = place.pixels(extent)
+    box = box or (0, 0, *extent)
+    placed = _coarse_first(tokens, rgb, extent, box)
+    around = _common(reduce(_both, (place.cells(rgb.shape[1]) for place, _ in placed), box), (0, 0, *extent))
+    plain = replicated(tokens, rgb, extent, around)
+    x, y = box[:2]
+    picture = _part(plain, box, around).copy()
+    for place, texels in placed:
+        left, top, right, bottom = _common(place.pixels(extent), box)
         if place.is_exact:
-            picture[top:bottom, left:right] = plain[top:bottom, left:right]
+            part = _part(plain, (left, top, right, bottom), around)
+            picture[top - y : bottom - y, left - x : right - x] = part
             continue
-        cells = _cell_means(plain, place, rgb.shape[1])
+        cells = _cell_means(plain, place, rgb.shape[1], around[:2])
         inner = cells[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN]
         real = place.down.real, place.across.real
         inner[real] = texels[real]
@@ -178,8 +202,27 @@ def smoothed(tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int
             stop = min(start + band, bottom)
             along = _interpolated(cells, 0, place.down, start, stop)
             sums = _interpolated(along, 1, place.across, left, right)
-            picture[start:stop, left:right] = np.clip(np.floor(sums / _ONE**2 + 0.5), 0, 255)
+            part = np.clip(np.floor(sums / _ONE**2 + 0.5), 0, 255)
+            picture[start - y : stop - y, left - x : right - x] = part
     return picture
+
+
+def _common(one: Box, other: Box) -> Box:
+    """What lies in both boxes."""
+    (x0, y0), (x1, y1) = (map(max, one[:2], other[:2])), (map(min, one[2:], other[2:]))
+    return x0, y0, x1, y1
+
+
+def _both(one: Box, other: Box) -> Box:
+    """The smallest box around two."""
+    (x0, y0), (x1, y1) = (map(min, one[:2], other[:2])), (map(max, one[2:], other[2:]))
+    return x0, y0, x1, y1
+
+
+def _part(picture: NDArray[np.uint8], box: Box, of: Box) -> NDArray[np.uint8]:
+    """A box of a picture that is itself the box ``of`` of another one."""
+    (x, y), (x0, y0, x1, y1) = of[:2], box
+    return picture[y0 - y : y1 - y, x0 - x : x1 - x]
 
 
 #: Cells beyond each edge of a token that its pixels are interpolated from.
@@ -187,17 +230,17 @@ _MARGIN = 2
 
 
 def _coarse_first(
-    tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int, int]
+    tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int, int], box: Box
 ) -> list[tuple[_Place, NDArray[np.uint8]]]:
-    """Places and texels in the order of painting: falling area of the token, then as they come. Tokens without a pixel, and
-    records that exceed the limits, are left out."""
+    """Places and texels in the order of painting: falling area of the token, then as they come. Tokens without a pixel in
+    the box, and records that exceed the limits, are left out."""
     is_drawable = np.ones(len(tokens), bool)
     for *_, is_within in limits(tokens, rgb.shape[1], extent):
         is_drawable &= is_within
     placed = []
     for token, texels in zip(tokens[is_drawable], rgb[is_drawable], strict=True):
         place = _Place.of(token, rgb.shape[1])
-        left, top, right, bottom = place.pixels(extent)
+        left, top, right, bottom = _common(place.pixels(extent), box)
         if left < right and top < bottom:
             placed.append((place, texels))
     return sorted(placed, key=lambda token: -token[0].area)
@@ -208,13 +251,16 @@ def _count_at_once(pixels: int) -> int:
     return max(1, (1 << 20) // max(1, pixels))
 
 
-def _cell_means(picture: NDArray[np.uint8], place: _Place, side: int) -> NDArray[np.float64]:
-    """Means of the picture over the cells of a token and the margin around them, [P + 4, P + 4, 3]."""
+def _cell_means(
+    picture: NDArray[np.uint8], place: _Place, side: int, origin: tuple[int, int]
+) -> NDArray[np.float64]:
+    """Means of the picture over the cells of a token and the margin around them, [P + 4, P + 4, 3]. ``origin`` is where the
+    picture begins in the whole one, which ends where it does unless the cells do before."""
     height, width = picture.shape[:2]
     area = place.across.step * place.down.step
     across, down = (_cells(axis.step, axis.parts, side) for axis in (place.across, place.down))
-    xs = np.clip(place.across.origin + across.pixels, 0, width - 1)
-    ys = np.clip(place.down.origin + down.pixels, 0, height - 1)
+    xs = np.clip(place.across.origin + across.pixels - origin[0], 0, width - 1)
+    ys = np.clip(place.down.origin + down.pixels - origin[1], 0, height - 1)
     region = picture[:, xs[0] : xs[-1] + 1]
     count = len(down.starts)
     sums = np.empty((count, count, 3), np.int64)

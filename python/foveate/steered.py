@@ -221,3 +221,15 @@ class Steered:
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         self._ask(feedback.RELEASE, timeout)
+
+    def refresh(self, *, timeout: float | None = ANSWER_TIMEOUT_S) -> None:
+        """Has a view with ``memory = "canvas"`` forget what it takes for delivered, and deliver it again, because a
+        :class:`foveate.Canvas` joined late or missed frames. It does so at most once a second. :meth:`foveate.View.canvas`
+        calls this by itself.
+
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
+        :raises Refused: if the view remembers nothing (``policy``), or the daemon refuses for another reason.
+        :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
+        """
+        self._ask(feedback.REFRESH, timeout)

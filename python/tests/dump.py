@@ -159,6 +159,16 @@ def described_pictures(frame: foveate.Frame) -> dict[str, str]:
     }
 
 
+def described_canvas(canvas: foveate.Canvas, frame: foveate.Frame) -> dict[str, Any]:
+    """What a canvas is after the frame, if the view is for one."""
+    if "tiles" not in frame.planes:
+        return {}
+    update = canvas.update(frame)
+    arrays = (canvas.pixels, canvas.steps, canvas.frames, update.places, canvas.picture())
+    digests = [fnv1a_64(array.tobytes()) for array in arrays]
+    return {"canvas": [*digests, update.is_new, canvas.wants_refresh]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("view")
@@ -174,8 +184,9 @@ def main() -> None:
         except foveate.Ended as ended:
             if ended.hung_up or arguments.count is not None:
                 raise
+    canvas = foveate.Canvas()
     for frame in frames:
-        print(json.dumps(described(frame)))
+        print(json.dumps({**described(frame), **described_canvas(canvas, frame)}))
 
 
 if __name__ == "__main__":

@@ -43,12 +43,12 @@ REPOSITORY = PACKAGE_ROOT.parent
 GUIDES = REPOSITORY / "docs" / "guide"
 PYTHON = GUIDES / "python.md"
 #: Those whose Python has a test of its own, or runs without a view.
-OTHERS = ("attention.md", "datasets.md", "engine.md", "extract.md", "models.md")
+OTHERS = ("attention.md", "canvas.md", "datasets.md", "engine.md", "extract.md", "models.md")
 PAGES = [page for page in sorted(GUIDES.glob("*.md")) if page.name not in OTHERS]
 PAGES += [REPOSITORY / "README.md", PACKAGE_ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Pages whose Python runs on the daemon of the tour.
-TOURED = [*PAGES, GUIDES / "models.md", REPOSITORY / "docs" / "reference" / "control.md"]
+TOURED = [*PAGES, GUIDES / "canvas.md", GUIDES / "models.md", REPOSITORY / "docs" / "reference" / "control.md"]
 #: An example, and what the page says that it prints.
 SHOWN = re.compile(EXAMPLE.pattern + r"(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

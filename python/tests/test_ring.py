@@ -391,7 +391,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
         ring.publish()
         frame = ring.read()
         self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
-        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.3"):
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.4"):
             frame.plane("relevance")
         for name in ("depth", "boxes"):
             with self.assertRaisesRegex(foveate.FoveateError, rf"only pixels: set `{name} = true` .*\[stream.depth\]"):
@@ -470,6 +470,34 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
         red[2:4, 4:6], red[2:4, 6:7], red[4:5, 4:6], red[4:5, 6:7] = 0, 1, 4, 5
         np.testing.assert_array_equal(picture[:, :, 0], red)
         self.assertEqual(picture[4, 6].tolist(), [5, 21, 37])
+
+    def test_a_box_is_rebuilt_as_part_of_the_picture(self) -> None:
+        random = np.random.default_rng(4)
+        width, height = extent = (61, 47)
+        ring = FakeRing(capacity=40, patch=4, extent=extent)
+        for _ in range(4):
+            steps = random.integers(1, 7, (2, 40))
+            # Of real steps, outside the picture, and some that overlap.
+            extras = random.integers(0, 4, (2, 40)) * random.integers(0, 2, 40)
+            tokens = token_records(
+                40, size=4, x=random.integers(-9, width, 40), y=random.integers(-9, height, 40), sx=steps[0], sy=steps[1]
+            )
+            tokens["extra_width"], tokens["extra_height"] = extras
+            tokens["box"] = np.clip(tokens["box"].astype(np.int32), 0, np.tile(extent, 2))
+            tokens["box"][:, 2:] = np.maximum(tokens["box"][:, :2], tokens["box"][:, 2:])
+            ring.publish(tokens, random.integers(0, 256, (40, 3, 4, 4)))
+            frame = ring.read()
+            for smooth in (True, False):
+                whole = frame.rebuild(smooth)
+                self.assertEqual(whole.shape, (height, width, 3))
+                for _ in range(8):
+                    (x0, x1), (y0, y1) = np.sort(random.integers(-9, 70, 2)), np.sort(random.integers(-9, 55, 2))
+                    part = whole[max(0, y0) : max(0, y1), max(0, x0) : max(0, x1)]
+                    if part.size:
+                        np.testing.assert_array_equal(frame.rebuild(smooth, box=(x0, y0, x1, y1)), part)
+                    else:
+                        with self.assertRaisesRegex(ValueError, "over a picture of 61x47"):
+                            frame.rebuild(smooth, box=(x0, y0, x1, y1))
 
     def test_rebuilding_puts_the_finest_of_overlapping_tokens_on_top(self) -> None:
         # Beyond the left and the upper edge, of unlike steps, the finest first, in the middle and last; one lies outside.

@@ -20,6 +20,8 @@
 //!                        <- {"ok":true,"view":"camera/main"}
 //! {"op":"release","view":"camera/main"}                      ->
 //!                        <- {"ok":true,"view":"camera/main"}
+//! {"op":"refresh","view":"camera/main"}                      ->
+//!                        <- {"ok":true,"view":"camera/main"}
 //! {"op":"open_view","stream":"camera","view":{"name":"left","budget":128,"gaze":{"policy":"feedback"}}}    ->
 //!                        <- {"ok":true,"view":"camera/left"}
 //! {"op":"subscribe","view":"camera/main","notify":true,"gaze":true}                ->
@@ -102,6 +104,11 @@ pub enum Request {
     Weigh(Weigh),
     /// Return control of a view to its policy and to other clients.
     Release {
+        /// The view.
+        view: ViewName,
+    },
+    /// Have a view deliver again what it takes for delivered.
+    Refresh {
         /// The view.
         view: ViewName,
     },

@@ -1,6 +1,7 @@
 //! Planes: the arrays that a view publishes, with one item per token, or with as many as cells and channels ask for.
 
 use crate::geometry::extent::Extent;
+use crate::geometry::tile::TILE_SIDE;
 use crate::token::{DType, TokenFormat};
 
 /// Name of the plane of token texels, always the first.
@@ -17,6 +18,9 @@ pub const DEPTH: &str = "depth";
 
 /// Name of the plane of boxes in space.
 pub const BOXES: &str = "boxes";
+
+/// Name of the plane of the frames that changed the tiles of the picture.
+pub const TILES: &str = "tiles";
 
 /// Name, type and shape of a plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +74,14 @@ impl PlaneSpec {
     /// Least x, y, z and greatest x, y, z of each token in the camera's optical frame, in metres, f32: `[N, 6]`.
     pub fn boxes() -> Self {
         Self { name: BOXES, order: "NC", dtype: DType::F32, count: None, item_shape: vec![6] }
+    }
+
+    /// For each tile of a source of `extent` the number of a frame, a u64 as eight bytes, because readers refuse segments with number
+    /// formats that they do not know: `[rows, columns, 8]`.
+    pub fn tiles(extent: Extent) -> Self {
+        let grid = extent.in_cells(TILE_SIDE);
+        let item_shape = vec![grid.width, 8];
+        Self { name: TILES, order: "HWB", dtype: DType::U8, count: Some(grid.height), item_shape }
     }
 
     /// Whether the items of a plane of this name change only with the texels of their token.

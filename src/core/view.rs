@@ -8,7 +8,10 @@ use crate::geometry::fixation::Gaze;
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
-use crate::layout::adaptive::{self, demand::Demand};
+use crate::layout::adaptive::{
+    self,
+    demand::{ConsumerMemory, Demand},
+};
 use crate::layout::{Layout, PlanRequest};
 use crate::plane::PlaneSpec;
 use crate::relevance::channel::cells_of;
@@ -124,7 +127,15 @@ impl ViewSpec {
         if self.boxes {
             planes.push(PlaneSpec::boxes());
         }
+        if self.publishes_tiles() {
+            planes.push(PlaneSpec::tiles(extent));
+        }
         planes
+    }
+
+    /// Whether it publishes when each tile last changed, for consumers that keep a canvas.
+    pub fn publishes_tiles(&self) -> bool {
+        matches!(self.layout, Layout::Adaptive { memory: ConsumerMemory::Canvas })
     }
 
     /// The inputs of its decisions in each frame.

@@ -38,6 +38,8 @@ pub struct SampledFrame<'a> {
     pub channels: &'a ChannelPlane,
     /// Depth of the tokens.
     pub depth: &'a DepthPlanes,
+    /// Of each tile, row by row, the newest frame that changed it, or with which masks changed; empty if the view does not publish it.
+    pub tiles: &'a [u64],
 }
 
 /// What changed in a frame.
@@ -61,7 +63,9 @@ impl SampledFrame<'_> {
     pub fn plane_bytes(&self) -> ArrayVec<&[u8], MAX_PLANE_COUNT> {
         let channels = Some(self.channels.bytes()).filter(|bytes| !bytes.is_empty());
         let relevance = bytemuck::cast_slice(self.planes.relevance());
-        [&[][..], relevance].into_iter().chain(channels).chain(self.depth.bytes()).collect()
+        let tiles = Some(self.tiles).filter(|tiles| !tiles.is_empty()).map(bytemuck::cast_slice);
+        let planes = [&[][..], relevance].into_iter().chain(channels);
+        planes.chain(self.depth.bytes()).chain(tiles).collect()
     }
 
     /// The frame as a ring stores it, with [`plane_bytes`](Self::plane_bytes).
@@ -91,7 +95,8 @@ impl SampledFrame<'_> {
             records: self.planes.records(),
             planes,
             versions: self.planes.versions(),
-            whole_version: self.channels.version(),
+            // Neither ever falls, so the sum is another one whenever one of them is.
+            whole_version: self.channels.version() + self.tiles.iter().max().unwrap_or(&0),
         }
     }
 }

@@ -43,6 +43,10 @@ pub struct View<S> {
     decided: Option<Gaze>,
     /// What the token plan was made for; `None` before the first plan.
     planned: Option<Planned>,
+    /// Of each tile the newest frame that changed it, where that is published.
+    tiles: Vec<u64>,
+    /// The newest frame from which masks cover something else than before.
+    hidden_since: u64,
     /// When the newest feedback arrived, on CLOCK_MONOTONIC; 0 before any.
     feedback_ns: u64,
     /// When the feedback that led to the newest of the clients' fixations arrived; 0 if there is none.
@@ -133,6 +137,8 @@ impl<S> View<S> {
             ahead_of: None,
             next: None,
             planned: None,
+            tiles: Vec::new(),
+            hidden_since: 0,
             feedback_ns: 0,
             asked_ns: 0,
             sink,
@@ -190,27 +196,29 @@ impl<S> View<S> {
         self.gaze_step(at, |gaze, _| gaze.take(feedback, at));
     }
 
-    /// Makes the next plan as if it were the first.
+    /// Makes the next plan as if it were the first, for a consumer who has nothing yet.
     pub fn forget_plan(&mut self) {
         (self.planned, self.next) = (None, None);
+        if let Some(demand) = &mut self.demand {
+            demand.reset();
+        }
     }
 
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
     pub(crate) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
         self.take_back();
         self.channels.hide();
+        // Tokens within the threshold may have shown consumers what is hidden now.
+        self.hidden_since = frame_seq;
         // What tokens were published with may have been of what is hidden now.
         self.planes.forget_samples();
         if let Some(gaze) = &mut self.gaze {
             gaze.hide(texels, frame_seq);
         }
-        if let Some(demand) = &mut self.demand {
-            // What was delivered elsewhere depends on what is hidden now.
-            demand.reset();
-            self.forget_plan();
-        }
-        // A plan that follows a map keeps some of the plan before.
-        if self.planned.as_ref().is_some_and(|planned| planned.gaze.leading_map().is_some()) {
+        // A plan that follows a map keeps some of the plan before, and one that follows detail what was delivered.
+        if self.follows_detail()
+            || self.planned.as_ref().is_some_and(|planned| planned.gaze.leading_map().is_some())
+        {
             self.forget_plan();
         }
     }
@@ -231,6 +239,8 @@ impl<S> View<S> {
             demand: self.demand,
             decided: self.decided,
             planned: self.planned,
+            tiles: self.tiles,
+            hidden_since: self.hidden_since,
             feedback_ns: self.feedback_ns,
             asked_ns: self.asked_ns,
             sink: convert(self.sink),
@@ -415,6 +425,11 @@ impl<S: Sink> View<S> {
         }
         let extent = changes.shape.extent();
         self.depth.take(changes.depth, self.planes.records(), extent, planned.since_frame);
+        self.tiles.clear();
+        if self.spec.publishes_tiles() {
+            let changed = changes.tracker.changed_frames().iter();
+            self.tiles.extend(changed.map(|frame| self.hidden_since.max(*frame)));
+        }
         self.sink.publish(&SampledFrame {
             stamp: *stamp,
             gaze: &planned.gaze,
@@ -426,6 +441,7 @@ impl<S: Sink> View<S> {
             planes: &self.planes,
             channels: &self.channels,
             depth: &self.depth,
+            tiles: &self.tiles,
         });
     }
 }

@@ -146,6 +146,16 @@ impl Client {
         self.request(&json!({ "op": "release", "view": view }), &[]).map(|Granted { .. }| ())
     }
 
+    /// Has a view with `memory = "canvas"` forget, within a second of stream time, what it takes for delivered, for a
+    /// [canvas](crate::ring::canvas) that joined late or missed frames.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn refresh(&mut self, view: &ViewName) -> Result<(), ControlError> {
+        self.request(&json!({ "op": "refresh", "view": view }), &[]).map(|Granted { .. }| ())
+    }
+
     /// Opens a view on a stream for the life of this connection, and returns its address. `view` has the keys of a `[[stream.view]]`
     /// of a configuration; without a `name` it is given one.
     ///

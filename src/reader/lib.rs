@@ -60,6 +60,7 @@ fn existing(mut places: Vec<PathBuf>) -> PathBuf {
 /// Compiles the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/rust.md")]
+#[doc = include_str!("../../docs/guide/canvas.md")]
 mod guide {}
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The answer to `subscribe`, `weigh`, `release` and `open_view`.
+/// The answer to `subscribe`, `weigh`, `release`, `refresh` and `open_view`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Granted {
     /// The view, or the one that was opened.

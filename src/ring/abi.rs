@@ -1,4 +1,4 @@
-//! The shared-memory format: ABI 2.3.
+//! The shared-memory format: ABI 2.4.
 //!
 //! ```text
 //! 0     SegmentHeader     written once, before the segment is shared
@@ -31,7 +31,7 @@ pub const MAGIC: &str = "FOVEATE";
 pub const ABI_MAJOR: u32 = 2;
 
 /// Incremented when reserved bytes or a plane gain a meaning that old readers may ignore.
-pub const ABI_MINOR: u32 = 3;
+pub const ABI_MINOR: u32 = 4;
 
 /// Offset of the first slot.
 pub const HEADER_BYTES: usize = 4096;
@@ -94,7 +94,7 @@ structs! {
         [0] magic: Text<8>;
         /// Major version of the ABI that the writer follows: 2.
         [8] abi_major: u32;
-        /// Minor version of the ABI that the writer follows, up to 3.
+        /// Minor version of the ABI that the writer follows, up to 4.
         [12] abi_minor: u32;
         /// Size of the segment: `header_bytes` + `slot_count` * `slot_stride`.
         [16] total_bytes: u64, unit bytes;

@@ -17,6 +17,7 @@ compile_error!("the ring's memory is defined for little-endian machines with 64-
 
 pub mod abi;
 mod camera;
+pub mod canvas;
 mod channels;
 mod error;
 mod head;

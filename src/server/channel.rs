@@ -34,6 +34,7 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, Fixations, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::layout::adaptive::demand::REFRESH_PAUSE_NS;
 use foveate_core::relevance::injection::INJECTED_MAX;
 use foveate_log::redact::redacted;
 use foveate_stats::{NoticeCounts, ViewCounters};
@@ -187,6 +188,7 @@ fn ends(
         newest_plan: None,
         recorded_gaze: None,
         begins_record: false,
+        refreshed_ns: None,
     };
     let client = ClientChannel {
         shared,
@@ -224,6 +226,8 @@ struct ChannelState {
     history: Mutex<ViewHistory>,
     /// Whether a client waits for the history to change.
     is_awaited: AtomicBool,
+    /// Whether a reader lacks what the view takes for delivered.
+    wants_refresh: AtomicBool,
     counters: ViewCounters,
 }
 
@@ -243,6 +247,7 @@ impl ChannelState {
             oldest_frame: AtomicU64::default(),
             history: Mutex::default(),
             is_awaited: AtomicBool::default(),
+            wants_refresh: AtomicBool::default(),
             counters: ViewCounters::default(),
         }
     }
@@ -316,6 +321,8 @@ pub struct ViewChannel {
     recorded_gaze: Option<Gaze>,
     /// Whether the next gaze is the first that a recorder gets.
     begins_record: bool,
+    /// Stream time of the newest refresh.
+    refreshed_ns: Option<u64>,
 }
 
 impl ViewChannel {
@@ -414,6 +421,18 @@ impl ViewChannel {
         let begins = self.gazes.has_new_client();
         self.begins_record |= begins;
         begins
+    }
+
+    /// Whether what was delivered is to be forgotten before the frame of `time_ns`, because a reader lacks some of it. A request within a
+    /// second of the one before waits; those that wait are one.
+    pub fn takes_refresh(&mut self, time_ns: u64) -> bool {
+        let is_due =
+            self.refreshed_ns.is_none_or(|newest| REFRESH_PAUSE_NS <= time_ns.abs_diff(newest));
+        let takes = is_due && self.shared.wants_refresh.swap(false, Ordering::Relaxed);
+        if takes {
+            self.refreshed_ns = Some(time_ns);
+        }
+        takes
     }
 
     /// Whether a client has subscribed to events, and does not know which states hold.
@@ -567,6 +586,11 @@ impl ClientChannel {
         queue.try_push(PendingFeedback { ticket, feedback, image, at_ns, is_moved }).ok()?;
         *newest = ticket;
         Some(ticket)
+    }
+
+    /// Has the view forget what it takes for delivered.
+    pub(crate) fn request_refresh(&self) {
+        self.shared.wants_refresh.store(true, Ordering::Relaxed);
     }
 
     /// What the view is configured to be.

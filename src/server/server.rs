@@ -390,6 +390,10 @@ impl ServerThread {
                 self.steer_with(connection, &view, |steering| steering.release())?;
                 Ok(Some(accepted(&Granted { view })))
             }
+            Request::Refresh { view } => {
+                self.steer_with(connection, &view, |steering| steering.refresh())?;
+                Ok(Some(accepted(&Granted { view })))
+            }
             Request::OpenView { stream, view } => {
                 self.open_view(connection, &stream, view).map(Some)
             }

@@ -22,6 +22,8 @@ use foveate_core::geometry::feedback::{
 };
 use foveate_core::geometry::fixation::{Points, snapped};
 use foveate_core::geometry::region::Region;
+use foveate_core::layout::Layout;
+use foveate_core::layout::adaptive::demand::ConsumerMemory;
 use foveate_core::relevance::injection::{Injection, InjectionError, check_channel_name};
 
 /// A kind of feedback.
@@ -173,6 +175,24 @@ impl SteeringRequest<'_> {
         self.send(Feedback::Release, image, false)?;
         self.view.steering().lock().release(self.client.number);
         self.view.channels().release();
+        Ok(())
+    }
+
+    /// `refresh`: needs no lease.
+    pub(super) fn refresh(self) -> Result<(), Refusal> {
+        self.stream.check_not_a_recording()?;
+        self.extent()?;
+        let config = self.view.config();
+        if !matches!(config.layout, Layout::Adaptive { memory: ConsumerMemory::Canvas }) {
+            let error = format!(
+                "view `{}` does not remember what its readers have, so there is nothing to refresh (expected layout = \"adaptive\" and \
+                 memory = \"canvas\")",
+                self.view.name()
+            );
+            return Err(Refusal::new(RefusalReason::Policy, error));
+        }
+        self.view.channel().request_refresh();
+        self.view.channel().counters().feedback_accepted.add(1);
         Ok(())
     }
 

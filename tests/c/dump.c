@@ -99,13 +99,37 @@ static void print_pictures(const struct foveate_segment *segment, const struct f
     printf("\"smooth\":\"%016" PRIx64 "\",", fnv1a(smooth, bytes));
 }
 
-static void print_frame(const struct foveate_segment *segment, const struct foveate_frame *frame, int relevance) {
+// What a canvas is after the frame, if the view is for one.
+static void print_canvas(struct foveate_canvas *canvas, const struct foveate_segment *segment, const struct foveate_frame *frame) {
+    static uint8_t rgb[1 << 20];
+    if (foveate_plane_index(segment, "tiles") < 0) return;
+    size_t pixels = (size_t)segment->header.source_width * segment->header.source_height;
+    enum foveate_result result = foveate_canvas_update(canvas, segment, frame);
+    if (result == FOVEATE_TOO_SMALL) {
+        free(canvas->memory);
+        canvas->capacity = foveate_canvas_bytes(segment);
+        canvas->memory = malloc(canvas->capacity);
+        result = foveate_canvas_update(canvas, segment, frame);
+    }
+    if (result != FOVEATE_OK || sizeof rgb < 3 * pixels) exit(3);
+    foveate_canvas_rgb(canvas, segment, rgb);
+    size_t places = (size_t)canvas->columns * canvas->rows;
+    size_t number_bytes = segment->token_bytes / (3 * (size_t)segment->header.patch_side * segment->header.patch_side);
+    printf("\"canvas\":[\"%016" PRIx64 "\",\"%016" PRIx64 "\",\"%016" PRIx64 "\",\"%016" PRIx64 "\",\"%016" PRIx64 "\",%s,%s],",
+           fnv1a(canvas->pixels, 3 * pixels * number_bytes), fnv1a(canvas->steps, places * sizeof *canvas->steps),
+           fnv1a(canvas->frames, places * sizeof *canvas->frames), fnv1a(canvas->drawn, places), fnv1a(rgb, 3 * pixels),
+           canvas->is_new ? "true" : "false", canvas->wants_refresh ? "true" : "false");
+}
+
+static void print_frame(const struct foveate_segment *segment, const struct foveate_frame *frame, int relevance,
+                        struct foveate_canvas *canvas) {
     printf("{");
     print_segment(segment);
     print_bytes("head", &frame->head, sizeof frame->head);
     print_bytes("tokens", frame->tokens, frame->token_count * sizeof *frame->tokens);
     printf("\"pixels\":\"%016" PRIx64 "\",", fnv1a(frame->pixels, frame->pixel_bytes));
     print_pictures(segment, frame);
+    print_canvas(canvas, segment, frame);
     printf("\"relevance\":\"%016" PRIx64 "\"}\n", fnv1a(frame->planes[relevance], frame->token_count * sizeof(float)));
     fflush(stdout);
 }
@@ -113,21 +137,23 @@ static void print_frame(const struct foveate_segment *segment, const struct fove
 // Prints `count` frames, or those up to the view's end; 0 where that went well.
 static int dump(struct foveate_reader *reader, struct foveate_frame *frame, long count) {
     int relevance = -1;
+    struct foveate_canvas canvas = FOVEATE_ZEROS;
     while (0 < count) {
         enum foveate_result result = foveate_read_next(reader, frame, 60000);
         if (result == FOVEATE_NEW_SEGMENT) {
             relevance = foveate_plane_index(foveate_current_segment(reader), "relevance");
             if (relevance < 0 || foveate_frame_reserve(frame, foveate_current_segment(reader)) != FOVEATE_OK) return 1;
         } else if (result == FOVEATE_OK) {
-            print_frame(foveate_current_segment(reader), frame, relevance);
+            print_frame(foveate_current_segment(reader), frame, relevance, &canvas);
             count--;
         } else if (result == FOVEATE_ENDED) {
-            return 0;
+            break;
         } else {
             fprintf(stderr, "%s\n", result == FOVEATE_NOTHING ? "no frame within a minute" : foveate_last_error(reader)->text);
             return 1;
         }
     }
+    free(canvas.memory);
     return 0;
 }
 

@@ -20,6 +20,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use foveate_core::layout::Layout;
+use foveate_core::layout::adaptive::demand::{ConsumerMemory, REFRESH_PAUSE_NS};
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::StreamPort;
 use foveate_daemon::control::server::ServerLimits;
@@ -418,6 +419,35 @@ fn one_client_at_a_time_steers_a_view() {
         first.list().unwrap()[0].views[0].steering.holder.is_none()
     });
     first.look(look()).unwrap();
+}
+
+#[test]
+fn readers_share_refreshes_at_most_one_a_second() {
+    let layout = Layout::Adaptive { memory: ConsumerMemory::Canvas };
+    let gaze = GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() };
+    let mut scene = Scene::of(ViewConfig { layout, gaze, ..view_config("main") });
+    let (mut first, mut second) = (scene.client(), scene.client());
+    let start_ns = 5;
+    assert!(!scene.channel.takes_refresh(start_ns), "nobody asked for one");
+    first.look(Look::at(&main_view(), 1.0, 1.0)).unwrap();
+    first.refresh(&main_view()).unwrap();
+    second.refresh(&main_view()).unwrap();
+    assert!(scene.channel.takes_refresh(start_ns), "whoever steers");
+    assert!(!scene.channel.takes_refresh(start_ns + REFRESH_PAUSE_NS), "both were one");
+
+    second.refresh(&main_view()).unwrap();
+    assert!(!scene.channel.takes_refresh(start_ns + REFRESH_PAUSE_NS - 1), "too early");
+    assert!(scene.channel.takes_refresh(start_ns + REFRESH_PAUSE_NS), "later");
+    let steering = first.list().unwrap()[0].views[0].steering.clone();
+    assert_eq!(steering.accepted, 4);
+}
+
+#[test]
+fn a_view_without_memory_refuses_a_refresh() {
+    let scene = Scene::open();
+    let refused = refusal(scene.client().refresh(&main_view()));
+    assert_eq!(refused.reason, RefusalReason::Policy);
+    assert!(refused.error.contains("memory = \"canvas\""), "{refused}");
 }
 
 #[test]

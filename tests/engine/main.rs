@@ -11,6 +11,7 @@ mod adaptive_laws;
 mod backend_equals_naive;
 mod backend_views;
 mod batch_laws;
+mod canvas_laws;
 mod change_laws;
 mod coarse_level;
 mod depth_laws;

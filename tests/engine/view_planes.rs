@@ -15,8 +15,10 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::region::Region;
+use foveate_core::geometry::tile::TileSet;
 use foveate_core::layout::Layout;
-use foveate_core::plane::{CHANNELS, RELEVANCE};
+use foveate_core::layout::adaptive::demand::ConsumerMemory;
+use foveate_core::plane::{CHANNELS, RELEVANCE, TILES};
 use foveate_core::relevance::injection::Injection;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
@@ -101,6 +103,46 @@ fn published_relevance_is_what_the_layout_used() {
         }
     }
     assert!(0 < even && 5 < maps.len(), "{even} frames without a map, {} maps", maps.len());
+}
+
+/// In every slot of the ring, also where few frames change anything.
+#[test]
+fn tiles_are_those_of_the_change_tracker_in_ring_and_memory() {
+    let extent = Extent::new(203, 149);
+    let mut random = Random(19);
+    let color = transforms(PixelFormat::Nv12)[0];
+    let mut picture = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
+    let mut engine = engine(&picture, 1);
+    let layout = Layout::Adaptive { memory: ConsumerMemory::Canvas };
+    let spec = ViewSpec { layout, ..spec(60) };
+    let segment = SegmentSpec::of(&spec, "camera", "main", picture.kind(), &on_cpu());
+    let sink = Both { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
+    let mut reader = Reader::from_fd(sink.ring.reader_fd().unwrap()).unwrap();
+    let plane = reader.header().plane_index(TILES).unwrap();
+    assert_eq!(reader.header().planes[plane].shape, [5, 7, 8]);
+    let mut hidden_since = 0;
+    let mut view = engine.view_builder().build(spec, sink).unwrap();
+    let mut read = TokenFrameBuf::default();
+    for frame_seq in 1..=FRAMES {
+        if random.below(3) == 0 {
+            move_on(&mut picture, random.below(6), frame_seq, &mut random);
+        }
+        if random.below(20) == 0 {
+            engine.hide(&TileSet::none(extent), frame_seq, std::slice::from_mut(&mut view));
+            hidden_since = frame_seq;
+        }
+        let stamp = FrameStamp::numbered(frame_seq);
+        engine.step(&picture.view(), &stamp, std::slice::from_mut(&mut view)).unwrap();
+
+        assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
+        assert_eq!(read.planes, view.sink.memory.frame().planes);
+        let frames = read.plane(plane).chunks_exact(8);
+        let frames: Vec<_> =
+            frames.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect();
+        let changed = engine.tracker().changed_frames().iter();
+        let expected: Vec<_> = changed.map(|frame| hidden_since.max(*frame)).collect();
+        assert_eq!(frames, expected, "frame {frame_seq}");
+    }
 }
 
 /// What the scorer read is published with every frame, and changes with each decision.

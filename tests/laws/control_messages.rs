@@ -61,6 +61,7 @@ proptest! {
                 weights: [("depth".to_owned(), x), ("a-1".to_owned(), y)].into(),
             }),
             Request::Release { view: view.clone() },
+            Request::Refresh { view: view.clone() },
             Request::OpenView { stream: view.stream().to_owned(), view: serde_json::Map::new() },
         ] {
             let datagram = request.to_datagram(b"");

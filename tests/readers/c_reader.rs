@@ -173,6 +173,20 @@ fn the_examples_of_the_page_compile_and_run() {
 }
 
 #[test]
+fn the_canvas_of_the_page_compiles_and_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("canvas.c");
+    fs::write(&program, blocks(include_str!("../../docs/guide/canvas.md"), "c")).unwrap();
+    let place = Place::new();
+    let _daemon = place.daemon(&camera(""));
+    for language in languages() {
+        let outcome = language.compile(&program, &["-O2"]).start(&place, &["camera"]).finish();
+        outcome.assert_clean_exit(0);
+        assert!(outcome.stdout.contains(" places drawn, step "), "{outcome:#?}");
+    }
+}
+
+#[test]
 fn cmake_finds_the_package_in_the_tree_and_installed() {
     assert!(is_there("cmake"), "cmake is not installed; scripts/test.sh installs it");
     let installed = installed();

@@ -4,7 +4,9 @@
 use foveate_core::camera::CameraFacts;
 use foveate_core::color::{ColorMatrix, Transfer};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::plane::TILES;
 use foveate_ring::abi::SlotHeader;
+use foveate_ring::canvas::Canvas;
 use foveate_ring::schema::{Field, Form, Struct};
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use serde_json::{Map, Value, json};
@@ -32,6 +34,27 @@ pub(crate) fn described(info: &SegmentInfo, frame: &TokenFrameBuf) -> Value {
         fields.insert("smooth".to_owned(), digest(frame.smoothed(info)));
     }
     fields.into()
+}
+
+/// What a canvas is after a frame of a view that is for one.
+pub(crate) fn described_canvas(
+    canvas: &mut Canvas,
+    info: &SegmentInfo,
+    frame: &TokenFrameBuf,
+) -> Option<Value> {
+    info.plane_index(TILES)?;
+    let update = canvas.update(info, frame).unwrap();
+    let drawn: Vec<u8> = canvas.drawn().iter().map(|drawn| u8::from(*drawn)).collect();
+    let arrays = [
+        canvas.pixels(),
+        bytemuck::cast_slice(canvas.steps()),
+        bytemuck::cast_slice(canvas.frames()),
+        &drawn,
+        canvas.rgb().as_flattened(),
+    ];
+    let mut described: Vec<Value> = arrays.map(|bytes| fnv1a_64(bytes).into()).into();
+    described.extend([update.is_new.into(), canvas.wants_refresh().into()]);
+    Some(described.into())
 }
 
 /// A line of another reader as [`described`] has it: the bytes of `head`, which C prints, and of `tokens` become fields.

@@ -12,6 +12,7 @@ use foveate_core::backend::BackendKind;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
+use foveate_ring::canvas::Canvas;
 use foveate_ring::{Reader, SegmentSpec, TokenFrameBuf, Writer};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, accept, bind, listen, socket};
 use rustix::process::Signal;
@@ -24,7 +25,7 @@ use testkit::ring::{hdr_facts, publish, sealed_copy, spec};
 use testkit::scene::{FedStream, bt601, random_film, view};
 use testkit::wait::{HANG, until};
 
-use crate::described::{described, next_described, read_line};
+use crate::described::{described, described_canvas, next_described, read_line};
 
 /// Frames of the history; fewer than the ring holds, so that no reader is lapped however slow it is.
 const FRAMES: u64 = 40;
@@ -42,6 +43,8 @@ fn every_reader_reads_every_frame_alike() {
         "dtype = 'f32'\nlayout = 'rings'\nstrides = [1, 3]\ngrids = [3, 5]",
         "dtype = 'u8'\nlayout = 'windows'\npatch = 224",
         "dtype = 'f16'\nlayout = 'inset'\npatch = 8\nblocks = 2\nshare = 0.4",
+        "dtype = 'u8'\nlayout = 'adaptive'\nmemory = 'canvas'",
+        "dtype = 'f32'\nlayout = 'adaptive'\nmemory = 'canvas'\npatch = 14\nnormalisation = 'imagenet'",
     ] {
         let place = Place::new();
         let film = random_film(PixelFormat::Nv12, Extent::new(160, 120), bt601(), 12);
@@ -49,6 +52,7 @@ fn every_reader_reads_every_frame_alike() {
         let settings = format!("backend = 'cpu'\n{main}");
         let mut fed = FedStream::open(&place, film, &settings, "camera/main");
         let mut expected = vec![next_described(&mut fed)];
+        let mut frames = vec![fed.follower.frame.clone()];
         let readers = [c_reader(&place, FRAMES), python_reader(&place, None)];
         let present = 2 + readers.len() as u64;
         until("they follow", || {
@@ -65,7 +69,9 @@ fn every_reader_reads_every_frame_alike() {
                 _ => {}
             }
             expected.push(next_described(&mut fed));
+            frames.push(fed.follower.frame.clone());
         }
+        let segment = fed.follower.segment().clone();
         fed.end();
         for reader in readers {
             let outcome = reader.finish();
@@ -74,7 +80,14 @@ fn every_reader_reads_every_frame_alike() {
                 read.first().unwrap_or_else(|| panic!("{outcome:#?}"))["frame_seq"].as_u64();
             let skipped = usize::try_from(first.unwrap()).unwrap() - 1;
             assert!(skipped < 10, "it began with frame {}", skipped + 1);
-            assert_eq!(read, expected[skipped..], "{outcome:#?}");
+            let mut canvas = Canvas::default();
+            let mut expected = expected[skipped..].to_vec();
+            for (expected, frame) in expected.iter_mut().zip(&frames[skipped..]) {
+                let drawn = described_canvas(&mut canvas, &segment, frame);
+                let fields = expected.as_object_mut().unwrap();
+                fields.extend(drawn.map(|drawn| ("canvas".to_owned(), drawn)));
+            }
+            assert_eq!(read, expected, "{outcome:#?}");
         }
     }
 }
@@ -239,7 +252,7 @@ fn a_segment_of_another_major_version_is_refused_with_both_versions() {
         for start in [c_reader, |place: &Place, _| python_reader(place, Some(1))] {
             let outcome = shown(&sealed_copy(&bytes), start);
             assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:#?}");
-            let both = format!("follows ABI {version}, but this reader supports 2.3: ");
+            let both = format!("follows ABI {version}, but this reader supports 2.4: ");
             assert!(outcome.stderr.contains(&both), "{outcome:#?}");
         }
     }

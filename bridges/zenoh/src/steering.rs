@@ -27,7 +27,8 @@ const WAITING_MAX: usize = 16;
 const IDLE: Duration = Duration::from_secs(30);
 
 /// What remote clients may ask for. Opening views is not among it: these would live as long as the bridge's connection.
-const OPERATIONS: [&str; 6] = ["look", "attend", "attend_tokens", "inject", "weigh", "release"];
+const OPERATIONS: [&str; 7] =
+    ["look", "attend", "attend_tokens", "inject", "weigh", "release", "refresh"];
 
 /// Parameter of a query that names its client.
 const CLIENT: &str = "client";

@@ -67,7 +67,8 @@ impl PublishedRing {
 }
 
 /// Applies the feedback of the clients of `view`, except what refers to a picture of another extent and maps whose time is over.
-/// `path` is of the frames that it may refer to. Begins the log of a new recorder with a plan that depends on nothing before.
+/// `path` is of the frames that it may refer to. A new recorder, whose log begins, and a reader that asks for it get a plan that depends
+/// on nothing before.
 pub(super) fn take_feedback(
     view: &mut View<Publisher>,
     extent: Extent,
@@ -77,7 +78,8 @@ pub(super) fn take_feedback(
     if view.planes().is_resting() {
         return;
     }
-    if view.sink.channel.begins_record() {
+    let begins_record = view.sink.channel.begins_record();
+    if view.sink.channel.takes_refresh(at.time_ns) || begins_record {
         view.forget_plan();
     }
     if let Some(oldest) = path.times.oldest() {

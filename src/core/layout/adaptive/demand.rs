@@ -51,6 +51,9 @@ const CUT_SHARE: f64 = 0.5;
 /// After this time all that was delivered has been forgotten once, as a consumer who joined later does not have it.
 pub const REFRESH_NS: u64 = 10_000_000_000;
 
+/// At most so often all of it is forgotten at once because consumers ask for it: in a second most of a picture is delivered again.
+pub const REFRESH_PAUSE_NS: u64 = 1_000_000_000;
+
 /// Blocks along a side of a cell of a [need](Need).
 const NEED_CELL_BLOCKS: u32 = 4;
 
