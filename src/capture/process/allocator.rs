@@ -16,7 +16,7 @@ mod imp {
     use super::*;
 
     #[derive(Debug, Default)]
-    pub(crate) struct SharedAllocator {
+    pub struct SharedAllocator {
         pub(super) pool: OnceLock<Arc<Pool>>,
     }
 
@@ -64,7 +64,7 @@ mod imp {
 
 glib::wrapper! {
     /// Gives memory of a [`Pool`].
-    pub(super) struct SharedAllocator(ObjectSubclass<imp::SharedAllocator>) @extends gst::Allocator, gst::Object;
+    pub struct SharedAllocator(ObjectSubclass<imp::SharedAllocator>) @extends gst::Allocator, gst::Object;
 }
 
 /// An allocator of the memory of `pool`. GStreamer must be initialised.
