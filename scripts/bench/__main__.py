@@ -44,6 +44,9 @@ def parser():
     own = measurement("ipc", ipc, "fewer rounds, half a minute", is_in_docs=True)
     own.set_defaults(peer=PROGRAMS.parent / "iceoryx2" / "release" / "foveate-bench-iceoryx2")
 
+    isolation = "what a process for each source costs, in turns with none; fifteen minutes"
+    measurement("isolation", isolation, "one short round, two minutes")
+
     measurement("layouts", "draws the layouts side by side, docs/images/layouts.png")
 
     load = "cameras that two processors carry, and where the time of a frame goes; three quarters of an hour"

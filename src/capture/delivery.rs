@@ -12,14 +12,16 @@ use super::caps::{self, FrameFormat, SampleFormat};
 use super::color::AssumedColor;
 use super::frame::RefusedBuffer;
 use super::gray::Scaler;
-use super::mailbox::{MailboxProducer, PostResult};
+use super::mailbox::PostResult;
 use super::masking::Masking;
+use super::outlet::Outlet;
 use super::times::{CaptureTime, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CaptureError, CapturedFrame, Content, CorruptedFrames, Pace, SourceSpec};
 use foveate_core::color::{ColorRange, Colorimetry};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::rate::RateLimit;
 use foveate_source::Masks;
+use foveate_source::pool::Pool;
 use foveate_source::discipline::{ClockQuality, ClockSample, Reading, WallClock};
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
@@ -47,6 +49,8 @@ pub(super) struct Delivery {
     corrupted: CorruptedFrames,
     /// Whether a damaged frame was dropped.
     has_corrupted: AtomicBool,
+    /// The memory in which frames leave this process; `None` if they stay.
+    pub(super) pool: Option<Arc<Pool>>,
     /// Whether the pipeline is live.
     pub(super) is_live: Arc<AtomicBool>,
     /// Whether its samples are exact.
@@ -58,7 +62,7 @@ pub(super) struct Delivery {
 }
 
 struct Inlet {
-    producer: MailboxProducer<CapturedFrame>,
+    outlet: Outlet,
     content: Content,
     /// Of the newest caps.
     format: Option<FrameFormat>,
@@ -80,20 +84,21 @@ struct Inlet {
 
 impl Delivery {
     pub(super) fn new(
-        producer: MailboxProducer<CapturedFrame>,
+        outlet: Outlet,
         counters: Arc<StreamCounters>,
         activity: Arc<CaptureActivity>,
         spec: &SourceSpec,
         masks: &Arc<Masks>,
     ) -> Self {
         let assumed_color = Arc::<AssumedColor>::default();
+        let pool = outlet.pool();
         let inlet = Inlet {
-            producer,
+            outlet,
             content: spec.content,
             format: None,
             assumed_color: Arc::clone(&assumed_color),
-            scaler: Scaler::new(&spec.stream, spec.gray_range),
-            masking: Masking::new(masks, spec.background),
+            scaler: Scaler::new(&spec.stream, spec.gray_range, pool.clone()),
+            masking: Masking::new(masks, spec.background, pool.clone()),
             masked: None,
             unfilled: 0,
             limit: spec.frame_interval.map(RateLimit::new),
@@ -109,6 +114,7 @@ impl Delivery {
             stream: spec.stream.clone(),
             corrupted: spec.corrupted,
             has_corrupted: AtomicBool::new(false),
+            pool,
             is_live: Arc::default(),
             is_exact: Arc::default(),
             assumed_color,
@@ -252,7 +258,9 @@ impl Delivery {
         inlet: &mut Inlet,
         frame: CapturedFrame,
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
-        match inlet.producer.post(frame) {
+        let [is_live, is_exact] =
+            [&self.is_live, &self.is_exact].map(|flag| flag.load(Ordering::Relaxed));
+        match inlet.outlet.post(frame, is_live, is_exact) {
             PostResult::Delivered => Ok(gst::FlowSuccess::Ok),
             PostResult::Replaced => {
                 self.counters.frames_dropped.add(1);

@@ -10,7 +10,9 @@ use foveate_core::pixel::PixelFacts;
 use foveate_source::MaskCoverage;
 use foveate_source::frame::FrameLayout;
 pub(super) use foveate_source::frame::PlaneLayout;
+use foveate_source::handover::SourceFrame;
 use foveate_source::ledger::{AcceptedFrame, HeldBuffer};
+use foveate_source::wire::{FrameCounts, FrameReady, SourceStamp};
 
 /// A frame mapped for reading. It holds a buffer of the source's pool until it is dropped.
 #[derive(Debug)]
@@ -82,17 +84,25 @@ impl CapturedFrame {
         Self { memory: FrameMemory::Shared(buffer), layout, stamp, masks }
     }
 
-    /// The memory of its buffer.
-    pub(super) fn bytes(&self) -> &[u8] {
-        match &self.memory {
-            FrameMemory::Mapped(memory) => memory.as_slice(),
-            FrameMemory::Shared(buffer) => buffer.bytes(),
+    /// The message that hands it over, without its buffer and counts.
+    pub(super) fn ready(&self, is_live: bool, is_exact: bool) -> FrameReady {
+        let stamp = self.stamp;
+        FrameReady {
+            buffer: 0,
+            layout: self.layout,
+            stamp: SourceStamp {
+                number: stamp.frame_seq,
+                pts_ns: stamp.pts_ns,
+                capture_ns: stamp.capture_ns,
+                capture_unix_ns: stamp.capture_unix_ns,
+                capture_clock: stamp.capture_clock,
+                arrival_ns: stamp.arrival_ns,
+            },
+            mask_revision: self.masks.revision,
+            is_live,
+            is_exact,
+            counts: FrameCounts::default(),
         }
-    }
-
-    /// How its samples lie in [`bytes`](Self::bytes).
-    pub(super) fn layout(&self) -> &FrameLayout {
-        &self.layout
     }
 
     /// The samples of a picture.
@@ -131,6 +141,15 @@ impl CapturedFrame {
     /// Number of the change of the stream's [`Masks`](foveate_source::Masks) that it was filled by.
     pub fn mask_revision(&self) -> u64 {
         self.masks.revision
+    }
+}
+
+impl SourceFrame for CapturedFrame {
+    fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            FrameMemory::Mapped(memory) => memory.as_slice(),
+            FrameMemory::Shared(buffer) => buffer.bytes(),
+        }
     }
 }
 

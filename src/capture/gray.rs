@@ -1,8 +1,11 @@
 //! Sixteen-bit gray on the streaming thread: as 8 bits, before anything reads or fills a frame.
 
+use std::sync::Arc;
+
 use foveate_core::depth::{DepthFormat, DepthView};
 use foveate_core::frame::Plane;
 use foveate_core::gray::{GrayRange, GrayScale, GrayScaling};
+use foveate_source::pool::Pool;
 use gstreamer as gst;
 use gstreamer_video as gst_video;
 
@@ -26,12 +29,17 @@ pub(super) struct Scaler {
     scaling: Option<GrayScaling>,
     /// Chosen with the first buffer.
     scale: Option<GrayScale>,
-    buffers: Option<Copies>,
+    buffers: Copies,
 }
 
 impl Scaler {
-    pub(super) fn new(stream: &str, scaling: Option<GrayScaling>) -> Self {
-        Self { stream: stream.to_owned(), scaling, scale: None, buffers: None }
+    pub(super) fn new(
+        stream: &str,
+        scaling: Option<GrayScaling>,
+        pool: Option<Arc<Pool>>,
+    ) -> Self {
+        let buffers = Copies::new(pool);
+        Self { stream: stream.to_owned(), scaling, scale: None, buffers }
     }
 
     /// Whether somebody has chosen which samples are black and white.
@@ -78,8 +86,8 @@ impl Scaler {
             self.scale = Some(scale);
         }
         let Self { scale: Some(scale), buffers, .. } = self else { unreachable!("just chosen") };
-        let pool = Copies::of(narrow.size(), buffers).map_err(|_| RefusedBuffer::NoMemory)?;
-        let mut scaled = pool.described_as(buffer).map_err(|_| RefusedBuffer::NoMemory)?;
+        let scaled = buffers.described_as(buffer, narrow.size());
+        let mut scaled = scaled.map_err(|_| RefusedBuffer::NoMemory)?;
         let target = scaled.get_mut().ok_or(RefusedBuffer::NotWritable)?;
         let mut bytes = target.map_writable().map_err(|_| RefusedBuffer::NotWritable)?;
         let [PlaneLayout { offset, stride }, ..] = layout(narrow.offset(), narrow.stride())?;

@@ -27,6 +27,7 @@ pub mod hints;
 mod mailbox;
 mod masking;
 mod network;
+mod outlet;
 mod oversize;
 mod pipeline;
 pub mod process;

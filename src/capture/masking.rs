@@ -10,10 +10,12 @@ use gstreamer_video as gst_video;
 use super::CaptureError;
 use super::caps::{FrameFormat, SampleFormat};
 use super::frame::{PlaneLayout, RefusedBuffer, is_shared, planes_of, view_of};
+use super::process::allocator;
 use foveate_core::depth::DepthView;
 use foveate_core::frame::{PixelFormat, Plane, composite, is_opaque};
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::mask::{Mask, MaskFill};
+use foveate_source::pool::Pool;
 use foveate_source::{MaskCoverage, Masks};
 
 /// Applies the masks of a stream to the buffers of its pipelines.
@@ -28,15 +30,19 @@ pub(super) struct Masking {
     /// The texels of the coarse level that `fill` covers; `None` without masks.
     texels: Option<Arc<TileSet>>,
     /// Where frames are copied to whose memory is not ours alone.
-    copies: Option<Copies>,
+    copies: Copies,
     /// R, G and B behind what is transparent.
     background: [u8; 3],
 }
 
 impl Masking {
-    pub(super) fn new(masks: &Arc<Masks>, background: [u8; 3]) -> Self {
-        let (masks, present) = (Arc::clone(masks), Arc::default());
-        Self { masks, revision: 0, present, fill: None, texels: None, copies: None, background }
+    pub(super) fn new(
+        masks: &Arc<Masks>,
+        background: [u8; 3],
+        pool: Option<Arc<Pool>>,
+    ) -> Self {
+        let (masks, present, copies) = (Arc::clone(masks), Arc::default(), Copies::new(pool));
+        Self { masks, revision: 0, present, fill: None, texels: None, copies, background }
     }
 
     /// Whether there are masks as of the newest buffer.
@@ -73,7 +79,7 @@ impl Masking {
         self.renew();
         let transparent = format.filter(|format| has_alpha && is_transparent(buffer, format));
         if !self.is_needed() && transparent.is_none() {
-            self.copies = None;
+            self.copies.free();
             return Ok((0, false));
         }
         let format = format.ok_or_else(|| not_masked("its format is not supported"))?;
@@ -88,8 +94,7 @@ impl Masking {
         };
         let is_copied = !is_ours(buffer);
         if is_copied {
-            let failed = |_| not_masked("there is no memory for a copy of it");
-            *buffer = Copies::of(buffer.size(), copies).map_err(failed)?.copied(buffer)?;
+            *buffer = copies.copied(buffer)?;
         }
         let bytes = buffer.get_mut().ok_or_else(|| not_masked("others hold it"))?;
         if transparent.is_some() {
@@ -104,7 +109,11 @@ impl Masking {
 /// Whether nobody else reads or writes its memory: neither a decoder that predicts later frames from it, nor another branch of the
 /// pipeline, nor a driver, nor another process.
 fn is_ours(buffer: &gst::Buffer) -> bool {
-    let is_plain = |memory: &gst::MemoryRef| memory.is_type("SystemMemory") && !is_shared(memory);
+    // That of `process/allocator` is of Rust, and mapped by the daemon, which reads it only while the buffer is not writable.
+    let is_of_rust = |memory: &gst::MemoryRef| memory.allocator() == Some(gst::rust_allocator());
+    let is_plain = |memory: &gst::MemoryRef| {
+        (memory.is_type("SystemMemory") || is_of_rust(memory)) && !is_shared(memory)
+    };
     buffer.is_writable() && buffer.is_all_memory_writable() && buffer.iter_memories().all(is_plain)
 }
 
@@ -171,35 +180,50 @@ fn not_masked(reason: &str) -> CaptureError {
 /// Buffers of one size, used again once their frames are dropped.
 #[derive(Debug)]
 pub(super) struct Copies {
-    bytes: usize,
-    pool: gst::BufferPool,
+    /// Where their memory is from; `None` for GStreamer's own.
+    memory: Option<Arc<Pool>>,
+    /// With the size of its buffers.
+    pool: Option<(usize, gst::BufferPool)>,
 }
 
 impl Copies {
-    /// Those of `bytes` bytes, in `present` from then on.
-    pub(super) fn of(
-        bytes: usize,
-        present: &mut Option<Self>,
-    ) -> Result<&Self, gst::glib::BoolError> {
-        if present.as_ref().is_none_or(|present| present.bytes != bytes) {
+    pub(super) fn new(memory: Option<Arc<Pool>>) -> Self {
+        Self { memory, pool: None }
+    }
+
+    /// Frees those that are not in use; the others follow.
+    fn free(&mut self) {
+        if let Some((_, pool)) = self.pool.take() {
+            let _ = pool.set_active(false);
+        }
+    }
+
+    fn pool_of(&mut self, bytes: usize) -> Result<&gst::BufferPool, gst::glib::BoolError> {
+        if self.pool.as_ref().is_none_or(|(size, _)| *size != bytes) {
+            self.free();
             let pool = gst::BufferPool::new();
             let mut config = pool.config();
             let size = u32::try_from(bytes).map_err(|_| gst::glib::bool_error!("too large"))?;
             config.set_params(None, size, 0, 0);
+            if let Some(memory) = &self.memory {
+                config.set_allocator(Some(&allocator::of(memory)), None);
+            }
             pool.set_config(config)?;
             pool.set_active(true)?;
-            *present = Some(Self { bytes, pool });
+            self.pool = Some((bytes, pool));
         }
-        Ok(present.as_ref().expect("just made"))
+        let (_, pool) = self.pool.as_ref().expect("just made");
+        Ok(pool)
     }
 
-    /// A buffer with the times and the marks of `buffer`, but not its samples and their layout.
+    /// A buffer of `bytes` bytes with the times and the marks of `buffer`, but not its samples and their layout.
     pub(super) fn described_as(
-        &self,
+        &mut self,
         buffer: &gst::BufferRef,
+        bytes: usize,
     ) -> Result<gst::Buffer, gst::glib::BoolError> {
         let failed = |_| gst::glib::bool_error!("no buffer");
-        let mut copy = self.pool.acquire_buffer(None).map_err(failed)?;
+        let mut copy = self.pool_of(bytes)?.acquire_buffer(None).map_err(failed)?;
         let target = copy.get_mut().ok_or_else(|| gst::glib::bool_error!("others hold it"))?;
         let described = gst::BufferCopyFlags::FLAGS
             | gst::BufferCopyFlags::TIMESTAMPS
@@ -209,9 +233,10 @@ impl Copies {
     }
 
     /// A copy of `buffer` with its times and its layout.
-    fn copied(&self, buffer: &gst::BufferRef) -> Result<gst::Buffer, CaptureError> {
+    fn copied(&mut self, buffer: &gst::BufferRef) -> Result<gst::Buffer, CaptureError> {
         let failed = || not_masked("it cannot be copied");
-        let mut copy = self.described_as(buffer).map_err(|_| failed())?;
+        let no_memory = |_| not_masked("there is no memory for a copy of it");
+        let mut copy = self.described_as(buffer, buffer.size()).map_err(no_memory)?;
         let target = copy.get_mut().ok_or_else(failed)?;
         // GStreamer takes it for one of the memory, which is another.
         if let Some(meta) = buffer.meta::<gst_video::VideoMeta>() {
@@ -230,7 +255,6 @@ impl Copies {
 
 impl Drop for Copies {
     fn drop(&mut self) {
-        // Frees those that are not in use; the others follow.
-        let _ = self.pool.set_active(false);
+        self.free();
     }
 }

@@ -18,6 +18,7 @@ use super::color::{self, ColorOverrides};
 use super::delivery::Delivery;
 use super::expansion::{Expansion, FIFO};
 use super::network::{Answer, Network, NewestAnswer, error_of_status, hold, location_of};
+use super::process::allocator;
 use super::{CaptureError, Content, Pace, damage, hints, oversize, short_track};
 use foveate_core::address::Server;
 use foveate_core::geometry::extent::Extent;
@@ -387,7 +388,7 @@ fn configure(
 }
 
 /// Probes the appsink's pad: records offered caps, keeps unusable caps and their buffers and damaged frames from the appsink, gives
-/// buffers the times that they lack, fills privacy masks, and announces support for VideoMeta strides upstream, which saves decoders a copy.
+/// buffers the times that they lack, fills privacy masks, and announces support for VideoMeta strides upstream, which saves decoders a copy; and in a source process the memory that the daemon reads, which saves another.
 fn probe(
     pad: &gst::Pad,
     offered: &Arc<Mutex<Option<gst::Caps>>>,
@@ -454,6 +455,9 @@ fn probe(
             }
             gst::QueryViewMut::Allocation(query) => {
                 query.add_allocation_meta::<gst_video::VideoMeta>(None);
+                if let Some(pool) = &delivery.pool {
+                    allocator::offer(query, pool);
+                }
                 gst::PadProbeReturn::Handled
             }
             _ => gst::PadProbeReturn::Ok,

@@ -18,7 +18,7 @@ use foveate_core::source::SourceLimits;
 use foveate_socket::{receive, send};
 use foveate_source::ledger::{AcceptedFrame, Ledger, Violation};
 use foveate_source::wire::{
-    FROM_SOURCE_BYTES_MAX, FrameCounts, FromSource, Start, TO_SOURCE_BYTES_MAX, ToSource,
+    FROM_SOURCE_BYTES_MAX, FrameCounts, FromSource, Start, TO_SOURCE_BYTES_MAX, ToSource, counters,
 };
 use foveate_source::{MaskCoverage, Masks};
 use foveate_stats::StreamCounters;
@@ -35,6 +35,7 @@ use super::mailbox::{Mailbox, MailboxProducer, PostResult};
 use super::{CaptureError, CapturedFrame, Content, End, SourceSpec};
 use child::{SourceProcess, described};
 
+pub(super) mod allocator;
 mod child;
 mod confinement;
 mod error;
@@ -43,11 +44,14 @@ mod serve;
 /// The argument of `foveated` that makes it a source process.
 pub const SUBCOMMAND: &str = "source";
 
-/// Buffers of a process: one is being read, one waits in the mailbox, one is on its way, and one is being written.
-const BUFFERS: u8 = 4;
+/// Frames that the daemon has of a process at a time: one is being read, one waits in the mailbox, and two are on their way.
+const FRAMES_MAX: u8 = 4;
 
-/// Most bytes of all buffers of a process: four of the largest pictures that are common.
-const POOL_BYTES_MAX: u64 = 1 << 30;
+/// Most buffers of a process: as many as a decoder on many cores keeps for reference, and those that the daemon has.
+const BUFFERS_MAX: u8 = 64;
+
+/// Most bytes of all buffers of a process: eight of the largest pictures that are common, half of which elements may take.
+const BUFFER_BYTES_MAX: u64 = 1 << 30;
 
 /// How long the thread waits for a message before it looks whether to stop, and for changed masks.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -168,10 +172,10 @@ impl ProcessSession {
         let socket = Arc::new(socket);
         let (mask_revision, masks) = self.masks.newer_than(0).unwrap_or_default();
         let spec = SourceSpec { masks: masks.to_vec(), ..self.spec.clone() };
-        let buffers_max = match spec.content {
-            Content::Pictures => BUFFERS,
+        let frames_max = match spec.content {
+            Content::Pictures => FRAMES_MAX,
             // As many wait for their frames.
-            Content::Depth => BUFFERS + u8::try_from(WAITING_MAX).unwrap_or(u8::MAX),
+            Content::Depth => FRAMES_MAX + u8::try_from(WAITING_MAX).unwrap_or(u8::MAX),
         };
         let captured = self.counters.frames_captured.get();
         let start = Start {
@@ -179,7 +183,9 @@ impl ProcessSession {
             mask_revision,
             is_restart: 0 < self.counters.restarts.total(),
             has_delivered: 0 < captured,
-            buffers_max,
+            buffers_max: BUFFERS_MAX,
+            frames_max,
+            buffer_bytes_max: BUFFER_BYTES_MAX,
             data_bytes_max: u64::from(self.spec.limits.memory_mib) << 20,
         };
         let mut message = Vec::new();
@@ -198,7 +204,7 @@ impl ProcessSession {
                 return Err(ProcessError::NotStarted { reason }.into());
             }
         }
-        let ledger = Ledger::new(Arc::clone(&socket), buffers_max, POOL_BYTES_MAX, captured);
+        let ledger = Ledger::new(Arc::clone(&socket), BUFFERS_MAX, BUFFER_BYTES_MAX, captured);
         let masks = SentMasks::new(mask_revision, masks);
         let heard = Instant::now();
         let second = (heard, 0);
@@ -229,6 +235,7 @@ impl ProcessSession {
                 FromSource::Buffer(number) => {
                     link.ledger.add(number, descriptor.as_ref().map(AsFd::as_fd))?;
                 }
+                FromSource::Gone(number) => link.ledger.remove(number)?,
                 FromSource::Counts(counts) => self.count(link, &counts)?,
                 FromSource::Frame(frame) => {
                     self.count(link, &frame.counts)?;
@@ -331,20 +338,6 @@ impl Link {
             None => ProcessError::Crashed { how, words: self.process.log.last_line() },
         }
     }
-}
-
-/// The counters of [`FrameCounts`], in its order.
-fn counters(counters: &StreamCounters) -> [&foveate_stats::Counter; 8] {
-    [
-        &counters.frames_captured,
-        &counters.frames_dropped,
-        &counters.frames_refused,
-        &counters.frames_corrupted,
-        &counters.frames_skipped,
-        &counters.frames_masked,
-        &counters.frames_copied_to_mask,
-        &counters.stamps_clamped,
-    ]
 }
 
 /// The masks that a process was given.

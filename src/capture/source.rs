@@ -15,8 +15,9 @@ use super::caps::{self, Adapter};
 use super::color::ColorOverrides;
 use super::delivery::{Delivery, Round};
 use super::expansion::{Expansion, Playlist};
-use super::mailbox::{Mailbox, MailboxConsumer, mailbox};
+use super::mailbox::{Mailbox, MailboxConsumer, MailboxProducer, mailbox};
 use super::network::{Network, Redirect};
+use super::outlet::Outlet;
 use super::pipeline::{
     self, Demands, Liveness, Pipeline, PipelineEvent, error_of, is_raw, missing_plugin_of, web_page,
 };
@@ -170,6 +171,16 @@ impl Source {
         spec: &SourceSpec,
         counters: &Arc<StreamCounters>,
     ) -> Result<Self, CaptureError> {
+        Self::start_into(Outlet::Mailbox, masks, spec, counters)
+    }
+
+    /// As [`start_behind`](Self::start_behind); frames go where `outlet` says, of the mailbox's producer.
+    pub(super) fn start_into(
+        outlet: impl FnOnce(MailboxProducer<CapturedFrame>) -> Outlet,
+        masks: &Arc<Masks>,
+        spec: &SourceSpec,
+        counters: &Arc<StreamCounters>,
+    ) -> Result<Self, CaptureError> {
         let (producer, frames) = mailbox(spec.pace);
         let own_mailbox = producer.mailbox();
         let activity = counters.stages.next_pipeline();
@@ -179,7 +190,8 @@ impl Source {
         let run: Box<dyn FnOnce() + Send> = match spec.isolation {
             Isolation::None => {
                 let (own_counters, own_activity) = (Arc::clone(counters), Arc::clone(&activity));
-                let delivery = Delivery::new(producer, own_counters, own_activity, spec, masks);
+                let outlet = outlet(producer);
+                let delivery = Delivery::new(outlet, own_counters, own_activity, spec, masks);
                 [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
                 let session = SourceSession {
                     spec: spec.clone(),

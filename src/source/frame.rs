@@ -61,6 +61,13 @@ impl FrameLayout {
         (Self { planes, ..layout }, end)
     }
 
+    /// The same, `offset` bytes further into a buffer.
+    pub fn moved(self, offset: usize) -> Self {
+        let mut planes = self.planes;
+        planes.iter_mut().zip(self.rows()).for_each(|(plane, _)| plane.offset += offset);
+        Self { planes, ..self }
+    }
+
     /// Bytes of the samples of a row of each plane, and its rows.
     fn rows(&self) -> impl Iterator<Item = (usize, usize)> {
         let Self { samples, extent, .. } = *self;

@@ -147,6 +147,27 @@ impl Ledger {
         Ok(())
     }
 
+    /// Buffers that are known.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.buffers.iter().flatten().count()
+    }
+
+    /// Forgets buffer `number`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such buffer, or the daemon has it.
+    pub fn remove(&mut self, number: u8) -> Result<(), Violation> {
+        let place = self.buffers.get_mut(usize::from(number)).ok_or(Violation::NoBuffer(number))?;
+        let buffer = place.take_if(|buffer| !buffer.is_held.load(Ordering::Acquire));
+        match (buffer, place) {
+            (Some(_), _) => Ok(()),
+            (None, Some(_)) => Err(Violation::Held(number)),
+            (None, None) => Err(Violation::NoBuffer(number)),
+        }
+    }
+
     /// Checks and takes what was counted.
     ///
     /// # Errors

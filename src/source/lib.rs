@@ -4,9 +4,11 @@
 pub mod abandoned;
 pub mod discipline;
 pub mod frame;
+pub mod handover;
 pub mod ledger;
 mod masks;
 pub mod memory;
+pub mod pool;
 pub mod processes;
 pub mod wire;
 

@@ -4,6 +4,7 @@
 //! writing from then on. The daemon checks the seals before it maps it for reading, so that no access can fail.
 #![allow(unsafe_code, reason = "memory shared with other processes is beyond what Rust can check")]
 
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -104,6 +105,12 @@ impl WritableMemory {
         // SAFETY: all of it is mapped for as long as `self`, and this borrow is the process's only one. The daemon reads it only
         // while the process leaves it alone.
         unsafe { slice::from_raw_parts_mut(base.as_ptr(), bytes) }
+    }
+
+    /// Where it lies in this process, by which a frame is recognised.
+    pub fn addresses(&self) -> Range<usize> {
+        let start = self.0.base.addr().get();
+        start..start + self.0.bytes
     }
 
     /// Its size.

@@ -13,7 +13,7 @@ use foveate_core::gray::GrayRange;
 use foveate_core::mask::Mask;
 use foveate_core::pixel::PixelAspect;
 use foveate_core::source::SourceSpec;
-use foveate_stats::LossReason;
+use foveate_stats::{Counter, LossReason, StreamCounters};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{FrameLayout, PlaneLayout, SampleFormat};
@@ -60,6 +60,10 @@ pub struct Start {
     pub has_delivered: bool,
     /// Most buffers of the process.
     pub buffers_max: u8,
+    /// Most frames that the daemon has at a time.
+    pub frames_max: u8,
+    /// Most bytes of all buffers.
+    pub buffer_bytes_max: u64,
     /// Most bytes of its data, which is its heap and its stacks.
     pub data_bytes_max: u64,
 }
@@ -80,6 +84,8 @@ pub enum ToSource {
 pub enum FromSource {
     /// The memory of a buffer, whose descriptor is attached. It replaces an earlier one of the same number.
     Buffer(u8),
+    /// The process has no such buffer any more.
+    Gone(u8),
     /// A frame is in a buffer, which is the daemon's until it is freed.
     Frame(FrameReady),
     /// What was counted since the message before.
@@ -143,22 +149,52 @@ pub struct FrameCounts {
     pub masked: u32,
     /// `frames_copied_to_mask`.
     pub copied_to_mask: u32,
+    /// `frames_copied_to_send`.
+    pub copied_to_send: u32,
     /// `stamps_clamped`.
     pub clamped: u32,
 }
 
+/// The counters of [`FrameCounts`], in its order.
+pub fn counters(counters: &StreamCounters) -> [&Counter; 9] {
+    [
+        &counters.frames_captured,
+        &counters.frames_dropped,
+        &counters.frames_refused,
+        &counters.frames_corrupted,
+        &counters.frames_skipped,
+        &counters.frames_masked,
+        &counters.frames_copied_to_mask,
+        &counters.frames_copied_to_send,
+        &counters.stamps_clamped,
+    ]
+}
+
 impl FrameCounts {
     /// All of them.
-    pub fn all(&self) -> [u32; 8] {
+    pub fn all(&self) -> [u32; 9] {
         let Self { captured, dropped, refused, corrupted, skipped, masked, .. } = *self;
-        [captured, dropped, refused, corrupted, skipped, masked, self.copied_to_mask, self.clamped]
+        let Self { copied_to_mask, copied_to_send, clamped, .. } = *self;
+        let (to_mask, to_send) = (copied_to_mask, copied_to_send);
+        [captured, dropped, refused, corrupted, skipped, masked, to_mask, to_send, clamped]
     }
 
     /// Those of [`all`](Self::all).
-    pub fn of(
-        [captured, dropped, refused, corrupted, skipped, masked, copied_to_mask, clamped]: [u32; 8],
-    ) -> Self {
-        Self { captured, dropped, refused, corrupted, skipped, masked, copied_to_mask, clamped }
+    pub fn of(counts: [u32; 9]) -> Self {
+        let [captured, dropped, refused, corrupted, skipped, masked, to_mask, to_send, clamped] =
+            counts;
+        let (copied_to_mask, copied_to_send) = (to_mask, to_send);
+        Self {
+            captured,
+            dropped,
+            refused,
+            corrupted,
+            skipped,
+            masked,
+            copied_to_mask,
+            copied_to_send,
+            clamped,
+        }
     }
 }
 
@@ -185,6 +221,7 @@ const FRAME: u8 = 17;
 const COUNTS: u8 = 18;
 const ENDED: u8 = 19;
 const FAILED: u8 = 20;
+const GONE: u8 = 21;
 
 /// [`ToSource::Free`], without allocating.
 pub(crate) fn free_message(buffer: u8) -> [u8; 3] {
@@ -242,6 +279,7 @@ impl FromSource {
         bytes.push(VERSION);
         match self {
             Self::Buffer(buffer) => bytes.extend([BUFFER, *buffer]),
+            Self::Gone(buffer) => bytes.extend([GONE, *buffer]),
             Self::Frame(frame) => {
                 bytes.extend([FRAME, frame.buffer]);
                 encode_layout(&frame.layout, bytes);
@@ -275,6 +313,7 @@ impl FromSource {
         let mut fields = Fields::of_message(bytes)?;
         match fields.u8()? {
             BUFFER => fields.last(Fields::u8).map(Self::Buffer),
+            GONE => fields.last(Fields::u8).map(Self::Gone),
             FRAME => fields.last(decode_frame).map(Self::Frame),
             COUNTS => fields.last(decode_counts).map(Self::Counts),
             ENDED => fields.last(|_| Ok(())).map(|()| Self::Ended),
@@ -390,7 +429,7 @@ fn encode_counts(counts: &FrameCounts, bytes: &mut Vec<u8>) {
 }
 
 fn decode_counts(fields: &mut Fields<'_>) -> Result<FrameCounts, WireError> {
-    let mut counts = [0; 8];
+    let mut counts = [0; 9];
     for count in &mut counts {
         *count = fields.u32()?;
     }

@@ -217,6 +217,8 @@ counters! {
             "Frames of which privacy masks filled a part";
         frames_copied_to_mask: Counter, "foveate_frames_copied_to_mask_total",
             "Frames that were copied for privacy masks, because others hold their memory";
+        frames_copied_to_send: Counter, "foveate_frames_copied_to_send_total",
+            "Frames that a source process copied for the daemon, because an element insists on memory of its own";
         stamps_clamped: Counter, "foveate_stamps_clamped_total",
             "Frames whose capture time was in the future and was replaced by the time of arrival";
         tiles_dirty: Counter, "foveate_dirty_tiles_total",

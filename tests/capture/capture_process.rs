@@ -80,7 +80,7 @@ fn program() -> PathBuf {
         "#!/bin/sh\ncase \"$2\" in\n\
          garbage) exec dd if=/dev/urandom bs=300 count=100 >&0 2>/dev/null ;;\n\
          silent) exec sleep 1000 ;;\n\
-         flooding) exec perl -e 'open S, \">&=0\"; $m = \"\\001\\022\" . \"\\0\" x 32; 1 while syswrite S, $m' ;;\n\
+         flooding) exec perl -e 'open S, \">&=0\"; $m = \"\\001\\022\" . \"\\0\" x 36; 1 while syswrite S, $m' ;;\n\
          *) exec {} \"$@\" ;;\nesac\n",
         testkit::program("foveated").display()
     );
@@ -91,17 +91,26 @@ fn program() -> PathBuf {
 
 /// The frames, how the source ended, whether its samples were exact, and what was counted.
 fn taken(spec: &SourceSpec) -> (Vec<Taken>, End, bool, [u64; 3]) {
-    let counters = Arc::<StreamCounters>::default();
-    let mut source = Source::start(spec, &counters).unwrap();
+    taken_with(spec, &Arc::default())
+}
+
+fn taken_with(
+    spec: &SourceSpec,
+    counters: &Arc<StreamCounters>,
+) -> (Vec<Taken>, End, bool, [u64; 3]) {
+    let mut source = Source::start(spec, counters).unwrap();
     let mut frames = Vec::new();
     let end = take_all(&mut source, |frame| frames.push(Taken::of(&frame, spec.content)));
     let counts = [&counters.frames_captured, &counters.frames_refused, &counters.frames_dropped];
     (frames, end, source.is_exact(), counts.map(|counter| counter.get()))
 }
 
-fn assert_same(spec: &SourceSpec, least: usize) {
+/// Asserts that the frames are the same in a process, at least `least`. Returns how many were copied for the daemon.
+fn assert_same(spec: &SourceSpec, least: usize) -> u64 {
     let (here, end, is_exact, counts) = taken(spec);
-    let (there, other_end, is_other_exact, other_counts) = taken(&in_process(spec));
+    let counters = Arc::<StreamCounters>::default();
+    let (there, other_end, is_other_exact, other_counts) =
+        taken_with(&in_process(spec), &counters);
     assert!(least <= here.len(), "{} frames", here.len());
     assert_eq!(here.len(), there.len());
     for (one, other) in here.iter().zip(&there) {
@@ -109,6 +118,8 @@ fn assert_same(spec: &SourceSpec, least: usize) {
         assert!(one.samples == other.samples, "samples of frame {}", one.seq);
     }
     assert_eq!((end, is_exact, counts), (other_end, is_other_exact, other_counts));
+    assert_eq!(counters.frames_captured.get(), there.len() as u64);
+    counters.frames_copied_to_send.get()
 }
 
 fn clip_of(source: SourceChoice) -> SourceSpec {
@@ -126,14 +137,63 @@ fn test_patterns_through_a_process_are_the_same() {
         let width = if format == PixelFormat::Yuy2.name() { 130 } else { 131 };
         let caps = format!("video/x-raw,format={format},width={width},height=77,framerate=30/1");
         let spec = pipeline(&format!("videotestsrc num-buffers=9 pattern=ball ! {caps}"));
-        assert_same(&spec, 9);
+        assert_eq!(assert_same(&spec, 9), 0, "{format}");
+        let masked = SourceSpec { masks: masks(), ..spec };
+        assert_eq!(assert_same(&masked, 9), 0, "{format}");
     }
 }
 
+fn masks() -> Vec<Mask> {
+    vec![Mask::rectangle("box", [0.1, 0.2, 0.4, 0.7])]
+}
+
+/// Decoders that predict frames from those before keep them while the daemon reads them.
 #[test]
-fn a_real_clip_through_a_process_is_the_same() {
-    let Some(clip) = testkit::footage::clip("vtest.avi") else { return };
-    assert_same(&clip_of(SourceChoice::Shorthand(clip.display().to_string())), 795);
+fn real_clips_through_a_process_are_the_same() {
+    for (name, least) in [("vtest.avi", 795), ("box.mp4", 455)] {
+        let Some(clip) = testkit::footage::clip(name) else { return };
+        let spec = clip_of(SourceChoice::Shorthand(clip.display().to_string()));
+        assert_eq!(assert_same(&spec, least), 0, "{name}");
+    }
+    let Some(clip) = testkit::footage::clip("box.mp4") else { return };
+    let spec = clip_of(SourceChoice::Shorthand(clip.display().to_string()));
+    // Those that a decoder keeps are copied to be masked, and no second time.
+    let masked = SourceSpec { masks: masks(), ..spec };
+    assert_eq!(assert_same(&masked, 455), 0);
+}
+
+#[test]
+fn pictures_of_decoders_through_a_process_are_not_copied() {
+    for decoder in ["jpegdec", "avdec_mjpeg"] {
+        for (width, height) in [(640, 480), (131, 77)] {
+            let caps = format!("video/x-raw,format=I420,width={width},height={height}");
+            let text = format!("videotestsrc num-buffers=30 ! {caps} ! jpegenc ! {decoder}");
+            assert_eq!(assert_same(&pipeline(&text), 30), 0, "{text}");
+        }
+    }
+}
+
+/// A parser cuts frames out of what was read; an element that repeats frames gives the same memory again; and converters write anew.
+#[test]
+fn only_frames_in_memory_of_their_own_are_copied() {
+    let raw = "videotestsrc num-buffers=20 ! video/x-raw,format=I420,width=64,height=48,framerate=10/1";
+    let parsed = "rawvideoparse format=i420 width=64 height=48 framerate=10/1";
+    assert_eq!(assert_same(&pipeline(&format!("{raw} ! {parsed}")), 20), 20);
+    let converted = format!("{raw} ! {parsed} ! videoconvert ! video/x-raw,format=RGBA");
+    assert_eq!(assert_same(&pipeline(&converted), 20), 0);
+    let repeated = format!("{raw} ! videorate ! video/x-raw,framerate=30/1");
+    assert_same(&pipeline(&repeated), 58);
+    let cropped = format!("{raw} ! videocrop top=3 left=5 right=2");
+    assert_eq!(assert_same(&pipeline(&cropped), 20), 0);
+}
+
+/// Its frames are more than a process may share: a queue keeps them.
+#[test]
+fn frames_beyond_the_bound_of_memory_are_copied() {
+    let text = "videotestsrc num-buffers=90 pattern=black ! video/x-raw,format=RGBA,width=320,height=240 ! \
+         queue max-size-buffers=80 max-size-bytes=0 max-size-time=0 min-threshold-buffers=70";
+    let copied = assert_same(&pipeline(text), 90);
+    assert!((1..90).contains(&copied), "{copied}");
 }
 
 #[test]

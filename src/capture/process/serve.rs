@@ -1,31 +1,29 @@
 //! The other end of a source process: runs the pipeline, and hands its frames over.
 //!
-//! A frame is copied once, from where the decoder put it to a buffer that the daemon has mapped.
+//! The pipeline is that of [`Source`], in this process, whose frames go to a [`Handover`] instead of its mailbox.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use foveate_socket::{receive, send};
+use foveate_socket::receive;
 use foveate_source::Masks;
-use foveate_source::frame::FrameLayout;
-use foveate_source::ledger::COUNT_MAX;
-use foveate_source::memory::WritableMemory;
-use foveate_source::wire::{
-    Failure, FrameCounts, FrameReady, FromSource, SourceStamp, Start, TO_SOURCE_BYTES_MAX, ToSource,
-};
+use foveate_source::handover::Handover;
+use foveate_source::pool::Pool;
+use foveate_source::wire::{Failure, FromSource, Start, TO_SOURCE_BYTES_MAX, ToSource};
 use foveate_stats::{LossReason, StreamCounters};
-use parking_lot::{Condvar, Mutex};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::RecvFlags;
 use rustix::process::{
     Resource, Rlimit, Signal, getpid, kill_process, setpriority_process, setrlimit,
 };
 
+use super::HEARTBEAT;
 use super::confinement::{Confinement, confine};
-use super::{HEARTBEAT, counters};
 use crate::hints;
+use crate::mailbox::{Mailbox, MailboxProducer};
+use crate::outlet::Outlet;
 use crate::transient::Evidence;
 use crate::{CaptureError, CapturedFrame, End, Source, SourceSpec, TakeResult};
 use foveate_core::error::exit;
@@ -121,61 +119,31 @@ fn lower(resource: Resource, most: u64) -> rustix::io::Result<()> {
     setrlimit(resource, Rlimit { current, maximum })
 }
 
-/// What the main thread and the one that reads the daemon's messages share.
-struct Inbox {
-    state: Mutex<InboxState>,
-    changed: Condvar,
-}
-
-struct InboxState {
-    /// Numbers of the buffers that may be written. The last one is taken first, whose memory is in the cache.
-    free: Vec<u8>,
-    has_hung_up: bool,
-}
-
-impl Inbox {
-    /// A buffer to write to; `None` if there is none within `timeout`.
-    fn take(&self, timeout: Duration) -> Option<u8> {
-        let mut state = self.state.lock();
-        if state.free.is_empty() && !state.has_hung_up {
-            self.changed.wait_for(&mut state, timeout);
+/// Does what the daemon says until it hangs up; then `source` has ended.
+fn read(
+    socket: &OwnedFd,
+    masks: &Masks,
+    handover: &Handover<CapturedFrame>,
+    source: &Mailbox<CapturedFrame>,
+) {
+    let mut bytes = vec![0; TO_SOURCE_BYTES_MAX];
+    while let Ok((len @ 1.., _)) = receive(socket, &mut bytes, RecvFlags::empty()) {
+        match ToSource::decode(&bytes[..len.min(bytes.len())]) {
+            Ok(ToSource::Free(buffer)) => handover.free(buffer),
+            Ok(ToSource::Masks(revision, new)) => masks.follow(revision, new),
+            Ok(ToSource::Start(_)) | Err(_) => break,
         }
-        state.free.pop()
     }
-
-    fn give_back(&self, buffer: u8) {
-        self.state.lock().free.push(buffer);
-        self.changed.notify_one();
-    }
-
-    fn hang_up(&self) {
-        self.state.lock().has_hung_up = true;
-        self.changed.notify_one();
-    }
-
-    fn has_hung_up(&self) -> bool {
-        self.state.lock().has_hung_up
-    }
-
-    /// Does what the daemon says until it hangs up.
-    fn read(&self, socket: &OwnedFd, masks: &Masks) {
-        let mut bytes = vec![0; TO_SOURCE_BYTES_MAX];
-        while let Ok((len @ 1.., _)) = receive(socket, &mut bytes, RecvFlags::empty()) {
-            match ToSource::decode(&bytes[..len.min(bytes.len())]) {
-                Ok(ToSource::Free(buffer)) => self.give_back(buffer),
-                Ok(ToSource::Masks(revision, new)) => masks.follow(revision, new),
-                Ok(ToSource::Start(_)) | Err(_) => break,
-            }
-        }
-        self.hang_up();
-        thread::sleep(LEAVE_WITHIN);
-        // The main thread is held by something that does not return.
-        let _ = kill_process(getpid(), Signal::KILL);
-    }
+    handover.hang_up();
+    source.end(End::Failed(CaptureError::Closed));
+    thread::sleep(LEAVE_WITHIN);
+    // The main thread is held by something that does not return.
+    let _ = kill_process(getpid(), Signal::KILL);
 }
 
 fn run(socket: &Arc<OwnedFd>, start: Start) {
-    let Start { spec, mask_revision, is_restart, has_delivered, buffers_max, .. } = start;
+    let Start { spec, mask_revision, is_restart, has_delivered, buffers_max, frames_max, .. } =
+        start;
     let spec = SourceSpec { isolation: Isolation::None, ..spec };
     let masks = Arc::new(Masks::default());
     masks.follow(mask_revision, spec.masks.clone());
@@ -184,30 +152,19 @@ fn run(socket: &Arc<OwnedFd>, start: Start) {
         // The source logs less then.
         counters.restarts.add(LossReason::Failed);
     }
-    let state = InboxState { free: (0..buffers_max).rev().collect(), has_hung_up: false };
-    let inbox = Arc::new(Inbox { state: Mutex::new(state), changed: Condvar::new() });
-    let (reading, own_masks, own_socket) =
-        (Arc::clone(&inbox), Arc::clone(&masks), Arc::clone(socket));
-    let reader = thread::Builder::new().name("daemon".to_owned());
-    let mut outlet = Outlet {
-        socket: Arc::clone(socket),
-        buffers: (0..buffers_max).map(|_| None).collect(),
-        reported: [0; 8],
-        counters: Arc::clone(&counters),
-        message: Vec::new(),
-    };
-    let started = reader
-        .spawn(move || reading.read(&own_socket, &own_masks))
-        .map_err(|error| CaptureError::Failed {
-            element: "thread".to_owned(),
-            reason: error.to_string(),
-        })
-        .and_then(|_| Source::start_behind(&masks, &spec, &counters));
+    let pool = Pool::new(Arc::clone(socket), buffers_max, frames_max, start.buffer_bytes_max);
+    let handover = Arc::new(Handover::new(
+        Arc::clone(socket),
+        pool,
+        frames_max,
+        spec.pace,
+        Arc::clone(&counters),
+    ));
     let mut evidence = Evidence { is_live: false, has_delivered };
     // Dropped last: a pipeline may take its time to stop.
-    let mut source = started;
+    let mut source = started(socket, &masks, &spec, &counters, &handover);
     let end = match &mut source {
-        Ok(source) => outlet.hand_over(source, &inbox, &mut evidence),
+        Ok(source) => await_end(source, &handover, &mut evidence),
         Err(error) => Some(End::Failed(error.clone())),
     };
     let last = match end {
@@ -215,8 +172,56 @@ fn run(socket: &Arc<OwnedFd>, start: Start) {
         Some(End::Eos) => FromSource::Ended,
         Some(End::Failed(error)) => FromSource::Failed(failure(&error, &spec, evidence)),
     };
-    // Fails if the daemon has hung up, and wants to know nothing more.
-    let _ = outlet.send(&last, None);
+    handover.finish(&last);
+}
+
+/// Starts the source, and the thread that reads what the daemon says.
+fn started(
+    socket: &Arc<OwnedFd>,
+    masks: &Arc<Masks>,
+    spec: &SourceSpec,
+    counters: &Arc<StreamCounters>,
+    handover: &Arc<Handover<CapturedFrame>>,
+) -> Result<Source, CaptureError> {
+    let mut own_mailbox = None;
+    let outlet = |producer: MailboxProducer<CapturedFrame>| {
+        own_mailbox = Some(producer.mailbox());
+        Outlet::Daemon(Arc::clone(handover))
+    };
+    let source = Source::start_into(outlet, masks, spec, counters)?;
+    let mailbox = own_mailbox.expect("its pipeline is in this process");
+    let (socket, masks, handover) = (Arc::clone(socket), Arc::clone(masks), Arc::clone(handover));
+    let reader = thread::Builder::new().name("daemon".to_owned());
+    let reading = reader.spawn(move || read(&socket, &masks, &handover, &mailbox));
+    reading.map_err(|error| CaptureError::Failed {
+        element: "thread".to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(source)
+}
+
+/// Waits until the source ends, or the daemon hangs up, which is `None`. Frames go to the daemon meanwhile.
+fn await_end(
+    source: &mut Source,
+    handover: &Handover<CapturedFrame>,
+    evidence: &mut Evidence,
+) -> Option<End> {
+    loop {
+        let taken = source.take(HEARTBEAT);
+        evidence.is_live |= source.is_live();
+        evidence.has_delivered |= handover.has_sent();
+        if handover.has_hung_up() {
+            return None;
+        }
+        if let Some(errno) = handover.failure() {
+            return Some(End::Failed(not_sent(errno)));
+        }
+        match taken {
+            TakeResult::Ended(end) => return Some(end),
+            TakeResult::TimedOut => handover.report_counts(),
+            TakeResult::Frame(_) => unreachable!("frames do not go to the mailbox"),
+        }
+    }
 }
 
 /// The report of an error.
@@ -230,117 +235,7 @@ fn failure(error: &CaptureError, spec: &SourceSpec, evidence: Evidence) -> Failu
     }
 }
 
-/// The sending side of the socket, and the buffers.
-struct Outlet {
-    socket: Arc<OwnedFd>,
-    buffers: Vec<Option<WritableMemory>>,
-    counters: Arc<StreamCounters>,
-    /// The part of the counters that was reported.
-    reported: [u64; 8],
-    message: Vec<u8>,
-}
-
-impl Outlet {
-    /// Hands frames over until the source ends, or the daemon hangs up, which is `None`.
-    fn hand_over(
-        &mut self,
-        source: &mut Source,
-        inbox: &Inbox,
-        evidence: &mut Evidence,
-    ) -> Option<End> {
-        while !inbox.has_hung_up() {
-            // Before the frame: the newest one is taken as late as possible.
-            let Some(buffer) = inbox.take(HEARTBEAT) else {
-                self.report_counts();
-                continue;
-            };
-            match source.take(HEARTBEAT) {
-                TakeResult::Frame(frame) => {
-                    evidence.has_delivered = true;
-                    evidence.is_live = source.is_live();
-                    if let Err(error) = self.send_frame(buffer, &frame, source) {
-                        return Some(End::Failed(no_buffer(error)));
-                    }
-                }
-                TakeResult::TimedOut => {
-                    inbox.give_back(buffer);
-                    evidence.is_live |= source.is_live();
-                    self.report_counts();
-                }
-                TakeResult::Ended(end) => {
-                    evidence.is_live |= source.is_live();
-                    self.report_counts();
-                    return Some(end);
-                }
-            }
-        }
-        None
-    }
-
-    fn send_frame(
-        &mut self,
-        buffer: u8,
-        frame: &CapturedFrame,
-        source: &Source,
-    ) -> rustix::io::Result<()> {
-        let given = frame.layout();
-        let (packed, bytes) = FrameLayout::packed(given.samples, given.extent, given.pixel_aspect);
-        let layout = FrameLayout { gray_range: given.gray_range, ..packed };
-        let place = usize::from(buffer);
-        if self.buffers[place].as_ref().is_none_or(|memory| memory.len() != bytes) {
-            self.buffers[place] = None;
-            let (memory, file) = WritableMemory::new(bytes)?;
-            self.send(&FromSource::Buffer(buffer), Some(&file))?;
-            self.buffers[place] = Some(memory);
-        }
-        let Some(memory) = &mut self.buffers[place] else { unreachable!("just made") };
-        layout.copy_from(memory.bytes_mut(), given, frame.bytes());
-        let stamp = frame.stamp();
-        let ready = FrameReady {
-            buffer,
-            layout,
-            stamp: SourceStamp {
-                number: stamp.frame_seq,
-                pts_ns: stamp.pts_ns,
-                capture_ns: stamp.capture_ns,
-                capture_unix_ns: stamp.capture_unix_ns,
-                capture_clock: stamp.capture_clock,
-                arrival_ns: stamp.arrival_ns,
-            },
-            mask_revision: frame.mask_revision(),
-            is_live: source.is_live(),
-            is_exact: source.is_exact(),
-            counts: self.unreported(),
-        };
-        self.send(&FromSource::Frame(ready), None)
-    }
-
-    fn report_counts(&mut self) {
-        let counts = self.unreported();
-        // Also if nothing was counted: it says that the process is alive.
-        let _ = self.send(&FromSource::Counts(counts), None);
-    }
-
-    /// What was counted since the last message.
-    fn unreported(&mut self) -> FrameCounts {
-        let counters = counters(&self.counters);
-        let mut counts = [0; 8];
-        for ((count, reported), counter) in counts.iter_mut().zip(&mut self.reported).zip(counters)
-        {
-            // The rest follows with the next message.
-            *count = u32::try_from(counter.get() - *reported).unwrap_or(u32::MAX).min(COUNT_MAX);
-            *reported += u64::from(*count);
-        }
-        FrameCounts::of(counts)
-    }
-
-    fn send(&mut self, message: &FromSource, file: Option<&OwnedFd>) -> rustix::io::Result<()> {
-        message.encode(&mut self.message);
-        send(&self.socket, &self.message, file.map(AsFd::as_fd), SendFlags::empty())
-    }
-}
-
-/// The error of a buffer that cannot be had or sent.
-fn no_buffer(error: rustix::io::Errno) -> CaptureError {
+/// The error of a frame that cannot be sent.
+fn not_sent(error: rustix::io::Errno) -> CaptureError {
     CaptureError::Failed { element: "source process".to_owned(), reason: error.to_string() }
 }

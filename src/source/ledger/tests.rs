@@ -133,6 +133,21 @@ fn a_buffer_that_is_held_is_neither_filled_nor_replaced() {
 }
 
 #[test]
+fn a_buffer_is_gone_only_while_the_process_has_it() {
+    let (mut ledger, _theirs) = scene();
+    let held = ledger.accept(&frame(0, 1), NOW_NS).unwrap();
+    assert_eq!(ledger.remove(0), Err(Violation::Held(0)));
+    drop(held);
+    assert_eq!(ledger.remove(0), Ok(()));
+    for number in [0, 1, BUFFERS, u8::MAX] {
+        assert_eq!(ledger.remove(number), Err(Violation::NoBuffer(number)));
+    }
+    // Its bytes are free for others.
+    let (_, large) = WritableMemory::new(usize::try_from(BYTES_MAX).unwrap()).unwrap();
+    ledger.add(1, Some(large.as_fd())).unwrap();
+}
+
+#[test]
 fn buffers_are_limited_in_number_and_size() {
     let (mut ledger, _theirs) = scene();
     let (_, small) = WritableMemory::new(4096).unwrap();

@@ -50,7 +50,7 @@ fn frame() -> impl Strategy<Value = FrameReady> {
     );
     let times = (any::<Option<u64>>(), any::<[u64; 5]>());
     let clock = prop::sample::select(CaptureClock::ALL.to_vec());
-    (any::<u8>(), layout, times, clock, any::<[bool; 2]>(), any::<[u32; 8]>()).prop_map(
+    (any::<u8>(), layout, times, clock, any::<[bool; 2]>(), any::<[u32; 9]>()).prop_map(
         |(buffer, layout, (pts_ns, numbers), capture_clock, [is_live, is_exact], counts)| {
             let (samples, [width, height], aspect, planes, [low, high]) = layout;
             let gray_range = GrayRange::new(low, high);
@@ -92,8 +92,9 @@ fn failure() -> impl Strategy<Value = Failure> {
 fn message() -> impl Strategy<Value = FromSource> {
     prop_oneof![
         any::<u8>().prop_map(FromSource::Buffer),
+        any::<u8>().prop_map(FromSource::Gone),
         frame().prop_map(FromSource::Frame),
-        any::<[u32; 8]>().prop_map(|counts| FromSource::Counts(FrameCounts::of(counts))),
+        any::<[u32; 9]>().prop_map(|counts| FromSource::Counts(FrameCounts::of(counts))),
         Just(FromSource::Ended),
         failure().prop_map(FromSource::Failed),
     ]
@@ -122,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_worse_than_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 16..21_u8) {
+    fn no_bytes_are_worse_than_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 16..22_u8) {
         means_itself(&bytes);
         let _ = ToSource::decode(&bytes);
         bytes.splice(0..0, [VERSION, kind]);
@@ -164,7 +165,9 @@ fn a_source_is_described_in_full() {
             mask_revision: 3,
             is_restart: true,
             has_delivered: false,
-            buffers_max: 4,
+            buffers_max: 64,
+            frames_max: 4,
+            buffer_bytes_max: 1 << 30,
             data_bytes_max: 1 << 29,
         };
         let mut bytes = Vec::new();

@@ -1,0 +1,47 @@
+//! Where the frames of a pipeline go.
+
+use std::sync::Arc;
+
+use super::CapturedFrame;
+use super::mailbox::{MailboxProducer, PostResult};
+use foveate_source::handover::{Handover, Posted};
+use foveate_source::pool::Pool;
+
+/// Where the frames of a pipeline go.
+pub(super) enum Outlet {
+    /// To a consumer in this process.
+    Mailbox(MailboxProducer<CapturedFrame>),
+    /// From a source process to the daemon.
+    Daemon(Arc<Handover<CapturedFrame>>),
+}
+
+impl Outlet {
+    /// The memory in which frames leave this process.
+    pub(super) fn pool(&self) -> Option<Arc<Pool>> {
+        match self {
+            Self::Mailbox(_) => None,
+            Self::Daemon(handover) => Some(Arc::clone(handover.pool())),
+        }
+    }
+
+    /// Posts a frame of a pipeline that `is_live`, whose samples are exact if it `is_exact`. With
+    /// [`Pace::EveryFrame`](super::Pace::EveryFrame) it first waits until there is room.
+    pub(super) fn post(
+        &mut self,
+        frame: CapturedFrame,
+        is_live: bool,
+        is_exact: bool,
+    ) -> PostResult {
+        match self {
+            Self::Mailbox(producer) => producer.post(frame),
+            Self::Daemon(handover) => {
+                let ready = frame.ready(is_live, is_exact);
+                match handover.post(frame, ready) {
+                    Posted::Taken => PostResult::Delivered,
+                    Posted::Replaced => PostResult::Replaced,
+                    Posted::Closed => PostResult::Closed,
+                }
+            }
+        }
+    }
+}
