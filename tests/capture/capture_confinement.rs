@@ -310,6 +310,10 @@ fn every_thread_of_a_source_process_has_its_limits() {
         for line in ["NoNewPrivs:\t1", "Seccomp:\t2"] {
             assert!(status.contains(line), "{status}");
         }
+        // But for those that read files of other users.
+        let (_, capabilities) = status.split_once("CapPrm:\t").unwrap();
+        let capabilities = u64::from_str_radix(&capabilities[..16], 16).unwrap();
+        assert_eq!(capabilities & !(1 << 2), 0, "{status}");
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap();
         let nice = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap();
         assert_eq!(nice, "3", "{stat}");

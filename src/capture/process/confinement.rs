@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::thread;
@@ -16,6 +17,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, LandlockStatus, RestrictionStatus, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch,
@@ -258,8 +260,9 @@ impl Confinement {
     }
 
     /// Confines this thread, and those that it starts, for good.
-    fn of_thread(reach: &Reach) -> Result<Self, RulesetError> {
-        let landlock = restrict_files(reach)?;
+    fn of_thread(reach: &Reach) -> io::Result<Self> {
+        drop_capabilities()?;
+        let landlock = restrict_files(reach).map_err(io::Error::other)?;
         // Fails if the kernel has no filters, or a container refuses them: the rest holds, and `foveate doctor` says so.
         Ok(Self { landlock, has_filter: refuse_calls(reach.sockets).is_ok() })
     }
@@ -281,8 +284,21 @@ impl fmt::Display for Confinement {
 /// # Errors
 ///
 /// If the kernel has Landlock and refuses these rules. What it does not have is left out.
-pub fn confine(spec: &SourceSpec) -> Result<Confinement, RulesetError> {
+pub fn confine(spec: &SourceSpec) -> io::Result<Confinement> {
     Confinement::of_thread(&Reach::of(spec))
+}
+
+/// Drops the capabilities of a daemon that runs as root, but for reading files of other users, which its clips may be: some get round
+/// Landlock, as `CAP_PERFMON` does to read variables of another process.
+fn drop_capabilities() -> io::Result<()> {
+    let present = capabilities(None)?.permitted;
+    let permitted = present & CapabilitySet::DAC_READ_SEARCH;
+    if present == permitted {
+        // The filter of a service may refuse the call.
+        return Ok(());
+    }
+    let inheritable = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: permitted, permitted, inheritable })?)
 }
 
 /// Keeps all files but those of `reach` from this thread. Returns the version of Landlock that does, if the kernel has one.
