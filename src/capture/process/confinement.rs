@@ -173,10 +173,15 @@ impl Reach {
     fn of_source(spec: &SourceSpec) -> Self {
         let decoders = || listed(Path::new("/dev"), is_of_decoder);
         match spec.kind().filter(|_| !spec.follow_addresses) {
-            Some(ShorthandKind::Test | ShorthandKind::File) => Self { devices: decoders(), ..Self::default() },
+            Some(ShorthandKind::Test | ShorthandKind::File) => {
+                Self { devices: decoders(), ..Self::default() }
+            }
             Some(ShorthandKind::Camera) => {
                 let camera = PathBuf::from(spec.source.text());
-                Self { devices: decoders().into_iter().chain([camera]).collect(), ..Self::default() }
+                Self {
+                    devices: decoders().into_iter().chain([camera]).collect(),
+                    ..Self::default()
+                }
             }
             Some(ShorthandKind::Rtsp | ShorthandKind::Http) => {
                 // Such a name is resolved by Avahi, which listens on a socket of its own.
@@ -220,8 +225,11 @@ fn listed(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 /// Whether a decoder may need the device of this name. A video device of the USB is a camera, and of another stream.
 fn is_of_decoder(name: &str) -> bool {
     let is_usb = || {
-        let device = fs::canonicalize(Path::new("/sys/class/video4linux").join(name).join("device"));
-        device.is_ok_and(|device| device.iter().any(|part| part.as_encoded_bytes().starts_with(b"usb")))
+        let device =
+            fs::canonicalize(Path::new("/sys/class/video4linux").join(name).join("device"));
+        device.is_ok_and(|device| {
+            device.iter().any(|part| part.as_encoded_bytes().starts_with(b"usb"))
+        })
     };
     DECODERS.iter().any(|decoder| name.starts_with(decoder))
         && !(name.starts_with("video") && is_usb())
