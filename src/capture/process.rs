@@ -332,9 +332,7 @@ impl Link {
         let status = self.process.finish();
         let how = status.map_or_else(|| "closed its socket".to_owned(), described);
         match self.process.log.memory_line() {
-            Some(words) => {
-                ProcessError::OutOfMemory { how, limit_mib: limits.memory_mib, words }
-            }
+            Some(words) => ProcessError::OutOfMemory { how, limit_mib: limits.memory_mib, words },
             None => ProcessError::Crashed { how, words: self.process.log.last_line() },
         }
     }

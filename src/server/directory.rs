@@ -626,8 +626,7 @@ impl StreamPort {
 
 /// What the processes of a source use now, by what their frames are.
 fn source_processes(counters: &StreamCounters) -> BTreeMap<String, SourceProcessUse> {
-    let processes =
-        [("pictures", &counters.source_process), ("depth", &counters.depth_process)];
+    let processes = [("pictures", &counters.source_process), ("depth", &counters.depth_process)];
     let used = processes.into_iter().filter_map(|(content, process)| {
         let pid = u32::try_from(process.get()?).ok()?;
         Some((content.to_owned(), SourceProcessUse::of(pid)?))

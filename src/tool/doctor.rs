@@ -197,8 +197,11 @@ mod tests {
     fn every_subject_is_checked() {
         let found = findings(Path::new("/tmp"));
         let subjects: Vec<_> = found.iter().map(|finding| finding.subject.as_str()).collect();
-        let plugins =
-            if cfg!(feature = "gst") { &["GStreamer", "rtsp://", "files", "source processes"][..] } else { &[] };
+        let plugins = if cfg!(feature = "gst") {
+            &["GStreamer", "rtsp://", "files", "source processes"][..]
+        } else {
+            &[]
+        };
         for subject in plugins.iter().chain(&["vulkan", "sockets", "shared memory"]) {
             assert!(subjects.contains(subject), "{subjects:?}");
         }

@@ -97,10 +97,7 @@ fn a_source_reads_only_what_it_names() {
     let files = Files::new();
     let all = ["clip.mp4", "pictures/1.png", "other", "pipeline.gst", "ca.pem"];
     let http = shorthand("https://192.0.2.1/clip.mp4");
-    let with_authorities = SourceSpec {
-        tls: Tls::CaFile(files.path("ca.pem")),
-        ..http.clone()
-    };
+    let with_authorities = SourceSpec { tls: Tls::CaFile(files.path("ca.pem")), ..http.clone() };
     let of_file = SourceChoice::PipelineFile(files.path("pipeline.gst"));
     let follows = SourceSpec { follow_addresses: true, ..http.clone() };
     let specs = [
@@ -199,8 +196,7 @@ fn only_sources_of_addresses_have_a_network() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = tcp.local_addr().unwrap();
     let _unix = UnixListener::bind(files.path("socket")).unwrap();
-    let (none, network, all) =
-        ([false, false, false], [true, true, false], [true, true, true]);
+    let (none, network, all) = ([false, false, false], [true, true, false], [true, true, true]);
     let specs = [
         (shorthand("test"), none),
         (shorthand("/dev/video0"), none),
@@ -219,7 +215,12 @@ fn only_sources_of_addresses_have_a_network() {
                 UnixStream::connect(&socket).map(drop),
             ]
         });
-        assert_eq!(results.each_ref().map(Result::is_ok), expected, "{:?}: {results:?}", spec.source);
+        assert_eq!(
+            results.each_ref().map(Result::is_ok),
+            expected,
+            "{:?}: {results:?}",
+            spec.source
+        );
         assert!(results.iter().all(|result| result.is_ok() || is_refused(result)), "{results:?}");
     }
 }
@@ -282,7 +283,8 @@ fn pipelines_in_a_process_write_nothing_and_read_no_passwords() {
     if fs::read("/etc/shadow").is_err() {
         return leave_part_out("not root");
     }
-    let reading = "filesrc location=/etc/shadow ! fakesink videotestsrc num-buffers=3 ! appsink name=frames";
+    let reading =
+        "filesrc location=/etc/shadow ! fakesink videotestsrc num-buffers=3 ! appsink name=frames";
     let reading = SourceSpec { caps_timeout: HANG, ..pipeline(reading) };
     assert_eq!(end_of(&reading), End::Eos);
     match end_of(&in_process(&reading)) {
@@ -296,7 +298,8 @@ fn every_thread_of_a_source_process_has_its_limits() {
     if !has_filter() {
         return;
     }
-    let text = "videotestsrc is-live=true ! video/x-raw,width=64,height=48 ! queue ! appsink name=frames";
+    let text =
+        "videotestsrc is-live=true ! video/x-raw,width=64,height=48 ! queue ! appsink name=frames";
     let limits = SourceLimits { memory_mib: 300, nice: 3 };
     let spec = SourceSpec { stream: "limited".to_owned(), limits, ..in_process(&pipeline(text)) };
     let source = Source::open(&spec, &Arc::default()).unwrap();
@@ -310,6 +313,10 @@ fn every_thread_of_a_source_process_has_its_limits() {
         for line in ["NoNewPrivs:\t1", "Seccomp:\t2"] {
             assert!(status.contains(line), "{status}");
         }
+        // But for those that read files of other users.
+        let (_, capabilities) = status.split_once("CapPrm:\t").unwrap();
+        let capabilities = u64::from_str_radix(&capabilities[..16], 16).unwrap();
+        assert_eq!(capabilities & !(1 << 2), 0, "{status}");
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap();
         let nice = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap();
         assert_eq!(nice, "3", "{stat}");

@@ -188,7 +188,9 @@ fn listings_and_metrics_show_source_processes() {
     for (content, process) in &listed {
         let labels = format!("{{stream=\"camera\",content=\"{content}\"}}");
         assert_eq!(scraped[&format!("foveate_source_pid{labels}")], f64::from(process.pid));
-        assert!(process.cpu_seconds <= scraped[&format!("foveate_source_cpu_seconds_total{labels}")]);
+        assert!(
+            process.cpu_seconds <= scraped[&format!("foveate_source_cpu_seconds_total{labels}")]
+        );
         assert!(0.0 < scraped[&format!("foveate_source_memory_bytes{labels}")]);
     }
     daemon.stop();

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::thread;
@@ -16,6 +17,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, LandlockStatus, RestrictionStatus, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch,
@@ -171,10 +173,15 @@ impl Reach {
     fn of_source(spec: &SourceSpec) -> Self {
         let decoders = || listed(Path::new("/dev"), is_of_decoder);
         match spec.kind().filter(|_| !spec.follow_addresses) {
-            Some(ShorthandKind::Test | ShorthandKind::File) => Self { devices: decoders(), ..Self::default() },
+            Some(ShorthandKind::Test | ShorthandKind::File) => {
+                Self { devices: decoders(), ..Self::default() }
+            }
             Some(ShorthandKind::Camera) => {
                 let camera = PathBuf::from(spec.source.text());
-                Self { devices: decoders().into_iter().chain([camera]).collect(), ..Self::default() }
+                Self {
+                    devices: decoders().into_iter().chain([camera]).collect(),
+                    ..Self::default()
+                }
             }
             Some(ShorthandKind::Rtsp | ShorthandKind::Http) => {
                 // Such a name is resolved by Avahi, which listens on a socket of its own.
@@ -218,8 +225,11 @@ fn listed(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 /// Whether a decoder may need the device of this name. A video device of the USB is a camera, and of another stream.
 fn is_of_decoder(name: &str) -> bool {
     let is_usb = || {
-        let device = fs::canonicalize(Path::new("/sys/class/video4linux").join(name).join("device"));
-        device.is_ok_and(|device| device.iter().any(|part| part.as_encoded_bytes().starts_with(b"usb")))
+        let device =
+            fs::canonicalize(Path::new("/sys/class/video4linux").join(name).join("device"));
+        device.is_ok_and(|device| {
+            device.iter().any(|part| part.as_encoded_bytes().starts_with(b"usb"))
+        })
     };
     DECODERS.iter().any(|decoder| name.starts_with(decoder))
         && !(name.starts_with("video") && is_usb())
@@ -258,8 +268,9 @@ impl Confinement {
     }
 
     /// Confines this thread, and those that it starts, for good.
-    fn of_thread(reach: &Reach) -> Result<Self, RulesetError> {
-        let landlock = restrict_files(reach)?;
+    fn of_thread(reach: &Reach) -> io::Result<Self> {
+        drop_capabilities()?;
+        let landlock = restrict_files(reach).map_err(io::Error::other)?;
         // Fails if the kernel has no filters, or a container refuses them: the rest holds, and `foveate doctor` says so.
         Ok(Self { landlock, has_filter: refuse_calls(reach.sockets).is_ok() })
     }
@@ -281,8 +292,21 @@ impl fmt::Display for Confinement {
 /// # Errors
 ///
 /// If the kernel has Landlock and refuses these rules. What it does not have is left out.
-pub fn confine(spec: &SourceSpec) -> Result<Confinement, RulesetError> {
+pub fn confine(spec: &SourceSpec) -> io::Result<Confinement> {
     Confinement::of_thread(&Reach::of(spec))
+}
+
+/// Drops the capabilities of a daemon that runs as root, but for reading files of other users, which its clips may be: some get round
+/// Landlock, as `CAP_PERFMON` does to read variables of another process.
+fn drop_capabilities() -> io::Result<()> {
+    let present = capabilities(None)?.permitted;
+    let permitted = present & CapabilitySet::DAC_READ_SEARCH;
+    if present == permitted {
+        // The filter of a service may refuse the call.
+        return Ok(());
+    }
+    let inheritable = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: permitted, permitted, inheritable })?)
 }
 
 /// Keeps all files but those of `reach` from this thread. Returns the version of Landlock that does, if the kernel has one.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use foveate_socket::receive;
+use crossbeam_channel::{RecvTimeoutError, bounded};
+use foveate_socket::{receive, send};
 use foveate_source::Masks;
 use foveate_source::handover::Handover;
 use foveate_source::pool::Pool;
@@ -58,9 +59,8 @@ pub fn limit(socket: OwnedFd) -> std::io::Result<LimitedProcess> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let start = received_start(&socket)?;
     limit_resources(&start)?;
-    // The source reports a failure.
-    let _ = hints::initialised();
-    let confinement = confine(&start.spec).map_err(std::io::Error::other)?;
+    start_gstreamer(&socket)?;
+    let confinement = confine(&start.spec)?;
     Ok(LimitedProcess { socket, start, confinement })
 }
 
@@ -84,6 +84,24 @@ pub fn serve(limited: std::io::Result<LimitedProcess>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Starts GStreamer on a thread that then ends. It may have to look for its plugins first, which takes a slow machine a minute: meanwhile
+/// the daemon is told that the process is alive.
+fn start_gstreamer(socket: &OwnedFd) -> std::io::Result<()> {
+    let (starting, started) = bounded::<()>(0);
+    let run = move || {
+        // The source reports a failure.
+        let _ = hints::initialised();
+        drop(starting);
+    };
+    let thread = thread::Builder::new().name("GStreamer".to_owned()).spawn(run)?;
+    let mut message = Vec::new();
+    FromSource::Counts(FrameCounts::default()).encode(&mut message);
+    while started.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
+        send(socket, &message, None, SendFlags::empty())?;
+    }
+    thread.join().map_err(|_| std::io::Error::other("GStreamer panicked"))
 }
 
 fn received_start(socket: &OwnedFd) -> std::io::Result<Start> {

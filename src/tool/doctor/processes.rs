@@ -39,9 +39,11 @@ mod tests {
             found(Some(7), true),
             Finding::ok(SUBJECT, "Landlock (ABI 7), seccomp, no new privileges")
         );
-        for (landlock, has_filter, lack) in
-            [(None, true, "no Landlock"), (Some(7), false, "no seccomp"), (None, false, "no seccomp")]
-        {
+        for (landlock, has_filter, lack) in [
+            (None, true, "no Landlock"),
+            (Some(7), false, "no seccomp"),
+            (None, false, "no seccomp"),
+        ] {
             let Finding { mark, detail, remedy, .. } = found(landlock, has_filter);
             assert_eq!(mark, Mark::Warn);
             assert!(detail.contains(lack) && remedy.is_some(), "{detail}");
