@@ -191,6 +191,24 @@ class CanvasTests(unittest.TestCase):
         film.change([])
         self.assertFalse(canvas.update(film.frame(squares)).places.any())
 
+    def test_a_token_that_had_kept_its_texels_is_drawn_again_once_it_has_new_ones(self) -> None:
+        film = Film((32, 32), 8, seed=9)
+        canvas, squares = Canvas(), [Square(2, column, row) for row in range(2) for column in range(2)]
+        first = film.frame(squares)
+        canvas.update(first)
+        film.change([0])
+        # Within the threshold: the tile changes, the token does not.
+        frame = film.frame(squares)
+        frame.tokens["changed_frame"] = 1
+        kept = dataclasses.replace(frame, _planes={**frame.planes, "pixels": first.pixels})
+        canvas.update(kept)
+        film.change([])
+        newest, fresh = film.frame(squares), Canvas()
+        update = canvas.update(newest)
+        fresh.update(newest)
+        np.testing.assert_array_equal(canvas.pixels, fresh.pixels)
+        self.assertTrue(update.places.all())
+
     def test_a_place_without_a_token_is_blank_once_it_changes(self) -> None:
         film = Film((64, 64), 8, seed=3)
         canvas = Canvas()

@@ -77,6 +77,41 @@ slots = 64
 )
 
 
+#: A still picture with detail everywhere.
+STILL = """
+[[stream]]
+name = "front"
+pipeline = "videotestsrc is-live=true pattern=zone-plate kx2=25 ky2=25 ! \
+video/x-raw,format=NV12,width=320,height=180,framerate=30/1 ! appsink name=frames"
+backend = "cpu"
+[[stream.view]]
+name = "robot"
+"""
+
+
+class CanvasesAreDrawn(unittest.TestCase):
+    def test_a_reader_that_joins_late_gets_what_the_others_have(self) -> None:
+        keys: Any = {"layout": "adaptive", "memory": "canvas", "budget": 60, "slots": 64, "dtype": "u8"}
+        with RealDaemon(STILL) as daemon:
+            with foveate.open("front/robot", daemon.path) as view:
+                view.read(HANG)
+            with foveate.open_view("front", daemon.path, **keys) as view:
+                first = view.canvas()
+                for _ in range(40):
+                    first.update(view.read(HANG, newest=False))
+                with foveate.open(view.name, daemon.path) as same:
+                    late = same.canvas()
+                    late.update(same.read(HANG, newest=False))
+                    self.assertTrue((first.steps < late.steps).any(), "it has not seen all")
+                    for _ in within():
+                        first.update(view.read(HANG, newest=False))
+                        late.update(same.read(HANG, newest=False))
+                        if not late.wants_refresh and (late.steps <= first.steps).all():
+                            break
+            np.testing.assert_array_equal(late.pixels, first.pixels)
+            np.testing.assert_array_equal(late.frames, first.frames)
+
+
 class DaemonIsRead(unittest.TestCase):
     daemon: RealDaemon
 

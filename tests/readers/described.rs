@@ -45,12 +45,13 @@ pub(crate) fn described_canvas(
     info.plane_index(TILES)?;
     let update = canvas.update(info, frame).unwrap();
     let drawn: Vec<u8> = canvas.drawn().iter().map(|drawn| u8::from(*drawn)).collect();
+    let rgb = canvas.rgb();
     let arrays = [
         canvas.pixels(),
         bytemuck::cast_slice(canvas.steps()),
         bytemuck::cast_slice(canvas.frames()),
         &drawn,
-        canvas.rgb().as_flattened(),
+        rgb.as_flattened(),
     ];
     let mut described: Vec<Value> = arrays.map(|bytes| fnv1a_64(bytes).into()).into();
     described.extend([update.is_new.into(), canvas.wants_refresh().into()]);
