@@ -1,15 +1,19 @@
 //! Source processes of a daemon: killed at any moment, they harm no other stream, and none outlives its daemon.
 
 use std::fs;
+use std::os::unix::fs::chown;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use foveate::client::Client;
 use foveate_control::{ClientExt as _, StreamListing, StreamState};
 use foveate_stats::LossReason;
-use rustix::process::{Pid, Signal, kill_process};
-use testkit::daemon::{Belongings, Daemon, Feed, Place};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use testkit::daemon::{Belongings, Daemon, Feed, Place, Process};
 use testkit::is_long;
 use testkit::naive::Random;
+use testkit::users::{are_there, as_user, open_to_all};
 use testkit::wait::{until, until_equal};
 
 const WIDTH: usize = 64;
@@ -36,14 +40,14 @@ const SLACK_KB: u64 = 16 << 10;
 /// A camera that costs next to nothing.
 fn slow_camera(name: &str) -> String {
     format!(
-        "[[stream]]\nname = '{name}'\nbackend = 'cpu'\nisolation = 'process'\n\
+        "[[stream]]\nname = '{name}'\nbackend = 'cpu'\nisolation = 'process'\ncaps_timeout_ms = 60000\n\
          pipeline = 'videotestsrc is-live=true pattern=ball ! \
          video/x-raw,format=GRAY8,width=64,height=48,framerate=20/1 ! appsink name=frames'\n"
     )
 }
 
 /// The source processes of `daemon`.
-fn processes(daemon: u32) -> Vec<Pid> {
+pub(crate) fn processes(daemon: u32) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| {
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
@@ -154,4 +158,72 @@ fn no_source_process_survives_its_daemon() {
             pids.iter().all(|pid| !fs::exists(format!("/proc/{pid}/fd/0")).unwrap_or(false))
         });
     }
+}
+
+/// Of a user who has nothing else.
+const USER: u32 = 61_543;
+
+#[test]
+fn a_limit_of_processes_is_named_and_the_stream_comes_back() {
+    if !are_there() {
+        return;
+    }
+    let place = Place::new();
+    let config = place.write("foveate.toml", slow_camera("camera"));
+    // Others may not reach the folder of the build.
+    let program = place.path("foveated");
+    fs::copy(env!("CARGO_BIN_EXE_foveated"), &program).unwrap();
+    let folder = place.socket().parent().unwrap().to_owned();
+    open_to_all(&folder);
+    chown(&folder, Some(USER), None).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={USER}"), "--clear-groups"]).arg(program);
+    command.arg("--config").arg(config).arg("--socket").arg(place.socket());
+    let registry = place.path("registry");
+    let process = Process::start(command, &[("GST_REGISTRY", registry.to_str().unwrap())]);
+    process.stderr.wait_for(" serving ");
+    let daemon = Daemon::running(&place, process);
+    daemon.subscribe("camera/main").next_frame();
+
+    let limit = |most: Option<u64>| {
+        let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nproc);
+        let limit = Rlimit { current: most.or(maximum), maximum };
+        // Each user may limit what is theirs.
+        as_user(USER, || prlimit(pid, Resource::Nproc, limit)).unwrap();
+    };
+    limit(Some(1));
+    for pid in processes(daemon.process.id()) {
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    until("the limit is named", || {
+        let listing = daemon.listing("camera");
+        listing.reason.contains("ulimit -u") && listing.reason.contains("trying again")
+    });
+    limit(None);
+    until("it delivers again", || daemon.listing("camera").state == StreamState::Live);
+    daemon.stop();
+}
+
+/// Neither its log nor GStreamer's registry can be written.
+#[test]
+fn a_full_disk_ends_no_source_process() {
+    let place = Place::new();
+    let config = place.write("foveate.toml", slow_camera("camera"));
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>/dev/full", "sh", env!("CARGO_BIN_EXE_foveated")]);
+    command.arg("--config").arg(config).arg("--socket").arg(place.socket());
+    // Thousands of lines.
+    let environment = [("GST_REGISTRY", "/dev/full"), ("GST_DEBUG", "4"), ("RUST_LOG", "debug")];
+    let daemon = Daemon::running(&place, Process::start(command, &environment));
+    until("it serves its socket", || Client::connect(&place.socket()).is_ok());
+    daemon.subscribe("camera/main").next_frame();
+    for pid in processes(daemon.process.id()) {
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    until("it is started again", || {
+        let listing = daemon.listing("camera");
+        listing.restarts.get(&LossReason::Crashed) == Some(&1) && listing.state == StreamState::Live
+    });
+    daemon.stop();
 }
