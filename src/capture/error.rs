@@ -6,6 +6,10 @@ use super::ProcessError;
 use foveate_core::error::exit;
 use foveate_core::geometry::extent::Extent;
 
+/// What to do where no thread or process can be started.
+pub(super) const PROCESSES_REMEDY: &str =
+    "raise the limit of processes and threads (`ulimit -u`, `TasksMax=`)";
+
 /// A source cannot be used. Texts from GStreamer are redacted.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]

@@ -16,6 +16,7 @@ use foveate_core::depth::pairing::WAITING_MAX;
 use foveate_core::mask::{Mask, MaskFill};
 use foveate_core::source::SourceLimits;
 use foveate_socket::{receive, send};
+use foveate_source::frame::{FrameLayout, SampleFormat};
 use foveate_source::ledger::{AcceptedFrame, Ledger, Violation};
 use foveate_source::wire::{
     FROM_SOURCE_BYTES_MAX, FrameCounts, FromSource, Start, TO_SOURCE_BYTES_MAX, ToSource, counters,
@@ -33,7 +34,7 @@ pub use serve::{LimitedProcess, limit, serve};
 
 use super::mailbox::{Mailbox, MailboxProducer, PostResult};
 use super::{CaptureError, CapturedFrame, Content, End, SourceSpec};
-use child::{SourceProcess, described};
+use child::{SourceProcess, described, is_of_memory};
 
 pub(super) mod allocator;
 mod child;
@@ -201,7 +202,8 @@ impl ProcessSession {
             Err(errno) => {
                 let reason =
                     format!("its source of {} bytes cannot be sent: {errno}", message.len());
-                return Err(ProcessError::NotStarted { reason }.into());
+                let remedy = "shorten its description, or its masks";
+                return Err(ProcessError::NotStarted { reason, remedy }.into());
             }
         }
         let ledger = Ledger::new(Arc::clone(&socket), BUFFERS_MAX, BUFFER_BYTES_MAX, captured);
@@ -239,6 +241,7 @@ impl ProcessSession {
                 FromSource::Counts(counts) => self.count(link, &counts)?,
                 FromSource::Frame(frame) => {
                     self.count(link, &frame.counts)?;
+                    self.check_asked_for(&frame.layout)?;
                     let accepted = link.ledger.accept(&frame, monotonic_ns())?;
                     self.is_live.store(frame.is_live, Ordering::Relaxed);
                     self.is_exact.store(frame.is_exact, Ordering::Relaxed);
@@ -252,6 +255,8 @@ impl ProcessSession {
                 FromSource::Failed(failure) => {
                     let error = if failure.is_every_frame_live {
                         CaptureError::EveryFrameLive
+                    } else if is_of_memory(&failure.text) {
+                        ProcessError::out_of_memory("has stopped", self.spec.limits, failure.text).into()
                     } else {
                         ProcessError::Reported(failure).into()
                     };
@@ -260,6 +265,23 @@ impl ProcessSession {
             }
         }
         Ok(None)
+    }
+
+    /// Checks that a frame is one of those that the process was asked for.
+    fn check_asked_for(&self, layout: &FrameLayout) -> Result<(), Violation> {
+        let content = match layout.samples {
+            SampleFormat::Picture(..) => Content::Pictures,
+            SampleFormat::Depth(_) => Content::Depth,
+        };
+        if content != self.spec.content {
+            return Err(Violation::Content);
+        }
+        let (extent, pixels_max) = (layout.extent, self.spec.max_pixels);
+        let pixels = u64::from(extent.width) * u64::from(extent.height);
+        if u64::from(pixels_max) < pixels {
+            return Err(Violation::Pixels { extent, pixels_max });
+        }
+        Ok(())
     }
 
     fn count(&self, link: &mut Link, counts: &FrameCounts) -> Result<(), Violation> {
@@ -332,7 +354,7 @@ impl Link {
         let status = self.process.finish();
         let how = status.map_or_else(|| "closed its socket".to_owned(), described);
         match self.process.log.memory_line() {
-            Some(words) => ProcessError::OutOfMemory { how, limit_mib: limits.memory_mib, words },
+            Some(words) => ProcessError::out_of_memory(&how, limits, words),
             None => ProcessError::Crashed { how, words: self.process.log.last_line() },
         }
     }

@@ -14,6 +14,7 @@ use gstreamer as gst;
 use super::caps::{self, Adapter};
 use super::color::ColorOverrides;
 use super::delivery::{Delivery, Round};
+use super::error::PROCESSES_REMEDY;
 use super::expansion::{Expansion, Playlist};
 use super::mailbox::{Mailbox, MailboxConsumer, MailboxProducer, mailbox};
 use super::network::{Network, Redirect};
@@ -125,7 +126,7 @@ impl CaptureThread {
         let builder = thread::Builder::new().name(format!("capture-{stream}"));
         builder.spawn(run).map_err(|error| CaptureError::Failed {
             element: "thread".to_owned(),
-            reason: error.to_string(),
+            reason: format!("{error}; {PROCESSES_REMEDY}"),
         })?;
         Ok(Self { finished, fate })
     }
@@ -200,6 +201,7 @@ impl Source {
                     network: Network::of(spec),
                     delivery: Arc::new(delivery),
                     activity: Arc::clone(&activity),
+                    failed: None,
                     stop: stop_asked,
                 };
                 activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
@@ -391,6 +393,8 @@ struct SourceSession {
     network: Network,
     delivery: Arc<Delivery>,
     activity: Arc<CaptureActivity>,
+    /// The pipeline whose failure ends the source. It is stopped after that was reported: some never stop.
+    failed: Option<Pipeline>,
     /// Disconnected when the source is dropped.
     stop: Receiver<()>,
 }
@@ -594,7 +598,11 @@ impl SourceSession {
         tracing::info!(stream, inserted, caps, "inserted elements before the appsink");
     }
 
-    fn attempt(&self, expansion: &Expansion, demands: Demands) -> Result<Pipeline, OpenFailure> {
+    fn attempt(
+        &mut self,
+        expansion: &Expansion,
+        demands: Demands,
+    ) -> Result<Pipeline, OpenFailure> {
         let deadline = Instant::now() + self.spec.caps_timeout;
         self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
         // A pipeline may drop frames before `play` returns.
@@ -609,7 +617,11 @@ impl SourceSession {
         let answer = pipeline.answer();
         match answer.and_then(|answer| self.network.redirect(&answer)) {
             Some(redirect) => Err(OpenFailure::Redirect(redirect)),
-            None => Err(self.explained(failure, &pipeline).into()),
+            None => {
+                let error = self.explained(failure, &pipeline);
+                self.failed = Some(pipeline);
+                Err(error.into())
+            }
         }
     }
 

@@ -68,14 +68,14 @@ impl CaptureError {
             | Self::Playlist { .. }
             | Self::Undecodable { .. }
             | Self::EndlessPicture { .. }
+            | Self::Extent { .. }
             | Self::TooManyPixels { .. } => {
                 has_delivered || spec.kind() == Some(ShorthandKind::Http)
             }
             // Another program may have changed the camera's format, and may change it back.
-            Self::DeviceMemory { .. }
-            | Self::NotNegotiated { .. }
-            | Self::NotDepth { .. }
-            | Self::Extent { .. } => has_delivered,
+            Self::DeviceMemory { .. } | Self::NotNegotiated { .. } | Self::NotDepth { .. } => {
+                has_delivered
+            }
             Self::Corrupt { .. }
             | Self::NoFrames { .. }
             | Self::CapsTimeout { .. }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foveate_core::frame::{CaptureClock, FrameError, FrameStamp};
+use foveate_core::geometry::extent::Extent;
 use foveate_socket::send;
 use rustix::net::SendFlags;
 
@@ -40,6 +41,19 @@ pub enum Violation {
     /// A frame that does not fit its buffer.
     #[error("it sent a frame that does not fit its buffer: {0}")]
     Frame(FrameError),
+    /// A frame of more pixels than it may send.
+    #[error(
+        "it sent a frame of {extent} pixels (expected at most {pixels_max} in all, `max_pixels`)"
+    )]
+    Pixels {
+        /// The frame's.
+        extent: Extent,
+        /// Most pixels.
+        pixels_max: u32,
+    },
+    /// Depth in place of a picture, or a picture in place of depth.
+    #[error("it sent depth in place of pictures, or pictures in place of depth")]
+    Content,
     /// Counts that cannot be.
     #[error("it counted {0} frames since its last message")]
     Counts(u32),

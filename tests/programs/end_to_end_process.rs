@@ -1,15 +1,20 @@
 //! Source processes of a daemon: killed at any moment, they harm no other stream, and none outlives its daemon.
 
 use std::fs;
+use std::os::unix::fs::chown;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use foveate_control::StreamState;
+use foveate::client::Client;
+use foveate_control::{ClientExt as _, StreamListing, StreamState};
 use foveate_stats::LossReason;
-use rustix::process::{Pid, Signal, kill_process};
-use testkit::daemon::{Belongings, Daemon, Feed, Place};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use testkit::daemon::{Belongings, Daemon, Feed, Place, Process};
+use testkit::is_long;
 use testkit::naive::Random;
-use testkit::wait::until;
+use testkit::users::{are_there, as_user, open_to_all};
+use testkit::wait::{until, until_equal};
 
 use crate::end_to_end_rtsp::Camera;
 use crate::scrape::{metrics_address, scrape};
@@ -29,8 +34,23 @@ fn camera(name: &str) -> String {
     )
 }
 
+/// Frames of [`slow_camera`] in two seconds: longer than the shortest pause and a second.
+const STEADY_FRAMES: u64 = 40;
+
+/// Memory that restarts may leave to the allocator, in kB.
+const SLACK_KB: u64 = 16 << 10;
+
+/// A camera that costs next to nothing.
+fn slow_camera(name: &str) -> String {
+    format!(
+        "[[stream]]\nname = '{name}'\nbackend = 'cpu'\nisolation = 'process'\ncaps_timeout_ms = 60000\n\
+         pipeline = 'videotestsrc is-live=true pattern=ball ! \
+         video/x-raw,format=GRAY8,width=64,height=48,framerate=20/1 ! appsink name=frames'\n"
+    )
+}
+
 /// The source processes of `daemon`.
-fn processes(daemon: u32) -> Vec<Pid> {
+pub(crate) fn processes(daemon: u32) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| {
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
@@ -79,33 +99,45 @@ fn a_stream_is_unharmed_by_source_processes_that_are_killed() {
 
 #[test]
 fn nothing_is_left_of_source_processes_that_were_killed() {
+    let (cameras, rounds) = if is_long() { (20, 50) } else { (3, 3) };
     let place = Place::new();
-    let daemon = place.daemon(&camera("camera"));
-    let mut follower = daemon.subscribe("camera/main");
-    follower.next_frame();
-    let await_restart = |count: u64| {
-        until("it is started again", || {
-            let restarts = daemon.listing("camera").restarts;
-            let state = daemon.listing("camera").state;
-            restarts.values().sum::<u64>() == count && state == StreamState::Live
+    let names: Vec<_> = (0..cameras).map(|index| format!("camera{index}")).collect();
+    let config: String = names.iter().map(|name| slow_camera(name)).collect();
+    let daemon = place.daemon(&config);
+    // One connection for all that is asked: those that have hung up are closed later.
+    let mut client = daemon.client();
+    let mut round = |count: u64| {
+        // For so long that the next pause is the shortest again.
+        until("all have delivered for a while", || {
+            let streams = client.list().unwrap();
+            let is_steady = |listing: &StreamListing| {
+                count * STEADY_FRAMES <= listing.counts.frames_captured
+                    && listing.state == StreamState::Live
+                    && listing.restarts.values().sum::<u64>() == count - 1
+            };
+            streams.iter().all(is_steady)
         });
     };
-    let kill = || {
-        for pid in processes(daemon.process.id()) {
-            kill_process(pid, Signal::KILL).unwrap();
+    let mut warm = None;
+    for count in 1..=rounds {
+        round(count);
+        // The first ones load what is loaded once.
+        if count == 2 {
+            warm = Some((daemon.descriptor_kinds(), Belongings::of(daemon.process.id())));
         }
-    };
-    kill();
-    await_restart(1);
-    let before = Belongings::of(daemon.process.id());
-    for count in 2..=4 {
-        kill();
-        await_restart(count);
+        let pids = processes(daemon.process.id());
+        assert_eq!(pids.len(), cameras, "a process for each stream");
+        pids.into_iter().for_each(|pid| kill_process(pid, Signal::KILL).unwrap());
     }
-    until("it has no more than before", || {
-        Belongings::of(daemon.process.id()).is_no_more_than(&before)
+    round(rounds + 1);
+    let (kinds, before) = warm.unwrap();
+    until_equal("it has the descriptors of before", &kinds, || daemon.descriptor_kinds());
+    until("it has the threads of before", || {
+        Belongings::of(daemon.process.id()).threads <= before.threads
     });
-    assert_eq!(processes(daemon.process.id()).len(), 1);
+    let grown_kb = Belongings::of(daemon.process.id()).memory_kb.saturating_sub(before.memory_kb);
+    assert!(grown_kb < SLACK_KB, "{grown_kb} kB more than before");
+    assert_eq!(processes(daemon.process.id()).len(), cameras);
     daemon.stop();
 }
 
@@ -193,5 +225,73 @@ fn listings_and_metrics_show_source_processes() {
         );
         assert!(0.0 < scraped[&format!("foveate_source_memory_bytes{labels}")]);
     }
+    daemon.stop();
+}
+
+/// Of a user who has nothing else.
+const USER: u32 = 61_543;
+
+#[test]
+fn a_limit_of_processes_is_named_and_the_stream_comes_back() {
+    if !are_there() {
+        return;
+    }
+    let place = Place::new();
+    let config = place.write("foveate.toml", slow_camera("camera"));
+    // Others may not reach the folder of the build.
+    let program = place.path("foveated");
+    fs::copy(env!("CARGO_BIN_EXE_foveated"), &program).unwrap();
+    let folder = place.socket().parent().unwrap().to_owned();
+    open_to_all(&folder);
+    chown(&folder, Some(USER), None).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={USER}"), "--clear-groups"]).arg(program);
+    command.arg("--config").arg(config).arg("--socket").arg(place.socket());
+    let registry = place.path("registry");
+    let process = Process::start(command, &[("GST_REGISTRY", registry.to_str().unwrap())]);
+    process.stderr.wait_for(" serving ");
+    let daemon = Daemon::running(&place, process);
+    daemon.subscribe("camera/main").next_frame();
+
+    let limit = |most: Option<u64>| {
+        let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nproc);
+        let limit = Rlimit { current: most.or(maximum), maximum };
+        // Each user may limit what is theirs.
+        as_user(USER, || prlimit(pid, Resource::Nproc, limit)).unwrap();
+    };
+    limit(Some(1));
+    for pid in processes(daemon.process.id()) {
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    until("the limit is named", || {
+        let listing = daemon.listing("camera");
+        listing.reason.contains("ulimit -u") && listing.reason.contains("trying again")
+    });
+    limit(None);
+    until("it delivers again", || daemon.listing("camera").state == StreamState::Live);
+    daemon.stop();
+}
+
+/// Neither its log nor GStreamer's registry can be written.
+#[test]
+fn a_full_disk_ends_no_source_process() {
+    let place = Place::new();
+    let config = place.write("foveate.toml", slow_camera("camera"));
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>/dev/full", "sh", env!("CARGO_BIN_EXE_foveated")]);
+    command.arg("--config").arg(config).arg("--socket").arg(place.socket());
+    // Thousands of lines.
+    let environment = [("GST_REGISTRY", "/dev/full"), ("GST_DEBUG", "4"), ("RUST_LOG", "debug")];
+    let daemon = Daemon::running(&place, Process::start(command, &environment));
+    until("it serves its socket", || Client::connect(&place.socket()).is_ok());
+    daemon.subscribe("camera/main").next_frame();
+    for pid in processes(daemon.process.id()) {
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    until("it is started again", || {
+        let listing = daemon.listing("camera");
+        listing.restarts.get(&LossReason::Crashed) == Some(&1) && listing.state == StreamState::Live
+    });
     daemon.stop();
 }

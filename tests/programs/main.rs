@@ -23,6 +23,7 @@ mod end_to_end_life;
 mod end_to_end_limits;
 #[cfg(feature = "mcap")]
 mod end_to_end_masks;
+mod end_to_end_misbehaving;
 mod end_to_end_process;
 #[cfg(feature = "mcap")]
 mod end_to_end_record;

@@ -184,6 +184,16 @@ impl<'a> Daemon<'a> {
         targets.map(|target| target.display().to_string()).collect()
     }
 
+    /// The same without their numbers, in order.
+    pub fn descriptor_kinds(&self) -> Vec<String> {
+        let kind = |target: String| {
+            target.split_once(":[").map_or(target.clone(), |(kind, _)| kind.to_owned())
+        };
+        let mut kinds: Vec<_> = self.descriptors().into_iter().map(kind).collect();
+        kinds.sort();
+        kinds
+    }
+
     /// Descriptors that the process has open.
     pub fn descriptor_count(&self) -> usize {
         self.descriptors().len()

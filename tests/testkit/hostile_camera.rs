@@ -86,6 +86,13 @@ pub fn jpeg_of_size(jpeg: &[u8], width: u16, height: u16) -> Vec<u8> {
     forged
 }
 
+/// `jpeg` with comments of `bytes` bytes before all else, where nobody looks for its header.
+pub fn jpeg_behind_comments(jpeg: &[u8], bytes: usize) -> Vec<u8> {
+    let comment = [&[0xFF, 0xFE, 0x10, 0x00][..], &[0x20; 0xFFE]].concat();
+    let comments = comment.repeat(bytes.div_ceil(comment.len()));
+    [&jpeg[..2], &comments, &jpeg[2..]].concat()
+}
+
 /// A PNG of this size with no pixels in it.
 pub fn png_of_size(width: u32, height: u32) -> Vec<u8> {
     let mut header = b"IHDR".to_vec();

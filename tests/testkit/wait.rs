@@ -1,5 +1,6 @@
 //! Waiting for what comes, and not for what never does.
 
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +16,20 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < HANG, "timed out waiting until {what}");
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Returns once `value` gives what is `expected`.
+pub fn until_equal<T: PartialEq + Debug>(what: &str, expected: &T, mut value: impl FnMut() -> T) {
+    let started = Instant::now();
+    loop {
+        let present = value();
+        if present == *expected {
+            return;
+        }
+        let waited = started.elapsed();
+        assert!(waited < HANG, "timed out waiting until {what}: {present:#?}, not {expected:#?}");
         thread::sleep(PAUSE);
     }
 }

@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, so
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{ProcessError, SUBCOMMAND};
+use crate::error::PROCESSES_REMEDY;
 use foveate_log::redact::redacted;
 use foveate_source::processes::RunningProcess;
 
@@ -75,7 +76,13 @@ pub(super) struct SourceProcess {
 impl SourceProcess {
     /// Starts one for `stream`; the daemon's end of its socket comes with it.
     pub(super) fn start(stream: &str) -> Result<(Self, OwnedFd), ProcessError> {
-        let failed = |error: io::Error| ProcessError::NotStarted { reason: error.to_string() };
+        let failed = |error: io::Error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::WouldBlock => PROCESSES_REMEDY,
+                _ => "set `isolation = \"none\"` to do without",
+            };
+            ProcessError::NotStarted { reason: error.to_string(), remedy }
+        };
         let (unix, whole) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let pair = socketpair(unix, whole, SocketFlags::CLOEXEC, None);
         let (own, theirs) = pair.map_err(|errno| failed(errno.into()))?;
@@ -303,10 +310,19 @@ impl ProcessLog {
 
     /// The last line that says that memory was refused.
     pub(super) fn memory_line(&self) -> Option<String> {
-        // Of GLib, of Rust, of C++, and of the system.
-        const SAID: [&str; 4] =
-            ["failed to allocate", "memory allocation of", "bad_alloc", "Cannot allocate memory"];
-        let says = |line: &&String| SAID.iter().any(|said| line.contains(said));
-        self.last.iter().rev().find(says).cloned()
+        self.last.iter().rev().find(|line| is_of_memory(line)).cloned()
     }
+}
+
+/// Whether `text` says that memory was refused.
+pub(super) fn is_of_memory(text: &str) -> bool {
+    // Of GLib, of Rust, of C++, of the system, and of GStreamer's RTSP.
+    const SAID: [&str; 5] = [
+        "failed to allocate",
+        "memory allocation of",
+        "bad_alloc",
+        "Cannot allocate memory",
+        "Out of memory",
+    ];
+    SAID.iter().any(|said| text.contains(said))
 }

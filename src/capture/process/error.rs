@@ -1,6 +1,7 @@
 //! Errors of a source process.
 
 use foveate_core::error::exit;
+use foveate_core::source::SourceLimits;
 use foveate_source::ledger::Violation;
 use foveate_source::wire::Failure;
 use foveate_stats::LossReason;
@@ -10,10 +11,12 @@ use foveate_stats::LossReason;
 #[non_exhaustive]
 pub enum ProcessError {
     /// It cannot be started.
-    #[error("cannot start the source process: {reason}; set `isolation = \"none\"` to do without")]
+    #[error("cannot start the source process: {reason}; {remedy}")]
     NotStarted {
         /// The system's error.
         reason: String,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// It ended unasked.
     #[error(
@@ -66,6 +69,11 @@ impl From<Violation> for ProcessError {
 }
 
 impl ProcessError {
+    /// That of a process that ended so, with these words.
+    pub(super) fn out_of_memory(how: &str, limits: SourceLimits, words: String) -> Self {
+        Self::OutOfMemory { how: how.to_owned(), limit_mib: limits.memory_mib, words }
+    }
+
     /// As of [`CaptureError`](crate::CaptureError).
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

@@ -80,6 +80,7 @@ fn what_only_another_configuration_helps_passes_once_this_one_has_worked() {
         CaptureError::Playlist { what: text(), playlist: "a playlist" },
         CaptureError::Undecodable { what: text(), reason: "unknown" },
         CaptureError::EndlessPicture { what: text(), mebibytes: 9 },
+        CaptureError::Extent { extent: Extent::new(30_000, 30_000) },
     ] {
         assert_passes(&error, [false, false, true]);
     }
