@@ -156,7 +156,7 @@ fn real_clips_through_a_process_are_the_same() {
     }
     let Some(clip) = testkit::footage::clip("box.mp4") else { return };
     let spec = clip_of(SourceChoice::Shorthand(clip.display().to_string()));
-    // What is masked is not copied either.
+    // Masks are filled in place then.
     let masked = SourceSpec { masks: masks(), ..spec };
     assert_eq!(assert_same(&masked, 455), 0);
 }
@@ -173,7 +173,7 @@ fn pictures_of_decoders_through_a_process_are_not_copied() {
     }
 }
 
-/// A parser cuts frames out of what was read; an element that repeats frames gives the same memory again; and converters write anew.
+/// A parser cuts frames out of the bytes that it has read, and converters write each frame to new memory.
 #[test]
 fn only_frames_in_memory_of_their_own_are_copied() {
     let raw = "videotestsrc num-buffers=20 pattern=ball ! video/x-raw,format=I420,width=64,height=48,framerate=10/1";
