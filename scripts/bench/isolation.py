@@ -6,18 +6,24 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import measuring
 from daemon import Daemon
 from measuring import gst_launch
 
-import foveate
-
 SIZES = ((1280, 720), (1920, 1080))
 RATE = 30
 MODES = ("none", "process")
 #: What is read of the processes, in the order of the table.
-FIGURES = ("age p50, ms", "age p99", "CPU time a frame, ms", "memory of the daemon, MiB", "of the source", "first frame, ms")
+FIGURES = (
+    "age p50, ms",
+    "age p99",
+    "CPU time a frame, ms",
+    "memory of the daemon, MiB",
+    "of the source",
+    "first frame, ms",
+)
 #: Timeout for a frame, in seconds.
 FRAME_S = 60
 #: The name of the memory in which frames cross.
@@ -26,7 +32,7 @@ SHARED = "memfd:foveate-frame"
 
 @dataclass
 class Run:
-    """Ages in ms of frames from their arrival at the end of the pipeline until they were published, and the other figures."""
+    """Ages of frames in ms, from the end of the pipeline until they were published, and the other figures."""
 
     ages: list[float]
     cpu_ms: float
@@ -48,7 +54,8 @@ def cases(folder, seconds):
         raw = f"video/x-raw,format=I420,width={width},height={height},framerate={RATE}/1"
         path = os.path.join(folder, size)
         pattern = f"videotestsrc num-buffers={seconds * RATE} pattern=smpte ! {raw}"
-        gst_launch(f"{pattern} ! openh264enc bitrate=4000000 gop-size=30 ! h264parse ! mp4mux ! filesink location={path}.mp4")
+        encoder = "openh264enc bitrate=4000000 gop-size=30 ! h264parse ! mp4mux"
+        gst_launch(f"{pattern} ! {encoder} ! filesink location={path}.mp4")
         gst_launch(f"{pattern} ! jpegenc ! avimux ! filesink location={path}.avi")
         found[f"{size} raw"] = f"videotestsrc is-live=true pattern=smpte ! {raw}"
         h264 = f"filesrc location={path}.mp4 ! qtdemux ! h264parse ! clocksync"
@@ -127,14 +134,13 @@ def run(arguments):
         # They may start late on a busy machine.
         for name, pipeline in cases(folder, 2 * (seconds + warm_s)).items():
             contestants = {
-                mode: lambda mode=mode: measured(arguments.programs, name, pipeline, mode, seconds, warm_s)
-                for mode in MODES
+                mode: partial(measured, arguments.programs, name, pipeline, mode, seconds, warm_s) for mode in MODES
             }
             found = measuring.in_turns(contestants, rounds)
             rows += [row(name, mode, found[mode]) for mode in MODES]
     yield (
         "isolation",
-        f"{measuring.today()}, {measuring.processor()}. {seconds} s a run, {rounds} in turns, medians; ages from the end of the "
-        "pipeline until the tokens are published, memory without the frames that cross, first frame from the start of the "
-        f"daemon.\n\n{measuring.table(['source', '`isolation`', *FIGURES], rows)}",
+        f"{measuring.today()}, {measuring.processor()}. {seconds} s a run, {rounds} in turns, medians; ages from the end of "
+        "the pipeline until the tokens are published, memory without the frames that cross, first frame from the start of "
+        f"the daemon.\n\n{measuring.table(['source', '`isolation`', *FIGURES], rows)}",
     )

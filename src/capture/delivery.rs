@@ -21,8 +21,8 @@ use foveate_core::color::{ColorRange, Colorimetry};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::rate::RateLimit;
 use foveate_source::Masks;
-use foveate_source::pool::Pool;
 use foveate_source::discipline::{ClockQuality, ClockSample, Reading, WallClock};
+use foveate_source::pool::Pool;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 

@@ -33,11 +33,7 @@ pub(super) struct Scaler {
 }
 
 impl Scaler {
-    pub(super) fn new(
-        stream: &str,
-        scaling: Option<GrayScaling>,
-        pool: Option<Arc<Pool>>,
-    ) -> Self {
+    pub(super) fn new(stream: &str, scaling: Option<GrayScaling>, pool: Option<Arc<Pool>>) -> Self {
         let buffers = Copies::new(pool);
         Self { stream: stream.to_owned(), scaling, scale: None, buffers }
     }

@@ -2,8 +2,8 @@
 //!
 //! `expansion` makes a pipeline description of the configured source; `pipeline` builds it and inserts elements before the
 //! appsink only if the caps need them; [`source`] watches it, loops files, and ends with a typed reason; `delivery` runs on
-//! GStreamer's streaming thread and fills the `mailbox`; before that `damage` drops damaged frames, `gray` scales 16-bit gray, and
-//! `masking` fills privacy masks. `network` keeps it from opening what servers and files name, and says why a server gave nothing;
+//! GStreamer's streaming thread and fills the `mailbox`, or in a source process sends to the daemon (`outlet`); before that `damage`
+//! drops damaged frames, `gray` scales 16-bit gray, and `masking` fills privacy masks. `network` keeps it from opening what servers and files name, and says why a server gave nothing;
 //! `oversize` keeps huge pictures from decoders. A stream takes its frames from a [`reconnecting`] source, which starts a new pipeline
 //! after `transient` errors.
 //!

@@ -36,11 +36,7 @@ pub(super) struct Masking {
 }
 
 impl Masking {
-    pub(super) fn new(
-        masks: &Arc<Masks>,
-        background: [u8; 3],
-        pool: Option<Arc<Pool>>,
-    ) -> Self {
+    pub(super) fn new(masks: &Arc<Masks>, background: [u8; 3], pool: Option<Arc<Pool>>) -> Self {
         let (masks, present, copies) = (Arc::clone(masks), Arc::default(), Copies::new(pool));
         Self { masks, revision: 0, present, fill: None, texels: None, copies, background }
     }

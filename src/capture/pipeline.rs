@@ -677,8 +677,12 @@ fn prepare_elements(
 ) {
     let (delivery, own_network) = (Arc::clone(delivery), network.clone());
     let own_reports = reports.clone();
+    let is_shared = delivery.pool.is_some();
     let prepare = move |element: &gst::Element| {
         end_demuxer(element);
+        if is_shared {
+            copy_out(element);
+        }
         own_network.prepare(element);
         oversize::guard(element, max_pixels, &own_reports);
         if is_made_by(element, "qtdemux") {
@@ -724,6 +728,21 @@ fn keep_up(pattern: &gst::Element) {
         }
         gst::PadProbeReturn::Ok
     });
+}
+
+/// Has a decoder of libav that predicts frames from earlier ones copy each frame to memory that it is given. Otherwise it would keep that
+/// memory mapped for writing, and GStreamer would copy each frame to memory of its own.
+fn copy_out(decoder: &gst::Element) {
+    const PROPERTY: &str = "direct-rendering";
+    let coded = decoder.pad_template("sink").map(|template| template.caps().clone());
+    let is_picture = coded.as_ref().and_then(|caps| caps.structure(0)).is_some_and(is_image);
+    if decoder.has_property(PROPERTY) && !is_picture {
+        decoder.set_property(PROPERTY, false);
+    }
+}
+
+fn is_image(media: &gst::StructureRef) -> bool {
+    media.name().starts_with("image/")
 }
 
 /// Ends a demuxer of gst-libav that does not notice the end of its file, as that of GIF, which would ask for more for ever: GStreamer
@@ -795,9 +814,7 @@ fn rank(pad: &gst::Pad) -> (bool, u64) {
     let decoder =
         pad.downcast_ref::<gst::GhostPad>().and_then(|pad| pad.target()?.parent_element());
     let coded = decoder.and_then(|decoder| decoder.static_pad("sink")?.current_caps());
-    let is_still = coded.is_some_and(|caps| {
-        caps.structure(0).is_some_and(|structure| structure.name().starts_with("image/"))
-    });
+    let is_still = coded.is_some_and(|caps| caps.structure(0).is_some_and(is_image));
     let Extent { width, height } = size_of_track(pad);
     (!is_still, u64::from(width) * u64::from(height))
 }

@@ -144,8 +144,9 @@ impl ProcessSession {
                 return Err(CaptureError::Closed);
             }
             link.send_masks(&self.masks);
-            link.wait();
-            link.process.log.relay();
+            if link.wait() {
+                link.process.log.relay();
+            }
             match self.take_messages(link, &mut on_frame) {
                 Ok(None) => {}
                 Ok(Some(LastMessage::End(end))) => return Ok(end),
@@ -339,14 +340,15 @@ impl Link {
         count
     }
 
-    /// Waits for a message or a line of its log.
-    fn wait(&self) {
+    /// Waits for a message or a line of its log, and returns whether there is a line.
+    fn wait(&self) -> bool {
         let socket = PollFd::new(&self.socket, PollFlags::IN);
         let log = self.process.log.descriptor();
         let log = log.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN));
         let mut sources: Vec<_> = [socket].into_iter().chain(log).collect();
         // Fails only for signals.
         let _ = poll(&mut sources, Some(&POLL_INTERVAL));
+        sources.get(1).is_some_and(|log| !log.revents().is_empty())
     }
 
     /// Why a process that has hung up without a word has ended.

@@ -62,12 +62,7 @@ pub struct PooledMemory {
 impl Pool {
     /// At most `buffers_max` buffers of `bytes_max` bytes in all, for the daemon at the other end of `socket`. `copies_max` of them and
     /// half of the bytes are kept for copies, so that elements never prevent one.
-    pub fn new(
-        socket: Arc<OwnedFd>,
-        buffers_max: u8,
-        copies_max: u8,
-        bytes_max: u64,
-    ) -> Arc<Self> {
+    pub fn new(socket: Arc<OwnedFd>, buffers_max: u8, copies_max: u8, bytes_max: u64) -> Arc<Self> {
         let buffers = (0..buffers_max).map(|_| None).collect();
         let state = Mutex::new(PoolState { buffers, bytes: 0, is_exhausted: false });
         let lent_max = usize::from(buffers_max.saturating_sub(copies_max));
@@ -79,7 +74,11 @@ impl Pool {
     /// # Errors
     ///
     /// If there is not so much memory, or there would be too many buffers or bytes.
-    pub fn allocate(self: &Arc<Self>, bytes: usize, purpose: Purpose) -> Result<PooledMemory, Errno> {
+    pub fn allocate(
+        self: &Arc<Self>,
+        bytes: usize,
+        purpose: Purpose,
+    ) -> Result<PooledMemory, Errno> {
         let mut state = self.state.lock();
         let (bytes_max, places) = match purpose {
             Purpose::Element => (self.bytes_max / 2, &state.buffers[..self.lent_max]),

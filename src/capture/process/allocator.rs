@@ -75,7 +75,7 @@ pub(in super::super) fn of(pool: &Arc<Pool>) -> gst::Allocator {
 }
 
 /// Answers `query` of an element before the appsink with memory of `pool`: an allocator of it, and a pool of GStreamer's, because decoders
-/// of libav decode straight into buffers of a pool that they are given, but allocate those of their own themselves.
+/// of libav decode straight into buffers of a pool that they are given, but take memory of their own for those of their own pool.
 pub(in super::super) fn offer(query: &mut gst::query::Allocation, pool: &Arc<Pool>) {
     let allocator = of(pool);
     query.add_allocation_param(Some(&allocator), gst::AllocationParams::default());

@@ -249,9 +249,13 @@ fn sample_of(frame: &AcceptedFrame) -> u8 {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Write { is_pooled: bool },
+    Write {
+        is_pooled: bool,
+    },
     Repeat(usize),
-    Take { keeps: usize },
+    Take {
+        keeps: usize,
+    },
     Release(prop::sample::Index),
     Hear,
     /// Elements get other buffers, of another size.
@@ -390,13 +394,17 @@ fn whoever_waits_goes_on_when_the_daemon_hangs_up() {
 fn elements_leave_room_for_copies() {
     let scene = Scene::new(Pace::Realtime);
     let bytes = usize::try_from(BYTES_MAX).unwrap() / 4;
-    let lent: Vec<_> = (0..9).map_while(|_| scene.pool.allocate(bytes, Purpose::Element).ok()).collect();
+    let lent: Vec<_> =
+        (0..9).map_while(|_| scene.pool.allocate(bytes, Purpose::Element).ok()).collect();
     assert_eq!(lent.len(), 2, "half of the bytes");
-    let copies: Vec<_> = (0..9).map_while(|_| scene.pool.allocate(bytes, Purpose::Copy).ok()).collect();
+    let copies: Vec<_> =
+        (0..9).map_while(|_| scene.pool.allocate(bytes, Purpose::Copy).ok()).collect();
     assert_eq!(copies.len(), 2);
     drop((lent, copies));
-    let lent: Vec<_> = (0..99).map_while(|_| scene.pool.allocate(1, Purpose::Element).ok()).collect();
+    let lent: Vec<_> =
+        (0..99).map_while(|_| scene.pool.allocate(1, Purpose::Element).ok()).collect();
     assert_eq!(lent.len(), usize::from(BUFFERS_MAX - FRAMES_MAX));
-    let copies: Vec<_> = (0..99).map_while(|_| scene.pool.allocate(1, Purpose::Copy).ok()).collect();
+    let copies: Vec<_> =
+        (0..99).map_while(|_| scene.pool.allocate(1, Purpose::Copy).ok()).collect();
     assert_eq!(copies.len(), usize::from(FRAMES_MAX));
 }
