@@ -245,7 +245,7 @@ impl Delivery {
         let frame = inlet.mapped(&sample, stamp);
         match &frame {
             Some(frame) => {
-                *self.color.lock() = frame.layout().facts().color;
+                *self.color.lock() = frame.facts().color;
                 on_frame();
             }
             None => self.counters.frames_refused.add(1),
