@@ -1,4 +1,4 @@
-//! The source processes of this daemon, which are no clients of it although they are of its user.
+//! The source processes of this daemon. They are of its user, and may not connect to it as clients or operators all the same.
 
 use std::collections::BTreeSet;
 

@@ -14,7 +14,8 @@ use foveate_capture::process::{Confinement, confine};
 use foveate_capture::{End, Source, SourceChoice, SourceSpec, hints};
 use foveate_core::source::{SourceLimits, Tls};
 use rustix::process::{
-    Resource, Rlimit, getpid, getppid, prlimit, test_kill_current_process_group, test_kill_process,
+    Resource, Rlimit, getpid, getppid, getpriority_process, prlimit,
+    test_kill_current_process_group, test_kill_process,
 };
 use testkit::film::rest_of;
 use testkit::left_out::{leave_out, leave_part_out};
@@ -308,6 +309,7 @@ fn every_thread_of_a_source_process_has_its_limits() {
     let folder = PathBuf::from(format!("/proc/{}", process.as_raw_nonzero()));
     let threads: Vec<_> = fs::read_dir(folder.join("task")).unwrap().map(Result::unwrap).collect();
     assert!(4 < threads.len(), "{threads:?}");
+    let expected = getpriority_process(None).unwrap().max(3);
     for thread in threads {
         let status = fs::read_to_string(thread.path().join("status")).unwrap();
         for line in ["NoNewPrivs:\t1", "Seccomp:\t2"] {
@@ -319,7 +321,7 @@ fn every_thread_of_a_source_process_has_its_limits() {
         assert_eq!(capabilities & !(1 << 2), 0, "{status}");
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap();
         let nice = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap();
-        assert_eq!(nice, "3", "{stat}");
+        assert_eq!(nice, expected.to_string(), "{stat}");
     }
     let limits = fs::read_to_string(folder.join("limits")).unwrap();
     let limit = |name: &str| {

@@ -17,7 +17,8 @@ use foveate_source::wire::{Failure, FrameCounts, FromSource, Start, TO_SOURCE_BY
 use foveate_stats::{LossReason, StreamCounters};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{
-    Resource, Rlimit, Signal, getpid, kill_process, setpriority_process, setrlimit,
+    Resource, Rlimit, Signal, getpid, getpriority_process, kill_process, setpriority_process,
+    setrlimit,
 };
 
 use super::HEARTBEAT;
@@ -87,7 +88,7 @@ pub fn serve(limited: std::io::Result<LimitedProcess>) -> ExitCode {
 }
 
 /// Starts GStreamer on a thread that then ends. It may have to look for its plugins first, which takes a slow machine a minute: meanwhile
-/// the daemon is told that the process is alive.
+/// the daemon hears that the process is alive.
 fn start_gstreamer(socket: &OwnedFd) -> std::io::Result<()> {
     let (starting, started) = bounded::<()>(0);
     let run = move || {
@@ -120,10 +121,8 @@ fn limit_resources(start: &Start) -> rustix::io::Result<()> {
     lower(Resource::Core, 0)?;
     lower(Resource::Data, start.data_bytes_max)?;
     lower(Resource::Nofile, DESCRIPTORS_MAX)?;
-    if 0 < start.spec.limits.nice {
-        // One that is higher already stays: lowering it needs privileges.
-        let _ = setpriority_process(None, start.spec.limits.nice.cast_signed());
-    }
+    let nice = getpriority_process(None)?.max(start.spec.limits.nice.cast_signed());
+    setpriority_process(None, nice)?;
     // Where the machine runs out of memory, sources go before the daemon. Some containers forbid it.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     Ok(())
