@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use foveate::client::Client;
 use foveate_control::{ClientExt as _, StreamListing};
+use foveate_core::clock::monotonic_ns;
 use foveate_core::color::{ColorRange, Colorimetry};
 use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{CaptureClock, PixelFormat};
@@ -22,10 +23,13 @@ use testkit::film::encode;
 use testkit::hostile_camera::{
     Conduct, HostileCamera, jpeg_behind_comments, jpeg_of_size, png_of_size,
 };
-use testkit::repository;
-use testkit::wait::HANG;
+use testkit::mutation::mutated;
+use testkit::naive::Random;
+use testkit::wait::{HANG, until};
+use testkit::{is_long, repository};
 
 use crate::end_to_end_process::processes;
+use crate::source_laws;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 48;
@@ -282,6 +286,11 @@ fn a_plugin_that_reaches_out_harms_no_other_stream() {
         deeds.iter().filter(|name| **name != "exec").all(published)
     });
     fed.daemon.process.stderr.wait_for("misbehaving: exec was ");
+    // Changes of the format do not fill the log.
+    until("changes that were not logged are counted", || {
+        let counts = |line: &str| line.contains("publishing") && line.contains("unlogged_before=");
+        fed.daemon.process.stderr.so_far().lines().any(counts)
+    });
     let log = fed.end();
     for answer in ["fork was ", "exec was ", "opening /etc/shadow was "] {
         assert!(log.contains(&format!("misbehaving: {answer}")), "{answer:?} is not in\n{log}");
@@ -517,4 +526,56 @@ fn wild_facts_of_frames_are_published_as_they_are() {
         published.iter().all(|count| 0 < *count)
     });
     fed.end();
+}
+
+/// What the fuzzer looks for, also where none runs.
+#[test]
+fn the_laws_hold_for_mutations_of_messages_of_sources() {
+    let second = |lie: fn(&mut FrameReady)| {
+        let mut frame = honest();
+        (frame.buffer, frame.stamp.number) = (1, 2);
+        lie(&mut frame);
+        FromSource::Frame(frame)
+    };
+    let failure = Failure {
+        text: "no camera".to_owned(),
+        reason: LossReason::Unreachable,
+        is_transient: true,
+        is_configuration: false,
+        is_every_frame_live: false,
+    };
+    let depth = |frame: &mut FrameReady| {
+        let samples = SampleFormat::Depth(DepthFormat::ALL[0]);
+        frame.layout = FrameLayout::packed(samples, EXTENT, PixelAspect::SQUARE).0;
+    };
+    let color = |frame: &mut FrameReady| {
+        let SampleFormat::Picture(_, color) = frame.layout.samples else { return };
+        let samples = SampleFormat::Picture(PixelFormat::I420, color);
+        frame.layout = FrameLayout::packed(samples, EXTENT, PixelAspect::SQUARE).0;
+    };
+    let messages = [
+        FromSource::Buffer(1),
+        FromSource::Frame(honest()),
+        second(|_| {}),
+        second(depth),
+        second(color),
+        FromSource::Counts(FrameCounts { captured: 1, ..FrameCounts::default() }),
+        FromSource::Ended,
+        FromSource::Failed(failure),
+    ];
+    let behind_length = |message: &FromSource| {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        [&[u8::try_from(bytes.len()).unwrap()], &bytes[..]].concat()
+    };
+    let mut corpus: Vec<_> = messages.iter().map(behind_length).collect();
+    corpus.push(corpus.concat());
+    let (seed, count) = if is_long() { (monotonic_ns(), 200_000) } else { (1, 20_000) };
+    // Shown if it fails.
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    corpus.iter().for_each(|bytes| source_laws::hold_for(bytes));
+    for _ in 0..count {
+        source_laws::hold_for(&mutated(&corpus, &mut random));
+    }
 }
