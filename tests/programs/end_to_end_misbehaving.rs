@@ -361,18 +361,10 @@ fn says(script: &str) -> String {
     format!("pipeline = 'misbehaving deed=say script=\"{script}\" ! appsink name=frames'")
 }
 
-/// Scripts of processes that break the protocol, and how that is named.
-fn lies() -> Vec<(&'static str, String, &'static str)> {
-    let failure = |text: &str| {
-        message(&FromSource::Failed(Failure {
-            text: text.to_owned(),
-            reason: LossReason::Crashed,
-            is_transient: true,
-            is_configuration: false,
-            is_every_frame_live: false,
-        }))
-    };
-    let counts = |captured| FromSource::Counts(FrameCounts { captured, ..FrameCounts::default() });
+/// The script of a process that breaks the protocol, and how that is named.
+type Lie = (&'static str, String, &'static str);
+
+fn lies_about_buffers() -> Vec<Lie> {
     vec![
         ("unsealed", buffer(0, "unsealed:4096"), "is not sealed"),
         ("file", buffer(0, "file"), "is not sealed"),
@@ -383,55 +375,38 @@ fn lies() -> Vec<(&'static str, String, &'static str)> {
         ("empty", buffer(0, "hollow:0"), "has 0 bytes"),
         ("beyond", buffer(200, "sealed:4096"), "no buffer 200"),
         ("early", message(&FromSource::Frame(honest())), "no buffer 0"),
-        (
-            "small",
-            buffer(0, "sealed:3000") + &message(&FromSource::Frame(honest())),
-            "does not fit its buffer",
-        ),
-        ("stride", frame(|frame| frame.layout.planes[0].stride = 1), "does not fit its buffer"),
-        (
-            "steps",
-            frame(|frame| frame.layout.planes[0] = PlaneLayout { offset: 1, stride: usize::MAX }),
-            "does not fit its buffer",
-        ),
-        (
-            "offset",
-            frame(|frame| frame.layout.planes[0].offset = usize::MAX),
-            "does not fit its buffer",
-        ),
+    ]
+}
+
+fn lies_about_layouts() -> Vec<Lie> {
+    const MISFIT: &str = "does not fit its buffer";
+    let of = |samples, extent| {
+        let layout = FrameLayout::packed(samples, extent, PixelAspect::SQUARE).0;
+        buffer(0, "sealed:8192") + &message(&FromSource::Frame(FrameReady { layout, ..honest() }))
+    };
+    let small = buffer(0, "sealed:3000") + &message(&FromSource::Frame(honest()));
+    let steps = PlaneLayout { offset: 1, stride: usize::MAX };
+    vec![
+        ("small", small, MISFIT),
+        ("stride", frame(|frame| frame.layout.planes[0].stride = 1), MISFIT),
+        ("steps", frame(|frame| frame.layout.planes[0] = steps), MISFIT),
+        ("offset", frame(|frame| frame.layout.planes[0].offset = usize::MAX), MISFIT),
         (
             "sides",
             frame(|frame| frame.layout.extent = Extent::new(u32::MAX, u32::MAX)),
             "4294967295x4294967295 pixels (expected at most 4000 in all",
         ),
-        (
-            "pixels",
-            buffer(0, "sealed:8192")
-                + &message(&FromSource::Frame(FrameReady {
-                    layout: FrameLayout::packed(
-                        honest().layout.samples,
-                        Extent::new(64, 100),
-                        PixelAspect::SQUARE,
-                    )
-                    .0,
-                    ..honest()
-                })),
-            "64x100",
-        ),
+        ("pixels", of(honest().layout.samples, Extent::new(64, 100)), "64x100"),
         (
             "depth",
-            buffer(0, "sealed:8192")
-                + &message(&FromSource::Frame(FrameReady {
-                    layout: FrameLayout::packed(
-                        SampleFormat::Depth(DepthFormat::ALL[0]),
-                        EXTENT,
-                        PixelAspect::SQUARE,
-                    )
-                    .0,
-                    ..honest()
-                })),
+            of(SampleFormat::Depth(DepthFormat::ALL[0]), EXTENT),
             "depth in place of pictures",
         ),
+    ]
+}
+
+fn lies_about_stamps() -> Vec<Lie> {
+    vec![
         ("arrival", frame(|frame| frame.stamp.arrival_ns = u64::MAX), "invalid time of arrival"),
         ("capture", frame(|frame| frame.stamp.capture_ns = 4), "invalid capture time"),
         ("unix", frame(|frame| frame.stamp.capture_unix_ns = u64::MAX), "invalid capture time"),
@@ -439,14 +414,28 @@ fn lies() -> Vec<(&'static str, String, &'static str)> {
         ("number", frame(|frame| frame.stamp.number = 2), "frame 2 after frame 0 of 1"),
         ("zero", frame(|frame| frame.stamp.number = 0), "frame 0 after frame 0 of 1"),
         ("masks", frame(|frame| frame.mask_revision = 99), "change 99 of the masks"),
-        ("counts", message(&counts(u32::MAX)), "it counted 4294967295 frames"),
+    ]
+}
+
+fn lies_in_other_messages() -> Vec<Lie> {
+    let counts =
+        |captured| message(&FromSource::Counts(FrameCounts { captured, ..FrameCounts::default() }));
+    let failure = message(&FromSource::Failed(Failure {
+        text: "red \x1b[31m and rtsp://u:MARKER@h/x".to_owned(),
+        reason: LossReason::Crashed,
+        is_transient: true,
+        is_configuration: false,
+        is_every_frame_live: false,
+    }));
+    vec![
+        ("counts", counts(u32::MAX), "it counted 4294967295 frames"),
         ("garbage", line(b"\x07any", ""), "of version 7"),
         ("kind", line(b"\x01\xff", ""), "an unknown message: 255"),
         ("long", line(&[1, 19, 0], ""), "which is not its length"),
         ("cut", line(&[[1, 18].as_slice(), &[0; 9000]].concat(), ""), "which is not its length"),
         ("hangup", line(b"", ""), "closed its socket"),
-        ("flood", message(&counts(0)).replace(';', "*1000000;"), "messages in a second"),
-        ("escape", failure("red \x1b[31m and rtsp://u:MARKER@h/x"), "red "),
+        ("flood", counts(0).replace(';', "*1000000;"), "messages in a second"),
+        ("escape", failure, "red "),
     ]
 }
 
@@ -455,8 +444,11 @@ fn a_plugin_that_lies_to_the_daemon_harms_no_other_stream() {
     let place = Place::new();
     let found = plugin(&place);
     let environment = found.each_ref().map(|(name, value)| (*name, &**value));
-    let all: Vec<_> = lies()
+    let lies =
+        [lies_about_buffers(), lies_about_layouts(), lies_about_stamps(), lies_in_other_messages()];
+    let all: Vec<_> = lies
         .into_iter()
+        .flatten()
         .map(|(name, script, reason)| {
             let settings = says(&script) + "\nmax_pixels = 4000";
             Bad { name, settings, said: vec![(reason, LossReason::Crashed)] }
