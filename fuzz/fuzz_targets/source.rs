@@ -1,43 +1,7 @@
-//! Whatever a source process sends: every frame that the daemon takes can be read, all of it.
+//! Whatever a source process sends: see `source_laws.rs`, which tests run over mutations, too.
 #![no_main]
 
-use std::os::fd::AsFd;
-use std::sync::Arc;
+#[path = "../source_laws.rs"]
+mod source_laws;
 
-use foveate_source::ledger::Ledger;
-use foveate_source::memory::WritableMemory;
-use foveate_source::wire::FromSource;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
-/// Bytes of a buffer: enough for small frames only.
-const BYTES: usize = 1 << 16;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let (unix, whole) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let Ok((own, _theirs)) = socketpair(unix, whole, SocketFlags::CLOEXEC, None) else { return };
-    let mut ledger = Ledger::new(Arc::new(own), 2, 1 << 20, 0);
-    let Ok((_memory, file)) = WritableMemory::new(BYTES) else { return };
-    assert_eq!(ledger.add(0, Some(file.as_fd())), Ok(()));
-    let mut held = None;
-    let mut left = bytes;
-    // Messages, each behind its length.
-    while let Some((len, rest)) = left.split_first() {
-        let (message, rest) = rest.split_at(rest.len().min(usize::from(*len)));
-        left = rest;
-        match FromSource::decode(message) {
-            Ok(FromSource::Frame(frame)) => {
-                let _ = ledger.count(&frame.counts);
-                let Ok(taken) = ledger.accept(&frame, u64::MAX) else { continue };
-                assert!(taken.layout.check(taken.buffer.bytes()).is_ok());
-                held = Some(taken);
-            }
-            Ok(FromSource::Buffer(number)) => drop(ledger.add(number, Some(file.as_fd()))),
-            Ok(FromSource::Gone(number)) => drop(ledger.remove(number)),
-            Ok(FromSource::Counts(counts)) => drop(ledger.count(&counts)),
-            Ok(FromSource::Ended) => held = None,
-            Ok(FromSource::Failed(failure)) => drop(failure.text),
-            Err(_) => {}
-        }
-    }
-    drop(held);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| source_laws::hold_for(bytes));

@@ -31,6 +31,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Why a stream has no frames although its source delivers.
 const AWAITS_KEYFRAME: &str = "waiting for a keyframe; damaged frames are dropped";
 
+/// Changes of the format that are logged in a second.
+const FORMATS_LOGGED_MAX: u32 = 5;
+
 /// Longest reason that a segment holds, in bytes.
 const REASON_BYTES: usize = 127;
 
@@ -51,6 +54,8 @@ pub(super) struct FrameLoop {
     last_frame: Option<Instant>,
     is_stalled: bool,
     awaits_keyframe: bool,
+    /// The present second, and the formats that frames have changed to in it.
+    formats: (Instant, u32),
 }
 
 impl FrameLoop {
@@ -101,6 +106,7 @@ impl FrameLoop {
             last_frame: None,
             is_stalled: false,
             awaits_keyframe: false,
+            formats: (Instant::now(), 0),
         })
     }
 
@@ -225,12 +231,20 @@ impl FrameLoop {
             status.backend = Some(backend);
             is_other = status.picture.replace(picture) != Some(picture);
         });
-        if is_other {
-            warn_of_picture(&self.name, &picture);
-        }
         // Only now: a client with a segment may ask to look somewhere in the picture.
         self.stream.hand_out_segments()?;
-        tracing::info!(stream = self.name, format = format.name(), %extent, "publishing");
+        let (begun, count) = self.formats;
+        let is_over = Duration::from_secs(1) <= begun.elapsed();
+        let unlogged = count.checked_sub(FORMATS_LOGGED_MAX).filter(|count| is_over && 0 < *count);
+        self.formats = if is_over { (Instant::now(), 1) } else { (begun, count + 1) };
+        // A camera may change its format in each frame.
+        if self.formats.1 <= FORMATS_LOGGED_MAX {
+            if is_other {
+                warn_of_picture(&self.name, &picture);
+            }
+            let (stream, format) = (&self.name, format.name());
+            tracing::info!(stream, format, %extent, unlogged_before = unlogged, "publishing");
+        }
         Ok(())
     }
 

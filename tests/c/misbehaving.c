@@ -137,7 +137,8 @@ static void say(int socket, const guint8 *message, size_t length, int file) {
     }
 }
 
-// Messages with a semicolon behind each: bytes in hexadecimal digits, perhaps none, then `+` and a kind of descriptor, or `*` and how often.
+// Messages with a semicolon behind each: bytes in hexadecimal digits, perhaps none, then `+` and a kind of descriptor, or `*` and how
+// often.
 static void play(const char *script) {
     static guint8 message[MESSAGE_BYTES_MAX];
     const int socket = daemon_socket();

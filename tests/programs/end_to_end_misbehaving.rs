@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use foveate::client::Client;
 use foveate_control::{ClientExt as _, StreamListing};
+use foveate_core::clock::monotonic_ns;
 use foveate_core::color::{ColorRange, Colorimetry};
 use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{CaptureClock, PixelFormat};
@@ -22,10 +23,13 @@ use testkit::film::encode;
 use testkit::hostile_camera::{
     Conduct, HostileCamera, jpeg_behind_comments, jpeg_of_size, png_of_size,
 };
-use testkit::repository;
-use testkit::wait::HANG;
+use testkit::mutation::mutated;
+use testkit::naive::Random;
+use testkit::wait::{HANG, until};
+use testkit::{is_long, repository};
 
 use crate::end_to_end_process::processes;
+use crate::source_laws;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 48;
@@ -282,6 +286,11 @@ fn a_plugin_that_reaches_out_harms_no_other_stream() {
         deeds.iter().filter(|name| **name != "exec").all(published)
     });
     fed.daemon.process.stderr.wait_for("misbehaving: exec was ");
+    // Changes of the format do not fill the log.
+    until("changes that were not logged are counted", || {
+        let counts = |line: &str| line.contains("publishing") && line.contains("unlogged_before=");
+        fed.daemon.process.stderr.so_far().lines().any(counts)
+    });
     let log = fed.end();
     for answer in ["fork was ", "exec was ", "opening /etc/shadow was "] {
         assert!(log.contains(&format!("misbehaving: {answer}")), "{answer:?} is not in\n{log}");
@@ -352,18 +361,10 @@ fn says(script: &str) -> String {
     format!("pipeline = 'misbehaving deed=say script=\"{script}\" ! appsink name=frames'")
 }
 
-/// Scripts of processes that break the protocol, and how that is named.
-fn lies() -> Vec<(&'static str, String, &'static str)> {
-    let failure = |text: &str| {
-        message(&FromSource::Failed(Failure {
-            text: text.to_owned(),
-            reason: LossReason::Crashed,
-            is_transient: true,
-            is_configuration: false,
-            is_every_frame_live: false,
-        }))
-    };
-    let counts = |captured| FromSource::Counts(FrameCounts { captured, ..FrameCounts::default() });
+/// The script of a process that breaks the protocol, and how that is named.
+type Lie = (&'static str, String, &'static str);
+
+fn lies_about_buffers() -> Vec<Lie> {
     vec![
         ("unsealed", buffer(0, "unsealed:4096"), "is not sealed"),
         ("file", buffer(0, "file"), "is not sealed"),
@@ -374,55 +375,38 @@ fn lies() -> Vec<(&'static str, String, &'static str)> {
         ("empty", buffer(0, "hollow:0"), "has 0 bytes"),
         ("beyond", buffer(200, "sealed:4096"), "no buffer 200"),
         ("early", message(&FromSource::Frame(honest())), "no buffer 0"),
-        (
-            "small",
-            buffer(0, "sealed:3000") + &message(&FromSource::Frame(honest())),
-            "does not fit its buffer",
-        ),
-        ("stride", frame(|frame| frame.layout.planes[0].stride = 1), "does not fit its buffer"),
-        (
-            "steps",
-            frame(|frame| frame.layout.planes[0] = PlaneLayout { offset: 1, stride: usize::MAX }),
-            "does not fit its buffer",
-        ),
-        (
-            "offset",
-            frame(|frame| frame.layout.planes[0].offset = usize::MAX),
-            "does not fit its buffer",
-        ),
+    ]
+}
+
+fn lies_about_layouts() -> Vec<Lie> {
+    const MISFIT: &str = "does not fit its buffer";
+    let of = |samples, extent| {
+        let layout = FrameLayout::packed(samples, extent, PixelAspect::SQUARE).0;
+        buffer(0, "sealed:8192") + &message(&FromSource::Frame(FrameReady { layout, ..honest() }))
+    };
+    let small = buffer(0, "sealed:3000") + &message(&FromSource::Frame(honest()));
+    let steps = PlaneLayout { offset: 1, stride: usize::MAX };
+    vec![
+        ("small", small, MISFIT),
+        ("stride", frame(|frame| frame.layout.planes[0].stride = 1), MISFIT),
+        ("steps", frame(|frame| frame.layout.planes[0] = steps), MISFIT),
+        ("offset", frame(|frame| frame.layout.planes[0].offset = usize::MAX), MISFIT),
         (
             "sides",
             frame(|frame| frame.layout.extent = Extent::new(u32::MAX, u32::MAX)),
             "4294967295x4294967295 pixels (expected at most 4000 in all",
         ),
-        (
-            "pixels",
-            buffer(0, "sealed:8192")
-                + &message(&FromSource::Frame(FrameReady {
-                    layout: FrameLayout::packed(
-                        honest().layout.samples,
-                        Extent::new(64, 100),
-                        PixelAspect::SQUARE,
-                    )
-                    .0,
-                    ..honest()
-                })),
-            "64x100",
-        ),
+        ("pixels", of(honest().layout.samples, Extent::new(64, 100)), "64x100"),
         (
             "depth",
-            buffer(0, "sealed:8192")
-                + &message(&FromSource::Frame(FrameReady {
-                    layout: FrameLayout::packed(
-                        SampleFormat::Depth(DepthFormat::ALL[0]),
-                        EXTENT,
-                        PixelAspect::SQUARE,
-                    )
-                    .0,
-                    ..honest()
-                })),
+            of(SampleFormat::Depth(DepthFormat::ALL[0]), EXTENT),
             "depth in place of pictures",
         ),
+    ]
+}
+
+fn lies_about_stamps() -> Vec<Lie> {
+    vec![
         ("arrival", frame(|frame| frame.stamp.arrival_ns = u64::MAX), "invalid time of arrival"),
         ("capture", frame(|frame| frame.stamp.capture_ns = 4), "invalid capture time"),
         ("unix", frame(|frame| frame.stamp.capture_unix_ns = u64::MAX), "invalid capture time"),
@@ -430,14 +414,28 @@ fn lies() -> Vec<(&'static str, String, &'static str)> {
         ("number", frame(|frame| frame.stamp.number = 2), "frame 2 after frame 0 of 1"),
         ("zero", frame(|frame| frame.stamp.number = 0), "frame 0 after frame 0 of 1"),
         ("masks", frame(|frame| frame.mask_revision = 99), "change 99 of the masks"),
-        ("counts", message(&counts(u32::MAX)), "it counted 4294967295 frames"),
+    ]
+}
+
+fn lies_in_other_messages() -> Vec<Lie> {
+    let counts =
+        |captured| message(&FromSource::Counts(FrameCounts { captured, ..FrameCounts::default() }));
+    let failure = message(&FromSource::Failed(Failure {
+        text: "red \x1b[31m and rtsp://u:MARKER@h/x".to_owned(),
+        reason: LossReason::Crashed,
+        is_transient: true,
+        is_configuration: false,
+        is_every_frame_live: false,
+    }));
+    vec![
+        ("counts", counts(u32::MAX), "it counted 4294967295 frames"),
         ("garbage", line(b"\x07any", ""), "of version 7"),
         ("kind", line(b"\x01\xff", ""), "an unknown message: 255"),
         ("long", line(&[1, 19, 0], ""), "which is not its length"),
         ("cut", line(&[[1, 18].as_slice(), &[0; 9000]].concat(), ""), "which is not its length"),
         ("hangup", line(b"", ""), "closed its socket"),
-        ("flood", message(&counts(0)).replace(';', "*1000000;"), "messages in a second"),
-        ("escape", failure("red \x1b[31m and rtsp://u:MARKER@h/x"), "red "),
+        ("flood", counts(0).replace(';', "*1000000;"), "messages in a second"),
+        ("escape", failure, "red "),
     ]
 }
 
@@ -446,8 +444,11 @@ fn a_plugin_that_lies_to_the_daemon_harms_no_other_stream() {
     let place = Place::new();
     let found = plugin(&place);
     let environment = found.each_ref().map(|(name, value)| (*name, &**value));
-    let all: Vec<_> = lies()
+    let lies =
+        [lies_about_buffers(), lies_about_layouts(), lies_about_stamps(), lies_in_other_messages()];
+    let all: Vec<_> = lies
         .into_iter()
+        .flatten()
         .map(|(name, script, reason)| {
             let settings = says(&script) + "\nmax_pixels = 4000";
             Bad { name, settings, said: vec![(reason, LossReason::Crashed)] }
@@ -517,4 +518,56 @@ fn wild_facts_of_frames_are_published_as_they_are() {
         published.iter().all(|count| 0 < *count)
     });
     fed.end();
+}
+
+/// What the fuzzer looks for, also where none runs.
+#[test]
+fn the_laws_hold_for_mutations_of_messages_of_sources() {
+    let second = |lie: fn(&mut FrameReady)| {
+        let mut frame = honest();
+        (frame.buffer, frame.stamp.number) = (1, 2);
+        lie(&mut frame);
+        FromSource::Frame(frame)
+    };
+    let failure = Failure {
+        text: "no camera".to_owned(),
+        reason: LossReason::Unreachable,
+        is_transient: true,
+        is_configuration: false,
+        is_every_frame_live: false,
+    };
+    let depth = |frame: &mut FrameReady| {
+        let samples = SampleFormat::Depth(DepthFormat::ALL[0]);
+        frame.layout = FrameLayout::packed(samples, EXTENT, PixelAspect::SQUARE).0;
+    };
+    let color = |frame: &mut FrameReady| {
+        let SampleFormat::Picture(_, color) = frame.layout.samples else { return };
+        let samples = SampleFormat::Picture(PixelFormat::I420, color);
+        frame.layout = FrameLayout::packed(samples, EXTENT, PixelAspect::SQUARE).0;
+    };
+    let messages = [
+        FromSource::Buffer(1),
+        FromSource::Frame(honest()),
+        second(|_| {}),
+        second(depth),
+        second(color),
+        FromSource::Counts(FrameCounts { captured: 1, ..FrameCounts::default() }),
+        FromSource::Ended,
+        FromSource::Failed(failure),
+    ];
+    let behind_length = |message: &FromSource| {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        [&[u8::try_from(bytes.len()).unwrap()], &bytes[..]].concat()
+    };
+    let mut corpus: Vec<_> = messages.iter().map(behind_length).collect();
+    corpus.push(corpus.concat());
+    let (seed, count) = if is_long() { (monotonic_ns(), 200_000) } else { (1, 20_000) };
+    // Shown if it fails.
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    corpus.iter().for_each(|bytes| source_laws::hold_for(bytes));
+    for _ in 0..count {
+        source_laws::hold_for(&mutated(&corpus, &mut random));
+    }
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod scrape;
+#[path = "../../fuzz/source_laws.rs"]
+mod source_laws;
 mod systemd;
 
 mod architecture;
