@@ -216,10 +216,12 @@ fn what_masks_cover_is_black_with_their_first_frame() {
                 camera.frame.adjust(64, 32, 64, |_| 0);
                 camera.frame.adjust(65, 33, 1, |_| 255);
             }
+            if number == 15 {
+                camera.frame.adjust(65, 33, 1, |_| 0);
+            }
             let frame = camera.step().clone();
             canvas.update(&camera.segment, &frame).unwrap();
         }
-        camera.frame.adjust(64, 32, 64, |_| 0);
         let frame_seq = camera.frame_seq + 1;
         camera.engine.hide(&TileSet::none(extent), frame_seq, &mut camera.views);
         let frame = camera.step().clone();
