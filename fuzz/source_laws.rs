@@ -33,6 +33,7 @@ pub(crate) fn hold_for(bytes: &[u8]) {
                 held = Some(taken);
             }
             Ok(FromSource::Buffer(number)) => drop(ledger.add(number, Some(file.as_fd()))),
+            Ok(FromSource::Gone(number)) => drop(ledger.remove(number)),
             Ok(FromSource::Counts(counts)) => drop(ledger.count(&counts)),
             Ok(FromSource::Ended) => held = None,
             Ok(FromSource::Failed(failure)) => drop(failure.text),
