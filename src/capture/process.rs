@@ -257,7 +257,8 @@ impl ProcessSession {
                     let error = if failure.is_every_frame_live {
                         CaptureError::EveryFrameLive
                     } else if is_of_memory(&failure.text) {
-                        ProcessError::out_of_memory("has stopped", self.spec.limits, failure.text).into()
+                        ProcessError::out_of_memory("has stopped", self.spec.limits, failure.text)
+                            .into()
                     } else {
                         ProcessError::Reported(failure).into()
                     };

@@ -198,9 +198,8 @@ impl Engine {
         if let Some(pool) = self.backend.pool().filter(|_| parts_read_by(views).coarse) {
             pool.rouse();
         }
-        let decides_by_tiles = |view: &View<S>| {
-            view.reads().tiles && !view.planes.is_resting() && !view.is_ahead()
-        };
+        let decides_by_tiles =
+            |view: &View<S>| view.reads().tiles && !view.planes.is_resting() && !view.is_ahead();
         let features = self.backend.features().filter(|_| later.iter().any(decides_by_tiles));
         self.tiles_before.keep(features, self.tracker.changed_frames());
         let seen = self.seen();
@@ -328,8 +327,7 @@ impl Engine {
         let next = self.expected_after(at);
         if let Some(seen) = self.seen() {
             let shape = self.shape();
-            let looking =
-                |view: &&mut View<S>| view.reads().coarse && !view.planes.is_resting();
+            let looking = |view: &&mut View<S>| view.reads().coarse && !view.planes.is_resting();
             views
                 .iter_mut()
                 .filter(looking)

@@ -332,7 +332,8 @@ impl<S> View<S> {
         if !self.gaze.as_ref().is_some_and(Controller::looks_ahead) {
             return;
         }
-        let gaze = self.gaze_step(at, |gaze, plan| gaze.decide(at, Some(Seen { plan, ..seen }), None));
+        let gaze =
+            self.gaze_step(at, |gaze, plan| gaze.decide(at, Some(Seen { plan, ..seen }), None));
         self.ahead_of = Some(newest);
         if !self.follows_detail()
             && self.planned.as_ref().is_some_and(|planned| planned.gaze != gaze)

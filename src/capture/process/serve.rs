@@ -13,7 +13,9 @@ use foveate_socket::{receive, send};
 use foveate_source::Masks;
 use foveate_source::handover::Handover;
 use foveate_source::pool::Pool;
-use foveate_source::wire::{Failure, FrameCounts, FromSource, Start, TO_SOURCE_BYTES_MAX, ToSource};
+use foveate_source::wire::{
+    Failure, FrameCounts, FromSource, Start, TO_SOURCE_BYTES_MAX, ToSource,
+};
 use foveate_stats::{LossReason, StreamCounters};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{

@@ -325,7 +325,8 @@ impl FixationPolicy for Relevant {
     }
 
     fn looks_ahead(&self) -> bool {
-        !self.is_led_by_demand() && self.attention.as_ref().is_none_or(|attention| !attention.is_held())
+        !self.is_led_by_demand()
+            && self.attention.as_ref().is_none_or(|attention| !attention.is_held())
     }
 
     fn take_back(&mut self) {

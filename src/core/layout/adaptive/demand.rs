@@ -357,7 +357,8 @@ impl Demand {
     /// What the blocks of a patch of the base or below lose if they are shown at `level`, which is no coarser.
     pub(super) fn lost_in(&self, patch: Patch, level: u32) -> u64 {
         let Some(index) = level.checked_sub(1) else { return 0 };
-        let PatchSums { grid, sums } = &self.sums[index as usize].levels[(patch.level - level) as usize];
+        let PatchSums { grid, sums } =
+            &self.sums[index as usize].levels[(patch.level - level) as usize];
         sums[(patch.j * grid.width + patch.i) as usize]
     }
 }
