@@ -381,7 +381,9 @@ fn every_frame_waits_until_the_daemon_may_have_it() {
 #[test]
 fn whoever_waits_goes_on_when_the_daemon_hangs_up() {
     let mut scene = Scene::new(Pace::EveryFrame);
-    (0..FRAMES_MAX).for_each(|_| drop(scene.write(true)));
+    for _ in 0..FRAMES_MAX {
+        scene.write(true);
+    }
     let (frame, ready) = scene.frame(Arc::new(Mutex::new(Memory::Own(vec![1; 8192]))));
     let handover = Arc::clone(&scene.handover);
     let posting = std::thread::spawn(move || handover.post(frame, ready));
