@@ -225,9 +225,8 @@ impl Demand {
     fn add_up(&mut self, detail: &Detail) {
         let Self { memory, grid, base, finest, ages, shares, weights, sums, whole, .. } = self;
         let lost = &mut self.row;
-        let base = usize::from(*base);
-        let losses: ArrayVec<&[u32], { MAX_LEVEL_COUNT as usize }> = (1..=base)
-            .map(|level| detail.losses(level as u32).expect("all levels up to the base"))
+        let losses: ArrayVec<&[u32], { MAX_LEVEL_COUNT as usize }> = (1..=u32::from(*base))
+            .map(|level| detail.losses(level).expect("all levels up to the base"))
             .collect();
         let width = grid.width as usize;
         for (index, sums) in sums.iter_mut().enumerate() {
@@ -257,7 +256,7 @@ impl Demand {
                     }
                 }
                 sums.add(row, lost);
-                if index + 1 == base {
+                if index + 1 == usize::from(*base) {
                     whole[range].copy_from_slice(lost);
                 }
             }
