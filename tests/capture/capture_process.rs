@@ -163,8 +163,8 @@ fn real_clips_through_a_process_are_the_same() {
 
 #[test]
 fn pictures_of_decoders_through_a_process_are_not_copied() {
-    // At odd sizes the edges that `jpegenc` reads are whatever was there.
-    for (width, height) in [(640, 480), (130, 78)] {
+    // Where a side is no multiple of 16, `jpegenc` reads whatever lies beyond the edge.
+    for (width, height) in [(640, 480), (144, 96)] {
         let caps = format!("video/x-raw,format=I420,width={width},height={height}");
         let source = format!("videotestsrc num-buffers=30 pattern=ball ! {caps} ! jpegenc");
         assert_eq!(assert_same(&pipeline(&format!("{source} ! jpegdec")), 30), 0);

@@ -95,7 +95,7 @@ fn every_query_of_the_dashboard_has_an_answer() {
     let place = Place::new();
     let daemon = place.daemon(
         "[daemon]\nmetrics = '127.0.0.1:0'\n\
-         [[stream]]\nname = 'a'\nbackend = 'cpu'\nsource = 'test'\n\
+         [[stream]]\nname = 'a'\nbackend = 'cpu'\nsource = 'test'\nisolation = 'process'\n\
          [[stream.view]]\nname = 'main'\n\
          [[stream]]\nname = 'away'\nsource = 'rtsp://127.0.0.1:9/'\n",
     );

@@ -2,6 +2,7 @@
 //!
 //! The pipeline is that of [`Source`], in this process, whose frames go to a [`Handover`] instead of its mailbox.
 
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -82,11 +83,19 @@ pub fn serve(limited: std::io::Result<LimitedProcess>) -> ExitCode {
             run(&Arc::new(socket), start);
             ExitCode::SUCCESS
         }
+        // It stops while the process starts.
+        Err(error) if has_hung_up(&error) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "a source process cannot start: only the daemon starts them");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether the daemon has closed its end.
+fn has_hung_up(error: &std::io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 /// Starts GStreamer on a thread that then ends. It may have to look for its plugins first, which takes a slow machine a minute: meanwhile
@@ -110,6 +119,9 @@ fn start_gstreamer(socket: &OwnedFd) -> std::io::Result<()> {
 fn received_start(socket: &OwnedFd) -> std::io::Result<Start> {
     let mut bytes = vec![0; TO_SOURCE_BYTES_MAX];
     let (len, _) = receive(socket, &mut bytes, RecvFlags::empty())?;
+    if len == 0 {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
     match ToSource::decode(&bytes[..len.min(bytes.len())]) {
         Ok(ToSource::Start(start)) => Ok(*start),
         Ok(other) => Err(std::io::Error::other(format!("{other:?} came first"))),
