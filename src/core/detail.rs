@@ -46,8 +46,8 @@ pub struct Detail {
     losses: Vec<Vec<u32>>,
     /// Standard deviation of the camera's noise in the newest frame, in [`NOISE_STEPS`] of luma.
     noise: f64,
-    /// Counts the frames whose losses were others than those before.
-    revision: u64,
+    /// The newest frame whose losses were others than those of the frame before; 0 before the first.
+    changed_frame: u64,
 }
 
 impl Detail {
@@ -60,7 +60,7 @@ impl Detail {
             blocks: vec![BlockSums::default(); grid.area()],
             losses: vec![vec![0; grid.area()]; levels as usize],
             noise: 0.0,
-            revision: 0,
+            changed_frame: 0,
         }
     }
 
@@ -69,7 +69,6 @@ impl Detail {
         let levels = levels.min(MAX_LEVEL_COUNT) as usize;
         if self.losses.len() < levels {
             self.losses.resize(levels, vec![0; self.grid.area()]);
-            self.revision += 1;
             self.update_all();
         }
     }
@@ -85,9 +84,9 @@ impl Detail {
         self.losses.len() as u32
     }
 
-    /// Another one after each frame whose losses are others than those of the frame before.
-    pub fn revision(&self) -> u64 {
-        self.revision
+    /// The newest frame whose losses were others than those of the frame before; 0 before the first.
+    pub fn changed_frame(&self) -> u64 {
+        self.changed_frame
     }
 
     /// The sums of the blocks, row by row.
@@ -107,14 +106,14 @@ impl Detail {
     }
 
     /// Brings the losses up to date once the sums of the tiles of `changed` are. `noise` is the standard deviation of luma that the camera
-    /// itself adds.
-    pub fn update(&mut self, changed: &TileSet, noise: f64) {
+    /// itself adds to this frame, number `frame_seq`.
+    pub fn update(&mut self, changed: &TileSet, noise: f64, frame_seq: u64) {
         // As the estimate changes a little with every frame.
         let noise = (noise * NOISE_STEPS).round() / NOISE_STEPS;
         if changed.is_empty() && noise == self.noise {
             return;
         }
-        self.revision += 1;
+        self.changed_frame = frame_seq;
         if noise != self.noise {
             self.noise = noise;
             self.update_all();

@@ -224,7 +224,7 @@ impl Engine {
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
         let update = self.backend.end_update(self.tracker.ingested(), &mut planes)?;
         drop(planes);
-        self.update_detail(frame, detail_levels);
+        self.update_detail(frame, at, detail_levels);
         for view in views.iter_mut().filter(|view| view.follows_detail()) {
             self.sample_by_detail(at, view)?;
         }
@@ -233,8 +233,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings the detail up to `levels` up to date with the newest frame; `None` if no view follows it.
-    fn update_detail(&mut self, frame: &FrameView<'_>, levels: Option<u32>) {
+    /// Brings the detail up to `levels` up to date with the newest frame, that of `at`; `None` if no view follows it.
+    fn update_detail(&mut self, frame: &FrameView<'_>, at: FrameTime, levels: Option<u32>) {
         let Some(levels) = levels else {
             self.detail = None;
             return;
@@ -244,7 +244,7 @@ impl Engine {
         match &mut self.detail {
             Some(detail) => {
                 note_detail(detail, frame, self.tracker.ingested(), pool);
-                detail.update(self.tracker.ingested(), noise);
+                detail.update(self.tracker.ingested(), noise, at.frame_seq);
                 detail.reach(levels);
             }
             None => {
@@ -252,7 +252,7 @@ impl Engine {
                 let all = TileSet::all(self.kind.extent);
                 let resident = self.backend.resident();
                 note_detail(detail, resident.as_ref().unwrap_or(frame), &all, pool);
-                detail.update(&all, noise);
+                detail.update(&all, noise, at.frame_seq);
             }
         }
     }
@@ -384,7 +384,7 @@ impl Engine {
         begin(views);
         let update =
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
-        self.update_detail(frame, detail_levels_of(views));
+        self.update_detail(frame, FrameTime::of(stamp), detail_levels_of(views));
         for view in views.iter_mut().filter(|view| view.follows_detail()) {
             self.sample_by_detail(FrameTime::of(stamp), view)?;
         }

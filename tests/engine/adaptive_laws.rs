@@ -5,12 +5,13 @@ use foveate_core::color::ColorTransform;
 use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::layout::Layout;
 use foveate_core::layout::adaptive::demand::ConsumerMemory;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_engine::{Engine, Memory};
+use foveate_engine::{Engine, Memory, View};
 use testkit::adaptive;
 use testkit::history::move_on;
 use testkit::naive::{OwnedFrame, Random, transforms};
@@ -27,6 +28,7 @@ laws! {
     losses_are_those_of_the_definition
     tokens_are_those_of_the_definition
     auto_looks_at_what_is_needed_most
+    a_view_that_rested_follows_what_changed_meanwhile
 }
 
 fn losses_are_those_of_the_definition(make: Make<'_>) {
@@ -86,17 +88,8 @@ fn tokens_are_those_of_the_definition(make: Make<'_>) {
                     .map(|(before, after)| frame_seq == first || before != after)
                     .collect();
                 let mut squares = expected.step(&losses, &changed, stamp(frame_seq).capture_ns);
-                let tokens = &views[0].planes().plan().tokens;
-                let mut found: Vec<_> = tokens
-                    .iter()
-                    .map(|token| {
-                        let level = token.sx.trailing_zeros();
-                        let side = side << level;
-                        (level, token.x.cast_unsigned() / side, token.y.cast_unsigned() / side)
-                    })
-                    .collect();
                 squares.sort_unstable();
-                found.sort_unstable();
+                let found = squares_of(&views[0], side);
                 assert_eq!(found, squares, "{extent}, {memory}, frame {frame_seq}");
                 assert!(squares.len() <= budget);
                 // Now and then nothing moves.
@@ -146,6 +139,50 @@ fn auto_looks_at_what_is_needed_most(make: Make<'_>) {
             move_on(&mut frame, 2 + random.below(4), frame_seq, &mut random);
         }
     }
+}
+
+/// The detail is not kept for views that rest, and begins anew.
+fn a_view_that_rested_follows_what_changed_meanwhile(make: Make<'_>) {
+    let mut random = Random(34);
+    let (extent, memory) = (Extent::new(640, 352), ConsumerMemory::None);
+    let format = PixelFormat::Nv12;
+    let frames = [0, 320].map(|x| {
+        let mut frame = OwnedFrame::uniform(format, extent, color_of(format), 128);
+        frame.scramble(x, 0, 300, &mut random);
+        frame
+    });
+    let mut engine = engine(make, &frames[0]);
+    let mut views = [engine.view(spec(memory, 60, 16), Memory::default()).unwrap()];
+    let mut expected = adaptive::View::new(extent, 16, 60, memory, stamp(1).capture_ns);
+    for (frame_seq, frame, rests) in
+        [(1, &frames[0], false), (2, &frames[1], true), (3, &frames[1], false)]
+    {
+        views[0].set_resting(rests);
+        engine.step(&frame.view(), &stamp(frame_seq), &mut views).unwrap();
+        if rests {
+            assert!(engine.detail().is_none());
+            continue;
+        }
+        let detail = engine.detail().expect("a view follows it");
+        let losses: Vec<Vec<u32>> = (0..=detail.levels())
+            .map(|level| detail.losses(level).map_or_else(Vec::new, <[u32]>::to_vec))
+            .collect();
+        let all = vec![true; TileSet::all(extent).count()];
+        let mut squares = expected.step(&losses, &all, stamp(frame_seq).capture_ns);
+        squares.sort_unstable();
+        assert_eq!(squares_of(&views[0], 16), squares, "frame {frame_seq}");
+    }
+}
+
+fn squares_of<S>(view: &View<S>, side: u32) -> Vec<adaptive::Square> {
+    let square = |token: &Token| {
+        let level = token.sx.trailing_zeros();
+        let side = side << level;
+        (level, token.x.cast_unsigned() / side, token.y.cast_unsigned() / side)
+    };
+    let mut squares: Vec<_> = view.planes().plan().tokens.iter().map(square).collect();
+    squares.sort_unstable();
+    squares
 }
 
 fn color_of(format: PixelFormat) -> ColorTransform {

@@ -45,7 +45,7 @@ pub fn planned_for(
     let Some(mut demand) = spec.demand(shape) else { return planned(spec, gaze, extent) };
     let (mut detail, all) = (Detail::new(extent, demand.base()), TileSet::all(extent));
     note_detail(&mut detail, picture, &all, None);
-    detail.update(&all, 0.0);
+    detail.update(&all, 0.0, 1);
     let at = FrameTime { frame_seq: 1, time_ns: 0 };
     demand.note(&detail, &vec![1; all.count()], at, gaze.relevance.as_ref());
     with_records(spec.plan_by(gaze, shape, None, Some(&demand)), gaze, extent)

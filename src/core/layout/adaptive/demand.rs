@@ -105,8 +105,8 @@ pub struct Demand {
     row: Vec<u32>,
     /// The newest frame that was noted.
     frame_seq: u64,
-    /// The revision of the detail that the sums were made of; 0 before any.
-    revision: u64,
+    /// The frame whose detail the sums were made of; 0 before any.
+    detail_of: u64,
     /// Whether what the consumer has was another when the sums were made.
     is_outdated: bool,
     /// Where forgetting goes on, and since when it has been there.
@@ -151,7 +151,7 @@ impl Demand {
             whole: vec![0; grid.area()],
             row: vec![0; grid.width as usize],
             frame_seq: 0,
-            revision: 0,
+            detail_of: 0,
             is_outdated: true,
             forgotten: 0,
             since_ns: None,
@@ -193,8 +193,8 @@ impl Demand {
         self.frame_seq = at.frame_seq;
         self.forget(at.time_ns);
         self.weigh_by(weights);
-        let is_new = std::mem::replace(&mut self.revision, detail.revision()) != detail.revision();
-        let is_outdated = std::mem::take(&mut self.is_outdated) || is_new;
+        let detail_of = std::mem::replace(&mut self.detail_of, detail.changed_frame());
+        let is_outdated = std::mem::take(&mut self.is_outdated) || detail_of != self.detail_of;
         if is_outdated {
             self.add_up(detail);
         }
