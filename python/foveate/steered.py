@@ -225,7 +225,7 @@ class Steered:
     def refresh(self, *, timeout: float | None = ANSWER_TIMEOUT_S) -> None:
         """Has a view with ``memory = "canvas"`` forget what it takes for delivered, and deliver it again, because a
         :class:`foveate.Canvas` joined late or missed frames. It does so at most once a second. :meth:`foveate.View.canvas`
-        calls this by itself.
+        calls this.
 
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.

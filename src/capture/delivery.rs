@@ -127,8 +127,8 @@ impl Delivery {
         self.inlet.lock().round = round;
     }
 
-    /// Scales `buffer`, of `caps`, if it is 16-bit gray, composites it if it `has_alpha`, and fills what the masks of the stream cover in it, or replaces it by such a
-    /// copy: the next one that [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent
+    /// Scales `buffer`, of `caps`, if it is 16-bit gray, composites it if it `has_alpha`, and fills what the masks of the stream cover
+    /// in it, or replaces it by such a copy: the next one that [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent
     /// in part: the frame is refused, and the buffer must not reach the appsink.
     ///
     /// # Errors

@@ -388,7 +388,8 @@ fn configure(
 }
 
 /// Probes the appsink's pad: records offered caps, keeps unusable caps and their buffers and damaged frames from the appsink, gives
-/// buffers the times that they lack, fills privacy masks, and announces support for VideoMeta strides upstream, which saves decoders a copy; and in a source process the memory that the daemon reads, which saves another.
+/// buffers the times that they lack, fills privacy masks, and announces support for VideoMeta strides upstream, which saves decoders a copy; and in
+/// a source process the memory that the daemon reads, which saves another.
 fn probe(
     pad: &gst::Pad,
     offered: &Arc<Mutex<Option<gst::Caps>>>,

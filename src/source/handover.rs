@@ -117,6 +117,8 @@ impl<F: SourceFrame> Handover<F> {
         }
         if self.is_full(&state) {
             let replaced = state.waiting.replace((frame, ready));
+            // As in `free`: a frame is not dropped while it is locked.
+            drop(state);
             return if replaced.is_some() { Posted::Replaced } else { Posted::Taken };
         }
         self.try_send(&mut state, frame, ready);

@@ -2,6 +2,7 @@
 
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::ColorTransform;
+use foveate_core::detail::Detail;
 use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
@@ -79,9 +80,7 @@ fn tokens_are_those_of_the_definition(make: Make<'_>) {
                 let before: Vec<u64> = engine.tracker().changed_frames().to_vec();
                 engine.step(&frame.view(), &stamp(frame_seq), &mut views).unwrap();
                 let detail = engine.detail().expect("a view follows it");
-                let losses: Vec<Vec<u32>> = (0..=detail.levels())
-                    .map(|level| detail.losses(level).map_or_else(Vec::new, <[u32]>::to_vec))
-                    .collect();
+                let losses = losses_of(detail);
                 let changed: Vec<bool> = before
                     .iter()
                     .zip(engine.tracker().changed_frames())
@@ -127,9 +126,7 @@ fn auto_looks_at_what_is_needed_most(make: Make<'_>) {
                 assert!(1.0 / hysteresis < best + 1e-3, "{extent}, frame {frame_seq}: {gaze:?}");
             }
             let detail = engine.detail().expect("a view follows it");
-            let losses: Vec<Vec<u32>> = (0..=detail.levels())
-                .map(|level| detail.losses(level).map_or_else(Vec::new, <[u32]>::to_vec))
-                .collect();
+            let losses = losses_of(detail);
             let changed: Vec<bool> = before
                 .iter()
                 .zip(engine.tracker().changed_frames())
@@ -164,14 +161,18 @@ fn a_view_that_rested_follows_what_changed_meanwhile(make: Make<'_>) {
             continue;
         }
         let detail = engine.detail().expect("a view follows it");
-        let losses: Vec<Vec<u32>> = (0..=detail.levels())
-            .map(|level| detail.losses(level).map_or_else(Vec::new, <[u32]>::to_vec))
-            .collect();
+        let losses = losses_of(detail);
         let all = vec![true; TileSet::all(extent).count()];
         let mut squares = expected.step(&losses, &all, stamp(frame_seq).capture_ns);
         squares.sort_unstable();
         assert_eq!(squares_of(&views[0], 16), squares, "frame {frame_seq}");
     }
+}
+
+/// By level, from 0 on.
+fn losses_of(detail: &Detail) -> Vec<Vec<u32>> {
+    let losses = |level| detail.losses(level).map_or_else(Vec::new, <[u32]>::to_vec);
+    (0..=detail.levels()).map(losses).collect()
 }
 
 fn squares_of<S>(view: &View<S>, side: u32) -> Vec<adaptive::Square> {

@@ -7,7 +7,7 @@
 //! spent, or nothing is gained. What a client asked for comes before all else.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 
 use arrayvec::ArrayVec;
 
@@ -60,52 +60,8 @@ pub(super) fn tokens(
         let share = given.map_or(even, |share| (share * budget as f64) as usize);
         tree.show(focus, share.min(left));
     }
-    let split_before = SplitPatches::of(grids, tree.base, before);
-    tree.spend(demand, &split_before);
+    tree.spend(demand, &super::foveal::split_patches(before));
     tree.tokens(foci)
-}
-
-/// Patches that are split, of a quadtree above a base.
-#[derive(Clone, Debug)]
-pub(super) struct SplitPatches {
-    grids: PatchGrids,
-    /// By level from 1 to the base, row by row.
-    levels: Vec<Vec<bool>>,
-}
-
-impl SplitPatches {
-    fn none(grids: PatchGrids, base: u32) -> Self {
-        let levels = (1..=base).map(|level| vec![false; grids.level(level).area()]);
-        Self { grids, levels: levels.collect() }
-    }
-
-    /// Those of a plan of pyramid-aligned patches.
-    fn of(grids: PatchGrids, base: u32, plan: Option<&TokenPlan>) -> Self {
-        let mut split = Self::none(grids, base);
-        for token in plan.into_iter().flat_map(|plan| &plan.tokens) {
-            let mut patch = token.patch(grids.patch_side());
-            while patch.level < base {
-                patch = patch.parent();
-                if std::mem::replace(split.flag(patch), true) {
-                    break;
-                }
-            }
-        }
-        split
-    }
-
-    fn index(&self, patch: Patch) -> usize {
-        (patch.j * self.grids.level(patch.level).width + patch.i) as usize
-    }
-
-    fn contains(&self, patch: Patch) -> bool {
-        0 < patch.level && self.levels[patch.level as usize - 1][self.index(patch)]
-    }
-
-    fn flag(&mut self, patch: Patch) -> &mut bool {
-        let index = self.index(patch);
-        &mut self.levels[patch.level as usize - 1][index]
-    }
 }
 
 /// A quadtree that grows from its base.
@@ -113,7 +69,8 @@ struct Tree {
     grids: PatchGrids,
     budget: usize,
     base: u32,
-    split: SplitPatches,
+    /// Patches that are no leaves any more.
+    split: HashSet<Patch>,
     /// Leaves so far.
     count: usize,
 }
@@ -121,13 +78,12 @@ struct Tree {
 impl Tree {
     fn new(grids: PatchGrids, budget: usize) -> Self {
         let base = base_level(grids, budget);
-        let split = SplitPatches::none(grids, base);
-        Self { grids, budget, base, split, count: grids.level(base).area() }
+        Self { grids, budget, base, split: HashSet::new(), count: grids.level(base).area() }
     }
 
     /// Splits a leaf.
     fn split(&mut self, patch: Patch) {
-        *self.split.flag(patch) = true;
+        self.split.insert(patch);
         self.count = self.count - 1 + patch.children(self.grids).count();
     }
 
@@ -143,7 +99,7 @@ impl Tree {
             while let Some(patch) = coarser.pop() {
                 if level < patch.level && touches(patch, self.grids, region) {
                     let children = patch.children(self.grids);
-                    if !self.split.contains(patch) {
+                    if !self.split.contains(&patch) {
                         cost += children.clone().count() - 1;
                         split.push(patch);
                     }
@@ -175,10 +131,10 @@ impl Tree {
     }
 
     /// Splits leaves in the order of their worth.
-    fn spend(&mut self, demand: Option<&Demand>, split_before: &SplitPatches) {
+    fn spend(&mut self, demand: Option<&Demand>, split_before: &HashSet<Patch>) {
         let grids = self.grids;
         let candidate = |patch: Patch| {
-            let kept = if split_before.contains(patch) { KEEPING } else { 1.0 };
+            let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
             let worth = kept * worth_of_split(patch, grids, demand);
             (0.0 < worth).then(|| (heap_key(worth), patch.level, Reverse(patch.morton()), patch))
         };
@@ -199,7 +155,7 @@ impl Tree {
         std::iter::from_fn(move || {
             loop {
                 let patch = open.pop()?;
-                if !self.split.contains(patch) {
+                if !self.split.contains(&patch) {
                     return Some(patch);
                 }
                 open.extend(patch.children(self.grids));

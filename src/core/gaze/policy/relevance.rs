@@ -124,7 +124,7 @@ impl Relevant {
         self.weights == self.scoring.weights
     }
 
-    /// Whether no channel decides, as the layout finds by itself what the view needs: nobody has weighed or injected any.
+    /// Whether the view's demand decides, and no channel: the layout follows it, and nobody has weighed or injected a channel.
     fn is_led_by_demand(&self) -> bool {
         let has_channels = !self.is_free() || self.scene.has_injected();
         self.has_demand && self.attention.is_some() && !has_channels
@@ -281,10 +281,13 @@ impl FixationPolicy for Relevant {
 
     fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>, demand: Option<&Demand>) {
         self.has_demand = demand.is_some();
-        self.scene.forget(self.state.elapsed_ns());
-        if let Some(demand) = demand.filter(|_| self.is_led_by_demand()) {
-            self.decide_by_demand(at, seen, demand);
-            return;
+        if let Some(demand) = demand {
+            // So that a channel whose time is over decides no more.
+            self.scene.forget(self.state.elapsed_ns());
+            if self.is_led_by_demand() {
+                self.decide_by_demand(at, seen, demand);
+                return;
+            }
         }
         self.scan.begin_decision(seen);
         self.before.state.clone_from(&self.state);
