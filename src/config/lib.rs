@@ -82,7 +82,6 @@ view = [
     { layout = 'adaptive' },
     { layout = 'foveal' },
     { layout = 'inset' },
-    { layout = 'relevance' },
     { layout = 'rings' },
 ]";
 

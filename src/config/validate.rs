@@ -13,6 +13,7 @@ use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::Threshold;
 use foveate_core::gaze::controller::{FoveaPolicy, Policy};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::layout::Layout;
 use foveate_core::layout::inset::Inset;
 use foveate_core::layout::rings::{Preset, Rings};
@@ -297,7 +298,7 @@ impl ViewConfig {
                 gaze.refuse("policy", message);
             }
             if let Policy::Several { policy, .. } = &self.gaze.policy
-                && let Err(message) = check_several(policy, self.layout.foveae())
+                && let Err(message) = check_several(policy, &self.layout)
             {
                 gaze.refuse("policy", message);
             }
@@ -327,11 +328,9 @@ impl ViewConfig {
         let is_directional = matches!(self.layout, Layout::Directional { .. });
         let e0_allowed = "with the layouts \"foveal\" and \"directional\"";
         table.allow("e0", is_foveal || is_directional, "+layout", e0_allowed);
-        let is_relevance = matches!(self.layout, Layout::Relevance { .. });
-        let foveae_allowed = "with the layouts \"foveal\" and \"relevance\"";
-        table.allow("foveae", is_foveal || is_relevance, "+layout", foveae_allowed);
-        table.allow("coarsest", is_foveal, "+layout", "with the layout \"foveal\"");
-        table.allow("thresholds", is_relevance, "+layout", "with the layout \"relevance\"");
+        for key in ["foveae", "coarsest"] {
+            table.allow(key, is_foveal, "+layout", "with the layout \"foveal\"");
+        }
         let is_adaptive = matches!(self.layout, Layout::Adaptive { .. });
         table.allow("memory", is_adaptive, "+layout", "with the layout \"adaptive\"");
         let is_inset = matches!(self.layout, Layout::Inset(_));
@@ -352,9 +351,7 @@ impl ViewConfig {
         }
         self.validate_side(table);
         match &self.layout {
-            Layout::Foveal { foveae, .. } | Layout::Relevance { foveae, .. }
-                if self.budget < *foveae =>
-            {
+            Layout::Foveal { foveae, .. } if self.budget < *foveae => {
                 let message = format!(
                     "{foveae} foveae exceed the tokens; expected at most the budget, {}",
                     self.budget
@@ -435,14 +432,16 @@ impl ViewConfig {
     }
 }
 
-/// Checks that there is a policy for each of `foveae`, and that each policy is named in one place.
-fn check_several(policies: &[FoveaPolicy], foveae: usize) -> Result<(), String> {
-    let count = policies.len();
-    if count != foveae {
+/// Checks that there is a policy for each fixation at a time, and that each policy is named in one place. The layout "adaptive" has as many
+/// fixations as there are policies.
+fn check_several(policies: &[FoveaPolicy], layout: &Layout) -> Result<(), String> {
+    let (count, foveae) = (policies.len(), layout.foveae());
+    let fits = if layout.follows_detail() { count <= foveae } else { count == foveae };
+    if !fits {
         let noun = if foveae == 1 { "fovea" } else { "foveae" };
         return Err(format!(
-            "{count} policies for {foveae} {noun}; expected one for each, as many as `foveae` with the layout \"foveal\" or \
-             \"relevance\", or as `blocks` with \"inset\""
+            "{count} policies for {foveae} {noun}; expected one for each, as many as `foveae` with the layout \"foveal\" or as \
+             `blocks` with \"inset\", or at most {FOVEAE_MAX} with \"adaptive\""
         ));
     }
     let runs: Vec<_> = policies.chunk_by(|one, next| one == next).map(|same| same[0]).collect();

@@ -1,12 +1,10 @@
-//! Where the tokens of a frame lie: pure functions from extent, patch side, budget, fixations and relevance to a
+//! Where the tokens of a frame lie: pure functions from extent, patch side, budget, fixations, relevance and demand to a
 //! [`TokenPlan`].
-
-use std::borrow::Cow;
 
 use arrayvec::ArrayVec;
 
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Focus, Gaze, PlanRules};
+use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Focus, Gaze};
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
@@ -19,7 +17,6 @@ pub mod adaptive;
 mod directional;
 pub mod foveal;
 pub mod inset;
-pub mod relevance;
 pub mod rings;
 mod uniform;
 mod windows;
@@ -68,21 +65,6 @@ pub enum Layout {
         )]
         e0_px: Option<f64>,
     },
-    /// Level by relevance.
-    Relevance {
-        /// Shares of the greatest relevance, descending, from which on a patch is at level 0, 1 and so on.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "thresholds", deserialize_with = "checked::<relevance::Shares, _, _>")
-        )]
-        thresholds: Vec<f64>,
-        /// As of foveal.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")
-        )]
-        foveae: u32,
-    },
     /// Nested blocks of patches around the fixation.
     Rings(Rings),
     /// Squares around the fixation, each twice as wide as the one before, the last over the whole picture.
@@ -100,14 +82,9 @@ fn one() -> u32 {
     1
 }
 
-#[cfg(feature = "serde")]
-fn thresholds() -> Vec<f64> {
-    relevance::THRESHOLDS.to_vec()
-}
-
 impl Default for Layout {
     fn default() -> Self {
-        Self::Foveal { e0_px: None, foveae: 1, coarsest: None }
+        Self::Adaptive { memory: ConsumerMemory::None }
     }
 }
 
@@ -139,7 +116,6 @@ impl Layout {
             Self::Inset(_) => "inset",
             Self::Uniform => "uniform",
             Self::Directional { .. } => "directional",
-            Self::Relevance { .. } => "relevance",
             Self::Rings(_) => "rings",
             Self::Windows => "windows",
         }
@@ -148,11 +124,16 @@ impl Layout {
     /// Most fixations that a plan takes into account.
     pub const fn foveae(&self) -> usize {
         match self {
-            Self::Foveal { foveae, .. } | Self::Relevance { foveae, .. } => *foveae as usize,
+            Self::Foveal { foveae, .. } => *foveae as usize,
             Self::Inset(inset) => inset.blocks as usize,
             Self::Adaptive { .. } => FOVEAE_MAX,
             _ => 1,
         }
+    }
+
+    /// Whether its plans follow the detail of the picture itself.
+    pub const fn follows_detail(&self) -> bool {
+        matches!(self, Self::Adaptive { .. })
     }
 
     /// Most tokens of a plan over any source, at most `budget`.
@@ -162,24 +143,10 @@ impl Layout {
             Self::Adaptive { .. }
             | Self::Foveal { .. }
             | Self::Directional { .. }
-            | Self::Relevance { .. }
             | Self::Inset(_)
             | Self::Uniform => budget,
             Self::Rings(rings) => rings.token_count().min(budget),
             Self::Windows => windows::steps(largest, patch_side, budget).count(),
-        }
-    }
-
-    /// Where a map chose the fixations, and no e0 is given, the layout with [`foveal::led_e0_px`].
-    fn led_by(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Cow<'_, Self> {
-        let Some(map) = gaze.leading_map() else { return Cow::Borrowed(self) };
-        let e0_px = || Some(foveal::led_e0_px(extent, patch_side, map, &gaze.points()));
-        match *self {
-            Self::Foveal { e0_px: None, foveae, coarsest } => {
-                Cow::Owned(Self::Foveal { e0_px: e0_px(), foveae, coarsest })
-            }
-            Self::Directional { e0_px: None } => Cow::Owned(Self::Directional { e0_px: e0_px() }),
-            _ => Cow::Borrowed(self),
         }
     }
 
@@ -190,44 +157,22 @@ impl Layout {
 
     /// The plan of at most as many tokens as the budget, where nobody asked for a point.
     pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
-        self.plan_around(request, &[], PlanRules::Current)
+        self.plan_around(request, &[])
     }
 
     /// The plan for a gaze, whose fixations the request has: sharp at what somebody asked for.
     pub(crate) fn plan_for(&self, gaze: &Gaze, request: &PlanRequest<'_>) -> TokenPlan {
-        let is_asked = |fixation: &Fixation| fixation.is_asked(gaze.rules);
-        let target = |fixation: &Fixation| is_asked(fixation).then(|| fixation.target());
+        let target = |fixation: &Fixation| fixation.is_asked().then(|| fixation.target());
         let mut asked: ArrayVec<_, FOVEAE_MAX> = gaze.fixations.iter().map(target).collect();
         if asked.iter().all(Option::is_none) {
             asked.clear();
         }
-        if let Self::Adaptive { .. } = self {
-            // What appeared is worth what the picture loses there: a box of it does not come first.
-            let mut foci: ArrayVec<Focus, FOVEAE_MAX> =
-                ArrayVec::from_iter(request.fixations.iter().copied());
-            for (focus, fixation) in foci.iter_mut().zip(&gaze.fixations) {
-                if fixation.reason == FixationReason::Relevance {
-                    focus.own_share = None;
-                }
-            }
-            return self.plan_around(
-                &PlanRequest { fixations: &foci, ..*request },
-                &[],
-                gaze.rules,
-            );
-        }
-        let layout = self.led_by(gaze, request.shape.extent(), request.patch_side);
-        layout.plan_around(request, &asked, gaze.rules)
+        self.plan_around(request, &asked)
     }
 
     /// The plan; `asked` has of each fixation, in order, the box or the point that somebody asked for, and is empty if nobody asked for
     /// any.
-    fn plan_around(
-        &self,
-        request: &PlanRequest<'_>,
-        asked: &[Option<Region>],
-        rules: PlanRules,
-    ) -> TokenPlan {
+    fn plan_around(&self, request: &PlanRequest<'_>, asked: &[Option<Region>]) -> TokenPlan {
         let PlanRequest { shape, patch_side, budget, fixations, relevance, before, demand } =
             *request;
         assert!(0 < budget, "a plan has at least one token");
@@ -245,15 +190,11 @@ impl Layout {
                 let priority = priority(or_default(e0_px));
                 foveal::tokens(grids(), budget, *coarsest, &priority, before)
             }
-            Self::Inset(inset) => inset::tokens(inset, request, rules),
+            Self::Inset(inset) => inset::tokens(inset, request),
             Self::Uniform => uniform::tokens(shape.extent(), patch_side, budget),
             Self::Directional { e0_px } => {
                 let asked = asked.first().copied().flatten();
                 directional::tokens(request, or_default(e0_px), asked)
-            }
-            Self::Relevance { thresholds, .. } => {
-                let priority = priority(or_default(&None));
-                relevance::tokens(grids(), budget, thresholds, &priority, (before, rules))
             }
             Self::Rings(rings) => rings.tokens(shape.extent(), patch_side, budget, first),
             Self::Windows => windows::tokens(shape.extent(), patch_side, budget, first),

@@ -3,6 +3,7 @@
 use crate::depth::DepthDetail;
 use crate::gaze::GazeParameters;
 use crate::gaze::controller::Policy;
+use crate::gaze::sight::Sight;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::Gaze;
 use crate::geometry::patch::PatchGrids;
@@ -69,6 +70,17 @@ pub struct ViewSpec {
     pub boxes: bool,
 }
 
+/// What a view needs of the detail of the pictures.
+#[derive(Clone, Debug)]
+pub enum Needs {
+    /// Nothing: neither its plans nor its fixations follow it.
+    Nothing,
+    /// What its fixations follow.
+    Fixations(Sight),
+    /// What its plans follow, and its fixations.
+    Plan(Demand),
+}
+
 impl ViewSpec {
     /// Most tokens of a frame of any source.
     pub fn capacity(&self) -> usize {
@@ -101,11 +113,15 @@ impl ViewSpec {
         layout.plan_for(gaze, &request)
     }
 
-    /// What its plans follow from beside the gaze, for sources of `shape`; `None` of layouts that need nothing more.
-    pub fn demand(&self, shape: PyramidShape) -> Option<Demand> {
-        let Layout::Adaptive { memory } = self.layout else { return None };
+    /// What it needs of the detail of pictures of `shape`, before the first.
+    pub fn needs(&self, shape: PyramidShape) -> Needs {
         let grids = PatchGrids::new(shape, self.format.patch_side);
-        Some(Demand::new(memory, grids, adaptive::base_level(grids, self.budget)))
+        let base = adaptive::base_level(grids, self.budget);
+        match self.layout {
+            Layout::Adaptive { memory } => Needs::Plan(Demand::new(memory, grids, base)),
+            _ if self.policy.is_need() => Needs::Fixations(Sight::new(shape.extent(), base)),
+            _ => Needs::Nothing,
+        }
     }
 
     /// The planes that the view publishes of a source of `extent`.
@@ -138,7 +154,7 @@ impl ViewSpec {
         matches!(self.layout, Layout::Adaptive { memory: ConsumerMemory::Canvas })
     }
 
-    /// The inputs of its decisions in each frame.
+    /// The most that its decisions read of each frame.
     pub fn reads(&self) -> SeenParts {
         self.policy.reads(self.parameters.pursuit)
     }

@@ -15,7 +15,6 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::motion::{Motion, Motions};
-use foveate_core::relevance::features::TileFeatures;
 use foveate_core::relevance::seen::{Seen, SeenParts, SeenTiles};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
@@ -31,13 +30,13 @@ use crate::view::{View, ViewBuilder};
 /// When the stages of one frame ran, on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
-    /// Gaze and token plans of the views, as far as they were not decided ahead.
+    /// Token plans of the views, as far as they do not follow the detail of the frame.
     pub plan: Span,
     /// From the frame to the tokens.
     pub update: UpdateTimes,
     /// Token records, and handing the frame to the sinks of all views.
     pub publish: Span,
-    /// After that: the next frame's gaze and plan, and what they are decided by. It is the coarse level, its motion, and on the CPU the
+    /// After that: where the next frame is looked at, and what that is decided by. It is the coarse level, its motion, and on the CPU the
     /// features of tiles.
     pub see: Span,
 }
@@ -68,16 +67,11 @@ pub struct Engine {
     watched: SeenParts,
     /// What the backend keeps of the newest frame for views and others.
     kept: SeenParts,
-    /// The tiles before the newest frame, for views that [join](Self::join) late.
-    tiles_before: TilesBefore,
     depth: StreamDepth,
     /// What the tiles look like, for layouts that follow it; `None` until a view has one.
     detail: Option<Detail>,
     /// By which the newest frame was ingested.
     rule: IngestRule,
-    /// When the newest frame was, and the intervals before it, the newest first.
-    newest: FrameTime,
-    intervals_ns: [u64; 2],
     times: StageTimes,
 }
 
@@ -95,12 +89,9 @@ impl Engine {
             motions: None,
             watched: SeenParts::default(),
             kept: SeenParts::default(),
-            tiles_before: TilesBefore::default(),
             depth: StreamDepth::default(),
             detail: None,
             rule: IngestRule { is_first: true, threshold: 0, refreshed: 0..0 },
-            newest: FrameTime { frame_seq: 0, time_ns: 0 },
-            intervals_ns: [0; 2],
             backend,
             generation,
             times: StageTimes::default(),
@@ -194,14 +185,6 @@ impl Engine {
     ) -> Result<(), BackendError> {
         let start_ns = monotonic_ns();
         let (at, shape) = (FrameTime::of(stamp), self.shape());
-        // They wake up while the views decide.
-        if let Some(pool) = self.backend.pool().filter(|_| parts_read_by(views).coarse) {
-            pool.rouse();
-        }
-        let decides_by_tiles =
-            |view: &View<S>| view.reads().tiles && !view.planes.is_resting() && !view.is_ahead();
-        let features = self.backend.features().filter(|_| later.iter().any(decides_by_tiles));
-        self.tiles_before.keep(features, self.tracker.changed_frames());
         let seen = self.seen();
         for view in &mut *views {
             assert_eq!(view.generation, self.generation, "a view that was built for this engine");
@@ -297,9 +280,9 @@ impl Engine {
             view.planes.leave_out(self.tracker.ingested());
             return Ok(());
         }
-        let tiles = self.tiles_before.get(self.black());
-        let seen = self.seen().map(|seen| Seen { tiles, ..seen });
         let at = FrameTime::of(stamp);
+        // Of the frame before; nobody plans by its tiles, which are those of this frame already.
+        let seen = self.seen().map(|seen| Seen { tiles: None, ..seen });
         view.step(at, seen, self.shape());
         begin(std::slice::from_mut(view));
         if view.follows_detail() {
@@ -312,40 +295,20 @@ impl Engine {
         Ok(())
     }
 
-    /// The last part of a [`step`](Self::step), once all `views` have published: has them absorb what they have seen, and decide by
-    /// this frame where they look at the next.
+    /// The last part of a [`step`](Self::step), once all `views` have published: they decide by this frame where they look at the next.
     pub fn end_step<S>(&mut self, stamp: &FrameStamp, views: &mut [View<S>]) {
         let start_ns = monotonic_ns();
-        let seen = self.seen();
-        views.iter_mut().for_each(|view| view.absorb(seen));
         let noted = self.backend.note_features(self.tracker.ingested());
         if noted != Span::NONE {
             self.times.update.features = noted;
         }
         let at = FrameTime::of(stamp);
         self.update_coarse(at);
-        let next = self.expected_after(at);
-        if let Some(seen) = self.seen() {
-            let shape = self.shape();
-            let looking = |view: &&mut View<S>| view.reads().coarse && !view.planes.is_resting();
-            views
-                .iter_mut()
-                .filter(looking)
-                .for_each(|view| view.look_ahead(at, next, seen, shape));
+        let seen = self.seen();
+        for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
+            view.decide(seen, self.detail.as_ref(), self.tracker.changed_frames(), at);
         }
         self.times.see = Span::since(start_ns);
-    }
-
-    /// When the frame after that of `at` will probably be. After a pause the frames go on as before it.
-    fn expected_after(&mut self, at: FrameTime) -> FrameTime {
-        let [newest, _] = self.intervals_ns;
-        self.intervals_ns = [at.time_ns.saturating_sub(self.newest.time_ns), newest];
-        self.newest = at;
-        let [newest, before] = self.intervals_ns;
-        FrameTime {
-            frame_seq: at.frame_seq + 1,
-            time_ns: at.time_ns.saturating_add(newest.min(before)),
-        }
     }
 
     /// Switches to `backend` within the frame in which [`step`](Self::step) failed, and publishes that frame. The
@@ -641,30 +604,6 @@ impl Engine {
     /// When the stages of the newest frame ran.
     pub fn times(&self) -> StageTimes {
         self.times
-    }
-}
-
-/// Features and changes of the tiles, as they were before the newest frame.
-#[derive(Debug, Default)]
-struct TilesBefore {
-    /// Empty if nobody wants them, or there were none.
-    features: Vec<TileFeatures>,
-    changed_frame: Vec<u64>,
-}
-
-impl TilesBefore {
-    fn keep(&mut self, features: Option<&[TileFeatures]>, changed_frame: &[u64]) {
-        self.features.clear();
-        self.changed_frame.clear();
-        if let Some(features) = features {
-            self.features.extend_from_slice(features);
-            self.changed_frame.extend_from_slice(changed_frame);
-        }
-    }
-
-    fn get(&self, black: u8) -> Option<SeenTiles<'_>> {
-        let Self { features, changed_frame } = self;
-        (!features.is_empty()).then_some(SeenTiles { features, changed_frame, black })
     }
 }
 

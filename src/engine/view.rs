@@ -9,9 +9,8 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::layout::adaptive::demand::Demand;
 use foveate_core::relevance::seen::{Seen, SeenParts};
-use foveate_core::view::ViewSpec;
+use foveate_core::view::{Needs, ViewSpec};
 
 use crate::backend::{BackendError, SamplerMaker};
 use crate::channels::ChannelPlane;
@@ -31,14 +30,8 @@ pub struct View<S> {
     depth: DepthPlanes,
     /// `None` before the first frame.
     gaze: Option<Controller>,
-    /// Whether its policy has not yet absorbed what it has seen.
-    has_decided: bool,
-    /// The newest frame, if the next one has been decided on.
-    ahead_of: Option<FrameTime>,
-    /// The plan of what was decided for the next frame, where that is another.
-    next: Option<(Gaze, TokenPlan)>,
-    /// What the consumer still needs of the picture, if the layout follows that.
-    demand: Option<Demand>,
+    /// What it needs of the detail of the pictures.
+    needs: Needs,
     /// The gaze of the newest frame, where the plan waits for the frame's detail.
     decided: Option<Gaze>,
     /// What the token plan was made for; `None` before the first plan.
@@ -104,8 +97,7 @@ impl ViewBuilder {
         (view.generation, view.extent) = (self.generation, self.kind.extent);
         view.channels = view.channels.renewed(&view.spec, view.extent);
         view.depth = DepthPlanes::new(&view.spec);
-        view.demand = view.spec.demand(PyramidShape::new(view.extent));
-        view.take_back();
+        view.needs = view.spec.needs(PyramidShape::new(view.extent));
         view.forget_plan();
         if let Some(gaze) = &mut view.gaze {
             gaze.resize(view.extent, at);
@@ -126,16 +118,13 @@ impl<S> View<S> {
         Self {
             channels: ChannelPlane::new(&spec, extent),
             depth: DepthPlanes::new(&spec),
-            demand: spec.demand(PyramidShape::new(extent)),
+            needs: spec.needs(PyramidShape::new(extent)),
             decided: None,
             spec,
             extent,
             generation,
             planes,
             gaze: None,
-            has_decided: false,
-            ahead_of: None,
-            next: None,
             planned: None,
             tiles: Vec::new(),
             hidden_since: 0,
@@ -165,48 +154,29 @@ impl<S> View<S> {
         self.planned.as_ref().map(|planned| &planned.gaze)
     }
 
-    /// Whether the next frame has been decided on, so that it needs nothing more that was seen.
-    pub(crate) fn is_ahead(&self) -> bool {
-        self.ahead_of.is_some()
-    }
-
-    /// Takes a decision on the next frame back.
-    fn take_back(&mut self) {
-        self.next = None;
-        if self.ahead_of.take().is_some()
-            && let Some(gaze) = &mut self.gaze
-        {
-            gaze.take_back();
-        }
-    }
-
     /// A resting view neither samples nor publishes frames.
     pub fn set_resting(&mut self, is_resting: bool) {
-        if is_resting {
-            // Its next frame is decided on by the frame before that.
-            self.take_back();
-        }
         self.planes.set_resting(is_resting);
     }
 
     /// Applies the newest feedback from before the frame of `at`. It arrived at `feedback_ns` on CLOCK_MONOTONIC.
     pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, feedback_ns: u64) {
         self.feedback_ns = feedback_ns;
-        self.take_back();
-        self.gaze_step(at, |gaze, _| gaze.take(feedback, at));
+        self.gaze_step(at, |gaze| gaze.take(feedback, at));
     }
 
     /// Makes the next plan as if it were the first, for a consumer who has nothing yet.
     pub fn forget_plan(&mut self) {
-        (self.planned, self.next) = (None, None);
-        if let Some(demand) = &mut self.demand {
-            demand.reset();
+        self.planned = None;
+        match &mut self.needs {
+            Needs::Plan(demand) => demand.reset(),
+            Needs::Fixations(sight) => sight.reset(),
+            Needs::Nothing => {}
         }
     }
 
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
     pub(crate) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.take_back();
         self.channels.hide();
         // Tokens within the threshold may have shown consumers what is hidden now.
         self.hidden_since = frame_seq;
@@ -217,7 +187,7 @@ impl<S> View<S> {
         }
         // A plan that follows a map keeps some of the plan before, and one that follows detail what was delivered.
         if self.follows_detail()
-            || self.planned.as_ref().is_some_and(|planned| planned.gaze.leading_map().is_some())
+            || self.planned.as_ref().is_some_and(|planned| planned.gaze.leading_reason().is_some())
         {
             self.forget_plan();
         }
@@ -233,10 +203,7 @@ impl<S> View<S> {
             channels: self.channels,
             depth: self.depth,
             gaze: self.gaze,
-            has_decided: self.has_decided,
-            ahead_of: self.ahead_of,
-            next: self.next,
-            demand: self.demand,
+            needs: self.needs,
             decided: self.decided,
             planned: self.planned,
             tiles: self.tiles,
@@ -260,19 +227,24 @@ impl<S> View<S> {
         self.planes.set_sampler(sampler)
     }
 
-    /// Applies `step` to the controller, with the plan of the frame before, and returns the gaze. If a client's fixation is new, the
-    /// newest feedback led to it.
-    fn gaze_step(
-        &mut self,
-        at: FrameTime,
-        step: impl FnOnce(&mut Controller, Option<&TokenPlan>),
-    ) -> Gaze {
-        let Self { spec: ViewSpec { policy, parameters, layout, .. }, extent, .. } = self;
-        let plan = self.planned.as_ref().map(|_| self.planes.plan());
-        let begin = || Controller::new(policy.clone(), *parameters, *extent, layout.foveae(), at);
+    /// Applies `step` to the controller, and returns the gaze. If a client's fixation is new, the newest feedback led to it.
+    fn gaze_step(&mut self, at: FrameTime, step: impl FnOnce(&mut Controller)) -> Gaze {
+        let Self { spec, extent, .. } = self;
+        let begin = || {
+            let publishes_channels = !spec.channels.is_empty();
+            let foveae = spec.policy.foveae(spec.layout.foveae());
+            Controller::new(
+                spec.policy.clone(),
+                spec.parameters,
+                publishes_channels,
+                *extent,
+                foveae,
+                at,
+            )
+        };
         let controller = self.gaze.get_or_insert_with(begin);
         let before = controller.gaze().newest_asked();
-        step(controller, plan);
+        step(controller);
         let gaze = controller.gaze().clone();
         match gaze.newest_asked() {
             None => self.asked_ns = 0,
@@ -284,63 +256,43 @@ impl<S> View<S> {
         gaze
     }
 
-    /// Decides the gaze for the frame of `at` by what was `seen` of the frame before, unless that was done
-    /// [ahead](Self::look_ahead), and plans its tokens.
+    /// Plans the tokens of the frame of `at` for where it looks; `seen` is the frame before.
     pub(crate) fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>, shape: PyramidShape) {
-        if self.ahead_of.is_some_and(|newest| at.time_ns < newest.time_ns) {
-            self.take_back();
-        }
-        let is_ahead = self.ahead_of.take().is_some();
-        // Whoever publishes channels decides by them.
-        let demand = self.demand.take();
-        let known = demand.as_ref().filter(|_| self.spec.channels.is_empty());
-        let gaze = self.gaze_step(at, |gaze, plan| {
-            let seen = seen.map(|seen| Seen { plan, ..seen });
-            if !is_ahead {
-                gaze.decide(at, seen, known);
-            }
-            gaze.arrive(at, seen);
-        });
-        self.demand = demand;
-        self.has_decided = true;
+        let gaze = self.gaze_step(at, |gaze| gaze.arrive(at, seen));
         if self.gaze.as_ref().is_some_and(Controller::plans_afresh) {
             self.forget_plan();
         }
-        let next = self.next.take();
         if self.follows_detail() {
             self.decided = Some(gaze);
         } else if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
-            let plan = match next {
-                Some((of, plan)) if of == gaze => plan,
-                _ => self.plan(&gaze, shape),
-            };
+            let plan = self.plan(&gaze, shape);
             self.planes.set_plan(plan, shape.extent());
-            let is_afresh = self.planned.is_none() && gaze.keeping_reason().is_some();
+            let is_afresh = self.planned.is_none() && gaze.leading_reason().is_some();
             self.planned = Some(Planned { gaze, since_frame: at.frame_seq, is_afresh });
         }
     }
 
-    /// Decides the gaze for the frame after the `newest`, expected at `at`, by what was `seen` of that: so it need not wait. If a client
-    /// says something until then, [`step`](Self::step) decides instead.
-    pub(crate) fn look_ahead(
+    /// Decides where the next frame is looked at, by what was `seen` of the newest one, that of `at`, and by its `detail`, if the view needs
+    /// that.
+    pub(crate) fn decide(
         &mut self,
-        newest: FrameTime,
+        seen: Option<Seen<'_>>,
+        detail: Option<&Detail>,
+        changed_frame: &[u64],
         at: FrameTime,
-        seen: Seen<'_>,
-        shape: PyramidShape,
     ) {
-        if !self.gaze.as_ref().is_some_and(Controller::looks_ahead) {
-            return;
-        }
-        let gaze =
-            self.gaze_step(at, |gaze, plan| gaze.decide(at, Some(Seen { plan, ..seen }), None));
-        self.ahead_of = Some(newest);
-        if !self.follows_detail()
-            && self.planned.as_ref().is_some_and(|planned| planned.gaze != gaze)
-        {
-            let plan = self.plan(&gaze, shape);
-            self.next = Some((gaze, plan));
-        }
+        let Some(gaze) = &mut self.gaze else { return };
+        let plan = self.planes.plan();
+        let need = match &mut self.needs {
+            Needs::Nothing => return,
+            Needs::Plan(demand) => demand.need(),
+            Needs::Fixations(sight) => {
+                let detail = detail.expect("the detail that the view follows");
+                sight.note(detail, changed_frame, at, plan);
+                sight.need()
+            }
+        };
+        gaze.decide(seen.map(|seen| Seen { plan: Some(plan), ..seen }), need);
     }
 
     /// What its next decisions read.
@@ -351,12 +303,17 @@ impl<S> View<S> {
 
     /// Whether its plans follow the detail of the frame itself.
     pub(crate) fn follows_detail(&self) -> bool {
-        self.demand.is_some()
+        matches!(self.needs, Needs::Plan(_))
     }
 
-    /// Levels of detail that its plans follow, unless it rests.
+    /// Levels of detail that it follows, unless it rests.
     pub(crate) fn detail_levels(&self) -> Option<u32> {
-        self.demand.as_ref().filter(|_| !self.planes.is_resting()).map(Demand::base)
+        match &self.needs {
+            _ if self.planes.is_resting() => None,
+            Needs::Nothing => None,
+            Needs::Fixations(sight) => Some(sight.base()),
+            Needs::Plan(demand) => Some(demand.base()),
+        }
     }
 
     /// Plans the tokens of the frame of `at` by its `detail`, for the gaze that the newest [`step`](Self::step) decided.
@@ -367,7 +324,9 @@ impl<S> View<S> {
         at: FrameTime,
         shape: PyramidShape,
     ) {
-        let (Some(gaze), Some(demand)) = (self.decided.take(), &mut self.demand) else { return };
+        let (Some(gaze), Needs::Plan(demand)) = (self.decided.take(), &mut self.needs) else {
+            return;
+        };
         let is_other = demand.note(detail, changed_frame, at, gaze.relevance.as_ref());
         if let Some(planned) = &mut self.planned
             && !is_other
@@ -392,19 +351,10 @@ impl<S> View<S> {
         }
     }
 
-    /// Takes what the newest [`step`](Self::step) has seen into the model of the scene, once.
-    pub(crate) fn absorb(&mut self, seen: Option<Seen<'_>>) {
-        if std::mem::take(&mut self.has_decided)
-            && let Some(gaze) = &mut self.gaze
-        {
-            gaze.absorb(seen);
-        }
-    }
-
     fn plan(&self, gaze: &Gaze, shape: PyramidShape) -> TokenPlan {
         // The previous plan is kept against noise while the same map leads.
         let is_led_alike = |planned: &&Planned| {
-            let reason = |gaze: &Gaze| gaze.keeping_reason();
+            let reason = |gaze: &Gaze| gaze.leading_reason();
             reason(gaze).is_some() && reason(&planned.gaze) == reason(gaze)
         };
         let before = self.planned.as_ref().filter(is_led_alike).map(|_| self.planes.plan());
@@ -416,7 +366,7 @@ impl<S: Sink> View<S> {
     /// Publishes the tokens of the newest frame.
     pub(crate) fn publish(&mut self, stamp: &FrameStamp, changes: &FrameChanges<'_>) {
         let (Some(gaze), Some(planned)) = (&self.gaze, &self.planned) else { return };
-        if let Some(demand) = &mut self.demand {
+        if let Needs::Plan(demand) = &mut self.needs {
             demand.deliver(self.planes.plan());
         }
         let relevance = planned.gaze.relevance.as_ref().map(|relevance| &relevance.map);

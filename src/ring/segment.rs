@@ -85,7 +85,7 @@ impl SegmentSpec {
             format: spec.format,
             capacity: spec.capacity(),
             grid: spec.layout.grid(shape, spec.format.patch_side, spec.budget),
-            foveae: spec.layout.foveae(),
+            foveae: spec.policy.foveae(spec.layout.foveae()),
             extent: kind.extent,
             pixel_format: kind.format.name().to_owned(),
             backend: backend.kind,

@@ -20,7 +20,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::{
     CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedback, LookArea,
 };
-use foveate_core::geometry::fixation::{Points, snapped};
+use foveate_core::geometry::fixation::{FOVEAE_MAX, Points, snapped};
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
 use foveate_core::layout::adaptive::demand::ConsumerMemory;
@@ -240,7 +240,7 @@ impl SteeringRequest<'_> {
             return Err(self.wrong_policy(text, "feedback"));
         }
         match message {
-            FeedbackKind::Look if policy.steered(config.layout.foveae()) == 0 => {
+            FeedbackKind::Look if policy.steered(1) == 0 => {
                 Err(self.wrong_policy("has no fovea that clients move", "feedback"))
             }
             FeedbackKind::Map if !policy.is_feedback() => {
@@ -266,7 +266,7 @@ impl SteeringRequest<'_> {
     /// Whether the view has a fovea for each of so many points.
     fn check_count(self, points: usize) -> Result<(), Refusal> {
         let config = self.view.config();
-        let foveae = config.gaze.policy.steered(config.layout.foveae());
+        let foveae = config.gaze.policy.steered(config.gaze.policy.foveae(config.layout.foveae()));
         let name = self.view.name();
         if points <= foveae {
             return Ok(());
@@ -283,7 +283,7 @@ impl SteeringRequest<'_> {
         }
         let error = format!(
             "too many points: {points} for the {foveae} {noun} of view `{name}`: send at most {foveae}, or open a view with \
-             `layout = \"foveal\"` and `foveae = {points}`"
+             `layout = \"adaptive\"`, which has up to {FOVEAE_MAX}"
         );
         Err(Refusal::new(RefusalReason::WrongCount, error))
     }

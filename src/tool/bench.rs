@@ -74,7 +74,7 @@ pub(super) struct BenchArguments {
     #[arg(long, value_name = "SET", value_parser = instructions, default_value = Instructions::best().name(), hide_default_value = true)]
     instructions: Instructions,
     /// Arrangement of the tokens over the image
-    #[arg(long, value_parser = LAYOUTS, default_value = "foveal")]
+    #[arg(long, value_parser = LAYOUTS, default_value = "adaptive")]
     layout: String,
     /// Fixations at a time of the layout foveal, 1 to 8
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8), default_value_t = 1)]
@@ -165,7 +165,7 @@ enum BackendFilter {
 
 /// Layouts of a configuration, and the presets of `rings`.
 const LAYOUTS: [&str; 8] =
-    ["foveal", "inset", "uniform", "directional", "stt172", "giava20", "relevance", "windows"];
+    ["adaptive", "foveal", "inset", "uniform", "directional", "stt172", "giava20", "windows"];
 
 /// Measures, and writes a report to `out`.
 pub(super) fn run(

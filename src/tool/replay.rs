@@ -362,7 +362,7 @@ impl ReplayServer {
 
 /// What listings say of the view.
 fn view_config(info: &SegmentInfo, file: &Path) -> ViewConfig {
-    // Of layouts whose parameters cannot be guessed, listings say that they are foveal; the segment says what they are.
+    // Of layouts whose parameters cannot be guessed, listings name the default; the segment says what they are.
     let config = ViewConfig::parse(&format!("layout = '{}'", info.layout)).unwrap_or_default();
     let mut gaze = config.gaze.clone();
     gaze.policy = Policy::Replay { log: file.to_owned() };

@@ -98,7 +98,7 @@ impl Spec {
         relevance: Option<PyReadonlyArray2<'py, f64>>,
     ) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let extent = supported(extent)?;
-        if self.view.demand(PyramidShape::new(extent)).is_some() {
+        if self.view.layout.follows_detail() {
             return Err(value_error(
                 "the layout \"adaptive\" follows what the picture shows (expected another layout, or a picture)",
             ));

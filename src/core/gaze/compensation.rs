@@ -13,7 +13,7 @@ use crate::geometry::fixation::{FOVEAE_MAX, Points};
 use crate::motion::{Motion, Motions, Unknown};
 
 use super::parameters::GazeParameters;
-use super::peaks::Peaks;
+use super::peaks::{Peaks, peak_radius_px};
 
 /// Distance in pixels between a place moved with the picture and with what is there, below which they count as the same.
 const SAME_PX: f64 = 0.5;
@@ -83,8 +83,8 @@ pub fn carried_look(
         (Feedback::Look { points, hold_ns, frame_seq: Some(frame_seq), area }, Some(motions))
             if parameters.compensation =>
         {
-            let radius = parameters.inhibition_radius * f64::from(extent.longer_side());
-            let points = carried_points(&points, frame_seq, motions, 0.5 * radius);
+            let radius = 0.5 * peak_radius_px(extent);
+            let points = carried_points(&points, frame_seq, motions, radius);
             Feedback::Look { points, hold_ns, frame_seq: Some(to_come), area }
         }
         (feedback, _) => feedback,

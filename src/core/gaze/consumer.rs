@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
-use super::compensation::Placed;
+use super::compensation::{Placed, placed};
 use super::fixation_state::{FixationState, SentMap};
-use super::peaks::Peaks;
-use super::scan::Scan;
+use super::peaks::{Peaks, peak_radius_px};
+use super::weigher::relevance_of;
 use crate::gaze::GazeParameters;
 use crate::geometry::attention::AttentionMap;
+use crate::geometry::extent::Extent;
 use crate::geometry::fixation::FixationReason;
 use crate::geometry::relevance::Relevance;
 use crate::motion::Motions;
 use crate::relevance::seen::Seen;
 
-/// Looks where the newest map of a consumer has its peaks. Nothing is inhibited: who sends the same map again wants to go on looking
-/// at the same thing.
+/// Looks where the newest map of a consumer has its peaks. Who sends the same map again wants to go on looking at the same thing.
 #[derive(Debug)]
 pub(super) struct Attention {
     parameters: GazeParameters,
+    extent: Extent,
     /// `None` before its first map, and since it is silent for too long.
     consumer: Option<Consumer>,
     /// Maps that clients sent so far.
@@ -44,9 +45,9 @@ struct Consumer {
 }
 
 impl Attention {
-    /// Before any map.
-    pub(super) fn new(parameters: GazeParameters) -> Self {
-        Self { parameters, consumer: None, maps_taken: 0 }
+    /// Before any map over a source of `extent`.
+    pub(super) fn new(parameters: GazeParameters, extent: Extent) -> Self {
+        Self { parameters, extent, consumer: None, maps_taken: 0 }
     }
 
     /// Takes a map that was made from frame `frame_seq` and lies over frame `lies_in`.
@@ -80,9 +81,9 @@ impl Attention {
         self.consumer.is_some()
     }
 
-    /// Forgets the consumer; returns whether there was one.
-    pub(super) fn release(&mut self) -> bool {
-        self.consumer.take().is_some()
+    /// Forgets the consumer.
+    pub(super) fn release(&mut self) {
+        self.consumer = None;
     }
 
     /// Whether the newest map has been decided on.
@@ -90,8 +91,9 @@ impl Attention {
         self.consumer.as_ref().is_none_or(|consumer| !consumer.is_new)
     }
 
-    /// Forgets the map, which lay over an image of another size; the consumer still decides.
-    pub(super) fn forget_map(&mut self) {
+    /// The source has another size: forgets the map, which lay over the image before; the consumer still decides.
+    pub(super) fn resize(&mut self, extent: Extent) {
+        self.extent = extent;
         if let Some(consumer) = &mut self.consumer {
             (consumer.map, consumer.placed) = (None, None);
             // Nothing is left of it to decide.
@@ -100,32 +102,31 @@ impl Attention {
     }
 
     /// Decides by the newest map, if there is one.
-    pub(super) fn decide(
-        &mut self,
-        seen: Option<Seen<'_>>,
-        scan: &mut Scan,
-        state: &mut FixationState,
-    ) {
+    pub(super) fn decide(&mut self, seen: Option<Seen<'_>>, state: &mut FixationState) {
+        let Self { parameters, extent, maps_taken, .. } = *self;
         let Some(consumer) = &mut self.consumer else { return };
-        let motions = seen.and_then(|seen| seen.motion).filter(|_| self.parameters.compensation);
-        let Some(map) = consumer.place(motions, scan) else { return };
+        let motions = seen.and_then(|seen| seen.motion).filter(|_| parameters.compensation);
+        let Some(map) = consumer.place(motions, extent) else { return };
         if std::mem::take(&mut consumer.is_new) {
-            consumer.relevance =
-                scan.relevance_of(&map, consumer.frame_seq, consumer.relevance.take());
+            let made = relevance_of(&map.as_weights(), extent, parameters.relevance_gain);
+            let is_same =
+                |known: &Arc<Relevance>| made.as_ref().is_some_and(|made| known.map == *made);
+            if !consumer.relevance.as_ref().is_some_and(is_same) {
+                let frame_seq = consumer.frame_seq;
+                consumer.relevance = made.map(|map| Arc::new(Relevance { map, frame_seq }));
+            }
         }
         state.set_relevance(consumer.relevance.clone());
         if state.may_move() {
             // Pursuit finds where the peaks of the client's map have moved.
-            let sent = consumer.map.clone().filter(|_| self.parameters.pursuit);
+            let sent = consumer.map.clone().filter(|_| parameters.pursuit);
             let map = sent.unwrap_or(map);
             let weights = map.as_weights();
-            let peaks = consumer.peaks.get_or_insert_with(|| scan.peaks_of(&weights));
-            let now_ns = state.elapsed_ns();
-            let sent = SentMap { number: self.maps_taken, frame_seq: consumer.lies_in };
-            let reason = FixationReason::Attend;
-            for place in state.follow(&weights, peaks, reason, Some(sent)) {
-                scan.leave_trace(place, now_ns);
-            }
+            let peaks = consumer.peaks.get_or_insert_with(|| {
+                Peaks::of(&weights, extent, state.foveae_max(), peak_radius_px(extent))
+            });
+            let sent = SentMap { number: maps_taken, frame_seq: consumer.lies_in };
+            state.follow(&weights, peaks, FixationReason::Attend, Some(sent));
         }
     }
 }
@@ -133,12 +134,13 @@ impl Attention {
 impl Consumer {
     /// Moves the map to where it lies in the frame to come, once a frame, and returns it. What was made of it before counts no longer
     /// then.
-    fn place(&mut self, motions: Option<&Motions>, scan: &Scan) -> Option<Arc<AttentionMap>> {
+    fn place(&mut self, motions: Option<&Motions>, extent: Extent) -> Option<Arc<AttentionMap>> {
         let given = self.map.as_ref()?;
         let after = motions.and_then(Motions::newest).map_or(0, |newest| newest.frames().1);
         if self.placed.as_ref().is_none_or(|(_, placed_after)| *placed_after != after) {
-            let placed =
-                motions.map_or(Placed::AsItIs, |motions| scan.placed(given, self.lies_in, motions));
+            let placed = motions.map_or(Placed::AsItIs, |motions| {
+                placed(given, self.lies_in, motions, extent, peak_radius_px(extent))
+            });
             let map = match placed {
                 Placed::AsItIs => Some(Arc::clone(given)),
                 Placed::At(map) => Some(Arc::new(map)),

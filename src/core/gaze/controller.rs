@@ -8,12 +8,15 @@ use std::sync::Arc;
 use super::log::GazeLog;
 #[cfg(feature = "serde")]
 use super::log::GazeLogError;
+use super::need::Need;
 use super::policy::FixationPolicy;
 use super::policy::fixed::Fixed;
-use super::policy::relevance::{Relevant, Scoring};
+use super::policy::need::NeedPolicy;
 use super::policy::replay::Replay;
-use super::policy::saliency::Salient;
 use super::policy::several::{PolicyGroup, PolicyGroups};
+use super::weigher::Weigher;
+use super::weigher::channels::{ChannelWeigher, Scoring};
+use super::weigher::saliency::SaliencyWeigher;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::geometry::extent::Extent;
@@ -22,7 +25,6 @@ use crate::geometry::feedback::Feedback;
 use crate::geometry::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
 use crate::geometry::fixation::{FOVEAE_MAX, Gaze};
 use crate::geometry::tile::TileSet;
-use crate::layout::adaptive::demand::Demand;
 #[cfg(feature = "serde")]
 use crate::relevance::injection::check_channel_name;
 use crate::relevance::scene::Scene;
@@ -41,7 +43,7 @@ use serde::Deserialize;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
-    /// What a client asks for, and what the default scorer makes of the channels where clients are silent.
+    /// What a client asks for; where clients are silent what the view needs most, as far as clients weigh channels.
     #[default]
     Auto,
     /// One point, until a client moves the view to others.
@@ -61,11 +63,11 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
         #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
         y: f64,
     },
-    /// The attention that clients send, and saliency where they are silent.
+    /// The attention that clients send, and as [`Saliency`](Self::Saliency) where they are silent.
     Feedback,
-    /// What stands out or moves.
+    /// What the view needs most, weighed by what stands out or moves.
     Saliency,
-    /// What a scorer makes of the channels.
+    /// What the view needs most, weighed by what a scorer makes of the channels.
     Relevance {
         /// A trained one; `None` is the default, which needs no training.
         #[cfg_attr(feature = "serde", serde(default = "none"))]
@@ -114,15 +116,15 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum FoveaPolicy {
-    /// What clients ask for, and relevance where they are silent.
+    /// What clients ask for, and what the view needs most where they are silent.
     Auto,
     /// One point.
     Fixed,
     /// The attention that clients send, and saliency where they are silent.
     Feedback,
-    /// What stands out or moves.
+    /// What the view needs most, weighed by what stands out or moves.
     Saliency,
-    /// What the default scorer makes of the channels.
+    /// What the view needs most, weighed by what the default scorer makes of the channels.
     Relevance,
 }
 
@@ -223,17 +225,27 @@ impl<Log, File> Policy<Log, File> {
         matches!(self, Self::Auto | Self::Feedback) || self.is_of(FoveaPolicy::is_feedback)
     }
 
-    /// The inputs of its decisions in each frame; `pursues` says whether fixations follow what they are at.
-    pub fn reads(&self, pursues: bool) -> SeenParts {
-        let coarse = match self {
+    /// Whether what the view needs of the picture decides for a fovea.
+    pub fn is_need(&self) -> bool {
+        match self {
             Self::Auto | Self::Feedback | Self::Saliency | Self::Relevance { .. } => true,
-            Self::Fixed { .. } => pursues,
-            Self::Replay { .. } => false,
-            Self::Several { policy, .. } => {
-                pursues || policy.iter().any(|policy| *policy != FoveaPolicy::Fixed)
-            }
-        };
-        SeenParts { coarse, tiles: self.is_relevance() }
+            Self::Fixed { .. } | Self::Replay { .. } => false,
+            Self::Several { .. } => self.is_of(|policy| policy != FoveaPolicy::Fixed),
+        }
+    }
+
+    /// The most that its decisions read of each frame; `pursues` says whether fixations follow what they are at.
+    pub fn reads(&self, pursues: bool) -> SeenParts {
+        let pursues = pursues && !matches!(self, Self::Replay { .. });
+        SeenParts { coarse: pursues || self.is_need(), tiles: self.is_relevance() }
+    }
+
+    /// Fixations at a time of a view with this policy whose layout has at most `most`: one for each of several policies.
+    pub fn foveae(&self, most: usize) -> usize {
+        match self {
+            Self::Several { policy, .. } => policy.len().min(most),
+            _ => most,
+        }
     }
 
     /// How many of a view's `foveae` a client's `look` moves.
@@ -324,8 +336,8 @@ impl Policy<PathBuf, PathBuf> {
 
 /// Decides where one view looks.
 ///
-/// For each frame, first pass it the feedback with [`take`](Self::take), then let it decide with [`step`](Self::step).
-/// The same calls lead to the same gaze.
+/// For each frame, first pass it the feedback with [`take`](Self::take), then say that the frame has [arrived](Self::arrive); once it was
+/// looked at, let it [decide](Self::decide) on the next one. The same calls lead to the same gaze.
 #[derive(Debug)]
 pub struct Controller {
     policy: Box<dyn FixationPolicy>,
@@ -333,16 +345,19 @@ pub struct Controller {
 
 impl Controller {
     /// Starts to look at a source of `extent`, of which nothing has been seen yet, with at most `foveae` fixations at a time, 1 to
-    /// [`FOVEAE_MAX`]; with as many as policies, if those are several.
+    /// [`FOVEAE_MAX`]; with as many as policies, if those are several. `publishes_channels` says whether somebody reads the channels of
+    /// its [scene](Self::scene).
     pub fn new(
         policy: Policy,
         parameters: GazeParameters,
+        publishes_channels: bool,
         extent: Extent,
         foveae: usize,
         at: FrameTime,
     ) -> Self {
         assert!((1..=FOVEAE_MAX).contains(&foveae), "1 to 8 foveae");
-        Self { policy: begun(policy, parameters, extent, foveae, at) }
+        let beginning = Beginning { parameters, publishes_channels, extent, at };
+        Self { policy: beginning.policy(policy, foveae) }
     }
 
     /// Where the view looks.
@@ -370,44 +385,21 @@ impl Controller {
         self.policy.take(feedback, at);
     }
 
-    /// [Decides](Self::decide), looks at the frame as it [arrives](Self::arrive), and [absorbs](Self::absorb) what was seen.
-    pub fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
-        self.decide(at, seen, None);
-        self.arrive(at, seen);
-        self.absorb(seen);
-    }
-
-    /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if the
-    /// policy [reads](Policy::reads) it and there was one. If the policy [looks ahead](Self::looks_ahead) that may be before the frame is
-    /// there: `at` is then what is expected of it, and [`take_back`](Self::take_back) takes the decision back if a client has said something
-    /// meanwhile. `demand` is what the view still needs of the frame before, if its layout follows that.
-    pub fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>, demand: Option<&Demand>) {
-        self.policy.decide(at, seen, demand);
-    }
-
     /// What its next decisions read, of `most`, which is what [its policy](Policy::reads) may read.
     pub fn reads(&self, most: SeenParts) -> SeenParts {
         self.policy.reads(most)
     }
 
-    /// Whether the next frame can be decided on before it is there.
-    pub fn looks_ahead(&self) -> bool {
-        self.policy.looks_ahead()
-    }
-
-    /// Takes the newest decision back, for a frame that is not there yet, as if it had not been made.
-    pub fn take_back(&mut self) {
-        self.policy.take_back();
-    }
-
-    /// The frame of `at` is there: from now on the gaze is that of this frame. `seen` is what was decided by.
+    /// The frame of `at` is there: from now on the gaze is that of this frame. `seen` is the frame before, if the policy
+    /// [reads](Self::reads) it and there was one.
     pub fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.policy.arrive(at, seen);
     }
 
-    /// Takes what was decided by into the model of the scene, for later frames, once the frame is looked at.
-    pub fn absorb(&mut self, seen: Option<Seen<'_>>) {
-        self.policy.absorb(seen);
+    /// Decides, if it is time to, where the next frame is looked at: by what was `seen` of the newest one, if the policy reads that, and
+    /// by what the view needs after it.
+    pub fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need) {
+        self.policy.decide(seen, need);
     }
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there.
@@ -421,38 +413,60 @@ impl Controller {
     }
 }
 
-/// The beginning of a policy that moves `foveae`.
-fn begun(
-    policy: Policy,
+/// What policies begin with.
+struct Beginning {
     parameters: GazeParameters,
+    publishes_channels: bool,
     extent: Extent,
-    foveae: usize,
     at: FrameTime,
-) -> Box<dyn FixationPolicy> {
-    match policy {
-        Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
-        Policy::Auto => Box::new(Relevant::attending(parameters, extent, foveae, at)),
-        Policy::Feedback => Box::new(Salient::attending(parameters, extent, foveae, at)),
-        Policy::Saliency => Box::new(Salient::new(parameters, extent, foveae, at)),
-        Policy::Relevance { scorer, weights, passes } => {
-            let (scorer, weights) = match scorer {
-                Some(scorer) => (scorer, weights),
-                None if weights.is_empty() => (Scoring::default().scorer, weights),
-                // They replace those of the default.
-                None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
-            };
-            let scoring = Scoring { scorer, weights, passes };
-            Box::new(Relevant::new(scoring, parameters, extent, foveae, at))
+}
+
+impl Beginning {
+    /// A policy that moves `foveae`.
+    fn policy(&self, policy: Policy, foveae: usize) -> Box<dyn FixationPolicy> {
+        let Self { parameters, extent, at, .. } = *self;
+        match policy {
+            Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
+            Policy::Auto => {
+                let scoring = Scoring { scorer: None, weights: BTreeMap::new(), passes: 1 };
+                Box::new(self.weighed(self.channels(scoring), foveae).attending(extent))
+            }
+            Policy::Feedback => Box::new(self.weighed(self.saliency(), foveae).attending(extent)),
+            Policy::Saliency => Box::new(self.weighed(self.saliency(), foveae)),
+            Policy::Relevance { scorer, weights, passes } => {
+                let (scorer, weights) = match scorer {
+                    Some(scorer) => (scorer, weights),
+                    None if weights.is_empty() => (Arc::new(Scorer::untrained()), weights),
+                    // They replace those of the default.
+                    None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
+                };
+                let scoring = Scoring { scorer: Some(scorer), weights, passes };
+                Box::new(self.weighed(self.channels(scoring), foveae))
+            }
+            Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
+            Policy::Several { policy, x, y } => {
+                assert_eq!(policy.len(), foveae, "a policy for each fovea");
+                let party = |same: &[FoveaPolicy]| PolicyGroup {
+                    policy: self.policy(same[0].at((x, y)), same.len()),
+                    name: same[0],
+                };
+                let parties = policy.chunk_by(|one, next| one == next).map(party);
+                Box::new(PolicyGroups::new(parties.collect(), at))
+            }
         }
-        Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
-        Policy::Several { policy, x, y } => {
-            assert_eq!(policy.len(), foveae, "a policy for each fovea");
-            let party = |same: &[FoveaPolicy]| PolicyGroup {
-                policy: begun(same[0].at((x, y)), parameters, extent, same.len(), at),
-                name: same[0],
-            };
-            let parties = policy.chunk_by(|one, next| one == next).map(party);
-            Box::new(PolicyGroups::new(parties.collect(), at))
-        }
+    }
+
+    fn weighed(&self, weigher: Weigher, foveae: usize) -> NeedPolicy {
+        NeedPolicy::new(weigher, self.parameters, self.extent, foveae, self.at)
+    }
+
+    fn saliency(&self) -> Weigher {
+        Weigher::Saliency(Box::new(SaliencyWeigher::new(self.parameters, self.extent)))
+    }
+
+    fn channels(&self, scoring: Scoring) -> Weigher {
+        let Self { parameters, publishes_channels, extent, .. } = *self;
+        let weigher = ChannelWeigher::new(scoring, publishes_channels, parameters, extent);
+        Weigher::Channels(Box::new(weigher))
     }
 }

@@ -23,6 +23,9 @@ use crate::relevance::seen::Seen;
 /// Centre of an image, as fractions of its sides.
 pub(super) const CENTRE: (f64, f64) = (0.5, 0.5);
 
+/// The reasons of fixations that a client chose.
+const ASKED: [FixationReason; 2] = [FixationReason::Look, FixationReason::Attend];
+
 /// How long a `look` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
@@ -94,14 +97,12 @@ pub(super) struct FixationState {
     last_id: u64,
     at: FrameTime,
     elapsed_ns: u64,
-    /// The newest frame that is there, and its `elapsed_ns`; the one of `at` may be decided on before, at the time that it is expected.
+    /// The newest frame that has arrived, and its `elapsed_ns`.
     arrived: (FrameTime, u64),
-    /// The newest frame that was seen; before a frame is looked at, the view's last one.
+    /// The newest frame that was seen.
     seen_frame: u64,
     /// Interval of the last decision, counted from the start; `None` makes the next frame due.
     decided: Option<u64>,
-    /// When something that appeared last made a frame due.
-    interrupted_ns: Option<u64>,
     hold: Option<Hold>,
     /// `frame_seq` of the frame of the last `look`; 0 before any.
     looked_frame: u64,
@@ -140,10 +141,9 @@ impl FixationState {
             last_id: 1,
             at,
             elapsed_ns: 0,
-            arrived: (at, 0),
+            arrived: (FrameTime { frame_seq: at.frame_seq.saturating_sub(1), ..at }, 0),
             seen_frame: at.frame_seq,
             decided: None,
-            interrupted_ns: None,
             hold: None,
             looked_frame: 0,
         }
@@ -173,11 +173,6 @@ impl FixationState {
         }
         let passed_ns = at.time_ns.saturating_sub(arrived.time_ns);
         self.elapsed_ns = arrived_ns.saturating_add(passed_ns);
-        if self.at.frame_seq == arrived.frame_seq {
-            self.seen_frame = arrived.frame_seq;
-            self.before.clone_from(&self.foveae);
-            self.last_id = self.last_id.max(self.gaze.newest().id);
-        }
         self.at = at;
         if let Some(Hold::Until(end_ns) | Hold::UntilNewerOr(end_ns)) = self.hold
             && end_ns <= self.elapsed_ns
@@ -186,7 +181,7 @@ impl FixationState {
         }
     }
 
-    /// The frame that was advanced to is there. It begins what was decided on before, and fixations that pursue move on.
+    /// The frame that was advanced to is there. It begins what was decided on since the one before, and fixations that pursue move on.
     pub(super) fn arrive(&mut self, seen: Option<Seen<'_>>) {
         let (arrived, _) = self.arrived;
         let fixations = self.foveae.iter_mut().map(|fovea| &mut fovea.fixation);
@@ -197,10 +192,13 @@ impl FixationState {
         }
         self.pursue(seen);
         self.arrived = (self.at, self.elapsed_ns);
+        self.seen_frame = self.at.frame_seq;
+        self.before.clone_from(&self.foveae);
+        self.last_id = self.last_id.max(self.gaze.newest().id);
     }
 
-    /// Moves fixations along with what they are at, up to this frame, as far as that is known of what was seen. Those that lose it are
-    /// due for a decision.
+    /// Moves fixations that a client asked for along with what they are at, up to this frame, as far as that is known of what was seen.
+    /// Those that lose it are due for a decision.
     fn pursue(&mut self, seen: Option<Seen<'_>>) {
         let Some(Seen { motion: Some(motions), frame_seq, .. }) = seen else { return };
         if !self.parameters.pursuit {
@@ -216,7 +214,7 @@ impl FixationState {
             let is_new = fixation.since_frame == self.at.frame_seq;
             let is_look = fixation.reason == FixationReason::Look;
             let is_asked = is_look && self.looked_frame == self.at.frame_seq;
-            if fixation.reason == FixationReason::Policy || is_asked {
+            if !ASKED.contains(&fixation.reason) || is_asked {
                 continue;
             }
             let track = self.tracked(foveae[index].track, motions);
@@ -267,60 +265,6 @@ impl FixationState {
     pub(super) fn is_due(&mut self) -> bool {
         let now = interval(self.elapsed_ns, self.parameters.saccade_hz);
         self.decided.replace(now) != Some(now)
-    }
-
-    /// An object appeared: makes the frame due and ends the dwell time of foveae that the scorer placed. At most once per dwell
-    /// time.
-    pub(super) fn interrupt(&mut self) {
-        let dwell_ns = u64::from(self.parameters.dwell_min_ms) * 1_000_000;
-        let is_free = |last_ns: u64| last_ns.saturating_add(dwell_ns) <= self.elapsed_ns;
-        if !self.interrupted_ns.is_none_or(is_free) {
-            return;
-        }
-        self.interrupt_now();
-    }
-
-    /// The object is at rest: like [`interrupt`](Self::interrupt), but without the rate limit. Later interrupts are ignored for
-    /// one dwell time.
-    pub(super) fn interrupt_now(&mut self) {
-        self.interrupted_ns = Some(self.elapsed_ns);
-        self.decide_now();
-        self.free(|_| true);
-    }
-
-    /// An area was seen for the first time: makes the frame due and ends the dwell time of foveae that the scorer placed
-    /// without a box.
-    pub(super) fn continue_scan(&mut self) {
-        self.decide_now();
-        self.free(|fovea| fovea.around.is_none());
-    }
-
-    /// Ends the dwell time of the foveae that the scorer placed and `is_meant` selects.
-    fn free(&mut self, is_meant: impl Fn(&Fovea) -> bool) {
-        for fovea in &mut self.foveae {
-            if fovea.fixation.reason == FixationReason::Relevance && is_meant(fovea) {
-                fovea.moved_ns = None;
-            }
-        }
-    }
-
-    /// Moves to the middles of `regions`, which are to be wholly sharp if `is_sharp`, and to nothing else, once every fovea has dwelt and
-    /// if no hold is active. Returns whether it did.
-    pub(super) fn look_over(&mut self, regions: &[Region], is_sharp: bool) -> bool {
-        if regions.is_empty()
-            || self.is_held()
-            || !self.foveae.iter().all(|fovea| self.has_dwelt(fovea))
-        {
-            return false;
-        }
-        let over = |region: &Region| {
-            let (x, y) = region.middle();
-            let fovea = self.arriving(x, y, FixationReason::Relevance, 1.0);
-            fovea.over(is_sharp.then_some(*region))
-        };
-        let foveae: Foveae = regions.iter().take(self.foveae_max).map(over).collect();
-        self.fixate(&foveae);
-        true
     }
 
     /// Makes the next frame due.
@@ -393,8 +337,12 @@ impl FixationState {
 
     /// Whether a client chose a current fixation.
     pub(super) fn is_client_driven(&self) -> bool {
-        let reasons = [FixationReason::Look, FixationReason::Attend];
-        self.gaze.fixations.iter().any(|fixation| reasons.contains(&fixation.reason))
+        self.gaze.fixations.iter().any(|fixation| ASKED.contains(&fixation.reason))
+    }
+
+    /// Most fixations at a time.
+    pub(super) fn foveae_max(&self) -> usize {
+        self.foveae_max
     }
 
     /// Ends a hold that yields to newer attention.
@@ -471,25 +419,24 @@ impl FixationState {
         reached
     }
 
-    /// Masks cover `texels` of the coarse level from now on: a fovea that looks there, or at what appeared, without a client's request is
-    /// due for a decision.
+    /// Masks cover `texels` of the coarse level from now on: what no client asked for there is looked at no more.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cells of a grid")]
     pub(super) fn hide(&mut self, texels: &TileSet) {
         let grid_px = self.grid_px();
-        self.interrupted_ns = None;
-        for Fovea { fixation, around, moved_ns, .. } in &mut self.foveae {
-            let is_own =
-                matches!(fixation.reason, FixationReason::Saliency | FixationReason::Relevance);
+        let is_hidden = |fixation: &Fixation| {
             let texel = |place: f64, count: u32| ((place / grid_px) as u32).min(count - 1);
             let grid = texels.grid();
             let (column, row) = (texel(fixation.x, grid.width), texel(fixation.y, grid.height));
-            // What appeared may be under the mask.
-            let had_box = is_own && around.take().is_some();
-            if had_box || is_own && texels.contains(column, row) {
-                *moved_ns = None;
-                self.decided = None;
-            }
+            !ASKED.contains(&fixation.reason) && texels.contains(column, row)
+        };
+        let mut foveae = self.foveae.clone();
+        foveae.retain(|fovea| !is_hidden(&fovea.fixation));
+        if foveae.is_empty() {
+            let (x, y) = self.pixel_from_share(CENTRE);
+            foveae.push(self.arriving(x, y, FixationReason::Policy, 1.0));
         }
+        self.fixate(&foveae);
+        self.decide_now();
     }
 
     pub(super) fn set_relevance(&mut self, relevance: Option<Arc<Relevance>>) {
@@ -517,10 +464,15 @@ impl FixationState {
         self.fixate(&foveae);
     }
 
+    /// The first frame that is looked at by what is decided now: the one that was advanced to, unless it has arrived.
+    fn first_frame(&self) -> u64 {
+        self.at.frame_seq + u64::from(self.at.frame_seq == self.arrived.0.frame_seq)
+    }
+
     /// A fovea that a saccade leads to a point now.
     fn arriving(&self, x: f64, y: f64, reason: FixationReason, weight: f32) -> Fovea {
         let (x, y) = snapped(self.extent, x, y);
-        let since_frame = self.at.frame_seq;
+        let since_frame = self.first_frame();
         let fixation = Fixation { id: 0, since_frame, weight, ..Fixation::at((x, y), reason) };
         let track = Track::of((x, y), self.seen_frame);
         let (around, moved_ns) = (None, Some(self.elapsed_ns));
@@ -550,7 +502,7 @@ impl FixationState {
             };
             let mut next = same.unwrap_or_else(|| {
                 id += 1;
-                let since_frame = self.at.frame_seq;
+                let since_frame = self.first_frame();
                 Fovea { fixation: Fixation { id, since_frame, ..fovea.fixation }, ..*fovea }
             });
             next.around = fovea.around;

@@ -3,11 +3,10 @@
 //! A log is text with one JSON object a line. The first line is the header:
 //!
 //! ```json
-//! {"foveate_gaze_log":5,"view":"camera/main","extent":[768,576]}
+//! {"foveate_gaze_log":6,"view":"camera/main","extent":[768,576]}
 //! ```
 //!
-//! The number is the version. Of logs of versions 2 to 4, a plan follows by the [rules](PlanRules) of then. Those of version 2 have no
-//! boxes.
+//! The number is the version of the format, and of how plans follow from gazes.
 //!
 //! Each further line holds the gaze from frame `frame` on: 1 to 8 fixations, in the order of the foveae. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
 //! [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters equally.
@@ -28,17 +27,14 @@ use serde_core::Serialize;
 
 use crate::file;
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{Gaze, PlanRules};
+use crate::geometry::fixation::Gaze;
 use crate::geometry::gaze_entry::GazeEntry;
 
 /// Longest file, in bytes: weeks of a gaze that moves three times a second.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Format version.
-const VERSION: u32 = 5;
-
-/// The oldest version that is read.
-const OLDEST_VERSION: u32 = 2;
+const VERSION: u32 = 6;
 
 /// A recorded gaze.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +137,7 @@ impl fmt::Display for GazeLogParseError {
             ),
             Self::OtherVersion { version } => write!(
                 f,
-                "unsupported gaze log version {version} (expected {OLDEST_VERSION} to {VERSION})"
+                "unsupported gaze log version {version} (expected {VERSION}; record it again)"
             ),
             Self::BrokenLine { line, reason } => write!(f, "invalid line {line}: {reason}"),
             Self::NotAscending { line, frame, before } => write!(
@@ -176,18 +172,12 @@ impl GazeLog {
     pub fn parse(text: &str) -> Result<Self, GazeLogParseError> {
         let mut lines = (1..).zip(text.lines());
         let Some((_, first)) = lines.next() else { return Err(GazeLogParseError::NotALog) };
-        let Header { view, extent, foveate_gaze_log: version } = parse_header(first)?;
-        let newest_rules = match version {
-            2 => PlanRules::First,
-            3 => PlanRules::Second,
-            4 => PlanRules::Third,
-            _ => PlanRules::Current,
-        };
+        let Header { view, extent, .. } = parse_header(first)?;
         let mut entries: Vec<LogEntry> = Vec::new();
         for (line, text) in lines.filter(|(_, text)| !text.trim().is_empty()) {
             let (GazeEntry { frame, is_planned_afresh, .. }, gaze) = parse_entry(text)
                 .map_err(|reason| GazeLogParseError::BrokenLine { line, reason })?;
-            let gaze = Arc::new(Gaze { rules: gaze.rules.min(newest_rules), ..gaze });
+            let gaze = Arc::new(gaze);
             match entries.last() {
                 Some(&LogEntry { frame: before, .. }) if frame <= before => {
                     return Err(GazeLogParseError::NotAscending { line, frame, before });
@@ -226,7 +216,7 @@ fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
         serde_json::from_str(text).map_err(|_| GazeLogParseError::NotALog)?;
     let version = value.get("foveate_gaze_log").and_then(serde_json::Value::as_u64);
     let version = version.ok_or(GazeLogParseError::NotALog)?;
-    if !(u64::from(OLDEST_VERSION)..=u64::from(VERSION)).contains(&version) {
+    if version != u64::from(VERSION) {
         return Err(GazeLogParseError::OtherVersion { version });
     }
     let broken = |reason: String| GazeLogParseError::BrokenLine { line: 1, reason };

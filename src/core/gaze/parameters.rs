@@ -19,19 +19,6 @@ pub struct GazeParameters {
     /// By which factor another place must beat the present one, 1 to 10.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<100, 1_000>, _, _>"))]
     pub hysteresis: f64,
-    /// How much of its weight a place loses that was looked at, 0 (nothing) to 1 (all). Below 1, so that what is clearly better is
-    /// returned to, as 20 % of people's fixations are returns: Wilming, Harst, Schmidt and König, PLoS Computational Biology 9
-    /// (2013).
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
-    pub inhibition: f64,
-    /// Time in milliseconds in which inhibition of return decays to 1/e, 1 to 60000; after five times as much it is gone. It is
-    /// seen for a few seconds: Klein, "Inhibition of return", Trends in Cognitive Sciences 4 (2000).
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<1, 60_000>, _, _>"))]
-    pub inhibition_decay_ms: u32,
-    /// Radius of the place that is inhibited, the standard deviation of a Gaussian, as a share of the image's longer side, 0.01
-    /// to 1.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<1, 100>, _, _>"))]
-    pub inhibition_radius: f64,
     /// How much less the edge of the image counts than its centre, 0 (as much) to 1 (nothing). Tatler, "The central fixation bias
     /// in scene viewing", Journal of Vision 7 (2007).
     #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
@@ -68,9 +55,6 @@ impl Default for GazeParameters {
             saccade_hz: 4.0,
             dwell_min_ms: 150,
             hysteresis: 1.2,
-            inhibition: 0.9,
-            inhibition_decay_ms: 1500,
-            inhibition_radius: 0.06,
             centre_prior: 0.2,
             relevance_gain: 0.5,
             compensation: true,

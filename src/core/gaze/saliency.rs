@@ -107,11 +107,6 @@ impl Saliency {
         }
     }
 
-    /// The newest [`weigh`](Self::weigh) says nothing of the picture that is absorbed next.
-    pub fn take_back(&mut self) {
-        self.background.take_back();
-    }
-
     /// Takes a picture into the background model, `elapsed_s` seconds after the one before.
     pub fn absorb(&mut self, seen: &CoarseLevel, elapsed_s: f32) {
         self.background.absorb(seen.texels.as_flattened(), elapsed_s);

@@ -6,12 +6,12 @@ use arrayvec::ArrayVec;
 
 use super::extent::Extent;
 use super::region::Region;
-use super::relevance::{Relevance, RelevanceMap};
+use super::relevance::Relevance;
 
 /// Fixations are quantized to this many positions per pixel, so that a plan is a function of few bits.
 const STEPS_PER_PIXEL: f64 = 16.0;
 
-/// Most of the budget, as a share, for all that somebody asked for, or for what appeared. By measurement; see docs/reports/value.md.
+/// Most of the budget, as a share, for all that somebody asked for. By measurement; see docs/reports/value.md.
 const ASKED_SHARE: f64 = 0.8;
 
 /// Most fixations of a view.
@@ -26,9 +26,9 @@ pub enum FixationReason {
     Look,
     /// The peak of a client's attention map.
     Attend,
-    /// Saliency.
+    /// What the view needs, weighed by saliency.
     Saliency,
-    /// What a scorer makes of the channels.
+    /// What the view needs, as far as channels weigh it.
     Relevance,
 }
 
@@ -53,7 +53,7 @@ pub struct Fixation {
     pub reason: FixationReason,
     /// How strongly the map asked for it when it was chosen, as a share of the map's greatest weight, above 0 to 1; 1 for a point.
     pub weight: f32,
-    /// The box that somebody asked for, or of what appeared, which the point is in, of whole pixels; `None` if it is a point.
+    /// The box that somebody asked for, which the point is in, of whole pixels; `None` if it is a point.
     pub region: Option<Region>,
     /// Share of the budget that somebody asked for, above 0 to 1; `None` for what the layout says.
     pub share: Option<f64>,
@@ -85,15 +85,9 @@ impl Fixation {
         Self { id: 1, x, y, since_frame: 1, reason, weight: 1.0, region: None, share: None }
     }
 
-    /// Whether its point or box comes before all else: a client asked for it, by a `look` or by a map that has its weight in one place, or
-    /// it is a new object that stands still.
-    pub fn is_asked(&self, rules: PlanRules) -> bool {
-        let is_new = self.reason == FixationReason::Relevance;
-        match rules {
-            PlanRules::First => false,
-            PlanRules::Second | PlanRules::Third if is_new => false,
-            _ => self.region.is_some() || self.reason == FixationReason::Look,
-        }
+    /// Whether its point or box comes before all else: a client asked for it, by a `look` or by a map that has its weight in one place.
+    pub fn is_asked(&self) -> bool {
+        self.region.is_some() || self.reason == FixationReason::Look
     }
 
     /// Its target: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
@@ -151,24 +145,6 @@ pub type Fixations = ArrayVec<Fixation, FOVEAE_MAX>;
 /// Places of fixations, in pixels.
 pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
 
-/// The rules by which a plan follows from a gaze. A recorded gaze has those of its time, so that it replays to the same bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PlanRules {
-    /// Those of gaze logs up to version 2: maps weigh on points that somebody asked for, too; the fovea is narrow where a scorer chose
-    /// it; and the layout `relevance` has no order among what is as relevant as what is looked at.
-    First,
-    /// Those of version 3: the layout `inset` gives a fixation that somebody asked for the block of any other, and the fovea is wide at
-    /// new objects, too.
-    Second,
-    /// Those of version 4: a tree has a narrow fovea at a new object, but does not split its whole box first.
-    Third,
-    /// Those of now.
-    #[default]
-    Current,
-}
-
-crate::names!(PlanRules { First = "first", Second = "second", Third = "third", Current = "current" });
-
 /// Fixations and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gaze {
@@ -176,8 +152,6 @@ pub struct Gaze {
     pub fixations: Fixations,
     /// Relevance of each part of the image; `None` where all of it matters equally.
     pub relevance: Option<Arc<Relevance>>,
-    /// How a plan follows from them.
-    pub rules: PlanRules,
 }
 
 impl Gaze {
@@ -188,7 +162,7 @@ impl Gaze {
 
     /// A gaze at several points, at least one.
     pub fn new(fixations: Fixations, relevance: Option<Arc<Relevance>>) -> Self {
-        Self { fixations, relevance, rules: PlanRules::Current }
+        Self { fixations, relevance }
     }
 
     /// The first fixation: of the fovea that has been there longest.
@@ -208,40 +182,21 @@ impl Gaze {
         asked.copied().max_by_key(|fixation| fixation.id)
     }
 
-    /// The relevance map, where a map chose all of the fixations, too: not a client's `look`, not a fixed place, and not the box of what
-    /// appeared.
-    pub fn leading_map(&self) -> Option<&RelevanceMap> {
-        let by_map = |fixation: &Fixation| match fixation.reason {
-            FixationReason::Attend | FixationReason::Saliency => true,
-            FixationReason::Relevance => match self.rules {
-                PlanRules::First => false,
-                PlanRules::Second => true,
-                PlanRules::Third | PlanRules::Current => fixation.region.is_none(),
-            },
-            _ => false,
+    /// Why its first fixation was chosen, where a map chose all of them and weighs on the plan, too: not a client's `look`, and not a
+    /// fixed place. A plan keeps some of the one before that was made for the same reason, as maps flicker.
+    pub fn leading_reason(&self) -> Option<FixationReason> {
+        let by_map = |fixation: &Fixation| {
+            !matches!(fixation.reason, FixationReason::Policy | FixationReason::Look)
         };
-        self.relevance
-            .as_ref()
-            .filter(|_| self.fixations.iter().all(by_map))
-            .map(|given| &given.map)
-    }
-
-    /// Why its first fixation was chosen, where a plan keeps some of the one before that was made for the same reason: of maps that
-    /// flicker. One of a scorer does not, so that what was not seen for long comes first.
-    pub fn keeping_reason(&self) -> Option<FixationReason> {
-        let reason = self.leading_map().map(|_| self.first().reason);
-        reason.filter(|reason| *reason != FixationReason::Relevance)
+        let is_led = self.relevance.is_some() && self.fixations.iter().all(by_map);
+        is_led.then(|| self.first().reason)
     }
 
     /// The fixations as a plan takes them, in order.
     pub fn foci(&self) -> ArrayVec<Focus, FOVEAE_MAX> {
         let focus = |fixation: &Fixation| {
             let Fixation { x, y, region, share, .. } = *fixation;
-            let has_share = match self.rules {
-                PlanRules::First | PlanRules::Second => false,
-                PlanRules::Third | PlanRules::Current => fixation.is_asked(PlanRules::Current),
-            };
-            let own_share = has_share.then_some(ASKED_SHARE);
+            let own_share = fixation.is_asked().then_some(ASKED_SHARE);
             Focus { x, y, region, share, own_share }
         };
         self.fixations.iter().map(focus).collect()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::extent::Extent;
-use super::fixation::{FOVEAE_MAX, Fixation, Fixations, Gaze, PlanRules};
+use super::fixation::{FOVEAE_MAX, Fixation, Fixations, Gaze};
 use super::relevance::{Relevance, RelevanceMap};
 
 /// Longest side of a recorded relevance map.
@@ -18,15 +18,13 @@ pub struct GazeEntry {
     pub fixations: Vec<Fixation>,
     /// Relevance of each part of the image; `null` where all of it matters equally.
     pub relevance: Option<RelevanceEntry>,
-    /// How a plan follows from them, where that is not as the log's version says.
-    pub rules: Option<PlanRules>,
     /// Whether this frame was planned without regard to the plan before, as after new masks.
     pub is_planned_afresh: bool,
 }
 
 crate::object!(GazeEntry {
     "frame": frame, "fixations": fixations, "relevance": relevance;
-    "rules": rules, "afresh": is_planned_afresh,
+    "afresh": is_planned_afresh,
 }, strict);
 
 /// A relevance map.
@@ -46,12 +44,10 @@ impl GazeEntry {
     /// The entry for a view that has `gaze` from `frame_seq` on.
     pub fn new(gaze: &Gaze, frame_seq: u64) -> Self {
         let relevance = gaze.relevance.as_deref().map(RelevanceEntry::from);
-        let rules = Some(gaze.rules).filter(|rules| *rules != PlanRules::Current);
         Self {
             frame: frame_seq,
             fixations: gaze.fixations.to_vec(),
             relevance,
-            rules,
             is_planned_afresh: false,
         }
     }
@@ -67,8 +63,7 @@ impl GazeEntry {
         let fixations = fixations.filter(|fixations| !fixations.is_empty());
         let fixations = fixations
             .ok_or_else(|| format!("invalid number of fixations (expected 1 to {FOVEAE_MAX})"))?;
-        let rules = self.rules.unwrap_or_default();
-        Ok(Gaze { fixations, relevance: relevance.map(Arc::new), rules })
+        Ok(Gaze { fixations, relevance: relevance.map(Arc::new) })
     }
 }
 

@@ -97,26 +97,6 @@ impl RelevanceMap {
         self.weights.iter().zip(&other.weights).map(factor).fold(1.0, f64::max)
     }
 
-    /// How far what matters lies from the nearest of `points`, in pixels of an image of `image` pixels: the mean distance of the
-    /// cells' centres, each weighted by its weight above 1, the weight of the mean. 0 where none is above.
-    pub(crate) fn spread_px(&self, image: Extent, points: &[(f64, f64)]) -> f64 {
-        let centre = |index: usize, side: u32, count: u32| {
-            (index as f64 + 0.5) * f64::from(side) / f64::from(count)
-        };
-        let columns = self.grid.width as usize;
-        let (mut total, mut sum) = (0.0, 0.0);
-        for (index, weight) in self.weights.iter().enumerate().filter(|(_, weight)| 1.0 < **weight)
-        {
-            let x = centre(index % columns, image.width, self.grid.width);
-            let y = centre(index / columns, image.height, self.grid.height);
-            let distance =
-                |&(px, py): &(f64, f64)| ((x - px) * (x - px) + (y - py) * (y - py)).sqrt();
-            total += weight - 1.0;
-            sum += (weight - 1.0) * points.iter().map(distance).fold(f64::INFINITY, f64::min);
-        }
-        if 0.0 < total { sum / total } else { 0.0 }
-    }
-
     /// Greatest weight.
     pub fn peak(&self) -> f64 {
         self.weights.iter().copied().fold(Self::MIN, f64::max)

@@ -23,25 +23,10 @@ use crate::geometry::relevance::RelevanceMap;
 /// Most patches that the quadtree starts from.
 const ROOTS_MAX: usize = 16;
 
-/// How much wider the fovea is than what matters is spread. By measurement; see docs/data/pursuit.txt.
-const SPREAD_FACTOR: f64 = 2.0;
-
 /// The eccentricity in pixels at which magnification has halved, where nothing else is asked for: 3 % of the
 /// longer side, but no more than three patches.
 pub fn default_e0_px(extent: Extent, patch_side: u32) -> f64 {
     (0.03 * f64::from(extent.longer_side())).min(3.0 * f64::from(patch_side))
-}
-
-/// The same where a map chose the fixations: twice the distance at which what matters lies from them, so that it
-/// is resolved nearly as well as they are; not below the default. Without anything that stands apart from the fixation it is the
-/// default.
-pub(crate) fn led_e0_px(
-    extent: Extent,
-    patch_side: u32,
-    map: &RelevanceMap,
-    fixations: &[(f64, f64)],
-) -> f64 {
-    (SPREAD_FACTOR * map.spread_px(extent, fixations)).max(default_e0_px(extent, patch_side))
 }
 
 /// 1 / (e + e0), in 1/pixel; within a patch side of a fixation, e0 counts as the default at most.

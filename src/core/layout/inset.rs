@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::PlanRequest;
 use super::uniform::{base_side, next_side};
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{self, Focus, PlanRules};
+use crate::geometry::fixation::{self, Focus};
 use crate::geometry::plan::Token;
 use crate::geometry::region::{PixelBox, Region};
 #[cfg(feature = "serde")]
@@ -61,8 +61,8 @@ impl Inset {
 }
 
 /// The tokens, at most the budget: those of the base row by row, then those of each block row by row.
-pub(super) fn tokens(inset: &Inset, request: &PlanRequest<'_>, rules: PlanRules) -> Vec<Token> {
-    let (base, mut quotas) = divided(inset, request, rules);
+pub(super) fn tokens(inset: &Inset, request: &PlanRequest<'_>) -> Vec<Token> {
+    let (base, mut quotas) = divided(inset, request);
     let mut plan = assembled(inset, request, base, &quotas);
     for _ in 0..ROUNDS_MAX {
         let takers = quotas.iter().filter(|quota| 0 < **quota).count();
@@ -126,14 +126,11 @@ impl Grid {
 }
 
 /// What of the budget goes where before anything is left out: the base, and the most tokens of the block of each fixation.
-fn divided(inset: &Inset, request: &PlanRequest<'_>, rules: PlanRules) -> (Grid, Vec<usize>) {
+fn divided(inset: &Inset, request: &PlanRequest<'_>) -> (Grid, Vec<usize>) {
     let PlanRequest { patch_side, budget, fixations, .. } = *request;
     let extent = request.shape.extent();
     let finest_base = base(extent, patch_side, budget).side;
-    let mut quotas = match rules {
-        PlanRules::Third | PlanRules::Current => wanted(inset, request),
-        PlanRules::First | PlanRules::Second => wanted_before(inset, request),
-    };
+    let mut quotas = wanted(inset, request);
     let mut left = budget - 1;
     for (quota, focus) in quotas.iter_mut().zip(fixations) {
         // A picture that the budget shows at the step of a block has no use for it.
@@ -193,13 +190,6 @@ fn wanted(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
         *quota = left / own + usize::from(index < left % own);
     }
     quotas
-}
-
-/// The same by the rules of gaze logs up to version 3.
-fn wanted_before(inset: &Inset, request: &PlanRequest<'_>) -> Vec<usize> {
-    let PlanRequest { budget, fixations, .. } = *request;
-    let even = inset.share / fixations.len() as f64;
-    fixations.iter().map(|focus| tokens_of(focus.share.unwrap_or(even), budget)).collect()
 }
 
 /// The finest grid over the picture of at most `budget` squares.

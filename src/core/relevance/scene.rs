@@ -11,7 +11,6 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use self::depth::Depth;
-use self::onset::Onsets;
 use super::channel::{CELLS_MAX, CHANNELS, Computed, cells_of};
 use super::features::TileFeatures;
 use super::injection::Injection;
@@ -20,7 +19,7 @@ use super::seen::{Seen, SeenTiles};
 use crate::gaze::saliency::Saliency;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{FOVEAE_MAX, Fixation};
+use crate::geometry::fixation::Fixation;
 use crate::geometry::plan::{Token, TokenPlan};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::region::Region;
@@ -34,7 +33,6 @@ mod depth;
 mod distance;
 mod local;
 mod motion;
-mod onset;
 
 /// The injected channel that normals and occlusion are derived from.
 pub const DEPTH: &str = "depth";
@@ -46,10 +44,6 @@ const ATTENTION_S: f32 = 1.0;
 
 /// Root mean squared difference of pixels, as a share of the luma range, from which on a cell has strong edges.
 const STRONG_EDGES: f32 = 0.1;
-
-/// What a cell that was seen just now counts in a layout. Above the highest threshold of the layout `relevance`,
-/// so that it stays sharp where the budget allows it.
-const SEEN: f64 = 0.806;
 
 /// Change from which on a cell counts as changing.
 const CHANGING: f32 = 0.1;
@@ -72,10 +66,6 @@ pub struct Scene {
     changed_ns: Vec<u64>,
     /// Time at which each cell was last seen; `None` for never.
     seen_ns: Vec<Option<u64>>,
-    /// When a cell was last seen that had never been.
-    first_seen_ns: Option<u64>,
-    /// What appeared.
-    onsets: Onsets,
     /// How finely each cell is sampled by the plan of the frame before.
     fineness: Vec<f32>,
     /// The share of each cell that is seen by that plan.
@@ -119,8 +109,6 @@ impl Scene {
             changed: vec![false; grid.area()],
             changed_ns: vec![0; grid.area()],
             seen_ns: vec![None; grid.area()],
-            first_seen_ns: None,
-            onsets: Onsets::new(grid),
             fineness: zeros.clone(),
             sight: zeros,
             plan: None,
@@ -172,11 +160,6 @@ impl Scene {
         self.keep_injected(|_, injected| now_ns < injected.until_ns);
     }
 
-    /// Whether a client has injected a channel.
-    pub fn has_injected(&self) -> bool {
-        !self.injected.is_empty()
-    }
-
     /// Forgets the injected channels of these names.
     pub fn withdraw(&mut self, names: &[String]) {
         self.keep_injected(|name, _| !names.contains(name));
@@ -196,7 +179,7 @@ impl Scene {
         let level = CoarseLevel::level_of(PyramidShape::new(self.extent));
         let side = self.cell_px() >> level;
         assert_eq!(coarse.in_cells(side), self.grid, "texels of the coarse level");
-        let before = std::mem::replace(&mut self.hidden, vec![false; self.grid.area()]);
+        self.hidden.fill(false);
         self.hidden_since = frame_seq;
         for (column, row) in texels.iter() {
             self.hidden[(row / side) as usize * columns + (column / side) as usize] = true;
@@ -211,7 +194,6 @@ impl Scene {
         }
         self.looks_changed = true;
         self.of_mut(Computed::Relevance).fill(0.0);
-        self.onsets.hide(&before, &self.hidden);
         for injected in self.injected.values_mut() {
             if injected.given.frame_seq() < frame_seq {
                 clear(&mut injected.cells, &self.hidden);
@@ -237,46 +219,12 @@ impl Scene {
         if let Some(tiles) = &seen.tiles {
             self.absorb_tiles(tiles, seen.frame_seq, now_ns);
             self.tiles_of = seen.frame_seq;
-        } else {
-            self.onsets.restart(now_ns);
         }
         if let Some(plan) = seen.plan {
             let elapsed_ns = now_ns.saturating_sub(last_ns);
             self.attend_to(plan, seen.frame_seq, (now_ns, elapsed_ns));
         }
         self.absorbed = (seen.frame_seq, now_ns);
-    }
-
-    /// Whether something appeared in a frame that was taken in at `now_ns`.
-    pub fn has_onset(&self, now_ns: u64) -> bool {
-        self.onsets.newest_ns() == Some(now_ns)
-    }
-
-    /// Whether a frame that was taken in at `now_ns` showed something for the first time.
-    pub fn has_first_sight(&self, now_ns: u64) -> bool {
-        self.first_seen_ns == Some(now_ns)
-    }
-
-    /// Boxes around what appeared and was not seen since, the largest first.
-    pub fn onsets(&self, now_ns: u64) -> ArrayVec<Region, FOVEAE_MAX> {
-        let regions = self.onsets.regions(&self.seen_ns, now_ns, self.cell_px());
-        regions.into_iter().map(|region| region.within(self.extent)).take(FOVEAE_MAX).collect()
-    }
-
-    /// Box around the largest thing that appeared in the frame before the newest one and is at rest since.
-    pub fn onset_at_rest(&self, now_ns: u64) -> Option<Region> {
-        self.onsets.at_rest(now_ns, self.cell_px()).map(|region| region.within(self.extent))
-    }
-
-    /// Puts what appeared, and was not seen since, an octave above all else in a score in octaves.
-    pub fn raise_onsets(&self, score: &mut [f32], now_ns: u64) {
-        if !self.onsets.holds(now_ns) {
-            return;
-        }
-        for (index, octaves) in score.iter_mut().enumerate() {
-            let is_onset = self.onsets.is_at(index, self.seen_ns[index], now_ns);
-            *octaves = if is_onset { OCTAVES_MAX } else { octaves.min(OCTAVES_MAX - 1.0) };
-        }
     }
 
     /// `frame_seq` of the newest frame that was taken in; 0 before any.
@@ -339,14 +287,9 @@ impl Scene {
         Weights { grid, region, cells }
     }
 
-    /// The relevance map for a layout: the weights to the power of `gain`, lowered where a cell was seen recently; `None` if
-    /// uniform. Of equally relevant cells, the one not seen for longest thus comes first.
+    /// The relevance map of the cells' weights, to the power of `gain`; `None` if uniform.
     pub fn map(&self, cells: &[f32], gain: f64) -> Option<RelevanceMap> {
-        let kept = SEEN.powf(1.0 / gain) as f32;
-        let unseen = self.of(Computed::Unseen);
-        let fresh = |(weight, unseen): (&f32, &f32)| weight * (kept + (1.0 - kept) * unseen);
-        let cells: Vec<f32> = cells.iter().zip(unseen).map(fresh).collect();
-        let (grid, weights) = (self.grid, self.weights(&cells));
+        let (grid, weights) = (self.grid, self.weights(cells));
         let middle = |cell: u32, count: u32, length: u32| {
             (f64::from(cell) + 0.5) * f64::from(length) / f64::from(count)
         };
@@ -393,9 +336,6 @@ impl Scene {
     fn absorb_tiles(&mut self, tiles: &SeenTiles<'_>, frame_seq: u64, now_ns: u64) {
         let last = self.tiles_of;
         let tile_grid = self.extent.in_cells(TILE_SIDE);
-        if last == 0 {
-            self.onsets.restart(now_ns);
-        }
         self.note_changed(tiles.changed_frame, last, tile_grid.width as usize);
         for index in 0..self.changed.len() {
             let was_hidden = self.hidden[index] && last < self.hidden_since;
@@ -403,16 +343,11 @@ impl Scene {
             if is_hidden || !self.changed[index] && !was_hidden {
                 continue;
             }
-            let before = self.look_of(index);
             let features = self.features_of(index, tiles.features, tile_grid);
             local::fill(&mut self.computed, index, &features, tiles.black);
             self.changed_ns[index] = now_ns;
             self.looks_changed = true;
-            if last != 0 && !was_hidden {
-                self.onsets.change(index, onset::difference(before, self.look_of(index)));
-            }
         }
-        self.onsets.settle(now_ns);
     }
 
     /// Notes which cells have a tile that changed after frame `last`; all of them if that is 0.
@@ -440,12 +375,6 @@ impl Scene {
         features
     }
 
-    /// What a cell looks like: the means of its colours, and its edges.
-    fn look_of(&self, index: usize) -> [f32; 4] {
-        let look = [Computed::Red, Computed::Green, Computed::Blue, Computed::Edges];
-        look.map(|channel| self.of(channel)[index])
-    }
-
     /// Notes how finely `plan` samples each cell in frame `frame_seq`, from `elapsed_ns` before `now_ns` on; not in cells that masks cover
     /// since a later frame.
     fn attend_to(&mut self, plan: &TokenPlan, frame_seq: u64, (now_ns, elapsed_ns): (u64, u64)) {
@@ -461,8 +390,8 @@ impl Scene {
                 continue;
             }
             let is_seen = SIGHT_MIN <= self.sight[index];
-            if is_seen && self.seen_ns[index].replace(now_ns).is_none() {
-                self.first_seen_ns = Some(now_ns);
+            if is_seen {
+                self.seen_ns[index] = Some(now_ns);
             }
             *attention += share * (self.fineness[index].min(1.0) - *attention);
         }

@@ -8,7 +8,7 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::view::ViewSpec;
+use foveate_core::view::{Needs, ViewSpec};
 use foveate_ring::TokenRecord;
 
 use crate::backend::cpu::detail::note_detail;
@@ -29,9 +29,9 @@ pub struct Sampled {
 ///
 /// If the layout follows the picture itself: see [`planned_for`].
 pub fn planned(spec: &ViewSpec, gaze: &Gaze, extent: Extent) -> (TokenPlan, Vec<TokenRecord>) {
-    let shape = PyramidShape::new(extent);
-    assert!(spec.demand(shape).is_none(), "a plan of {} without a picture", spec.layout.name());
-    with_records(spec.plan(gaze, shape, None), gaze, extent)
+    let layout = &spec.layout;
+    assert!(!layout.follows_detail(), "a plan of {} without a picture", layout.name());
+    with_records(spec.plan(gaze, PyramidShape::new(extent), None), gaze, extent)
 }
 
 /// The plan of `picture`, as of the first frame of a view, and its records.
@@ -42,7 +42,7 @@ pub fn planned_for(
 ) -> (TokenPlan, Vec<TokenRecord>) {
     let extent = picture.extent();
     let shape = PyramidShape::new(extent);
-    let Some(mut demand) = spec.demand(shape) else { return planned(spec, gaze, extent) };
+    let Needs::Plan(mut demand) = spec.needs(shape) else { return planned(spec, gaze, extent) };
     let (mut detail, all) = (Detail::new(extent, demand.base()), TileSet::all(extent));
     note_detail(&mut detail, picture, &all, None);
     detail.update(&all, 0.0, 1);

@@ -233,7 +233,7 @@ fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
     SegmentSpec {
         stream: STREAM.to_owned(),
         view: VIEW.to_owned(),
-        layout: "foveal".to_owned(),
+        layout: "adaptive".to_owned(),
         format: TOKEN_FORMAT,
         capacity: tokens,
         grid: None,

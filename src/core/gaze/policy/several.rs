@@ -5,11 +5,11 @@ use arrayvec::ArrayVec;
 use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::controller::FoveaPolicy;
+use crate::gaze::need::Need;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FOVEAE_MAX, Fixation, Gaze, Points};
 use crate::geometry::tile::TileSet;
-use crate::layout::adaptive::demand::Demand;
 use crate::relevance::scene::Scene;
 use crate::relevance::seen::{Seen, SeenParts};
 
@@ -37,8 +37,6 @@ pub struct PolicyGroups {
     /// The greatest id up to the frame before.
     last_id: u64,
     at: FrameTime,
-    /// `frame_seq` of the newest frame that is there.
-    arrived: u64,
 }
 
 /// A fixation, and the party that it is of with its id there.
@@ -55,18 +53,9 @@ impl PolicyGroups {
     pub fn new(parties: Vec<PolicyGroup>, at: FrameTime) -> Self {
         let gaze = Gaze::clone(parties[0].policy.gaze());
         let (foveae, before) = (Foveae::new(), Foveae::new());
-        let mut several =
-            Self { parties, gaze, foveae, before, last_id: 0, at, arrived: at.frame_seq };
+        let mut several = Self { parties, gaze, foveae, before, last_id: 0, at };
         several.join();
         several
-    }
-
-    fn advance(&mut self, at: FrameTime) {
-        if self.at.frame_seq != at.frame_seq && self.at.frame_seq == self.arrived {
-            self.before.clone_from(&self.foveae);
-            self.last_id = self.last_id.max(self.gaze.newest().id);
-        }
-        self.at = at;
     }
 
     /// Makes the gazes of all one gaze. A fixation that goes on, or that another was before, keeps its id and weight; others get the next
@@ -134,7 +123,7 @@ impl FixationPolicy for PolicyGroups {
     }
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
-        self.advance(at);
+        self.at = at;
         let wanted: fn(FoveaPolicy) -> bool = match feedback {
             Feedback::Look { .. } | Feedback::Attend { .. } => FoveaPolicy::is_feedback,
             Feedback::Inject(_) | Feedback::Withdraw(_) | Feedback::Weigh(_) => {
@@ -156,39 +145,25 @@ impl FixationPolicy for PolicyGroups {
         parties.fold(SeenParts::default(), SeenParts::and)
     }
 
-    fn decide(&mut self, at: FrameTime, seen: Option<Seen<'_>>, demand: Option<&Demand>) {
-        self.advance(at);
+    fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.at = at;
+        self.parties.iter_mut().for_each(|party| party.policy.arrive(at, seen));
+        self.join();
+        self.before.clone_from(&self.foveae);
+        self.last_id = self.last_id.max(self.gaze.newest().id);
+    }
+
+    fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need) {
         for index in 0..self.parties.len() {
             let others = self.places_but(index);
             let policy = &mut self.parties[index].policy;
             policy.avoid(&others);
-            policy.decide(at, seen, demand);
+            policy.decide(seen, need);
         }
-        self.join();
-    }
-
-    fn looks_ahead(&self) -> bool {
-        self.parties.iter().all(|party| party.policy.looks_ahead())
-    }
-
-    fn take_back(&mut self) {
-        self.parties.iter_mut().for_each(|party| party.policy.take_back());
-        self.join();
-    }
-
-    fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
-        self.advance(at);
-        self.parties.iter_mut().for_each(|party| party.policy.arrive(at, seen));
-        self.join();
-        self.arrived = at.frame_seq;
-    }
-
-    fn absorb(&mut self, seen: Option<Seen<'_>>) {
-        self.parties.iter_mut().for_each(|party| party.policy.absorb(seen));
     }
 
     fn resize(&mut self, extent: Extent, at: FrameTime) {
-        self.advance(at);
+        self.at = at;
         for party in &mut self.parties {
             party.policy.resize(extent, at);
         }

@@ -81,11 +81,6 @@ impl Background {
         self.is_cut
     }
 
-    /// Forgets whether the picture that is absorbed next is of another scene.
-    pub(super) fn take_back(&mut self) {
-        self.is_cut = false;
-    }
-
     /// The change of each texel where the model lies texel on texel. Returns whether the scene is another one.
     fn still_change_into(&mut self, samples: &[u8], change: &mut [f32]) -> bool {
         let Self { level, unrest, row: [offs, excesses], .. } = self;

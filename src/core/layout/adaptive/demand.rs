@@ -7,13 +7,13 @@ use arrayvec::ArrayVec;
 
 use crate::detail::{BLOCK_SIDE, Detail, TILE_BLOCKS};
 use crate::frame::FrameTime;
+use crate::gaze::need::Need;
 use crate::geometry::extent::Extent;
 use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::MAX_LEVEL_COUNT;
-use crate::geometry::region::{PixelBox, Region};
+use crate::geometry::region::PixelBox;
 use crate::geometry::relevance::Relevance;
-use crate::geometry::weights::Weights;
 
 /// What the consumer of a view keeps between frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,32 +54,6 @@ pub const REFRESH_NS: u64 = 10_000_000_000;
 /// At most so often all of it is forgotten at once because consumers ask for it: in a second most of a picture is delivered again.
 pub const REFRESH_PAUSE_NS: u64 = 1_000_000_000;
 
-/// Blocks along a side of a cell of a [need](Need).
-const NEED_CELL_BLOCKS: u32 = 4;
-
-/// Side of a cell of a [need](Need) in source pixels.
-pub const NEED_CELL_SIDE: u32 = NEED_CELL_BLOCKS * BLOCK_SIDE;
-
-/// What a view needs most, cell by cell: what the picture loses where it covers it by its coarsest patches, as far as it has not been
-/// shown more since it changed.
-#[derive(Clone, Debug)]
-pub struct Need {
-    /// Columns and rows of cells.
-    pub grid: Extent,
-    /// Row by row.
-    pub cells: Vec<f32>,
-}
-
-impl Need {
-    /// As weights of the picture.
-    pub fn weights(&self) -> Weights<'_> {
-        let side = |cells: u32| f64::from(cells * NEED_CELL_SIDE);
-        let region =
-            Region { x0: 0.0, y0: 0.0, x1: side(self.grid.width), y1: side(self.grid.height) };
-        Weights { grid: self.grid, region, cells: &self.cells }
-    }
-}
-
 /// The demand of one view, block by block.
 #[derive(Clone, Debug)]
 pub struct Demand {
@@ -99,8 +73,10 @@ pub struct Demand {
     weighed_by: Option<Arc<Relevance>>,
     /// What the patches lose if they are shown at a level, from 1 to the base.
     sums: Vec<LostSums>,
-    /// What each block loses at the base.
+    /// What each block loses at the base, whatever it counts.
     whole: Vec<u32>,
+    /// The same, for fixations.
+    need: Need,
     /// What a row of blocks loses.
     row: Vec<u32>,
     /// The newest frame that was noted.
@@ -149,6 +125,7 @@ impl Demand {
             weighed_by: None,
             sums: (1..=base).map(|level| LostSums::new(grids, level..=base)).collect(),
             whole: vec![0; grid.area()],
+            need: Need::none(extent),
             row: vec![0; grid.width as usize],
             frame_seq: 0,
             detail_of: 0,
@@ -201,29 +178,15 @@ impl Demand {
         is_outdated
     }
 
-    /// What the view still needs of the newest frame that was noted.
-    pub fn need(&self) -> Need {
-        let grid = self.grid.in_cells(NEED_CELL_BLOCKS);
-        let mut cells = vec![0.0; grid.area()];
-        let width = self.grid.width as usize;
-        let rows = self.whole.chunks(width).zip(self.finest.chunks(width)).enumerate();
-        for (row, (whole, finest)) in rows {
-            let first = row / NEED_CELL_BLOCKS as usize * grid.width as usize;
-            let blocks = whole.chunks(NEED_CELL_BLOCKS as usize);
-            let blocks = blocks.zip(finest.chunks(NEED_CELL_BLOCKS as usize));
-            for (cell, (whole, finest)) in cells[first..].iter_mut().zip(blocks) {
-                let open = whole.iter().zip(finest).map(|(whole, finest)| {
-                    *whole as f32 * f32::from(*finest) / f32::from(self.base.max(1))
-                });
-                *cell += open.sum::<f32>();
-            }
-        }
-        Need { grid, cells }
+    /// What the view needed most of the newest frame that was noted.
+    pub fn need(&self) -> &Need {
+        &self.need
     }
 
     /// Adds up what every patch loses at every level.
     fn add_up(&mut self, detail: &Detail) {
-        let Self { memory, grid, base, finest, ages, shares, weights, sums, whole, .. } = self;
+        let Self { memory, grid, base, finest, ages, shares, weights, sums, whole, need, .. } =
+            self;
         let lost = &mut self.row;
         let losses: ArrayVec<&[u32], { MAX_LEVEL_COUNT as usize }> = (1..=u32::from(*base))
             .map(|level| detail.losses(level).expect("all levels up to the base"))
@@ -250,18 +213,19 @@ impl Demand {
                         }
                     }
                 }
+                if index + 1 == usize::from(*base) {
+                    whole[range.clone()].copy_from_slice(lost);
+                }
                 if !weights.is_empty() {
                     for (lost, weight) in lost.iter_mut().zip(&weights[range.clone()]) {
                         *lost = *lost * *weight / WEIGHT_UNITS;
                     }
                 }
                 sums.add(row, lost);
-                if index + 1 == usize::from(*base) {
-                    whole[range].copy_from_slice(lost);
-                }
             }
             sums.join();
         }
+        need.fill(whole.iter().map(|lost| *lost as f32));
     }
 
     /// Takes what every block counts from a map, if it is another than before.
