@@ -67,7 +67,7 @@ class ListedView(NamedTuple):
     :ivar name: Its address, such as ``"front/robot"``: what :func:`foveate.open` takes.
     :ivar state: State of its stream: ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``.
     :ivar reason: The reason for the state; may be empty.
-    :ivar layout: Name of its layout, such as ``"foveal"``.
+    :ivar layout: Name of its layout, such as ``"adaptive"``.
     :ivar budget: Most tokens of a frame.
     :ivar patch: P: side of a token in texels.
     :ivar dtype: Number format of a texel: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.

@@ -267,7 +267,7 @@ class Frame:
 
     @property
     def layout(self) -> str:
-        """Name of the layout, such as ``"foveal"``."""
+        """Name of the layout, such as ``"adaptive"``."""
         return self.info.layout
 
     @property

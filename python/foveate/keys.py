@@ -31,9 +31,6 @@ class GazeKeys(TypedDict, total=False):
     saccade_hz: float
     dwell_min_ms: int
     hysteresis: float
-    inhibition: float
-    inhibition_decay_ms: int
-    inhibition_radius: float
     centre_prior: float
     relevance_gain: float
     compensation: bool
@@ -47,7 +44,7 @@ class ViewKeys(TypedDict, total=False):
     """What is sampled of a stream: the keys of a ``[[stream.view]]``."""
 
     name: str
-    layout: Literal["adaptive", "inset", "foveal", "uniform", "windows", "rings", "directional", "relevance"]
+    layout: Literal["adaptive", "inset", "foveal", "uniform", "windows", "rings", "directional"]
     memory: Literal["none", "canvas"]
     budget: int
     patch: int
@@ -58,7 +55,6 @@ class ViewKeys(TypedDict, total=False):
     e0: float
     foveae: int
     coarsest: int
-    thresholds: Sequence[float]
     preset: Literal["stt172", "giava20"]
     strides: Sequence[int]
     grids: Sequence[int]

@@ -69,7 +69,7 @@ class SegmentInfo:
     :ivar epoch: A random number, different for every segment.
     :ivar stream: Name of the stream.
     :ivar view: Name of the view.
-    :ivar layout: Name of the layout, such as ``"foveal"``.
+    :ivar layout: Name of the layout, such as ``"adaptive"``.
     :ivar patch: P: side of a token in texels.
     :ivar dtype: Number format of a texel: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
     :ivar capacity: Most tokens of a frame.

@@ -38,6 +38,7 @@ pipeline = '''videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,w
 backend = "cpu"
 [[stream.view]]
 name = "main"
+layout = "foveal"
 slots = 8
 gaze = { policy = "fixed" }
 """

@@ -10,10 +10,10 @@ from PIL import Image, ImageDraw, ImageFont
 FIXATION = 'gaze = { policy = "fixed", x = 0.62, y = 0.45 }'
 #: Title, and the keys of its view. Each has at most 273 tokens of 16x16 texels, but for windows.
 LAYOUTS = {
+    "adaptive": 'layout = "adaptive"',
     "foveal": f'layout = "foveal"\n{FIXATION}',
     "inset": f'layout = "inset"\n{FIXATION}',
     "uniform": 'layout = "uniform"',
-    "relevance": 'layout = "relevance"',
     "rings (stt172)": f'layout = "rings"\npreset = "stt172"\n{FIXATION}',
     "windows (224 x 224)": f'layout = "windows"\npatch = 224\nbudget = 3\ndtype = "u8"\n{FIXATION}',
 }

@@ -106,7 +106,8 @@ def play(programs, frames, fps, tracks):
         fifo = os.path.join(folder, "frames")
         os.mkfifo(fifo)
         views = "".join(
-            f"[[stream.view]]\nname = 'v{index}-{number}'\nslots = 16\ngaze = {{ policy = 'feedback', {keys} }}\n"
+            f"[[stream.view]]\nname = 'v{index}-{number}'\nlayout = 'foveal'\nslots = 16\n"
+            f"gaze = {{ policy = 'feedback', {keys} }}\n"
             for index in range(len(tracks))
             for number, keys in enumerate(SETTINGS.values())
         )

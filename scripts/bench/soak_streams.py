@@ -166,7 +166,7 @@ def pattern():
     pipeline = f"videotestsrc is-live=true pattern=ball ! {caps} ! appsink name=frames"
     keys = f"backend = 'cpu'\npipeline = '{pipeline}'\nevents = true\nmotion = true\n"
     model = view("model", "policy = 'feedback'", "patch = 14\ndtype = 'bf16'\nbudget = 400\ndepth = true")
-    both = view("both", "policy = ['feedback', 'saliency']\npursuit = true", "foveae = 2\nbudget = 128")
+    both = view("both", "policy = ['feedback', 'saliency']\npursuit = true", "layout = 'foveal'\nfoveae = 2\nbudget = 128")
     return Stream("pattern", NoSource(), keys, "policy = 'feedback'\npursuit = true", model + both, DEPTH_AND_MASK)
 
 

@@ -17,9 +17,9 @@ CLIPS = Path(os.environ.get("FOVEATE_CLIPS", Path.home() / ".cache" / "foveate")
 #: Two rounds of the clip begin at different frames; over 30 s that does not matter.
 SECONDS = 30.0
 VIEWS = {
-    "foveal, 273 tokens, f16, saliency": 'gaze.policy = "saliency"',
-    "foveal, 273 tokens, f16, fixed": 'gaze.policy = "fixed"',
-    "foveal, 273 tokens, u8, fixed": 'dtype = "u8"\nnormalisation = "none"\ngaze.policy = "fixed"',
+    "foveal, 273 tokens, f16, saliency": 'layout = "foveal"\ngaze.policy = "saliency"',
+    "foveal, 273 tokens, f16, fixed": 'layout = "foveal"\ngaze.policy = "fixed"',
+    "foveal, 273 tokens, u8, fixed": 'layout = "foveal"\ndtype = "u8"\nnormalisation = "none"\ngaze.policy = "fixed"',
     "uniform, 48 tokens, u8": 'layout = "uniform"\nbudget = 48\ndtype = "u8"\nnormalisation = "none"',
 }
 STREET = f'source = "{CLIPS}/vtest.avi"\nloop = true'

@@ -226,7 +226,6 @@ def layout_keys(
     e0: float | None = None,
     foveae: int | None = None,
     coarsest: int | None = None,
-    thresholds: Sequence[float] | None = None,
     preset: str | None = None,
     strides: Sequence[int] | None = None,
     grids: Sequence[int] | None = None,
@@ -234,8 +233,8 @@ def layout_keys(
 ) -> dict[str, Any]:
     """Where tokens lie, and what they look like in memory; the keys are those of a view of the daemon, and mean the same.
 
-    :param layout: ``"adaptive"``, ``"inset"``, ``"foveal"``, ``"uniform"``, ``"directional"``, ``"relevance"``, ``"rings"``
-        or ``"windows"``.
+    :param layout: ``"foveal"``, the default here, as calls say where to look; ``"adaptive"``, the default of the daemon,
+        ``"inset"``, ``"uniform"``, ``"directional"``, ``"rings"`` or ``"windows"``.
     :param budget: most tokens.
     :param patch: P: side of a token in texels, even, 8 to 64; of windows 224 to 1024.
     :param dtype: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
@@ -248,10 +247,8 @@ def layout_keys(
     :param min_step: fewest source pixels per texel of a block, 1 to 64 (inset).
     :param aspect: columns of a block for each of its rows, 0.05 to 20 (inset).
     :param e0: eccentricity in pixels at which magnification has halved (foveal, directional).
-    :param foveae: most fixations, 1 to 8 (foveal, relevance).
+    :param foveae: most fixations, 1 to 8 (foveal).
     :param coarsest: no token is above this level, as far as the budget allows (foveal).
-    :param thresholds: shares of the greatest relevance, descending, from which on a patch is at level 0, 1 and so on
-        (relevance).
     :param preset: name of a trained model's rings (rings).
     :param strides: source pixels per texel of each ring (rings).
     :param grids: patches along a side of each ring (rings).

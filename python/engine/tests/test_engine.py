@@ -23,7 +23,7 @@ LAYOUTS: list[dict[str, Any]] = [
     {"layout": "uniform", "dtype": "u8"},
     {"layout": "inset", "blocks": 2, "min_step": 1.5},
     {"layout": "directional", "dtype": "f32", "normalisation": "clip"},
-    {"layout": "relevance", "thresholds": [0.8, 0.3]},
+    {"layout": "adaptive", "budget": 40},
     {"layout": "rings", "preset": "stt172"},
     {"layout": "windows", "patch": 224, "outside": "mean", "normalisation": {"mean": [0, 0.5, 1], "std": [1, 2, 3]}},
 ]
@@ -410,7 +410,7 @@ class Refusals(unittest.TestCase):
             ({"dtype": "f64"}, ValueError, ("dtype", "f64", "f16")),
             ({"e0": 3.0, "layout": "uniform"}, ValueError, ("e0", "foveal")),
             ({"budgets": 3}, TypeError, ("budgets",)),
-            ({"thresholds": object()}, TypeError, ("layout", "numbers")),
+            ({"coarsest": object()}, TypeError, ("layout", "numbers")),
             ({"fixation": (1, 2, 3)}, ValueError, ("fixation", "(x, y)")),
             ({"fixation": "here"}, ValueError, ("fixation", "(x, y)")),
             ({"fixation": (float("nan"), 1)}, ValueError, ("fixation", "finite")),

@@ -27,7 +27,7 @@ LAYOUTS: dict[str, tuple[dict[str, Any], tuple[int, int]]] = {
     "foveal, two foveae": ({"budget": 60, "foveae": 2, "patch": 8}, (171, 93)),
     "uniform": ({"layout": "uniform", "budget": 20}, (333, 251)),
     "directional": ({"layout": "directional", "budget": 40}, (333, 251)),
-    "relevance": ({"layout": "relevance", "budget": 40}, (333, 251)),
+    "foveal, a map": ({"budget": 40}, (333, 251)),
     "inset": ({"layout": "inset", "budget": 40}, (333, 251)),
     "inset, mean": (
         {"layout": "inset", "budget": 20, "blocks": 2, "patch": 14, "min_step": 1.3, "outside": "mean"},
@@ -66,7 +66,7 @@ class TexelsAreTheEngines(unittest.TestCase):
             with self.subTest(layout=name):
                 pictures = random.integers(0, 256, (len(PLACES), height, width, 3), np.uint8)
                 points = fixations((width, height), layout.get("foveae", layout.get("blocks", 1)))
-                maps = [random.uniform(0.1, 10, (7, 9)) for _ in PLACES] if name == "relevance" else None
+                maps = [random.uniform(0.1, 10, (7, 9)) for _ in PLACES] if name == "foveal, a map" else None
                 stored = engine.batch(
                     list(pictures), points, relevance=maps, dtype="u8", **{"rounding": "half-up", **layout}
                 )
@@ -150,8 +150,8 @@ class TexelsAreTheEngines(unittest.TestCase):
     def test_strided_images_and_tensors_of_points_are_taken(self) -> None:
         images = torch.rand(2, 95, 130, 3).permute(0, 3, 1, 2)
         points, cells = torch.tensor([[10, 20], [100, 50]]), torch.rand(4, 5)
-        first = sample(images, points, relevance=cells, layout="relevance", budget=30)
-        second = sample(images.contiguous(), points.tolist(), relevance=cells.numpy(), layout="relevance", budget=30)
+        first = sample(images, points, relevance=cells, budget=30)
+        second = sample(images.contiguous(), points.tolist(), relevance=cells.numpy(), budget=30)
         self.assertTrue(torch.equal(first.pixels, second.pixels))
 
     def test_a_normalisation_is_that_of_the_engine_for_images_in_0_to_1(self) -> None:
@@ -197,7 +197,6 @@ class TheGradientIsTheAdjoint(unittest.TestCase):
             ({"budget": 3, "patch": 8}, (19, 11)),
             ({"layout": "directional", "budget": 3, "patch": 8}, (19, 11)),
             ({"layout": "uniform", "budget": 3, "patch": 8}, (19, 11)),
-            ({"layout": "relevance", "budget": 3, "patch": 8}, (19, 11)),
             ({"layout": "rings", "strides": [1, 3], "grids": [3, 3], "patch": 8, "outside": "edge"}, (9, 5)),
             ({"layout": "rings", "strides": [1, 3], "grids": [3, 3], "patch": 8, "outside": "mean"}, (9, 5)),
             ({"layout": "rings", "strides": [1, 3], "grids": [3, 3], "patch": 8, "normalisation": "imagenet"}, (9, 5)),
@@ -251,7 +250,7 @@ class MistakesAreNamed(unittest.TestCase):
 
     def test_of_relevance(self) -> None:
         for wrong in (torch.rand(3), torch.rand(3, 4, 5), np.zeros((0, 4)), "everywhere"):
-            self.refused(ValueError, "relevance", "[2, rows, columns]", relevance=wrong, layout="relevance")
+            self.refused(ValueError, "relevance", "[2, rows, columns]", relevance=wrong)
 
     def test_of_layouts(self) -> None:
         self.refused(ValueError, "dtype='f16'", "images.half()", dtype="f16")

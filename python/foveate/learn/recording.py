@@ -63,7 +63,7 @@ def _extracted(program: str, clip: str, folder: Path, budget: int, view: list[st
     folder.mkdir(parents=True)
     source = clip if "://" in clip else str(Path(clip).resolve())
     head = ["[[stream]]", 'name = "clip"', f"source = {_quoted(source)}", "[[stream.view]]", f'name = "{VIEW}"']
-    head += ['layout = "relevance"', 'dtype = "u8"', f"budget = {budget}"]
+    head += ['layout = "adaptive"', 'dtype = "u8"', f"budget = {budget}"]
     config = folder / "learn.toml"
     config.write_text("\n".join([*head, *view, ""]), encoding="utf-8")
     command = [program, "extract", source, "--config", str(config), "--out", str(folder)]

@@ -32,8 +32,8 @@ DROPPED = 0.1
 UNSURE = 0.05
 #: No score is farther above the mean; if one were, all scores of the frame are scaled down by one factor.
 OCTAVES_MAX = 4.0
-#: Octaves above the mean cell from which a cell counts as covered: the layout `relevance` shows at level 0 what
-#: has 0.8 of the greatest relevance to the power of 0.5.
+#: Octaves above the mean cell from which a cell counts as covered: those of 0.8 of the greatest weight that a layout
+#: takes, which is relevance to the power of 0.5 (`relevance_gain`).
 COVERED_OCTAVES = OCTAVES_MAX + 2 * math.log2(0.8)
 #: Logits of an octave above that.
 SHARPNESS = 3.0
