@@ -217,7 +217,7 @@ class Frame:
             published = ", ".join(self.info.channels) or "none"
             raise FoveateError(
                 f"{self.view} does not publish the channel {name!r}, only {published}: name it in the view's key "
-                '`channels`, with the policy "relevance"'
+                '`channels`, with the policy "auto" or "relevance"'
             )
         return planes["channels"][self.info.channels.index(name)]
 
