@@ -1,7 +1,7 @@
 //! Source processes of a daemon: killed at any moment, they harm no other stream, and none outlives its daemon.
 
-use std::fs;
-use std::os::unix::fs::chown;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn a_stream_is_unharmed_by_source_processes_that_are_killed() {
     let place = Place::new();
     let mut feed = Feed::open(&place.path("fed"));
     let fed = format!(
-        "[[stream]]\nname = 'fed'\nbackend = 'cpu'\nrestart = false\npipeline = 'filesrc location={} blocksize=3072 ! rawvideoparse format=gray8 \
+        "[[stream]]\nname = 'fed'\nbackend = 'cpu'\nisolation = 'none'\nrestart = false\npipeline = 'filesrc location={} blocksize=3072 ! rawvideoparse format=gray8 \
          width={WIDTH} height={HEIGHT} framerate=30/1 ! appsink name=frames sync=false'\n",
         place.path("fed").display()
     );
@@ -294,4 +294,37 @@ fn a_full_disk_ends_no_source_process() {
         listing.restarts.get(&LossReason::Crashed) == Some(&1) && listing.state == StreamState::Live
     });
     daemon.stop();
+}
+
+/// Each would take seconds of processor time.
+#[test]
+fn processes_that_start_together_look_for_plugins_once() {
+    let scans = |cameras: usize| {
+        let place = Place::new();
+        let place = &place;
+        let log = place.path("scans");
+        fs::write(&log, "").unwrap();
+        let text = format!(
+            "#!/bin/sh\necho scan >> '{}'\nexec \"$(pkg-config --variable=pluginscannerdir gstreamer-1.0)/gst-plugin-scanner\" \"$@\"\n",
+            log.display()
+        );
+        let scanner = place.write("scanner", text);
+        fs::set_permissions(&scanner, Permissions::from_mode(0o755)).unwrap();
+        let registry = place.path("cache/registry");
+        let environment = [
+            ("GST_REGISTRY", registry.to_str().unwrap()),
+            ("GST_PLUGIN_SCANNER", scanner.to_str().unwrap()),
+        ];
+        let names: Vec<_> = (0..cameras).map(|index| format!("camera{index}")).collect();
+        let config: String = names.iter().map(|name| slow_camera(name)).collect();
+        let daemon = place.daemon_in(&config, &environment);
+        for name in &names {
+            daemon.subscribe(&format!("{name}/main")).next_frame();
+        }
+        daemon.stop();
+        fs::read_to_string(&log).unwrap().lines().count()
+    };
+    let alone = scans(1);
+    assert!(0 < alone);
+    assert_eq!(scans(6), alone);
 }
