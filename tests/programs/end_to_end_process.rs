@@ -163,6 +163,28 @@ fn no_source_process_survives_its_daemon() {
     }
 }
 
+/// What is a plugin's bug is its process's.
+#[test]
+fn the_daemon_loads_no_plugin_of_source_processes() {
+    let place = Place::new();
+    let daemon = place.daemon(&camera("camera"));
+    daemon.subscribe("camera/main").next_frame();
+    let more = place.write("more.toml", camera("more"));
+    place.foveate(&["add-stream", more.to_str().unwrap()]).finish().assert_clean_exit(0);
+    daemon.subscribe("more/main").next_frame();
+    let wrong = place.write("wrong.toml", camera("wrong").replace("videotestsrc", "nosuchelement"));
+    let outcome = place.foveate(&["add-stream", wrong.to_str().unwrap()]).finish();
+    assert_ne!(outcome.code, Some(0));
+    assert!(outcome.message().contains("nosuchelement"), "{outcome:#?}");
+    let maps = |pid| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let has_plugin = |maps: &str| maps.contains("/libgstvideotestsrc.so");
+    let process = processes(daemon.process.id())[0].as_raw_nonzero();
+    assert!(has_plugin(&maps(process.to_string())));
+    let maps = maps(daemon.process.id().to_string());
+    assert!(!has_plugin(&maps), "{maps}");
+    daemon.stop();
+}
+
 /// What a source process may open is enough for a network camera over either protocol.
 #[test]
 fn network_cameras_are_read_by_confined_processes() {
