@@ -97,7 +97,7 @@ pub struct Demand {
     /// What every block counts, and the map that says so; empty without one.
     weights: Vec<u32>,
     weighed_by: Option<Arc<Relevance>>,
-    /// What the patches lose if they are shown at a level, from 1 to the base.
+    /// What patches lose if they are shown at a level, from 1 to the base: those of that level, and of the next coarser one.
     sums: Vec<LostSums>,
     /// What each block loses at the base.
     whole: Vec<u32>,
@@ -120,7 +120,7 @@ struct LostSums {
     /// The column of patches of that level that each column of blocks belongs to; the same for rows.
     columns: Vec<u32>,
     rows: Vec<u32>,
-    /// Of that level, and of every coarser one up to the base.
+    /// Of the levels, the finest first.
     levels: Vec<PatchSums>,
 }
 
@@ -147,7 +147,9 @@ impl Demand {
             shares: shares(),
             weights: Vec::new(),
             weighed_by: None,
-            sums: (1..=base).map(|level| LostSums::new(grids, level..=base)).collect(),
+            sums: (1..=base)
+                .map(|level| LostSums::new(grids, level..=base.min(level + 1)))
+                .collect(),
             whole: vec![0; grid.area()],
             row: vec![0; grid.width as usize],
             frame_seq: 0,
@@ -353,12 +355,14 @@ impl Demand {
         }
     }
 
-    /// What the blocks of a patch of the base or below lose if they are shown at `level`, which is no coarser.
-    pub(super) fn lost_in(&self, patch: Patch, level: u32) -> u64 {
-        let Some(index) = level.checked_sub(1) else { return 0 };
-        let PatchSums { grid, sums } =
-            &self.sums[index as usize].levels[(patch.level - level) as usize];
-        sums[(patch.j * grid.width + patch.i) as usize]
+    /// By how much less the blocks of a patch of the base or below lose if it is split. Its level is not 0.
+    pub(super) fn gain_of_split(&self, patch: Patch) -> u64 {
+        let lost = |depth: u32| {
+            let Some(index) = (patch.level - depth).checked_sub(1) else { return 0 };
+            let PatchSums { grid, sums } = &self.sums[index as usize].levels[depth as usize];
+            sums[(patch.j * grid.width + patch.i) as usize]
+        };
+        lost(0).saturating_sub(lost(1))
     }
 }
 
