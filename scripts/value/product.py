@@ -58,7 +58,7 @@ class Extracted:
     def canvas(self, source: Scene, at: Iterable[int]) -> list[Any]:
         """What a canvas that got every frame shows after each of these."""
         canvas, tiles, pictures = Canvas(), np.load(self.folder / "tiles.npy", mmap_mode="r"), []
-        info = SimpleNamespace(extent=source.size, patch=self.pixels.shape[-1], dtype="u8")
+        info = SimpleNamespace(epoch=1, extent=source.size, patch=self.pixels.shape[-1], dtype="u8")
         for index in range(max(at) + 1):
             tokens, pixels = self.frame(index)
             canvas.update(
@@ -73,7 +73,7 @@ class Extracted:
                 )
             )
             if index in at:
-                pictures.append(canvas.picture())
+                pictures.append(canvas.picture(smooth=True))
         return pictures
 
 
