@@ -227,7 +227,7 @@ def _means(picture: NDArray[np.uint8], step: int) -> NDArray[np.float32]:
 
 
 def _interpolated(cells: NDArray[np.float32], step: int, axis: int) -> NDArray[np.float32]:
-    """``step`` pixels for each cell along an axis but those of the margin. Along the second one they are rounded to bytes."""
+    """``step`` pixels for each cell along an axis, without the margin; along the second one rounded to bytes."""
     rows = np.moveaxis(cells, axis, 0)
     count = len(rows) - 4
     drawn = np.empty((count * step, *rows.shape[1:]), np.float32)

@@ -87,7 +87,8 @@ def extract(source: Scene, views: dict[str, Keys], threshold: Any = "auto", tool
         out.mkdir(parents=True, exist_ok=True)
         config = out / "views.toml"
         config.write_text(text)
-        command = [str(tool), "extract", "--pipeline", source.pipeline(), "--config", str(config), "--out", str(out), "--force"]
+        command = [str(tool), "extract", "--force", "--pipeline", source.pipeline(), "--config", str(config)]
+        command += ["--out", str(out)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (out / "done").touch()
     return {label: Extracted(out / name) for label, name in zip(views, names, strict=True)}
@@ -147,8 +148,8 @@ def sharpest(view: Extracted, size: tuple[int, int], at: Iterable[int]) -> list[
 
 
 def seen(source: Scene, at: Sequence[int], *, is_still: bool = False) -> dict[str, list[Any]]:
-    """What a scene is to a model in each of these frames, 273 tokens a frame: shrunk, by a crop, and through views, in single
-    frames; and in all that a consumer has kept of the frames so far, `KEPT`.
+    """What a scene is to a model in each of these frames, 273 tokens a frame: in single frames, `SINGLE`, and in all that a
+    consumer has kept of the frames so far, `KEPT`.
 
     :param is_still: whether nothing ever changes, so that the finest token so far of each place is still true.
     """
@@ -229,7 +230,7 @@ def cropped(picture: Any, point: tuple[float, float], budget: int, aspect: float
 
 
 def rolled(source: Scene, index: int, budget: int, patch: int = 16) -> Any:
-    """The picture where each frame has brought the next `budget` patches of full resolution, row by row; on top of nothing."""
+    """The picture where each frame has brought the next `budget` patches of full resolution, row by row."""
     width, height = source.size
     columns, rows = -(-width // patch), -(-height // patch)
     picture = np.zeros((height, width, 3), np.uint8)

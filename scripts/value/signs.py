@@ -44,7 +44,8 @@ def over_time(number: int) -> dict[str, dict[str, float]]:
         return share_read(lines, lambda _: picture)
 
     return {
-        f"`{name}`, {when}": {way: share(pictures[index]) for way, pictures in shown.items()} for index, when in enumerate(AT)
+        f"`{name}`, {when}": {way: share(pictures[index]) for way, pictures in shown.items()}
+        for index, when in enumerate(AT)
     }
 
 
