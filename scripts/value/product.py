@@ -193,7 +193,7 @@ def compared(what: str, measures: dict[str, dict[str, Any]]) -> str:
             return round(float(values[ways[-1]] - max(others)), 3)
 
         table = Table([f"{what}: {title}", *present])
-        for name in sorted(measures, key=lambda name: (0 <= lead(name), name if 0 <= lead(name) else lead(name))):
+        for name in sorted(measures, key=lambda name: min(0.0, lead(name))):
             cells = [measures[name].get(way, "") for way in present]
             told = [f"{cell[0]:.3f} ({cell[1]:.3f})" if isinstance(cell, tuple) else cell for cell in cells]
             table.row(name if 0 <= lead(name) else f"*{name}*", told)
