@@ -71,7 +71,8 @@ main() {
     # Standard output is for the figures alone.
     prepare "$cache" >&2
     for name in $measurements; do
-        FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=$target/release/foveate FOVEATE_TOOL_BEFORE=$before "$cache/venv/bin/python" -B "$root/scripts/value/$name.py"
+        FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=$target/release/foveate FOVEATE_TOOL_BEFORE=$before \
+            "$cache/venv/bin/python" -B "$root/scripts/value/$name.py"
     done
 }
 
