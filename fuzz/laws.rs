@@ -171,8 +171,8 @@ fn hold_for_log(text: &str) {
 
     let at = FrameTime { frame_seq: 1, time_ns: 0 };
     let policy = Policy::Replay { log: Arc::new(log) };
-    let mut controller = Controller::new(policy, Default::default(), IMAGE, 8, at);
-    controller.step(FrameTime { frame_seq: 5, time_ns: 1 }, None);
+    let mut controller = Controller::new(policy, Default::default(), false, IMAGE, 8, at);
+    controller.arrive(FrameTime { frame_seq: 5, time_ns: 1 }, None);
     let gaze = controller.gaze();
     let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
     let foci = gaze.foci();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use foveate_source::frame::SampleFormat;
 use foveate_source::ledger::{AcceptedFrame, Ledger};
 use foveate_source::memory::WritableMemory;
+use foveate_source::pool::PoolLimits;
 use foveate_source::wire::FromSource;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -17,9 +18,10 @@ const BYTES: usize = 1 << 16;
 pub(crate) fn hold_for(bytes: &[u8]) {
     let (unix, whole) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let Ok((own, _theirs)) = socketpair(unix, whole, SocketFlags::CLOEXEC, None) else { return };
-    let mut ledger = Ledger::new(Arc::new(own), 2, 1 << 20, 0);
+    let limits = PoolLimits { buffers_max: 2, bytes_max: 1 << 20, buffer_bytes_max: 1 << 19 };
+    let mut ledger = Ledger::new(Arc::new(own), limits, 0);
     let Ok((_memory, file)) = WritableMemory::new(BYTES) else { return };
-    assert_eq!(ledger.add(0, Some(file.as_fd())), Ok(()));
+    assert_eq!(ledger.add(0, Some(file.as_fd())), Ok(BYTES as u64));
     let mut held = None;
     let mut left = bytes;
     while let Some((len, rest)) = left.split_first() {

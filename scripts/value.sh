@@ -14,22 +14,29 @@ readonly PICTURES='scenetext01.jpg scenetext02.jpg scenetext03.jpg scenetext04.j
     aero1.jpg aloeL.jpg apple.jpg baboon.jpg blox.jpg building.jpg butterfly.jpg fruits.jpg home.jpg leuvenA.jpg orange.jpg
     rubberwhale1.png squirrel_cls.jpg starry_night.jpg stuff.jpg'
 
-measurements='small_print people faces new_sign reuse text relevance features formats'
+measurements='people small_print new_sign typed faces reuse signs pictures text features formats'
+before=
 
 usage() {
     cat <<'END'
-Usage: scripts/value.sh [--only NAME] [--yes]
+Usage: scripts/value.sh [--only NAME] [--before PROGRAM] [--yes]
 
 Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 20 GB), measures what
 they see through tokens, and prints Markdown. What was measured before with the same programs is taken from the cache.
 
-  --only NAME  one measurement: small_print, people, faces, new_sign, reuse, text, relevance, features or formats
-  --yes        install missing packages without asking
-  --help       this
+  --only NAME       one measurement: people, small_print, new_sign, typed, faces, reuse, signs, pictures, text, features or formats
+  --before PROGRAM  another `foveate`, whose default settings are measured beside
+  --yes             install missing packages without asking
+  --help            this
 END
 }
 
 read_option() {
+    if [ "$1" = --before ]; then
+        [ -x "$2" ] || usage_error "--before $2: expected a program"
+        before=$2
+        return
+    fi
     [[ " $measurements " == *" $2 "* ]] || usage_error "--only $2: expected one of $measurements"
     measurements=$2
 }
@@ -64,7 +71,8 @@ main() {
     # Standard output is for the figures alone.
     prepare "$cache" >&2
     for name in $measurements; do
-        FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=$target/release/foveate "$cache/venv/bin/python" -B "$root/scripts/value/$name.py"
+        FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=$target/release/foveate FOVEATE_TOOL_BEFORE=$before \
+            "$cache/venv/bin/python" -B "$root/scripts/value/$name.py"
     done
 }
 

@@ -206,7 +206,7 @@ _foveate() {
                     return 0
                     ;;
                 --layout)
-                    COMPREPLY=($(compgen -W "foveal inset uniform directional stt172 giava20 relevance windows" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "adaptive foveal inset uniform directional stt172 giava20 windows" -- "${cur}"))
                     return 0
                     ;;
                 --foveae)

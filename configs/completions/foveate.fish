@@ -153,13 +153,13 @@ vulkan\t''
 all\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l device -d 'Part of the name of the Vulkan device, such as llvmpipe' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l instructions -d 'Vector instructions of the stages on the CPU, of those that this processor has [default: the widest]' -r
-complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l layout -d 'Arrangement of the tokens over the image' -r -f -a "foveal\t''
+complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l layout -d 'Arrangement of the tokens over the image' -r -f -a "adaptive\t''
+foveal\t''
 inset\t''
 uniform\t''
 directional\t''
 stt172\t''
 giava20\t''
-relevance\t''
 windows\t''"
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l foveae -d 'Fixations at a time of the layout foveal, 1 to 8' -r
 complete -c foveate -n "__fish_foveate_using_subcommand bench; and not __fish_seen_subcommand_from link ring ring-reader" -l budget -d 'Most tokens of a view, 1 to 5000' -r

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,15 +87,24 @@ class Canvas:
             raise FoveateError("the canvas has no frame yet: `update` it with one")
         return self._info
 
-    def picture(self) -> NDArray[np.uint8]:
+    def picture(self, smooth: bool = False) -> NDArray[np.uint8]:
         """A copy as a picture, [height, width, 3] uint8: R, G, B; black where nothing was drawn.
 
+        :param smooth: without the edges of texels, for models and people: as :meth:`foveate.Frame.rebuild`, Catmull-Rom
+            splines between texels, exact where a texel is a pixel. Otherwise each texel fills its pixels.
         :raises FoveateError: before the first frame.
         """
         rgb = texels.rgb(np.moveaxis(self.pixels, 2, 0)[np.newaxis], self.info)[0]
         picture = np.array(np.moveaxis(rgb, 0, 2))
         drawn = self.steps.repeat(self.side, 0).repeat(self.side, 1)[: picture.shape[0], : picture.shape[1]]
         picture[drawn == 0] = 0
+        if smooth:
+            plain = picture.copy()
+            for step in np.unique(self.steps[1 < self.steps]).tolist():
+                is_here = drawn == step
+                picture[is_here] = _interpolated(_interpolated(_means(plain, step), step, 0), step, 1)[
+                    : picture.shape[0], : picture.shape[1]
+                ][is_here]
         return picture
 
     def update(self, frame: Frame) -> CanvasUpdate:
@@ -203,6 +213,38 @@ class Canvas:
         values = frame.pixels[token[:, np.newaxis, np.newaxis], :, row, column]
         length = self.side // count
         self._blocks[rows, :, columns] = values.repeat(length, 1).repeat(length, 2)
+
+
+def _means(picture: NDArray[np.uint8], step: int) -> NDArray[np.float32]:
+    """Means over squares of ``step`` pixels, and over two more beyond each edge, where the picture goes on with the pixels
+    there."""
+    height, width = picture.shape[:2]
+    margin = 2 * step
+    whole = np.pad(picture, ((margin, margin - height % -step), (margin, margin - width % -step), (0, 0)), "edge")
+    cells = whole.reshape(whole.shape[0] // step, step, whole.shape[1] // step, step, 3)
+    means: NDArray[np.float32] = cells.mean((1, 3), dtype=np.float32)
+    return means
+
+
+def _interpolated(cells: NDArray[np.float32], step: int, axis: int) -> NDArray[np.float32]:
+    """``step`` pixels for each cell along an axis, without the margin; along the second one rounded to bytes."""
+    rows = np.moveaxis(cells, axis, 0)
+    count = len(rows) - 4
+    drawn = np.empty((count * step, *rows.shape[1:]), np.float32)
+    for pixel in range(step):
+        place = (pixel + 0.5) / step + 1.5
+        first = int(place) - 1
+        t = place - int(place)
+        weights = (
+            ((2 - t) * t - 1) * t / 2,
+            ((3 * t - 5) * t * t + 2) / 2,
+            ((4 - 3 * t) * t + 1) * t / 2,
+            (t - 1) * t * t / 2,
+        )
+        parts = (np.float32(weight) * rows[first + tap : first + tap + count] for tap, weight in enumerate(weights))
+        drawn[pixel::step] = reduce(np.add, parts)
+    drawn = np.moveaxis(drawn, 0, axis)
+    return np.clip(np.floor(drawn + 0.5), 0, 255) if axis == 1 else drawn
 
 
 class _Changes:

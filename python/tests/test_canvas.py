@@ -209,6 +209,18 @@ class CanvasTests(unittest.TestCase):
         np.testing.assert_array_equal(canvas.pixels, fresh.pixels)
         self.assertTrue(update.places.all())
 
+    def test_a_smooth_picture_of_one_frame_is_that_of_the_frame(self) -> None:
+        film = Film((203, 149), 16, 5)
+        frame = film.frame(film.squares(8))
+        for axis, step, count, length in (("x", "sx", "columns", 203), ("y", "sy", "rows", 149)):
+            frame.tokens[count] = np.minimum(16, -(-(length - frame.tokens[axis]) // frame.tokens[step].astype(int)))
+        canvas = Canvas()
+        canvas.update(frame)
+        # A frame rounds the means of cells over other tokens.
+        difference = np.abs(canvas.picture(smooth=True).astype(int) - frame.rebuild())
+        self.assertLessEqual(difference.max(), 2)
+        self.assertGreater(np.abs(canvas.picture().astype(int) - frame.rebuild()).max(), 2)
+
     def test_a_place_without_a_token_is_blank_once_it_changes(self) -> None:
         film = Film((64, 64), 8, seed=3)
         canvas = Canvas()

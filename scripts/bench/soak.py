@@ -135,14 +135,9 @@ class OperatedDaemon(Daemon):
         return {name for name, stream in self.look()[1].items() if stream["state"] == "live"}
 
     def held(self):
-        """Descriptors, that of this request among them, threads, and pipelines that have not stopped yet."""
-        numbers, streams = self.look()
-        process = numbers["process"]
-        return (
-            process["open_descriptors"],
-            process["threads"],
-            sum(stream["pipelines_stopping"] for stream in streams.values()),
-        )
+        """Descriptors, that of this request among them, and threads."""
+        process = self.look()[0]["process"]
+        return process["open_descriptors"], process["threads"]
 
     def anonymous_bytes(self):
         """What it has in RAM that is neither a ring nor part of a file: what can leak."""
@@ -411,7 +406,7 @@ def judge(daemon, crowd, sampler, base, missing):
     demands = [
         (sampler.failure is None, sampler.failure or "the daemon answered whenever it was asked"),
         (not missing, f"every stream is live {why}"),
-        (is_back, f"descriptors {base[0]} -> {now[0]}, threads {base[1]} -> {now[1]}, pipelines that hang {now[2]}"),
+        (is_back, f"descriptors {base[0]} -> {now[0]}, threads {base[1]} -> {now[1]}"),
         (
             grown < GROWTH_MAX_BYTES,
             f"anonymous memory grew from the second fifth to the last by {grown / MIB:.1f} MiB (expected less than"

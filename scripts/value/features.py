@@ -1,4 +1,4 @@
-"""Features of a vision transformer at the fovea, beside a run on all patches; and what a pass costs by number of tokens."""
+"""Features of a vision transformer from tokens, beside a run on all patches; and what a pass costs by number of tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import onnx
 import onnxruntime
 from common import Scene, Table, one_camera, six_signs
 from onnx import TensorProto, helper, numpy_helper
-from product import extract
+from product import BEFORE, DEFAULT, UNIFORM, extract
 
 from foveate import TOKEN
 from foveate.models import common as rows
@@ -23,18 +23,11 @@ from foveate.models import vit
 
 BUDGETS = (160, 273, 512, 1024)
 COUNTS = (273, 512, 1024, 2048, 4096)
-#: What is looked at: a frame of a scene, and places in it: five passers-by, and the six signs.
-PLACES: dict[str, tuple[int, list[tuple[float, float]]]] = {
-    "camera": (60, [(328, 424), (705, 354), (283, 190), (190, 187), (479, 242)]),
-    "signs": (10, [(280, 112), (971, 378), (1469, 288), (243, 697), (930, 655), (1694, 722)]),
-}
-SCENES = {"camera": one_camera, "signs": six_signs}
-ROWS = (
-    "foveal",
-    "foveal, area bias",
-    "uniform, the token that lies there",
-    "all patches, but at another place in the fovea",
-)
+#: Scenes, and the frames that are looked at.
+FRAMES = {"camera": (one_camera, 60), "signs": (six_signs, 10)}
+#: Of the features, the cosines with those of all patches: of each patch with the token over it, of the class token, and of
+#: the mean over the picture.
+MEASURES = ("patches", "class", "pooled")
 #: The model: DINOv2's ViT-S/14, fine-tuned for saliency. Its table of positions has 37 rows and columns.
 PATCH, GRID, WIDTH = 14, (37, 37), 384
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -95,11 +88,11 @@ def placed(frame: Any) -> Any:
 
 
 def features(frame: Any, has_bias: bool = False) -> Any:
-    """Of each token, [N, WIDTH]."""
+    """Of the class token and each token, [1 + N, WIDTH]."""
     bias = np.zeros(1 + len(frame.tokens), np.float32)
     if has_bias:
         bias[1:] = vit.log_area(frame)
-    return session().run([FEATURES], {PLACED: placed(frame), "bias": bias})[0][0, 1:]
+    return session().run([FEATURES], {PLACED: placed(frame), "bias": bias})[0][0]
 
 
 def cosine(a: Any, b: Any) -> float:
@@ -127,54 +120,43 @@ def every_patch(source: Scene, index: int) -> Any:
     return frame_of(source, tokens, pixels, "uniform")
 
 
-def at_places(frame: Any, places: Any) -> Any:
-    """Which token of a uniform frame has the middle of each place, the corner (x, y) of a patch of the finest level."""
+def under(frame: Any, corners: Any) -> Any:
+    """The finest token over the middle of each patch with these corners (x, y)."""
     box = frame.tokens["box"].astype(np.int64)
-    x, y = (places + PATCH // 2).T[:, :, None]
-    return ((box[:, 0] <= x) & (x < box[:, 2]) & (box[:, 1] <= y) & (y < box[:, 3])).argmax(axis=1)
+    order = np.argsort((box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1]), kind="stable")
+    x, y = (corners + PATCH // 2).T[:, :, None]
+    x0, y0, x1, y1 = box[order].T
+    return order[((x0 <= x) & (x < x1) & (y0 <= y) & (y < y1)).argmax(axis=1)]
 
 
-def finest(frame: Any) -> tuple[Any, Any]:
-    """Which tokens of level 0 lie in the picture as a whole, and their corners (x, y)."""
-    tokens = frame.tokens
-    whole = (tokens["sx"] == 1) & (tokens["sy"] == 1) & (tokens["columns"] == PATCH) & (tokens["rows"] == PATCH)
-    return whole, np.stack([tokens["x"], tokens["y"]], axis=1)[whole].astype(np.int64)
+def agreement(frame: Any, dense: Any, dense_features: Any, has_bias: bool) -> list[float]:
+    """`MEASURES` of a frame."""
+    found = features(frame, has_bias)
+    corners = np.stack([dense.tokens["x"], dense.tokens["y"]], axis=1).astype(np.int64)
+    over = found[1 + under(frame, corners)]
+    mean, dense_mean = (rows_of.mean(axis=0, keepdims=True) for rows_of in (over, dense_features[1:]))
+    return [cosine(over, dense_features[1:]), cosine(found[:1], dense_features[:1]), cosine(mean, dense_mean)]
 
 
-def agreement(source: Scene, index: int, places: list[tuple[float, float]]) -> dict[str, Any]:
-    """Mean cosine with the features of all patches at the tokens of level 0 round each place (x, y), by budget; and the
-    same less the mean feature of all patches, which features of one picture share.
-
-    :returns: of each row, [2, budgets].
-    """
-    views: dict[Any, dict[str, Any]] = {}
-    for budget in BUDGETS:
-        keys = {"patch": PATCH, "budget": budget}
-        views["uniform", budget] = {**keys, "layout": "uniform", "gaze": {"policy": "fixed"}}
-        for number, (x, y) in enumerate(places):
-            gaze = {"policy": "fixed", "x": x / source.size[0], "y": y / source.size[1]}
-            views["foveal", budget, number] = {**keys, "layout": "foveal", "gaze": gaze}
-    frames = {key: frame_of(source, *view.frame(index), key[0]) for key, view in extract(source, views).items()}
+def by_view(name: str) -> dict[str, list[str]]:
+    """Of each way to see, the measures by budget."""
+    make, index = FRAMES[name]
+    source = make()
     dense = every_patch(source, index)
     dense_features = features(dense)
-    mean = dense_features.mean(axis=0)
-    found = np.zeros((len(ROWS), 2, len(BUDGETS)))
-    for column, budget in enumerate(BUDGETS):
-        uniform = frames["uniform", budget]
-        uniform_features = features(uniform)
-        for number in range(len(places)):
-            foveal = frames["foveal", budget, number]
-            level0, corners = finest(foveal)
-            reference = dense_features[at_places(dense, corners)]
-            compared = [
-                features(foveal)[level0],
-                features(foveal, True)[level0],
-                uniform_features[at_places(uniform, corners)],
-                np.roll(reference, len(reference) // 2, axis=0),
-            ]
-            found[:, 0, column] += [cosine(one, reference) for one in compared]
-            found[:, 1, column] += [cosine(one - mean, reference - mean) for one in compared]
-    return dict(zip(ROWS, found / len(places), strict=True))
+    rows_of: dict[str, list[str]] = {}
+    for budget in BUDGETS:
+        keys = {"patch": PATCH, "budget": budget}
+        found = extract(source, {"uniform": {**UNIFORM, **keys}, "default settings": {**DEFAULT, **keys}})
+        if BEFORE is not None:
+            found |= extract(source, {"the default before": keys}, tool=BEFORE)
+        for label, view in found.items():
+            frame = frame_of(source, *view.frame(index), label)
+            for bias in (False, True):
+                values = agreement(frame, dense, dense_features, bias)
+                told = " ".join(f"{value:.2f}" for value in values)
+                rows_of.setdefault(f"`{name}`: {label}{', area bias' if bias else ''}", []).append(told)
+    return rows_of
 
 
 def cost(count: int) -> float:
@@ -189,13 +171,11 @@ def cost(count: int) -> float:
 
 
 def main() -> None:
-    found = {name: agreement(SCENES[name](), index, places) for name, (index, places) in PLACES.items()}
-    for kind, what in enumerate(("cosine with all patches at the fovea", "the same less the picture's mean")):
-        table = Table([f"{what}, tokens", *map(str, BUDGETS)])
-        for name, rows_of in found.items():
-            for label, values in rows_of.items():
-                table.row(f"`{name}`: {label}", values[kind])
-        print(table, end="\n\n")
+    table = Table([f"cosine with all patches ({', '.join(MEASURES)}), tokens", *map(str, BUDGETS)])
+    for name in FRAMES:
+        for label, values in by_view(name).items():
+            table.row(label, values)
+    print(table, end="\n\n", flush=True)
     table = Table(["tokens", *map(str, COUNTS)])
     table.row("processor seconds of a pass", map(cost, COUNTS))
     print(table)

@@ -41,6 +41,9 @@ def _people_in(picture: Any, side: int, score: float, where: Any) -> Any:
         for x in range(0, width - side + 1, side // 2):
             if where is not None and where[y : y + side, x : x + side].mean() < 0.01:
                 continue
+            if not picture[y : y + side, x : x + side].any():
+                # What a crop leaves out.
+                continue
             # The edges of the tile inside the picture.
             low = [2 if x > 0 else -1, 2 if y > 0 else -1]
             high = [side - 2 if x + side < width else side + 1, side - 2 if y + side < height else side + 1]

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from common import LENGTH, ROOT, Scene, Table, cached, four_cameras, made_scene, one_camera
+from common import LENGTH, Scene, Table, cached, four_cameras, made_scene, one_camera
 from models import matched, overlap, people_in
-from product import cropped, extract, rebuilt, shrunk, steered
+from product import DEFAULT, compared, extract, rebuilt, seen, shrunk, steered
 
-#: Scenes: the first is the one that rules were tuned on, and `camera` is one of its stretches; the others were kept apart.
-SCENES = ("walkers", "apart", "camera", "dark", "panning")
+#: The scenes that settings were chosen on, and those of the figures. `camera` is one of the stretches of `walkers`.
+CHOSEN_ON, MEASURED_ON = ("walkers",), ("apart", "camera", "dark", "panning")
 BUDGETS = (96, 160, 273, 512, 1024)
-PEOPLE = str(ROOT / "configs" / "scorers" / "people.safetensors")
-#: Keys of the views, 273 tokens.
-VIEWS: dict[str, dict[str, Any]] = {
-    "default settings": {},
-    "default layout, policy `relevance`, people's scorer": {"gaze": {"policy": "relevance", "scorer": PEOPLE}},
-    "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
-    "`foveal`": {"layout": "foveal"},
-    "`relevance`": {"layout": "relevance"},
-}
 #: Of the measured frames of a scene every second one counts.
 EVERY = 2
 #: `dark` is `apart` with so much of its light, and Gaussian noise of this deviation in levels.
 LIGHT, NOISE = 0.25, 6.0
 #: `panning` shows so much of `apart`, and moves right and down by these pixels a frame.
 PANNED, PAN = (1152, 864), (4, 3)
-#: Where a person lies on the grid of texels matters: these scenes are measured again, moved left and up by these pixels.
-ON_GRIDS, GRIDS = ("apart", "camera"), ((3, 1), (5, 6), (2, 4), (6, 3), (1, 7))
-#: Keys of the views that are measured there.
-GRID_VIEWS: dict[str, dict[str, Any]] = {
-    "default settings": {},
-    "default settings, policy `saliency`": {"gaze": {"policy": "saliency"}},
-    "`relevance`": {"layout": "relevance"},
-    "`inset`": {"layout": "inset"},
-    "`uniform`": {"layout": "uniform", "gaze": {"policy": "fixed"}},
+#: Where a person lies on the grid of texels matters: scenes are moved left and up by these pixels.
+GRIDS = {
+    "walkers": ((0, 0), (4, 5)),
+    "apart": ((3, 1), (5, 6), (2, 4), (6, 3), (1, 7)),
+    "camera": ((3, 1), (5, 6), (2, 4), (6, 3), (1, 7)),
+    "dark": ((0, 0),),
+    "panning": ((0, 0),),
 }
 
 
@@ -59,7 +47,7 @@ def panning() -> Iterator[Any]:
 
 
 def people_scene(name: str) -> Scene:
-    """One of `SCENES`."""
+    """One of the scenes."""
     clean = one_camera() if name == "camera" else four_cameras(name if name == "walkers" else "apart")
     measured = clean.measured[::EVERY]
     if name == "dark":
@@ -111,12 +99,21 @@ def reference_people(source: Scene) -> list[Any]:
     return found
 
 
-class Found:
+class Found(NamedTuple):
     """Of each measured frame: how many are found of those who are there."""
 
-    def __init__(self, pictures: Iterable[Any], there: list[Any]) -> None:
-        self.hits = np.array([matched(people_in(picture), truth) for picture, truth in zip(pictures, there, strict=True)])
-        self.there = np.array([len(truth) for truth in there])
+    hits: Any
+    there: Any
+
+    @classmethod
+    def of(cls, pictures: Sequence[Any], there: list[Any]) -> Found:
+        """Looks for people in pictures."""
+        hits = [matched(people_in(picture), truth) for picture, truth in zip(pictures, there, strict=True)]
+        return cls(np.array(hits), np.array([len(truth) for truth in there]))
+
+    def and_of(self, other: Found) -> Found:
+        """The frames of both."""
+        return Found(np.concatenate([self.hits, other.hits]), np.concatenate([self.there, other.there]))
 
     @property
     def recall(self) -> float:
@@ -129,20 +126,34 @@ class Found:
         return float(difference.std(ddof=1) / len(difference) ** 0.5)
 
 
-def rolled(source: Scene, index: int, budget: int, patch: int = 16) -> Any:
-    """The picture where each frame has brought the next `budget` patches of full resolution, row by row."""
-    width, height = source.size
-    columns, rows = -(-width // patch), -(-height // patch)
-    picture = np.zeros((height, width, 3), np.uint8)
-    number = np.arange(columns * rows)
-    #: Of each patch the last frame that had it.
-    last = np.full(columns * rows, -1)
-    for frame in range(index + 1):
-        last[(number - frame * budget) % (columns * rows) < budget] = frame
-    every = last.reshape(rows, columns).repeat(patch, 0).repeat(patch, 1)[:height, :width]
-    for frame in range(max(0, index - columns * rows // budget - 1), index + 1):
-        picture[every == frame] = source.picture(frame)[every == frame]
-    return picture
+def on_grids(name: str) -> dict[str, Found]:
+    """Who is found with each way to see, 273 tokens, on all grids together."""
+    source, there = people_scene(name), people_there(name)
+    found: dict[str, Found] = {}
+    for dx, dy in GRIDS[name]:
+
+        def moved(dx: int = dx, dy: int = dy) -> Iterator[Any]:
+            for index in range(len(source.frames)):
+                yield np.pad(source.picture(index)[dy:, dx:], ((0, dy), (0, dx), (0, 0)), mode="edge")
+
+        grid = source if dx == dy == 0 else made_scene(f"{name} {dx} {dy}", moved, source.size, source.measured)
+        boxes = [box - (dx, dy, dx, dy) for box in there]
+        for label, pictures in seen(grid, grid.measured).items():
+            more = Found.of(pictures, boxes)
+            found[label] = found[label].and_of(more) if label in found else more
+    return found
+
+
+def recalls(names: Sequence[str]) -> str:
+    """Recall in each scene, and the standard error of its difference from the shrunk picture."""
+    measures = {}
+    for name in names:
+        found = on_grids(name)
+        small = found["shrunk"]
+        grids = "" if len(GRIDS[name]) == 1 else f", {len(GRIDS[name])} grids"
+        values = {way: (one.recall, one.error_of_difference(small)) for way, one in found.items()}
+        measures[f"`{name}`, {small.there.sum()} people{grids}"] = values
+    return compared("273 tokens, recall", measures)
 
 
 def box_map(boxes: Any, size: tuple[int, int], longer: int = 128) -> Any:
@@ -154,98 +165,43 @@ def box_map(boxes: Any, size: tuple[int, int], longer: int = 128) -> Any:
     return weights
 
 
-def drawn(source: Scene, tokens_of: Any) -> Iterable[Any]:
-    """The pictures of the measured frames."""
-    return (rebuilt(*tokens_of(index), source.size) for index in source.measured)
-
-
-def by_view(name: str) -> dict[str, Found]:
-    """Who is found with each way to see, 273 tokens."""
-    source, there = people_scene(name), people_there(name)
-    full = [source.picture(index) for index in source.measured]
-    middle = source.size[0] / 2, source.size[1] / 2
-    pictures: dict[str, Iterable[Any]] = {
-        "the full picture": full,
-        "shrunk to 273 patches": (shrunk(picture, 273) for picture in full),
-        "a crop of 273 patches, at the centre": (cropped(picture, middle, 273) for picture in full),
-        "rolling tiles, 273 a frame": (rolled(source, index, 273) for index in source.measured),
-        **{label: drawn(source, view.frame) for label, view in extract(source, VIEWS).items()},
-    }
-    return {label: Found(shown, there) for label, shown in pictures.items()}
-
-
-def on_grids(name: str) -> dict[str, Found]:
-    """The same on all `GRIDS` together."""
-    source, there = people_scene(name), people_there(name)
-    shown: dict[str, list[Iterable[Any]]] = {}
-    boxes = []
-    for dx, dy in GRIDS:
-
-        def moved(dx: int = dx, dy: int = dy) -> Iterator[Any]:
-            for index in range(len(source.frames)):
-                yield np.pad(source.picture(index)[dy:, dx:], ((0, dy), (0, dx), (0, 0)), mode="edge")
-
-        grid = made_scene(f"{name} {dx} {dy}", moved, source.size, source.measured)
-        boxes += [box - (dx, dy, dx, dy) for box in there]
-        full = [grid.picture(index) for index in grid.measured]
-        views = {label: drawn(grid, view.frame) for label, view in extract(grid, GRID_VIEWS).items()}
-        for label, pictures in {
-            "the full picture": full,
-            "shrunk to 273 patches": (shrunk(picture, 273) for picture in full),
-            **views,
-        }.items():
-            shown.setdefault(label, []).append(pictures)
-    return {label: Found(chain.from_iterable(parts), boxes) for label, parts in shown.items()}
-
-
-def consumer(source: Scene, budget: int) -> Any:
+def consumer(source: Scene, budget: int) -> list[Any]:
     """What a consumer sees that sends the boxes of the frame before."""
     before = {index - 1: people_in(source.picture(index - 1)) for index in source.measured}
-    keys = {"layout": "foveal", "budget": budget, "gaze": {"policy": "feedback", "saccade_hz": 50.0, "dwell_min_ms": 0}}
+    keys = {**DEFAULT, "budget": budget}
 
     def steer(index: int) -> Any:
         return box_map(before[index], source.size) if len(before.get(index, ())) else None
 
-    return drawn(source, steered(source, keys, steer, "boxes of the frame before").__getitem__)
+    frames = steered(source, keys, steer, "boxes of the frame before")
+    return [rebuilt(*frames[index], source.size) for index in source.measured]
 
 
 def by_budget() -> Table:
     """The figure of recall against tokens."""
-    source = four_cameras(SCENES[0])
-    source = source._replace(measured=source.measured[::3])
+    source = people_scene("apart")
     there = reference_people(source)
 
-    def view(budget: int, **keys: Any) -> Iterable[Any]:
-        return drawn(source, extract(source, {"view": {**keys, "budget": budget}})["view"].frame)
+    def view(budget: int) -> list[Any]:
+        view = extract(source, {"view": {**DEFAULT, "budget": budget}})["view"]
+        return [view.drawn(source, index) for index in source.measured]
 
     rows: dict[str, Any] = {
         "default settings": view,
-        "foveal, saliency": lambda budget: view(budget, layout="foveal", gaze={"policy": "saliency"}),
-        "foveal, a consumer's map": lambda budget: consumer(source, budget),
-        "shrunk": lambda budget: (shrunk(source.picture(index), budget) for index in source.measured),
+        "default settings, a consumer's map": lambda budget: consumer(source, budget),
+        "shrunk": lambda budget: [shrunk(source.picture(index), budget) for index in source.measured],
     }
-    table = Table(["recall by tokens", *map(str, BUDGETS)])
+    table = Table(["`apart`: recall by tokens", *map(str, BUDGETS)])
     for label, pictures in rows.items():
-        table.row(label, [Found(pictures(budget), there).recall for budget in BUDGETS])
+        table.row(label, [Found.of(pictures(budget), there).recall for budget in BUDGETS])
     table.plot("value-people.svg", "recall")
     return table
 
 
-def recalls(names: Iterable[str], found_in: Callable[[str], dict[str, Found]]) -> Table:
-    """Recall in each scene."""
-    heads, columns = [], []
-    for name in names:
-        views = found_in(name)
-        shrunk_people = views["shrunk to 273 patches"]
-        heads.append(f"`{name}`, {shrunk_people.there.sum()} people")
-        columns.append(
-            {label: f"{found.recall:.3f} ({found.error_of_difference(shrunk_people):.3f})" for label, found in views.items()}
-        )
-    return Table(["recall (standard error of the difference from shrunk)", *heads]).columns(columns)
-
-
 def main() -> None:
-    print(recalls(SCENES, by_view), recalls(ON_GRIDS, on_grids), by_budget(), sep="\n\n")
+    for names in (MEASURED_ON, CHOSEN_ON):
+        print(recalls(names), end="\n\n", flush=True)
+    print(by_budget())
 
 
 if __name__ == "__main__":

@@ -9,29 +9,32 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
 import numpy as np
-from common import CACHE, ROOT, Scene, cached, digest
+from common import CACHE, ROOT, Scene, Table, cached, digest
 from daemon import Daemon
 
-from foveate import TOKEN
+from foveate import TOKEN, Canvas
 from foveate.picture import smoothed
 
-#: The program that is measured.
+#: The program that is measured, and an earlier one whose default settings are measured beside it, if there is one.
 TOOL = Path(os.environ.get("FOVEATE_TOOL") or ROOT / "target" / "release" / "foveate")
+BEFORE = Path(os.environ["FOVEATE_TOOL_BEFORE"]) if os.environ.get("FOVEATE_TOOL_BEFORE") else None
 
 Keys = dict[str, Any]
 
-#: Keys of the views that look around by themselves, 273 tokens.
-LOOKING_AROUND: dict[str, Keys] = {
-    "default settings": {},
-    "default settings, policy `saliency`": {"gaze": {"policy": "saliency"}},
-    "`foveal`, policy `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
-    "`foveal`": {"layout": "foveal"},
-    "`relevance`": {"layout": "relevance"},
-}
+#: Keys of the views that nobody steers, 273 tokens.
+DEFAULT: Keys = {"layout": "adaptive"}
+CANVAS: Keys = {**DEFAULT, "memory": "canvas"}
+UNIFORM: Keys = {"layout": "uniform", "gaze": {"policy": "fixed"}}
+#: Ways to see a scene: single frames, the last one of which is judged beside the others; and the same of all frames so far.
+SINGLE = ("full", "shrunk", "crop", "uniform", "before", "canvas, single frames", "default")
+KEPT = ("full", "shrunk", "tiles", "before, kept", "canvas")
+#: What the last one is judged beside.
+RIVALS = ("shrunk", "crop", "uniform", "before", "tiles", "before, kept")
 
 
 class Extracted:
@@ -48,30 +51,50 @@ class Extracted:
         count = self.frames["token_count"][index]
         return self.tokens[index, :count].view(TOKEN), self.pixels[index, :count]
 
-    def fixations(self, index: int) -> list[tuple[float, float]]:
-        """Where a frame looks, in source pixels."""
-        row = self.frames[index]
-        return [(float(point["x"]), float(point["y"])) for point in row["fixations"][: row["fixation_count"]]]
+    def drawn(self, source: Scene, index: int) -> Any:
+        """The picture that a frame shows by itself."""
+        return rebuilt(*self.frame(index), source.size)
+
+    def canvas(self, source: Scene, at: Iterable[int]) -> list[Any]:
+        """What a canvas that got every frame shows after each of these."""
+        canvas, tiles, pictures = Canvas(), np.load(self.folder / "tiles.npy", mmap_mode="r"), []
+        info = SimpleNamespace(epoch=1, extent=source.size, patch=self.pixels.shape[-1], dtype="u8")
+        for index in range(max(at) + 1):
+            tokens, pixels = self.frame(index)
+            canvas.update(
+                SimpleNamespace(
+                    info=info,
+                    epoch=1,
+                    ring_sequence=index + 1,
+                    frame_seq=index + 1,
+                    tokens=tokens,
+                    pixels=pixels,
+                    tiles=tiles[index].view("<u8")[..., 0],
+                )
+            )
+            if index in at:
+                pictures.append(canvas.picture(smooth=True))
+        return pictures
 
 
-def extract(source: Scene, views: dict[str, Keys], threshold: Any = 0) -> dict[str, Extracted]:
-    """Runs `foveate extract` with these views, of which the keys of the configuration are given."""
-    scorers = [Path(keys["gaze"]["scorer"]) for keys in views.values() if "scorer" in keys.get("gaze", {})]
-    programs = [path.stat().st_mtime_ns for path in (TOOL, *scorers)]
+def extract(source: Scene, views: dict[str, Keys], threshold: Any = "auto", tool: Path = TOOL) -> dict[str, Extracted]:
+    """Runs `foveate extract` with these views, of which the keys of the configuration are given; the threshold is that of
+    a camera."""
     names = [f"v{number}" for number in range(len(views))]
     text = configuration(source.pipeline(), dict(zip(names, views.values(), strict=True)), threshold)
-    out = CACHE / "extracted" / digest(source.name, text, programs)
+    out = CACHE / "extracted" / digest(source.name, text, tool.stat().st_mtime_ns)
     if not (out / "done").exists():
         out.mkdir(parents=True, exist_ok=True)
         config = out / "views.toml"
         config.write_text(text)
-        command = [str(TOOL), "extract", "--pipeline", source.pipeline(), "--config", str(config), "--out", str(out)]
+        command = [str(tool), "extract", "--force", "--pipeline", source.pipeline(), "--config", str(config)]
+        command += ["--out", str(out)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (out / "done").touch()
     return {label: Extracted(out / name) for label, name in zip(views, names, strict=True)}
 
 
-def configuration(pipeline: str, views: dict[str, Keys], threshold: Any = 0) -> str:
+def configuration(pipeline: str, views: dict[str, Keys], threshold: Any = "auto") -> str:
     """A configuration file of one stream `scene`."""
     change = {"threshold": threshold}
     lines = ["[[stream]]", 'name = "scene"', f"pipeline = {toml(pipeline)}", 'backend = "cpu"', f"change = {toml(change)}"]
@@ -124,30 +147,58 @@ def sharpest(view: Extracted, size: tuple[int, int], at: Iterable[int]) -> list[
     return pictures
 
 
-def raster(source: Scene, columns: int, rows: int) -> Keys:
-    """Keys of a view whose gaze log looks along rows, with 16 fixations from the first frame of a scene to its last."""
-    (width, height), path = source.size, CACHE / f"raster-{columns}x{rows}-{source.size[0]}.log"
-    lines: list[Keys] = [{"foveate_gaze_log": 2, "view": "scene/raster", "extent": [width, height]}]
-    for index in range(16):
-        x, y = (index % columns + 0.5) * width / columns, (index // columns + 0.5) * height / rows
-        frame = 1 + round(index * len(source.frames) / 16)
-        fixation = {"id": index + 1, "x": x, "y": y, "since_frame": frame, "reason": "policy", "weight": 1.0}
-        lines.append({"frame": frame, "fixations": [fixation], "relevance": None})
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return {"layout": "foveal", "gaze": {"policy": "replay", "log": str(path)}}
+def seen(source: Scene, at: Sequence[int], *, is_still: bool = False) -> dict[str, list[Any]]:
+    """What a scene is to a model in each of these frames, 273 tokens a frame: in single frames, `SINGLE`, and in all that a
+    consumer has kept of the frames so far, `KEPT`.
 
+    :param is_still: whether nothing ever changes, so that the finest token so far of each place is still true.
+    """
+    middle = (source.size[0] / 2, source.size[1] / 2)
+    full = [source.picture(index) for index in at]
+    views = extract(source, {"default": DEFAULT, "canvas": CANVAS, "uniform": UNIFORM})
 
-def seen_over_time(source: Scene, views: dict[str, Keys], at: Sequence[int]) -> dict[str, list[Any]]:
-    """What a still scene is to a model after each of these frames, 273 tokens a frame: shrunk, by crops, and through views,
-    which keep of each place the finest token so far."""
-    picture, middle = source.picture(0), (source.size[0] / 2, source.size[1] / 2)
-    extracted = extract(source, views)
-    return {
-        "shrunk to 273 patches": [shrunk(picture, 273)] * len(at),
-        "a crop of 273 patches, at the centre": [cropped(picture, middle, 273)] * len(at),
-        "rolling tiles, 273 a frame": [tiled(picture, 273, frame + 1) for frame in at],
-        **{label: sharpest(view, source.size, at) for label, view in extracted.items()},
+    def single(view: Extracted) -> list[Any]:
+        return [view.drawn(source, index) for index in at]
+
+    shown = {
+        "full": full,
+        "shrunk": [shrunk(picture, 273) for picture in full],
+        "crop": [cropped(picture, middle, 273) for picture in full],
+        "uniform": single(views["uniform"]),
+        "default": single(views["default"]),
+        "canvas, single frames": single(views["canvas"]),
+        "tiles": [rolled(source, index, 273) for index in at],
+        "canvas": views["canvas"].canvas(source, at),
     }
+    if BEFORE is not None:
+        before = extract(source, {"view": {}}, tool=BEFORE)["view"]
+        shown["before"] = single(before)
+        shown["before, kept"] = sharpest(before, source.size, at) if is_still else shown["before"]
+    return shown
+
+
+def compared(what: str, measures: dict[str, dict[str, Any]]) -> str:
+    """Tables of single frames and of what is kept, with a row for each measure and a column for each way. Rows in which the
+    last way has less than another one, the full picture left out, come first, and are marked.
+
+    :param measures: by name, of each way the value, or the value and the standard error of its difference from `shrunk`.
+    """
+    tables = []
+    for title, ways in (("single frames", SINGLE), ("all frames so far", KEPT)):
+        present = [way for way in ways if way in next(iter(measures.values()))]
+
+        def lead(name: str, ways: list[str] = present) -> float:
+            values = {way: np.ravel(measures[name][way])[0] for way in ways if way in measures[name]}
+            others = [value for way, value in values.items() if way in RIVALS]
+            return round(float(values[ways[-1]] - max(others)), 3)
+
+        table = Table([f"{what}: {title}", *present])
+        for name in sorted(measures, key=lambda name: min(0.0, lead(name))):
+            cells = [measures[name].get(way, "") for way in present]
+            told = [f"{cell[0]:.3f} ({cell[1]:.3f})" if isinstance(cell, tuple) else cell for cell in cells]
+            table.row(name if 0 <= lead(name) else f"*{name}*", told)
+        tables.append(str(table))
+    return "\n\n".join(tables)
 
 
 # Pictures as small as a budget of tokens.
@@ -178,16 +229,20 @@ def cropped(picture: Any, point: tuple[float, float], budget: int, aspect: float
     return crop
 
 
-def tiled(picture: Any, budget: int, frames: int, patch: int = 16) -> Any:
-    """What so many frames show of a still picture where each has the next `budget` patches of full resolution, row by row;
-    on top of nothing."""
-    height, width = picture.shape[:2]
-    columns, shown = -(-width // patch), np.zeros_like(picture)
-    rows, rest = divmod(min(budget * frames, columns * -(-height // patch)), columns)
-    shown[: rows * patch] = picture[: rows * patch]
-    last = slice(rows * patch, (rows + 1) * patch), slice(0, rest * patch)
-    shown[last] = picture[last]
-    return shown
+def rolled(source: Scene, index: int, budget: int, patch: int = 16) -> Any:
+    """The picture where each frame has brought the next `budget` patches of full resolution, row by row."""
+    width, height = source.size
+    columns, rows = -(-width // patch), -(-height // patch)
+    picture = np.zeros((height, width, 3), np.uint8)
+    number = np.arange(columns * rows)
+    #: Of each patch the last frame that had it.
+    last = np.full(columns * rows, -1)
+    for frame in range(index + 1):
+        last[(number - frame * budget) % (columns * rows) < budget] = frame
+    every = last.reshape(rows, columns).repeat(patch, 0).repeat(patch, 1)[:height, :width]
+    for frame in range(max(0, index - columns * rows // budget - 1), index + 1):
+        picture[every == frame] = source.picture(frame)[every == frame]
+    return picture
 
 
 # A consumer that steers a view of a running daemon.

@@ -6,17 +6,10 @@ from typing import Any
 
 import numpy as np
 from common import CACHE, WARM_UP, Scene, Table, clip_frames, made_scene
-from product import Extracted, extract
+from product import BEFORE, CANVAS, DEFAULT, Extracted, extract
 
 THRESHOLD = 8
-VIEWS: dict[str, dict[str, Any]] = {
-    "default settings": {},
-    "default layout, `saliency`": {"gaze": {"policy": "saliency"}},
-    "default layout, `fixed` at the centre": {"gaze": {"policy": "fixed"}},
-    "`foveal`, `saliency`": {"layout": "foveal", "gaze": {"policy": "saliency"}},
-    "`foveal`, `fixed` at the centre": {"layout": "foveal", "gaze": {"policy": "fixed"}},
-    "`uniform`": {"layout": "uniform", "gaze": {"policy": "fixed"}},
-}
+VIEWS: dict[str, dict[str, Any]] = {"default settings": DEFAULT, "a view with a canvas": CANVAS}
 PLACE = ["x", "y", "sx", "sy", "extra_width", "extra_height"]
 #: Clips: the file, and width and height.
 CLIPS = {
@@ -45,6 +38,8 @@ def shared(view: Extracted, fields: list[str]) -> float:
 def by_clip(name: str) -> dict[str, str]:
     """Reusable and kept tokens at one threshold."""
     views = extract(clip_scene(name), VIEWS, THRESHOLD)
+    if BEFORE is not None:
+        views |= extract(clip_scene(name), {"the default before": {}}, THRESHOLD, BEFORE)
     return {
         label: f"{shared(view, [*PLACE, 'changed_frame']):.2f} ({shared(view, PLACE):.2f})"
         for label, view in views.items()

@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import ROOT, Scene, Table, cached, covering, font_file, made_scene, photograph
+from common import Scene, Table, cached, covering, font_file, made_scene, photograph
 from models import read, share_read
 from PIL import Image, ImageDraw, ImageFont
-from product import LOOKING_AROUND, cropped, extract, looked, raster, rebuilt, seen_over_time, sharpest, shrunk
+from product import DEFAULT, compared, cropped, looked, rebuilt, seen, shrunk
 
 SIZE, FRAMES = (1920, 1080), 40
 WORDS = (
@@ -35,7 +35,7 @@ class Sheet(NamedTuple):
     font: str
 
 
-#: Those of the first table are for choosing settings, those of the second for the figures.
+#: Those for choosing settings, and those of the figures.
 CHOSEN_ON = {
     "print 13": Sheet(11, 13, (22, 34), "building.jpg", "DejaVuSans"),
     "print 18": Sheet(12, 18, (16, 26), "fruits.jpg", "DejaVuSerif"),
@@ -53,12 +53,8 @@ COLUMNS, ROWS, GROUPS, LINES = 4, 4, 7, 3
 BUDGETS = (273, 160, 96)
 #: Of a sheet's 21 lines every second is looked at.
 EVERY = 2
-#: The frames after each second of the sheets, ten a second.
-SECONDS = {1: 9, 2: 19, 3: 29, 4: 39}
-#: A consumer's view as before the default layout.
-FOVEAL: dict[str, Any] = {"layout": "foveal", "gaze": {"policy": "feedback"}}
-#: Of the picture of a sheet: its width, the height of a title, and the part of the sheet that is shown twice as large.
-PAGE, TITLE, PART = 960, 22, (480, 85)
+#: After one frame, and some seconds of ten frames.
+AT = {"1 frame": 0, "1 s": 9, "2 s": 19, "4 s": 39}
 
 
 @cache
@@ -153,73 +149,38 @@ def looks(name: str, budget: int) -> dict[str, float]:
     def at_map(number: int) -> Any:
         return lambda view, frame: view.attend(line_map(boxes[number], source.size), frame=frame)
 
-    views: dict[str, tuple[dict[str, Any], Any]] = {
-        "default settings, `look` at its centre": ({}, at_centre),
-        "default settings, `look` with its box": ({}, at_box),
-        "`foveal`, `look` at its centre": (FOVEAL, at_centre),
-        "`foveal`, a map along the line": (FOVEAL, at_map),
-    }
-    for label, (keys, ask) in views.items():
+    for label, ask in {
+        "default settings, `look` at its centre": at_centre,
+        "default settings, `look` with its box": at_box,
+        "default settings, a map along the line": at_map,
+    }.items():
         asked = [ask(number) for number in range(len(boxes))]
-        frames = looked(source, {**keys, "budget": budget}, asked, [ask.__name__, boxes])
+        frames = looked(source, {**DEFAULT, "budget": budget}, asked, [ask.__name__, boxes])
         pictures[label] = [rebuilt(*frame, source.size) for frame in frames]
     return {label: share_read(known, shown.__getitem__) for label, shown in pictures.items()}
 
 
-def over_time(name: str) -> dict[str, list[float]]:
-    """What is read of a sheet that nobody points at, after each second."""
+def over_time(name: str) -> dict[str, dict[str, float]]:
+    """What is read of a sheet that nobody points at, over time."""
     source, known = sheet_scene(name), full_lines(name, 1)
-    views = {**LOOKING_AROUND, "`foveal`, a raster scan, 16 fixations": raster(source, 4, 4)}
-    seen = seen_over_time(source, views, list(SECONDS.values()))
+    shown = seen(source, list(AT.values()), is_still=True)
+
+    def share(picture: Any) -> float:
+        return share_read(known, lambda _: picture)
+
     return {
-        label: [share_read(known, lambda _, shown=shown: shown) for shown in pictures] for label, pictures in seen.items()
+        f"`{name}`, {when}": {way: share(pictures[number]) for way, pictures in shown.items()}
+        for number, when in enumerate(AT)
     }
-
-
-def draw(name: str) -> None:
-    """Draws where default settings look in the first second, and a group of lines, shrunk and as seen by then."""
-    source = sheet_scene(name)
-    x0, y0 = (max(0, int(at) - 16) for at in drawn_sheet(name)[1][0][:2])
-    view = extract(source, {"view": {}})["view"]
-
-    def part(picture: Any) -> Any:
-        cut = picture[y0 : y0 + PART[1], x0 : x0 + PART[0]]
-        return Image.fromarray(np.ascontiguousarray(cut)).resize((2 * PART[0], 2 * PART[1]), Image.Resampling.NEAREST)
-
-    scale = PAGE / source.size[0]
-    sheet = Image.fromarray(source.picture(0)).resize((PAGE, round(source.size[1] * scale)), Image.Resampling.LANCZOS)
-    path = [(x * scale, y * scale) for index in range(10) for x, y in view.fixations(index)]
-    draw, font = ImageDraw.Draw(sheet), ImageFont.truetype(font_file("DejaVuSans"), 13)
-    draw.line(path, (255, 60, 40), 2)
-    for number, (x, y) in enumerate(path, 1):
-        draw.ellipse((x - 10, y - 10, x + 10, y + 10), (255, 60, 40))
-        draw.text((x, y), str(number), "white", font, anchor="mm")
-    panels = {
-        "The gaze in the first ten frames": sheet,
-        "A part of the sheet, shrunk to 273 patches": part(shrunk(source.picture(0), 273)),
-        "The same part after ten frames of 273 patches each": part(sharpest(view, source.size, [9])[0]),
-    }
-    page = Image.new("RGB", (PAGE, sum(TITLE + panel.height for panel in panels.values())), "white")
-    draw, y = ImageDraw.Draw(page), 0
-    for title, panel in panels.items():
-        draw.text((2, y + 3), title, "black", font)
-        page.paste(panel, (0, y + TITLE))
-        y += TITLE + panel.height
-    page.quantize(192).save(ROOT / "docs" / "images" / "value-sheet.png", optimize=True)
 
 
 def main() -> None:
-    draw(next(iter(MEASURED_ON)))
-    for scenes in (CHOSEN_ON, MEASURED_ON):
+    for scenes in (MEASURED_ON, CHOSEN_ON):
+        measures = {label: values for name in scenes for label, values in over_time(name).items()}
+        print(compared("273 tokens, characters read", measures), end="\n\n", flush=True)
+    for scenes in (MEASURED_ON, CHOSEN_ON):
         table = Table(["a line that is looked at", *(f"{name}, {budget}" for budget in BUDGETS for name in scenes)])
-        print(table.columns([looks(name, budget) for budget in BUDGETS for name in scenes]), end="\n\n")
-        head = [*(f"{second} s" for second in SECONDS), *(f"{name}, 4 s" for name in scenes)]
-        table = Table(["a sheet, 273 tokens; nobody points", *head])
-        sheets = [over_time(name) for name in scenes]
-        for label in sheets[0]:
-            means = np.mean([sheet[label] for sheet in sheets], axis=0)
-            table.row(label, [*means.tolist(), *(sheet[label][-1] for sheet in sheets)])
-        print(table, end="\n\n")
+        print(table.columns([looks(name, budget) for budget in BUDGETS for name in scenes]), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

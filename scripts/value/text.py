@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from common import Table, six_signs
 from models import read_lines, share_read
-from product import cropped, extract, looked, rebuilt, shrunk
+from product import DEFAULT, cropped, extract, looked, rebuilt, shrunk
 
 BUDGETS = (96, 160, 273, 512, 1024)
 #: Where boxes of unlike sides might pay.
@@ -100,7 +100,8 @@ def line_map(boxes: Any) -> Any:
 def main() -> None:
     signs = Signs()
     ways: dict[str, Any] = {
-        "default layout, a fixation at each sign": lambda budget: signs.at_fixations({}, budget),
+        "default settings, a map along one line": lambda budget: signs.one_line(budget, **DEFAULT),
+        "default settings, a map along all lines at once": lambda budget: signs.all_lines(budget, **DEFAULT),
         "foveal, a fixation at each sign": lambda budget: signs.at_fixations({"layout": "foveal"}, budget),
         "a crop at each sign": signs.crops,
         "foveal, a map along one line": signs.one_line,

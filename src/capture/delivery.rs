@@ -238,7 +238,7 @@ impl Delivery {
             on_frame();
             return Ok(None);
         }
-        // Consecutive across all pipelines of a stream, even if an abandoned one wakes up late.
+        // Consecutive across all pipelines of a stream.
         let frame_seq = self.counters.frames_captured.next();
         let pts_ns = time_ns.map(|time_ns| inlet.round.pts_ns.saturating_add(time_ns));
         let stamp = FrameStamp { pts_ns, ..self.stamp(sink, &sample, frame_seq, arrival) };

@@ -343,23 +343,13 @@ pub enum CaptureError {
         /// Time without a frame.
         seconds: u64,
     },
-    /// Too many abandoned pipelines hang to start another one.
+    /// A pipeline hangs, so no other one is started.
     #[error(
-        "cannot start another pipeline: {count} of this stream do not stop, because a driver hangs; replug the camera, or \
-         restart the daemon"
+        "the pipeline does not stop, because a driver, a network mount or a FIFO hangs: {remedy}"
     )]
     NotStopping {
-        /// Pipelines that hang.
-        count: usize,
-    },
-    /// Too many threads of sources hang to start another one.
-    #[error(
-        "cannot start another source: {count} of this process hang; check their network mounts, FIFOs and drivers, and restart \
-         the daemon"
-    )]
-    TooManyAbandoned {
-        /// Threads that hang.
-        count: usize,
+        /// What to do.
+        remedy: &'static str,
     },
     /// Anything else that GStreamer reports.
     #[error("{element}: {reason}")]

@@ -16,13 +16,15 @@ use foveate_core::depth::pairing::WAITING_MAX;
 use foveate_core::mask::{Mask, MaskFill};
 use foveate_core::source::SourceLimits;
 use foveate_socket::{receive, send};
-use foveate_source::frame::{FrameLayout, SampleFormat};
+use foveate_source::frame::{FrameLayout, SampleFormat, buffer_bytes_max};
 use foveate_source::ledger::{AcceptedFrame, Ledger, Violation};
+use foveate_source::pool::PoolLimits;
 use foveate_source::wire::{
     FROM_SOURCE_BYTES_MAX, FrameCounts, FromSource, Start, TO_SOURCE_BYTES_MAX, ToSource, counters,
 };
 use foveate_source::{MaskCoverage, Masks};
 use foveate_stats::StreamCounters;
+use foveate_stats::process::ResidentMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -33,6 +35,7 @@ pub use error::ProcessError;
 pub use serve::{LimitedProcess, limit, serve};
 
 use super::mailbox::{Mailbox, MailboxProducer, PostResult};
+use super::source::Task;
 use super::{CaptureError, CapturedFrame, Content, End, SourceSpec};
 use child::{SourceProcess, described, is_of_memory};
 
@@ -40,6 +43,7 @@ pub(super) mod allocator;
 mod child;
 mod confinement;
 mod error;
+mod registry;
 mod serve;
 
 /// The argument of `foveated` that makes it a source process.
@@ -69,12 +73,23 @@ const MESSAGES_AT_ONCE: usize = 16;
 /// Most messages of a process in a second: five times those of the quickest cameras.
 const MESSAGES_PER_SECOND_MAX: u32 = 5_000;
 
+/// Most bytes of new buffers of a process in each second, and as many once as it may have: those of elements that write each frame to new
+/// memory, 64 pictures of 1920x1080 in RGBA. Mapping a GiB takes 0.2 s, and 0.8 s if the kernel has to clear it.
+const MAPPED_PER_SECOND_MAX: u64 = 1 << 29;
+
+/// How often the memory of a process is looked at.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How soon again, if it was too much.
+const MEMORY_DOUBT: Duration = Duration::from_millis(50);
+
 /// How long frames that were filled by the masks before a change are taken: they may be on their way.
 const MASK_GRACE: Duration = Duration::from_secs(1);
 
 /// The thread that takes the frames of a process.
 pub(super) struct ProcessSession {
     pub(super) spec: SourceSpec,
+    pub(super) task: Task,
     pub(super) masks: Arc<Masks>,
     pub(super) counters: Arc<StreamCounters>,
     pub(super) producer: MailboxProducer<CapturedFrame>,
@@ -92,8 +107,8 @@ struct Link {
     masks: SentMasks,
     /// When its last message came.
     heard: Instant,
-    /// The present second, and the messages in it.
-    second: (Instant, u32),
+    second: Second,
+    memory: MemoryWatch,
     /// Whether a frame without its masks was logged.
     has_refused: bool,
     message: Vec<u8>,
@@ -148,17 +163,17 @@ impl ProcessSession {
                 link.process.log.relay();
             }
             match self.take_messages(link, &mut on_frame) {
-                Ok(None) => {}
-                Ok(Some(LastMessage::End(end))) => return Ok(end),
-                Ok(Some(LastMessage::None)) => return Err(link.crash(self.spec.limits).into()),
+                Ok(Turn::HasMore) => {}
+                Ok(Turn::HasAll) => link.check_memory(self.spec.limits)?,
+                Ok(Turn::Last(end)) => return Ok(end),
+                Ok(Turn::HungUp) => return Err(link.crash(self.spec.limits).into()),
                 Err(violation) => {
                     link.process.kill();
                     return Err(ProcessError::from(violation).into());
                 }
             }
-            if MESSAGES_PER_SECOND_MAX < link.messages_in_second() {
+            if let Some(violation) = link.second.violation() {
                 link.process.kill();
-                let violation = format!("more than {MESSAGES_PER_SECOND_MAX} messages in a second");
                 return Err(ProcessError::Misbehaved { violation }.into());
             }
             if HUNG_AFTER < link.heard.elapsed() {
@@ -180,14 +195,19 @@ impl ProcessSession {
             Content::Depth => FRAMES_MAX + u8::try_from(WAITING_MAX).unwrap_or(u8::MAX),
         };
         let captured = self.counters.frames_captured.get();
+        let pool = PoolLimits {
+            buffers_max: BUFFERS_MAX,
+            bytes_max: BUFFER_BYTES_MAX,
+            buffer_bytes_max: buffer_bytes_max(self.spec.max_pixels),
+        };
         let start = Start {
             spec,
             mask_revision,
+            only_checks: self.task == Task::Check,
             is_restart: 0 < self.counters.restarts.total(),
             has_delivered: 0 < captured,
-            buffers_max: BUFFERS_MAX,
+            pool,
             frames_max,
-            buffer_bytes_max: BUFFER_BYTES_MAX,
             data_bytes_max: u64::from(self.spec.limits.memory_mib) << 20,
         };
         let mut message = Vec::new();
@@ -207,36 +227,45 @@ impl ProcessSession {
                 return Err(ProcessError::NotStarted { reason, remedy }.into());
             }
         }
-        let ledger = Ledger::new(Arc::clone(&socket), BUFFERS_MAX, BUFFER_BYTES_MAX, captured);
+        let ledger = Ledger::new(Arc::clone(&socket), pool, captured);
         let masks = SentMasks::new(mask_revision, masks);
-        let heard = Instant::now();
-        let second = (heard, 0);
-        Ok(Link { process, socket, ledger, masks, heard, second, has_refused: false, message })
+        Ok(Link {
+            process,
+            socket,
+            ledger,
+            masks,
+            heard: Instant::now(),
+            second: Second::after(0),
+            memory: MemoryWatch::new(),
+            has_refused: false,
+            message,
+        })
     }
 
-    /// Takes the messages that are there. Returns the last one of the process, or its hang-up.
+    /// Takes messages that are there.
     fn take_messages(
         &mut self,
         link: &mut Link,
         on_frame: &mut impl FnMut(),
-    ) -> Result<Option<LastMessage>, Violation> {
+    ) -> Result<Turn, Violation> {
         let mut bytes = [0; FROM_SOURCE_BYTES_MAX];
         for _ in 0..MESSAGES_AT_ONCE {
             let (len, descriptor) = match receive(&link.socket, &mut bytes, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Ok(Some(LastMessage::None)),
+                Ok((0, _)) => return Ok(Turn::HungUp),
                 Ok(received) => received,
-                Err(Errno::AGAIN) => break,
+                Err(Errno::AGAIN) => return Ok(Turn::HasAll),
                 // It ended before it had read all: the kernel says so once, before what it has sent.
                 Err(Errno::CONNRESET) => continue,
-                Err(_) => return Ok(Some(LastMessage::None)),
+                Err(_) => return Ok(Turn::HungUp),
             };
             link.heard = Instant::now();
-            link.second.1 += 1;
+            link.second.messages += 1;
             // A longer one was cut.
             let message = FromSource::decode(&bytes[..len.min(FROM_SOURCE_BYTES_MAX)])?;
             match message {
                 FromSource::Buffer(number) => {
-                    link.ledger.add(number, descriptor.as_ref().map(AsFd::as_fd))?;
+                    let file = descriptor.as_ref().map(AsFd::as_fd);
+                    link.second.mapped_bytes += link.ledger.add(number, file)?;
                 }
                 FromSource::Gone(number) => link.ledger.remove(number)?,
                 FromSource::Counts(counts) => self.count(link, &counts)?,
@@ -252,7 +281,7 @@ impl ProcessSession {
                     // Waiting for the consumer is not the process's fault.
                     link.heard = Instant::now();
                 }
-                FromSource::Ended => return Ok(Some(LastMessage::End(End::Eos))),
+                FromSource::Ended => return Ok(Turn::Last(End::Eos)),
                 FromSource::Failed(failure) => {
                     let error = if failure.is_every_frame_live {
                         CaptureError::EveryFrameLive
@@ -262,11 +291,11 @@ impl ProcessSession {
                     } else {
                         ProcessError::Reported(failure).into()
                     };
-                    return Ok(Some(LastMessage::End(End::Failed(error))));
+                    return Ok(Turn::Last(End::Failed(error)));
                 }
             }
         }
-        Ok(None)
+        Ok(Turn::HasMore)
     }
 
     /// Checks that a frame is one of those that the process was asked for.
@@ -314,11 +343,71 @@ impl ProcessSession {
     }
 }
 
-/// How a process takes its leave.
-enum LastMessage {
-    End(End),
+/// What a process has sent in the present second.
+struct Second {
+    begun: Instant,
+    messages: u32,
+    /// Bytes of new buffers, and those of the seconds before that were too many for these.
+    mapped_bytes: u64,
+}
+
+impl Second {
+    fn after(mapped_bytes: u64) -> Self {
+        Self { begun: Instant::now(), messages: 0, mapped_bytes }
+    }
+
+    /// Whether that was too much. Begins the next second, if it is time.
+    fn violation(&mut self) -> Option<String> {
+        if MESSAGES_PER_SECOND_MAX < self.messages {
+            return Some(format!("more than {MESSAGES_PER_SECOND_MAX} messages in a second"));
+        }
+        if BUFFER_BYTES_MAX + MAPPED_PER_SECOND_MAX < self.mapped_bytes {
+            let mebibytes = MAPPED_PER_SECOND_MAX >> 20;
+            return Some(format!("new buffers of more than {mebibytes} MiB in each second"));
+        }
+        if Duration::from_secs(1) <= self.begun.elapsed() {
+            *self = Self::after(self.mapped_bytes.saturating_sub(MAPPED_PER_SECOND_MAX));
+        }
+        None
+    }
+}
+
+/// Looks at the memory of a process from time to time: what it shares with other processes, or with nobody, is in none of the kernel's limits.
+struct MemoryWatch {
+    next: Instant,
+    was_too_much: bool,
+}
+
+impl MemoryWatch {
+    fn new() -> Self {
+        Self { next: Instant::now(), was_too_much: false }
+    }
+
+    /// The bytes that the process has of its own, if they are too many, and were when it was last looked at: the message of a new buffer
+    /// may be on its way. `ledger` has all that have come.
+    fn excess(&mut self, pid: u32, ledger: &Ledger, limits: SourceLimits) -> Option<u64> {
+        if Instant::now() < self.next {
+            return None;
+        }
+        let resident = ResidentMemory::of(pid)?;
+        let bytes = resident.anonymous + resident.shared.saturating_sub(ledger.bytes());
+        let is_too_much = u64::from(limits.memory_mib) << 20 < bytes;
+        let was_too_much = std::mem::replace(&mut self.was_too_much, is_too_much);
+        self.next = Instant::now() + if is_too_much { MEMORY_DOUBT } else { MEMORY_INTERVAL };
+        (is_too_much && was_too_much).then_some(bytes)
+    }
+}
+
+/// What came of taking messages.
+enum Turn {
+    /// There may be more.
+    HasMore,
+    /// There are no more.
+    HasAll,
+    /// The process has said that it ends.
+    Last(End),
     /// It has closed its socket without a word.
-    None,
+    HungUp,
 }
 
 impl Link {
@@ -332,13 +421,14 @@ impl Link {
         }
     }
 
-    /// Messages since the beginning of the present second.
-    fn messages_in_second(&mut self) -> u32 {
-        let (begun, count) = self.second;
-        if Duration::from_secs(1) <= begun.elapsed() {
-            self.second = (Instant::now(), 0);
-        }
-        count
+    /// Ends a process that has taken too much memory.
+    fn check_memory(&mut self, limits: SourceLimits) -> Result<(), CaptureError> {
+        let Some(bytes) = self.memory.excess(self.process.id(), &self.ledger, limits) else {
+            return Ok(());
+        };
+        self.process.kill();
+        let how = format!("took {} MiB, shared memory included, and was ended", bytes >> 20);
+        Err(ProcessError::out_of_memory(&how, limits, self.process.log.last_line()).into())
     }
 
     /// Waits for a message or a line of its log, and returns whether there is a line.

@@ -1,7 +1,7 @@
 //! A source that reconnects: after transient errors, a new pipeline follows with a growing pause before each.
 //!
-//! A pipeline that ended, failed or fell silent is abandoned and never used again. Stopping it may take long, or forever if a
-//! driver hangs; that is left to its own thread without waiting, for a limited number of pipelines.
+//! A pipeline that ended, failed or fell silent is never used again, and has to stop before the next one starts. A source process that
+//! does not is killed. Without one a driver that hangs keeps the stream from going on, and so from starting pipelines that hang, too.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use foveate_stats::{LossReason, StreamCounters};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Most pipelines of one stream that may be stopping. Each that hangs holds a thread and its camera.
-pub const STOPPING_MAX: usize = 4;
+/// How much longer than the pause behind it a lost pipeline may take to stop.
+const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// A pipeline succeeds once it has delivered frames for this long, and for as long as the pause before it.
 const SUCCESS_MIN: Duration = Duration::from_secs(1);
@@ -92,8 +92,8 @@ pub struct ReconnectingSource {
     /// The same of the samples.
     is_exact: bool,
     phase: SourcePhase,
-    /// Of earlier pipelines, which are stopping.
-    stopping: Vec<CaptureThread>,
+    /// Of the pipeline before, which is stopping.
+    stopping: Option<CaptureThread>,
 }
 
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl ReconnectingSource {
             is_live: false,
             is_exact: false,
             phase: SourcePhase::Pausing(Instant::now(), None),
-            stopping: Vec::new(),
+            stopping: None,
         }
     }
 
@@ -162,7 +162,6 @@ impl ReconnectingSource {
 
     /// Takes the newest frame or another event, waiting up to `timeout`.
     pub fn take(&mut self, timeout: Duration) -> SourceEvent {
-        self.forget_stopped();
         match &mut self.phase {
             SourcePhase::Playing(playing) => match playing.source.take(timeout) {
                 TakeResult::Frame(frame) => self.deliver(frame),
@@ -171,12 +170,18 @@ impl ReconnectingSource {
                 TakeResult::Ended(End::Eos) => self.end(End::Eos),
             },
             SourcePhase::Pausing(until, reason) => {
-                let (left, reason) = (until.saturating_duration_since(Instant::now()), *reason);
-                if left.is_zero() {
-                    return self.begin(reason);
+                let (until, reason) = (*until, *reason);
+                let left = until.saturating_duration_since(Instant::now());
+                if !left.is_zero() {
+                    thread::sleep(left.min(timeout));
+                    return SourceEvent::Nothing;
                 }
-                thread::sleep(left.min(timeout));
-                SourceEvent::Nothing
+                let hangs = |before: &&CaptureThread| !before.stops_within(timeout);
+                match self.stopping.as_ref().filter(hangs).map(CaptureThread::not_stopping) {
+                    None => self.begin(reason),
+                    Some(error) if STOP_GRACE < until.elapsed() => self.lose(error),
+                    Some(_) => SourceEvent::Nothing,
+                }
             }
             SourcePhase::Ended(end) => SourceEvent::Ended(end.clone()),
         }
@@ -205,9 +210,7 @@ impl ReconnectingSource {
     }
 
     fn begin(&mut self, reason: Option<LossReason>) -> SourceEvent {
-        if STOPPING_MAX <= self.stopping.len() {
-            return self.lose(CaptureError::NotStopping { count: self.stopping.len() });
-        }
+        self.stopping = None;
         if let Some(reason) = reason {
             self.counters.restarts.add(reason);
         }
@@ -223,7 +226,7 @@ impl ReconnectingSource {
         }
     }
 
-    /// Abandons a pipeline without frames for too long. Until its first frame, the source itself has a timeout; this one is for
+    /// Gives up a pipeline without frames for too long. Until its first frame, the source itself has a timeout; this one is for
     /// sources that hang.
     fn check_for_silence(&mut self) -> SourceEvent {
         let SourcePhase::Playing(playing) = &mut self.phase else { return SourceEvent::Nothing };
@@ -253,7 +256,7 @@ impl ReconnectingSource {
         self.pause = pause;
         let next = SourcePhase::Pausing(Instant::now() + pause, Some(cause.loss_reason()));
         if let SourcePhase::Playing(playing) = std::mem::replace(&mut self.phase, next) {
-            self.stopping.push(playing.source.detach());
+            self.stopping = Some(playing.source.detach());
         }
         SourceEvent::Lost(Loss { cause, pause, attempt: self.backoff.failures() })
     }
@@ -268,10 +271,5 @@ impl ReconnectingSource {
     fn end(&mut self, end: End) -> SourceEvent {
         self.phase = SourcePhase::Ended(end.clone());
         SourceEvent::Ended(end)
-    }
-
-    fn forget_stopped(&mut self) {
-        self.stopping.retain(|source| !source.has_stopped());
-        self.counters.pipelines_stopping.set(self.stopping.len() as u64);
     }
 }

@@ -1,14 +1,15 @@
 //! A source: a thread that plays pipelines, one for each round of a loop and each picture of a folder, until it ends or is dropped.
 //!
 //! All that may block, such as opening a FIFO, a file of a network mount or a driver's device, and stopping such a pipeline, is
-//! done on that thread. Nobody waits for it longer than a limit: then it is abandoned, which is counted for the whole process.
+//! done on that thread, or in a process of its own. Nobody waits for it longer than a limit. What blocks then is killed with its process; a
+//! thread cannot be, and stays until the call returns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use gstreamer as gst;
 
 use super::caps::{self, Adapter};
@@ -23,28 +24,22 @@ use super::pipeline::{
     self, Demands, Liveness, Pipeline, PipelineEvent, error_of, is_raw, missing_plugin_of, web_page,
 };
 use super::process::ProcessSession;
-use super::transient::Evidence;
 use super::{
     CaptureError, CapturedFrame, Content, End, Isolation, Orientation, Pace, SourceSpec,
     TakeResult, hints,
 };
 use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
-use foveate_source::{Masks, abandoned};
+use foveate_source::Masks;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
-use parking_lot::Mutex;
 
-/// How long dropping a source waits for its pipeline to stop, which then goes on in the background: the daemon must exit within
-/// a second.
+/// How long dropping a source waits for its pipeline to stop: the daemon must exit within a second.
 const STOP_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// How much longer than [`SourceSpec::caps_timeout`] opening may take before the thread that does it counts as blocked. It reports
 /// a timeout itself where it can, and says more.
 const BLOCKED_AFTER: Duration = Duration::from_millis(300);
-
-/// Most abandoned threads of the process. With more, no source is started.
-const ABANDONED_MAX: usize = 64;
 
 /// Capture threads that have finished.
 static FINISHED_THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -72,81 +67,65 @@ const BLOCKED: &str = "opening it does not return: a FIFO has no writer, or a ne
 /// Dropping it stops the pipeline, even one that waits for a frame to be taken.
 #[derive(Debug)]
 pub struct Source {
-    stream: String,
-    /// `None` only during drop.
-    frames: Option<MailboxConsumer<CapturedFrame>>,
+    /// Dropped first, because the streaming thread may be waiting for the consumer.
+    frames: MailboxConsumer<CapturedFrame>,
     opened: Receiver<Result<Option<Duration>, CaptureError>>,
     duration: Option<Duration>,
     caps_timeout: Duration,
-    counters: Arc<StreamCounters>,
     activity: Arc<CaptureActivity>,
     is_live: Arc<AtomicBool>,
     is_exact: Arc<AtomicBool>,
-    /// Dropped to stop the thread.
-    stop: Option<Sender<()>>,
-    /// `None` once [detached](Source::detach).
-    thread: Option<CaptureThread>,
+    #[expect(dead_code, reason = "dropped to stop the thread, before that is waited for")]
+    stop: Sender<()>,
+    thread: CaptureThread,
 }
 
-/// The thread of a source.
+/// The thread of a source. Dropping it waits until its pipeline has stopped, though not for long.
 #[derive(Debug)]
 pub struct CaptureThread {
+    stream: String,
+    isolation: Isolation,
     /// Disconnected when it has finished.
     finished: Receiver<()>,
-    fate: Arc<Mutex<ThreadFate>>,
-}
-
-/// Who is left to see the thread of a source finish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ThreadFate {
-    Owned,
-    /// Counted by [`abandoned::add`].
-    Abandoned,
-    Finished,
 }
 
 impl CaptureThread {
-    fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<Self, CaptureError> {
-        let count = abandoned::count();
-        if ABANDONED_MAX <= count {
-            return Err(CaptureError::TooManyAbandoned { count });
-        }
+    fn spawn(spec: &SourceSpec, run: impl FnOnce() + Send + 'static) -> Result<Self, CaptureError> {
         let (finishing, finished) = bounded::<()>(0);
-        let fate = Arc::new(Mutex::new(ThreadFate::Owned));
-        let (own, name) = (Arc::clone(&fate), stream.to_owned());
         let run = move || {
             run();
             FINISHED_THREADS.fetch_add(1, Ordering::Relaxed);
-            if std::mem::replace(&mut *own.lock(), ThreadFate::Finished) == ThreadFate::Abandoned {
-                abandoned::remove();
-                tracing::info!(stream = name, "an abandoned pipeline has stopped");
-            }
             drop(finishing);
         };
-        let builder = thread::Builder::new().name(format!("capture-{stream}"));
+        let builder = thread::Builder::new().name(format!("capture-{}", spec.stream));
         builder.spawn(run).map_err(|error| CaptureError::Failed {
             element: "thread".to_owned(),
             reason: format!("{error}; {PROCESSES_REMEDY}"),
         })?;
-        Ok(Self { finished, fate })
+        Ok(Self { stream: spec.stream.clone(), isolation: spec.isolation, finished })
     }
 
-    /// Whether it has finished: its pipeline has stopped and released its resources.
-    pub fn has_stopped(&self) -> bool {
-        self.finished.try_recv() == Err(TryRecvError::Disconnected)
-    }
-
-    /// Whether it finishes within `timeout`.
-    fn finishes(&self, timeout: Duration) -> bool {
+    /// Whether its pipeline stops and releases its resources within `timeout`.
+    pub fn stops_within(&self, timeout: Duration) -> bool {
         self.finished.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
     }
 
-    /// Leaves it to itself.
-    fn abandon(&self) {
-        let mut fate = self.fate.lock();
-        if *fate == ThreadFate::Owned {
-            *fate = ThreadFate::Abandoned;
-            abandoned::add();
+    /// Why its pipeline has not stopped.
+    pub(super) fn not_stopping(&self) -> CaptureError {
+        let remedy = match self.isolation {
+            Isolation::None => "set `isolation = \"process\"`, with which it is killed",
+            // Killed it was.
+            Isolation::Process => "replug the camera, or restart the machine",
+        };
+        CaptureError::NotStopping { remedy }
+    }
+}
+
+impl Drop for CaptureThread {
+    fn drop(&mut self) {
+        if !self.stops_within(STOP_TIMEOUT) {
+            let (stream, reason) = (&self.stream, self.not_stopping().to_string());
+            tracing::warn!(stream, reason, "a pipeline goes on in the background");
         }
     }
 }
@@ -157,7 +136,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// If no thread can be started, or too many have been abandoned.
+    /// If no thread can be started.
     pub fn start(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
         Self::start_behind(&Arc::new(Masks::new(spec.masks.clone())), spec, counters)
     }
@@ -172,12 +151,13 @@ impl Source {
         spec: &SourceSpec,
         counters: &Arc<StreamCounters>,
     ) -> Result<Self, CaptureError> {
-        Self::start_into(Outlet::Mailbox, masks, spec, counters)
+        Self::start_into(Outlet::Mailbox, Task::Play, masks, spec, counters)
     }
 
     /// As [`start_behind`](Self::start_behind); frames go where `outlet` says, of the mailbox's producer.
     pub(super) fn start_into(
         outlet: impl FnOnce(MailboxProducer<CapturedFrame>) -> Outlet,
+        task: Task,
         masks: &Arc<Masks>,
         spec: &SourceSpec,
         counters: &Arc<StreamCounters>,
@@ -204,13 +184,19 @@ impl Source {
                     failed: None,
                     stop: stop_asked,
                 };
-                activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
-                Box::new(move || session.run(&opened_sender, &own_mailbox))
+                match task {
+                    Task::Play => {
+                        activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
+                        Box::new(move || session.run(&opened_sender, &own_mailbox))
+                    }
+                    Task::Check => Box::new(move || own_mailbox.end(session.check())),
+                }
             }
             Isolation::Process => {
                 [is_live, is_exact] = Default::default();
                 let session = ProcessSession {
                     spec: spec.clone(),
+                    task,
                     masks: Arc::clone(masks),
                     counters: Arc::clone(counters),
                     producer,
@@ -222,17 +208,15 @@ impl Source {
             }
         };
         Ok(Self {
-            stream: spec.stream.clone(),
-            frames: Some(frames),
+            frames,
             opened,
             duration: None,
             caps_timeout: spec.caps_timeout,
-            counters: Arc::clone(counters),
             activity,
             is_live,
             is_exact,
-            stop: Some(stop),
-            thread: Some(CaptureThread::spawn(&spec.stream, run)?),
+            stop,
+            thread: CaptureThread::spawn(spec, run)?,
         })
     }
 
@@ -241,22 +225,18 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// On errors that are not transient, and [`CaptureError::CapsTimeout`] if that is not known within `limit`.
+    /// On errors that are not transient, if the source process ends without an answer, and [`CaptureError::CapsTimeout`] if that is not known within `limit`.
     pub fn check(spec: &SourceSpec, limit: Duration) -> Result<(), CaptureError> {
-        let (sender, checked) = bounded(1);
-        let (own, stream) = (spec.clone(), &spec.stream);
-        let thread = CaptureThread::spawn(stream, move || {
-            // Nobody receives it after the limit.
-            let _ = sender.send(checked_pipeline(&own));
-        })?;
-        match checked.recv_timeout(limit) {
-            Ok(Err(error)) if error.is_transient(spec, Evidence::default()) => Ok(()),
-            Ok(result) => result,
-            Err(_) => {
-                tracing::warn!(stream, "checking the source hangs; continuing in the background");
-                thread.abandon();
-                Err(blocked(limit))
-            }
+        if limit.is_zero() {
+            return Err(blocked(limit));
+        }
+        let (masks, counters) = Default::default();
+        let mut source = Self::start_into(Outlet::Mailbox, Task::Check, &masks, spec, &counters)?;
+        match source.take(limit) {
+            TakeResult::Ended(End::Failed(error)) if error.is_excused(spec) => Ok(()),
+            TakeResult::Ended(End::Failed(error)) => Err(error),
+            TakeResult::Ended(End::Eos) => Ok(()),
+            TakeResult::TimedOut | TakeResult::Frame(_) => Err(blocked(limit)),
         }
     }
 
@@ -292,11 +272,8 @@ impl Source {
 
     /// Takes the newest frame, waiting up to `timeout` for one.
     pub fn take(&mut self, timeout: Duration) -> TakeResult {
-        let Some(frames) = &mut self.frames else {
-            return TakeResult::Ended(End::Failed(CaptureError::Closed));
-        };
         let timeout = self.activity.opening.left().map_or(timeout, |left| timeout.min(left));
-        match frames.take(timeout) {
+        match self.frames.take(timeout) {
             TakeResult::TimedOut if self.is_blocked() => {
                 TakeResult::Ended(End::Failed(blocked(self.caps_timeout)))
             }
@@ -306,7 +283,7 @@ impl Source {
 
     /// Whether a frame is waiting to be taken.
     pub fn has_next(&self) -> bool {
-        self.frames.as_ref().is_some_and(MailboxConsumer::has_next)
+        self.frames.has_next()
     }
 
     fn is_blocked(&self) -> bool {
@@ -323,42 +300,23 @@ impl Source {
         self.is_exact.load(Ordering::Relaxed)
     }
 
-    /// Stops the source without waiting. It counts as [abandoned] until its thread, which is returned, has finished.
-    pub fn detach(mut self) -> CaptureThread {
-        let thread = self.thread.take().expect("only detaching takes it");
-        thread.abandon();
-        thread
+    /// Stops the source without waiting. Its thread is returned.
+    pub fn detach(self) -> CaptureThread {
+        self.thread
     }
-}
-
-impl Drop for Source {
-    fn drop(&mut self) {
-        // First, because the streaming thread may be waiting for the consumer.
-        self.frames = None;
-        self.stop = None;
-        let Some(thread) = &self.thread else { return };
-        if !thread.finishes(STOP_TIMEOUT) {
-            thread.abandon();
-            // Nobody waits for this thread any longer.
-            self.counters.stages.next_pipeline();
-            tracing::warn!(
-                stream = self.stream,
-                abandoned = abandoned::count(),
-                "the pipeline is slow to stop; continuing in the background"
-            );
-        }
-    }
-}
-
-fn checked_pipeline(spec: &SourceSpec) -> Result<(), CaptureError> {
-    hints::initialised()?;
-    let playlist = Playlist::of(spec)?;
-    Network::of(spec).check()?;
-    pipeline::check(&playlist.expansion(0, spec)?)
 }
 
 fn blocked(limit: Duration) -> CaptureError {
     CaptureError::CapsTimeout { seconds: limit.as_secs(), seen: BLOCKED.to_owned() }
+}
+
+/// What is done with a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Its frames are taken.
+    Play,
+    /// It is [checked](Source::check).
+    Check,
 }
 
 /// Why a pipeline gave no first frame.
@@ -400,6 +358,17 @@ struct SourceSession {
 }
 
 impl SourceSession {
+    /// Checks what the pipelines of the source are made of.
+    fn check(&self) -> End {
+        let check = || {
+            hints::initialised()?;
+            let playlist = Playlist::of(&self.spec)?;
+            self.network.check()?;
+            pipeline::check(&playlist.expansion(0, &self.spec)?)
+        };
+        check().map_or_else(End::Failed, |()| End::Eos)
+    }
+
     /// Plays until the end, and reports it to `frames`.
     fn run(
         mut self,

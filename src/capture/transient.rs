@@ -19,6 +19,12 @@ pub(crate) struct Evidence {
 }
 
 impl CaptureError {
+    /// Whether a source of `spec` may be started in spite of this error of its check.
+    pub(crate) fn is_excused(&self, spec: &SourceSpec) -> bool {
+        let is_answer = !matches!(self, Self::Process(error) if !error.is_reported());
+        is_answer && self.is_transient(spec, Evidence::default())
+    }
+
     /// Whether another pipeline for `spec` may succeed after this error.
     pub(crate) fn is_transient(&self, spec: &SourceSpec, evidence: Evidence) -> bool {
         let Evidence { is_live, has_delivered } = evidence;
@@ -52,8 +58,7 @@ impl CaptureError {
             | Self::LiveEnded
             | Self::BecameInterlaced
             | Self::Silent { .. }
-            | Self::NotStopping { .. }
-            | Self::TooManyAbandoned { .. } => true,
+            | Self::NotStopping { .. } => true,
             Self::Process(error) => error.is_transient(),
             // A server may not serve it yet; a file that never existed is a wrong path.
             Self::Missing { what } => has_delivered || what.contains("://"),
@@ -111,7 +116,7 @@ impl CaptureError {
             | Self::Extent { .. }
             | Self::BecameInterlaced
             | Self::Corrupt { .. } => LossReason::Unreadable,
-            Self::NotStopping { .. } | Self::TooManyAbandoned { .. } => LossReason::Stuck,
+            Self::NotStopping { .. } => LossReason::Stuck,
             Self::Process(error) => error.loss_reason(),
             _ => LossReason::Failed,
         }

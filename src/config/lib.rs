@@ -576,7 +576,7 @@ impl Default for StreamConfig {
         Self {
             name: "camera".to_owned(),
             source: SourceChoice::Shorthand("test".to_owned()),
-            isolation: Isolation::None,
+            isolation: Isolation::default(),
             limits: SourceLimits::default(),
             parameters: BTreeMap::new(),
             pace: Pace::Realtime,

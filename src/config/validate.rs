@@ -436,7 +436,10 @@ impl ViewConfig {
 /// fixations as there are policies.
 fn check_several(policies: &[FoveaPolicy], layout: &Layout) -> Result<(), String> {
     let (count, foveae) = (policies.len(), layout.foveae());
-    let fits = if layout.follows_detail() { count <= foveae } else { count == foveae };
+    let fits = match layout.follows_detail() {
+        true => (1..=foveae).contains(&count),
+        false => count == foveae,
+    };
     if !fits {
         let noun = if foveae == 1 { "fovea" } else { "foveae" };
         return Err(format!(

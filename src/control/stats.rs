@@ -33,9 +33,6 @@ pub struct DaemonStats {
     /// Lines dropped because the log was too slow.
     #[serde(default)]
     pub log_lines_dropped: u64,
-    /// Sources whose threads hang in a call and were given up.
-    #[serde(default)]
-    pub sources_abandoned: u64,
     /// Bound of the error of CLOCK_REALTIME in nanoseconds, as the kernel promises; absent if it promises nothing.
     #[serde(default)]
     pub clock_error_ns: Option<u64>,

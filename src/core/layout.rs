@@ -30,6 +30,13 @@ use self::rings::Rings;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Layout {
+    // The first is the default of configurations.
+    /// Finest where the picture loses most to a coarser step.
+    Adaptive {
+        /// What the consumer keeps between frames.
+        #[cfg_attr(feature = "serde", serde(default))]
+        memory: ConsumerMemory,
+    },
     /// Full resolution at the fixations, coarser with eccentricity.
     Foveal {
         /// The eccentricity in pixels at which magnification has halved; `None` is
@@ -69,12 +76,6 @@ pub enum Layout {
     Rings(Rings),
     /// Squares around the fixation, each twice as wide as the one before, the last over the whole picture.
     Windows,
-    /// Finest where the picture loses most to a coarser step.
-    Adaptive {
-        /// What the consumer keeps between frames.
-        #[cfg_attr(feature = "serde", serde(default))]
-        memory: ConsumerMemory,
-    },
 }
 
 #[cfg(feature = "serde")]

@@ -144,7 +144,7 @@ pub enum Isolation {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
 pub struct SourceLimits {
-    /// Most MiB of its data, which is its heap and its stacks, 64 to 65536.
+    /// Most MiB of its heap, its stacks and what it shares beyond its frames, 64 to 65536.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<64, 65_536>, _, _>"))]
     pub memory_mib: u32,
     /// Its niceness, 0 to 19: it gets less processor time than processes of a smaller one.

@@ -60,7 +60,7 @@ pub struct ViewSpec {
     pub format: TokenFormat,
     /// Who chooses where the view looks.
     pub policy: Policy,
-    /// Timing and inhibition of its gaze.
+    /// Timing of its gaze.
     pub parameters: GazeParameters,
     /// The channels that are published, by name; of the policy [`Policy::Relevance`], at most 63.
     pub channels: Vec<String>,
@@ -78,7 +78,27 @@ pub enum Needs {
     /// What its fixations follow.
     Fixations(Sight),
     /// What its plans follow, and its fixations.
-    Plan(Demand),
+    Plan(Box<Demand>),
+}
+
+impl Needs {
+    /// Forgets what the consumer has been shown.
+    pub fn reset(&mut self) {
+        match self {
+            Self::Nothing => {}
+            Self::Fixations(sight) => sight.reset(),
+            Self::Plan(demand) => demand.reset(),
+        }
+    }
+
+    /// Levels of detail that it follows, 0 where a picture fits the budget; `None` if it follows none.
+    pub fn levels(&self) -> Option<u32> {
+        match self {
+            Self::Nothing => None,
+            Self::Fixations(sight) => Some(sight.base()),
+            Self::Plan(demand) => Some(demand.base()),
+        }
+    }
 }
 
 impl ViewSpec {
@@ -92,7 +112,7 @@ impl ViewSpec {
         self.plan_by(gaze, shape, before, None)
     }
 
-    /// The same, by the view's [demand](Self::demand) where its layout has one.
+    /// The same, by what the view [needs](Self::needs) of the picture, where its layout follows that.
     pub fn plan_by(
         &self,
         gaze: &Gaze,
@@ -118,7 +138,7 @@ impl ViewSpec {
         let grids = PatchGrids::new(shape, self.format.patch_side);
         let base = adaptive::base_level(grids, self.budget);
         match self.layout {
-            Layout::Adaptive { memory } => Needs::Plan(Demand::new(memory, grids, base)),
+            Layout::Adaptive { memory } => Needs::Plan(Box::new(Demand::new(memory, grids, base))),
             _ if self.policy.is_need() => Needs::Fixations(Sight::new(shape.extent(), base)),
             _ => Needs::Nothing,
         }

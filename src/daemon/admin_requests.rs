@@ -72,22 +72,18 @@ impl Daemon<'_> {
         &self,
         streams: impl IntoIterator<Item = &'b StreamConfig> + Clone,
     ) -> Result<(), Refusal> {
-        let begun = Instant::now();
-        for stream in streams.clone() {
-            for failure in
-                super::check([stream], Some(CHECK_TIMEOUT.saturating_sub(begun.elapsed())))
-            {
-                let answers = !matches!(
-                    failure,
-                    DaemonError::Stream {
-                        source: StreamFailure::Capture(CaptureError::CapsTimeout { .. }),
-                        ..
-                    }
-                );
-                // A stream that does not answer reports it itself, after its own timeout.
-                if answers {
-                    return Err(unusable(&failure));
+        for failure in super::check(streams.clone(), Some(Instant::now() + CHECK_TIMEOUT)) {
+            let answers = !matches!(
+                failure,
+                DaemonError::Stream {
+                    source: StreamFailure::Capture(CaptureError::CapsTimeout { .. })
+                        | StreamFailure::Depth(CaptureError::CapsTimeout { .. }),
+                    ..
                 }
+            );
+            // A stream that does not answer reports it itself, after its own timeout.
+            if answers {
+                return Err(unusable(&failure));
             }
         }
         streams.into_iter().try_for_each(|stream| {

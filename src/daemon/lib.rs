@@ -5,11 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select, tick, unbounded};
 use nix::unistd::Group;
+use parking_lot::Mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -299,28 +301,48 @@ impl Daemon<'_> {
 }
 
 /// Checks what the streams need: their pipelines, calibrations, and the gaze logs that their views replay. A camera or server may
-/// be unavailable. A source gets its own timeout, and no more than `limit`. Returns all that is wrong: a pipeline that cannot work, a
-/// file that cannot be read or is invalid, [`CaptureError::CapsTimeout`] if a source does not answer.
+/// be unavailable. A source gets its own timeout, and no longer than until `deadline`. Returns all that is wrong: a pipeline that cannot
+/// work, a file that cannot be read or is invalid, [`CaptureError::CapsTimeout`] if a source does not answer.
 pub fn check<'a>(
     streams: impl IntoIterator<Item = &'a StreamConfig>,
-    limit: Option<Duration>,
+    deadline: Option<Instant>,
 ) -> Vec<DaemonError> {
-    let check = |stream: &StreamConfig| -> Vec<StreamFailure> {
-        let spec = SourceSpec::from(stream);
-        let limit = limit.map_or(spec.caps_timeout, |limit| limit.min(spec.caps_timeout));
-        let views = stream.views.iter().filter_map(|view| ServedView::try_from(view).err());
-        let mut found: Vec<_> = views.map(StreamFailure::from).collect();
-        found.extend(running::camera(stream).err());
-        found.extend(Source::check(&spec, limit).err().map(StreamFailure::from));
-        let depth = stream.depth_source().map(|spec| Source::check(&spec, limit));
-        found.extend(depth.and_then(Result::err).map(StreamFailure::Depth));
-        found
+    let streams: Vec<_> = streams.into_iter().collect();
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(stream) = streams.get(index) else { break };
+            let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
+            let failures: Vec<_> = failures_of(stream, deadline).into_iter().map(failed).collect();
+            found.lock().insert(index, failures);
+        }
     };
-    let failures = |stream: &'a StreamConfig| {
-        let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
-        check(stream).into_iter().map(failed)
+    // A source process takes a tenth of a second to start.
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(streams.len());
+    thread::scope(|scope| {
+        for _ in 1..workers {
+            // Without it the others take longer.
+            let _ = thread::Builder::new().name("check".to_owned()).spawn_scoped(scope, work);
+        }
+        work();
+    });
+    found.into_inner().into_values().flatten().collect()
+}
+
+/// What is wrong with `stream`.
+fn failures_of(stream: &StreamConfig, deadline: Option<Instant>) -> Vec<StreamFailure> {
+    let check = |spec: &SourceSpec| {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        Source::check(spec, spec.caps_timeout.min(left.unwrap_or(Duration::MAX))).err()
     };
-    streams.into_iter().flat_map(failures).collect()
+    let views = stream.views.iter().filter_map(|view| ServedView::try_from(view).err());
+    let mut found: Vec<_> = views.map(StreamFailure::from).collect();
+    found.extend(running::camera(stream).err());
+    found.extend(check(&SourceSpec::from(stream)).map(StreamFailure::from));
+    let depth = stream.depth_source();
+    found.extend(depth.and_then(|spec| check(&spec)).map(StreamFailure::Depth));
+    found
 }
 
 /// Who may connect to the socket.

@@ -130,13 +130,6 @@ impl Pool {
         self.helpers.len() + 1
     }
 
-    /// Wakes helpers that sleep, for work that is about to come. Waking takes as long as some stages.
-    pub fn rouse(&self) {
-        if !self.helpers.is_empty() {
-            self.board.notify();
-        }
-    }
-
     /// Calls `work` once for each of `0..part_count`, on this thread and on idle helpers, in any order, and returns
     /// when all calls have.
     ///

@@ -168,11 +168,7 @@ impl<S> View<S> {
     /// Makes the next plan as if it were the first, for a consumer who has nothing yet.
     pub fn forget_plan(&mut self) {
         self.planned = None;
-        match &mut self.needs {
-            Needs::Plan(demand) => demand.reset(),
-            Needs::Fixations(sight) => sight.reset(),
-            Needs::Nothing => {}
-        }
+        self.needs.reset();
     }
 
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
@@ -184,6 +180,10 @@ impl<S> View<S> {
         self.planes.forget_samples();
         if let Some(gaze) = &mut self.gaze {
             gaze.hide(texels, frame_seq);
+        }
+        // Where it was looked at may tell what was there.
+        if let Needs::Fixations(sight) = &mut self.needs {
+            sight.hide(texels);
         }
         // A plan that follows a map keeps some of the plan before, and one that follows detail what was delivered.
         if self.follows_detail()
@@ -308,12 +308,7 @@ impl<S> View<S> {
 
     /// Levels of detail that it follows, unless it rests.
     pub(crate) fn detail_levels(&self) -> Option<u32> {
-        match &self.needs {
-            _ if self.planes.is_resting() => None,
-            Needs::Nothing => None,
-            Needs::Fixations(sight) => Some(sight.base()),
-            Needs::Plan(demand) => Some(demand.base()),
-        }
+        self.needs.levels().filter(|_| !self.planes.is_resting())
     }
 
     /// Plans the tokens of the frame of `at` by its `detail`, for the gaze that the newest [`step`](Self::step) decided.

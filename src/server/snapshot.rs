@@ -11,7 +11,6 @@ use super::directory::Directory;
 use foveate::messages::{RefusalReason, ViewName};
 use foveate_control::{DaemonStats, Listing, ServerListing, Stats};
 use foveate_core::clock::monotonic_ns;
-use foveate_source::abandoned;
 use foveate_source::discipline::{ClockQuality, Reading, WallClock};
 use foveate_stats::ServerCounters;
 use foveate_stats::process::process_use;
@@ -105,7 +104,6 @@ impl StatsSource {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: process_use(),
             log_lines_dropped: foveate_log::dropped(),
-            sources_abandoned: abandoned::count() as u64,
             clock_error_ns: Some(error_ns).filter(|error_ns| *error_ns != 0),
             clock_steps: steps,
             gpu_memory_bytes: self.directory.device_memory(),

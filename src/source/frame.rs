@@ -44,6 +44,12 @@ pub struct FrameLayout {
 /// Rows of a buffer of our own begin at multiples of this many bytes, as vector instructions like them.
 const ROW_ALIGNMENT: usize = 64;
 
+/// Most bytes of a buffer for frames of at most `pixels_max` pixels: four for each, a quarter more for edges that decoders add, and what
+/// these and the alignment of rows take of small pictures.
+pub const fn buffer_bytes_max(pixels_max: u32) -> u64 {
+    5 * pixels_max as u64 + (4 << 20)
+}
+
 impl FrameLayout {
     /// A layout without needless gaps, and the bytes that it needs.
     pub fn packed(
@@ -175,6 +181,36 @@ impl FrameLayout {
                 (0..format.plane_count()).all(|index| fill.is_filled(index, plane(index)))
             }
             SampleFormat::Depth(format) => fill.is_clear(plane(0), format.sample_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foveate_core::color::ColorRange;
+
+    use super::*;
+
+    #[test]
+    fn every_frame_fits_a_buffer_of_the_largest_size() {
+        let color = Colorimetry {
+            matrix: None,
+            range: ColorRange::Full,
+            transfer: None,
+            is_matrix_assumed: false,
+            is_range_assumed: false,
+        };
+        let pictures = PixelFormat::ALL.map(|format| SampleFormat::Picture(format, color));
+        let depths = DepthFormat::ALL.map(SampleFormat::Depth);
+        let longest = Extent::MAX_SIDE;
+        let sides = [(1, 1), (1, longest), (longest, 1), (65, longest), (longest, longest)];
+        for samples in pictures.into_iter().chain(depths) {
+            for (width, height) in sides {
+                let extent = Extent::new(width, height);
+                let (_, bytes) = FrameLayout::packed(samples, extent, PixelAspect::SQUARE);
+                let pixels = u32::try_from(extent.area()).unwrap();
+                assert!(bytes as u64 <= buffer_bytes_max(pixels), "{samples:?} {extent}");
+            }
         }
     }
 }

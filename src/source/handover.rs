@@ -218,7 +218,6 @@ impl<F: SourceFrame> Handover<F> {
                 (memory.number(), SentFrame::Copy(memory))
             }
         };
-        self.pool.announce(number)?;
         state.sent[usize::from(number)] = Some(sent);
         state.sent_count += 1;
         state.has_sent = true;

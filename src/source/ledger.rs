@@ -1,6 +1,6 @@
 //! The daemon's side of a source process: what was handed over, and the laws that every message of the process has to keep.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +12,7 @@ use rustix::net::SendFlags;
 use crate::discipline::{ClockQuality, Reading, WallClock};
 use crate::frame::FrameLayout;
 use crate::memory::{MapError, ReadableMemory};
+use crate::pool::PoolLimits;
 use crate::wire::{FrameCounts, FrameReady, SourceStamp, WireError, free_message};
 
 /// Most of each count in a message: far more than there are between two.
@@ -83,6 +84,12 @@ struct Buffer {
     is_held: AtomicBool,
 }
 
+impl Buffer {
+    fn bytes(&self) -> u64 {
+        self.memory.bytes().len() as u64
+    }
+}
+
 /// A buffer that is the daemon's. Dropping it frees it, and tells the process.
 #[derive(Debug)]
 pub struct HeldBuffer {
@@ -125,8 +132,7 @@ pub struct AcceptedFrame {
 pub struct Ledger {
     socket: Arc<OwnedFd>,
     buffers: Vec<Option<Arc<Buffer>>>,
-    /// Most bytes of all buffers.
-    bytes_max: u64,
+    limits: PoolLimits,
     /// `frame_seq` of the frame before the first.
     base: u64,
     captured: u64,
@@ -134,31 +140,37 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger of a process at the other end of `socket`, which may have `buffers_max` buffers of `bytes_max` bytes in all, and whose
-    /// first frame is the one after `base`.
-    pub fn new(socket: Arc<OwnedFd>, buffers_max: u8, bytes_max: u64, base: u64) -> Self {
-        let buffers = (0..buffers_max).map(|_| None).collect();
-        Self { socket, buffers, bytes_max, base, captured: 0, last_number: 0 }
+    /// The ledger of a process at the other end of `socket`, whose buffers are within `limits`, and whose first frame is the one after
+    /// `base`.
+    pub fn new(socket: Arc<OwnedFd>, limits: PoolLimits, base: u64) -> Self {
+        let buffers = (0..limits.buffers_max).map(|_| None).collect();
+        Self { socket, buffers, limits, base, captured: 0, last_number: 0 }
     }
 
-    /// Takes the memory of buffer `number`.
+    /// Bytes of the buffers that are known.
+    pub fn bytes(&self) -> u64 {
+        self.buffers.iter().flatten().map(|buffer| buffer.bytes()).sum()
+    }
+
+    /// Takes the memory of buffer `number`, and returns its bytes.
     ///
     /// # Errors
     ///
     /// If there can be no such buffer, the daemon has it, or its memory is not as agreed.
-    pub fn add(&mut self, number: u8, file: Option<BorrowedFd<'_>>) -> Result<(), Violation> {
+    pub fn add(&mut self, number: u8, file: Option<BorrowedFd<'_>>) -> Result<u64, Violation> {
         let file = file.ok_or(Violation::NoDescriptor(number))?;
-        let others =
-            self.buffers.iter().enumerate().filter(|(other, _)| *other != usize::from(number));
-        let others = others.filter_map(|(_, buffer)| buffer.as_ref());
-        let used: u64 = others.map(|buffer| buffer.memory.bytes().len() as u64).sum();
+        let before = self.buffers.get(usize::from(number)).and_then(Option::as_ref);
+        let used = self.bytes() - before.map_or(0, |buffer| buffer.bytes());
+        let left = self.limits.bytes_max.saturating_sub(used);
         let place = self.buffers.get_mut(usize::from(number)).ok_or(Violation::NoBuffer(number))?;
         if place.as_ref().is_some_and(|buffer| buffer.is_held.load(Ordering::Relaxed)) {
             return Err(Violation::Held(number));
         }
-        let memory = ReadableMemory::map(file.as_fd(), self.bytes_max.saturating_sub(used))?;
-        *place = Some(Arc::new(Buffer { memory, is_held: AtomicBool::new(false) }));
-        Ok(())
+        let memory = ReadableMemory::map(file, left.min(self.limits.buffer_bytes_max))?;
+        let buffer = Buffer { memory, is_held: AtomicBool::new(false) };
+        let bytes = buffer.bytes();
+        *place = Some(Arc::new(buffer));
+        Ok(bytes)
     }
 
     /// Buffers that are known.

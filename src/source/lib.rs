@@ -1,7 +1,6 @@
 //! What capture, the daemon and the control server share of a source. GStreamer stays out, so that whatever parses foreign bytes can
 //! be in another process.
 
-pub mod abandoned;
 pub mod discipline;
 pub mod frame;
 pub mod handover;

@@ -1,7 +1,7 @@
 //! The memory of a source process that the daemon can read: elements of the pipeline write frames into it, or frames are copied there.
 //!
-//! The pool numbers what it gives, and knows it again by its address, whatever was wrapped around it. Its descriptor is sent with the first
-//! frame; then the process needs none.
+//! The pool numbers what it gives, and knows it again by its address, whatever was wrapped around it. Its descriptor is sent at once, so
+//! that the daemon knows what of the memory of the process is for frames; then the process needs none.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,9 +11,21 @@ use foveate_socket::send;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use serde::{Deserialize, Serialize};
 
 use crate::memory::WritableMemory;
 use crate::wire::FromSource;
+
+/// Limits of the buffers of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolLimits {
+    /// Most buffers.
+    pub buffers_max: u8,
+    /// Most bytes of all.
+    pub bytes_max: u64,
+    /// Most bytes of each.
+    pub buffer_bytes_max: u64,
+}
 
 /// The buffers of a process.
 #[derive(Debug)]
@@ -21,25 +33,18 @@ pub struct Pool {
     socket: Arc<OwnedFd>,
     /// Most buffers of elements; the others are for copies.
     lent_max: usize,
-    bytes_max: u64,
+    limits: PoolLimits,
     state: Mutex<PoolState>,
 }
 
 #[derive(Debug)]
 struct PoolState {
-    /// By number.
-    buffers: Vec<Option<Buffer>>,
+    /// By number, where each lies in this process.
+    buffers: Vec<Option<Range<usize>>>,
     /// Of all buffers.
     bytes: u64,
     /// Whether it was logged that elements have all that they may.
     is_exhausted: bool,
-}
-
-#[derive(Debug)]
-struct Buffer {
-    addresses: Range<usize>,
-    /// `None` once the daemon has it.
-    file: Option<OwnedFd>,
 }
 
 /// What a buffer is for.
@@ -60,29 +65,34 @@ pub struct PooledMemory {
 }
 
 impl Pool {
-    /// At most `buffers_max` buffers of `bytes_max` bytes in all, for the daemon at the other end of `socket`. `copies_max` of them and
-    /// half of the bytes are kept for copies, so that elements never prevent one.
-    pub fn new(socket: Arc<OwnedFd>, buffers_max: u8, copies_max: u8, bytes_max: u64) -> Arc<Self> {
-        let buffers = (0..buffers_max).map(|_| None).collect();
+    /// Buffers within `limits`, for the daemon at the other end of `socket`. `copies_max` of them and half of the bytes are kept for
+    /// copies, so that elements never prevent one.
+    pub fn new(socket: Arc<OwnedFd>, limits: PoolLimits, copies_max: u8) -> Arc<Self> {
+        let buffers = (0..limits.buffers_max).map(|_| None).collect();
         let state = Mutex::new(PoolState { buffers, bytes: 0, is_exhausted: false });
-        let lent_max = usize::from(buffers_max.saturating_sub(copies_max));
-        Arc::new(Self { socket, lent_max, bytes_max, state })
+        let lent_max = usize::from(limits.buffers_max.saturating_sub(copies_max));
+        Arc::new(Self { socket, lent_max, limits, state })
     }
 
-    /// A buffer of `bytes` bytes.
+    /// A buffer of `bytes` bytes, which is sent to the daemon.
     ///
     /// # Errors
     ///
-    /// If there is not so much memory, or there would be too many buffers or bytes.
+    /// If there is not so much memory, there would be too many buffers or bytes, or the daemon has hung up.
     pub fn allocate(
         self: &Arc<Self>,
         bytes: usize,
         purpose: Purpose,
     ) -> Result<PooledMemory, Errno> {
+        let PoolLimits { bytes_max, buffer_bytes_max, .. } = self.limits;
+        if buffer_bytes_max < bytes as u64 {
+            return Err(Errno::NOMEM);
+        }
+        // Locked until it is sent, as in `drop`.
         let mut state = self.state.lock();
         let (bytes_max, places) = match purpose {
-            Purpose::Element => (self.bytes_max / 2, &state.buffers[..self.lent_max]),
-            Purpose::Copy => (self.bytes_max, &state.buffers[..]),
+            Purpose::Element => (bytes_max / 2, &state.buffers[..self.lent_max]),
+            Purpose::Copy => (bytes_max, &state.buffers[..]),
         };
         let place = places.iter().rposition(Option::is_none);
         let place = place.filter(|_| state.bytes.saturating_add(bytes as u64) <= bytes_max);
@@ -96,10 +106,11 @@ impl Pool {
             }
             return Err(Errno::NOMEM);
         };
-        let (memory, file) = WritableMemory::new(bytes)?;
-        state.buffers[place] = Some(Buffer { addresses: memory.addresses(), file: Some(file) });
-        state.bytes += bytes as u64;
         let number = u8::try_from(place).expect("as many as a u8 counts");
+        let (memory, file) = WritableMemory::new(bytes)?;
+        self.send(&FromSource::Buffer(number), Some(&file))?;
+        state.buffers[place] = Some(memory.addresses());
+        state.bytes += bytes as u64;
         Ok(PooledMemory { memory, number, pool: Arc::clone(self) })
     }
 
@@ -109,8 +120,8 @@ impl Pool {
         let (start, end) = (start.addr(), end.addr());
         let state = self.state.lock();
         state.buffers.iter().zip(0..).find_map(|(buffer, number)| {
-            let Range { start: first, end: past } = buffer.as_ref()?.addresses;
-            (first <= start && end <= past).then(|| (number, start - first))
+            let Range { start: first, end: past } = buffer.as_ref()?;
+            (*first <= start && end <= *past).then(|| (number, start - *first))
         })
     }
 
@@ -120,14 +131,10 @@ impl Pool {
         self.state.lock().buffers.iter().flatten().count()
     }
 
-    /// Sends the descriptor of buffer `number`, unless the daemon has it.
-    pub(crate) fn announce(&self, number: u8) -> Result<(), Errno> {
-        let mut state = self.state.lock();
-        let buffer = state.buffers[usize::from(number)].as_mut();
-        let Some(file) = buffer.and_then(|buffer| buffer.file.take()) else { return Ok(()) };
-        let mut message = Vec::new();
-        FromSource::Buffer(number).encode(&mut message);
-        send(&self.socket, &message, Some(file.as_fd()), SendFlags::empty())
+    fn send(&self, message: &FromSource, file: Option<&OwnedFd>) -> Result<(), Errno> {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        send(&self.socket, &bytes, file.map(AsFd::as_fd), SendFlags::empty())
     }
 }
 
@@ -154,12 +161,8 @@ impl Drop for PooledMemory {
     fn drop(&mut self) {
         let mut state = self.pool.state.lock();
         state.bytes -= self.memory.len() as u64;
-        let buffer = state.buffers[usize::from(self.number)].take();
-        if buffer.is_some_and(|buffer| buffer.file.is_none()) {
-            let mut message = Vec::new();
-            FromSource::Gone(self.number).encode(&mut message);
-            // Locked until it is sent: the next buffer may have the number. It fails if the daemon has hung up.
-            let _ = send(&self.pool.socket, &message, None, SendFlags::empty());
-        }
+        state.buffers[usize::from(self.number)] = None;
+        // Locked until it is sent: the next buffer may have the number. It fails if the daemon has hung up.
+        let _ = self.pool.send(&FromSource::Gone(self.number), None);
     }
 }

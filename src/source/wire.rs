@@ -17,6 +17,7 @@ use foveate_stats::{Counter, LossReason, StreamCounters};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{FrameLayout, PlaneLayout, SampleFormat};
+use crate::pool::PoolLimits;
 
 /// Both ends must have the same.
 pub const VERSION: u8 = 1;
@@ -54,16 +55,16 @@ pub struct Start {
     pub spec: SourceSpec,
     /// Number of the change that led to the masks.
     pub mask_revision: u64,
+    /// Whether no frame is wanted, but only what is wrong with the source.
+    pub only_checks: bool,
     /// Whether an earlier pipeline of the stream was lost.
     pub is_restart: bool,
     /// Whether an earlier pipeline of the stream has delivered frames.
     pub has_delivered: bool,
-    /// Most buffers of the process.
-    pub buffers_max: u8,
+    /// Limits of its buffers.
+    pub pool: PoolLimits,
     /// Most frames that the daemon has at a time.
     pub frames_max: u8,
-    /// Most bytes of all buffers.
-    pub buffer_bytes_max: u64,
     /// Most bytes of its data, which is its heap and its stacks.
     pub data_bytes_max: u64,
 }

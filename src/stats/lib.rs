@@ -233,8 +233,6 @@ counters! {
             "Attempts of the stream to move back to its GPU";
         backend_returns: Counter, "foveate_backend_returns_total",
             "Times the stream moved back to its GPU";
-        pipelines_stopping: Gauge, "foveate_pipelines_stopping",
-            "Pipelines that were given up and have not stopped yet";
         depth_captured: Counter, "foveate_depth_captured_total",
             "Depth pictures that the depth pipeline delivered";
         depth_paired: Counter, "foveate_depth_paired_total",

@@ -74,6 +74,27 @@ impl SourceProcessUse {
     }
 }
 
+/// Memory of a process in RAM, without what it maps of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResidentMemory {
+    /// Heap and stacks, in bytes.
+    pub anonymous: u64,
+    /// Shared memory that it maps, in bytes, of a memfd, too, whether or not another process has it.
+    pub shared: u64,
+}
+
+impl ResidentMemory {
+    /// That of process `pid` now; `None` if it has ended.
+    pub fn of(pid: u32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
+        };
+        Some(Self { anonymous: bytes("RssAnon:")?, shared: bytes("RssShmem:")? })
+    }
+}
+
 fn entries(folder: &Path) -> u64 {
     fs::read_dir(folder).map_or(0, |entries| entries.count() as u64)
 }

@@ -317,9 +317,6 @@ fn write_losses(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
         let reasons = stream.restarts.iter().map(|(reason, count)| format!("{count} {reason}"));
         writeln!(out, "  restarts {total}: {}", reasons.collect::<Vec<_>>().join(", "))?;
     }
-    if 0 < stream.counts.pipelines_stopping {
-        writeln!(out, "  stopping {} earlier pipelines", stream.counts.pipelines_stopping)?;
-    }
     if !stream.events.is_empty() {
         let kinds = stream.events.iter().map(|(kind, count)| format!("{count} {kind}"));
         writeln!(out, "  events   {}", kinds.collect::<Vec<_>>().join(", "))?;

@@ -52,6 +52,25 @@ static void leak(void) {
     }
 }
 
+// In memory that no limit of the kernel counts.
+static void hoard(void) {
+    const size_t part = 4 << 20;
+    for (int taken = 0; taken < 200; taken++) {
+        const int file = memfd_create("hoard", MFD_CLOEXEC);
+        if (file < 0 || ftruncate(file, part)) {
+            break;
+        }
+        void *memory = mmap(NULL, part, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        close(file);
+        if (memory == MAP_FAILED) {
+            break;
+        }
+        memset(memory, 1, part);
+        g_usleep(10000);
+    }
+    wait_for_ever();
+}
+
 static void try_fork(void) {
     const pid_t child = fork();
     const int error = errno;
@@ -137,7 +156,7 @@ static void say(int socket, const guint8 *message, size_t length, int file) {
     }
 }
 
-// Messages with a semicolon behind each: bytes in hexadecimal digits, perhaps none, then `+` and a kind of descriptor, or `*` and how
+// Messages with a semicolon behind each: bytes in hexadecimal digits, perhaps none, then `+` and a kind of descriptor, and `*` and how
 // often.
 static void play(const char *script) {
     static guint8 message[MESSAGE_BYTES_MAX];
@@ -152,7 +171,8 @@ static void play(const char *script) {
             message[length++] = (guint8)byte;
         }
         const int file = *at == '+' ? descriptor(at + 1) : -1;
-        for (long left = *at == '*' ? atol(at + 1) : 1; 0 < left; left--) {
+        const char *times = strchr(at, '*');
+        for (long left = times ? atol(times + 1) : 1; 0 < left; left--) {
             say(socket, message, length, file);
         }
     }
@@ -200,6 +220,8 @@ static GstFlowReturn create(GstPushSrc *source, GstBuffer **buffer) {
         raise(SIGSEGV);
     } else if (strcmp(self->deed, "leak") == 0) {
         leak();
+    } else if (strcmp(self->deed, "hoard") == 0) {
+        hoard();
     } else if (strcmp(self->deed, "loop") == 0) {
         for (volatile int turns = 0;; turns = turns + 1) {
         }

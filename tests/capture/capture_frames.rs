@@ -17,7 +17,7 @@ use gstreamer::prelude::*;
 use gstreamer_video as gst_video;
 use testkit::film::{encode, rest_of, run};
 use testkit::naive::{OwnedFrame, picture};
-use testkit::wait::{HANG, until};
+use testkit::wait::HANG;
 
 #[test]
 fn every_format_at_odd_sizes_arrives_byte_for_byte() {
@@ -426,7 +426,7 @@ fn a_source_that_is_let_go_while_it_opens_stops() {
     let text = "appsrc ! video/x-raw,width=32,height=32 ! appsink name=frames";
     let patient = SourceSpec { caps_timeout: 30 * HANG, ..spec(text, Pace::Realtime) };
     let stopping = Source::start(&patient, &Arc::default()).unwrap().detach();
-    until("its pipeline has stopped", || stopping.has_stopped());
+    assert!(stopping.stops_within(HANG));
 }
 
 /// A raw clip whose bytes are known, in a file.

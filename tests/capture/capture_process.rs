@@ -79,7 +79,7 @@ fn program() -> PathBuf {
     let text = format!(
         "#!/bin/sh\ncase \"$2\" in\n\
          garbage) exec dd if=/dev/urandom bs=300 count=100 >&0 2>/dev/null ;;\n\
-         silent) exec sleep 1000 ;;\n\
+         silent|mute) exec sleep 1000 ;;\n\
          flooding) exec perl -e 'open S, \">&=0\"; $m = \"\\001\\022\" . \"\\0\" x 36; 1 while syswrite S, $m' ;;\n\
          *) exec {} \"$@\" ;;\nesac\n",
         testkit::program("foveated").display()
@@ -237,6 +237,39 @@ fn errors_through_a_process_are_the_same() {
         };
         assert_eq!(error(&in_process(&spec)), error(&spec));
     }
+}
+
+#[test]
+fn checks_through_a_process_are_the_same() {
+    let sources = [
+        SourceChoice::Shorthand("test".to_owned()),
+        SourceChoice::Shorthand("/nowhere/clip.mp4".to_owned()),
+        SourceChoice::Shorthand("rtsp://192.0.2.1/".to_owned()),
+        SourceChoice::Shorthand("rtsp://[".to_owned()),
+        SourceChoice::Pipeline("nosuchelement ! appsink name=frames".to_owned()),
+        SourceChoice::Pipeline("videotestsrc ! fakesink name=nothing".to_owned()),
+    ];
+    let mut refused = 0;
+    for source in sources {
+        let spec = SourceSpec::new("checked", source);
+        let error = |spec: &SourceSpec| {
+            let error = Source::check(spec, HANG).err()?;
+            Some((error.to_string(), error.exit_code()))
+        };
+        let expected = error(&spec);
+        refused += usize::from(expected.is_some());
+        assert_eq!(error(&in_process(&spec)), expected);
+        assert_eq!(processes_of("checked"), []);
+    }
+    assert_eq!(refused, 4);
+    // One that answers nothing.
+    let silent = SourceSpec { stream: "mute".to_owned(), ..in_process(&pipeline("fakesrc")) };
+    let error = Source::check(&silent, Duration::from_millis(50)).unwrap_err();
+    assert!(matches!(error, CaptureError::CapsTimeout { .. }), "{error}");
+    let garbage = SourceSpec { stream: "garbage".to_owned(), ..silent };
+    let error = Source::check(&garbage, HANG).unwrap_err();
+    let is_named = matches!(error, CaptureError::Process(ProcessError::Misbehaved { .. }));
+    assert!(is_named, "{error}");
 }
 
 #[test]

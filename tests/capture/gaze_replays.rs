@@ -16,6 +16,7 @@ use foveate_core::geometry::fixation::{Fixation, Gaze, Points};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
+use foveate_core::layout::adaptive::demand::ConsumerMemory;
 use foveate_core::layout::inset::Inset;
 use foveate_core::layout::rings::Rings;
 use foveate_core::mask::{Mask, MaskFill};
@@ -60,7 +61,9 @@ fn a_recorded_gaze_replays_to_the_same_tokens() {
     let mut views = Vec::new();
     for policy in policies() {
         let has_foveae = |layout: &Layout| match &policy {
-            Policy::Several { policy, .. } => policy.len() == layout.foveae(),
+            Policy::Several { policy, .. } => {
+                layout.follows_detail() || policy.len() == layout.foveae()
+            }
             _ => true,
         };
         let layouts = layouts().into_iter().filter(has_foveae);
@@ -156,7 +159,8 @@ fn layouts() -> Vec<Layout> {
         Layout::Inset(Inset { blocks: 2, ..Inset::default() }),
         Layout::Uniform,
         Layout::Directional { e0_px: None },
-        Layout::Relevance { thresholds: vec![0.8, 0.5, 0.2], foveae: 2 },
+        Layout::Adaptive { memory: ConsumerMemory::None },
+        Layout::Adaptive { memory: ConsumerMemory::Canvas },
         Layout::Rings(Rings::new(&[1, 3], &[3, 3]).unwrap()),
         Layout::Windows,
     ]

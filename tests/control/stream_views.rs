@@ -13,7 +13,7 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
-use foveate_core::layout::relevance::THRESHOLDS;
+use foveate_core::layout::inset::Inset;
 use foveate_core::layout::rings::Rings;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
@@ -278,7 +278,7 @@ fn late_frame_loop_serves_configured_views_alone() {
         let mut random = Random(22);
         let mut frame = first_frame(&mut random);
         shown.step(&frame, 1);
-        let plan = |name: &str| plan(name.to_owned(), Layout::default(), 40);
+        let plan = |name: &str| plan(name.to_owned(), FOVEAL, 40);
         let clients: Vec<_> = ["one", "two"]
             .map(|name| {
                 let (client, view) = shown.build(&plan(name), true);
@@ -357,6 +357,9 @@ fn place(record: &TokenRecord) -> [i32; 4] {
     [record.x, record.y, record.sx.into(), record.sy.into()]
 }
 
+/// Its plans follow from the gaze alone, so those of a fresh view are the same.
+const FOVEAL: Layout = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
+
 /// A stream of two views, those who talk to them, and their readers.
 struct Shown {
     stream: Stream,
@@ -371,7 +374,7 @@ struct Shown {
 
 impl Shown {
     fn new(backend: StreamBackend, paces: [ViewPace; 2]) -> Self {
-        let layouts = [Layout::default(), Layout::Uniform];
+        let layouts = [FOVEAL, Layout::Uniform];
         let plans: Vec<_> = (0..2)
             .map(|index| {
                 let name = format!("view{index}");
@@ -441,7 +444,7 @@ fn random_plan(random: &mut Random) -> ServedView {
         1 => Layout::Directional { e0_px: None },
         2 => Layout::Rings(Rings::new(&[1, 2, 6], &[2, 3, 3]).unwrap()),
         3 => Layout::Windows,
-        4 => Layout::Relevance { thresholds: THRESHOLDS.to_vec(), foveae: 1 },
+        4 => Layout::Inset(Inset::default()),
         _ => Layout::Foveal {
             e0_px: Some(f64::from(1 + random.below(60))),
             foveae: 1,

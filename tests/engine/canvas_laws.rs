@@ -166,7 +166,8 @@ fn a_refresh_gives_late_readers_what_the_others_have() {
         let mut camera = Camera::new(*extent, *side, *budget, 0, &mut random);
         let (mut first, mut late) = (Canvas::default(), Canvas::default());
         let is_whole = |canvas: &Canvas| canvas.steps().iter().all(|step| *step == 1);
-        let join = 2 + u64::from(random.below(5));
+        // After most of the picture was delivered.
+        let join = 12 + u64::from(random.below(5));
         for number in 1..=20 {
             if random.below(4) == 0 {
                 move_on(&mut camera.frame, 4, number, &mut random);

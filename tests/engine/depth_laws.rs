@@ -334,6 +334,7 @@ fn boxes_hold_what_the_tokens_show_of_a_known_scene() {
         };
         let depth = OwnedDepth::of(DepthFormat::Float32Le, source, |x, y| point(x, y)[2]);
         let spec = ViewSpec {
+            layout: Layout::Foveal { e0_px: None, foveae: 1, coarsest: None },
             budget: 100,
             depth: DepthDetail::Tokens,
             boxes: true,

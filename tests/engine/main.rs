@@ -15,6 +15,7 @@ mod canvas_laws;
 mod change_laws;
 mod coarse_level;
 mod depth_laws;
+mod gaze_laws;
 mod noise_laws;
 mod pool_laws;
 mod reuse_laws;

@@ -5,16 +5,13 @@
 #![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameStamp, FrameTime, PixelFormat};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
-use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_core::geometry::region::Region;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::layout::Layout;
 use foveate_core::layout::inset::Inset;
@@ -90,7 +87,7 @@ fn play(
             }
         }
         if 3 < frame_seq && random.below(4) == 0 {
-            let feedback = attention(extent, frame_seq - 1, random);
+            let feedback = look(extent, random);
             view.take_feedback(&feedback, FrameTime::of(&stamp), 1);
         }
         view.set_resting(random.below(6) == 0);
@@ -185,7 +182,7 @@ fn spec(patch_side: u32, budget: usize) -> ViewSpec {
         layout: Layout::Foveal { e0_px: Some(20.0), foveae: 1, coarsest: None },
         budget,
         format: TokenFormat::new(patch_side, DType::U8, Normalisation::NONE),
-        policy: Policy::Feedback,
+        policy: Policy::Fixed { x: 0.5, y: 0.5 },
         parameters: GazeParameters { dwell_min_ms: 0, ..GazeParameters::default() },
         ..ViewSpec::default()
     }
@@ -206,11 +203,7 @@ fn random_spec(random: &mut Random) -> ViewSpec {
     ViewSpec { layout, format: TokenFormat { outside, rounding, ..base.format }, ..base }
 }
 
-/// Attention to one cell of a grid over the image.
-fn attention(image: Extent, frame_seq: u64, random: &mut Random) -> Feedback {
-    let grid = Extent::new(1 + random.below(7), 1 + random.below(7));
-    let mut weights = vec![0.0; grid.area()];
-    weights[random.below(grid.area() as u32) as usize] = 1.0;
-    let map = AttentionMap::new(grid, Region::of(image), image, weights).unwrap();
-    Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None }
+fn look(image: Extent, random: &mut Random) -> Feedback {
+    let [x, y] = [image.width, image.height].map(|side| f64::from(random.below(side)));
+    Feedback::look_at(x, y, None)
 }

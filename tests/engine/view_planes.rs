@@ -196,9 +196,8 @@ fn channels_are_those_of_the_newest_decision_in_ring_and_memory() {
             }
         }
         assert_eq!(decided[0], (0, vec![0.0; 4 * grid.area()]));
-        // A quarter of a second is five frames; before the first one nothing had been seen. Four frames that show a cell for the first
-        // time, and one in which something new is at rest, decide in between.
-        assert_eq!(decided.len(), 8 + 4 + 1);
+        // A quarter of a second is five frames; before the first one nothing had been seen.
+        assert_eq!(decided.len(), 8 + 1);
         for (at, cells) in &decided[1..] {
             let [x, query, mean, relevance] =
                 std::array::from_fn(|index| &cells[index * grid.area()..][..grid.area()]);
@@ -260,8 +259,8 @@ fn the_first_decision_reads_the_tiles_of_the_first_frame(make: Make<'_>) {
         for (name, cells) in of_tiles.into_iter().zip(&channels) {
             assert!(cells.iter().all(|cell| 0.0 < *cell), "{name} after frame {frame_seq}");
         }
-        // From the first frame to the one that is decided on. When the second comes is not known before.
-        let seconds = if frame_seq == 2 { 0.0 } else { (frame_seq - 1) as f32 * 0.05 };
+        // From the first frame to the one that the decision was made by.
+        let seconds = (frame_seq - 2) as f32 * 0.05;
         let age = seconds / (seconds + 1.0);
         assert!(channels[11].iter().all(|cell| (cell - age).abs() < 1e-6), "{frame_seq}");
     }
@@ -325,8 +324,7 @@ impl Sink for Both {
 
 /// By what kind of map the fixation was chosen, if it was by one of which a plan keeps something.
 fn led(gaze: &Gaze) -> Option<FixationReason> {
-    let reason = gaze.leading_map().map(|_| gaze.first().reason);
-    reason.filter(|reason| *reason != FixationReason::Relevance)
+    gaze.leading_reason()
 }
 
 fn engine(picture: &OwnedFrame, generation: u64) -> Engine {

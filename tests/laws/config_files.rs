@@ -42,6 +42,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         "threshold_limit",
         "refresh_frames",
         "e0",
+        "foveae",
         "coarsest",
         "slots",
     ];
@@ -50,7 +51,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         assert!(text.contains(&commented), "{key} is not in the default file");
         text.replace(&commented, &format!("{key} = "))
     });
-    let config = parse(&uncommented, "configs/default.toml");
+    let config = parse(&with_layout(&uncommented, "foveal"), "configs/default.toml");
     assert_eq!(config.daemon.socket.as_deref(), Some(Path::new("/run/foveate/foveate.sock")));
     assert_eq!(config.daemon.socket_group.as_deref(), Some("foveate"));
     assert_eq!(config.daemon.metrics, Some(([127, 0, 0, 1], 9187).into()));
@@ -83,13 +84,19 @@ fn the_keys_of_inset_in_the_default_file_are_accepted() {
         assert!(text.contains(&commented), "{key} is not in the default file");
         text.replace(&commented, &format!("\n{key} = {other}\n"))
     });
-    let text = text.replace("\nlayout = \"foveal\"", "\nlayout = \"inset\"");
-    let text = text.replace("\nfoveae = 1\n", "\n");
+    let text = with_layout(&text, "inset");
     let inset = Inset { share: 0.3, blocks: 2, min_step: 1.25, aspect: 2.0 };
     assert_eq!(
         parse(&text, "configs/default.toml").streams[0].views[0].layout,
         Layout::Inset(inset)
     );
+}
+
+/// The default file with another layout than `adaptive`, without the key that belongs to that.
+fn with_layout(text: &str, layout: &str) -> String {
+    let [own, memory] = ["\nlayout = \"adaptive\"\n", "\nmemory = \"none\"\n"];
+    assert!(text.contains(own) && text.contains(memory), "they are in the default file");
+    text.replace(own, &format!("\nlayout = \"{layout}\"\n")).replace(memory, "\n")
 }
 
 #[test]
@@ -99,22 +106,19 @@ fn small_budgets_have_fewer_blocks_than_the_default() {
     assert!(view("budget = 1\nblocks = 4").is_err());
 }
 
-/// So may those of relevance, with the layout and the policy that they belong to.
+/// So may those of relevance, with the policy that they belong to.
 #[test]
 fn the_keys_of_relevance_in_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
-    let text =
-        ["thresholds", "channels", "scorer", "weights", "passes"].iter().fold(text, |text, key| {
-            let commented = format!("\n# {key} = ");
-            assert!(text.contains(&commented), "{key} is not in the default file");
-            text.replace(&commented, &format!("\n{key} = "))
-        });
-    let text = text.replace("\nlayout = \"foveal\"", "\nlayout = \"relevance\"");
+    let text = ["channels", "scorer", "weights", "passes"].iter().fold(text, |text, key| {
+        let commented = format!("\n# {key} = ");
+        assert!(text.contains(&commented), "{key} is not in the default file");
+        text.replace(&commented, &format!("\n{key} = "))
+    });
     let text = text.replace("\npolicy = \"auto\"", "\npolicy = \"relevance\"");
     let config = parse(&text, "/etc/foveate/default.toml");
     let view = &config.streams[0].views[0];
     assert_eq!(view.channels, ["strokes", "change"]);
-    assert_eq!(view.layout, Layout::Relevance { thresholds: vec![0.8, 0.5, 0.2], foveae: 1 });
     let weights = [("strokes".to_owned(), 4.0), ("unseen".to_owned(), 3.0)].into();
     let scorer = Some("/etc/foveate/people.safetensors".into());
     assert_eq!(view.gaze.policy, Policy::Relevance { scorer, weights, passes: 2 });
@@ -123,7 +127,7 @@ fn the_keys_of_relevance_in_the_default_file_are_accepted() {
 /// A list of policies is one for each fovea, and stays what it is when it is written, changed and read again.
 #[test]
 fn a_list_of_policies_is_one_for_each_fovea() {
-    let text = "name = \"v\"\nfoveae = 3\ngaze.policy = [\"fixed\", \"feedback\", \"saliency\"]\ngaze.y = 0.25";
+    let text = "name = \"v\"\nlayout = \"foveal\"\nfoveae = 3\ngaze.policy = [\"fixed\", \"feedback\", \"saliency\"]\ngaze.y = 0.25";
     let view = ViewConfig::parse(text).unwrap();
     let policy = vec![FoveaPolicy::Fixed, FoveaPolicy::Feedback, FoveaPolicy::Saliency];
     assert_eq!(view.gaze.policy, Policy::Several { policy, x: 0.5, y: 0.25 });

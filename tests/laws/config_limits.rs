@@ -11,7 +11,6 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
 use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::geometry::plan::STEP_MAX;
-use foveate_core::layout::relevance::THRESHOLDS_MAX;
 use foveate_core::layout::rings::RINGS_MAX;
 use foveate_core::mask::{CORNERS_MAX, MASKS_MAX};
 use foveate_core::name::NAME_BYTES_MAX;
@@ -79,14 +78,7 @@ fn checks() -> BTreeMap<&'static str, Check> {
                 "a".repeat(NAME_BYTES_MAX + 1)
             )),
         ),
-        ("FOVEAE_MAX", view(&format!("foveae = {}", FOVEAE_MAX + 1))),
-        (
-            "THRESHOLDS_MAX",
-            view(&format!(
-                "layout = 'relevance'\nthresholds = {}",
-                list(THRESHOLDS_MAX + 1, &|index| format!("{}", 1.0 / (index + 2) as f64))
-            )),
-        ),
+        ("FOVEAE_MAX", view(&format!("layout = 'foveal'\nfoveae = {}", FOVEAE_MAX + 1))),
         (
             "RINGS_MAX",
             view(&format!(

@@ -13,6 +13,9 @@ const STREAM: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n";
 const VIEW: &str =
     "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n[[stream.view]]\nname = \"v\"\n";
 
+/// The same with a layout that has foveae.
+const FOVEAL: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n[[stream.view]]\nname = \"v\"\nlayout = \"foveal\"\n";
+
 #[test]
 fn unknown_keys_are_refused_with_the_known_ones() {
     refused(
@@ -152,7 +155,7 @@ fn wrong_types_are_refused_with_the_right_values() {
         "stream.parameters.w",
         &["a string"],
     );
-    refused(&format!("{VIEW}e0 = nan\n"), 6, "stream.view.e0", &["above 0"]);
+    refused(&format!("{VIEW}e0 = nan\nlayout = \"foveal\"\n"), 6, "stream.view.e0", &["above 0"]);
     let fixed = format!("{VIEW}gaze.policy = \"fixed\"\n");
     refused(&format!("{fixed}gaze.x = inf\n"), 7, "stream.view.gaze.x", &["0.0", "1.0"]);
     refused("stream = 5\n", 1, "stream", &["5"]);
@@ -175,7 +178,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("normalisation = { mean = [nan, 0.0, 0.0], std = [1.0, 1.0, 1.0] }", "mean = [r, g, b]"),
     ] {
         let key = format!("stream.view.{}", line.split(' ').next().unwrap());
-        refused(&format!("{VIEW}{line}\n"), 6, &key, &[allowed]);
+        refused(&format!("{VIEW}{line}\nlayout = \"foveal\"\n"), 6, &key, &[allowed]);
     }
     for (line, allowed) in [
         ("share = 1.0", "from 0.0 to 0.99"),
@@ -244,15 +247,21 @@ fn several_policies_are_as_many_as_foveae_and_side_by_side() {
         (2, "\"several\"", "\"replay\", or a list of policies"),
         (2, "\"[]\"", "\"replay\", or a list of policies"),
     ] {
-        let text = format!("{VIEW}foveae = {foveae}\ngaze.policy = {policy}\n");
-        refused(&text, 7, "stream.view.gaze.policy", &[said]);
+        let text = format!("{FOVEAL}foveae = {foveae}\ngaze.policy = {policy}\n");
+        refused(&text, 8, "stream.view.gaze.policy", &[said]);
+    }
+    // With the default layout the list says how many there are.
+    let nine = format!("{:?}", [vec!["saliency"; 8], vec!["fixed"]].concat());
+    for (policy, said) in [("[]", "0 policies for 8 foveae"), (&nine, "9 policies for 8 foveae")] {
+        let text = format!("{VIEW}gaze.policy = {policy}\n");
+        refused(&text, 6, "stream.view.gaze.policy", &[said]);
     }
     let keys = "gaze.policy = [\"feedback\", \"relevance\"]\ngaze.weights = { strokes = 1 }\n";
-    let text = format!("{VIEW}foveae = 2\n{keys}");
-    refused(&text, 8, "stream.view.gaze.weights", &["with the policy \"relevance\""]);
+    let text = format!("{FOVEAL}foveae = 2\n{keys}");
+    refused(&text, 9, "stream.view.gaze.weights", &["with the policy \"relevance\""]);
     let text =
-        format!("{VIEW}foveae = 2\ngaze.policy = [\"feedback\", \"saliency\"]\ngaze.x = 0.5\n");
-    refused(&text, 8, "stream.view.gaze.x", &["with the policy \"fixed\""]);
+        format!("{FOVEAL}foveae = 2\ngaze.policy = [\"feedback\", \"saliency\"]\ngaze.x = 0.5\n");
+    refused(&text, 9, "stream.view.gaze.x", &["with the policy \"fixed\""]);
     refused(&format!("{VIEW}layout = [\"foveal\"]\n"), 6, "stream.view.layout", &["\"foveal\""]);
 }
 
@@ -663,14 +672,14 @@ fn layouts_that_cannot_be_are_refused() {
         ("layout = \"windows\"", 6, "layout", &["windows of 16 texels", "from 224 to 1024"]),
         ("layout = \"windows\"\npatch = 64", 7, "patch", &["windows of 64 texels"]),
         ("layout = \"spiral\"", 6, "layout", &["\"spiral\"", "\"rings\", \"windows\""]),
-        ("foveae = 9", 6, "foveae", &["9", "from 1 to 8"]),
-        ("foveae = 3\nbudget = 2", 6, "foveae", &["exceed the tokens", "the budget, 2"]),
+        ("foveae = 9\nlayout = \"foveal\"", 6, "foveae", &["9", "from 1 to 8"]),
         (
-            "layout = \"uniform\"\nfoveae = 2",
-            7,
+            "foveae = 3\nbudget = 2\nlayout = \"foveal\"",
+            6,
             "foveae",
-            &["only with the layouts \"foveal\" and \"relevance\""],
+            &["exceed the tokens", "the budget, 2"],
         ),
+        ("layout = \"uniform\"\nfoveae = 2", 7, "foveae", &["only with the layout \"foveal\""]),
         ("preset = \"stt172\"", 6, "preset", &["only with the layout \"rings\""]),
         ("strides = [1]", 6, "strides", &["only with the layout \"rings\""]),
         ("layout = \"rings\"", 6, "layout", &["`preset`", "`strides` and `grids`"]),

@@ -11,11 +11,9 @@ use foveate_core::gaze::log::{
     GazeLog, GazeLogError, GazeLogParseError, LogEntry, entry_line, header_line,
 };
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::{
-    FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze, PlanRules,
-};
+use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze};
 use foveate_core::geometry::gaze_entry::GazeEntry;
-use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::{PixelBox, Region};
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
@@ -66,7 +64,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
     let heavy = entry(7).replace("\"weight\":0.5", "\"weight\":1.5");
     let short = entry(7).replace("\"codes\":\"80", "\"codes\":\"8");
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
-    let other = header.replace(":5,", ":1,");
+    let other = header.replace(":6,", ":1,");
     let empty = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"box\":[3,4,3,9]");
     let whole = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"share\":1.5");
     let [none, many] = [0, FOVEAE_MAX + 1].map(|count| {
@@ -78,7 +76,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
         (String::new(), "not a gaze log"),
         ("x,y\n1,2".to_owned(), "not a gaze log"),
         (entry(1), "not a gaze log"),
-        (other, "unsupported gaze log version 1 (expected 2 to 5)"),
+        (other, "unsupported gaze log version 1 (expected 6; record it again)"),
         (format!("{header}\n{empty}"), "invalid line 2: invalid `box`"),
         (format!("{header}\n{whole}"), "invalid line 2: invalid `share`"),
         (header.clone(), "no entries"),
@@ -125,95 +123,35 @@ fn a_file_that_cannot_be_replayed_is_named() {
     assert_eq!(GazeLog::load(&path).unwrap().entries, [entry(3, any_gaze())]);
 }
 
-/// The digests are of plans that `foveate extract` made of such a log before version 3.
+/// The digests are of the plans of this version: where another plan follows from the same gaze, logs have another version.
 #[test]
-fn log_of_version_2_replays_to_the_same_plans() {
+fn a_log_replays_to_the_same_plans() {
     let codes = concat!(
         "db7df997ecf9e2c343b37be24964589bb47b9dc756ce7b3ff773a4836a9f64ff4e5fdadaad5c5d3c",
         "3d71736666868c6ec6e9dc706aec6e9e884198a666617f4c9089d6d23cd4e9f1924c8b968ab7ee8c",
     );
-    let entry = |frame: u64, reason: &str, (x, y): (f64, f64)| {
+    let entry = |frame: u64, reason: &str, (x, y): (f64, f64), asked: &str| {
         format!(
-            r#"{{"frame":{frame},"fixations":[{{"id":{frame},"x":{x},"y":{y},"since_frame":{frame},"reason":"{reason}","weight":1.0}}],"relevance":{{"frame":{frame},"grid":[10,8],"codes":"{codes}"}}}}"#
+            r#"{{"frame":{frame},"fixations":[{{"id":{frame},"x":{x},"y":{y},"since_frame":{frame},"reason":"{reason}","weight":1.0{asked}}}],"relevance":{{"frame":{frame},"grid":[10,8],"codes":"{codes}"}}}}"#
         )
     };
     let text = [
-        r#"{"foveate_gaze_log":2,"view":"camera/main","extent":[640,480]}"#.to_owned(),
-        entry(1, "look", (101.5, 333.0625)),
-        entry(2, "attend", (500.0, 77.25)),
-        entry(3, "relevance", (320.0, 240.0)),
-        entry(4, "saliency", (12.5, 470.0)),
+        header_line("camera/main", Extent::new(640, 480)),
+        entry(1, "look", (101.5, 333.0625), ""),
+        entry(2, "attend", (500.0, 77.25), r#","box":[450,60,550,90]"#),
+        entry(3, "relevance", (320.0, 240.0), ""),
+        entry(4, "look", (12.5, 470.0), r#","box":[0,400,40,480],"share":0.5"#),
     ];
     let digests = |layout: Layout| replayed(&text.join("\n"), layout).map(|plan| digest(&plan));
     let foveal = digests(Layout::Foveal { e0_px: None, foveae: 1, coarsest: None });
-    assert_eq!(foveal[..2], [0xb410_a4e3_3fba_a6dd, 0x9e0c_d2ca_5a05_bc1d]);
-    assert_eq!(foveal[2..], [0xdf6b_77ba_7479_d295, 0x5640_28ec_d153_c895]);
+    assert_eq!(foveal[..2], [3434765945394117365, 4300679537276558725]);
+    assert_eq!(foveal[2..], [12521050778947701957, 1564991846245920693]);
     let directional = digests(Layout::Directional { e0_px: None });
-    assert_eq!(directional[..2], [0xda56_fbfb_8b06_286e, 0x6950_ab2b_add4_7c9e]);
-    assert_eq!(directional[2..], [0xfc98_5325_5bac_d6a8, 0x0350_ed73_ce3c_133c]);
-    let relevance = digests(Layout::Relevance { thresholds: vec![0.8, 0.5, 0.2], foveae: 1 });
-    assert_eq!(relevance[..2], [0x1656_72cc_63b7_8a75, 0x081f_55a1_6410_8375]);
-    assert_eq!(relevance[2..], [0xe963_b640_d0e4_27e5, 0xe30a_27b9_7042_525d]);
-}
-
-/// The digests are of plans that `foveate extract` made of such a log before version 4.
-#[test]
-fn log_of_version_3_replays_to_the_same_plans() {
-    let entry = |frame: u64, reason: &str, (x, y): (f64, f64), asked: &str| {
-        format!(
-            r#"{{"frame":{frame},"fixations":[{{"id":{frame},"x":{x},"y":{y},"since_frame":{frame},"reason":"{reason}","weight":1.0{asked}}}],"relevance":null}}"#
-        )
-    };
-    let text = [
-        r#"{"foveate_gaze_log":3,"view":"camera/main","extent":[640,480]}"#.to_owned(),
-        entry(1, "look", (101.5, 333.0625), ""),
-        entry(2, "attend", (500.0, 77.25), r#","box":[450,60,550,90]"#),
-        entry(3, "look", (320.0, 240.0), r#","box":[200,200,440,280],"share":0.5"#),
-        entry(4, "relevance", (12.5, 470.0), ""),
-    ];
-    let text = text.join("\n");
-    let inset = Layout::Inset(Inset { share: 0.2, blocks: 1, min_step: 1.5, aspect: 1.0 });
-    let plans = replayed(&text, inset.clone());
-    let digests = plans.each_ref().map(exact_digest);
-    assert_eq!(digests[..2], [0x5082_ccf0_5d17_7dad, 0x23ec_bad3_060f_0325]);
-    assert_eq!(digests[2..], [0x5ea3_3c33_1452_32e5, 0x5c65_7221_2cea_a719]);
-    // Requested regions are sharp since then.
-    let plans_now = replayed(&text.replace("_log\":3", "_log\":4"), inset);
-    let is_sharp = |plan: &TokenPlan| plan.tokens.iter().any(|token| token.width(16) == 16);
-    assert_eq!(plans.each_ref().map(is_sharp), [false; 4]);
-    assert_eq!(plans_now.each_ref().map(is_sharp), [true, true, false, false]);
-}
-
-/// The digests are of plans that `foveate extract` made of such a log before version 5.
-#[test]
-fn log_of_version_4_replays_to_the_same_plans() {
-    let entry = |frame: u64, (x, y): (f64, f64), new: &str| {
-        format!(
-            r#"{{"frame":{frame},"fixations":[{{"id":{frame},"x":{x},"y":{y},"since_frame":{frame},"reason":"relevance","weight":1.0{new}}}],"relevance":null}}"#
-        )
-    };
-    let text = [
-        r#"{"foveate_gaze_log":4,"view":"camera/main","extent":[640,480]}"#.to_owned(),
-        entry(1, (500.0, 77.25), r#","box":[450,60,550,90]"#),
-        entry(2, (320.0, 240.0), r#","box":[200,200,440,280]"#),
-        entry(3, (12.5, 470.0), ""),
-        entry(4, (101.5, 333.0625), ""),
-    ];
-    let text = text.join("\n");
-    let foveal = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
-    let plans = replayed(&text, foveal.clone());
-    let digests = plans.each_ref().map(exact_digest);
-    assert_eq!(digests[..2], [0x571d_1cf5_a9ad_cb25, 0x2c5b_7118_03cc_fcc5]);
-    assert_eq!(digests[2..], [0x943f_c215_a5c4_53f5, 0x0baf_7bf5_9484_7805]);
-    // The whole box of a new object is sharp since then.
-    let plans_now = replayed(&text.replace("_log\":4", "_log\":5"), foveal);
-    let in_box = |token: &&Token| {
-        let lies = token.pixel_box(Extent::new(640, 480), 16);
-        lies.x0 < 440 && 200 < lies.x1 && lies.y0 < 280 && 200 < lies.y1
-    };
-    let is_sharp =
-        |plan: &TokenPlan| plan.tokens.iter().filter(in_box).all(|token| token.width(16) == 16);
-    assert_eq!([is_sharp(&plans[1]), is_sharp(&plans_now[1])], [false, true]);
+    assert_eq!(directional[..2], [9945211391343374261, 3135357489223538805]);
+    assert_eq!(directional[2..], [8773256338880948469, 17625356112568756053]);
+    let inset = digests(Layout::Inset(Inset::default()));
+    assert_eq!(inset[..2], [6249539026265426558, 404959853492427193]);
+    assert_eq!(inset[2..], [4504778879624378990, 5406631044985019013]);
 }
 
 fn entry(frame: u64, gaze: Gaze) -> LogEntry {
@@ -227,28 +165,20 @@ fn replayed(text: &str, layout: Layout) -> [TokenPlan; 4] {
     let extent = Extent::new(640, 480);
     let at = |frame_seq: u64| FrameTime { frame_seq, time_ns: frame_seq * 100_000_000 };
     let policy = Policy::Replay { log };
-    let mut controller = Controller::new(policy, GazeParameters::default(), extent, 1, at(1));
+    let mut controller =
+        Controller::new(policy, GazeParameters::default(), false, extent, 1, at(1));
     [1, 2, 3, 4].map(|frame_seq| {
-        controller.step(at(frame_seq), None);
+        controller.arrive(at(frame_seq), None);
         spec.plan(controller.gaze(), PyramidShape::new(extent), None)
     })
 }
 
-/// FNV-1a of the places and the whole steps of tokens, a number at a time.
+/// FNV-1a of the places and sides of tokens in pixels, a number at a time.
 fn digest(plan: &TokenPlan) -> u64 {
-    let steps = |token: &Token| [token.sx.into(), token.sy.into()];
-    digest_of(plan, steps)
-}
-
-/// The same of places and sides in pixels.
-fn exact_digest(plan: &TokenPlan) -> u64 {
-    digest_of(plan, |token| [token.width(plan.patch_side), token.height(plan.patch_side)])
-}
-
-fn digest_of(plan: &TokenPlan, sides: impl Fn(&Token) -> [u32; 2]) -> u64 {
+    let side = plan.patch_side;
     let numbers = plan.tokens.iter().flat_map(|token| {
-        let [width, height] = sides(token);
-        [token.x.cast_unsigned(), token.y.cast_unsigned(), width, height]
+        let (x, y) = (token.x.cast_unsigned(), token.y.cast_unsigned());
+        [x, y, token.width(side), token.height(side)]
     });
     numbers.fold(0xcbf2_9ce4_8422_2325, |digest, number| {
         (digest ^ u64::from(number)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -285,17 +215,8 @@ fn gaze() -> impl Strategy<Value = Gaze> {
             share,
         });
     let fixations = prop::collection::vec(fixation, 1..=FOVEAE_MAX);
-    let rules = prop_oneof![
-        Just(PlanRules::First),
-        Just(PlanRules::Second),
-        Just(PlanRules::Third),
-        Just(PlanRules::Current)
-    ];
-    let gaze = (fixations, prop::option::of(relevance()), rules);
-    gaze.prop_map(|(fixations, relevance, rules)| Gaze {
-        rules,
-        ..Gaze::new(Fixations::from_iter(fixations), relevance)
-    })
+    let gaze = (fixations, prop::option::of(relevance()));
+    gaze.prop_map(|(fixations, relevance)| Gaze::new(Fixations::from_iter(fixations), relevance))
 }
 
 fn region() -> impl Strategy<Value = Region> {

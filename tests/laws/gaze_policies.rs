@@ -10,6 +10,7 @@ use foveate_core::frame::FrameTime;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::{Controller, FoveaPolicy, Policy};
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
+use foveate_core::gaze::need::Need;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
@@ -18,23 +19,23 @@ use foveate_core::geometry::fixation::{
     FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze, Points, snapped,
 };
 use foveate_core::geometry::gaze_entry::GazeEntry;
-use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::{PixelBox, Region};
+use foveate_core::geometry::relevance::Relevance;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::geometry::weights::Peak;
-use foveate_core::layout::Layout;
-use foveate_core::layout::inset::Inset;
 use foveate_core::motion::Motions;
 use foveate_core::relevance::features::TileFeatures;
 use foveate_core::relevance::injection::Injection;
 use foveate_core::relevance::seen::{Seen, SeenTiles};
-use foveate_core::view::ViewSpec;
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent::new(640, 480);
 const FRAME_NS: u64 = 33_333_333;
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// The frame that clients send maps of: the first, which no policy has seen.
+const MAP_FRAME: u64 = 1;
 
 /// The input before a frame.
 #[derive(Clone, Debug)]
@@ -134,20 +135,6 @@ proptest! {
         }
     }
 
-    /// As where a client speaks after the next frame was decided on.
-    #[test]
-    fn a_decision_that_is_taken_back_leaves_no_trace(
-        frames in frames(), parameters in any_parameters(), foveae in foveae(), several in several_policies(),
-    ) {
-        let alone = [Policy::Feedback, Policy::Saliency, relevance(), Policy::Auto];
-        let alone = alone.into_iter().map(|policy| (policy, foveae));
-        for (policy, foveae) in alone.chain([(each(&several), several.len())]) {
-            let mut plain = Course::with(policy.clone(), parameters, foveae);
-            let mut hesitant = Course { hesitates: true, ..Course::with(policy, parameters, foveae) };
-            prop_assert_eq!(plain.play(&frames)?, hesitant.play(&frames)?);
-        }
-    }
-
     /// However long the client keeps sending, once the map has been decided on.
     #[test]
     fn an_equal_map_causes_no_saccade(
@@ -218,12 +205,12 @@ fn attention_is_followed_while_it_comes() {
     let fixation = course.fixation();
     assert_eq!(fixation.reason, FixationReason::Attend);
     assert!((fixation.x - x).abs() <= 0.05 && (fixation.y - y).abs() <= 0.05);
-    assert_eq!(course.relevance_frame(), Some(4), "of the map");
+    assert_eq!(course.relevance_frame(), Some(MAP_FRAME), "of the map");
     course.pass(SECOND_NS, Operation::Nothing).unwrap();
     assert_eq!(course.fixation(), fixation);
     course.pass(2 * SECOND_NS, Operation::Nothing).unwrap();
     assert_eq!(course.fixation().reason, FixationReason::Saliency, "after silence");
-    assert!(course.relevance_frame() > Some(4), "of what is seen");
+    assert_ne!(course.relevance_frame(), Some(MAP_FRAME), "of what is seen");
 }
 
 #[test]
@@ -232,15 +219,15 @@ fn attention_is_ignored_by_other_policies() {
         let course = |operation: Operation| {
             let mut course = Course::new(policy.clone(), parameters());
             course.pass(SECOND_NS, operation).unwrap();
-            course.controller.gaze().clone()
+            course.gaze.clone()
         };
         assert_eq!(course(Operation::Attend { seed: 7 }), course(Operation::Nothing));
     }
 }
 
-/// As those of `feedback`, and what a scorer finds where those of saliency looked.
+/// As those of `feedback`, and what the view needs where those of saliency looked.
 #[test]
-fn auto_follows_maps_until_silence_and_then_the_scorer() {
+fn auto_follows_maps_until_silence_and_then_need() {
     let mut course = Course::new(Policy::Auto, parameters());
     course.pass(SECOND_NS, Operation::Attend { seed: 5 }).unwrap();
     assert_eq!(course.fixation().reason, FixationReason::Attend);
@@ -276,14 +263,15 @@ fn a_concentrated_map_asks_for_its_box() {
 fn looking_at_a_box_sets_the_fixations_region() {
     let area = LookArea { size: Some((50.0, 31.0)), share: Some(0.5) };
     for policy in [fixed(), Policy::Feedback, Policy::Saliency, relevance(), Policy::Auto] {
-        let mut controller = Controller::new(policy, parameters(), EXTENT, 1, frame_time(1, 0));
+        let mut controller =
+            Controller::new(policy, parameters(), false, EXTENT, 1, frame_time(1, 0));
         let points = Points::from_iter([(620.0, 100.5)]);
         let look = Feedback::Look { points, hold_ns: None, frame_seq: None, area };
         controller.take(&look, frame_time(2, FRAME_NS));
         let fixation = only(controller.gaze());
         let cut = Region { x0: 595.0, y0: 85.0, x1: 640.0, y1: 116.0 };
         assert_eq!((fixation.region, fixation.share), (Some(cut), Some(0.5)));
-        controller.step(frame_time(2, FRAME_NS), None);
+        controller.arrive(frame_time(2, FRAME_NS), None);
         // The same place, and no box.
         controller.take(&Feedback::look_at(620.0, 100.5, None), frame_time(3, 2 * FRAME_NS));
         let again = only(controller.gaze());
@@ -294,7 +282,7 @@ fn looking_at_a_box_sets_the_fixations_region() {
 #[test]
 fn points_divide_the_share_that_is_asked_for() {
     let mut controller =
-        Controller::new(Policy::Feedback, parameters(), EXTENT, 2, frame_time(1, 0));
+        Controller::new(Policy::Feedback, parameters(), false, EXTENT, 2, frame_time(1, 0));
     let points = Points::from_iter([(100.0, 100.0), (500.0, 300.0)]);
     let area = LookArea { size: None, share: Some(0.5) };
     let look = Feedback::Look { points, hold_ns: None, frame_seq: None, area };
@@ -307,7 +295,8 @@ fn points_divide_the_share_that_is_asked_for() {
 fn a_box_that_is_pursued_moves_with_its_middle() {
     let chase = Chase { object: (60.0, 0.0), ..Chase::default() };
     let parameters = Chase::parameters(true);
-    let mut controller = Controller::new(Policy::Auto, parameters, EXTENT, 1, frame_time(1, 0));
+    let mut controller =
+        Controller::new(Policy::Auto, parameters, false, EXTENT, 1, frame_time(1, 0));
     let mut motions = Motions::new(PyramidShape::new(EXTENT));
     let mut seen: Option<(CoarseLevel, u64)> = None;
     for index in 0..40 {
@@ -322,7 +311,7 @@ fn a_box_that_is_pursued_moves_with_its_middle() {
             motion: Some(&motions),
             ..Seen::coarsely(coarse, *frame_seq)
         });
-        controller.step(at, what);
+        controller.arrive(at, what);
         let shown = chase.picture(index);
         motions.follow(&shown, at);
         seen = Some((shown, at.frame_seq));
@@ -334,152 +323,95 @@ fn a_box_that_is_pursued_moves_with_its_middle() {
     assert!((0.5 * (x0 + x1) - x).abs() <= 0.5 && (0.5 * (y0 + y1) - y).abs() <= 0.5);
 }
 
-/// At 10 and at 30 frames a second, wherever in the rhythm of decisions it comes, and while others walk. A frame later, once it is at
-/// rest, all of it is to be sharp.
-#[test]
-fn something_that_appears_is_looked_at_within_3_frames() {
-    for policy in [Policy::Auto, relevance()] {
-        for (rate, rhythm) in [(10, 3), (30, 8)] {
-            for offset in 0..rhythm {
-                let mut street = Street::new(policy.clone(), SECOND_NS / rate);
-                street.walk(2 * rate + offset);
-                street.has_sign = true;
-                let found = (1..=3).find_map(|_| {
-                    street.walk(1);
-                    let fixation = only(street.controller.gaze());
-                    Street::is_sign((fixation.x, fixation.y)).then_some(fixation)
-                });
-                let case = format!("{policy} at {rate} frames a second, {offset} later");
-                assert!(found.is_some(), "{case}: not looked at");
-                street.walk(1);
-                let gaze = street.controller.gaze();
-                let region = only(gaze).region;
-                let is_whole = |region: Region| {
-                    region.contains((400.0, 96.0)) && region.contains((496.0, 160.0))
-                };
-                assert!(region.is_some_and(is_whole), "{case}: {region:?}");
-                let plan = ViewSpec::default().plan(gaze, PyramidShape::new(EXTENT), None);
-                let coarse = plan.tokens.iter().filter(|token| {
-                    let PixelBox { x0, y0, x1, y1 } = token.pixel_box(EXTENT, plan.patch_side);
-                    x0 < 496 && 400 < x1 && y0 < 160 && 96 < y1 && token.sx != 1
-                });
-                assert_eq!(coarse.count(), 0, "{case}: tokens with a step above 1");
-            }
-        }
-    }
-}
-
-/// What was never seen is visited at once, what was seen four times a second.
-#[test]
-fn unseen_places_are_visited_in_every_frame() {
-    let spec = ViewSpec { layout: Layout::Inset(Inset::default()), ..ViewSpec::default() };
-    let mut controller = Controller::new(Policy::Auto, parameters(), EXTENT, 4, frame_time(1, 0));
-    let coarse = picture(5, EXTENT);
-    let (features, changed_frame) = tiles_of(5, EXTENT, 1);
-    let (mut plan, mut last_id) = (None::<TokenPlan>, 0);
-    let mut moves = Vec::new();
-    let mut is_seen = vec![false; EXTENT.in_cells(TILE_SIDE).area()];
-    for index in 1..=600 {
-        let seen = plan.as_ref().map(|plan| Seen {
-            tiles: Some(SeenTiles {
-                features: &features,
-                changed_frame: &changed_frame,
-                black: 16,
-            }),
-            plan: Some(plan),
-            ..Seen::coarsely(&coarse, index - 1)
-        });
-        controller.step(frame_time(index, index * FRAME_NS), seen);
-        let newest = controller.gaze().newest().id;
-        moves.push(newest != std::mem::replace(&mut last_id, newest));
-        plan = Some(spec.plan(controller.gaze(), PyramidShape::new(EXTENT), None));
-        let unseen = controller.scene().unwrap().channel("unseen").unwrap();
-        is_seen.iter_mut().zip(unseen).for_each(|(is_seen, unseen)| *is_seen |= *unseen < 1.0);
-    }
-    let count = |moves: &[bool]| moves.iter().filter(|is_move| **is_move).count();
-    let seen = is_seen.iter().filter(|is_seen| **is_seen).count();
-    assert!(4 * is_seen.len() <= 5 * seen, "{seen} of {} cells were seen", is_seen.len());
-    assert!(28 <= count(&moves[2..32]), "{} moves in the first second", count(&moves[2..32]));
-    assert!(count(&moves[570..]) <= 5, "{} moves in the last second", count(&moves[570..]));
-}
-
-/// A scorer with equal weights, so that places differ only by whether they were seen.
-#[test]
-fn what_is_equally_relevant_is_sharp_in_turn() {
-    let weights = BTreeMap::from([("mean".to_owned(), 8.0)]);
-    let policy = Policy::Relevance { scorer: None, weights, passes: 1 };
-    let layout = Layout::Relevance { thresholds: vec![0.8, 0.5, 0.2], foveae: 1 };
-    let spec = ViewSpec { layout, budget: 160, ..ViewSpec::default() };
-    let mut controller = Controller::new(policy, parameters(), EXTENT, 1, frame_time(1, 0));
-    let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
-    let tiles = EXTENT.in_cells(TILE_SIDE).area();
-    let flat = TileFeatures {
-        count: 1024,
-        luma: 1024 * 90,
-        luma_squared: 1024 * 90 * 90,
-        differences: [992; 2],
-        ..TileFeatures::default()
-    };
-    let (features, changed_frame) = (vec![flat; tiles], vec![1; tiles]);
-    let mut plan: Option<TokenPlan> = None;
-    let mut is_seen = vec![false; EXTENT.area() / 256];
-    for index in 1..=30 * 8 {
-        let seen = plan.as_ref().map(|plan| Seen {
-            tiles: Some(SeenTiles {
-                features: &features,
-                changed_frame: &changed_frame,
-                black: 16,
-            }),
-            plan: Some(plan),
-            ..Seen::coarsely(&coarse, index - 1)
-        });
-        controller.step(frame_time(index, index * FRAME_NS), seen);
-        let next = spec.plan(controller.gaze(), PyramidShape::new(EXTENT), None);
-        for token in next.tokens.iter().filter(|token| token.sx == 1) {
-            let patch = |at: i32| at.cast_unsigned() as usize / 16;
-            is_seen[patch(token.y) * (EXTENT.width as usize / 16) + patch(token.x)] = true;
-        }
-        plan = Some(next);
-    }
-    let left = is_seen.iter().filter(|is_seen| !**is_seen).count();
-    assert!(left == 0, "{left} of {} patches were never sharp", is_seen.len());
-}
-
 #[test]
 fn release_returns_the_gaze_to_the_policy() {
     let mut course = Course::new(Policy::Feedback, parameters());
     course.pass(SECOND_NS, Operation::Attend { seed: 5 }).unwrap();
     course.step(&frame(look(10.0, 20.0, None))).unwrap();
     course.pass(SECOND_NS / 3, Operation::Nothing).unwrap();
-    course.step(&frame(Operation::Release)).unwrap();
+    course.pass(FRAME_NS, Operation::Release).unwrap();
     assert_eq!(course.fixation().reason, FixationReason::Saliency);
 }
 
+/// Nor where there is nothing to see, as in a black picture.
 #[test]
-fn before_anything_is_seen_the_middle_is_looked_at() {
-    for policy in [Policy::Feedback, Policy::Saliency] {
+fn where_nothing_is_needed_the_middle_is_looked_at() {
+    for policy in [Policy::Feedback, Policy::Saliency, relevance(), Policy::Auto] {
         assert!(policy.reads(false).coarse);
-        let mut controller = Controller::new(policy, parameters(), EXTENT, 3, frame_time(1, 0));
+        let is_scored = policy == relevance();
+        let begin = frame_time(1, 0);
+        let mut controller = Controller::new(policy, parameters(), false, EXTENT, 3, begin);
         let black = CoarseLevel::new(PyramidShape::new(EXTENT));
         for frame_seq in 1..100 {
-            let seen = (frame_seq > 50).then(|| Seen::coarsely(&black, frame_seq - 1));
-            controller.step(frame_time(frame_seq, frame_seq * FRAME_NS), seen);
+            // A scorer finds places in any picture.
+            let seen = |seq: u64| (seq > 50 && !is_scored).then(|| Seen::coarsely(&black, seq));
+            controller.arrive(frame_time(frame_seq, frame_seq * FRAME_NS), seen(frame_seq - 1));
+            let Fixation { id, x, y, reason, .. } = only(controller.gaze());
+            assert_eq!((id, x, y, reason), (1, 320.0, 240.0, FixationReason::Policy));
+            assert_eq!(controller.gaze().relevance, None);
+            controller.decide(seen(frame_seq), &Need::none(EXTENT));
         }
-        let Fixation { id, x, y, reason, .. } = only(controller.gaze());
-        assert_eq!((id, x, y, reason), (1, 320.0, 240.0, FixationReason::Policy));
-        assert_eq!(controller.gaze().relevance, None);
     }
 }
 
+/// The greatest need first, as often as decisions are made, and elsewhere once it is met.
 #[test]
-fn relevance_moves_nothing_before_anything_is_seen() {
-    let mut controller = Controller::new(relevance(), parameters(), EXTENT, 3, frame_time(1, 0));
-    for frame_seq in 1..100 {
-        controller.step(frame_time(frame_seq, frame_seq * FRAME_NS), None);
+fn what_is_needed_most_is_looked_at_in_turn() {
+    let mut controller =
+        Controller::new(Policy::Auto, parameters(), false, EXTENT, 1, frame_time(1, 0));
+    let columns = EXTENT.width as usize / 16;
+    let mut blocks = vec![1.0; EXTENT.area() / 256];
+    let places = [(3, 4), (30, 8), (20, 24)];
+    for (rank, (column, row)) in (0..).zip(places) {
+        blocks[row * columns + column] = 3000.0 / f32::from(1u8 + rank);
     }
-    let Fixation { id, x, y, reason, .. } = only(controller.gaze());
-    assert_eq!((id, x, y, reason), (1, 320.0, 240.0, FixationReason::Policy));
-    assert_eq!(controller.gaze().relevance, None);
+    let mut need = Need::none(EXTENT);
+    let mut looked_at: Vec<(u64, f64, f64)> = Vec::new();
+    for frame_seq in 1..40 {
+        controller.arrive(frame_time(frame_seq, frame_seq * FRAME_NS), None);
+        let Fixation { id, x, y, .. } = only(controller.gaze());
+        if looked_at.last().is_none_or(|(last, ..)| *last != id) {
+            looked_at.push((id, x, y));
+        }
+        // What lies around the fixation has been shown.
+        for (block, needed) in blocks.iter_mut().enumerate() {
+            let (column, row) = (block % columns, block / columns);
+            let middle = |index: usize| index as f64 * 16.0 + 8.0;
+            if 1 < id && (middle(column) - x).hypot(middle(row) - y) < 64.0 {
+                *needed = 0.0;
+            }
+        }
+        need.fill(blocks.iter().map(|needed| (*needed, 0.0)));
+        controller.decide(None, &need);
+    }
+    for ((_, x, y), (column, row)) in looked_at[1..4].iter().zip(places) {
+        let (at_x, at_y) = (column as f64 * 16.0 + 8.0, row as f64 * 16.0 + 8.0);
+        assert!((x - at_x).abs() <= 64.0 && (y - at_y).abs() <= 64.0, "{looked_at:?}");
+    }
+    assert!((4..=7).contains(&looked_at.len()), "four decisions a second: {looked_at:?}");
+}
+
+/// Of two places that are needed as much, the one that a client's weights favour.
+#[test]
+fn a_weighed_channel_decides_what_is_needed_most() {
+    let strokes = |weight| {
+        let mut course = Course::new(Policy::Auto, parameters());
+        course.pass(SECOND_NS, Operation::Nothing).unwrap();
+        let before = course.relevance_frame();
+        let weights = Arc::new([ChannelWeight { name: "strokes".to_owned(), weight }]);
+        course.controller.take(&Feedback::Weigh(weights), course.at);
+        course.pass(SECOND_NS, Operation::Nothing).unwrap();
+        (before, course.gaze.relevance.clone(), course.fixation())
+    };
+    let (before, liked, at_liked) = strokes(8.0);
+    let (_, disliked, at_disliked) = strokes(-8.0);
+    assert_eq!(before, None, "channels count only once somebody weighs them");
+    let weight = |relevance: &Option<Arc<Relevance>>, at: &Fixation| {
+        let pixel = PixelBox::of(at.x as u32..at.x as u32 + 1, at.y as u32..at.y as u32 + 1);
+        relevance.as_ref().expect("a map").map.greatest(EXTENT, pixel)
+    };
+    assert!(weight(&liked, &at_disliked) < weight(&liked, &at_liked));
+    assert!(weight(&disliked, &at_liked) < weight(&disliked, &at_disliked));
 }
 
 #[test]
@@ -488,7 +420,7 @@ fn a_gain_of_0_makes_no_relevance() {
     let mut course = Course::new(Policy::Feedback, parameters);
     course.pass(SECOND_NS, Operation::Attend { seed: 1 }).unwrap();
     assert_eq!(course.fixation().reason, FixationReason::Attend);
-    assert_eq!(course.controller.gaze().relevance, None);
+    assert_eq!(course.gaze.relevance, None);
 }
 
 #[test]
@@ -501,9 +433,9 @@ fn a_replay_begins_with_its_first_entry_and_fits_the_source() {
     let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
     let twice = Extent::new(1280, 960);
     let mut controller =
-        Controller::new(Policy::Replay { log }, parameters(), twice, 1, frame_time(1, 0));
+        Controller::new(Policy::Replay { log }, parameters(), false, twice, 1, frame_time(1, 0));
     let mut at = |frame_seq| {
-        controller.step(frame_time(frame_seq, 0), None);
+        controller.arrive(frame_time(frame_seq, 0), None);
         let Fixation { id, x, y, .. } = only(controller.gaze());
         (id, x, y)
     };
@@ -528,9 +460,9 @@ fn a_replay_plans_afresh_where_the_log_says_so() {
     ];
     let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
     let mut controller =
-        Controller::new(Policy::Replay { log }, parameters(), EXTENT, 1, frame_time(1, 0));
+        Controller::new(Policy::Replay { log }, parameters(), false, EXTENT, 1, frame_time(1, 0));
     let afresh = [9, 10, 11, 19, 20, 21, 25, 30, 31].map(|frame_seq| {
-        controller.step(frame_time(frame_seq, 0), None);
+        controller.arrive(frame_time(frame_seq, 0), None);
         controller.plans_afresh()
     });
     assert_eq!(afresh, [false, false, false, false, true, false, false, false, false]);
@@ -738,8 +670,8 @@ fn of_several_policies_clients_move_the_foveae_of_feedback_alone() {
         course.pass(SECOND_NS / 2, Operation::Attend { seed: 5 }).unwrap();
         let attended = course.fixations();
         assert_eq!((attended[own].reason, attended[1 - own]), (FixationReason::Attend, fixed));
-        assert_eq!(course.relevance_frame(), Some(4), "of the map");
-        course.step(&frame(Operation::Release)).unwrap();
+        assert_eq!(course.relevance_frame(), Some(MAP_FRAME), "of the map");
+        course.pass(FRAME_NS, Operation::Release).unwrap();
         let released = course.fixations();
         assert_eq!((released[own].reason, released[1 - own]), (FixationReason::Saliency, fixed));
     }
@@ -756,9 +688,7 @@ fn saliency_keeps_away_from_what_the_consumer_looks_at() {
     for own in [0, 1] {
         let mut policies = [FoveaPolicy::Saliency; 2];
         policies[own] = FoveaPolicy::Feedback;
-        // Without inhibition of return nothing else would move it.
-        let stare = GazeParameters { inhibition: 0.0, ..parameters() };
-        let mut course = Course::of_several(&policies, stare);
+        let mut course = Course::of_several(&policies, parameters());
         course.step(&frame(look(alone.x, alone.y, None))).unwrap();
         course.pass(SECOND_NS / 3, Operation::Nothing).unwrap();
         let radius_px = 0.06 * 640.0;
@@ -780,8 +710,7 @@ fn saliency_keeps_away_from_what_the_consumer_looks_at() {
 #[test]
 fn feedback_and_saliency_do_not_look_at_one_thing() {
     let policies = [FoveaPolicy::Feedback, FoveaPolicy::Saliency];
-    let stare = GazeParameters { inhibition: 0.0, ..parameters() };
-    let mut course = Course::of_several(&policies, stare);
+    let mut course = Course::of_several(&policies, parameters());
     course.pass(2 * SECOND_NS, Operation::Nothing).unwrap();
     let found = course.fixations();
     assert!(found.iter().all(|at| at.reason == FixationReason::Saliency), "{found:?}");
@@ -834,9 +763,9 @@ fn a_fixation_follows_what_it_is_at() {
     assert_eq!((end.x % 8.0, end.y % 8.0), (0.0, 0.0));
 }
 
-/// Of each policy and reason, but not a place of the configuration.
+/// Of each policy, but not a place of the configuration.
 #[test]
-fn what_clients_and_maps_chose_is_followed_and_nothing_else() {
+fn what_clients_chose_is_followed_and_nothing_else() {
     let chase = Chase { object: (60.0, 0.0), ..Chase::default() };
     let begin = chase.begin;
     let look = Chase { looks: true, ..chase };
@@ -1021,7 +950,7 @@ impl Chase {
     ) -> Vec<(Gaze, (f64, f64))> {
         let foveae = if let Policy::Several { policy, .. } = &policy { policy.len() } else { 1 };
         let at = frame_time(1, 0);
-        let mut controller = Controller::new(policy, parameters, EXTENT, foveae, at);
+        let mut controller = Controller::new(policy, parameters, false, EXTENT, foveae, at);
         let mut motions = Motions::new(PyramidShape::new(EXTENT));
         let mut seen: Option<(CoarseLevel, u64)> = None;
         let mut played = Vec::new();
@@ -1050,13 +979,19 @@ impl Chase {
                 motion: Some(&motions),
                 ..Seen::coarsely(coarse, *frame_seq)
             });
-            if index % self.every == 0 {
-                controller.step(at, what);
+            let is_taken = index % self.every == 0;
+            if is_taken {
+                controller.arrive(at, what);
                 played.push((controller.gaze().clone(), now));
             }
             let shown = self.picture(index);
             motions.follow(&shown, at);
-            seen = Some((shown, at.frame_seq));
+            let (coarse, frame_seq) = seen.insert((shown, at.frame_seq));
+            // Until the client speaks nothing else moves it.
+            if is_taken && self.every <= index {
+                let what = Seen { motion: Some(&motions), ..Seen::coarsely(coarse, *frame_seq) };
+                controller.decide(Some(what), &Need::none(EXTENT));
+            }
         }
         played
     }
@@ -1097,95 +1032,6 @@ impl Chase {
     }
 }
 
-/// A street on which two walk, and a sign that may appear.
-struct Street {
-    controller: Controller,
-    /// Time between two frames.
-    interval_ns: u64,
-    frames: u64,
-    has_sign: bool,
-    seen: Option<(CoarseLevel, Vec<TileFeatures>, u64)>,
-    changed_frame: Vec<u64>,
-}
-
-impl Street {
-    fn new(policy: Policy, interval_ns: u64) -> Self {
-        let controller = Controller::new(policy, parameters(), EXTENT, 1, frame_time(1, 0));
-        let changed_frame = vec![0; EXTENT.in_cells(TILE_SIDE).area()];
-        Self { controller, interval_ns, frames: 0, has_sign: false, seen: None, changed_frame }
-    }
-
-    fn is_sign((x, y): (f64, f64)) -> bool {
-        (400.0..496.0).contains(&x) && (96.0..160.0).contains(&y)
-    }
-
-    /// So many frames, each of which the controller sees one later.
-    fn walk(&mut self, frames: u64) {
-        for _ in 0..frames {
-            self.frames += 1;
-            let at = frame_time(self.frames, self.frames * self.interval_ns);
-            let seen = self.seen.as_ref().map(|(coarse, features, frame_seq)| Seen {
-                tiles: Some(SeenTiles { features, changed_frame: &self.changed_frame, black: 16 }),
-                ..Seen::coarsely(coarse, *frame_seq)
-            });
-            self.controller.step(at, seen);
-            self.show(at.frame_seq);
-        }
-    }
-
-    fn show(&mut self, frame_seq: u64) {
-        let mut coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
-        let columns = coarse.extent().width as usize;
-        for (index, color) in coarse.texels.iter_mut().enumerate() {
-            let middle = |at: usize| at as f64 * 8.0 + 4.0;
-            *color = [self.shade((middle(index % columns), middle(index / columns))); 3];
-        }
-        let features = tiles_over(&coarse);
-        let before = self.seen.take().map(|(_, features, _)| features);
-        for (tile, now) in features.iter().enumerate() {
-            if before.as_ref().is_none_or(|before| before[tile] != *now) {
-                self.changed_frame[tile] = frame_seq;
-            }
-        }
-        self.seen = Some((coarse, features, frame_seq));
-    }
-
-    /// The brightness at a place.
-    fn shade(&self, (x, y): (f64, f64)) -> u8 {
-        let time_s = (self.frames * self.interval_ns) as f64 * 1e-9;
-        let is_walker = |from: (f64, f64), speed: f64| {
-            let left = from.0 + (speed * time_s).rem_euclid(280.0);
-            (left..left + 40.0).contains(&x) && (from.1..from.1 + 100.0).contains(&y)
-        };
-        if self.has_sign && Self::is_sign((x, y)) {
-            220
-        } else if is_walker((20.0, 300.0), 60.0) || is_walker((330.0, 330.0), 45.0) {
-            20
-        } else {
-            90 + (((x / 8.0) as u32 * 7 + (y / 8.0) as u32 * 13) % 24) as u8
-        }
-    }
-}
-
-/// Features of tiles whose pixels are those of a coarse level of texels of 8 pixels.
-fn tiles_over(coarse: &CoarseLevel) -> Vec<TileFeatures> {
-    let grid = EXTENT.in_cells(TILE_SIDE);
-    let columns = coarse.extent().width;
-    let tile = |(column, row): (u32, u32)| {
-        let mut features =
-            TileFeatures { count: 1024, differences: [992; 2], ..TileFeatures::default() };
-        for (x, y) in (0..16).map(|texel| (4 * column + texel % 4, 4 * row + texel / 4)) {
-            let shade = u32::from(coarse.texels[(y * columns + x) as usize][0]);
-            features.luma += 64 * shade;
-            features.luma_squared += 64 * shade * shade;
-            features.color.iter_mut().for_each(|sum| *sum += 64 * shade);
-        }
-        features
-    };
-    let tiles = (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
-    tiles.map(tile).collect()
-}
-
 /// One controller on its way through frames, and what is known of it from outside.
 struct Course {
     policy: Policy,
@@ -1201,14 +1047,19 @@ struct Course {
     moved_ns: BTreeMap<u64, u64>,
     /// The greatest id so far.
     last_id: u64,
-    /// The interval in which a map last decided.
-    decided: Option<u64>,
+    /// The gaze of the newest frame.
+    gaze: Gaze,
+    /// The interval in which attention last decided, and that in which need did.
+    decided: [Option<u64>; 2],
+    /// Whether a decision was due before its time in the frame before, and whether a client released the gaze then.
+    was_forced: bool,
+    was_released: bool,
+    /// The time of the frame before.
+    elapsed_before_ns: u64,
     seen: Option<(CoarseLevel, u64)>,
     motions: Motions,
     /// Features and newest change of each tile of what was seen.
     tiles: Option<Tiles>,
-    /// Whether each frame is decided on before it is there, and that is taken back.
-    hesitates: bool,
 }
 
 /// Features and newest change of each tile.
@@ -1242,8 +1093,10 @@ impl Course {
 
     fn with(policy: Policy, parameters: GazeParameters, foveae: usize) -> Self {
         let at = frame_time(1, 0);
-        let controller = Controller::new(policy.clone(), parameters, EXTENT, foveae, at);
-        let last_id = controller.gaze().newest().id;
+        let mut controller = Controller::new(policy.clone(), parameters, false, EXTENT, foveae, at);
+        controller.arrive(at, None);
+        let gaze = controller.gaze().clone();
+        let last_id = gaze.newest().id;
         Self {
             policy,
             parameters,
@@ -1255,11 +1108,14 @@ impl Course {
             elapsed_ns: 0,
             moved_ns: BTreeMap::new(),
             last_id,
-            decided: None,
+            gaze,
+            decided: [None; 2],
+            was_forced: false,
+            was_released: false,
+            elapsed_before_ns: 0,
             seen: None,
             motions: Motions::new(PyramidShape::new(EXTENT)),
             tiles: None,
-            hesitates: false,
         }
     }
 
@@ -1268,7 +1124,7 @@ impl Course {
         let mut gazes = Vec::new();
         for frame in frames {
             self.step(frame)?;
-            gazes.push((self.at.frame_seq, self.extent, self.controller.gaze().clone()));
+            gazes.push((self.at.frame_seq, self.extent, self.gaze.clone()));
         }
         Ok(gazes)
     }
@@ -1284,36 +1140,28 @@ impl Course {
 
     /// One frame, as a stream takes it, and every law after it.
     fn step(&mut self, frame: &Frame) -> Result<(), TestCaseError> {
-        let before = self.controller.gaze().clone();
+        let before = self.gaze.clone();
         self.extent_before = self.extent;
         let time_ns = self.at.time_ns.saturating_add_signed(frame.after_ns);
+        self.elapsed_before_ns = self.elapsed_ns;
         self.elapsed_ns += time_ns.saturating_sub(self.at.time_ns);
         let jumped_back = time_ns < self.at.time_ns;
         self.at = frame_time(self.at.frame_seq + 1, time_ns);
-        if self.hesitates && !jumped_back && self.controller.looks_ahead() {
-            self.controller.decide(self.at, seen_of(&self.seen, &self.motions, &self.tiles), None);
-            self.controller.take_back();
-        }
         self.operate(&frame.operation);
-        self.controller.step(self.at, seen_of(&self.seen, &self.motions, &self.tiles));
+        self.controller.arrive(self.at, seen_of(&self.seen, &self.motions, &self.tiles));
+        self.gaze = self.controller.gaze().clone();
+        let is_forced =
+            jumped_back || matches!(frame.operation, Operation::Release | Operation::Weigh { .. });
+        let was_forced = std::mem::replace(&mut self.was_forced, is_forced);
+        self.check(&before, &frame.operation, is_forced || was_forced)?;
+        self.was_released = matches!(frame.operation, Operation::Release);
         let shown = picture(frame.seed, self.extent);
         self.motions.follow(&shown, self.at);
         self.seen = Some((shown, self.at.frame_seq));
         self.tiles = Some(tiles_of(frame.seed, self.extent, self.at.frame_seq));
-        let has_onset = self.controller.scene().is_some_and(|scene| {
-            scene.has_onset(self.elapsed_ns) || scene.onset_at_rest(self.elapsed_ns).is_some()
-        });
-        let is_forced = jumped_back
-            || has_onset
-            || matches!(frame.operation, Operation::Release | Operation::Weigh { .. });
-        if has_onset {
-            // Those that a scorer chose are free to go.
-            let is_scored = |at: &&Fixation| at.reason == FixationReason::Relevance;
-            for fixation in before.fixations.iter().filter(is_scored) {
-                self.moved_ns.remove(&fixation.id);
-            }
-        }
-        self.check(&before, &frame.operation, is_forced)
+        let need = need_of(frame.seed, self.extent);
+        self.controller.decide(seen_of(&self.seen, &self.motions, &self.tiles), &need);
+        Ok(())
     }
 
     fn operate(&mut self, operation: &Operation) {
@@ -1327,10 +1175,10 @@ impl Course {
             },
             Operation::Attend { seed } => {
                 let map = Arc::new(map_of(*seed, self.extent));
-                Feedback::Attend { map, frame_seq: 4, lies_in: None }
+                Feedback::Attend { map, frame_seq: MAP_FRAME, lies_in: None }
             }
             Operation::Show { map } => {
-                Feedback::Attend { map: Arc::clone(map), frame_seq: 4, lies_in: None }
+                Feedback::Attend { map: Arc::clone(map), frame_seq: MAP_FRAME, lies_in: None }
             }
             Operation::Inject { seed } => {
                 let map = map_of(*seed, self.extent);
@@ -1364,7 +1212,7 @@ impl Course {
         operation: &Operation,
         is_forced: bool,
     ) -> Result<(), TestCaseError> {
-        let gaze = self.controller.gaze().clone();
+        let gaze = self.gaze.clone();
         prop_assert!((1..=self.foveae).contains(&gaze.fixations.len()), "{:?}", gaze.fixations);
         for Fixation { x, y, weight, .. } in &gaze.fixations {
             prop_assert!(
@@ -1399,7 +1247,8 @@ impl Course {
         for fixation in &gaze.fixations {
             if let Some(same) = before.fixations.iter().find(|old| old.id == fixation.id) {
                 let pursued = Fixation { x: fixation.x, y: fixation.y, ..*same };
-                let moves = self.parameters.pursuit && same.reason != FixationReason::Policy;
+                let asked = [FixationReason::Look, FixationReason::Attend];
+                let moves = self.parameters.pursuit && asked.contains(&same.reason);
                 let expected = if moves { pursued } else { *same };
                 // A newer map may ask for another box around the same place.
                 prop_assert_eq!(Fixation { region: expected.region, ..*fixation }, expected);
@@ -1423,7 +1272,7 @@ impl Course {
     }
 
     fn check_obedience(&self, operation: &Operation) -> Result<(), TestCaseError> {
-        let fixations = &self.controller.gaze().fixations;
+        let fixations = &self.gaze.fixations;
         match operation {
             Operation::Look { points, .. } => {
                 let mut wanted = Vec::new();
@@ -1448,14 +1297,18 @@ impl Course {
                 wanted.retain(|(x, y, _)| !is_taken((*x, *y)));
                 prop_assert!(wanted.is_empty() || found == wanted, "{found:?} for {wanted:?}");
             }
-            Operation::Release => {
+            // Not where the fixations have other numbers now.
+            Operation::Resize(..) => {}
+            _ if self.was_released => {
                 // One of another policy may have left the place just now, and it was there before.
                 let was_hidden = |at: &Fixation| {
                     matches!(self.policy, Policy::Several { .. })
                         && !self.moved_ns.contains_key(&at.id)
                 };
                 let looks = |at: &&Fixation| at.reason == FixationReason::Look && !was_hidden(at);
-                prop_assert!(fixations.iter().filter(looks).all(|at| self.dwells(at.id)));
+                // As of the decision, after the frame before.
+                let dwelt = |at: &Fixation| self.dwells_at(at.id, self.elapsed_before_ns);
+                prop_assert!(fixations.iter().filter(looks).all(dwelt));
             }
             _ => {}
         }
@@ -1488,15 +1341,28 @@ impl Course {
             let may_lose = self.parameters.pursuit;
             prop_assert!(may_lose || dwelling.is_none(), "{dwelling:?}: a saccade too soon");
         }
-        if is_by_map || weighed {
-            let interval = (self.elapsed_ns as f64 * 1e-9 * self.parameters.saccade_hz) as u64;
-            prop_assert!(
-                is_forced || self.parameters.pursuit || self.decided != Some(interval),
-                "two decisions in an interval"
-            );
-            self.decided = Some(interval);
-        }
         let is_new = |at: &&Fixation| !before.fixations.iter().any(|other| other.id == at.id);
+        let is_attended = |at: &Fixation| at.reason == FixationReason::Attend;
+        let is_asked = |at: &Fixation| is_attended(at) || at.reason == FixationReason::Look;
+        let leads = self.relevance_frame() == Some(MAP_FRAME);
+        // Of several policies another one's map may come to the front.
+        let weighed = weighed && !matches!(self.policy, Policy::Several { .. });
+        let by_attention =
+            weighed && leads || is_by_map && now.iter().filter(is_new).any(is_attended);
+        let by_need =
+            weighed && !leads || is_by_map && now.iter().filter(is_new).any(|at| !is_asked(at));
+        // Attention decides on this frame, and need after the one before.
+        let decisions = [(by_attention, self.elapsed_ns), (by_need, self.elapsed_before_ns)];
+        for (decided, (decides, elapsed_ns)) in self.decided.iter_mut().zip(decisions) {
+            if decides {
+                let interval = (elapsed_ns as f64 * 1e-9 * self.parameters.saccade_hz) as u64;
+                prop_assert!(
+                    is_forced || self.parameters.pursuit || *decided != Some(interval),
+                    "two decisions in an interval"
+                );
+                *decided = Some(interval);
+            }
+        }
         for fixation in now.iter().filter(is_new) {
             // A change of size does not count as a saccade. Where it brings fixations together, the first goes on.
             let moved_ns = if is_resize {
@@ -1519,21 +1385,25 @@ impl Course {
 
     /// Whether a fixation must not end yet.
     fn dwells(&self, id: u64) -> bool {
+        self.dwells_at(id, self.elapsed_ns)
+    }
+
+    fn dwells_at(&self, id: u64, elapsed_ns: u64) -> bool {
         let dwell_ns = u64::from(self.parameters.dwell_min_ms) * 1_000_000;
-        self.moved_ns.get(&id).is_some_and(|moved_ns| self.elapsed_ns < moved_ns + dwell_ns)
+        self.moved_ns.get(&id).is_some_and(|moved_ns| elapsed_ns < moved_ns + dwell_ns)
     }
 
     /// The only fixation.
     fn fixation(&self) -> Fixation {
-        only(self.controller.gaze())
+        only(&self.gaze)
     }
 
     fn fixations(&self) -> Fixations {
-        self.controller.gaze().fixations.clone()
+        self.gaze.fixations.clone()
     }
 
     fn relevance_frame(&self) -> Option<u64> {
-        self.controller.gaze().relevance.as_ref().map(|relevance| relevance.frame_seq)
+        self.gaze.relevance.as_ref().map(|relevance| relevance.frame_seq)
     }
 }
 
@@ -1625,26 +1495,16 @@ fn foveae() -> impl Strategy<Value = usize> {
 fn any_parameters() -> impl Strategy<Value = GazeParameters> {
     let pace = (prop_oneof![Just(4.0), 0.01..1000.0f64], 0..2000u32, 1.0..=10.0f64);
     let pace = (pace, any::<bool>(), 0.01..=10.0f64);
-    (pace, 0.0..=1.0f64, 1..5000u32, 0.01..=1.0f64).prop_map(
-        |(
-            ((saccade_hz, dwell_min_ms, hysteresis), pursuit, pursuit_speed_max),
-            inhibition,
-            inhibition_decay_ms,
-            inhibition_radius,
-        )| {
-            GazeParameters {
-                saccade_hz,
-                dwell_min_ms,
-                hysteresis,
-                inhibition,
-                inhibition_decay_ms,
-                inhibition_radius,
-                pursuit,
-                pursuit_speed_max,
-                ..parameters()
-            }
-        },
-    )
+    pace.prop_map(|((saccade_hz, dwell_min_ms, hysteresis), pursuit, pursuit_speed_max)| {
+        GazeParameters {
+            saccade_hz,
+            dwell_min_ms,
+            hysteresis,
+            pursuit,
+            pursuit_speed_max,
+            ..parameters()
+        }
+    })
 }
 
 /// Frames with floods of messages in them, and clocks that stand still, leap, and begin again.
@@ -1749,6 +1609,15 @@ fn tiles_of(seed: u64, extent: Extent, frame_seq: u64) -> (Vec<TileFeatures>, Ve
     };
     let changed = |tile: u64| if number(tile) % 3 == 0 { frame_seq } else { 1 };
     ((0..tiles).map(features).collect(), (0..tiles).map(changed).collect())
+}
+
+/// What a view needs of each block, any number of it.
+fn need_of(seed: u64, extent: Extent) -> Need {
+    let blocks = extent.in_cells(16).area() as u64;
+    let number = |block: u64| (seed * 4096 + block).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
+    let mut need = Need::none(extent);
+    need.fill((0..blocks).map(|block| ((number(block) % 1000) as f32, 0.0)));
+    need
 }
 
 fn frame_time(frame_seq: u64, time_ns: u64) -> FrameTime {

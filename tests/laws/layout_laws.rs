@@ -12,6 +12,7 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::{PixelBox, Region};
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
+use foveate_core::layout::adaptive::demand::ConsumerMemory;
 use foveate_core::layout::foveal::{KEEPING, Priority, default_e0_px, root_level};
 use foveate_core::layout::rings::{Preset, Rings};
 use foveate_core::layout::{Layout, PlanRequest};
@@ -269,23 +270,19 @@ proptest! {
         }
     }
 
-    /// The law of a token's axis, by counting pixels.
+    /// What the layout `adaptive` promises: at most three times as coarse as the picture shrunk to as many tokens, where squares of the
+    /// base fit the picture; else by as much more as the squares that its edges cut.
     #[test]
-    fn relevance_leaves_no_patch_coarser_than_a_less_relevant_one(
-        case in case(4_096),
-        thresholds in thresholds(),
-    ) {
-        let plan = case.plan_after(&Layout::Relevance { thresholds: thresholds.clone(), foveae: 8 }, None);
-        let (grids, leaves) = (case.grids(), case.leaves(&plan));
-        let too_coarse = leaves.iter().filter(|leaf| {
-            let share = case.relevance_share(**leaf);
-            let wanted = thresholds.iter().position(|threshold| *threshold <= share);
-            wanted.unwrap_or(thresholds.len()) < leaf.level as usize
-        });
-        let greatest = too_coarse.map(|leaf| case.relevance_share(*leaf)).reduce(f64::max);
-        for split in split_patches(&leaves, root_level(grids, case.budget, None)) {
-            prop_assert!(greatest.is_none_or(|greatest| greatest <= case.relevance_share(split)));
-        }
+    fn adaptive_is_nowhere_much_coarser_than_the_shrunk_picture(case in case(16_384)) {
+        let plan = case.plan_after(&Layout::Adaptive { memory: ConsumerMemory::None }, None);
+        let Extent { width, height } = case.shape.extent();
+        let [width, height] = [width, height].map(f64::from);
+        let shrunk = (width * height / case.budget as f64).sqrt() / f64::from(case.patch_side);
+        let coarsest = plan.tokens.iter().map(|token| f64::from(token.sx)).fold(0.0, f64::max);
+        let half = (coarsest * f64::from(case.patch_side) / 2.0).max(1.0);
+        let padded = |length: f64| (length / half).ceil() * half / length;
+        let most = 3.0 * (padded(width) * padded(height)).sqrt();
+        prop_assert!(coarsest <= (most * shrunk).max(1.0), "{coarsest} for {shrunk}, at most {most}");
     }
 
     /// The law of an axis with real steps, by counting parts of pixels.
@@ -483,39 +480,6 @@ fn rings_that_do_not_nest_are_refused_with_what_would() {
     assert!(refused(&[1; 9], &[2; 9]).contains("1 to 8"));
 }
 
-/// Eccentricity counts less the farther what matters lies from the fixations, if a map chose these.
-#[test]
-fn e0_follows_the_spread_of_a_map_that_leads() {
-    let extent = Extent::new(1920, 1080);
-    let peaks_at = |columns: &[u32]| {
-        let weight = |cell: u32| if columns.contains(&cell) { 4.0 } else { 0.5 };
-        Some(Arc::new(Relevance {
-            map: RelevanceMap::new(Extent::new(64, 1), (0..64).map(weight)),
-            frame_seq: 1,
-        }))
-    };
-    // By default 48 pixels: three patches.
-    let has_e0 = |expected: f64, reason, relevance| {
-        // In the middle of cell 10.
-        let gaze = Gaze::at(Fixation::at((315.0, 540.0), reason), relevance);
-        let plan = |e0_px| {
-            let layout = Layout::Foveal { e0_px, foveae: 1, coarsest: None };
-            ViewSpec { layout, ..ViewSpec::default() }.plan(&gaze, PyramidShape::new(extent), None)
-        };
-        assert_eq!(plan(None), plan(Some(expected)), "{reason} {expected}");
-        assert_ne!(plan(Some(48.0)), plan(Some(600.0)), "{reason}");
-    };
-    for reason in [FixationReason::Attend, FixationReason::Saliency, FixationReason::Relevance] {
-        // All that matters is looked at.
-        has_e0(48.0, reason, peaks_at(&[10]));
-        // Half of it lies 20 cells of 30 pixels away: twice the mean distance of 300.
-        has_e0(600.0, reason, peaks_at(&[10, 30]));
-        has_e0(48.0, reason, None);
-    }
-    // A fixed place is not the map's.
-    has_e0(48.0, FixationReason::Policy, peaks_at(&[10, 30]));
-}
-
 /// Whatever the map says: what was asked for is sharp, and more is spent on it than on anything else.
 #[test]
 fn a_point_that_was_asked_for_is_sharp() {
@@ -556,28 +520,9 @@ fn a_box_that_was_asked_for_is_sharp_all_over() {
     }
 }
 
-/// As a scorer does whose weights have all reached their ceiling.
-#[test]
-fn what_is_looked_at_is_sharp_among_what_is_as_relevant() {
-    let extent = Extent::new(1920, 1080);
-    let ceiling = || {
-        let map = RelevanceMap::new(Extent::new(60, 34), (0..60 * 34).map(|_| 16.0));
-        Some(Arc::new(Relevance { map, frame_seq: 1 }))
-    };
-    let layout = Layout::Relevance { thresholds: vec![0.8, 0.5, 0.2], foveae: 1 };
-    let spec = ViewSpec { layout, budget: 160, ..ViewSpec::default() };
-    for place in [(1900, 1070), (960, 540), (10, 1000), (1500, 30)] {
-        let point = (f64::from(place.0) + 0.5, f64::from(place.1) + 0.5);
-        let gaze = Gaze::at(Fixation::at(point, FixationReason::Relevance), ceiling());
-        let plan = spec.plan(&gaze, PyramidShape::new(extent), None);
-        assert_eq!(step_over(&plan, extent, place), (1, 1), "{place:?}");
-    }
-}
-
 /// The layouts that are trees.
-fn trees() -> [Layout; 3] {
-    let thresholds = vec![0.8, 0.5, 0.2];
-    [FOVEAL, DIRECTIONAL, Layout::Relevance { thresholds, foveae: 1 }]
+fn trees() -> [Layout; 2] {
+    [FOVEAL, DIRECTIONAL]
 }
 
 /// A map with all its weight in the bottom right corner.
@@ -652,24 +597,6 @@ impl Case {
             .of(patch, self.grids())
     }
 
-    /// Relevance of a patch as a share of the greatest, as the layout `relevance` has it.
-    fn relevance_share(&self, patch: Patch) -> f64 {
-        let grids = self.grids();
-        let e0_px = default_e0_px(self.shape.extent(), self.patch_side);
-        let priority = Priority {
-            fixations: &self.fixations,
-            e0_px,
-            relevance: self.relevance.as_ref(),
-            asked: &[],
-        };
-        let eccentricity = priority.eccentricity(patch, grids);
-        match &self.relevance {
-            _ if eccentricity == 0.0 => f64::INFINITY,
-            Some(map) => priority.relevance_of(patch, grids) / map.peak(),
-            None => e0_px / (eccentricity + e0_px),
-        }
-    }
-
     fn leaves(&self, plan: &TokenPlan) -> Vec<Patch> {
         plan.tokens.iter().map(|&token| patch(token, self.patch_side)).collect()
     }
@@ -725,17 +652,7 @@ pub(crate) fn case(longest_side: u32) -> impl Strategy<Value = Case> {
 }
 
 fn tree_or_grid() -> impl Strategy<Value = Layout> {
-    prop_oneof![
-        coarsest().prop_map(bounded),
-        Just(DIRECTIONAL),
-        Just(Layout::Uniform),
-        thresholds().prop_map(|thresholds| Layout::Relevance { thresholds, foveae: 1 }),
-    ]
-}
-
-fn thresholds() -> impl Strategy<Value = Vec<f64>> {
-    prop::collection::btree_set(0..100u32, 1..5)
-        .prop_map(|shares| shares.into_iter().rev().map(|share| f64::from(share) / 100.0).collect())
+    prop_oneof![coarsest().prop_map(bounded), Just(DIRECTIONAL), Just(Layout::Uniform),]
 }
 
 fn any_layout() -> impl Strategy<Value = Layout> {

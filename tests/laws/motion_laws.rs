@@ -415,7 +415,8 @@ fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
         hysteresis: 1.0,
         ..GazeParameters::default()
     };
-    let mut controller = Controller::new(Policy::Feedback, parameters, Ground::VIEW, 1, at(1));
+    let mut controller =
+        Controller::new(Policy::Feedback, parameters, false, Ground::VIEW, 1, at(1));
     let mut motions = Motions::new(PyramidShape::new(Ground::VIEW));
     let camera = |frame: u64| {
         let time = 0.05 * frame as f64;
@@ -443,7 +444,7 @@ fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
         let before = seen
             .as_ref()
             .map(|coarse| Seen { motion: Some(&motions), ..Seen::coarsely(coarse, frame - 1) });
-        controller.step(at(frame), before);
+        controller.arrive(at(frame), before);
         if 2 * late < frame {
             let (fixation, right) = (controller.gaze().first(), place(frame));
             sum += (fixation.x - right.0).hypot(fixation.y - right.1);
@@ -475,7 +476,7 @@ fn a_map_of_a_still_scene_stays_where_it_is() {
     let still = scene((0.0, 0.0), (400.0, 300.0));
     let gaze_of = |compensation: bool| {
         let parameters = GazeParameters { compensation, ..GazeParameters::default() };
-        let mut controller = Controller::new(Policy::Feedback, parameters, EXTENT, 2, at(1));
+        let mut controller = Controller::new(Policy::Feedback, parameters, false, EXTENT, 2, at(1));
         let mut motions = Motions::new(PyramidShape::new(EXTENT));
         let mut gazes = Vec::new();
         for frame in 1..=40 {
@@ -487,7 +488,7 @@ fn a_map_of_a_still_scene_stays_where_it_is() {
                 );
             }
             let seen = Seen { motion: Some(&motions), ..Seen::coarsely(&still, frame - 1) };
-            controller.step(at(frame), (1 < frame).then_some(seen));
+            controller.arrive(at(frame), (1 < frame).then_some(seen));
             gazes.push(controller.gaze().clone());
             motions.follow(&still, at(frame));
         }

@@ -144,82 +144,9 @@ fn finest_tokens_of_a_plan_count_as_seen() {
         for (frame_seq, now_ns) in [(1, 0), (2, SECOND_NS)] {
             let seen = Seen { plan: Some(&plan), ..Seen::coarsely(&coarse, frame_seq) };
             scene.absorb(&seen, now_ns);
-            // Only once for the first time.
-            assert_eq!(scene.has_first_sight(now_ns), frame_seq == 1);
         }
         decide(&mut scene, SECOND_NS);
         assert_eq!(scene.channel("unseen").unwrap()[..4], unseen);
-    }
-}
-
-/// A sign over six cells, on a ground that is still, or that changes by a little in each frame as before a camera that pans.
-#[test]
-fn what_appears_has_a_box_whether_or_not_the_camera_moves() {
-    let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
-    for (drift, contrast) in [(0, 20), (0, 100), (6, 100), (12, 100)] {
-        let mut scene = Scene::new(EXTENT);
-        let mut found = Vec::new();
-        for frame_seq in 1..=20 {
-            let features: Vec<TileFeatures> = (0..1024)
-                .map(|tile| {
-                    let is_sign = 15 <= frame_seq
-                        && (10..13).contains(&(tile % 32))
-                        && (4..6).contains(&(tile / 32));
-                    let ground = 80 + drift * ((tile + frame_seq as usize) % 2) as u32;
-                    let shade = ground + if is_sign { contrast } else { 0 };
-                    TileFeatures {
-                        count: 1024,
-                        color: [1024 * shade; 3],
-                        ..TileFeatures::default()
-                    }
-                })
-                .collect();
-            absorb(
-                &mut scene,
-                &coarse,
-                frame_seq,
-                &features,
-                &[frame_seq; 1024],
-                frame_seq * SECOND_NS / 10,
-            );
-            if scene.has_onset(frame_seq * SECOND_NS / 10) {
-                found.push((frame_seq, scene.onsets(frame_seq * SECOND_NS / 10)));
-            }
-        }
-        let expected = Region { x0: 304.0, y0: 112.0, x1: 432.0, y1: 208.0 };
-        assert_eq!(found.len(), 1, "{drift} {contrast}: {found:?}");
-        assert_eq!((found[0].0, &found[0].1[..]), (15, &[expected][..]), "{drift} {contrast}");
-    }
-}
-
-#[test]
-fn what_a_mask_no_longer_covers_has_not_appeared() {
-    let coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
-    let mut scene = Scene::new(EXTENT);
-    let is_covered = |tile: usize| (10..13).contains(&(tile % 32)) && (4..6).contains(&(tile / 32));
-    let mut texels = TileSet::none_of(coarse.extent());
-    let side = coarse.extent().width / 32;
-    for (column, row) in
-        (4 * side..6 * side).flat_map(|row| (10 * side..13 * side).map(move |at| (at, row)))
-    {
-        texels.insert(column, row);
-    }
-    for frame_seq in 1..=20 {
-        match frame_seq {
-            1 => scene.hide(&texels, 1),
-            15 => scene.hide(&TileSet::none_of(coarse.extent()), 15),
-            _ => {}
-        }
-        let shade = |tile| if frame_seq < 15 && is_covered(tile) { 0 } else { 120 };
-        let features = |tile| TileFeatures {
-            count: 1024,
-            color: [1024 * shade(tile); 3],
-            ..TileFeatures::default()
-        };
-        let features: Vec<_> = (0..1024).map(features).collect();
-        let now_ns = frame_seq * SECOND_NS / 10;
-        absorb(&mut scene, &coarse, frame_seq, &features, &[frame_seq; 1024], now_ns);
-        assert!(!scene.has_onset(now_ns), "frame {frame_seq}");
     }
 }
 

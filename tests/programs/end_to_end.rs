@@ -62,10 +62,13 @@ fn every_format_gives_naive_tokens_with_gpu_detection() {
 fn views_have_their_own_layout_format_and_fixation() {
     let views = [
         view("main", ""),
-        view("model", "patch = 14\nbudget = 400\ndtype = 'bf16'\nnormalisation = 'siglip'"),
+        view(
+            "model",
+            "layout = 'foveal'\npatch = 14\nbudget = 400\ndtype = 'bf16'\nnormalisation = 'siglip'",
+        ),
         view(
             "corner",
-            "budget = 40\ndtype = 'f32'\nnormalisation = 'clip'\ngaze.policy = 'fixed'\ngaze.x = 0.9\ngaze.y = 1.0",
+            "layout = 'foveal'\nbudget = 40\ndtype = 'f32'\nnormalisation = 'clip'\ngaze.policy = 'fixed'\ngaze.x = 0.9\ngaze.y = 1.0",
         ),
         view("overview", "layout = 'uniform'\nbudget = 30\ndtype = 'u8'"),
         view(

@@ -260,6 +260,12 @@ fn a_plugin_that_misbehaves_harms_no_other_stream() {
         bad("crash", does("crash"), "signal 11 (SIGSEGV)", LossReason::Crashed),
         bad("leak", does("leak"), "limit of 512 MiB of memory", LossReason::OutOfMemory),
         bad(
+            "hoard",
+            does("hoard") + "\n[stream.limits]\nmemory_mib = 300",
+            "shared memory included, and was ended at its limit of 300 MiB of memory",
+            LossReason::OutOfMemory,
+        ),
+        bad(
             "loop",
             does("loop") + "\nrestart_timeout_ms = 1000",
             "no frame for 1 s",
@@ -388,6 +394,8 @@ fn lies_about_buffers() -> Vec<Lie> {
         ("hollow", buffer(0, "hollow:4096"), "has 4096 bytes, 0 of which exist"),
         ("huge", buffer(0, "hollow:1099511627776"), "has 1099511627776 bytes"),
         ("empty", buffer(0, "hollow:0"), "has 0 bytes"),
+        // Ten times what frames of `max_pixels` need.
+        ("oversize", buffer(0, "sealed:40000000"), "has 40000000 bytes"),
         ("beyond", buffer(200, "sealed:4096"), "no buffer 200"),
         ("early", message(&FromSource::Frame(honest())), "no buffer 0"),
     ]
@@ -471,6 +479,17 @@ fn a_plugin_that_lies_to_the_daemon_harms_no_other_stream() {
         .collect();
     let log = run_beside(&place, &all, &environment);
     assert!(!log.contains('\x1b') && !log.contains("MARKER"), "{log}");
+}
+
+/// Each is valid. The daemon maps them all, which costs it time.
+#[test]
+fn a_plugin_that_sends_buffers_without_end_is_ended() {
+    let place = Place::new();
+    let found = plugin(&place);
+    let environment = found.each_ref().map(|(name, value)| (*name, &**value));
+    let script = buffer(0, "sealed:16777216*1000000");
+    let said = vec![("new buffers of more than 512 MiB in each second", LossReason::Crashed)];
+    run_beside(&place, &[Bad { name: "again", settings: says(&script), said }], &environment);
 }
 
 /// Facts that cannot be checked are wrong for the frames of the liar, and for nothing else.

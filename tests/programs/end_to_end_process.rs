@@ -1,7 +1,8 @@
 //! Source processes of a daemon: killed at any moment, they harm no other stream, and none outlives its daemon.
 
-use std::fs;
-use std::os::unix::fs::chown;
+use std::collections::HashSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -23,7 +24,7 @@ const WIDTH: usize = 64;
 const HEIGHT: usize = 48;
 
 /// How often a process is killed. The pause before the next one doubles.
-const KILLS: u64 = 4;
+const KILLS: usize = 4;
 
 /// A camera in a process of its own.
 fn camera(name: &str) -> String {
@@ -65,23 +66,26 @@ fn a_stream_is_unharmed_by_source_processes_that_are_killed() {
     let place = Place::new();
     let mut feed = Feed::open(&place.path("fed"));
     let fed = format!(
-        "[[stream]]\nname = 'fed'\nbackend = 'cpu'\nrestart = false\npipeline = 'filesrc location={} blocksize=3072 ! rawvideoparse format=gray8 \
+        "[[stream]]\nname = 'fed'\nbackend = 'cpu'\nisolation = 'none'\nrestart = false\npipeline = 'filesrc location={} blocksize=3072 ! rawvideoparse format=gray8 \
          width={WIDTH} height={HEIGHT} framerate=30/1 ! appsink name=frames sync=false'\n",
         place.path("fed").display()
     );
     let daemon = place.daemon(&[&fed[..], &camera("killed")].concat());
     let mut random = Random(1);
     let mut follower = daemon.subscribe("fed/main");
-    let mut killed = 0;
+    // One that is dead and not yet buried is killed once.
+    let mut killed = HashSet::new();
     let mut sent = 0;
-    while killed < KILLS {
+    while killed.len() < KILLS {
         sent += 1;
         feed.send(&vec![u8::try_from(sent % 251).unwrap(); WIDTH * HEIGHT]);
         assert_eq!(follower.next_frame().head.stamp.frame_seq, sent);
         thread::sleep(Duration::from_millis(random.below(40).into()));
         // While it starts, plays, or is about to be started.
         for pid in processes(daemon.process.id()) {
-            killed += u64::from(kill_process(pid, Signal::KILL).is_ok());
+            if kill_process(pid, Signal::KILL).is_ok() {
+                killed.insert(pid);
+            }
         }
     }
     let counts = daemon.listing("fed").counts;
@@ -89,7 +93,7 @@ fn a_stream_is_unharmed_by_source_processes_that_are_killed() {
     assert_eq!(daemon.listing("fed").state, StreamState::Live);
     until("the last one that was killed is replaced", || {
         let restarts = daemon.listing("killed").restarts;
-        restarts.get(&LossReason::Crashed) == Some(&killed)
+        restarts.get(&LossReason::Crashed) == Some(&(killed.len() as u64))
     });
     let mut camera = daemon.subscribe("killed/main");
     let first = camera.next_frame().head.stamp.frame_seq;
@@ -161,6 +165,28 @@ fn no_source_process_survives_its_daemon() {
             pids.iter().all(|pid| !fs::exists(format!("/proc/{pid}/fd/0")).unwrap_or(false))
         });
     }
+}
+
+/// What is a plugin's bug is its process's.
+#[test]
+fn the_daemon_loads_no_plugin_of_source_processes() {
+    let place = Place::new();
+    let daemon = place.daemon(&camera("camera"));
+    daemon.subscribe("camera/main").next_frame();
+    let more = place.write("more.toml", camera("more"));
+    place.foveate(&["add-stream", more.to_str().unwrap()]).finish().assert_clean_exit(0);
+    daemon.subscribe("more/main").next_frame();
+    let wrong = place.write("wrong.toml", camera("wrong").replace("videotestsrc", "nosuchelement"));
+    let outcome = place.foveate(&["add-stream", wrong.to_str().unwrap()]).finish();
+    assert_ne!(outcome.code, Some(0));
+    assert!(outcome.message().contains("nosuchelement"), "{outcome:#?}");
+    let maps = |pid| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let has_plugin = |maps: &str| maps.contains("/libgstvideotestsrc.so");
+    let process = processes(daemon.process.id())[0].as_raw_nonzero();
+    assert!(has_plugin(&maps(process.to_string())));
+    let maps = maps(daemon.process.id().to_string());
+    assert!(!has_plugin(&maps), "{maps}");
+    daemon.stop();
 }
 
 /// What a source process may open is enough for a network camera over either protocol.
@@ -294,4 +320,37 @@ fn a_full_disk_ends_no_source_process() {
         listing.restarts.get(&LossReason::Crashed) == Some(&1) && listing.state == StreamState::Live
     });
     daemon.stop();
+}
+
+/// Each would take seconds of processor time.
+#[test]
+fn processes_that_start_together_look_for_plugins_once() {
+    let scans = |cameras: usize| {
+        let place = Place::new();
+        let place = &place;
+        let log = place.path("scans");
+        fs::write(&log, "").unwrap();
+        let text = format!(
+            "#!/bin/sh\necho scan >> '{}'\nexec \"$(pkg-config --variable=pluginscannerdir gstreamer-1.0)/gst-plugin-scanner\" \"$@\"\n",
+            log.display()
+        );
+        let scanner = place.write("scanner", text);
+        fs::set_permissions(&scanner, Permissions::from_mode(0o755)).unwrap();
+        let registry = place.path("cache/registry");
+        let environment = [
+            ("GST_REGISTRY", registry.to_str().unwrap()),
+            ("GST_PLUGIN_SCANNER", scanner.to_str().unwrap()),
+        ];
+        let names: Vec<_> = (0..cameras).map(|index| format!("camera{index}")).collect();
+        let config: String = names.iter().map(|name| slow_camera(name)).collect();
+        let daemon = place.daemon_in(&config, &environment);
+        for name in &names {
+            daemon.subscribe(&format!("{name}/main")).next_frame();
+        }
+        daemon.stop();
+        fs::read_to_string(&log).unwrap().lines().count()
+    };
+    let alone = scans(1);
+    assert!(0 < alone);
+    assert_eq!(scans(6), alone);
 }

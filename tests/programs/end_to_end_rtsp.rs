@@ -197,9 +197,6 @@ fn assert_returned(daemon: &Daemon<'_>) {
     let listing = daemon.listing("camera");
     assert_eq!((listing.state, listing.reason.as_str()), (StreamState::Live, ""));
     assert!(0 < listing.restarts.values().sum::<u64>(), "{listing:?}");
-    until("the pipelines of before have stopped", || {
-        daemon.listing("camera").counts.pipelines_stopping == 0
-    });
 }
 
 /// What a process holds.

@@ -9,35 +9,49 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use foveate_control::{ClientExt as _, StreamState};
-use testkit::daemon::Place;
+use foveate_control::StreamState;
+use testkit::daemon::{Belongings, Place};
 use testkit::film::encode;
 use testkit::wait::until;
+
+use crate::end_to_end_process::processes;
 
 const CAMERA: &str = "[[stream]]\nname = 'camera'\nsource = 'test'\nbackend = 'cpu'\n";
 
 #[test]
 fn a_source_whose_opening_blocks_holds_up_nobody() {
-    let place = Place::new();
-    let fifo = make_fifo(&place, "cam.fifo");
-    let blocked = "[[stream]]\nname = 'blocked'\nsource = 'cam.fifo'\ncaps_timeout_ms = 600000\nbackend = 'cpu'\n";
-    let daemon = place.daemon(&format!("{CAMERA}{blocked}"));
-    daemon.subscribe("camera/main").next_frame();
+    for isolation in ["none", "process"] {
+        let place = Place::new();
+        let fifo = make_fifo(&place, "cam.fifo");
+        let blocked = format!(
+            "[[stream]]\nname = 'blocked'\nsource = 'cam.fifo'\ncaps_timeout_ms = 600000\nbackend = 'cpu'\n\
+             isolation = '{isolation}'\n"
+        );
+        let daemon = place.daemon(&format!("{CAMERA}{blocked}"));
+        daemon.subscribe("camera/main").next_frame();
 
-    // The blocked stream is removed, added and removed again, and other streams too.
-    place.foveate(&["remove-stream", "blocked"]).finish().assert_clean_exit(0);
-    let again = blocked.replace("cam.fifo", &fifo.display().to_string());
-    let file = place.write("again.toml", again);
-    place.foveate(&["add-stream", file.to_str().unwrap()]).finish().assert_clean_exit(0);
-    let other = place.write("other.toml", CAMERA.replace("'camera'", "'other'"));
-    place.foveate(&["add-stream", other.to_str().unwrap()]).finish().assert_clean_exit(0);
-    daemon.subscribe("other/main").next_frame();
-    place.foveate(&["remove-stream", "blocked"]).finish().assert_clean_exit(0);
-    place.foveate(&["remove-stream", "other"]).finish().assert_clean_exit(0);
-    place.foveate(&["add-stream", file.to_str().unwrap()]).finish().assert_clean_exit(0);
-    daemon.subscribe("camera/main").next_frame();
-    let outcome = daemon.stop();
-    assert!(outcome.stderr.contains("continuing in the background"), "{outcome:#?}");
+        // The blocked stream is removed, added and removed again, and other streams too.
+        let foveate =
+            |arguments: [&str; 2]| place.foveate(&arguments).finish().assert_clean_exit(0);
+        foveate(["remove-stream", "blocked"]);
+        let again = blocked.replace("cam.fifo", &fifo.display().to_string());
+        let file = place.write("again.toml", again);
+        foveate(["add-stream", file.to_str().unwrap()]);
+        let other = place.write("other.toml", CAMERA.replace("'camera'", "'other'"));
+        foveate(["add-stream", other.to_str().unwrap()]);
+        daemon.subscribe("other/main").next_frame();
+        foveate(["remove-stream", "blocked"]);
+        foveate(["remove-stream", "other"]);
+        foveate(["add-stream", file.to_str().unwrap()]);
+        daemon.subscribe("camera/main").next_frame();
+        let outcome = daemon.stop();
+        let goes_on = |line: &str| {
+            line.contains("goes on in the background")
+                && ["blocked", "isolation = "].iter().all(|part| line.contains(part))
+        };
+        let is_left = outcome.stderr.lines().any(goes_on);
+        assert_eq!(is_left, isolation == "none", "{outcome:#?}");
+    }
 }
 
 #[test]
@@ -62,25 +76,31 @@ fn a_source_blocked_in_opening_times_out() {
 }
 
 #[test]
-fn sources_that_hang_are_counted_and_not_without_limit() {
-    const MOST: usize = 64;
+fn processes_that_block_in_opening_are_killed() {
+    const MOST: usize = 4;
     let place = Place::new();
-    make_fifo(&place, "cam.fifo");
-    let blocked = |name: &str| {
+    let fifo = make_fifo(&place, "cam.fifo").display().to_string();
+    let blocked = |number| {
         format!(
-            "[[stream]]\nname = '{name}'\nsource = '{}'\ncaps_timeout_ms = 100\nbackend = 'cpu'\n",
-            place.path("cam.fifo").display()
+            "[[stream]]\nname = 's{number}'\nsource = '{fifo}'\nisolation = 'process'\ncaps_timeout_ms = 100\n\
+             backend = 'cpu'\n"
         )
     };
-    let streams: String = (0..MOST).map(|number| blocked(&format!("s{number}"))).collect();
-    let daemon = place.daemon(&format!("{CAMERA}{streams}"));
-    daemon.process.stderr.wait_for(&format!("abandoned={MOST}"));
-    assert_eq!(daemon.client().stats().unwrap().daemon.unwrap().sources_abandoned, 64);
-    let file = place.write("one-more.toml", blocked("one-more"));
-    let outcome = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
-    outcome.assert_clean_exit(69);
-    assert!(outcome.message().contains("64 of this process hang"), "{outcome:#?}");
+    let daemon = place.daemon(CAMERA);
     daemon.subscribe("camera/main").next_frame();
+    let before = Belongings::of(daemon.process.id()).threads;
+    let processes_before = processes(daemon.process.id()).len();
+    for number in 0..MOST {
+        let file = place.write("blocked.toml", blocked(number));
+        place.foveate(&["add-stream", file.to_str().unwrap()]).finish().assert_clean_exit(0);
+    }
+    for number in 0..MOST {
+        let name = format!("s{number}");
+        until("it has ended", || daemon.listing(&name).state == StreamState::Ended);
+        assert!(daemon.listing(&name).reason.contains("FIFO"), "{:?}", daemon.listing(&name));
+    }
+    until("no process is left", || processes(daemon.process.id()).len() == processes_before);
+    until("no thread is left", || Belongings::of(daemon.process.id()).threads <= before);
     daemon.stop();
 }
 

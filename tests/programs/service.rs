@@ -93,7 +93,7 @@ fn what_is_installed_is_removed_again_but_for_the_configuration() {
             assert!(file(path).exists(), "{word}");
         }
     }
-    assert_eq!(configuration.matches("/usr/share/").count(), 12, "{configuration}");
+    assert_eq!(configuration.matches("/usr/share/").count(), 11, "{configuration}");
 
     // Stripped, and a backtrace names its functions.
     let sections =

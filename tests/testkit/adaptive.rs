@@ -145,14 +145,13 @@ impl View {
         squares
     }
 
-    /// What is still needed of the newest frame in and around the cell of 64 x 64 pixels with (`x`, `y`), and the most of any cell.
+    /// What was needed of the newest frame in and around the cell of 64 x 64 pixels with (`x`, `y`), and the most of any cell.
     pub fn need_at(&self, (x, y): (f64, f64)) -> (f64, f64) {
         let columns = self.extent.width.div_ceil(BLOCK);
         let mut cells = std::collections::BTreeMap::new();
-        for (index, (whole, finest)) in (0..).zip(self.whole.iter().zip(&self.finest)) {
+        for (index, whole) in (0..).zip(&self.whole) {
             let cell = (index % columns / 4, index / columns / 4);
-            let share = f64::from(*finest) / f64::from(self.base.max(1));
-            *cells.entry(cell).or_insert(0.0) += f64::from(*whole) * share;
+            *cells.entry(cell).or_insert(0.0) += f64::from(*whole);
         }
         let most = cells.values().copied().fold(0.0, f64::max);
         let is_near = |(column, row): (u32, u32)| {
@@ -205,28 +204,41 @@ impl View {
         all.into_iter().filter(is_real).collect()
     }
 
-    /// All descendants of a square at a level.
-    fn below(&self, square: Square, level: u32) -> Vec<Square> {
-        if square.0 == level {
-            return vec![square];
-        }
-        self.children(square).into_iter().flat_map(|child| self.below(child, level)).collect()
-    }
-
-    fn worth(&self, losses: &[Vec<u32>], square: Square) -> f64 {
-        let blocks = self.blocks(square);
+    /// What the split of a square gains with those below it that are worth more, and how many tokens they cost.
+    fn pool(&self, losses: &[Vec<u32>], square: Square) -> (f64, f64) {
+        let (level, ..) = square;
         let total = |level: u32| -> u64 {
             let loss =
                 |block: &usize| if level == 0 { 0 } else { self.loss(losses, level, *block) };
-            blocks.iter().map(loss).sum()
+            self.blocks(square).iter().map(loss).sum()
         };
-        let worth = |level: u32| {
-            let cost = self.below(square, level).len() - 1;
-            let gain = total(square.0).saturating_sub(total(level)) as f64;
-            gain / (cost as f64).max(1.0 / 4096.0)
-        };
-        let best = (0..square.0).map(worth).fold(0.0, f64::max);
-        if self.split.contains(&square) { 2.0 * best } else { best }
+        let children = self.children(square);
+        let mut gain = total(level).saturating_sub(total(level - 1)) as f64;
+        if self.split.contains(&square) {
+            gain *= 2.0;
+        }
+        let mut cost = (children.len() as f64 - 1.0).max(1.0 / 4096.0);
+        if 1 < level {
+            let worth = |(gain, cost): &(f64, f64)| gain / cost;
+            let mut below: Vec<_> =
+                children.iter().map(|child| self.pool(losses, *child)).collect();
+            below.sort_by(|a, b| worth(b).partial_cmp(&worth(a)).unwrap());
+            for pool in below {
+                if gain / cost < worth(&pool) {
+                    gain += pool.0;
+                    cost += pool.1;
+                }
+            }
+        }
+        (gain, cost)
+    }
+
+    fn worth(&self, losses: &[Vec<u32>], square: Square) -> f64 {
+        if square.0 == 0 {
+            return 0.0;
+        }
+        let (gain, cost) = self.pool(losses, square);
+        gain / cost
     }
 
     fn allocate(&mut self, losses: &[Vec<u32>]) -> Vec<Square> {

@@ -107,7 +107,14 @@ impl Film {
 
         let shape = PyramidShape::new(source.extent);
         let gaze = Gaze::new(head.fixations.clone(), None);
-        let plan = view.spec.plan(&gaze, shape, None);
+        let plan = if view.spec.layout.follows_detail() {
+            // Laws of the engine say where these lie.
+            let tokens = frame.records.iter().map(TokenRecord::token).collect();
+            TokenPlan { patch_side: view.spec.format.patch_side, tokens }
+        } else {
+            view.spec.plan(&gaze, shape, None)
+        };
+        assert!((1..=view.spec.budget).contains(&plan.tokens.len()));
         self.assert_texels(view, segment, frame, &plan);
     }
 

@@ -292,7 +292,7 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
         (&["--layout", "stt172", "--patch", "14"], 2, "expected 16"),
         (&["--layout", "stt172", "--budget", "100"], 2, "--budget: 100 is less than the 172"),
         (&["--foveae", "9"], 2, "1..=8"),
-        (&["--foveae", "5", "--budget", "4"], 2, "at most the budget, 4"),
+        (&["--layout", "foveal", "--foveae", "5", "--budget", "4"], 2, "at most the budget, 4"),
         (
             &["--layout", "uniform", "--foveae", "2"],
             2,

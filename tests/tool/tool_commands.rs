@@ -99,7 +99,7 @@ fn ls_shows_every_stream_and_view() {
         "  backend  cpu on a processor: asked for\n",
         "  change   found on the cpu, threshold 3, 5 of 6 tiles in the newest frame\n",
         "  counted  0 captured, 0 dropped, 0 published\n",
-        "  camera/wide  foveal  4 of 14x14  u8     fixed   -\n",
+        "  camera/wide  adaptive  4 of 14x14  u8     fixed   -\n",
     ] {
         assert!(table.contains(part), "{part:?} is missing in\n{table}");
     }

@@ -627,7 +627,7 @@ fn a_screen_reader_hears_only_what_changes() {
 #[test]
 fn views_and_comparisons_are_named_in_full() {
     let place = Place::new();
-    let daemon = place.daemon(&config(BALL, ""));
+    let daemon = place.daemon(&config(BALL, "layout = 'foveal'"));
     let web = Web::start(&place.socket(), &[]);
     let mut browser = opened(&web, "#view=camera/main&compare");
     browser.until("document.querySelectorAll('figure.is-painted').length === 2");

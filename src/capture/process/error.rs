@@ -74,6 +74,11 @@ impl ProcessError {
         Self::OutOfMemory { how: how.to_owned(), limit_mib: limits.memory_mib, words }
     }
 
+    /// Whether the process itself has said it.
+    pub(crate) fn is_reported(&self) -> bool {
+        matches!(self, Self::Reported(_))
+    }
+
     /// As of [`CaptureError`](crate::CaptureError).
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

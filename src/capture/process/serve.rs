@@ -24,11 +24,12 @@ use rustix::process::{
     setrlimit,
 };
 
-use super::HEARTBEAT;
 use super::confinement::{Confinement, confine};
+use super::{HEARTBEAT, registry};
 use crate::hints;
 use crate::mailbox::{Mailbox, MailboxProducer};
 use crate::outlet::Outlet;
+use crate::source::Task;
 use crate::transient::Evidence;
 use crate::{CaptureError, CapturedFrame, End, Source, SourceSpec, TakeResult};
 use foveate_core::error::exit;
@@ -72,7 +73,7 @@ pub fn limit(socket: OwnedFd) -> std::io::Result<LimitedProcess> {
 pub fn serve(limited: std::io::Result<LimitedProcess>) -> ExitCode {
     match limited {
         Ok(LimitedProcess { socket, start, confinement }) => {
-            if confinement.is_complete() || start.is_restart {
+            if confinement.is_complete() || start.is_restart || start.only_checks {
                 tracing::debug!(%confinement, "the source process is confined");
             } else {
                 tracing::warn!(
@@ -103,6 +104,7 @@ fn has_hung_up(error: &std::io::Error) -> bool {
 fn start_gstreamer(socket: &OwnedFd) -> std::io::Result<()> {
     let (starting, started) = bounded::<()>(0);
     let run = move || {
+        let _lock = registry::lock();
         // The source reports a failure.
         let _ = hints::initialised();
         drop(starting);
@@ -173,8 +175,8 @@ fn read(
 }
 
 fn run(socket: &Arc<OwnedFd>, start: Start) {
-    let Start { spec, mask_revision, is_restart, has_delivered, buffers_max, frames_max, .. } =
-        start;
+    let Start { spec, mask_revision, is_restart, has_delivered, pool, frames_max, .. } = start;
+    let task = if start.only_checks { Task::Check } else { Task::Play };
     let spec = SourceSpec { isolation: Isolation::None, ..spec };
     let masks = Arc::new(Masks::default());
     masks.follow(mask_revision, spec.masks.clone());
@@ -183,7 +185,7 @@ fn run(socket: &Arc<OwnedFd>, start: Start) {
         // The source logs less then.
         counters.restarts.add(LossReason::Failed);
     }
-    let pool = Pool::new(Arc::clone(socket), buffers_max, frames_max, start.buffer_bytes_max);
+    let pool = Pool::new(Arc::clone(socket), pool, frames_max);
     let handover = Arc::new(Handover::new(
         Arc::clone(socket),
         pool,
@@ -193,7 +195,7 @@ fn run(socket: &Arc<OwnedFd>, start: Start) {
     ));
     let mut evidence = Evidence { is_live: false, has_delivered };
     // Dropped last: a pipeline may take its time to stop.
-    let mut source = started(socket, &masks, &spec, &counters, &handover);
+    let mut source = started(socket, task, &masks, &spec, &counters, &handover);
     let end = match &mut source {
         Ok(source) => await_end(source, &handover, &mut evidence),
         Err(error) => Some(End::Failed(error.clone())),
@@ -209,6 +211,7 @@ fn run(socket: &Arc<OwnedFd>, start: Start) {
 /// Starts the source, and the thread that reads what the daemon says.
 fn started(
     socket: &Arc<OwnedFd>,
+    task: Task,
     masks: &Arc<Masks>,
     spec: &SourceSpec,
     counters: &Arc<StreamCounters>,
@@ -219,7 +222,7 @@ fn started(
         own_mailbox = Some(producer.mailbox());
         Outlet::Daemon(Arc::clone(handover))
     };
-    let source = Source::start_into(outlet, masks, spec, counters)?;
+    let source = Source::start_into(outlet, task, masks, spec, counters)?;
     let mailbox = own_mailbox.expect("its pipeline is in this process");
     let (socket, masks, handover) = (Arc::clone(socket), Arc::clone(masks), Arc::clone(handover));
     let reader = thread::Builder::new().name("daemon".to_owned());

@@ -14,6 +14,7 @@ use foveate_core::pixel::PixelAspect;
 use foveate_source::frame::{FrameLayout, SampleFormat};
 use foveate_source::ledger::{AcceptedFrame, Ledger, Violation};
 use foveate_source::memory::WritableMemory;
+use foveate_source::pool::PoolLimits;
 use foveate_source::wire::{FrameCounts, FrameReady, SourceStamp};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -36,7 +37,8 @@ impl Scene {
         let (layout, bytes) = FrameLayout::packed(samples, EXTENT, PixelAspect::SQUARE);
         let (mut memory, file) = WritableMemory::new(bytes).unwrap();
         memory.bytes_mut().fill(77);
-        let mut ledger = Ledger::new(Arc::new(own), 1, 1 << 20, 0);
+        let limits = PoolLimits { buffers_max: 1, bytes_max: 1 << 20, buffer_bytes_max: 1 << 20 };
+        let mut ledger = Ledger::new(Arc::new(own), limits, 0);
         ledger.add(0, Some(file.as_fd())).unwrap();
         Self { ledger, memory, layout, number: 0 }
     }

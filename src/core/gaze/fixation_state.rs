@@ -37,6 +37,17 @@ pub(super) enum Hold {
     UntilNewerOr(u64),
 }
 
+/// Since when a fovea is where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    /// No saccade led there, or it lost what it followed: it need not dwell.
+    None,
+    /// A saccade leads there with the next frame.
+    Next,
+    /// A saccade led there at this [time](FixationState::elapsed_ns).
+    At(u64),
+}
+
 /// A current fixation, with its requested box, object track and dwell start.
 #[derive(Clone, Copy, Debug)]
 struct Fovea {
@@ -44,8 +55,7 @@ struct Fovea {
     fixation: Fixation,
     /// The box that somebody asked for, in pixels from the point.
     around: Option<Region>,
-    /// When a saccade led there; `None` where none did, or where it lost what it followed.
-    moved_ns: Option<u64>,
+    arrival: Arrival,
     /// The object that it follows.
     track: Track,
     /// The last map that was free to move it, by its number; 0 for none.
@@ -126,7 +136,7 @@ impl FixationState {
         let foveae = Foveae::from_iter([Fovea {
             fixation,
             around: None,
-            moved_ns: None,
+            arrival: Arrival::None,
             track,
             decided_by: 0,
             is_lost: false,
@@ -184,12 +194,15 @@ impl FixationState {
     /// The frame that was advanced to is there. It begins what was decided on since the one before, and fixations that pursue move on.
     pub(super) fn arrive(&mut self, seen: Option<Seen<'_>>) {
         let (arrived, _) = self.arrived;
-        let fixations = self.foveae.iter_mut().map(|fovea| &mut fovea.fixation);
-        for fixation in fixations.chain(&mut self.gaze.fixations) {
+        for Fovea { fixation, arrival, .. } in &mut self.foveae {
             if arrived.frame_seq < fixation.since_frame {
                 fixation.since_frame = self.at.frame_seq;
             }
+            if *arrival == Arrival::Next {
+                *arrival = Arrival::At(self.elapsed_ns);
+            }
         }
+        self.show_foveae();
         self.pursue(seen);
         self.arrived = (self.at, self.elapsed_ns);
         self.seen_frame = self.at.frame_seq;
@@ -237,7 +250,7 @@ impl FixationState {
             }
             if track.is_lost(self.extent) {
                 fovea.track = Track::of((fovea.fixation.x, fovea.fixation.y), frame_seq);
-                (fovea.moved_ns, fovea.is_lost) = (None, true);
+                (fovea.arrival, fovea.is_lost) = (Arrival::None, true);
                 self.decided = None;
             }
         }
@@ -280,7 +293,11 @@ impl FixationState {
 
     fn has_dwelt(&self, fovea: &Fovea) -> bool {
         let dwell_ns = u64::from(self.parameters.dwell_min_ms) * 1_000_000;
-        fovea.moved_ns.is_none_or(|moved_ns| moved_ns.saturating_add(dwell_ns) <= self.elapsed_ns)
+        match fovea.arrival {
+            Arrival::None => true,
+            Arrival::Next => false,
+            Arrival::At(moved_ns) => moved_ns.saturating_add(dwell_ns) <= self.elapsed_ns,
+        }
     }
 
     pub(super) fn is_held(&self) -> bool {
@@ -464,9 +481,14 @@ impl FixationState {
         self.fixate(&foveae);
     }
 
-    /// The first frame that is looked at by what is decided now: the one that was advanced to, unless it has arrived.
+    /// Whether what is decided now is for the next frame: the one that was advanced to has arrived.
+    fn has_arrived(&self) -> bool {
+        self.at.frame_seq == self.arrived.0.frame_seq
+    }
+
+    /// The first frame that is looked at by what is decided now.
     fn first_frame(&self) -> u64 {
-        self.at.frame_seq + u64::from(self.at.frame_seq == self.arrived.0.frame_seq)
+        self.at.frame_seq + u64::from(self.has_arrived())
     }
 
     /// A fovea that a saccade leads to a point now.
@@ -475,8 +497,8 @@ impl FixationState {
         let since_frame = self.first_frame();
         let fixation = Fixation { id: 0, since_frame, weight, ..Fixation::at((x, y), reason) };
         let track = Track::of((x, y), self.seen_frame);
-        let (around, moved_ns) = (None, Some(self.elapsed_ns));
-        Fovea { fixation, around, moved_ns, track, decided_by: 0, is_lost: false }
+        let arrival = if self.has_arrived() { Arrival::Next } else { Arrival::At(self.elapsed_ns) };
+        Fovea { fixation, around: None, arrival, track, decided_by: 0, is_lost: false }
     }
 
     /// Makes these the foveae, the first of those at the same place. Those of the previous frame go on, wherever they are now. What it
@@ -511,6 +533,10 @@ impl FixationState {
             next.fixation.region = fovea.around.map(pixels).map(Region::from);
             self.foveae.push(next);
         }
+        self.show_foveae();
+    }
+
+    fn show_foveae(&mut self) {
         self.gaze.fixations = self.foveae.iter().map(|fovea| fovea.fixation).collect();
     }
 }

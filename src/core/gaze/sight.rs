@@ -3,19 +3,19 @@
 use super::need::Need;
 use crate::detail::{BLOCK_SIDE, Detail, TILE_BLOCKS};
 use crate::frame::FrameTime;
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::plan::TokenPlan;
+use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::TileSet;
 
 /// All of a block, in parts.
 const WHOLE: u32 = 1 << 16;
 
 /// Time constants in seconds in which it is forgotten how a block looks: of one that has changed since it was shown, in which another
 /// look is worth its while after a few saccades, and of any other.
-const CHANGED_S: f64 = 1.5;
+const CHANGED_S: f64 = 0.8;
 const SAME_S: f64 = 10.0;
-
-/// What is left at once of what is known of a block that changes.
-const LEFT_OF_CHANGED: u32 = 2;
 
 /// What a view of a layout that follows fixations knows of each block of 16x16 source pixels.
 #[derive(Clone, Debug)]
@@ -63,6 +63,28 @@ impl Sight {
         self.known.fill(0);
     }
 
+    /// Masks cover `texels` of the coarse level: forgets what was seen there, and that it was.
+    pub fn hide(&mut self, texels: &TileSet) {
+        let shape = PyramidShape::new(self.extent);
+        let level = CoarseLevel::level_of(shape);
+        if texels.grid() != shape.level_extent(level) {
+            // Of a picture of another extent.
+            return self.reset();
+        }
+        let texel_side = 1 << level;
+        let blocks_of = |texel: u32, count: u32| {
+            let start = texel * texel_side / BLOCK_SIDE;
+            start..((texel + 1) * texel_side).div_ceil(BLOCK_SIDE).min(count)
+        };
+        for (column, row) in texels.iter() {
+            for row in blocks_of(row, self.grid.height) {
+                for column in blocks_of(column, self.grid.width) {
+                    self.known[(row * self.grid.width + column) as usize] = 0;
+                }
+            }
+        }
+    }
+
     /// Notes the frame of `at`, whose `detail` is up to date, and which was shown by `plan`. Of each tile, row by row, `changed_frame` is
     /// the newest frame that changed it.
     ///
@@ -82,11 +104,9 @@ impl Sight {
             return;
         }
         let losses = detail.losses(self.base).expect("all levels up to the base");
-        let needed = losses
-            .iter()
-            .zip(&self.known)
-            .map(|(loss, known)| *loss as f32 * (WHOLE - known) as f32 / WHOLE as f32);
-        self.need.fill(needed);
+        let known = |known: &u32| *known as f32 / WHOLE as f32;
+        let blocks = losses.iter().zip(&self.known);
+        self.need.fill(blocks.map(|(loss, parts)| (*loss as f32, known(parts))));
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below a whole")]
@@ -102,9 +122,7 @@ impl Sight {
         {
             let (column, row) = (index % width, index / width);
             let tile = row / TILE_BLOCKS as usize * columns + column / TILE_BLOCKS as usize;
-            if before.frame_seq < changed_frame[tile] && !std::mem::replace(is_changed, true) {
-                *known /= LEFT_OF_CHANGED;
-            }
+            *is_changed |= before.frame_seq < changed_frame[tile];
             let left = if *is_changed { changed } else { same };
             *known = (u64::from(*known) * left / u64::from(WHOLE)) as u32;
         }

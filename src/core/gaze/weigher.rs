@@ -42,6 +42,14 @@ impl Weigher {
         }
     }
 
+    /// The weights that the newest relevance was made of; `None` where nothing weighs.
+    pub(super) fn weights(&self) -> Option<Weights<'_>> {
+        match self {
+            Self::Saliency(weigher) => Some(weigher.weights()),
+            Self::Channels(weigher) => weigher.weights_of_score(),
+        }
+    }
+
     /// Why a fixation that it weighs on is chosen.
     pub(super) fn reason(&self) -> FixationReason {
         match self {

@@ -97,11 +97,6 @@ impl RelevanceMap {
         self.weights.iter().zip(&other.weights).map(factor).fold(1.0, f64::max)
     }
 
-    /// Greatest weight.
-    pub fn peak(&self) -> f64 {
-        self.weights.iter().copied().fold(Self::MIN, f64::max)
-    }
-
     /// Greatest weight of the cells that touch `region` of an image of `image` pixels.
     pub fn greatest(&self, image: Extent, region: PixelBox) -> f64 {
         let columns = cells(region.x0, region.x1, image.width, self.grid.width);

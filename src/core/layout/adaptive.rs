@@ -2,9 +2,9 @@
 //!
 //! The tokens are leaves of a quadtree over the pyramid-aligned patch grid. It starts from the finest level whose patches number at most
 //! 45 % of the budget, so no place is ever more than about three times as coarse as the picture shrunk to the same number of tokens. A patch
-//! is worth the loss that its split saves, for each token that the split costs; where a deeper split saves more for each of its tokens, that
-//! counts, as fine print gains nothing until its own step is reached. Patches are split in the order of that worth until the budget is
-//! spent, or nothing is gained. What a client asked for comes before all else.
+//! is worth the loss that its split saves, for each token that the split costs; where splits below it save more for each of theirs, they
+//! count as one with it, as fine print gains nothing until its own step is reached. Patches are split in the order of that worth until the
+//! budget is spent, or nothing is gained. What a client asked for comes before all else.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -24,7 +24,7 @@ pub mod demand;
 /// by measurement.
 const BASE_SHARE: f64 = 0.45;
 
-/// By which factor the split of a patch is preferred that was split in the plan before, so that tokens stay in place.
+/// What a split gains counts so many times if the plan before had it, so that tokens stay in place.
 const KEEPING: f64 = 2.0;
 
 /// Share of what is left of the budget for the box around a point that somebody asked for.
@@ -133,9 +133,9 @@ impl Tree {
     /// Splits leaves in the order of their worth.
     fn spend(&mut self, demand: Option<&Demand>, split_before: &HashSet<Patch>) {
         let grids = self.grids;
+        let pools = Pools::new(grids, self.base, demand, split_before);
         let candidate = |patch: Patch| {
-            let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
-            let worth = kept * worth_of_split(patch, grids, demand);
+            let worth = if patch.level == 0 { 0.0 } else { pools.of(patch).worth() };
             (0.0 < worth).then(|| (heap_key(worth), patch.level, Reverse(patch.morton()), patch))
         };
         let mut queue: BinaryHeap<_> = self.leaves().filter_map(candidate).collect();
@@ -192,24 +192,71 @@ fn touches(patch: Patch, grids: PatchGrids, region: PixelBox) -> bool {
     x < region.x1 && region.x0 < x + side && y < region.y1 && region.y0 < y + side
 }
 
-/// What a patch gains for each token that splitting it costs: the most of all depths to which it may be split as a whole. 0 at level 0.
-fn worth_of_split(patch: Patch, grids: PatchGrids, demand: Option<&Demand>) -> f64 {
-    let Patch { level, i, j } = patch;
-    let lost = |shown: u32| demand.map(|demand| demand.lost_in(patch, shown));
-    let whole = lost(level);
-    let worth = |depth: u32| {
-        let finer = grids.level(level - depth);
-        let [columns, rows] = [(i, finer.width), (j, finer.height)].map(|(index, length)| {
-            let first = index << depth;
-            length.min(first + (1 << depth)) - first
-        });
-        let cost = f64::from(columns * rows - 1);
-        let gain = match (whole, lost(level - depth)) {
-            (Some(whole), Some(rest)) => whole.saturating_sub(rest) as f64,
-            _ => f64::from(patch.side_px(grids.patch_side())).powi(2),
+/// The split of a patch, with the splits below it that are worth more.
+#[derive(Clone, Copy)]
+struct Pool {
+    /// Loss that they save.
+    gain: f64,
+    /// Tokens.
+    cost: f64,
+}
+
+impl Pool {
+    /// What it gains for each token.
+    fn worth(self) -> f64 {
+        self.gain / self.cost
+    }
+}
+
+/// The pools of all patches of a quadtree above level 0.
+struct Pools {
+    /// From level 1 on: columns of patches, and the pools row by row.
+    levels: Vec<(usize, Vec<Pool>)>,
+}
+
+impl Pools {
+    fn new(
+        grids: PatchGrids,
+        base: u32,
+        demand: Option<&Demand>,
+        split_before: &HashSet<Patch>,
+    ) -> Self {
+        let own = |patch: Patch| {
+            let gain = demand.map_or_else(
+                || f64::from(patch.side_px(grids.patch_side())).powi(2),
+                |demand| demand.gain_of_split(patch) as f64,
+            );
+            // At a corner of the picture one patch may follow on one.
+            let cost = (patch.children(grids).count() as f64 - 1.0).max(1.0 / 4096.0);
+            Pool { gain, cost }
         };
-        // At a corner of the picture one patch may follow on one.
-        gain / cost.max(1.0 / 4096.0)
-    };
-    (1..=level).map(worth).fold(0.0, f64::max)
+        let pools =
+            |level| (grids.level(level).width as usize, grids.patches(level).map(own).collect());
+        let mut pools = Self { levels: (1..=base).map(pools).collect() };
+        for patch in split_before.iter().filter(|patch| (1..=base).contains(&patch.level)) {
+            pools.of_mut(*patch).gain *= KEEPING;
+        }
+        for patch in (2..=base).flat_map(|level| grids.patches(level)) {
+            let mut below: ArrayVec<Pool, 4> =
+                patch.children(grids).map(|child| pools.of(child)).collect();
+            below.sort_unstable_by(|a, b| b.worth().total_cmp(&a.worth()));
+            let pool = pools.of_mut(patch);
+            for Pool { gain, cost } in below {
+                if pool.worth() < gain / cost {
+                    *pool = Pool { gain: pool.gain + gain, cost: pool.cost + cost };
+                }
+            }
+        }
+        pools
+    }
+
+    fn of(&self, patch: Patch) -> Pool {
+        let (columns, pools) = &self.levels[patch.level as usize - 1];
+        pools[patch.j as usize * columns + patch.i as usize]
+    }
+
+    fn of_mut(&mut self, patch: Patch) -> &mut Pool {
+        let (columns, pools) = &mut self.levels[patch.level as usize - 1];
+        &mut pools[patch.j as usize * *columns + patch.i as usize]
+    }
 }

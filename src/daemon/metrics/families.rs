@@ -56,8 +56,6 @@ const DAEMON: &[Metric<DaemonStats>] = metrics! {
         |daemon, samples| samples.add(&[], daemon.process.cpu_seconds);
     Counter "foveate_log_lines_dropped_total" [] "Lines dropped because the log was too slow",
         |daemon, samples| samples.add(&[], daemon.log_lines_dropped as f64);
-    Gauge "foveate_sources_abandoned" [] "Sources whose threads hang in a call and were given up",
-        |daemon, samples| samples.add(&[], daemon.sources_abandoned as f64);
     Gauge "foveate_clock_error_seconds" []
         "Bound of the error of CLOCK_REALTIME, as the kernel's clock discipline promises",
         |daemon, samples| samples.add(&[], daemon.clock_error_ns.map(|ns| ns as f64 / 1e9));

@@ -19,12 +19,14 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair}
 use super::{Handover, Posted, SourceFrame};
 use crate::frame::{FrameLayout, SampleFormat};
 use crate::ledger::{AcceptedFrame, Ledger};
-use crate::pool::{Pool, PooledMemory, Purpose};
+use crate::pool::{Pool, PoolLimits, PooledMemory, Purpose};
 use crate::wire::{FrameCounts, FrameReady, FromSource, SourceStamp, ToSource};
 
 const FRAMES_MAX: u8 = 3;
 const BUFFERS_MAX: u8 = 8;
 const BYTES_MAX: u64 = 1 << 20;
+const LIMITS: PoolLimits =
+    PoolLimits { buffers_max: BUFFERS_MAX, bytes_max: BYTES_MAX, buffer_bytes_max: BYTES_MAX / 2 };
 const NOW_NS: u64 = 1_000_000_000_000;
 
 /// Rows of a frame of an element begin later in its buffer than those of a copy.
@@ -84,11 +86,11 @@ impl Scene {
         let again = |socket: &OwnedFd| socket.try_clone().unwrap();
         let (socket, process) = (again(&own), again(&theirs));
         let theirs = Arc::new(theirs);
-        let pool = Pool::new(Arc::clone(&theirs), BUFFERS_MAX, FRAMES_MAX, BYTES_MAX);
+        let pool = Pool::new(Arc::clone(&theirs), LIMITS, FRAMES_MAX);
         let counters = Arc::<StreamCounters>::default();
         let (own_pool, own_counters) = (Arc::clone(&pool), Arc::clone(&counters));
         let handover = Handover::new(theirs, own_pool, FRAMES_MAX, pace, own_counters);
-        let ledger = Ledger::new(Arc::new(own), BUFFERS_MAX, BYTES_MAX, 0);
+        let ledger = Ledger::new(Arc::new(own), LIMITS, 0);
         Self {
             socket,
             process,
@@ -395,7 +397,9 @@ fn whoever_waits_goes_on_when_the_daemon_hangs_up() {
 #[test]
 fn elements_leave_room_for_copies() {
     let scene = Scene::new(Pace::Realtime);
-    let bytes = usize::try_from(BYTES_MAX).unwrap() / 4;
+    let whole = usize::try_from(BYTES_MAX).unwrap();
+    assert!(scene.pool.allocate(whole / 2 + 1, Purpose::Copy).is_err());
+    let bytes = whole / 4;
     let lent: Vec<_> =
         (0..9).map_while(|_| scene.pool.allocate(bytes, Purpose::Element).ok()).collect();
     assert_eq!(lent.len(), 2, "half of the bytes");

@@ -17,11 +17,14 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair}
 use super::{COUNT_MAX, Ledger, Violation};
 use crate::frame::{FrameLayout, PlaneLayout, SampleFormat};
 use crate::memory::{MapError, WritableMemory};
+use crate::pool::PoolLimits;
 use crate::wire::{FrameCounts, FrameReady, FromSource, SourceStamp, ToSource};
 
 const NOW_NS: u64 = 1_000_000_000_000;
 const BUFFERS: u8 = 3;
 const BYTES_MAX: u64 = 1 << 20;
+const LIMITS: PoolLimits =
+    PoolLimits { buffers_max: BUFFERS, bytes_max: BYTES_MAX, buffer_bytes_max: BYTES_MAX };
 const EXTENT: Extent = Extent::new(64, 48);
 
 fn pair() -> (Arc<OwnedFd>, OwnedFd) {
@@ -65,7 +68,7 @@ fn frame(buffer: u8, number: u64) -> FrameReady {
 /// A ledger with one buffer, which is large enough, and one frame counted.
 fn scene() -> (Ledger, OwnedFd) {
     let (own, theirs) = pair();
-    let mut ledger = Ledger::new(own, BUFFERS, BYTES_MAX, 100);
+    let mut ledger = Ledger::new(own, LIMITS, 100);
     let (_, file) = WritableMemory::new(EXTENT.area()).unwrap();
     ledger.add(0, Some(file.as_fd())).unwrap();
     ledger.count(&FrameCounts { captured: 1, ..FrameCounts::default() }).unwrap();
@@ -157,7 +160,14 @@ fn buffers_are_limited_in_number_and_size() {
     let refused = ledger.add(1, Some(large.as_fd())).unwrap_err();
     assert!(matches!(refused, Violation::Memory(MapError::Size { .. })), "{refused}");
     // In place of the first it is not too much.
-    ledger.add(0, Some(large.as_fd())).unwrap();
+    assert_eq!(ledger.add(0, Some(large.as_fd())), Ok(BYTES_MAX));
+    assert_eq!(ledger.bytes(), BYTES_MAX);
+    let limits = PoolLimits { buffer_bytes_max: BYTES_MAX - 1, ..LIMITS };
+    let mut ledger = Ledger::new(pair().0, limits, 0);
+    match ledger.add(0, Some(large.as_fd())) {
+        Err(Violation::Memory(MapError::Size { max, .. })) => assert_eq!(max, BYTES_MAX - 1),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -163,11 +163,11 @@ fn a_source_is_described_in_full() {
         let start = Start {
             spec,
             mask_revision: 3,
+            only_checks: true,
             is_restart: true,
             has_delivered: false,
-            buffers_max: 64,
+            pool: PoolLimits { buffers_max: 64, bytes_max: 1 << 30, buffer_bytes_max: 1 << 29 },
             frames_max: 4,
-            buffer_bytes_max: 1 << 30,
             data_bytes_max: 1 << 29,
         };
         let mut bytes = Vec::new();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::frames::{Frames, broken, frame_bytes, most_frames, played};
 use crate::ToolError;
 use crate::extract::clip_source;
-use foveate_capture::{CapturedFrame, End, Source, SourceSpec, TakeResult};
+use foveate_capture::{CapturedFrame, End, Isolation, Source, SourceSpec, TakeResult};
 use foveate_config::{Pace, SourceChoice, StreamConfig};
 use foveate_core::frame::FrameView;
 use foveate_stats::StreamCounters;
@@ -20,6 +20,7 @@ pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
     let spec = SourceSpec::from(&StreamConfig {
         name: "bench".to_owned(),
         source: SourceChoice::Shorthand(clip_source(path)),
+        isolation: Isolation::None,
         pace: Pace::EveryFrame,
         ..StreamConfig::default()
     });

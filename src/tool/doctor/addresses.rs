@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Finding, Mark};
-use foveate_capture::{Source, SourceSpec, TakeResult};
+use foveate_capture::{Isolation, Source, SourceSpec, TakeResult};
 use foveate_config::{Config, SourceChoice, StreamConfig};
 use foveate_core::error::chain;
 use foveate_core::frame::FrameView;
@@ -49,7 +49,9 @@ fn probe_one(number: usize, address: &str) -> Probe {
         Err(reason) => return failed(reason, "see `source` in foveate.toml(5)"),
     };
     SecretMask::new(&stream.secrets).and_credentials_in(&stream.source.text()).for_good();
-    match frames_of(&SourceSpec::from(&stream)) {
+    // Only the daemon starts source processes.
+    let spec = SourceSpec { isolation: Isolation::None, ..SourceSpec::from(&stream) };
+    match frames_of(&spec) {
         Ok(frames) => Probe {
             finding: Finding::ok(&redacted(address), frames),
             stanza: Some(stanza(&name, address)),

@@ -26,6 +26,8 @@ pub struct NeedPolicy {
     attention: Option<Attention>,
     /// What foveae of other policies look at, in pixels.
     avoided: Points,
+    /// Whether masks have changed since anything was weighed.
+    is_outdated: bool,
 }
 
 impl NeedPolicy {
@@ -38,7 +40,8 @@ impl NeedPolicy {
         at: FrameTime,
     ) -> Self {
         let state = FixationState::new(parameters, extent, foveae, CENTRE, at);
-        Self { parameters, state, weigher, attention: None, avoided: Points::new() }
+        let avoided = Points::new();
+        Self { parameters, state, weigher, attention: None, avoided, is_outdated: false }
     }
 
     /// The same, for as long as no consumer attends to anything.
@@ -50,6 +53,17 @@ impl NeedPolicy {
         match &mut self.weigher {
             Weigher::Channels(channels) => Some(channels),
             Weigher::Saliency(_) => None,
+        }
+    }
+
+    /// Takes in a picture, once; if it `is_due`, weighs it.
+    fn weigh(&mut self, seen: Option<Seen<'_>>, is_due: bool) {
+        let now_ns = self.state.elapsed_ns();
+        match &mut self.weigher {
+            Weigher::Saliency(saliency) => saliency.see(seen, is_due, now_ns),
+            Weigher::Channels(channels) => {
+                channels.see(seen, is_due, &self.state.gaze().fixations, now_ns);
+            }
         }
     }
 
@@ -81,9 +95,7 @@ impl FixationPolicy for NeedPolicy {
     fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
         self.weigher.hide(texels, frame_seq);
         self.state.hide(texels);
-        if !self.is_attending() {
-            self.state.set_relevance(None);
-        }
+        self.is_outdated = true;
     }
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
@@ -145,6 +157,12 @@ impl FixationPolicy for NeedPolicy {
                 attention.decide(seen, &mut self.state);
             }
         }
+        if std::mem::take(&mut self.is_outdated) {
+            self.weigh(seen, true);
+            if !self.is_attending() {
+                self.state.set_relevance(self.weigher.relevance());
+            }
+        }
         self.state.arrive(seen);
         if let Some(channels) = self.channels() {
             channels.note(FrameTime { time_ns: now_ns, ..at });
@@ -152,20 +170,13 @@ impl FixationPolicy for NeedPolicy {
     }
 
     fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need) {
-        let now_ns = self.state.elapsed_ns();
         let is_due = !self.is_attending() && self.state.is_due();
-        match &mut self.weigher {
-            Weigher::Saliency(saliency) => saliency.see(seen, is_due, now_ns),
-            Weigher::Channels(channels) => {
-                channels.see(seen, is_due, &self.state.gaze().fixations, now_ns);
-            }
-        }
+        self.weigh(seen, is_due);
         if is_due {
             let relevance = self.weigher.relevance();
-            self.state.set_relevance(relevance.clone());
-            let weighed = relevance.as_ref().map(|relevance| &relevance.map);
+            self.state.set_relevance(relevance);
             let reason = self.weigher.reason();
-            need.choose(weighed, &self.avoided, &mut self.state, reason);
+            need.choose(self.weigher.weights(), &self.avoided, &mut self.state, reason);
         }
     }
 

@@ -23,8 +23,9 @@ pub struct Replay {
     foveae: usize,
     /// Pixels of this source from pixels of the recorded one.
     scale: (f64, f64),
-    /// The entry of `gaze`.
+    /// The entry of `gaze`, and whether its frame has come.
     index: usize,
+    has_begun: bool,
     gaze: Gaze,
     /// Whether this frame has an entry that was planned afresh.
     is_planned_afresh: bool,
@@ -42,8 +43,9 @@ impl Replay {
         let since_frame = at.frame_seq;
         let fixation = Fixation { id: 1, since_frame, ..Fixation::at((x, y), reason) };
         let gaze = Gaze::at(fixation, None);
-        let (index, is_planned_afresh) = (usize::MAX, false);
-        let mut replay = Self { log, extent, foveae, scale, index, gaze, is_planned_afresh };
+        let (index, has_begun, is_planned_afresh) = (usize::MAX, false, false);
+        let mut replay =
+            Self { log, extent, foveae, scale, index, has_begun, gaze, is_planned_afresh };
         replay.turn_to(at.frame_seq);
         replay
     }
@@ -51,11 +53,12 @@ impl Replay {
     fn turn_to(&mut self, frame_seq: u64) {
         let past = self.log.entries.partition_point(|entry| entry.frame <= frame_seq);
         let index = past.saturating_sub(1);
+        let begins = past != 0 && !std::mem::replace(&mut self.has_begun, past != 0);
         self.is_planned_afresh = false;
-        if index != self.index && index < self.log.entries.len() {
+        if (begins || index != self.index) && index < self.log.entries.len() {
             self.index = index;
             self.load();
-            self.is_planned_afresh = self.log.entries[index].is_planned_afresh;
+            self.is_planned_afresh = self.has_begun && self.log.entries[index].is_planned_afresh;
         }
     }
 

@@ -100,7 +100,7 @@ impl SaliencyWeigher {
         *self = Self::new(self.parameters, extent);
     }
 
-    fn weights(&self) -> Weights<'_> {
+    pub(super) fn weights(&self) -> Weights<'_> {
         let grid = self.saliency.grid();
         let side = |texels: u32| f64::from(texels) * self.texel_px;
         let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };

@@ -71,7 +71,7 @@ pub struct Demand {
     /// What every block counts, and the map that says so; empty without one.
     weights: Vec<u32>,
     weighed_by: Option<Arc<Relevance>>,
-    /// What the patches lose if they are shown at a level, from 1 to the base.
+    /// What patches lose if they are shown at a level, from 1 to the base: those of that level, and of the next coarser one.
     sums: Vec<LostSums>,
     /// What each block loses at the base, whatever it counts.
     whole: Vec<u32>,
@@ -96,7 +96,7 @@ struct LostSums {
     /// The column of patches of that level that each column of blocks belongs to; the same for rows.
     columns: Vec<u32>,
     rows: Vec<u32>,
-    /// Of that level, and of every coarser one up to the base.
+    /// Of the levels, the finest first.
     levels: Vec<PatchSums>,
 }
 
@@ -123,7 +123,9 @@ impl Demand {
             shares: shares(),
             weights: Vec::new(),
             weighed_by: None,
-            sums: (1..=base).map(|level| LostSums::new(grids, level..=base)).collect(),
+            sums: (1..=base)
+                .map(|level| LostSums::new(grids, level..=base.min(level + 1)))
+                .collect(),
             whole: vec![0; grid.area()],
             need: Need::none(extent),
             row: vec![0; grid.width as usize],
@@ -225,7 +227,7 @@ impl Demand {
             }
             sums.join();
         }
-        need.fill(whole.iter().map(|lost| *lost as f32));
+        need.fill(whole.iter().map(|lost| (*lost as f32, 0.0)));
     }
 
     /// Takes what every block counts from a map, if it is another than before.
@@ -317,12 +319,14 @@ impl Demand {
         }
     }
 
-    /// What the blocks of a patch of the base or below lose if they are shown at `level`, which is no coarser.
-    pub(super) fn lost_in(&self, patch: Patch, level: u32) -> u64 {
-        let Some(index) = level.checked_sub(1) else { return 0 };
-        let PatchSums { grid, sums } =
-            &self.sums[index as usize].levels[(patch.level - level) as usize];
-        sums[(patch.j * grid.width + patch.i) as usize]
+    /// By how much less the blocks of a patch of the base or below lose if it is split. Its level is not 0.
+    pub(super) fn gain_of_split(&self, patch: Patch) -> u64 {
+        let lost = |depth: u32| {
+            let Some(index) = (patch.level - depth).checked_sub(1) else { return 0 };
+            let PatchSums { grid, sums } = &self.sums[index as usize].levels[depth as usize];
+            sums[(patch.j * grid.width + patch.i) as usize]
+        };
+        lost(0).saturating_sub(lost(1))
     }
 }
 
