@@ -555,7 +555,7 @@ struct foveate_point {
     struct foveate_ego_motion ego; // since `frame`
     bool has_box;  // look at a box instead: sharp all over it, as far as the budget goes
     double box[4]; // x0, y0, x1, y1
-    double share;  // of the budget, above 0 to 1, with the layout "inset"; 0: as the layout says
+    double share;  // of the budget, above 0 to 1, with the layouts "adaptive" and "inset"; 0: as the layout says
 };
 
 // An attention map, and the area that it covers. Zeros are the defaults of all but `rows` and `columns`.
@@ -608,12 +608,12 @@ FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *rea
                                                       const void *numbers, int timeout_ms, struct foveate_looking *looking);
 
 // Gives the view a map as the channel `channel`, for `ttl_ms` of stream time after the map's frame; 0 is 1000. Its policy must
-// be `relevance`. `numbers` are as for foveate_attend, but may be negative, and all 0; `wait` and `ego` of the map do not count.
+// be `auto` or `relevance`. `numbers` are as for foveate_attend, but may be negative, and all 0; `wait` and `ego` of the map do not count.
 // Needs no lease: the name is this reader's until the map's time is over, or foveate_close().
 FOVEATE_API enum foveate_result foveate_inject(struct foveate_reader *reader, const char *channel, const struct foveate_map *map,
                                                const void *numbers, uint32_t ttl_ms, int timeout_ms);
 
-// Sets what channels of the view add to its score, 1 to 64 at a time. Its policy must be `relevance`.
+// Sets what channels of the view add to its score, 1 to 64 at a time. Its policy must be `auto` or `relevance`.
 FOVEATE_API enum foveate_result foveate_weigh(struct foveate_reader *reader, const struct foveate_weight *weights,
                                               size_t count, int timeout_ms);
 
