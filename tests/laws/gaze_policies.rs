@@ -381,7 +381,7 @@ fn what_is_needed_most_is_looked_at_in_turn() {
                 *needed = 0.0;
             }
         }
-        need.fill(blocks.iter().map(|needed| (*needed, 0.0)));
+        need.fill(blocks.iter().copied());
         controller.decide(None, &need);
     }
     for ((_, x, y), (column, row)) in looked_at[1..4].iter().zip(places) {
@@ -1616,7 +1616,7 @@ fn need_of(seed: u64, extent: Extent) -> Need {
     let blocks = extent.in_cells(16).area() as u64;
     let number = |block: u64| (seed * 4096 + block).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
     let mut need = Need::none(extent);
-    need.fill((0..blocks).map(|block| ((number(block) % 1000) as f32, 0.0)));
+    need.fill((0..blocks).map(|block| (number(block) % 1000) as f32));
     need
 }
 

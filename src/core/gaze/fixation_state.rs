@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
-use super::peaks::Peaks;
+use super::peaks::{Peaks, peak_radius_px};
 use super::pursuit::{Track, stepped};
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
@@ -379,6 +379,16 @@ impl FixationState {
             let (x, y) = self.pixel_from_share(CENTRE);
             self.saccade(x, y, FixationReason::Policy);
         }
+    }
+
+    /// Moves foveae to the peaks of a map of the picture, for `reason`, or to the middle if there are none. Returns where saccades led.
+    pub(super) fn go_to_peaks(&mut self, map: &Weights<'_>, reason: FixationReason) -> Points {
+        let peaks = Peaks::of(map, self.extent, self.foveae_max, peak_radius_px(self.extent));
+        if peaks.as_slice().is_empty() {
+            self.go_to_middle_unless(reason);
+            return Points::new();
+        }
+        self.follow(map, &peaks, reason, None)
     }
 
     /// Moves foveae to the peaks of `map`, of which there is at least one, for `reason`. Returns where saccades led.

@@ -104,9 +104,9 @@ impl Sight {
             return;
         }
         let losses = detail.losses(self.base).expect("all levels up to the base");
-        let known = |known: &u32| *known as f32 / WHOLE as f32;
+        let unknown = |known: &u32| (WHOLE - known) as f32 / WHOLE as f32;
         let blocks = losses.iter().zip(&self.known);
-        self.need.fill(blocks.map(|(loss, parts)| (*loss as f32, known(parts))));
+        self.need.fill(blocks.map(|(loss, known)| *loss as f32 * unknown(known)));
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below a whole")]

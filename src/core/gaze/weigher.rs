@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use self::channels::ChannelWeigher;
 use self::saliency::SaliencyWeigher;
+use super::fixation_state::FixationState;
+use super::need::Need;
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::FixationReason;
+use crate::geometry::fixation::{FixationReason, Points};
 use crate::geometry::relevance::{Relevance, RelevanceMap};
 use crate::geometry::tile::TileSet;
 use crate::geometry::weights::Weights;
@@ -42,19 +44,17 @@ impl Weigher {
         }
     }
 
-    /// The weights that the newest relevance was made of; `None` where nothing weighs.
-    pub(super) fn weights(&self) -> Option<Weights<'_>> {
+    /// Moves to what weighs most, or to what is needed most where nothing weighs; not to what foveae of other policies look at: `avoided`, in
+    /// pixels.
+    pub(super) fn choose(&mut self, need: &Need, avoided: &Points, state: &mut FixationState) {
         match self {
-            Self::Saliency(weigher) => Some(weigher.weights()),
-            Self::Channels(weigher) => weigher.weights_of_score(),
-        }
-    }
-
-    /// Why a fixation that it weighs on is chosen.
-    pub(super) fn reason(&self) -> FixationReason {
-        match self {
-            Self::Saliency(_) => FixationReason::Saliency,
-            Self::Channels(_) => FixationReason::Relevance,
+            Self::Saliency(weigher) => weigher.choose(avoided, state, FixationReason::Saliency),
+            Self::Channels(weigher) => {
+                let reason = FixationReason::Relevance;
+                if !weigher.choose(avoided, state, reason) {
+                    need.choose(avoided, state, reason);
+                }
+            }
         }
     }
 

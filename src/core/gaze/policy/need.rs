@@ -175,8 +175,7 @@ impl FixationPolicy for NeedPolicy {
         if is_due {
             let relevance = self.weigher.relevance();
             self.state.set_relevance(relevance);
-            let reason = self.weigher.reason();
-            need.choose(self.weigher.weights(), &self.avoided, &mut self.state, reason);
+            self.weigher.choose(need, &self.avoided, &mut self.state);
         }
     }
 

@@ -7,12 +7,12 @@ use super::saliency::SaliencyWeigher;
 use super::settle;
 use crate::frame::{FrameTime, FrameTimes};
 use crate::gaze::GazeParameters;
+use crate::gaze::fixation_state::FixationState;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::ChannelWeight;
-use crate::geometry::fixation::Fixation;
+use crate::geometry::fixation::{Fixation, FixationReason, Points};
 use crate::geometry::relevance::Relevance;
 use crate::geometry::tile::TileSet;
-use crate::geometry::weights::Weights;
 use crate::relevance::injection::Injection;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::{Scorer, relevance_of};
@@ -55,11 +55,12 @@ impl ChannelWeigher {
         publishes: bool,
         parameters: GazeParameters,
         extent: Extent,
+        foveae: usize,
     ) -> Self {
         Self {
             parameters,
             scene: Scene::new(extent),
-            saliency: SaliencyWeigher::new(parameters, extent),
+            saliency: SaliencyWeigher::new(parameters, extent, foveae),
             weights: scoring.weights.clone(),
             scoring,
             publishes,
@@ -79,9 +80,19 @@ impl ChannelWeigher {
         self.relevance.clone()
     }
 
-    pub(super) fn weights_of_score(&self) -> Option<Weights<'_>> {
+    /// Moves to the greatest scores that were not looked at just now. Returns whether there are any.
+    pub(super) fn choose(
+        &mut self,
+        avoided: &Points,
+        state: &mut FixationState,
+        reason: FixationReason,
+    ) -> bool {
         let weighs = self.weighs() && !self.values.is_empty();
-        weighs.then(|| self.scene.weights(&self.values))
+        if weighs {
+            let weights = self.scene.weights(&self.values);
+            self.saliency.choose_by(&weights, avoided, state, reason);
+        }
+        weighs
     }
 
     /// Whether channels count, or somebody reads them.
@@ -156,12 +167,12 @@ impl ChannelWeigher {
             return;
         }
         let grid = self.scene.grid();
+        let clients = Scorer::weighted([]);
+        let scorer = self.scoring.scorer.as_deref().unwrap_or(&clients);
         for _ in 0..self.scoring.passes {
             self.scene.set_score(&self.score);
             let channel = |name: &str| self.scene.channel(name);
-            let scorer = self.scoring.scorer.as_deref();
-            let weighted = Scorer::weighted([]);
-            self.score = scorer.unwrap_or(&weighted).score(grid, channel, &self.weights);
+            self.score = scorer.score(grid, channel, &self.weights);
         }
         self.values = relevance_of(&self.score);
         let map = self.scene.map(&self.values, self.parameters.relevance_gain);

@@ -227,7 +227,7 @@ impl Demand {
             }
             sums.join();
         }
-        need.fill(whole.iter().map(|lost| (*lost as f32, 0.0)));
+        need.fill(whole.iter().map(|lost| *lost as f32));
     }
 
     /// Takes what every block counts from a map, if it is another than before.
