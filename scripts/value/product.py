@@ -52,7 +52,7 @@ class Extracted:
         return self.tokens[index, :count].view(TOKEN), self.pixels[index, :count]
 
     def drawn(self, source: Scene, index: int) -> Any:
-        """The picture that a frame shows by itself."""
+        """The picture that a frame alone shows."""
         return rebuilt(*self.frame(index), source.size)
 
     def canvas(self, source: Scene, at: Iterable[int]) -> list[Any]:

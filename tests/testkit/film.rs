@@ -11,6 +11,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::Outside;
 use foveate_daemon::stream::ServedView;
@@ -108,9 +109,11 @@ impl Film {
         let shape = PyramidShape::new(source.extent);
         let gaze = Gaze::new(head.fixations.clone(), None);
         let plan = if view.spec.layout.follows_detail() {
-            // Laws of the engine say where these lie.
-            let tokens = frame.records.iter().map(TokenRecord::token).collect();
-            TokenPlan { patch_side: view.spec.format.patch_side, tokens }
+            // Laws of the engine say where these lie; here they cover each pixel once.
+            let tokens: Vec<_> = frame.records.iter().map(TokenRecord::token).collect();
+            let patch_side = view.spec.format.patch_side;
+            assert_cover(&tokens, patch_side, source.extent);
+            TokenPlan { patch_side, tokens }
         } else {
             view.spec.plan(&gaze, shape, None)
         };
@@ -298,6 +301,20 @@ pub fn raw_bytes(frame: &OwnedFrame) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// The tokens cover each pixel of a picture of `extent` exactly once.
+fn assert_cover(tokens: &[Token], patch_side: u32, extent: Extent) {
+    let boxes: Vec<_> = tokens.iter().map(|token| token.pixel_box(extent, patch_side)).collect();
+    let area = |lies: &PixelBox| (lies.x1 - lies.x0) as usize * (lies.y1 - lies.y0) as usize;
+    assert_eq!(boxes.iter().map(area).sum::<usize>(), extent.area());
+    for (index, one) in boxes.iter().enumerate() {
+        let shares = |other: &PixelBox| {
+            one.x0.max(other.x0) < one.x1.min(other.x1)
+                && one.y0.max(other.y0) < one.y1.min(other.y1)
+        };
+        assert!(!boxes[..index].iter().any(shares), "{one:?}");
+    }
 }
 
 /// A description that reads raw frames of that kind from `path`. The colorimetry is that of caps, such as `bt709`;

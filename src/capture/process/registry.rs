@@ -1,5 +1,5 @@
-//! GStreamer's registry of plugins. Where there is none, each process would look for plugins by itself, for seconds of processor time: one
-//! does, and the others wait for what it finds.
+//! GStreamer's registry of plugins. Where there is none, each process would scan all plugins, for seconds of processor time: one does,
+//! and the others wait for its registry.
 
 use std::env;
 use std::fs::{self, File, TryLockError};

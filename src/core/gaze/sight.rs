@@ -12,9 +12,9 @@ use crate::geometry::tile::TileSet;
 /// All of a block, in parts.
 const WHOLE: u32 = 1 << 16;
 
-/// Time constants in seconds in which it is forgotten how a block looks: of one that has changed since it was shown, in which another
-/// look is worth its while after a few saccades, and of any other.
-const CHANGED_S: f64 = 0.8;
+/// Time constants in seconds with which what is known of a block is forgotten: of a block that has changed since it was shown, so that
+/// things that move are looked at again after a few saccades, and of any other.
+const CHANGED_S: f64 = 3.0;
 const SAME_S: f64 = 10.0;
 
 /// What a view of a layout that follows fixations knows of each block of 16x16 source pixels.
@@ -27,8 +27,9 @@ pub struct Sight {
     base: u32,
     /// What is known of each block, in parts of [`WHOLE`].
     known: Vec<u32>,
-    /// Whether each block has changed since it was shown.
+    /// Whether each block has changed since it was shown, and what it lost at the base when it was.
     is_changed: Vec<bool>,
+    shown_losses: Vec<u32>,
     need: Need,
     at: FrameTime,
 }
@@ -43,6 +44,7 @@ impl Sight {
             base,
             known: vec![0; grid.area()],
             is_changed: vec![false; grid.area()],
+            shown_losses: vec![0; grid.area()],
             need: Need::none(extent),
             at: FrameTime { frame_seq: 0, time_ns: 0 },
         }
@@ -98,15 +100,18 @@ impl Sight {
         at: FrameTime,
         plan: &TokenPlan,
     ) {
-        self.forget(changed_frame, at);
-        self.show(plan);
         if self.base == 0 {
             return;
         }
         let losses = detail.losses(self.base).expect("all levels up to the base");
-        let unknown = |known: &u32| (WHOLE - known) as f32 / WHOLE as f32;
-        let blocks = losses.iter().zip(&self.known);
-        self.need.fill(blocks.map(|(loss, known)| *loss as f32 * unknown(known)));
+        self.forget(changed_frame, at);
+        self.show(plan, losses);
+        let blocks = losses.iter().zip(&self.known).zip(&self.shown_losses);
+        self.need.fill(blocks.map(|((loss, known), shown)| {
+            // A new thing in a block has more detail or less than what was shown there; the same thing that moved has as much.
+            let alike = *loss.min(shown) as f32 / (*loss.max(shown)).max(1) as f32;
+            *loss as f32 * (1.0 - alike * *known as f32 / WHOLE as f32)
+        }));
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below a whole")]
@@ -128,12 +133,12 @@ impl Sight {
         }
     }
 
-    fn show(&mut self, plan: &TokenPlan) {
+    fn show(&mut self, plan: &TokenPlan, losses: &[u32]) {
         let width = self.grid.width as usize;
         for token in &plan.tokens {
             let lies = token.pixel_box(self.extent, plan.patch_side);
             let step = u32::from(token.sx.max(token.sy));
-            // A texel of one pixel shows all of it, one of the base nothing that counts.
+            // A texel of one pixel shows all of the block; one of the base, none of what it loses.
             let level = step.max(1).ilog2().min(self.base);
             let shown = WHOLE * (self.base - level) / self.base.max(1);
             for row in lies.y0.div_ceil(BLOCK_SIDE)..lies.y1.div_ceil(BLOCK_SIDE) {
@@ -142,6 +147,7 @@ impl Sight {
                     if self.known[index] <= shown {
                         self.known[index] = shown;
                         self.is_changed[index] = false;
+                        self.shown_losses[index] = losses[index];
                     }
                 }
             }

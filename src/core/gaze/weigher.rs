@@ -26,7 +26,7 @@ const RELEVANCE_FLOOR: f32 = 0.05;
 /// A relevance map made of pictures is kept until some weight differs from it by this factor, so that flicker makes no new plan.
 const RELEVANCE_STEP: f64 = 1.19;
 
-/// What weighs in one view.
+/// Weights of one view, from its pictures.
 #[derive(Debug)]
 pub(super) enum Weigher {
     /// What stands out or moves.
@@ -36,7 +36,7 @@ pub(super) enum Weigher {
 }
 
 impl Weigher {
-    /// What it makes of the pictures; `None` where all of a picture weighs the same.
+    /// The weights of the newest picture; `None` where all of it weighs the same.
     pub(super) fn relevance(&self) -> Option<Arc<Relevance>> {
         match self {
             Self::Saliency(weigher) => weigher.relevance(),
@@ -58,7 +58,7 @@ impl Weigher {
         }
     }
 
-    /// What it reads of the pictures.
+    /// The parts of a picture that it reads.
     pub(super) fn reads(&self) -> SeenParts {
         match self {
             Self::Saliency(_) => SeenParts { coarse: true, tiles: false },

@@ -69,7 +69,7 @@ struct Tree {
     grids: PatchGrids,
     budget: usize,
     base: u32,
-    /// Patches that are no leaves any more.
+    /// Patches that were split.
     split: HashSet<Patch>,
     /// Leaves so far.
     count: usize,
