@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import measuring
-from daemon import Daemon
+from daemon import Daemon, spent_ns
 from measuring import gst_launch
 
 SIZES = ((1280, 720), (1920, 1080))
@@ -64,25 +64,6 @@ def cases(folder, seconds):
     return found
 
 
-def sources(daemon):
-    """The process of the daemon's source, if it has one."""
-    with open(f"/proc/{daemon}/task/{daemon}/children", encoding="ascii") as children:
-        own = set(children.read().split())
-    for task in os.listdir(f"/proc/{daemon}/task"):
-        with open(f"/proc/{daemon}/task/{task}/children", encoding="ascii") as children:
-            own.update(children.read().split())
-    return sorted(own)
-
-
-def spent_ns(pid):
-    """Processor time of the threads of a process, in ns."""
-    total = 0
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as spent:
-            total += int(spent.read().split()[0])
-    return total
-
-
 def memory_mib(pid):
     """What a process adds to the machine's memory, in MiB: its share of what it shares, without the frames that cross."""
     total, is_frame = 0, False
@@ -109,7 +90,7 @@ def measured(programs, name, pipeline, mode, seconds, warm_s):
         while time.monotonic() < end:
             frame = view.read(timeout=FRAME_S)
         first_seq = frame.frame_seq
-        pids = [daemon.process.pid, *sources(daemon.process.pid)]
+        pids = [daemon.process.pid, *daemon.sources()]
         before, ages, end = sum(map(spent_ns, pids)), [], time.monotonic() + seconds
         while time.monotonic() < end:
             frame = view.read(timeout=FRAME_S)

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 
 import measuring
-from daemon import Daemon, growth, quantile_ms, stats
+from daemon import Daemon, growth, quantile_ms, spent_ns, stats
 from measuring import FoveateError, gst_launch
 
 import foveate
@@ -152,15 +152,11 @@ class MeasuredDaemon(Daemon):
         return stats(self.socket)
 
     def spent(self):
-        """Seconds of processor time that the threads of frame loops took, and all others."""
-        sums = {True: 0, False: 0}
-        for thread in os.scandir(f"/proc/{self.process.pid}/task"):
-            with (
-                open(f"{thread.path}/comm", encoding="utf-8") as name,
-                open(f"{thread.path}/schedstat", encoding="utf-8") as spent,
-            ):
-                sums[name.read().startswith("frames-")] += int(spent.read().split()[0])
-        return sums[True] / 1e9, sums[False] / 1e9
+        """Seconds of processor time that the threads of frame loops took, and all others with the processes of sources."""
+        pid = self.process.pid
+        loops = spent_ns(pid, lambda name: name.startswith("frames-"))
+        every = sum(map(spent_ns, [pid, *self.sources()]))
+        return loops / 1e9, (every - loops) / 1e9
 
     def warm_up(self, seconds):
         """Waits until all streams deliver frames, and then for so long. An overloaded machine takes its time, and some of it
@@ -183,17 +179,18 @@ def measured(programs, case, count, seconds, warm_s):
     with MeasuredDaemon(programs, case.text(count)) as daemon:
         daemon.warm_up(warm_s)
         try:
-            started, before = time.monotonic(), daemon.look()
+            started, spent, before = time.monotonic(), sum(daemon.spent()), daemon.look()
             time.sleep(seconds)
-            run = summed(before, daemon.look(), time.monotonic() - started)
+            after, passed = daemon.look(), time.monotonic() - started
+            run = summed(before, after, passed, sum(daemon.spent()) - spent)
         except foveate.TimedOut:
             run = Run(count)
     print(f"{case.name}: {'carried' if run.is_carried else 'not carried'}: {run}", file=sys.stderr)
     return run
 
 
-def summed(before, after, seconds):
-    """The growth of the counters between two samples."""
+def summed(before, after, seconds, spent):
+    """The growth of the counters between two samples, between which so many seconds passed and were spent."""
     dropped = 0
     ages, tails, shares, delivered = [], [], [], []
     for name, stream in after[1].items():
@@ -205,7 +202,6 @@ def summed(before, after, seconds):
         tails.append(quantile_ms(bounds, grown, 0.99) or math.inf)
         within = sum(n for bound, n in zip(bounds, grown, strict=False) if bound <= AGE_BOUND_NS)
         shares.append(within / max(1, sum(grown)))
-    spent = after[0]["process"]["cpu_seconds"] - before[0]["process"]["cpu_seconds"]
     every_age = [sum(counts) for counts in zip(*ages, strict=True)]
     p50, p99 = (quantile_ms(bounds, every_age, share) or math.inf for share in (0.5, 0.99))
     return Run(len(tails), dropped, min(shares), p50, p99, max(tails), spent / seconds, min(delivered))

@@ -133,9 +133,9 @@ impl SourceSpec {
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Isolation {
     /// In the process that takes its frames.
-    #[default]
     None,
     /// In a process of its own, with limits.
+    #[default]
     Process,
 }
 

