@@ -38,7 +38,7 @@ COST_FRAMES = 1000
 #: How often the greatest number is tried.
 REPEATS = 3
 #: Stages on the CPU.
-STAGES = ("plan", "change", "ingest", "reduce", "sample", "publish")
+STAGES = ("plan", "change", "ingest", "reduce", "sample", "adapt", "publish")
 #: Streams whose frames are followed through their stages: so few that hardly one waits for another.
 FOLLOWED = 16
 

@@ -12,6 +12,11 @@ pub fn unix_ns() -> u64 {
     now_ns(ClockId::Realtime)
 }
 
+/// Processor time that all threads of this process have taken.
+pub fn processor_ns() -> u64 {
+    now_ns(ClockId::ProcessCPUTime)
+}
+
 /// An interval on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {

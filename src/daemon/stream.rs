@@ -692,6 +692,7 @@ fn count_times(times: &StageTimes, opened: Span, durations: &StreamDurations, ca
             FrameStage::Reduce => times.update.reduce,
             FrameStage::Sample => times.update.sample,
             FrameStage::Collect => times.update.collect,
+            FrameStage::Adapt => times.adapt,
             FrameStage::Publish => times.publish,
             FrameStage::Opened => opened,
             FrameStage::See => times.see,

@@ -34,6 +34,8 @@ pub struct StageTimes {
     pub plan: Span,
     /// From the frame to the tokens.
     pub update: UpdateTimes,
+    /// The detail of the frame, and planning and sampling of the views that follow it.
+    pub adapt: Span,
     /// Token records, and handing the frame to the sinks of all views.
     pub publish: Span,
     /// After that: where the next frame is looked at, and what that is decided by. It is the coarse level, its motion, and on the CPU the
@@ -207,13 +209,26 @@ impl Engine {
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
         let update = self.backend.end_update(self.tracker.ingested(), &mut planes)?;
         drop(planes);
-        self.update_detail(frame, at, detail_levels);
+        let adapt = self.adapt(frame, at, detail_levels, views)?;
+        self.rule = rule;
+        self.publish(stamp, views, StageTimes { plan, update, adapt, ..StageTimes::default() });
+        Ok(())
+    }
+
+    /// Brings the detail up to `levels` up to date with the newest frame, that of `at`, and samples the views that follow it.
+    fn adapt<S>(
+        &mut self,
+        frame: &FrameView<'_>,
+        at: FrameTime,
+        levels: Option<u32>,
+        views: &mut [View<S>],
+    ) -> Result<Span, BackendError> {
+        let start_ns = monotonic_ns();
+        self.update_detail(frame, at, levels);
         for view in views.iter_mut().filter(|view| view.follows_detail()) {
             self.sample_by_detail(at, view)?;
         }
-        self.rule = rule;
-        self.publish(stamp, views, plan, update);
-        Ok(())
+        Ok(if levels.is_some() { Span::since(start_ns) } else { Span::NONE })
     }
 
     /// Brings the detail up to `levels` up to date with the newest frame, that of `at`; `None` if no view follows it.
@@ -347,11 +362,9 @@ impl Engine {
         begin(views);
         let update =
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
-        self.update_detail(frame, FrameTime::of(stamp), detail_levels_of(views));
-        for view in views.iter_mut().filter(|view| view.follows_detail()) {
-            self.sample_by_detail(FrameTime::of(stamp), view)?;
-        }
-        self.publish(stamp, views, Span { start_ns, end_ns: start_ns }, update);
+        let adapt = self.adapt(frame, FrameTime::of(stamp), detail_levels_of(views), views)?;
+        let plan = Span { start_ns, end_ns: start_ns };
+        self.publish(stamp, views, StageTimes { plan, update, adapt, ..StageTimes::default() });
         self.end_step(stamp, views);
         Ok(Box::new((samplers, old)))
     }
@@ -397,19 +410,13 @@ impl Engine {
     }
 
     /// Hands the frame to the sinks.
-    fn publish<S: Sink>(
-        &mut self,
-        stamp: &FrameStamp,
-        views: &mut [View<S>],
-        plan: Span,
-        update: UpdateTimes,
-    ) {
+    fn publish<S: Sink>(&mut self, stamp: &FrameStamp, views: &mut [View<S>], times: StageTimes) {
         let start_ns = monotonic_ns();
         let changes = self.changes();
         for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
             view.publish(stamp, &changes);
         }
-        self.times = StageTimes { plan, update, publish: Span::since(start_ns), see: Span::NONE };
+        self.times = StageTimes { publish: Span::since(start_ns), ..times };
     }
 
     /// What changed in the newest frame.

@@ -83,6 +83,8 @@ pub enum FrameStage {
     Sample,
     /// Taking the tokens from the device.
     Collect,
+    /// What each part of the picture loses at coarser steps, and the tokens that follow it.
+    Adapt,
     /// Storing records and tokens in the rings.
     Publish,
     /// The views that clients opened, from their plans to their rings.
@@ -94,6 +96,6 @@ pub enum FrameStage {
 // In the order of a frame, as in metrics.
 foveate_core::names!(FrameStage {
     Plan = "plan", Change = "change", Upload = "upload", Ingest = "ingest", Features = "features",
-    Reduce = "reduce", Sample = "sample", Collect = "collect", Publish = "publish", Opened = "opened",
-    See = "see",
+    Reduce = "reduce", Sample = "sample", Collect = "collect", Adapt = "adapt", Publish = "publish",
+    Opened = "opened", See = "see",
 });

@@ -31,6 +31,7 @@ laws! {
     what_moves_on_and_on_does_not_keep_the_gaze
     a_mask_takes_the_gaze_away_at_once
     default_settings_read_neither_motion_nor_features
+    the_work_of_a_frame_is_that_of_what_changed
 }
 
 fn all_of_a_still_picture_is_shown_in_turn(make: Make<'_>) {
@@ -140,6 +141,27 @@ fn default_settings_read_neither_motion_nor_features(make: Make<'_>) {
     assert_eq!(detail.changed_frame(), 1, "nothing has changed since");
     let plan = course.views[0].planes().plan().clone();
     assert_eq!(course.views[0].planes().reusable(), plan.tokens.len());
+}
+
+/// A square that is scrambled in each frame among others that stand still: two by two tiles of 240, and the tokens over them.
+fn the_work_of_a_frame_is_that_of_what_changed(make: Make<'_>) {
+    let mut course = Course::with(make, &picture_of(&PLACES), ViewSpec::default());
+    let (x, y) = PLACES[1];
+    let mut sampled = 0;
+    for frame in 0..2 * FRAMES_PER_S {
+        let mut picture = picture_of(&PLACES);
+        picture.scramble(x, y, SIDE, &mut Random(100 + frame));
+        course.step(&picture);
+        if FRAMES_PER_S <= frame {
+            assert_eq!(course.engine.tracker().ingested().count(), 4);
+            assert_eq!(course.engine.detail().unwrap().changed_frame(), course.frames);
+            sampled += course.views[0].planes().stale().len();
+        }
+        assert!(course.engine.coarse().is_none() && course.engine.motions().is_none());
+    }
+    // The square has 16 tokens of 16 pixels.
+    let most = 16 * usize::try_from(FRAMES_PER_S).unwrap();
+    assert!(0 < sampled && sampled <= most, "{sampled} tokens were sampled, {most} had to be");
 }
 
 /// A view with the layout `foveal` and the policy `auto`.

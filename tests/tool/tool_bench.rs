@@ -17,8 +17,9 @@ use testkit::left_out::is_left_out;
 /// 240 tiles of 32 x 32 pixels, of which the lowest are cut.
 const SIZE: &str = "640x360";
 
-const CPU_STAGES: [&str; 9] =
-    ["change", "features", "ingest", "publish", "reduce", "rest", "sample", "see", "total"];
+const CPU_STAGES: [&str; 10] = [
+    "adapt", "change", "features", "ingest", "publish", "reduce", "rest", "sample", "see", "total",
+];
 
 #[test]
 fn bench_stages_add_up_to_the_total() {
@@ -37,6 +38,7 @@ fn bench_stages_add_up_to_the_total() {
     let parts: f64 = parts.map(|name| mean(name)).sum();
     assert!((parts - mean("total")).abs() < 0.01, "{parts} of {}", mean("total"));
     assert!(number(&report["bandwidth"]["memcpy_gb_s"]) > 0.0);
+    assert!(number(&report["processor"]["mean_us"]) > 0.0);
 }
 
 #[test]

@@ -8,10 +8,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
+use std::ops::Range;
 
 use arrayvec::ArrayVec;
 
 use super::heap_key;
+use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FOVEAE_MAX, Focus, is_share, snapped};
 use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::{Token, TokenPlan};
@@ -210,8 +212,15 @@ impl Pool {
 
 /// The pools of all patches of a quadtree above level 0.
 struct Pools {
-    /// From level 1 on: columns of patches, and the pools row by row.
-    levels: Vec<(usize, Vec<Pool>)>,
+    /// From level 1 on.
+    levels: Vec<PoolLevel>,
+}
+
+/// The pools of the patches of a level.
+struct PoolLevel {
+    grid: Extent,
+    /// Row by row.
+    pools: Vec<Pool>,
 }
 
 impl Pools {
@@ -221,42 +230,69 @@ impl Pools {
         demand: Option<&Demand>,
         split_before: &HashSet<Patch>,
     ) -> Self {
-        let own = |patch: Patch| {
-            let gain = demand.map_or_else(
-                || f64::from(patch.side_px(grids.patch_side())).powi(2),
-                |demand| demand.gain_of_split(patch) as f64,
-            );
-            // At a corner of the picture one patch may follow on one.
-            let cost = (patch.children(grids).count() as f64 - 1.0).max(1.0 / 4096.0);
-            Pool { gain, cost }
-        };
-        let pools =
-            |level| (grids.level(level).width as usize, grids.patches(level).map(own).collect());
-        let mut pools = Self { levels: (1..=base).map(pools).collect() };
+        let mut pools =
+            Self { levels: (1..=base).map(|level| PoolLevel::new(grids, level, demand)).collect() };
         for patch in split_before.iter().filter(|patch| (1..=base).contains(&patch.level)) {
             pools.of_mut(*patch).gain *= KEEPING;
         }
-        for patch in (2..=base).flat_map(|level| grids.patches(level)) {
-            let mut below: ArrayVec<Pool, 4> =
-                patch.children(grids).map(|child| pools.of(child)).collect();
-            below.sort_unstable_by(|a, b| b.worth().total_cmp(&a.worth()));
-            let pool = pools.of_mut(patch);
-            for Pool { gain, cost } in below {
-                if pool.worth() < gain / cost {
-                    *pool = Pool { gain: pool.gain + gain, cost: pool.cost + cost };
-                }
-            }
+        for level in 1..pools.levels.len() {
+            let (finer, coarser) = pools.levels.split_at_mut(level);
+            coarser[0].join(&finer[level - 1]);
         }
         pools
     }
 
     fn of(&self, patch: Patch) -> Pool {
-        let (columns, pools) = &self.levels[patch.level as usize - 1];
-        pools[patch.j as usize * columns + patch.i as usize]
+        let PoolLevel { grid, pools } = &self.levels[patch.level as usize - 1];
+        pools[(patch.j * grid.width + patch.i) as usize]
     }
 
     fn of_mut(&mut self, patch: Patch) -> &mut Pool {
-        let (columns, pools) = &mut self.levels[patch.level as usize - 1];
-        &mut pools[patch.j as usize * *columns + patch.i as usize]
+        let PoolLevel { grid, pools } = &mut self.levels[patch.level as usize - 1];
+        &mut pools[(patch.j * grid.width + patch.i) as usize]
     }
+}
+
+impl PoolLevel {
+    /// Each split alone.
+    fn new(grids: PatchGrids, level: u32, demand: Option<&Demand>) -> Self {
+        let (grid, finer) = (grids.level(level), grids.level(level - 1));
+        let area = f64::from(grids.patch_side() << level).powi(2);
+        let own = |patch: Patch| {
+            let gain = demand.map_or(area, |demand| demand.gain_of_split(patch) as f64);
+            let children =
+                children(patch.i, finer.width).len() * children(patch.j, finer.height).len();
+            // At a corner of the picture one patch may follow on one.
+            let cost = (children as f64 - 1.0).max(1.0 / 4096.0);
+            Pool { gain, cost }
+        };
+        Self { grid, pools: grids.patches(level).map(own).collect() }
+    }
+
+    /// Adds the pools below that are worth more, the best first.
+    fn join(&mut self, finer: &Self) {
+        let width = self.grid.width;
+        for (pool, at) in self.pools.iter_mut().zip(0..) {
+            let mut below = ArrayVec::<Pool, 4>::new();
+            for row in children(at / width, finer.grid.height) {
+                for column in children(at % width, finer.grid.width) {
+                    below.push(finer.pools[(row * finer.grid.width + column) as usize]);
+                }
+            }
+            let best = |below: &[Pool]| {
+                (0..below.len()).max_by(|a, b| below[*a].worth().total_cmp(&below[*b].worth()))
+            };
+            while let Some(index) = best(&below)
+                && pool.worth() < below[index].worth()
+            {
+                let Pool { gain, cost } = below.swap_remove(index);
+                *pool = Pool { gain: pool.gain + gain, cost: pool.cost + cost };
+            }
+        }
+    }
+}
+
+/// The columns, or rows, of the children of a patch, of `count` that there are.
+fn children(place: u32, count: u32) -> Range<u32> {
+    2 * place..count.min(2 * place + 2)
 }

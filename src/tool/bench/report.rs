@@ -32,6 +32,8 @@ pub(super) struct FrameReport {
     /// In the order in which they run.
     #[serde(serialize_with = "by_name")]
     pub(super) stages: Vec<(&'static str, Quantiles)>,
+    /// Processor time of all threads.
+    pub(super) processor: Quantiles,
     pub(super) tiles: TileFacts,
     pub(super) tokens: TokenFacts,
     pub(super) bytes: ByteFacts,
@@ -132,7 +134,7 @@ pub(super) fn stages_of(
     measured: &Measurements,
 ) -> Vec<(&'static str, Quantiles)> {
     type DurationNs = fn(&StageTimes, ChangeSite) -> u64;
-    const STAGES: [(&str, DurationNs); 12] = [
+    const STAGES: [(&str, DurationNs); 13] = [
         ("change", |times, _| times.update.change.ns()),
         ("upload", |times, _| times.update.upload.ns()),
         ("ingest", |times, _| times.update.ingest.ns()),
@@ -141,6 +143,7 @@ pub(super) fn stages_of(
         ("sample", |times, _| times.update.sample.ns()),
         ("gpu", gpu_ns),
         ("collect", |times, _| times.update.collect.ns()),
+        ("adapt", |times, _| times.adapt.ns()),
         ("publish", |times, _| times.publish.ns()),
         ("rest", rest_ns),
         ("total", |times, _| times.total().ns()),
@@ -170,7 +173,8 @@ fn gpu_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
 fn rest_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
     let UpdateTimes { change, upload, collect, .. } = times.update;
     let change = if change_on == ChangeSite::Cpu { change } else { Span::NONE };
-    let on_cpu: u64 = [change, upload, collect, times.publish].map(Span::ns).iter().sum();
+    let on_cpu: u64 =
+        [change, upload, collect, times.adapt, times.publish].map(Span::ns).iter().sum();
     times.total().ns().saturating_sub(on_cpu + gpu_ns(times, change_on))
 }
 
@@ -219,7 +223,8 @@ impl FrameReport {
         )?;
         writeln!(out, "  change  {}", self.change_text())?;
         let heading = ["STAGE", "  P50 US", "  P99 US", ""].map(str::to_owned);
-        let rows = self.stages.iter().map(|(name, quantiles)| self.row(name, *quantiles));
+        let stages = self.stages.iter().copied().chain([("processor", self.processor)]);
+        let rows = stages.map(|(name, quantiles)| self.row(name, quantiles));
         write_columns(out, &std::iter::once(heading).chain(rows).collect::<Vec<_>>())
     }
 
@@ -248,10 +253,12 @@ impl FrameReport {
                 tokens.count,
                 megabytes(bytes.sampled_mean)
             ),
+            "adapt" => "detail, plans and tokens of `adaptive`".to_owned(),
             "gpu" => "all passes, by GPU timestamps".to_owned(),
             "rest" => "planning, submitting, waiting".to_owned(),
             "total" => "from a frame in memory to its published tokens".to_owned(),
             "see" => "after that, for the gaze of the next frame".to_owned(),
+            "processor" => "time of all threads for a frame".to_owned(),
             _ => String::new(),
         };
         [name.to_owned(), format!("{p50_us:>8.1}"), format!("{p99_us:>8.1}"), remark]

@@ -10,7 +10,7 @@ use crate::ToolError;
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_core::backend::BackendInfo;
 use foveate_core::change::{ChangeConfig, Threshold};
-use foveate_core::clock::{Span, monotonic_ns, unix_ns};
+use foveate_core::clock::{Span, monotonic_ns, processor_ns, unix_ns};
 use foveate_core::frame::FrameStamp;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::tile::TILE_SIDE;
@@ -110,6 +110,8 @@ pub(super) struct BenchSession<'a> {
 pub(super) struct Measurements {
     /// One for each frame.
     pub(super) times: Vec<StageTimes>,
+    /// Processor time of all threads, in nanoseconds, for each frame.
+    pub(super) processor_ns: Vec<u64>,
     /// Time to copy the samples of a frame, in nanoseconds, for each frame.
     pub(super) copies_ns: Vec<u64>,
     /// Dirty or refreshed tiles of all frames.
@@ -207,6 +209,7 @@ impl<'a> BenchSession<'a> {
         let mut samples = Measurements::default();
         // Memory for the results is allocated before anything is timed.
         samples.times.reserve(count);
+        samples.processor_ns.reserve(count);
         let start_ns = monotonic_ns();
         while samples.warm_up < WARM_UP_FRAMES || Span::since(start_ns).ns() < WARM_UP_NS {
             self.step()?;
@@ -216,7 +219,9 @@ impl<'a> BenchSession<'a> {
             if let Some(evictor) = &mut self.evictor {
                 evictor.evict();
             }
+            let before_ns = processor_ns();
             self.step()?;
+            samples.processor_ns.push(processor_ns() - before_ns);
             samples.times.push(self.engine.times());
             samples.dirty_tiles += self.engine.tracker().ingested().count();
             let sampled = self.views.iter().map(|view| view.planes().stale().len());

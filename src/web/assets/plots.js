@@ -6,7 +6,7 @@ const MINUTE_MS = 60_000;
 const POINTS_MOST = 160;
 
 /** The stages of a frame, in order. */
-export const STAGES = ['plan', 'change', 'upload', 'ingest', 'features', 'reduce', 'sample', 'collect', 'publish'];
+export const STAGES = ['plan', 'change', 'upload', 'ingest', 'features', 'reduce', 'sample', 'collect', 'adapt', 'publish'];
 
 /** One plot: a name, the newest value as text, and one or two lines, or stacked areas. */
 class Plot {

@@ -142,11 +142,6 @@ impl Demand {
         self.base.into()
     }
 
-    /// The finest level that the consumer has been shown of each block since it changed, row by row.
-    pub fn finest(&self) -> &[u8] {
-        &self.finest
-    }
-
     /// Forgets all: the next frame is as the first.
     pub fn reset(&mut self) {
         self.finest.fill(self.base);
@@ -168,9 +163,11 @@ impl Demand {
         at: FrameTime,
         weights: Option<&Arc<Relevance>>,
     ) -> bool {
-        self.age(changed_frame);
+        if self.remembers() {
+            self.age(changed_frame);
+            self.forget(at.time_ns);
+        }
         self.frame_seq = at.frame_seq;
-        self.forget(at.time_ns);
         self.weigh_by(weights);
         let detail_of = std::mem::replace(&mut self.detail_of, detail.changed_frame());
         let is_outdated = std::mem::take(&mut self.is_outdated) || detail_of != self.detail_of;
@@ -261,7 +258,6 @@ impl Demand {
 
     /// Notes which blocks have changed since the frame before.
     fn age(&mut self, changed_frame: &[u64]) {
-        let remembers = self.remembers();
         let has_changed = |frame: u64| self.frame_seq < frame;
         let columns = self.grid.width.div_ceil(TILE_BLOCKS) as usize;
         let changed = changed_frame.iter().filter(|frame| has_changed(**frame)).count();
@@ -273,7 +269,7 @@ impl Demand {
             let blocks = finest.iter_mut().zip(ages);
             for (column, (finest, age)) in blocks.enumerate() {
                 // The share of one of that age does not change any more.
-                self.is_outdated |= remembers && *age < AGE_END;
+                self.is_outdated |= *age < AGE_END;
                 *age = AGE_END.min(*age + 1);
                 if has_changed(tiles[column / TILE_BLOCKS as usize]) {
                     *finest = self.base;
@@ -285,7 +281,6 @@ impl Demand {
 
     /// Forgets the blocks whose turn it is until `time_ns`: all of them once in [`REFRESH_NS`].
     fn forget(&mut self, time_ns: u64) {
-        let remembers = self.remembers();
         let blocks = self.finest.len();
         let since_ns = *self.since_ns.get_or_insert(time_ns);
         let passed_ns = time_ns.saturating_sub(since_ns);
@@ -293,8 +288,7 @@ impl Demand {
         let turn = usize::try_from(turn).unwrap_or(usize::MAX);
         for index in self.forgotten..turn.min(self.forgotten.saturating_add(blocks)) {
             let finest = &mut self.finest[index % blocks];
-            let is_news = std::mem::replace(finest, self.base) != self.base;
-            self.is_outdated |= remembers && is_news;
+            self.is_outdated |= std::mem::replace(finest, self.base) != self.base;
         }
         self.forgotten = turn;
     }
@@ -302,7 +296,9 @@ impl Demand {
     /// Notes that the consumer is shown `plan`, of pyramid-aligned patches.
     #[expect(clippy::cast_possible_truncation, reason = "at most 12 levels")]
     pub fn deliver(&mut self, plan: &TokenPlan) {
-        let remembers = self.remembers();
+        if !self.remembers() {
+            return;
+        }
         let Extent { width, height } = self.grid;
         let extent = self.extent;
         for token in &plan.tokens {
@@ -312,7 +308,7 @@ impl Demand {
             for row in blocks_of(token.y.cast_unsigned(), side, extent.height, height) {
                 let row = &mut self.finest[(row * width) as usize..][..width as usize];
                 for finest in &mut row[columns.start as usize..columns.end as usize] {
-                    self.is_outdated |= remembers && level < *finest;
+                    self.is_outdated |= level < *finest;
                     *finest = level.min(*finest);
                 }
             }

@@ -20,6 +20,9 @@ use crate::simd::{Instructions, Kernel, Vectors};
 /// Side of a block.
 const BLOCK: usize = BLOCK_SIDE as usize;
 
+/// Columns of 4x4 pixels of a tile.
+const QUARTERS: usize = SIDE / 4;
+
 /// With fewer tiles one thread is faster than sharing them.
 const WORTH_SHARING: usize = 64;
 
@@ -72,21 +75,21 @@ impl Kernel for DetailRun<'_> {
                 columns: (frame_width - x).min(SIDE),
                 rows: (frame_height - y).min(SIDE),
             };
-            let is_whole = real.columns == SIDE && real.rows == SIDE;
-            if is_whole {
-                luma.load(vectors, frame, x, y);
+            if real.columns == SIDE && real.rows == SIDE {
+                luma.load_samples(vectors, frame, x, y);
             } else {
                 luma.load_cut(frame, x, y, real);
             }
             let tile = luma.samples();
+            let whole = [0, BLOCK].map(|y| whole_blocks(vectors, &tile[y * SIDE..]));
             for (block, sums) in blocks(target, width, column) {
                 let (x, y) = (block.0 * BLOCK, block.1 * BLOCK);
-                *sums = if is_whole {
-                    whole_block(tile, x, y)
+                let within = |length: usize, from: usize| length.saturating_sub(from).min(BLOCK);
+                let (columns, rows) = (within(real.columns, x), within(real.rows, y));
+                *sums = if columns == BLOCK && rows == BLOCK {
+                    whole[block.1][block.0]
                 } else {
-                    let within =
-                        |length: usize, from: usize| length.saturating_sub(from).min(BLOCK);
-                    cut_block(tile, x, y, within(real.columns, x), within(real.rows, y))
+                    cut_block(tile, x, y, columns, rows)
                 };
             }
         }
@@ -106,47 +109,70 @@ fn blocks(
     })
 }
 
-/// The sums of a block of a tile, all of whose pixels are real.
+/// The sums of the two blocks whose `rows` of a tile these are, as if all of their pixels were real.
 #[inline(always)]
-fn whole_block(tile: &[u8], x: usize, y: usize) -> BlockSums {
-    let mut halves = [[0u16; BLOCK / 2]; BLOCK / 2];
-    let mut squares = 0;
-    for (row, sums) in halves.iter_mut().enumerate() {
-        for row in [2 * row, 2 * row + 1] {
-            let samples: &[u8; BLOCK] =
-                tile[(y + row) * SIDE + x..].first_chunk().expect("a row of a block");
-            for (sum, [left, right]) in sums.iter_mut().zip(samples.as_chunks().0) {
-                *sum += u16::from(*left) + u16::from(*right);
+fn whole_blocks<V: Vectors>(vectors: V, rows: &[u8]) -> [BlockSums; 2] {
+    let ones = vectors.words([1; 2]);
+    let [mut squares, mut halved_squares] = [vectors.sums(0); 2];
+    let mut quarters = [[0; QUARTERS]; BLOCK / 4];
+    for (four, target) in rows.as_chunks::<{ 4 * SIDE }>().0.iter().zip(&mut quarters) {
+        // Of 2x2 pixels each.
+        let mut halves = [[0; BLOCK]; 2];
+        for (two, target) in four.as_chunks::<{ 2 * SIDE }>().0.iter().zip(&mut halves) {
+            for words in vectors.unzipped(two) {
+                squares = vectors.multiplied_and_added(squares, words, words);
             }
-            for sample in samples {
-                squares += u32::from(u16::from(*sample) * u16::from(*sample));
+            let pairs = vectors.stored(vectors.added_pairs(vectors.loaded_bytes(two)));
+            for (at, sum) in target.iter_mut().enumerate() {
+                *sum = pairs[at] + pairs[BLOCK + at];
             }
+        }
+        let halves = vectors.loaded(halves.as_flattened().first_chunk().expect("two rows"));
+        // s^2 / 4, rounded down, is what s / 2 rounded down is times s / 2 rounded up.
+        let up = vectors.rounded_down::<1>(halves);
+        let down = vectors.subtracted(halves, up);
+        halved_squares = vectors.multiplied_and_added(halved_squares, down, up);
+        let pairs = vectors.multiplied_and_added(vectors.sums(0), halves, ones);
+        let pairs = vectors.stored_sums(pairs);
+        for (at, sum) in target.iter_mut().enumerate() {
+            *sum = pairs[at] + pairs[QUARTERS + at];
         }
     }
-    let mut sums: [[u32; BLOCK / 2]; BLOCK / 2] = halves.map(|row| row.map(u32::from));
-    let mut side = BLOCK / 2;
-    let mut mean_squares = [0; INNER_LEVELS];
-    for (level, target) in (1..).zip(&mut mean_squares) {
-        if 1 < level {
-            side /= 2;
-            for row in 0..side {
-                for column in 0..side {
-                    let (x, y) = (2 * column, 2 * row);
-                    sums[row][column] =
-                        sums[y][x] + sums[y][x + 1] + sums[y + 1][x] + sums[y + 1][x + 1];
-                }
-            }
-        }
-        for row in &sums[..side] {
-            for sum in &row[..side] {
-                // At most (255 * 256)^2, which is below 2^32.
-                *target += (sum * sum) >> (2 * level);
-            }
-        }
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "256 pixels")]
-    let count = (BLOCK * BLOCK) as u32;
-    BlockSums { count, luma: sums[0][0], squares, mean_squares }
+    let [squares, halved_squares] = [squares, halved_squares].map(|sums| {
+        let sums = vectors.stored_sums(sums);
+        // Four of the first block and four of the second, twice.
+        [0, 4].map(|first| (0..4).map(|at| sums[first + at] + sums[8 + first + at]).sum::<u32>())
+    });
+    [0, 1].map(|block| {
+        let mut mean_squares = [halved_squares[block], 0, 0, 0];
+        let quarters = quarters.each_ref().map(|row| row.as_chunks::<4>().0[block]);
+        let eighths = joined::<4, 2>(&quarters);
+        let [[luma]] = joined::<2, 1>(&eighths);
+        mean_squares[1] = mean_squares_of(&quarters, 2);
+        mean_squares[2] = mean_squares_of(&eighths, 3);
+        mean_squares[3] = mean_squares_of(&[[luma]], 4);
+        #[expect(clippy::cast_possible_truncation, reason = "256 pixels")]
+        let count = (BLOCK * BLOCK) as u32;
+        BlockSums { count, luma, squares: squares[block], mean_squares }
+    })
+}
+
+/// The sums of 2x2 neighbours.
+#[inline(always)]
+fn joined<const SIDE: usize, const HALF: usize>(sums: &[[u32; SIDE]; SIDE]) -> [[u32; HALF]; HALF] {
+    std::array::from_fn(|y| {
+        std::array::from_fn(|x| {
+            let (x, y) = (2 * x, 2 * y);
+            sums[y][x] + sums[y][x + 1] + sums[y + 1][x] + sums[y + 1][x + 1]
+        })
+    })
+}
+
+/// The squares of sums over texels of a level, each divided by its pixels.
+#[inline(always)]
+fn mean_squares_of<const SIDE: usize>(sums: &[[u32; SIDE]; SIDE], level: u32) -> u32 {
+    // At most (255 * 256)^2, which is below 2^32.
+    sums.as_flattened().iter().map(|sum| (sum * sum) >> (2 * level)).sum()
 }
 
 /// The sums of a block of which only some `columns` and `rows` are real.

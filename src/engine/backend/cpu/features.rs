@@ -124,7 +124,19 @@ impl Luma {
 
     /// Loads the whole tile at (`x`, `y`).
     #[inline(always)]
-    pub(super) fn load<V: Vectors>(
+    fn load<V: Vectors>(&mut self, vectors: V, frame: &FrameView<'_>, x: usize, y: usize) {
+        self.load_samples(vectors, frame, x, y);
+        self.own.copy_within((SIDE - 1) * SIDE..SIDE * SIDE, SIDE * SIDE);
+        for y in 0..SIDE {
+            let right: [u8; SIDE] = *chunk(&self.own, y * SIDE + 1);
+            self.right[y * SIDE..][..SIDE].copy_from_slice(&right);
+            self.right[y * SIDE + SIDE - 1] = self.own[y * SIDE + SIDE - 1];
+        }
+    }
+
+    /// Loads [`Self::samples`] alone.
+    #[inline(always)]
+    pub(super) fn load_samples<V: Vectors>(
         &mut self,
         vectors: V,
         frame: &FrameView<'_>,
@@ -173,12 +185,6 @@ impl Luma {
                     self.own[pair * PAIR..][..PAIR].copy_from_slice(quarters.as_flattened());
                 }
             }
-        }
-        self.own.copy_within((SIDE - 1) * SIDE..SIDE * SIDE, SIDE * SIDE);
-        for y in 0..SIDE {
-            let right: [u8; SIDE] = *chunk(&self.own, y * SIDE + 1);
-            self.right[y * SIDE..][..SIDE].copy_from_slice(&right);
-            self.right[y * SIDE + SIDE - 1] = self.own[y * SIDE + SIDE - 1];
         }
     }
 
