@@ -14,7 +14,8 @@ use serde::Serialize;
 
 use self::frames::{Frames, frame_bytes, kind_of};
 use self::report::{
-    Bandwidth, ByteFacts, FrameReport, PlayedFrames, TileFacts, TokenFacts, ViewFacts, stages_of,
+    Bandwidth, ByteFacts, FrameReport, PlayedFrames, Quantiles, TileFacts, TokenFacts, ViewFacts,
+    stages_of,
 };
 use self::session::{BenchSession, Measurements, SinkChoice};
 use super::{ToolError, write_json_line};
@@ -413,6 +414,7 @@ fn report(
         threshold: arguments.threshold,
         change_on: backend.change_on,
         refresh_frames: arguments.refresh.map(NonZeroU32::get),
+        processor: Quantiles::of(samples.processor_ns.clone()),
         tiles: TileFacts {
             dirty_mean: mean(samples.dirty_tiles as f64),
             count: session.tile_count(),

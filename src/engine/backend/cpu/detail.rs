@@ -3,16 +3,19 @@
 //! They are of the frame's own samples, on the host with any backend: the samples of a tile that was ingested are those of the resident
 //! copy.
 
+#![expect(clippy::cast_possible_truncation, reason = "pixels of a block")]
+#![expect(clippy::needless_range_loop, reason = "zipped iterators are calls inside of kernels")]
+
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
-use foveate_core::detail::{BLOCK_SIDE, BlockSums, Detail, INNER_LEVELS, TILE_BLOCKS};
+use foveate_core::detail::{BLOCK_SIDE, BlockSums, Detail, TILE_BLOCKS};
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::tile::TileSet;
 
 use super::PARTS_MAX;
 use super::convert::SIDE;
-use super::features::Luma;
+use super::features::{Luma, chunk};
 use super::level::RealPixels;
 use crate::pool::Pool;
 use crate::simd::{Instructions, Kernel, Vectors};
@@ -81,7 +84,9 @@ impl Kernel for DetailRun<'_> {
                 luma.load_cut(frame, x, y, real);
             }
             let tile = luma.samples();
-            let whole = [0, BLOCK].map(|y| whole_blocks(vectors, &tile[y * SIDE..]));
+            let upper = whole_blocks(vectors, tile);
+            let lower = whole_blocks(vectors, &tile[BLOCK * SIDE..]);
+            let whole = [upper, lower];
             for (block, sums) in blocks(target, width, column) {
                 let (x, y) = (block.0 * BLOCK, block.1 * BLOCK);
                 let within = |length: usize, from: usize| length.saturating_sub(from).min(BLOCK);
@@ -115,64 +120,63 @@ fn whole_blocks<V: Vectors>(vectors: V, rows: &[u8]) -> [BlockSums; 2] {
     let ones = vectors.words([1; 2]);
     let [mut squares, mut halved_squares] = [vectors.sums(0); 2];
     let mut quarters = [[0; QUARTERS]; BLOCK / 4];
-    for (four, target) in rows.as_chunks::<{ 4 * SIDE }>().0.iter().zip(&mut quarters) {
-        // Of 2x2 pixels each.
-        let mut halves = [[0; BLOCK]; 2];
-        for (two, target) in four.as_chunks::<{ 2 * SIDE }>().0.iter().zip(&mut halves) {
-            for words in vectors.unzipped(two) {
-                squares = vectors.multiplied_and_added(squares, words, words);
-            }
-            let pairs = vectors.stored(vectors.added_pairs(vectors.loaded_bytes(two)));
-            for (at, sum) in target.iter_mut().enumerate() {
-                *sum = pairs[at] + pairs[BLOCK + at];
+    for four in 0..BLOCK / 4 {
+        // Of 2x2 pixels each, two rows.
+        let mut halves = [0; 2 * BLOCK];
+        for two in 0..2 {
+            let rows = chunk(rows, (4 * four + 2 * two) * SIDE);
+            let [even, odd] = vectors.unzipped(rows);
+            squares = vectors.multiplied_and_added(squares, even, even);
+            squares = vectors.multiplied_and_added(squares, odd, odd);
+            let pairs = vectors.stored(vectors.added_pairs(vectors.loaded_bytes(rows)));
+            for at in 0..BLOCK {
+                halves[two * BLOCK + at] = pairs[at] + pairs[BLOCK + at];
             }
         }
-        let halves = vectors.loaded(halves.as_flattened().first_chunk().expect("two rows"));
-        // s^2 / 4, rounded down, is what s / 2 rounded down is times s / 2 rounded up.
+        let halves = vectors.loaded(&halves);
+        // s^2 / 4, rounded down, is s / 2 rounded down times s / 2 rounded up.
         let up = vectors.rounded_down::<1>(halves);
         let down = vectors.subtracted(halves, up);
         halved_squares = vectors.multiplied_and_added(halved_squares, down, up);
         let pairs = vectors.multiplied_and_added(vectors.sums(0), halves, ones);
         let pairs = vectors.stored_sums(pairs);
-        for (at, sum) in target.iter_mut().enumerate() {
-            *sum = pairs[at] + pairs[QUARTERS + at];
+        for at in 0..QUARTERS {
+            quarters[four][at] = pairs[at] + pairs[QUARTERS + at];
         }
     }
-    let [squares, halved_squares] = [squares, halved_squares].map(|sums| {
-        let sums = vectors.stored_sums(sums);
-        // Four of the first block and four of the second, twice.
-        [0, 4].map(|first| (0..4).map(|at| sums[first + at] + sums[8 + first + at]).sum::<u32>())
-    });
-    [0, 1].map(|block| {
-        let mut mean_squares = [halved_squares[block], 0, 0, 0];
-        let quarters = quarters.each_ref().map(|row| row.as_chunks::<4>().0[block]);
-        let eighths = joined::<4, 2>(&quarters);
-        let [[luma]] = joined::<2, 1>(&eighths);
-        mean_squares[1] = mean_squares_of(&quarters, 2);
-        mean_squares[2] = mean_squares_of(&eighths, 3);
-        mean_squares[3] = mean_squares_of(&[[luma]], 4);
-        #[expect(clippy::cast_possible_truncation, reason = "256 pixels")]
-        let count = (BLOCK * BLOCK) as u32;
-        BlockSums { count, luma, squares: squares[block], mean_squares }
-    })
+    let squares = vectors.stored_sums(squares);
+    let halved_squares = vectors.stored_sums(halved_squares);
+    let mut blocks = [BlockSums::default(); 2];
+    for block in 0..2 {
+        let sums = &mut blocks[block];
+        sums.count = (BLOCK * BLOCK) as u32;
+        // Of the sums over a row four are of the first block, and four of the second.
+        for at in 4 * block..4 * (block + 1) {
+            sums.squares += squares[at] + squares[8 + at];
+            sums.mean_squares[0] += halved_squares[at] + halved_squares[8 + at];
+        }
+        let mut eighths = [[0; 2]; 2];
+        for y in 0..4 {
+            for x in 0..4 {
+                let sum = quarters[y][4 * block + x];
+                sums.mean_squares[1] += mean_square(sum, 2);
+                eighths[y / 2][x / 2] += sum;
+            }
+        }
+        for sum in [eighths[0][0], eighths[0][1], eighths[1][0], eighths[1][1]] {
+            sums.mean_squares[2] += mean_square(sum, 3);
+            sums.luma += sum;
+        }
+        sums.mean_squares[3] = mean_square(sums.luma, 4);
+    }
+    blocks
 }
 
-/// The sums of 2x2 neighbours.
+/// The square of the sum over a texel of a level, divided by its pixels.
 #[inline(always)]
-fn joined<const SIDE: usize, const HALF: usize>(sums: &[[u32; SIDE]; SIDE]) -> [[u32; HALF]; HALF] {
-    std::array::from_fn(|y| {
-        std::array::from_fn(|x| {
-            let (x, y) = (2 * x, 2 * y);
-            sums[y][x] + sums[y][x + 1] + sums[y + 1][x] + sums[y + 1][x + 1]
-        })
-    })
-}
-
-/// The squares of sums over texels of a level, each divided by its pixels.
-#[inline(always)]
-fn mean_squares_of<const SIDE: usize>(sums: &[[u32; SIDE]; SIDE], level: u32) -> u32 {
+fn mean_square(sum: u32, level: u32) -> u32 {
     // At most (255 * 256)^2, which is below 2^32.
-    sums.as_flattened().iter().map(|sum| (sum * sum) >> (2 * level)).sum()
+    (sum * sum) >> (2 * level)
 }
 
 /// The sums of a block of which only some `columns` and `rows` are real.

@@ -325,7 +325,7 @@ impl Luma {
 
 /// The `N` values from `start` on.
 #[inline(always)]
-fn chunk<T, const N: usize>(values: &[T], start: usize) -> &[T; N] {
+pub(super) fn chunk<T, const N: usize>(values: &[T], start: usize) -> &[T; N] {
     values[start..].first_chunk().expect("a whole tile")
 }
 
