@@ -97,12 +97,12 @@ pub trait Backend: fmt::Debug + Send {
     ) -> Result<UpdateTimes, BackendError>;
 
     /// Samples the stale tokens of one more view from the pyramid as the newest update, of `ingested`, left it, to the memory
-    /// that the view has been given. Blocks until the tokens are there.
+    /// that the view has been given. Blocks until the tokens are there. Returns the bytes that were copied from the device.
     ///
     /// # Errors
     ///
     /// If the device is lost or a call fails.
-    fn sample(&mut self, ingested: &TileSet, view: &mut Planes) -> Result<(), BackendError>;
+    fn sample(&mut self, ingested: &TileSet, view: &mut Planes) -> Result<u64, BackendError>;
 
     /// The resident copy; `None` if the device keeps it.
     fn resident(&self) -> Option<FrameView<'_>>;

@@ -209,26 +209,31 @@ impl Engine {
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
         let update = self.backend.end_update(self.tracker.ingested(), &mut planes)?;
         drop(planes);
-        let adapt = self.adapt(frame, at, detail_levels, views)?;
+        let (adapt, collected_bytes) = self.adapt(frame, at, detail_levels, views)?;
+        let update =
+            UpdateTimes { collected_bytes: update.collected_bytes + collected_bytes, ..update };
         self.rule = rule;
         self.publish(stamp, views, StageTimes { plan, update, adapt, ..StageTimes::default() });
         Ok(())
     }
 
-    /// Brings the detail up to `levels` up to date with the newest frame, that of `at`, and samples the views that follow it.
+    /// Brings the detail up to `levels` up to date with the newest frame, that of `at`, and samples the views that follow it. Returns when, and the
+    /// bytes that were copied from the device.
     fn adapt<S>(
         &mut self,
         frame: &FrameView<'_>,
         at: FrameTime,
         levels: Option<u32>,
         views: &mut [View<S>],
-    ) -> Result<Span, BackendError> {
+    ) -> Result<(Span, u64), BackendError> {
         let start_ns = monotonic_ns();
         self.update_detail(frame, at, levels);
+        let mut collected_bytes = 0;
         for view in views.iter_mut().filter(|view| view.follows_detail()) {
-            self.sample_by_detail(at, view)?;
+            collected_bytes += self.sample_by_detail(at, view)?;
         }
-        Ok(if levels.is_some() { Span::since(start_ns) } else { Span::NONE })
+        let span = if levels.is_some() { Span::since(start_ns) } else { Span::NONE };
+        Ok((span, collected_bytes))
     }
 
     /// Brings the detail up to `levels` up to date with the newest frame, that of `at`; `None` if no view follows it.
@@ -255,16 +260,17 @@ impl Engine {
         }
     }
 
-    /// Plans the tokens of a view whose layout follows the detail of the newest frame, and samples them.
+    /// Plans the tokens of a view whose layout follows the detail of the newest frame, and samples them. Returns the bytes that were copied
+    /// from the device.
     fn sample_by_detail<S>(
         &mut self,
         at: FrameTime,
         view: &mut View<S>,
-    ) -> Result<(), BackendError> {
+    ) -> Result<u64, BackendError> {
         let ingested = self.tracker.ingested();
         if view.planes.is_resting() {
             view.planes.leave_out(ingested);
-            return Ok(());
+            return Ok(0);
         }
         let shape = PyramidShape::new(self.kind.extent);
         let detail = self.detail.as_ref().expect("the detail that the view follows");
@@ -362,7 +368,7 @@ impl Engine {
         begin(views);
         let update =
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
-        let adapt = self.adapt(frame, FrameTime::of(stamp), detail_levels_of(views), views)?;
+        let (adapt, _) = self.adapt(frame, FrameTime::of(stamp), detail_levels_of(views), views)?;
         let plan = Span { start_ns, end_ns: start_ns };
         self.publish(stamp, views, StageTimes { plan, update, adapt, ..StageTimes::default() });
         self.end_step(stamp, views);

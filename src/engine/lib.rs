@@ -33,7 +33,7 @@
 //!         let tokens = views[0].sink.frame();
 //!         let changed = tokens.records.iter().filter(|token| token.changed_frame == frame_seq).count();
 //!         println!("{} tokens, {changed} changed, {} bytes", tokens.records.len(), tokens.pixels.len());
-//! #       assert_eq!(changed, if frame_seq == 1 { tokens.records.len() } else { 1 });
+//! #       assert!(if frame_seq == 1 { changed == tokens.records.len() } else { (1..=4).contains(&changed) });
 //!     }
 //!     Ok(())
 //! }

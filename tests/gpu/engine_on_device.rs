@@ -24,14 +24,15 @@ const EXTENT: Extent = Extent::new(315, 235);
 const SITES: [ChangeSite; 2] = [ChangeSite::Cpu, ChangeSite::Gpu];
 
 /// Keys of views.
-const VIEWS: [&str; 10] = [
+const VIEWS: [&str; 11] = [
     "layout = 'foveal'\nbudget = 80\ngaze = { policy = 'saliency' }",
     "layout = 'foveal'\nbudget = 80\nfoveae = 3\ngaze = { policy = 'saliency' }",
     "layout = 'inset'\nbudget = 80\nblocks = 2\nmin_step = 1.3\ngaze = { policy = 'saliency' }",
     "layout = 'inset'\nbudget = 60\nshare = 0.4\ngaze = { policy = 'fixed', x = 0.3, y = 0.6 }",
     "layout = 'uniform'\nbudget = 100\npatch = 10\ndtype = 'u8'\nnormalisation = 'none'",
     "layout = 'directional'\nbudget = 60\ngaze = { policy = 'saliency' }",
-    "layout = 'relevance'\nbudget = 60\ngaze = { policy = 'relevance' }",
+    "layout = 'adaptive'\nbudget = 60\ngaze = { policy = 'relevance' }",
+    "layout = 'adaptive'\nmemory = 'canvas'\nbudget = 60",
     "layout = 'rings'\npreset = 'stt172'\ngaze = { policy = 'fixed', x = 0.1, y = 0.9 }",
     "layout = 'rings'\npreset = 'giava20'\ngaze = { policy = 'fixed', x = 0.9, y = 0.2 }",
     "layout = 'windows'\npatch = 224\ngaze = { policy = 'fixed', x = 0.4, y = 0.1 }",

@@ -58,8 +58,9 @@ fn a_stream_publishes_the_same_bytes_wherever_it_finds_changes() {
 
 #[test]
 fn a_stream_survives_device_loss_without_losing_a_frame() {
-    // One submission warms the passes of the pyramid, one those of each of two views, and two are frames.
-    in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "5")], || {
+    // One submission warms the passes of the pyramid, one those of each of two views, and each of two frames has two: what follows the
+    // detail of the frame is sampled later.
+    in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "7")], || {
         with_gpu(|gpu| {
             let mut random = Random(2);
             let (format, extent) = (PixelFormat::Nv12, Extent::new(233, 141));

@@ -11,6 +11,7 @@ use foveate_core::frame::{FrameStamp, FrameTime, PixelFormat};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
+use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::cpu::CpuBackend;
@@ -86,7 +87,7 @@ fn tokens_are_copied_into_rings_beyond_device_limits() {
     with_gpu(|gpu| {
         let mut random = Random(2);
         let frame = picture(&mut random);
-        let spec = spec(formats()[0], 4096);
+        let spec = ViewSpec { layout: Layout::default(), ..spec(formats()[0], 4096) };
         let backend = VulkanBackend::new(gpu, frame.kind(), ChangeSite::Cpu, pool()).unwrap();
         let mut side = Side::new(engine(backend), &spec, writer(&spec, &frame, 32));
         let mut reader = reader(&side);
@@ -177,7 +178,9 @@ fn formats() -> [TokenFormat; 6] {
 }
 
 fn spec(format: TokenFormat, budget: usize) -> ViewSpec {
-    ViewSpec { budget, format, policy: Policy::Feedback, ..ViewSpec::default() }
+    // One that follows the detail of a frame keeps what the plan before had, which a ring of a later frame does not know.
+    let layout = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
+    ViewSpec { budget, format, layout, policy: Policy::Feedback, ..ViewSpec::default() }
 }
 
 fn look(random: &mut Random) -> Feedback {

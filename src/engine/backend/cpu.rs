@@ -139,10 +139,10 @@ impl Backend for CpuBackend {
         })
     }
 
-    fn sample(&mut self, ingested: &TileSet, view: &mut Planes) -> Result<(), BackendError> {
+    fn sample(&mut self, ingested: &TileSet, view: &mut Planes) -> Result<u64, BackendError> {
         view.find_stale(ingested);
         self.pyramid.sample(&self.detector.resident(), view);
-        Ok(())
+        Ok(0)
     }
 
     fn resident(&self) -> Option<FrameView<'_>> {

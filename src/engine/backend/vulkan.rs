@@ -291,14 +291,14 @@ impl Backend for VulkanBackend {
         Ok(UpdateTimes { collect, collected_bytes, ..times })
     }
 
-    fn sample(&mut self, ingested: &TileSet, view: &mut Planes) -> Result<(), BackendError> {
+    fn sample(&mut self, ingested: &TileSet, view: &mut Planes) -> Result<u64, BackendError> {
         let Self { comparison, pyramid, lane, gpu, .. } = self;
         let bits = match comparison {
             Comparison::Host { .. } => {
                 view.find_stale(ingested);
                 ViewPasses::upload(view, gpu);
                 if view.stale().is_empty() {
-                    return Ok(());
+                    return Ok(0);
                 }
                 None
             }
@@ -317,8 +317,7 @@ impl Backend for VulkanBackend {
         if bits.is_some() {
             ViewPasses::take_stale(view, !ingested.is_empty());
         }
-        ViewPasses::collect(view);
-        Ok(())
+        Ok(ViewPasses::collect(view))
     }
 
     fn resident(&self) -> Option<FrameView<'_>> {
