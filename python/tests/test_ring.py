@@ -678,7 +678,8 @@ def interpolated(token: Any, place: tuple[int, int, int, int], texels: Any, bloc
 
 def cell(token: Any, place: tuple[int, int, int, int], texels: Any, blocks: Any, row: int, column: int) -> Any:
     """A texel, or the mean of the blocks under a cell beyond them, rounded half up."""
-    is_real = 0 <= column - token["first_column"] < token["columns"] and 0 <= row - token["first_row"] < token["rows"]
+    first_column, columns, first_row, rows = (int(token[name]) for name in ("first_column", "columns", "first_row", "rows"))
+    is_real = 0 <= column - first_column < columns and 0 <= row - first_row < rows
     if is_real:
         return texels[row, column].astype(float)
     (left, top), (step_x, step_y) = place[:2], (size / len(texels) for size in place[2:])
@@ -690,8 +691,8 @@ def cell(token: Any, place: tuple[int, int, int, int], texels: Any, blocks: Any,
         pixels = np.arange(np.floor(start), np.ceil(start + step))
         share = np.minimum(pixels + 1, start + step) - np.maximum(pixels, start)
         shares.append((pixels.clip(0, length - 1).astype(int), share))
-    (rows, down), (columns, across) = shares
-    mean = np.einsum("y,yxc,x->c", down, blocks[np.ix_(rows, columns)], across) / (step_x * step_y)
+    (lines, down), (places, across) = shares
+    mean = np.einsum("y,yxc,x->c", down, blocks[np.ix_(lines, places)], across) / (step_x * step_y)
     return np.floor(mean + 0.5 + 1e-9)
 
 
