@@ -183,7 +183,7 @@ class Clips(unittest.TestCase):
         clip, tool = clip_or_skip("vtest.avi"), tool_or_skip()
         with tempfile.TemporaryDirectory() as place:
             config = Path(place) / "c.toml"
-            view = "[[stream]]\nname = 'a'\nsource = 'test'\n[[stream.view]]\nname = 'main'\nbudget = 64\n"
+            view = "[[stream]]\nname = 'a'\nsource = 'test'\n[[stream.view]]\nname = 'main'\nlayout = 'foveal'\nbudget = 64\n"
             for gaze in ({"policy": "saliency"}, {"policy": "fixed", "x": 0.25, "y": 0.75}):
                 keys = "".join(f"{key} = {value!r}\n" for key, value in gaze.items())
                 config.write_text(f"{view}[stream.view.gaze]\n{keys}")
