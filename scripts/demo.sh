@@ -47,7 +47,7 @@ write_config() {
     if [ -z "$source" ] && ensure_clips "$CLIP"; then
         is_clip=true source=$(clip_cache)/$CLIP
     fi
-    [ -n "$source" ] || say 'Using the test pattern instead.'
+    [ -n "$source" ] || say 'Using the test scene instead.'
     cat >"$work/demo.toml" <<END
 [daemon]
 socket = $(toml_string "$work/foveate.sock")

@@ -206,7 +206,7 @@ enable_units() {
     if is_live; then
         as_root systemctl daemon-reload
     fi
-    say "Installed below $destdir$prefix. It shows a test pattern until $destdir/etc/foveate says otherwise. Next:"
+    say "Installed below $destdir$prefix. It shows a test scene until $destdir/etc/foveate says otherwise. Next:"
     say '  systemctl enable --now foveated.socket foveated.service'
     say '  usermod --append --groups foveate NAME   # lets this user connect'
 }

@@ -25,6 +25,9 @@ _foveate() {
             foveate,bench)
                 cmd="foveate__subcmd__bench"
                 ;;
+            foveate,demo)
+                cmd="foveate__subcmd__demo"
+                ;;
             foveate,doctor)
                 cmd="foveate__subcmd__doctor"
                 ;;
@@ -101,7 +104,7 @@ _foveate() {
 
     case "${cmd}" in
         foveate)
-            opts="-h -V --socket --help --version ls watch wait health look attend inject weigh release events record replay trace snap add-stream remove-stream set mask reload web doctor bench extract"
+            opts="-h -V --socket --help --version ls watch wait health look attend inject weigh release events record replay trace snap add-stream remove-stream set mask reload demo web doctor bench extract"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -349,6 +352,28 @@ _foveate() {
             case "${prev}" in
                 --how)
                     COMPREPLY=($(compgen -W "futex notice spin" -- "${cur}"))
+                    return 0
+                    ;;
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        foveate__subcmd__demo)
+            opts="-h --listen --no-open --socket --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --socket)

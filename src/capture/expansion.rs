@@ -26,8 +26,9 @@ use foveate_log::redact::{SecretMask, backslashed, redacted};
 const PIPELINE_BYTES_MAX: u64 = 1 << 16;
 
 /// The shipped descriptions and their names in `pipelines/`.
-const SHIPPED: [(&str, &str); 6] = [
+const SHIPPED: [(&str, &str); 7] = [
     ("test", include_str!("../../pipelines/test.gst")),
+    ("ball", include_str!("../../pipelines/ball.gst")),
     ("v4l2", include_str!("../../pipelines/v4l2.gst")),
     ("v4l2-jpeg", include_str!("../../pipelines/v4l2-jpeg.gst")),
     ("rtsp", include_str!("../../pipelines/rtsp.gst")),
@@ -224,7 +225,9 @@ type Shorthand = (String, Option<(&'static str, String)>, Option<u8>);
 fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
     let unknown = || CaptureError::UnknownSource { text: redacted(text) };
     match ShorthandKind::of(text).filter(|_| !text.is_empty()).ok_or_else(unknown)? {
-        ShorthandKind::Test => Ok((shipped("test"), None, None)),
+        ShorthandKind::Test => {
+            Ok((shipped(text.strip_prefix("test:").unwrap_or(text)), None, None))
+        }
         ShorthandKind::Rtsp => {
             checked_address(text)?;
             Ok((shipped("rtsp"), Some(("location", text.to_owned())), None))

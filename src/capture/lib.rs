@@ -32,6 +32,7 @@ mod oversize;
 mod pipeline;
 pub mod process;
 pub mod reconnecting;
+mod scene;
 mod short_track;
 pub mod source;
 mod times;

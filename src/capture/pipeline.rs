@@ -19,7 +19,7 @@ use super::delivery::Delivery;
 use super::expansion::{Expansion, FIFO};
 use super::network::{Answer, Network, NewestAnswer, error_of_status, hold, location_of};
 use super::process::allocator;
-use super::{CaptureError, Content, Pace, damage, hints, oversize, short_track};
+use super::{CaptureError, Content, Pace, damage, hints, oversize, scene, short_track};
 use foveate_core::address::Server;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::source::ShorthandKind;
@@ -491,7 +491,7 @@ const LOSSLESS: [&str; 12] = [
 ];
 
 /// Has `delivery` say, before the first frame of each format arrives at `pad`, whether its samples are exact: those of a picture, of
-/// the test pattern, and of files that no lossy codec has been through.
+/// the test scene and pattern, and of files that no lossy codec has been through.
 fn note_exactness(pad: &gst::Pad, is_picture: bool, delivery: &Arc<Delivery>) {
     let [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
     pad.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |pad, info| {
@@ -513,7 +513,7 @@ fn is_lossless(pad: &gst::Pad, is_live: bool) -> bool {
     let (mut decoders, mut is_test) = (0, false);
     for element in pipeline.iterate_recurse().into_iter().flatten() {
         let Some(factory) = element.factory() else { continue };
-        is_test |= factory.name() == TEST_PATTERN;
+        is_test |= [TEST_PATTERN, SCENE].contains(&&*factory.name());
         let class = factory.metadata("klass").unwrap_or_default();
         if class.starts_with("Codec/Decoder/Video") || class.starts_with("Codec/Decoder/Image") {
             decoders += 1;
@@ -693,6 +693,7 @@ fn prepare_elements(
         if is_made_by(element, TEST_PATTERN) {
             keep_up(element);
         }
+        scene::feed::start(element);
         if is_made_by(element, MULTIPART) {
             // Else `decodebin` waits for further streams.
             element.set_property("single-stream", true);
@@ -711,8 +712,9 @@ fn prepare_elements(
     });
 }
 
-/// The element that draws the test pattern.
+/// The element that draws the test pattern, and the one that is fed with the scene.
 const TEST_PATTERN: &str = "videotestsrc";
+const SCENE: &str = "appsrc";
 
 /// Stamps the frames of a live test pattern that are drawn late with the time at which they are: the pattern counts on where it cannot
 /// keep up, so that its times would fall behind without bound.

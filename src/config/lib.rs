@@ -554,7 +554,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The test pattern as stream `camera` with view `main`.
+    /// The test scene as stream `camera` with view `main`.
     fn default() -> Self {
         Self {
             daemon: DaemonConfig::default(),

@@ -229,7 +229,7 @@ impl SourceChoice {
 /// The kinds of [`SourceChoice::Shorthand`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShorthandKind {
-    /// The test pattern.
+    /// The street that the program draws, or a ball.
     Test,
     /// A Video4Linux device, by any of its paths below `/dev`, plugged in or not.
     Camera,
@@ -249,7 +249,7 @@ impl ShorthandKind {
             Some(("http" | "https", _)) => Some(Self::Http),
             Some(("file", _)) => Some(Self::File),
             Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
-            _ if source == "test" => Some(Self::Test),
+            _ if ["test", "test:ball"].contains(&source) => Some(Self::Test),
             _ if file::is_device(source) => Some(Self::Camera),
             _ => Some(Self::File),
         }

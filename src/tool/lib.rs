@@ -24,6 +24,8 @@ mod admin;
 mod attend;
 mod bench;
 mod channels;
+#[cfg(feature = "web")]
+mod demo;
 mod doctor;
 mod events;
 #[cfg(feature = "gst")]
@@ -156,6 +158,9 @@ enum ToolCommand {
     Mask(mask::MaskArguments),
     /// Make the daemon reload its configuration
     Reload,
+    /// Take a first look: a daemon of its own and the live page, until Ctrl-C
+    #[cfg(feature = "web")]
+    Demo(demo::DemoArguments),
     /// Show the streams live in a browser: what the daemon sees, where it looks, and its cost
     #[cfg(feature = "web")]
     Web(web::WebArguments),
@@ -313,6 +318,21 @@ pub enum ToolError {
     #[error(transparent)]
     Serve(#[from] foveate_server::ServeError),
 
+    /// The daemon of the demonstration cannot be started.
+    #[cfg(feature = "web")]
+    #[error("cannot start {}: install it beside this program, or in a folder of PATH", path.display())]
+    NotStarted {
+        /// The daemon.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+
+    /// The daemon of the demonstration ended, or published nothing in time.
+    #[cfg(feature = "web")]
+    #[error("the daemon published no frame: {0}")]
+    Demo(String),
+
     /// The page cannot be served.
     #[cfg(feature = "web")]
     #[error(transparent)]
@@ -378,6 +398,8 @@ impl ToolError {
             }
             #[cfg(feature = "web")]
             Self::Web(error) => error.exit_code(),
+            #[cfg(feature = "web")]
+            Self::NotStarted { .. } | Self::Demo(_) => exit::UNAVAILABLE,
             #[cfg(feature = "mcap")]
             Self::Mcap(error) if error.is_missing_file() => exit::UNAVAILABLE,
             #[cfg(feature = "mcap")]
@@ -435,6 +457,8 @@ pub fn run(arguments: ToolArguments, out: &mut dyn Write) -> Result<(), ToolErro
         ToolCommand::Set { view, keys } => admin::set(&view, &keys, &socket, out),
         ToolCommand::Mask(arguments) => mask::run(&arguments, &socket, out),
         ToolCommand::Reload => admin::reload(&socket, out),
+        #[cfg(feature = "web")]
+        ToolCommand::Demo(arguments) => demo::run(arguments, out),
         #[cfg(feature = "web")]
         ToolCommand::Web(arguments) => {
             let stop = stop_on_signals()?;

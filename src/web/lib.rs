@@ -60,9 +60,28 @@ pub struct WebArguments {
     /// Do not let pages steer views
     #[arg(long)]
     read_only: bool,
+    /// Layers that the page shows at first, as in its address.
+    #[arg(skip)]
+    layers: Option<&'static str>,
     /// Require a random token, which is printed as a part of the address at each start
     #[arg(long, conflicts_with = "open")]
     token: bool,
+}
+
+impl WebArguments {
+    /// A page at `listen` that begins with `view` and these `layers`, and opens in the browser of the desktop if it `opens`.
+    pub fn opening(view: ViewName, layers: &'static str, listen: SocketAddr, opens: bool) -> Self {
+        Self {
+            view: Some(view),
+            listen,
+            open: opens,
+            anywhere: false,
+            allowed_hosts: Vec::new(),
+            read_only: false,
+            layers: Some(layers),
+            token: false,
+        }
+    }
 }
 
 /// Errors of `foveate web`.
@@ -120,14 +139,16 @@ pub fn run(
     stop: &AtomicBool,
     out: &mut dyn Write,
 ) -> Result<(), WebError> {
-    let WebArguments { view, listen, open, anywhere, allowed_hosts, read_only, token } = arguments;
+    let WebArguments { view, listen, open, anywhere, allowed_hosts, read_only, layers, token } =
+        arguments;
     check_reach(listen, anywhere, token)?;
     let token = token.then(AccessToken::random).transpose().map_err(WebError::Random)?;
     let cannot_listen = |source| WebError::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
-    let url =
-        format!("http://{address}/{}", token.as_ref().map(AccessToken::query).unwrap_or_default());
+    let query = token.as_ref().map(AccessToken::query).unwrap_or_default();
+    let layers = layers.map_or(String::new(), |layers| format!("#{layers}"));
+    let url = format!("http://{address}/{query}{layers}");
     let reach = match (&token, address.ip().is_loopback()) {
         (None, true) => "; all users of this machine can open it (--token keeps others out)",
         _ => "",
@@ -200,7 +221,12 @@ fn open_browser(url: &str) {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// An address to listen on.
+///
+/// # Errors
+///
+/// If it is none, with an example.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "expected an address and a port, such as 127.0.0.1:8707 or [::1]:8707".to_owned()
     })

@@ -151,7 +151,7 @@ fn check_says_that_a_configuration_is_fine_and_starts_nothing() {
     let place = Place::new();
     let outcome = place.foveated(&["--check"], &[]).finish();
     outcome.assert_clean_exit(0);
-    assert_eq!(outcome.stdout, "no --config: the built-in test pattern is valid\n");
+    assert_eq!(outcome.stdout, "no --config: the built-in test scene is valid\n");
     let outcome = place.check("[[stream]]\nname = 'camera'\nsource = '/dev/video987'\n");
     outcome.assert_clean_exit(0);
     assert!(outcome.stdout.ends_with("foveate.toml: valid; 1 stream\n"), "{outcome:?}");

@@ -10,6 +10,8 @@ mod systemd;
 mod architecture;
 mod bad_input;
 mod dashboard;
+#[cfg(feature = "web")]
+mod demo;
 mod end_to_end;
 mod end_to_end_admin;
 mod end_to_end_depth;

@@ -16,7 +16,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "foveated.8",
         &[
-            ("foveated", "Show a test pattern as camera/main"),
+            ("foveated", "Show the test scene as camera/main"),
             (
                 "foveated --config /etc/foveate/foveate.toml --check",
                 "Report every mistake of a file",
@@ -84,6 +84,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "foveate-web.1",
         &[("foveate web --token", "Serve the page to whoever has the printed address")],
+    ),
+    (
+        "foveate-demo.1",
+        &[
+            ("foveate demo", "A street that the program draws, and the page"),
+            ("foveate demo street.mp4", "The same with a clip"),
+        ],
     ),
     ("foveate-doctor.1", &[("foveate doctor", "Check this machine")]),
     (

@@ -57,7 +57,15 @@ impl Film {
 
     /// All frames that `source` decodes to in this process.
     pub fn decoded(source: SourceChoice) -> Self {
-        let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("reference", source) };
+        Self::decoded_with(source, &[])
+    }
+
+    /// The same with parameters of its description.
+    pub fn decoded_with(source: SourceChoice, parameters: &[(&str, String)]) -> Self {
+        let mut spec =
+            SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("reference", source) };
+        spec.parameters
+            .extend(parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         let mut source = Source::open(&spec, &Arc::default()).unwrap();
         let mut frames = Vec::new();
         take_all(&mut source, |frame| frames.push(OwnedFrame::copied(&frame.view().unwrap())));

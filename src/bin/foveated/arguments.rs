@@ -16,7 +16,7 @@ use clap::Parser;
                   WATCHDOG_USEC, LISTEN_FDS and JOURNAL_STREAM of a service manager are supported."
 )]
 pub(crate) struct DaemonArguments {
-    /// The configuration [default: a test pattern as stream `camera`, view `main`]
+    /// The configuration [default: the test scene as stream `camera`, view `main`]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// More streams: every *.toml in this directory, ordered by name

@@ -178,7 +178,7 @@ fn check(arguments: &DaemonArguments, masked: &mut Vec<SecretMask>) -> Result<()
             file.display(),
             if streams == 1 { "" } else { "s" }
         ),
-        None => writeln!(io::stdout(), "no --config: the built-in test pattern is valid"),
+        None => writeln!(io::stdout(), "no --config: the built-in test scene is valid"),
     };
     Ok(())
 }

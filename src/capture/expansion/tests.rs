@@ -45,7 +45,8 @@ fn shorthands_are_the_shipped_pipelines() {
     let expanded = |text: &str| {
         expand(&SourceSpec::new("s", SourceChoice::Shorthand(text.to_owned()))).unwrap().text
     };
-    assert!(expanded("test").starts_with("videotestsrc is-live=true pattern=ball"));
+    assert!(expanded("test").starts_with("appsrc name=scene format=time is-live=true"));
+    assert!(expanded("test:ball").starts_with("videotestsrc is-live=true pattern=ball"));
     let rtsp = expanded("rtsps://user:pw@camera/1?a=b&c=d");
     assert!(
         rtsp.starts_with("rtspsrc location=rtsps://user:pw@camera/1\\?a\\=b\\&c\\=d latency=100 ")

@@ -1,6 +1,6 @@
 //! What a source process may do: the files that it may open, and the system calls that it may make.
 //!
-//! A source of an address, a file, a camera or the test pattern may open what it names and what GStreamer needs. A `pipeline` may name any
+//! A source of an address, a file, a camera or the test scene may open what it names and what GStreamer needs. A `pipeline` may name any
 //! file, so it may read all but [`SECRETS`]. None may write a file, start a program, or reach into another process.
 
 use std::collections::BTreeMap;
