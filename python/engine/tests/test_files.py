@@ -183,14 +183,14 @@ class Clips(unittest.TestCase):
         clip, tool = clip_or_skip("vtest.avi"), tool_or_skip()
         with tempfile.TemporaryDirectory() as place:
             config = Path(place) / "c.toml"
-            view = "[[stream]]\nname = 'a'\nsource = 'test'\n[[stream.view]]\nname = 'main'\nlayout = 'foveal'\nbudget = 64\n"
+            view = "[[stream]]\nname = 'a'\nsource = 'test'\n[[stream.view]]\nname = 'm'\nlayout = 'foveal'\nbudget = 64\n"
             for gaze in ({"policy": "saliency"}, {"policy": "fixed", "x": 0.25, "y": 0.75}):
                 keys = "".join(f"{key} = {value!r}\n" for key, value in gaze.items())
                 config.write_text(f"{view}[stream.view.gaze]\n{keys}")
                 arguments = [tool, "extract", clip, "--out", place, "--force", "--config", config, "--frames", "20"]
                 subprocess.run([str(each) for each in arguments], check=True, capture_output=True, timeout=120)
                 names = ("pixels", "tokens", "frames")
-                pixels, records, frames = (np.load(Path(place) / "main" / f"{name}.npy") for name in names)
+                pixels, records, frames = (np.load(Path(place) / "m" / f"{name}.npy") for name in names)
                 seen = list(self.engine.video(clip, gaze=gaze, frames=20, budget=64))
                 self.assertEqual(len(seen), 20)
                 for row, tokens in enumerate(seen):
