@@ -12,7 +12,6 @@ use rustix::process::Signal;
 use testkit::daemon::{Place, Process};
 use testkit::repository;
 use testkit::scene::PATTERN;
-use testkit::wait::until;
 
 #[test]
 fn the_units_are_verified_without_a_word_and_expose_little() {
@@ -187,7 +186,7 @@ fn another_kind_of_socket_is_refused_with_the_right_one() {
         let mut command = Command::new("systemd-socket-activate");
         command.args([kind, "--listen", path(&listening), env!("CARGO_BIN_EXE_foveated")]);
         let process = Process::start(command, &[]);
-        until("it listens", || listening.exists());
+        process.stderr.wait_for("Listening on");
         if kind == "--datagram" {
             UnixDatagram::unbound().unwrap().send_to(b"x", &listening).unwrap();
             let outcome = process.finish();
