@@ -34,9 +34,6 @@ const HONEST: u32 = 5002;
 
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 30);
 
-/// How soon operators are answered.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// What all clients may have open, and the half of it that one user may.
 const OPENED_BYTES: u64 = 256 << 20;
 
@@ -376,7 +373,7 @@ fn foveate(place: &Place, command: &str) -> bool {
 fn in_time(what: &str, work: impl FnOnce() -> bool) {
     let started = Instant::now();
     assert!(work(), "{what}");
-    assert!(started.elapsed() < PATIENCE, "{what} took {:?}", started.elapsed());
+    assert!(started.elapsed() < HANG, "{what} took {:?}", started.elapsed());
 }
 
 /// Shared memory of a process, in kB.
