@@ -91,6 +91,8 @@ enum foveate_fixation_reason {
     FOVEATE_FIXATION_ATTENTION = 2, // a client's attention
     FOVEATE_FIXATION_SALIENCY = 3,
     FOVEATE_FIXATION_RELEVANCE = 4, // what a scorer makes of the channels
+    FOVEATE_FIXATION_CHANGED = 5,   // what the view needs, which has just changed
+    FOVEATE_FIXATION_UNSEEN = 6,    // what the view needs, which it has not seen yet, or not for a while
 };
 
 // What a texel without a real pixel is: foveate_segment_header.outside.

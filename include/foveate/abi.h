@@ -120,7 +120,7 @@ struct foveate_fixation {
     uint64_t since_frame;
     // Value of the map here when the point was chosen, as a share of the map's greatest; 1 for a point.
     float weight;
-    // 0 the view's policy, 1 a client's `look`, 2 a client's attention, 3 saliency, 4 relevance. Others count as 0.
+    // 0 the view's policy, 1 a client's `look`, 2 a client's attention, 3 saliency, 4 relevance, 5 changed, 6 unseen. Others count as 0.
     uint32_t reason;
 };
 FOVEATE__AT(foveate_fixation, id, 0);

@@ -11,7 +11,7 @@ CAMERA_NONE, CAMERA_PINHOLE = 0, 1
 
 STATES = {1: "live", 2: "stalled", 3: "ended"}
 CAPTURE_CLOCKS = {0: "unknown", 1: "running-time", 2: "reference"}
-FIXATION_REASONS = {0: "policy", 1: "look", 2: "attend", 3: "saliency", 4: "relevance"}
+FIXATION_REASONS = {0: "policy", 1: "look", 2: "attend", 3: "saliency", 4: "relevance", 5: "changed", 6: "unseen"}
 BACKENDS = {1: "cpu", 2: "vulkan"}
 OUTSIDES = {0: "edge", 1: "mean"}
 ROUNDINGS = {0: "half-up", 1: "floor"}

@@ -341,7 +341,7 @@ structs! {
         [24] since_frame: u64;
         /// Value of the map here when the point was chosen, as a share of the map's greatest; 1 for a point.
         [32] weight: f32;
-        /// 0 the view's policy, 1 a client's `look`, 2 a client's attention, 3 saliency, 4 relevance. Others count as 0.
+        /// 0 the view's policy, 1 a client's `look`, 2 a client's attention, 3 saliency, 4 relevance, 5 changed, 6 unseen. Others count as 0.
         [36] reason: u32;
     }
 

@@ -232,11 +232,11 @@ fn auto_follows_maps_until_silence_and_then_need() {
     course.pass(SECOND_NS, Operation::Attend { seed: 5 }).unwrap();
     assert_eq!(course.fixation().reason, FixationReason::Attend);
     course.pass(2 * SECOND_NS, Operation::Nothing).unwrap();
-    assert_eq!(course.fixation().reason, FixationReason::Relevance, "after silence");
+    assert!(course.fixation().reason.has_map_of(FixationReason::Unseen), "after silence");
     course.pass(SECOND_NS, look(10.0, 20.0, None)).unwrap();
     assert_eq!(place(&course), (10.0, 20.0, FixationReason::Look));
     course.pass(SECOND_NS / 2, Operation::Release).unwrap();
-    assert_eq!(course.fixation().reason, FixationReason::Relevance, "after a release");
+    assert!(course.fixation().reason.has_map_of(FixationReason::Unseen), "after a release");
 }
 
 /// Two bumps far apart are two places, and a line of them is one.
@@ -354,7 +354,7 @@ fn where_nothing_is_needed_the_middle_is_looked_at() {
     }
 }
 
-/// The greatest need first, as often as decisions are made, and elsewhere once it is met.
+/// The greatest need first, as often as decisions are made, and elsewhere once it is met. The second place changes all the time.
 #[test]
 fn what_is_needed_most_is_looked_at_in_turn() {
     let mut controller =
@@ -366,12 +366,17 @@ fn what_is_needed_most_is_looked_at_in_turn() {
         blocks[row * columns + column] = 3000.0 / f32::from(1u8 + rank);
     }
     let mut need = Need::none(EXTENT);
+    let mut changed_frame = vec![1; EXTENT.in_cells(TILE_SIDE).area()];
+    let (column, row) = places[1];
+    let changing = row / 2 * columns / 2 + column / 2;
     let mut looked_at: Vec<(u64, f64, f64)> = Vec::new();
+    let mut reasons = Vec::new();
     for frame_seq in 1..40 {
         controller.arrive(frame_time(frame_seq, frame_seq * FRAME_NS), None);
-        let Fixation { id, x, y, .. } = only(controller.gaze());
+        let Fixation { id, x, y, reason, .. } = only(controller.gaze());
         if looked_at.last().is_none_or(|(last, ..)| *last != id) {
             looked_at.push((id, x, y));
+            reasons.push(reason);
         }
         // What lies around the fixation has been shown.
         for (block, needed) in blocks.iter_mut().enumerate() {
@@ -381,7 +386,8 @@ fn what_is_needed_most_is_looked_at_in_turn() {
                 *needed = 0.0;
             }
         }
-        need.fill(blocks.iter().copied());
+        changed_frame[changing] = frame_seq;
+        need.fill(blocks.iter().copied(), &changed_frame);
         controller.decide(None, &need);
     }
     for ((_, x, y), (column, row)) in looked_at[1..4].iter().zip(places) {
@@ -389,6 +395,8 @@ fn what_is_needed_most_is_looked_at_in_turn() {
         assert!((x - at_x).abs() <= 64.0 && (y - at_y).abs() <= 64.0, "{looked_at:?}");
     }
     assert!((4..=7).contains(&looked_at.len()), "four decisions a second: {looked_at:?}");
+    use FixationReason::{Changed, Unseen};
+    assert_eq!(reasons[1..4], [Unseen, Changed, Unseen]);
 }
 
 /// Of two places that are needed as much, the one that a client's weights favour.
@@ -1159,7 +1167,8 @@ impl Course {
         self.motions.follow(&shown, self.at);
         self.seen = Some((shown, self.at.frame_seq));
         self.tiles = Some(tiles_of(frame.seed, self.extent, self.at.frame_seq));
-        let need = need_of(frame.seed, self.extent);
+        let (_, changed_frame) = self.tiles.as_ref().expect("of this frame");
+        let need = need_of(frame.seed, self.extent, changed_frame);
         self.controller.decide(seen_of(&self.seen, &self.motions, &self.tiles), &need);
         Ok(())
     }
@@ -1612,11 +1621,11 @@ fn tiles_of(seed: u64, extent: Extent, frame_seq: u64) -> (Vec<TileFeatures>, Ve
 }
 
 /// What a view needs of each block, any number of it.
-fn need_of(seed: u64, extent: Extent) -> Need {
+fn need_of(seed: u64, extent: Extent, changed_frame: &[u64]) -> Need {
     let blocks = extent.in_cells(16).area() as u64;
     let number = |block: u64| (seed * 4096 + block).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
     let mut need = Need::none(extent);
-    need.fill((0..blocks).map(|block| (number(block) % 1000) as f32));
+    need.fill((0..blocks).map(|block| (number(block) % 1000) as f32), changed_frame);
     need
 }
 

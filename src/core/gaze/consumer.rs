@@ -126,7 +126,7 @@ impl Attention {
                 Peaks::of(&weights, extent, state.foveae_max(), peak_radius_px(extent))
             });
             let sent = SentMap { number: maps_taken, frame_seq: consumer.lies_in };
-            state.follow(&weights, peaks, FixationReason::Attend, Some(sent));
+            state.follow(&weights, peaks, |_, _| FixationReason::Attend, Some(sent));
         }
     }
 }

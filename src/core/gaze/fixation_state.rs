@@ -113,6 +113,8 @@ pub(super) struct FixationState {
     seen_frame: u64,
     /// Interval of the last decision, counted from the start; `None` makes the next frame due.
     decided: Option<u64>,
+    /// The newest frame when it was last decided by what the view needs; `None` before that.
+    decided_frame: Option<u64>,
     hold: Option<Hold>,
     /// `frame_seq` of the frame of the last `look`; 0 before any.
     looked_frame: u64,
@@ -154,6 +156,7 @@ impl FixationState {
             arrived: (FrameTime { frame_seq: at.frame_seq.saturating_sub(1), ..at }, 0),
             seen_frame: at.frame_seq,
             decided: None,
+            decided_frame: None,
             hold: None,
             looked_frame: 0,
         }
@@ -280,6 +283,12 @@ impl FixationState {
         self.decided.replace(now) != Some(now)
     }
 
+    /// Notes that what the view needs decides after the newest frame. Returns the frame after which it did before.
+    pub(super) fn note_decision(&mut self) -> Option<u64> {
+        let (arrived, _) = self.arrived;
+        self.decided_frame.replace(arrived.frame_seq)
+    }
+
     /// Makes the next frame due.
     pub(super) fn decide_now(&mut self) {
         self.decided = None;
@@ -372,17 +381,24 @@ impl FixationState {
         self.fixate(&[self.arriving(x, y, reason, 1.0)]);
     }
 
-    /// Goes to the middle, once every fovea has dwelt, unless one is where it is for `reason`.
-    pub(super) fn go_to_middle_unless(&mut self, reason: FixationReason) {
-        let is_own = |fovea: &Fovea| fovea.fixation.reason == reason;
+    /// Goes to the middle, once every fovea has dwelt, unless the map that `reason` is of led one to its place.
+    fn go_to_middle_unless(&mut self, reason: impl Fn(f64, f64) -> FixationReason) {
+        let Fixation { x, y, .. } = self.gaze.first();
+        let reason = reason(x, y);
+        let is_own = |fovea: &Fovea| fovea.fixation.reason.has_map_of(reason);
         if self.foveae.iter().all(|fovea| self.has_dwelt(fovea) && !is_own(fovea)) {
             let (x, y) = self.pixel_from_share(CENTRE);
             self.saccade(x, y, FixationReason::Policy);
         }
     }
 
-    /// Moves foveae to the peaks of a map of the picture, for `reason`, or to the middle if there are none. Returns where saccades led.
-    pub(super) fn go_to_peaks(&mut self, map: &Weights<'_>, reason: FixationReason) -> Points {
+    /// Moves foveae to the peaks of a map of the picture, or to the middle if there are none. `reason` says why to a place in pixels.
+    /// Returns where saccades led.
+    pub(super) fn go_to_peaks(
+        &mut self,
+        map: &Weights<'_>,
+        reason: impl Fn(f64, f64) -> FixationReason,
+    ) -> Points {
         let peaks = Peaks::of(map, self.extent, self.foveae_max, peak_radius_px(self.extent));
         if peaks.as_slice().is_empty() {
             self.go_to_middle_unless(reason);
@@ -391,7 +407,8 @@ impl FixationState {
         self.follow(map, &peaks, reason, None)
     }
 
-    /// Moves foveae to the peaks of `map`, of which there is at least one, for `reason`. Returns where saccades led.
+    /// Moves foveae to the peaks of `map`, of which there is at least one. `reason` says why to a place in pixels. Returns where saccades
+    /// led.
     ///
     /// Each goes for a peak near it, and stays until it has dwelt and that peak is worth more than its place by the hysteresis.
     /// Peaks that are left get a new fovea; foveae that are left end where their place is not worth one.
@@ -402,7 +419,7 @@ impl FixationState {
         &mut self,
         map: &Weights<'_>,
         peaks: &Peaks,
-        reason: FixationReason,
+        reason: impl Fn(f64, f64) -> FixationReason,
         sent: Option<SentMap>,
     ) -> Points {
         let goals = peaks.goals(&self.gaze.fixations);
@@ -421,7 +438,7 @@ impl FixationState {
             let sent = sent.map(|sent| SentMap { frame_seq: frame_seq(sent), ..sent });
             if !self.has_dwelt(fovea) {
                 foveae.push(*fovea);
-            } else if fovea.fixation.reason == reason && (pursues || !is_beaten) {
+            } else if fovea.fixation.reason.has_map_of(reason(x, y)) && (pursues || !is_beaten) {
                 let seen_at = goal.map(|goal| peaks.as_slice()[goal]);
                 let seen_at = seen_at.filter(|peak| !is_decided && peaks.are_one((x, y), peak));
                 let goes_on = fovea.decided(sent, seen_at);
@@ -430,16 +447,16 @@ impl FixationState {
                 foveae.push(if pursues { goes_on } else { goes_on.over(own) });
             } else if let Some(goal) = goal {
                 let Peak { x, y, .. } = peaks.as_slice()[goal];
-                let fovea = self.arriving(x, y, reason, peaks.share(goal)).over(region);
+                let fovea = self.arriving(x, y, reason(x, y), peaks.share(goal)).over(region);
                 foveae.push(fovea.decided(sent, Some(peaks.as_slice()[goal])));
                 reached.push((x, y));
             }
         }
-        for (index, Peak { x, y, .. }) in peaks.as_slice().iter().enumerate() {
+        for (index, peak @ Peak { x, y, .. }) in peaks.as_slice().iter().copied().enumerate() {
             if !goals.contains(&Some(index)) {
-                let fovea = self.arriving(*x, *y, reason, peaks.share(index)).over(region);
-                foveae.push(fovea.decided(sent, Some(peaks.as_slice()[index])));
-                reached.push((*x, *y));
+                let fovea = self.arriving(x, y, reason(x, y), peaks.share(index)).over(region);
+                foveae.push(fovea.decided(sent, Some(peak)));
+                reached.push((x, y));
             }
         }
         self.fixate(&foveae);

@@ -3,43 +3,42 @@
 use super::fixation_state::FixationState;
 use super::inhibition::darken;
 use super::peaks::peak_radius_px;
-use crate::detail::BLOCK_SIDE;
+use crate::detail::{BLOCK_SIDE, TILE_BLOCKS};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FixationReason, Points};
 use crate::geometry::region::Region;
+use crate::geometry::tile::TILE_SIDE;
 use crate::geometry::weights::Weights;
 
-/// Blocks along a side of a cell.
-const CELL_BLOCKS: u32 = 2;
-
-/// Side of a cell in source pixels.
-const CELL_SIDE: u32 = CELL_BLOCKS * BLOCK_SIDE;
-
-/// What a view needs of each cell of the picture, in units of lost detail.
+/// What a view needs of each tile of the picture, in units of lost detail.
 #[derive(Clone, Debug)]
 pub struct Need {
     extent: Extent,
-    /// Columns and rows of cells.
+    /// Columns and rows of tiles.
     grid: Extent,
     /// Row by row.
-    cells: Vec<f32>,
+    tiles: Vec<f32>,
+    /// The newest frame that changed each tile.
+    changed_frame: Vec<u64>,
 }
 
 impl Need {
     /// None of a picture of `extent`.
     pub fn none(extent: Extent) -> Self {
-        let grid = extent.in_cells(CELL_SIDE);
-        Self { extent, grid, cells: vec![0.0; grid.area()] }
+        let grid = extent.in_cells(TILE_SIDE);
+        Self { extent, grid, tiles: vec![0.0; grid.area()], changed_frame: vec![0; grid.area()] }
     }
 
-    /// Sums up what a view needs of each block of 16x16 source pixels, row by row.
-    pub fn fill(&mut self, blocks: impl Iterator<Item = f32>) {
-        self.cells.fill(0.0);
+    /// Sums up what a view needs of each block of 16x16 source pixels, row by row. Of each tile, row by row, `changed_frame` is the newest
+    /// frame that changed it.
+    pub fn fill(&mut self, blocks: impl Iterator<Item = f32>, changed_frame: &[u64]) {
+        self.changed_frame.copy_from_slice(changed_frame);
+        self.tiles.fill(0.0);
         let columns = self.extent.in_cells(BLOCK_SIDE).width;
         let (mut column, mut row) = (0, 0);
         for need in blocks {
-            let cell = row / CELL_BLOCKS * self.grid.width + column / CELL_BLOCKS;
-            self.cells[cell as usize] += need;
+            let tile = row / TILE_BLOCKS * self.grid.width + column / TILE_BLOCKS;
+            self.tiles[tile as usize] += need;
             column += 1;
             if column == columns {
                 (column, row) = (0, row + 1);
@@ -48,29 +47,39 @@ impl Need {
     }
 
     /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels.
-    pub(super) fn choose(
-        &self,
-        avoided: &Points,
-        state: &mut FixationState,
-        reason: FixationReason,
-    ) {
+    pub(super) fn choose(&self, avoided: &Points, state: &mut FixationState) {
+        let decided_frame = state.note_decision();
         if !state.may_move() {
             return;
         }
-        let mut cells = self.cells.clone();
-        let side = f64::from(CELL_SIDE);
+        let mut tiles = self.tiles.clone();
+        let side = f64::from(TILE_SIDE);
         let radius = peak_radius_px(self.extent) / side;
         for (x, y) in avoided {
             let place = (x / side, y / side);
-            darken(&mut cells, self.grid.width as usize, place, 1.0, (radius, radius));
+            darken(&mut tiles, self.grid.width as usize, place, 1.0, (radius, radius));
         }
-        let weights = Weights { grid: self.grid, region: self.region(), cells: &cells };
-        state.go_to_peaks(&weights, reason);
+        let weights = Weights { grid: self.grid, region: self.region(), cells: &tiles };
+        state.go_to_peaks(&weights, |x, y| {
+            let changed_frame = self.changed_frame[self.tile_at(x, y)];
+            if decided_frame.is_some_and(|decided_frame| decided_frame < changed_frame) {
+                FixationReason::Changed
+            } else {
+                FixationReason::Unseen
+            }
+        });
     }
 
-    /// The box that the cells cover, in source pixels.
+    /// The tile of a place in the picture, in pixels.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut at the sides")]
+    fn tile_at(&self, x: f64, y: f64) -> usize {
+        let tile = |place: f64, count: u32| (place as u32 / TILE_SIDE).min(count - 1);
+        (tile(y, self.grid.height) * self.grid.width + tile(x, self.grid.width)) as usize
+    }
+
+    /// The box that the tiles cover, in source pixels.
     fn region(&self) -> Region {
-        let side = |cells: u32| f64::from(cells * CELL_SIDE);
+        let side = |tiles: u32| f64::from(tiles * TILE_SIDE);
         Region { x0: 0.0, y0: 0.0, x1: side(self.grid.width), y1: side(self.grid.height) }
     }
 }

@@ -50,9 +50,8 @@ impl Weigher {
         match self {
             Self::Saliency(weigher) => weigher.choose(avoided, state, FixationReason::Saliency),
             Self::Channels(weigher) => {
-                let reason = FixationReason::Relevance;
-                if !weigher.choose(avoided, state, reason) {
-                    need.choose(avoided, state, reason);
+                if !weigher.choose(avoided, state, FixationReason::Relevance) {
+                    need.choose(avoided, state);
                 }
             }
         }

@@ -28,15 +28,29 @@ pub enum FixationReason {
     Attend,
     /// What the view needs, weighed by saliency.
     Saliency,
-    /// What the view needs, as far as channels weigh it.
+    /// What channels weigh most.
     Relevance,
+    /// What the view needs most; it has just changed.
+    Changed,
+    /// What the view needs most; it has not changed, and has not been seen yet, or not for a while.
+    Unseen,
 }
 
 crate::names!(FixationReason {
     Policy = "policy", Look = "look", Attend = "attend", Saliency = "saliency",
-    Relevance = "relevance",
+    Relevance = "relevance", Changed = "changed", Unseen = "unseen",
 });
-crate::codes!(FixationReason { Policy = 0, Look = 1, Attend = 2, Saliency = 3, Relevance = 4 });
+crate::codes!(FixationReason {
+    Policy = 0, Look = 1, Attend = 2, Saliency = 3, Relevance = 4, Changed = 5, Unseen = 6,
+});
+
+impl FixationReason {
+    /// Whether the same map leads to both: what a view needs has changed or is unseen.
+    pub fn has_map_of(self, other: Self) -> bool {
+        let is_need = |reason| matches!(reason, Self::Changed | Self::Unseen);
+        self == other || is_need(self) && is_need(other)
+    }
+}
 
 /// A fixated point.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -189,7 +189,7 @@ impl SaliencyWeigher {
             darken(&mut weights, width, place, 1.0, (radius, radius));
         }
         if state.may_move() {
-            for place in state.go_to_peaks(&self.weights(&weights), reason) {
+            for place in state.go_to_peaks(&self.weights(&weights), |_, _| reason) {
                 self.leave_trace(place, now_ns);
             }
         }
