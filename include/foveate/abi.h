@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FOVEATE_ABI_MAJOR 2 // Other major versions are refused.
-#define FOVEATE_ABI_MINOR 4 // Newer minor versions only add to it.
+#define FOVEATE_ABI_MAJOR 1 // Other major versions are refused.
+#define FOVEATE_ABI_MINOR 0 // Newer minor versions only add to it.
 #define FOVEATE_HEADER_BYTES 4096 // Offset of slot 0 in a segment.
 #define FOVEATE_LIVE_OFFSET 1408 // Offset of the LiveBlock in a segment.
 #define FOVEATE_CAMERA_FRAME_OFFSET 1792 // Offset of the CameraFrameBlock in a segment.
@@ -120,7 +120,8 @@ struct foveate_fixation {
     uint64_t since_frame;
     // Value of the map here when the point was chosen, as a share of the map's greatest; 1 for a point.
     float weight;
-    // 0 the view's policy, 1 a client's `look`, 2 a client's attention, 3 saliency, 4 relevance, 5 changed, 6 unseen. Others count as 0.
+    // 0 the view's policy, 1 a client's `look`, 2 a client's attention, 3 saliency, 4 relevance, 5 changed, 6 unseen.
+    // Others count as 0.
     uint32_t reason;
 };
 FOVEATE__AT(foveate_fixation, id, 0);
@@ -135,9 +136,9 @@ FOVEATE__BYTES(foveate_fixation, 40);
 struct foveate_segment_header {
     // `FOVEATE`.
     char magic[8];
-    // Major version of the ABI that the writer follows: 2.
+    // Major version of the ABI that the writer follows: 1.
     uint32_t abi_major;
-    // Minor version of the ABI that the writer follows, up to 4.
+    // Minor version of the ABI that the writer follows.
     uint32_t abi_minor;
     // Size of the segment: `header_bytes` + `slot_count` * `slot_stride`. In bytes.
     uint64_t total_bytes;
@@ -194,18 +195,18 @@ struct foveate_segment_header {
     uint32_t outside;
     // How the mean of a texel's pixels becomes 8 bits: 0 to the nearest value, half up; 1 down.
     uint32_t rounding;
-    // Width of a pixel as it is meant to be shown; 0 counts as 1. Since ABI 2.2; 0 before.
+    // Width of a pixel as it is meant to be shown; 0 counts as 1.
     uint32_t pixel_aspect_width;
-    // Height of a pixel as it is meant to be shown; 0 counts as 1. Since ABI 2.2; 0 before.
+    // Height of a pixel as it is meant to be shown; 0 counts as 1.
     uint32_t pixel_aspect_height;
-    // How the source's samples become RGB: see Colour. Since ABI 2.2; 0 before.
+    // How the source's samples become RGB: see Colour.
     uint16_t color_matrix;
-    // What black and white are: see Colour. Since ABI 2.2; 0 before.
+    // What black and white are: see Colour.
     uint16_t color_range;
-    // How samples follow from light: see Colour. Since ABI 2.2; 0 before.
+    // How samples follow from light: see Colour.
     uint16_t color_transfer;
     // Bits for what the source does not say: 1 the matrix, chosen by the height of the pictures; 2 the range, chosen by
-    // the format. Since ABI 2.2; 0 before.
+    // the format.
     uint16_t color_assumed;
     // Reserved: 0.
     uint64_t reserved;
@@ -370,20 +371,19 @@ struct foveate_slot_header {
     // plane.
     uint64_t channels_frame;
     // How the picture moved up to frame `motion_frame`: rows of a 2 x 3 matrix from (x, y, 1) in source pixels of the
-    // frame that the stream took before that one to source pixels of it. Since ABI 2.1; 0 before.
+    // frame that the stream took before that one to source pixels of it.
     float motion[6];
     // `frame_seq` of the frame that `motion` leads to, an earlier one than this; 0 if the motion is unknown, as after a
-    // cut, or not computed. Since ABI 2.1; 0 before.
+    // cut, or not computed.
     uint64_t motion_frame;
-    // Bound of the error of `CLOCK_REALTIME` when the frame arrived: see capture time; 0 if unknown. In ns. Since ABI
-    // 2.1; 0 before.
+    // Bound of the error of `CLOCK_REALTIME` when the frame arrived: see capture time; 0 if unknown. In ns.
     uint64_t capture_error_ns;
-    // How often `CLOCK_REALTIME` was set since the daemon started. Since ABI 2.1; 0 before.
+    // How often `CLOCK_REALTIME` was set since the daemon started.
     uint64_t clock_steps;
     // Capture time on `CLOCK_MONOTONIC` of the depth picture that the planes `depth` and `boxes` were made from; 0 if
-    // the frame has none, and without those planes. In ns. Since ABI 2.1; 0 before.
+    // the frame has none, and without those planes. In ns.
     uint64_t depth_capture_ns;
-    // Number of that picture in the depth pipeline, from 1; 0 if there is none. Since ABI 2.1; 0 before.
+    // Number of that picture in the depth pipeline, from 1; 0 if there is none.
     uint64_t depth_frame;
     // Reserved: 0.
     uint64_t reserved;
@@ -457,9 +457,9 @@ struct foveate_token {
     uint16_t rows;
     // Index in `fixations` of the one that the token belongs to.
     uint16_t fovea;
-    // By how much the token is wider than P `sx`. In pixels. Since ABI 2.3; 0 before.
+    // By how much the token is wider than P `sx`. In pixels.
     uint8_t extra_width;
-    // By how much the token is higher than P `sy`. In pixels. Since ABI 2.3; 0 before.
+    // By how much the token is higher than P `sy`. In pixels.
     uint8_t extra_height;
     // Weight of the token's place in the layout, 1/16 to 16: the maximum of the relevance map under it; 1 without a
     // map.

@@ -8,9 +8,9 @@ import numpy as np
 #: The first bytes of a segment.
 MAGIC = b"FOVEATE"
 #: Other major versions are refused.
-ABI_MAJOR = 2
+ABI_MAJOR = 1
 #: Newer minor versions only add to it.
-ABI_MINOR = 4
+ABI_MINOR = 0
 #: Offset of slot 0 in a segment.
 HEADER_BYTES = 4096
 #: Offset of the LiveBlock in a segment.

@@ -293,7 +293,7 @@ def _foveae(header: Any) -> int:
 
 
 def _pixel_aspect(header: Any) -> tuple[int, int]:
-    """Width and height of a pixel; square up to ABI 2.1."""
+    """Width and height of a pixel; square where the source does not say."""
     width, height = int(header["pixel_aspect_width"]), int(header["pixel_aspect_height"])
     _ensure((width == 0) == (height == 0), "pixel_aspect_width : pixel_aspect_height", (width, height))
     return (width, height) if width else (1, 1)

@@ -184,7 +184,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the daemon does not answer or refuses; one of before version 0.2 does not know events.
+    /// If the daemon does not answer or refuses.
     pub fn subscribe_to(
         mut self,
         view: &ViewName,

@@ -1,4 +1,4 @@
-//! The shared-memory format: ABI 2.4.
+//! The shared-memory format: ABI 1.0.
 //!
 //! ```text
 //! 0     SegmentHeader     written once, before the segment is shared
@@ -28,10 +28,10 @@ use super::text::Text;
 pub const MAGIC: &str = "FOVEATE";
 
 /// Incremented when an old reader would misread a new segment.
-pub const ABI_MAJOR: u32 = 2;
+pub const ABI_MAJOR: u32 = 1;
 
 /// Incremented when reserved bytes or a plane gain a meaning that old readers may ignore.
-pub const ABI_MINOR: u32 = 4;
+pub const ABI_MINOR: u32 = 0;
 
 /// Offset of the first slot.
 pub const HEADER_BYTES: usize = 4096;
@@ -92,9 +92,9 @@ structs! {
     SegmentHeader align 64 {
         /// `FOVEATE`.
         [0] magic: Text<8>;
-        /// Major version of the ABI that the writer follows: 2.
+        /// Major version of the ABI that the writer follows: 1.
         [8] abi_major: u32;
-        /// Minor version of the ABI that the writer follows, up to 4.
+        /// Minor version of the ABI that the writer follows.
         [12] abi_minor: u32;
         /// Size of the segment: `header_bytes` + `slot_count` * `slot_stride`.
         [16] total_bytes: u64, unit bytes;
@@ -152,17 +152,17 @@ structs! {
         /// How the mean of a texel's pixels becomes 8 bits: 0 to the nearest value, half up; 1 down.
         [612] rounding: u32;
         /// Width of a pixel as it is meant to be shown; 0 counts as 1.
-        [616] pixel_aspect_width: u32, since minor 2;
+        [616] pixel_aspect_width: u32;
         /// Height of a pixel as it is meant to be shown; 0 counts as 1.
-        [620] pixel_aspect_height: u32, since minor 2;
+        [620] pixel_aspect_height: u32;
         /// How the source's samples become RGB: see [Colour](#colour).
-        [624] color_matrix: u16, since minor 2;
+        [624] color_matrix: u16;
         /// What black and white are: see [Colour](#colour).
-        [626] color_range: u16, since minor 2;
+        [626] color_range: u16;
         /// How samples follow from light: see [Colour](#colour).
-        [628] color_transfer: u16, since minor 2;
+        [628] color_transfer: u16;
         /// Bits for what the source does not say: 1 the matrix, chosen by the height of the pictures; 2 the range, chosen by the format.
-        [630] color_assumed: u16, since minor 2;
+        [630] color_assumed: u16;
         /// Reserved: 0.
         [632] reserved: u64;
         /// The table of planes.
@@ -312,19 +312,19 @@ structs! {
         [432] channels_frame: u64;
         /// How the picture moved up to frame `motion_frame`: rows of a 2 x 3 matrix from (x, y, 1) in source pixels of the frame that the
         /// stream took before that one to source pixels of it.
-        [440] motion: [f32; 6], since minor 1;
+        [440] motion: [f32; 6];
         /// `frame_seq` of the frame that `motion` leads to, an earlier one than this; 0 if the motion is unknown, as after a cut, or not
         /// computed.
-        [464] motion_frame: u64, since minor 1;
+        [464] motion_frame: u64;
         /// Bound of the error of `CLOCK_REALTIME` when the frame arrived: see [capture time](#capture-time); 0 if unknown.
-        [472] capture_error_ns: u64, unit ns, since minor 1;
+        [472] capture_error_ns: u64, unit ns;
         /// How often `CLOCK_REALTIME` was set since the daemon started.
-        [480] clock_steps: u64, since minor 1;
+        [480] clock_steps: u64;
         /// Capture time on `CLOCK_MONOTONIC` of the depth picture that the planes `depth` and `boxes` were made from; 0 if the frame has
         /// none, and without those planes.
-        [488] depth_capture_ns: u64, unit ns, since minor 1;
+        [488] depth_capture_ns: u64, unit ns;
         /// Number of that picture in the depth pipeline, from 1; 0 if there is none.
-        [496] depth_frame: u64, since minor 1;
+        [496] depth_frame: u64;
         /// Reserved: 0.
         [504] reserved: u64;
     }
@@ -385,9 +385,9 @@ structs! {
         /// Index in `fixations` of the one that the token belongs to.
         [48] fovea: u16;
         /// By how much the token is wider than P `sx`.
-        [50] extra_width: u8, unit pixels, since minor 3;
+        [50] extra_width: u8, unit pixels;
         /// By how much the token is higher than P `sy`.
-        [51] extra_height: u8, unit pixels, since minor 3;
+        [51] extra_height: u8, unit pixels;
         /// Weight of the token's place in the layout, 1/16 to 16: the maximum of the relevance map under it; 1 without a map.
         [52] relevance: f32;
     }

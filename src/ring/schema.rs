@@ -41,8 +41,6 @@ pub struct Field {
     pub form: Form,
     /// Unit of its numbers.
     pub unit: Option<&'static str>,
-    /// Minor version of the ABI that added it; segments of earlier ones have 0.
-    pub minor: u32,
     /// Meaning, in lines of Markdown.
     pub about: &'static [&'static str],
 }
@@ -110,13 +108,13 @@ impl<T: HasForm, const COUNT: usize> HasForm for [T; COUNT] {
     const FORM: Form = Form::Array(&T::FORM, COUNT);
 }
 
-/// Defines structs, and describes them: `[offset] field: Type, unit NAME, since minor NUMBER;` with its meaning as documentation.
+/// Defines structs, and describes them: `[offset] field: Type, unit NAME;` with its meaning as documentation.
 macro_rules! structs {
     ($(
         $(#[doc = $about:literal])+
         $Struct:ident $(align $align:literal)? {$(
             $(#[doc = $meaning:literal])+
-            [$offset:literal] $field:ident: $Field:ty $(, unit $unit:ident)? $(, since minor $minor:literal)?;
+            [$offset:literal] $field:ident: $Field:ty $(, unit $unit:ident)?;
         )+}
     )+) => {$(
         $(#[doc = $about])+
@@ -139,7 +137,6 @@ macro_rules! structs {
                     offset: $offset,
                     form: <$Field as $crate::schema::HasForm>::FORM,
                     unit: [$(Some(stringify!($unit)),)? None][0],
-                    minor: [$($minor,)? 0][0],
                     about: &[$($meaning),+],
                 }),+],
             };

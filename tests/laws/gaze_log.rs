@@ -64,7 +64,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
     let heavy = entry(7).replace("\"weight\":0.5", "\"weight\":1.5");
     let short = entry(7).replace("\"codes\":\"80", "\"codes\":\"8");
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
-    let other = header.replace(":6,", ":1,");
+    let other = header.replace(":1,", ":2,");
     let empty = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"box\":[3,4,3,9]");
     let whole = entry(7).replace("\"weight\":0.5", "\"weight\":0.5,\"share\":1.5");
     let [none, many] = [0, FOVEAE_MAX + 1].map(|count| {
@@ -76,7 +76,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
         (String::new(), "not a gaze log"),
         ("x,y\n1,2".to_owned(), "not a gaze log"),
         (entry(1), "not a gaze log"),
-        (other, "unsupported gaze log version 1 (expected 6; record it again)"),
+        (other, "unsupported gaze log version 2 (expected 1; record it again)"),
         (format!("{header}\n{empty}"), "invalid line 2: invalid `box`"),
         (format!("{header}\n{whole}"), "invalid line 2: invalid `share`"),
         (header.clone(), "no entries"),

@@ -97,14 +97,6 @@ fn joined(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
 
-/// The version of a field that came later.
-fn since(field: &Field) -> String {
-    match field.minor {
-        0 => String::new(),
-        minor => format!(" Since ABI {}.{minor}; 0 before.", abi::ABI_MAJOR),
-    }
-}
-
 /// Markdown without its links.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
@@ -161,7 +153,7 @@ fn c_struct(described: &Struct) -> String {
     let mut text = format!("\n{}struct {name} {{\n", commented(&joined(described.about), "//"));
     for field in described.fields {
         let unit = field.unit.map_or(String::new(), |unit| format!(" In {unit}."));
-        text += &commented(&(joined(field.about) + &unit + &since(field)), "    //");
+        text += &commented(&(joined(field.about) + &unit), "    //");
         writeln!(text, "    {};", c_declaration(&field.form, field.name)).unwrap();
     }
     text += "};\n";
@@ -282,7 +274,7 @@ fn table(described: &Struct) -> String {
     let head = "\n| Offset | Bytes | Field | Type | Unit | Meaning |\n| ---: | ---: | --- | --- | --- | --- |\n";
     let rows = described.fields.iter().map(|field| {
         let Field { name, offset, form, unit, .. } = field;
-        let (unit, meaning) = (unit.unwrap_or(""), joined(field.about) + &since(field));
+        let (unit, meaning) = (unit.unwrap_or(""), joined(field.about));
         format!(
             "| {offset} | {} | `{name}` | {} | {unit} | {meaning} |\n",
             form.bytes(),

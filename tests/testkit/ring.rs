@@ -100,8 +100,6 @@ pub fn frame_with(
     planes: &[PlaneSpec],
 ) -> TokenFrameBuf {
     let mut bits = Bits(number);
-    // Of fields that later minor versions have: the others stay as in recorded segments.
-    let mut later = Bits(!number);
     let head = FrameHead {
         ring_sequence: number,
         stamp: FrameStamp {
@@ -110,8 +108,8 @@ pub fn frame_with(
             capture_ns: bits.next(),
             capture_unix_ns: bits.next(),
             capture_clock: CaptureClock::from_code(u32::try_from(number % 3).unwrap()).unwrap(),
-            capture_error_ns: later.next(),
-            clock_steps: later.next(),
+            capture_error_ns: bits.next(),
+            clock_steps: bits.next(),
             arrival_ns: bits.next(),
         },
         publish_ns: 0,
@@ -124,13 +122,12 @@ pub fn frame_with(
         asked_ns: bits.next(),
         channels_frame: planes.iter().any(|plane| plane.count.is_some()).into(),
         depth: DepthStamp::default(),
-        // Recorded segments of earlier minor versions have none.
         motion: number.is_multiple_of(2).then(|| PictureMotion {
             frame_seq: number + 1,
             now_from_before: [1.0, 0.25, number as f32, -0.25, 1.0, -3.5],
         }),
     };
-    let records = (0..token_count).map(|_| record(&mut bits, &mut later)).collect();
+    let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let mut bytes = |count: usize| (0..count).map(|_| bits.next().to_le_bytes()[0]).collect();
     let pixels = bytes(token_count * format.token_bytes());
     let items = |plane: &PlaneSpec| plane.count.map_or(token_count, |count| count as usize);
@@ -189,7 +186,7 @@ pub fn unsealed_copy(bytes: &[u8]) -> OwnedFd {
     file.into()
 }
 
-fn record(bits: &mut Bits, later: &mut Bits) -> TokenRecord {
+fn record(bits: &mut Bits) -> TokenRecord {
     TokenRecord {
         changed_frame: bits.next(),
         x0: bits.next_u32(),
@@ -207,8 +204,8 @@ fn record(bits: &mut Bits, later: &mut Bits) -> TokenRecord {
         first_row: bits.next_u16(),
         rows: bits.next_u16(),
         fovea: bits.next_u16(),
-        extra_width: later.next().to_le_bytes()[0],
-        extra_height: later.next().to_le_bytes()[0],
+        extra_width: bits.next().to_le_bytes()[0],
+        extra_height: bits.next().to_le_bytes()[0],
         relevance: f32::from(bits.next_u16()),
     }
 }

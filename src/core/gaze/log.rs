@@ -3,7 +3,7 @@
 //! A log is text with one JSON object a line. The first line is the header:
 //!
 //! ```json
-//! {"foveate_gaze_log":6,"view":"camera/main","extent":[768,576]}
+//! {"foveate_gaze_log":1,"view":"camera/main","extent":[768,576]}
 //! ```
 //!
 //! The number is the version of the format, and of how plans follow from gazes.
@@ -34,7 +34,7 @@ use crate::geometry::gaze_entry::GazeEntry;
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Format version.
-const VERSION: u32 = 6;
+const VERSION: u32 = 1;
 
 /// A recorded gaze.
 #[derive(Clone, Debug, PartialEq)]
