@@ -23,8 +23,8 @@ use foveate_core::geometry::weights::Peak;
 use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::relevance::injection::{Injection, VALUE_MAX};
 use foveate_core::view::ViewSpec;
-use foveate_daemon::control::described::view_from_table;
 use foveate_daemon::stream::ServedView;
+use foveate_server::described::view_from_table;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::control::directory::StreamPort;
 use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
 use foveate_capture::{CaptureError, CapturedFrame, End, Pace, SourceSpec};
 use foveate_config::{DepthConfig, ShorthandKind, SourceChoice, StreamConfig};
@@ -16,6 +15,7 @@ use foveate_core::depth::{DepthScale, DepthStamp};
 use foveate_core::frame::{FrameStamp, FrameTime};
 use foveate_engine::depth::DepthPicture;
 use foveate_log::redact::redacted;
+use foveate_server::directory::StreamPort;
 use foveate_stats::StreamCounters;
 
 /// How long a frame waits at once, before the stream looks whether it should stop.

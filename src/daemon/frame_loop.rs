@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use super::StreamFailure;
 use super::depth::DepthInlet;
 use super::views::{self, ViewChange, ViewThread};
-use crate::control::directory::StreamPort;
 use crate::stream::{
     AddViewError, NewView, Replacement, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
@@ -23,6 +22,7 @@ use foveate_core::error::chain;
 use foveate_core::frame::FrameView;
 use foveate_core::pixel::PixelFacts;
 use foveate_log::redact::redacted;
+use foveate_server::directory::StreamPort;
 use foveate_source::Masks;
 
 /// How long the loop waits for a frame before it checks whether to stop.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::control::directory::Directory;
+use foveate_server::directory::Directory;
 use foveate_stats::stages::{STUCK_AFTER, Stage};
 
 /// Logs what has changed since the last call. `logged` is the stage that was last logged as stuck, by stream.

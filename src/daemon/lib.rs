@@ -15,11 +15,6 @@ use parking_lot::Mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::control::ServeError;
-use crate::control::directory::{Directory, StreamSpec};
-use crate::control::server::{
-    AdminServer, PendingAdminRequest, Server, ServerLimits, SocketAccess,
-};
 use crate::stream::{BackendError, Backends, PolicyFileError, ServedView, StreamError};
 use foveate_capture::{CaptureError, Source, SourceSpec};
 use foveate_config::CalibrationError;
@@ -28,7 +23,11 @@ use foveate_control::admin_path;
 use foveate_core::error::{chain, exit};
 use foveate_engine::pool::Pool;
 use foveate_log::redact::{SecretMask, redacted};
-pub use foveate_server::{self as control, channel, memory};
+use foveate_server::ServeError;
+use foveate_server::directory::{Directory, StreamSpec};
+use foveate_server::server::{
+    AdminServer, PendingAdminRequest, Server, ServerLimits, SocketAccess,
+};
 use foveate_source::Masks;
 
 use self::health::log_stuck;

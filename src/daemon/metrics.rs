@@ -6,7 +6,7 @@ use std::sync::Arc;
 pub use self::families::families;
 use self::server::MetricsServer;
 use super::DaemonError;
-use crate::control::snapshot::StatsSource;
+use foveate_server::snapshot::StatsSource;
 
 mod families;
 mod server;

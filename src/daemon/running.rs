@@ -5,11 +5,11 @@ use std::thread::{self, JoinHandle};
 
 use super::StreamFailure;
 use super::frame_loop::FrameLoop;
-use crate::control::directory::StreamPort;
 use crate::stream::{BackendError, Backends, ServedView, StreamBackend, StreamError};
 use foveate_config::StreamConfig;
 use foveate_core::camera::Camera;
 use foveate_core::camera::rays::Rays;
+use foveate_server::directory::StreamPort;
 
 /// Starts the thread of the stream of `config`, which publishes through `port`, until there is a reason to `stop`. `ended` is called on
 /// the thread when it ends, after the directory has been updated.

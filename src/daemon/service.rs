@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-use crate::control::directory::Directory;
 use foveate_control::StreamListing;
 use foveate_log::redact::redacted;
+use foveate_server::directory::Directory;
 
 pub(super) use self::activation::{ActivationError, passed_socket};
 use self::status::status_text;

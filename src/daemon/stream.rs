@@ -8,8 +8,6 @@ pub use self::builder::{NewView, Replacement, RingBuilder};
 use self::publisher::{MotionPath, Publisher, SHED_IN_ROW_MAX};
 use self::recovery::Recovery;
 use self::watch::EventWatch;
-pub use crate::channel::REPLACED;
-use crate::channel::ViewChannel;
 use foveate_config::{PublishChoice, ViewConfig};
 use foveate_core::backend::{BackendInfo, BackendKind};
 use foveate_core::camera::Camera;
@@ -31,6 +29,8 @@ pub use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::depth::DepthPicture;
 use foveate_engine::{Engine, StageTimes, View};
 use foveate_ring::{RingError, State, check_memory};
+pub use foveate_server::channel::REPLACED;
+use foveate_server::channel::ViewChannel;
 use foveate_stats::durations::{FrameStage, StreamDurations};
 use foveate_stats::{ChangeGauges, StreamCounters};
 

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::{DaemonEvent, StreamFailure, masked_of, running, stream_spec};
-use crate::control::directory::{Directory, StreamPort};
 use crate::stream::Backends;
 use foveate::messages::{DAEMON_STOPPED, Refusal, RefusalReason, STREAM_RESTARTED, ViewName};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_log::redact::SecretMask;
+use foveate_server::directory::{Directory, StreamPort};
 use foveate_source::{MaskChange, MaskRefusal, Masks};
 
 /// Reason given to the readers of a removed stream.

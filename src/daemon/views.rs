@@ -8,13 +8,13 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
 use super::StreamFailure;
-use crate::channel::ViewChannel;
-use crate::control::directory::ViewCommand;
 use crate::stream::{NewView, Replacement, RingBuilder, ServedView, StreamError};
 use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
 use foveate_core::error::chain;
 use foveate_log::redact::redacted;
+use foveate_server::channel::ViewChannel;
+use foveate_server::directory::ViewCommand;
 
 /// Changes in the queue to the frame loop; the thread waits while it is full.
 const CHANGES_PENDING_MAX: usize = 16;

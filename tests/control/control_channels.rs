@@ -14,7 +14,7 @@ use foveate_core::geometry::feedback::{CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedb
 use foveate_core::geometry::region::Region;
 use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
-use foveate_daemon::channel::{FEEDBACK_PENDING_MAX, ViewChannel};
+use foveate_server::channel::{FEEDBACK_PENDING_MAX, ViewChannel};
 use testkit::control::{
     EXTENT, RawClient, Stage, attend, inject, main_view, start, view_with, weigh,
 };

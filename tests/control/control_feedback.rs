@@ -21,10 +21,10 @@ use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use foveate_core::layout::Layout;
 use foveate_core::layout::adaptive::demand::{ConsumerMemory, REFRESH_PAUSE_NS};
-use foveate_daemon::channel::{ViewChannel, ViewUpdate};
-use foveate_daemon::control::directory::StreamPort;
-use foveate_daemon::control::server::ServerLimits;
 use foveate_ring::{TokenFrameBuf, Writer};
+use foveate_server::channel::{ViewChannel, ViewUpdate};
+use foveate_server::directory::StreamPort;
+use foveate_server::server::ServerLimits;
 use serde_json::{Value, json};
 use testkit::control::{
     EXTENT, RawClient, Stage, UNLIMITED, attend, attend_tokens, inject, main_view, start,

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::{Look, Refusal, RefusalReason};
-use foveate_daemon::control::directory::Directory;
-use foveate_daemon::control::server::{Server, ServerLimits};
 use foveate_ring::{TokenFrameBuf, Waker};
+use foveate_server::directory::Directory;
+use foveate_server::server::{Server, ServerLimits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketAddrUnix, bind, listen};
 use testkit::control::{

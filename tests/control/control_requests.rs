@@ -11,7 +11,7 @@ use foveate::messages::{
 };
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_daemon::control::server::ServerLimits;
+use foveate_server::server::ServerLimits;
 use rustix::io::Errno;
 use serde_json::Value;
 use testkit::control::{self, RawClient, Stage, UNLIMITED, main_view};

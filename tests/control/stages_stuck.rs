@@ -4,7 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
 use foveate_config::ViewConfig;
-use foveate_daemon::control::directory::Directory;
+use foveate_server::directory::Directory;
 use foveate_stats::stages::{Stage, Stages};
 use testkit::control::add_stream;
 

@@ -14,9 +14,9 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_daemon::channel::ViewChannel;
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
+use foveate_server::channel::ViewChannel;
 
 /// Six tiles of 32 x 32 pixels, two of them cut.
 const EXTENT: Extent = Extent::new(96, 40);

@@ -19,9 +19,9 @@ use foveate_core::layout::Layout;
 use foveate_core::mask::{Mask, MaskFill};
 use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::view::ViewSpec;
-use foveate_daemon::channel::ClientChannel;
 use foveate_daemon::stream::{ServedView, Stepped, Stream, StreamBackend, ViewPace};
 use foveate_ring::FrameHead;
+use foveate_server::channel::ClientChannel;
 use testkit::naive::{self, OwnedFrame, Random};
 use testkit::stream::{channel, on_every_backend, read_newest, reader, served, spec};
 

@@ -18,12 +18,12 @@ use foveate_core::layout::rings::Rings;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
-use foveate_daemon::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
-use foveate_daemon::memory::MemoryWatch;
 use foveate_daemon::stream::{
     AddViewError, NewView, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
 use foveate_ring::{FrameHead, ReadOutcome, Reader, State, TokenFrameBuf, TokenRecord};
+use foveate_server::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
+use foveate_server::memory::MemoryWatch;
 use foveate_stats::StreamCounters;
 use testkit::history::move_on;
 use testkit::naive::{self, OwnedFrame, Random};

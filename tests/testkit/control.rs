@@ -17,10 +17,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations};
 use foveate_core::geometry::plan::Token;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_daemon::control::ServeError;
-use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate_daemon::control::server::{Server, ServerLimits, SocketAccess};
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
+use foveate_server::ServeError;
+use foveate_server::directory::{Directory, StreamPort, StreamSpec};
+use foveate_server::server::{Server, ServerLimits, SocketAccess};
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{

@@ -8,8 +8,8 @@ use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::PlanRequest;
 use foveate_core::view::ViewSpec;
-use foveate_daemon::control::directory::StreamPort;
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
+use foveate_server::directory::StreamPort;
 
 use crate::control::{Stage, segment_spec, start};
 

@@ -8,9 +8,9 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_daemon::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamBackend, ViewPace};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
+use foveate_server::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 
 use crate::device;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use foveate_control::StreamState;
 use foveate_core::clock::monotonic_ns;
-use foveate_daemon::control::directory::StreamPort;
+use foveate_server::directory::StreamPort;
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::control::{Stage, UNLIMITED, start};

@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 
 use super::publisher::Publisher;
 use super::{ServedView, StreamError};
-use crate::channel::ViewChannel;
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_core::camera::rays::Rays;
@@ -16,6 +15,7 @@ use foveate_core::pixel::PixelFacts;
 use foveate_core::view::ViewSpec;
 use foveate_engine::{View, ViewBuilder};
 use foveate_ring::{SegmentSpec, Writer};
+use foveate_server::channel::ViewChannel;
 use foveate_stats::StreamCounters;
 
 /// Builds views of one stream and their rings, on any thread. The stream takes the lock only when the kind of its frames or its

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::watch::timed;
 use super::{ServedView, StreamError, ViewPace, keeps_plans};
-use crate::channel::{FEEDBACK_PENDING_MAX, REPLACED, ViewChannel, ViewUpdate};
 use foveate_core::error::chain;
 use foveate_core::events::{Event, EventKind, Phase};
 use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes};
@@ -19,6 +18,7 @@ use foveate_core::rate::RateLimit;
 use foveate_core::view::ViewSpec;
 use foveate_engine::{SampledFrame, Sink, View};
 use foveate_ring::{Items, State, Waker, Writer};
+use foveate_server::channel::{FEEDBACK_PENDING_MAX, REPLACED, ViewChannel, ViewUpdate};
 use foveate_stats::{NoticeCounts, StreamCounters};
 
 /// Most frames in a row that an opened view leaves out while the frame loop is late: a stream that always is late serves it, too.
