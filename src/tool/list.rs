@@ -103,7 +103,7 @@ fn write_overview(out: &mut dyn Write, streams: &[StreamListing]) -> io::Result<
     write_columns(out, &std::iter::once(heading).chain(rows).collect::<Vec<_>>())?;
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for stream in streams {
-        for reason in reasons_of(stream) {
+        for reason in stream.reasons().iter().map(|reason| on_one_line(reason)) {
             match reasons.iter_mut().find(|(other, _)| *other == reason) {
                 Some((_, names)) => names.push(&stream.name),
                 None => reasons.push((reason, vec![&stream.name])),
@@ -133,18 +133,6 @@ fn stream_row(stream: &StreamListing) -> [String; 8] {
         some_of(&views),
         clipped(&on_one_line(source), SOURCE_BYTES_MAX),
     ]
-}
-
-/// What an operator should know of a stream; the same for all streams that it is true of.
-fn reasons_of(stream: &StreamListing) -> Vec<String> {
-    let depth = stream.detail.depth.as_ref().filter(|depth| !depth.reason.is_empty());
-    let depth =
-        depth.map(|depth| format!("depth is {}: {}", depth.state, on_one_line(&depth.reason)));
-    let stuck = stream.stuck.map(|stuck| format!("{} makes no progress", stuck.stage));
-    let reuse = stream.change.and_then(|change| change.reuse_remedy(&stream.counts));
-    let reuse = reuse.map(|(_, remedy)| format!("nearly all tiles change in each frame: {remedy}"));
-    let reason = Some(on_one_line(&stream.reason)).filter(|reason| !reason.is_empty());
-    [reason, depth, stuck, reuse].into_iter().flatten().collect()
 }
 
 /// The first names, and how many more there are.
