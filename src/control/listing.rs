@@ -247,7 +247,7 @@ pub struct ViewListing {
     pub tokens_published: u64,
     /// Those of them that were in the frame before too, at the same place and with the same bytes.
     #[serde(default)]
-    pub tokens_reusable: u64,
+    pub tokens_kept: u64,
 }
 
 /// Who steers a view, and counts of feedback.

@@ -203,11 +203,11 @@ fn write_reuse(
     change: &ChangeListing,
 ) -> io::Result<()> {
     let published: u64 = stream.views.iter().map(|view| view.tokens_published).sum();
-    let reusable: u64 = stream.views.iter().map(|view| view.tokens_reusable).sum();
+    let kept: u64 = stream.views.iter().map(|view| view.tokens_kept).sum();
     let share = (0 < published).then(|| {
         // A frame may be counted between one number and the other.
-        let share = 100.0 * (reusable as f64 / published as f64).min(1.0);
-        format!("{share:.0} % of the tokens were in the frame before with the same bytes")
+        let share = 100.0 * (kept as f64 / published as f64).min(1.0);
+        format!("{share:.0} % of the tokens kept: in the frame before with the same bytes")
     });
     let remedy = change.reuse_remedy(&stream.counts).map(|(dirty, remedy)| {
         format!("{:.0} % of the tiles change in each frame: {remedy}", 100.0 * dirty)

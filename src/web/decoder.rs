@@ -55,7 +55,8 @@ impl DepthPlane {
         let token = self.bytes.get(index * self.stride..).filter(|bytes| needed <= bytes.len());
         token.into_iter().flat_map(move |token| {
             (0..self.count).map(move |texel| {
-                [0, 1, 2].map(|part| self.dtype.number(&token[(part * self.count + texel) * size..]))
+                [0, 1, 2]
+                    .map(|part| self.dtype.number(&token[(part * self.count + texel) * size..]))
             })
         })
     }

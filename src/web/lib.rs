@@ -47,7 +47,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 /// Arguments of `foveate web`.
 #[derive(Debug, clap::Args)]
 pub struct WebArguments {
-    /// The view that the page shows first [default: the first there is]
+    /// The view that the page shows first [default: the only stream, or the start page of several]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
     /// Where to serve the page; port 0 takes any free port

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::inspection::TokenReport;
 use super::reports::StreamReport;
 use foveate::messages::{RefusalReason, ViewName};
-use foveate_core::mask::Mask;
 
 /// Message of a page.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -44,7 +43,11 @@ pub(super) enum FromPage {
     /// Tell of the token under a point, in source pixels, of the frame that was sent last.
     Inspect { x: f64, y: f64 },
     /// Set a mask of the view's stream.
-    Mask { mask: Mask },
+    Mask {
+        name: String,
+        /// Corners x, y as shares of the sides.
+        points: Vec<[f64; 2]>,
+    },
     /// Clear one that was set at run time.
     ClearMask { name: String },
     /// Return to the view's policy.

@@ -260,12 +260,11 @@ impl Page {
             }
             FromPage::Inspect { x, y } => self.inspect((x, y), socket).await?,
             FromPage::Mask { .. } | FromPage::ClearMask { .. } if !self.may_mask => {
-                let error =
-                    "masks cannot be set here (expected a browser of the user who runs `foveate web`, without --read-only): use \
+                let error = "masks cannot be set here (expected a browser of the user who runs `foveate web`, without --read-only): use \
                      `foveate mask`, or paste the mask into the configuration";
                 say(socket, &ToPage::Refused { reason: None, error: error.to_owned() }).await?;
             }
-            FromPage::Mask { mask } => self.mask(mask, socket).await?,
+            FromPage::Mask { name, points } => self.mask(Mask { name, points }, socket).await?,
             FromPage::ClearMask { name } => {
                 self.mask(Mask { name, points: Vec::new() }, socket).await?;
             }
@@ -320,8 +319,11 @@ impl Page {
     /// Tells of the token under a point of the frame that was sent last.
     async fn inspect(&self, point: (f64, f64), socket: &mut WebSocket) -> Result<(), Closing> {
         let frame = self.panes[0].as_ref().and_then(|main| main.held.as_ref());
-        let token =
-            self.view.as_ref().zip(frame).and_then(|(view, frame)| TokenReport::at(view, frame, point));
+        let token = self
+            .view
+            .as_ref()
+            .zip(frame)
+            .and_then(|(view, frame)| TokenReport::at(view, frame, point));
         say(socket, &ToPage::Token { token }).await
     }
 

@@ -28,7 +28,8 @@ impl Thumbnail {
         let size = Extent::new(side(width), side(height));
         let mut picture = Self { size, rgb: vec![0; 3 * size.area()] };
         let mut order: Vec<_> = (0..frame.records.len()).collect();
-        order.sort_by_key(|index| std::cmp::Reverse(area(&frame.records[*index], frame.patch_side)));
+        order
+            .sort_by_key(|index| std::cmp::Reverse(area(&frame.records[*index], frame.patch_side)));
         for index in order {
             let texels = frame.pixels.get(index * frame.token_bytes()..).unwrap_or_default();
             picture.draw(&frame.records[index], frame, texels);
@@ -126,7 +127,8 @@ mod tests {
     /// Each cell of a picture belongs to exactly one of the tokens beside each other.
     #[test]
     fn neighbouring_tokens_share_no_cell_and_leave_none() {
-        for (pixels, cells, side) in [(1280, 240, 16), (240, 240, 16), (99, 99, 7), (1921, 240, 48)] {
+        for (pixels, cells, side) in [(1280, 240, 16), (240, 240, 16), (99, 99, 7), (1921, 240, 48)]
+        {
             let mut seen = Vec::new();
             for start in (0..pixels).step_by(side as usize) {
                 let origin = i32::try_from(start).unwrap();

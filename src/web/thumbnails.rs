@@ -80,7 +80,9 @@ impl Thumbnails {
             let started = thread::Builder::new().name("thumbnails".to_owned());
             match started.spawn(|| reader.run()) {
                 Ok(_) => state.is_running = true,
-                Err(error) => tracing::warn!(%error, "cannot start the thread of the small pictures"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot start the thread of the small pictures")
+                }
             }
         }
         wanted
@@ -164,8 +166,7 @@ impl Reader {
         frame: &mut TokenFrameBuf,
     ) -> Result<Option<ViewThumbnail>, SubscriptionError> {
         if !self.views.contains_key(view) {
-            let subscription =
-                Client::connect(&self.thumbnails.socket)?.subscribe(view, false)?;
+            let subscription = Client::connect(&self.thumbnails.socket)?.subscribe(view, false)?;
             self.views.insert(view.clone(), Watched { subscription, decoder: None });
         }
         let Some(Watched { subscription, decoder }) = self.views.get_mut(view) else {

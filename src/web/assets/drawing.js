@@ -58,7 +58,7 @@ export class MaskEditor {
     this.#copy.addEventListener('click', () => this.copy());
     this.#set.addEventListener('click', () => {
       this.#hintAt('Setting the mask.');
-      this.#ask({ op: 'mask', mask: { name: this.#name.value, points: this.points } });
+      this.#ask({ op: 'mask', name: this.#name.value, points: this.points });
     });
     this.#clear.addEventListener('click', () => {
       this.#hintAt('Clearing the mask.');
