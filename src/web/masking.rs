@@ -14,8 +14,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::messages::ToPage;
 use super::seats::Owner;
 
-/// Whether a page of `owner` may set masks: the browser runs as the user of this program, so that it grants nothing that the user could
-/// not do with `foveate mask`. Whether that user may, the daemon decides.
+/// Whether a page of `owner` may set masks: its browser runs as the user of this program, who could use `foveate mask` as well. Whether
+/// that user may, the daemon decides.
 pub(super) fn may_mask(owner: Owner) -> bool {
     owner == Owner::User(geteuid().as_raw())
 }

@@ -298,7 +298,7 @@ impl Page {
             return;
         }
         let wanted = self.site.thumbnails.want(views);
-        // What the page has stays there: another view that scrolled into sight is no reason to send all again.
+        // Pictures that the page holds are not sent again when others scroll into sight.
         let sent = self.thumbnails.take().map(|thumbnails| thumbnails.sent).unwrap_or_default();
         let sent = sent.into_iter().filter(|(view, _)| wanted.contains(view)).collect();
         let ticks = interval(THUMBNAIL_INTERVAL);

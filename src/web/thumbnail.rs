@@ -98,8 +98,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// The cells whose centres lie in the source pixels `start..end`, each with its texels from the first to before the last: at least
-    /// one.
+    /// The cells whose centres lie in the source pixels `start..end`, each with the range of its texels, at least one.
     fn under(&self, start: u32, end: u32) -> impl Iterator<Item = (u32, (u32, u32))> {
         let (pixels, cells) = (u64::from(self.pixels), u64::from(self.cells));
         // A centre lies at (2 cell + 1) pixels / 2 cells.

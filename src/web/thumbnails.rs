@@ -88,10 +88,10 @@ impl Thumbnails {
         wanted
     }
 
-    /// The packet of those of `wanted` that have another picture than in `sent`, which it brings up to date; `None` without any.
+    /// The packet of those of `wanted` whose picture is newer than in `sent`, which is updated; `None` without any.
     ///
-    /// Little-endian: `FVT1`, u32 count, and for each view u16 bytes of its name, u16 width and height, u16 0, u64 age in nanoseconds, its
-    /// name, and R, G, B of each pixel.
+    /// Little-endian: `FVT1`, u32 count, and for each view u16 bytes of its name, u16 width and height, u16 0, u64 age in
+    /// nanoseconds, its name, and R, G, B of each pixel.
     pub(super) fn packet(
         &self,
         wanted: &WantedViews,

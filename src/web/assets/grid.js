@@ -1,4 +1,4 @@
-// The start page of several streams: a small picture of each, with its state, the reason and the age. See src/web/thumbnails.rs.
+// The start page of several streams: a small picture of each, its state, reason and age. See src/web/thumbnails.rs.
 
 import { duration, latency, say } from './words.js';
 
@@ -61,9 +61,8 @@ class Tile {
     this.element.className = 'tile';
     this.#button.type = 'button';
     this.#canvas.setAttribute('aria-hidden', 'true');
-    for (const [part, name] of [[this.#name, 'name'], [this.#state, 'state'], [this.#age, 'age'], [this.#reason, 'reason']]) {
-      part.className = name;
-    }
+    const parts = { name: this.#name, state: this.#state, age: this.#age, reason: this.#reason };
+    Object.entries(parts).forEach(([name, part]) => { part.className = name; });
     // It changes with each report, so it is not read out.
     this.#age.setAttribute('aria-hidden', 'true');
     const shot = document.createElement('span');
@@ -152,8 +151,8 @@ export class Grid {
   });
 
   /**
-   * Fills `list`, and names changes of states in `status`. `open` is called with the view of a tile that is chosen, and `want` with the
-   * views whose pictures are in sight.
+   * Fills `list`, and names changes of states in `status`. `open` is called with the view of a tile that is chosen, and
+   * `want` with the views whose pictures are in sight.
    */
   constructor(list, status, open, want) {
     this.#list = list;

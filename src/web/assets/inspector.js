@@ -1,4 +1,4 @@
-// The inspector: what there is to know of the token under the pointer, or under the point that a tap or the arrow keys have chosen.
+// The inspector: what is known of the token under the pointer, or where a tap or the arrow keys have chosen one.
 
 import { say, short, stepName } from './words.js';
 

@@ -51,7 +51,8 @@ export class Looks {
     }
     const { width, height } = this.#pane.frame;
     const [left, top, right, bottom] = this.#box.map((side, index) => side / (index % 2 === 0 ? width : height));
-    return [{ points: [[left, top], [right, top], [right, bottom], [left, bottom]], isClosed: true, hasHandles: false }];
+    const points = [[left, top], [right, top], [right, bottom], [left, bottom]];
+    return [{ points, isClosed: true, hasHandles: false }];
   }
 
   press(event) {

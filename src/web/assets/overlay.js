@@ -1,4 +1,4 @@
-// The overlay of the picture: boxes, changes, relevance, masks, gaze, drawings. Drawn in screen pixels, so that lines stay thin.
+// The overlay of the picture: boxes, changes, relevance, masks, gaze, drawings. In screen pixels, so that lines stay thin.
 
 import { stepName } from './words.js';
 
