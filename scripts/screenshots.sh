@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Takes the screenshots of the live page for README.md, docs/guide/web.md and docs/guide/privacy.md, of a real clip in a real browser.
+# Takes the screenshots of the live page for README.md, docs/guide/web.md and docs/guide/privacy.md, of real clips and the scene that the
+# program draws, in a real browser.
 set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
@@ -10,7 +11,7 @@ usage() {
 Usage: scripts/screenshots.sh [--yes]
 
 Installs what is missing, plays real clips to the daemon, opens the live page in Chromium, and writes web-light.png, web-dark.png,
-web-phone.png and privacy.png into docs/images.
+web-phone.png, web-grid.png, web-inspector.png, web-mask.png and privacy.png into docs/images.
 
   --yes   install missing packages without asking
   --help  this

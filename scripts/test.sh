@@ -13,7 +13,7 @@ usage() {
 Usage: scripts/test.sh [--long] [--yes]
 
 Installs what is missing, then runs every check and every test. Real clips are fetched once into ~/.cache/foveate, unless
-FOVEATE_WITHOUT_CLIPS=1 leaves their tests out.
+FOVEATE_WITHOUT_CLIPS=1 leaves their tests out, FOVEATE_WITHOUT_AXE=1 that of the page with axe-core.
 
   --long  also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
           timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
@@ -124,6 +124,17 @@ provide_clips() {
     ensure_clips vtest.avi box.mp4 || fail 'the tests of real clips need the clips; see above, or set FOVEATE_WITHOUT_CLIPS=1'
     FOVEATE_CLIPS=$(clip_cache)
     export FOVEATE_CLIPS
+}
+
+# Sets the environment for the test of the page with axe-core.
+provide_axe() {
+    if [ -n "${FOVEATE_WITHOUT_AXE:-}" ] || ! ensure_axe; then
+        warn 'THE PAGE IS NOT CHECKED WITH AXE-CORE.'
+        export FOVEATE_WITHOUT_AXE=1
+        return
+    fi
+    FOVEATE_AXE=$(clip_cache)/axe.min.js
+    export FOVEATE_AXE
 }
 
 # A container may forbid the namespaces that the tests' service manager needs. Elsewhere root can use them.
@@ -330,6 +341,7 @@ main() {
     fi
     provide_checkers
     provide_clips
+    provide_axe
     look_for_namespaces
     look_for_root
     said=$(mktemp)

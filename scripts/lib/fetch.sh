@@ -9,6 +9,9 @@ readonly EXAMPLES=opencv-doc
 readonly CLIP_CHECKSUMS='45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf  vtest.avi
 62b744b99403f899707c43398a3822441add6160379ab6dd6c12bde9e3075f8d  box.mp4'
 
+readonly AXE_VERSION=4.14.1
+readonly AXE_CHECKSUM=29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
+
 # Where files are kept between runs.
 clip_cache() {
     printf '%s' "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/foveate"
@@ -65,6 +68,34 @@ fetch_examples() (
         | tar --extract --transform 's|.*/||' --wildcards "${patterns[@]}" "${patterns[@]/%/.gz}" 2>/dev/null || true
     find . -name '*.gz' -exec gunzip {} +
     ls -- "$@"
+)
+
+# Puts axe-core, which checks whether everybody can use a page, into the cache; returns 1 with a warning if it is unavailable.
+ensure_axe() {
+    local cache download status=0
+    cache=$(clip_cache)
+    is_axe "$cache" && return
+    if ! type -P npm >/dev/null; then
+        warn 'axe-core is fetched with npm, and there is none.'
+        return 1
+    fi
+    mkdir -p "$cache"
+    download=$(mktemp -d "$cache/download.XXXXXX")
+    with_progress "Fetching axe-core $AXE_VERSION, once (npm, about 600 kB)" fetch_axe "$download" \
+        && is_axe "$download" && mv "$download/axe.min.js" "$cache/" || status=1
+    rm -rf "$download"
+    return "$status"
+}
+
+# is_axe FOLDER
+is_axe() {
+    [ -f "$1/axe.min.js" ] && (cd "$1" && sha256sum --check --status <<<"$AXE_CHECKSUM  axe.min.js")
+}
+
+# fetch_axe FOLDER
+fetch_axe() (
+    cd "$1" || return
+    npm pack --silent "axe-core@$AXE_VERSION" && tar --extract --gzip --file axe-core-*.tgz --strip-components 1 package/axe.min.js
 )
 
 # Makes an environment of Python with packages, unless it has them. Of the BARE ones only the packages themselves, because

@@ -36,7 +36,7 @@ def shared(view: Extracted, fields: list[str]) -> float:
 
 
 def by_clip(name: str) -> dict[str, str]:
-    """Reusable and kept tokens at one threshold."""
+    """Kept tokens, and those in place, at one threshold."""
     views = extract(clip_scene(name), VIEWS, THRESHOLD)
     if BEFORE is not None:
         views |= extract(clip_scene(name), {"the default before": {}}, THRESHOLD, BEFORE)
@@ -47,7 +47,7 @@ def by_clip(name: str) -> dict[str, str]:
 
 
 def main() -> None:
-    head = f"reusable tokens of a frame, threshold {THRESHOLD} (kept)"
+    head = f"kept tokens of a frame, threshold {THRESHOLD} (in place)"
     print(Table([head, *CLIPS]).columns([by_clip(name) for name in CLIPS]))
 
 

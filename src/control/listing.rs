@@ -88,6 +88,20 @@ pub struct StreamSnapshot<Detail, View> {
 /// One stream of a [`Listing`].
 pub type StreamListing = StreamSnapshot<StreamInput, ViewListing>;
 
+impl StreamListing {
+    /// What an operator should know of it, most important first; the same words for all streams that it is true of.
+    pub fn reasons(&self) -> Vec<String> {
+        let depth = self.detail.depth.as_ref().filter(|depth| !depth.reason.is_empty());
+        let depth = depth.map(|depth| format!("depth is {}: {}", depth.state, depth.reason));
+        let stuck = self.stuck.map(|stuck| format!("{} makes no progress", stuck.stage));
+        let reuse = self.change.and_then(|change| change.reuse_remedy(&self.counts));
+        let reuse =
+            reuse.map(|(_, remedy)| format!("nearly all tiles change in each frame: {remedy}"));
+        let reason = Some(self.reason.clone()).filter(|reason| !reason.is_empty());
+        [reason, depth, stuck, reuse].into_iter().flatten().collect()
+    }
+}
+
 /// Source and format of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamInput {
@@ -233,7 +247,7 @@ pub struct ViewListing {
     pub tokens_published: u64,
     /// Those of them that were in the frame before too, at the same place and with the same bytes.
     #[serde(default)]
-    pub tokens_reusable: u64,
+    pub tokens_kept: u64,
 }
 
 /// Who steers a view, and counts of feedback.

@@ -86,9 +86,9 @@ pub struct Planes {
     /// The records of the frame before the plan with their rows, ordered by [`place`]; none once a frame of the plan has been recorded.
     records_before: Vec<(TokenRecord, Option<u32>)>,
     /// Tokens of the newest recorded frame that the one before had too.
-    reusable: usize,
-    /// The same, whether or not with the same bytes.
     kept: usize,
+    /// The same, whether or not with the same bytes.
+    in_place: usize,
     /// Updates so far.
     update: u64,
     /// For each token, the update that last sampled it; 0 if the next update must sample it again.
@@ -112,8 +112,8 @@ impl Planes {
             relevance: Vec::with_capacity(capacity),
             records: Vec::with_capacity(capacity),
             records_before: Vec::with_capacity(capacity),
-            reusable: 0,
             kept: 0,
+            in_place: 0,
             update: 0,
             versions: Vec::with_capacity(capacity),
             stale: Vec::with_capacity(capacity),
@@ -232,13 +232,13 @@ impl Planes {
     }
 
     /// Tokens of the newest frame that a consumer knows from the frame before: same place, same bytes.
-    pub fn reusable(&self) -> usize {
-        self.reusable
+    pub fn kept(&self) -> usize {
+        self.kept
     }
 
     /// Tokens of the newest frame at places where the frame before had one, whatever their bytes.
-    pub fn kept(&self) -> usize {
-        self.kept
+    pub fn in_place(&self) -> usize {
+        self.in_place
     }
 
     /// For each token, the update that last sampled it; 0 if the next update must sample it again.
@@ -333,21 +333,21 @@ impl Planes {
                 Some((before, _)) => before,
                 None => &self.records[index],
             };
-            let is_kept = place(before) == place(&record);
+            let is_in_place = place(before) == place(&record);
             // Without a real pixel it is the mean, whatever changes beside it.
             let has_pixels = 0 < record.columns && 0 < record.rows;
             let is_constant = !has_pixels && self.spec.format.outside == Outside::Mean;
-            let changed_frame = if self.reuse.settle(index) || is_constant && is_kept {
+            let changed_frame = if self.reuse.settle(index) || is_constant && is_in_place {
                 before.changed_frame
             } else {
                 tracker.changed_frame(region)
             };
-            moved += usize::from(!is_kept);
-            changed += usize::from(!is_kept || before.changed_frame != changed_frame);
+            moved += usize::from(!is_in_place);
+            changed += usize::from(!is_in_place || before.changed_frame != changed_frame);
             self.records[index] = TokenRecord { changed_frame, ..record };
         }
-        self.reusable = tokens.len() - changed;
-        self.kept = tokens.len() - moved;
+        self.kept = tokens.len() - changed;
+        self.in_place = tokens.len() - moved;
         self.records_before.clear();
     }
 }

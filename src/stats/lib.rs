@@ -284,9 +284,9 @@ counters! {
             "Frames that the view, opened by a client, skipped because the next frame was waiting already";
         tokens_published: Counter, "foveate_tokens_total",
             "Tokens that the view published";
-        tokens_reusable: Counter, "foveate_tokens_reusable_total",
-            "Tokens that were in the frame before too, at the same place and with the same bytes";
         tokens_kept: Counter, "foveate_tokens_kept_total",
+            "Tokens that were in the frame before too, at the same place and with the same bytes";
+        tokens_in_place: Counter, "foveate_tokens_in_place_total",
             "Tokens at places where the frame before had one, whatever their bytes";
         saccades: Counter, "foveate_saccades_total",
             "Moves of the view to a new fixation";

@@ -103,7 +103,7 @@ fn write_overview(out: &mut dyn Write, streams: &[StreamListing]) -> io::Result<
     write_columns(out, &std::iter::once(heading).chain(rows).collect::<Vec<_>>())?;
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for stream in streams {
-        for reason in reasons_of(stream) {
+        for reason in stream.reasons().iter().map(|reason| on_one_line(reason)) {
             match reasons.iter_mut().find(|(other, _)| *other == reason) {
                 Some((_, names)) => names.push(&stream.name),
                 None => reasons.push((reason, vec![&stream.name])),
@@ -133,18 +133,6 @@ fn stream_row(stream: &StreamListing) -> [String; 8] {
         some_of(&views),
         clipped(&on_one_line(source), SOURCE_BYTES_MAX),
     ]
-}
-
-/// What an operator should know of a stream; the same for all streams that it is true of.
-fn reasons_of(stream: &StreamListing) -> Vec<String> {
-    let depth = stream.detail.depth.as_ref().filter(|depth| !depth.reason.is_empty());
-    let depth =
-        depth.map(|depth| format!("depth is {}: {}", depth.state, on_one_line(&depth.reason)));
-    let stuck = stream.stuck.map(|stuck| format!("{} makes no progress", stuck.stage));
-    let reuse = stream.change.and_then(|change| change.reuse_remedy(&stream.counts));
-    let reuse = reuse.map(|(_, remedy)| format!("nearly all tiles change in each frame: {remedy}"));
-    let reason = Some(on_one_line(&stream.reason)).filter(|reason| !reason.is_empty());
-    [reason, depth, stuck, reuse].into_iter().flatten().collect()
 }
 
 /// The first names, and how many more there are.
@@ -215,11 +203,11 @@ fn write_reuse(
     change: &ChangeListing,
 ) -> io::Result<()> {
     let published: u64 = stream.views.iter().map(|view| view.tokens_published).sum();
-    let reusable: u64 = stream.views.iter().map(|view| view.tokens_reusable).sum();
+    let kept: u64 = stream.views.iter().map(|view| view.tokens_kept).sum();
     let share = (0 < published).then(|| {
         // A frame may be counted between one number and the other.
-        let share = 100.0 * (reusable as f64 / published as f64).min(1.0);
-        format!("{share:.0} % of the tokens were in the frame before with the same bytes")
+        let share = 100.0 * (kept as f64 / published as f64).min(1.0);
+        format!("{share:.0} % of the tokens kept: in the frame before with the same bytes")
     });
     let remedy = change.reuse_remedy(&stream.counts).map(|(dirty, remedy)| {
         format!("{:.0} % of the tiles change in each frame: {remedy}", 100.0 * dirty)

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use foveate_core::geometry::extent::Extent;
-use foveate_core::token::TokenFormat;
+use foveate_core::plane::DEPTH;
+use foveate_core::token::{DType, TokenFormat};
 use foveate_ring::picture::ChannelImage;
-use foveate_ring::{FrameHead, SegmentInfo, TokenFrameBuf, TokenRecord};
+use foveate_ring::{FrameHead, PlaneInfo, SegmentInfo, TokenFrameBuf, TokenRecord};
 
 /// A token frame with 8-bit texels.
 #[derive(Debug)]
@@ -24,6 +25,41 @@ pub(super) struct DecodedFrame {
     pub(super) pixels: Vec<u8>,
     /// The channels that the view publishes.
     pub(super) channels: Arc<Vec<DecodedChannel>>,
+    /// The view's plane of depth, if it has one.
+    pub(super) depth: Option<DepthPlane>,
+}
+
+/// Depth of each token, as it is in the segment.
+#[derive(Debug)]
+pub(super) struct DepthPlane {
+    dtype: DType,
+    /// Bytes from one token to the next.
+    stride: usize,
+    /// Numbers of each of nearest, mean and known share of a token.
+    count: usize,
+    bytes: Vec<u8>,
+}
+
+impl DepthPlane {
+    fn of(frame: &TokenFrameBuf, segment: &SegmentInfo) -> Option<Self> {
+        let index = segment.plane_index(DEPTH)?;
+        let PlaneInfo { dtype, ref shape, token_stride, .. } = segment.planes[index];
+        let count = shape.iter().skip(2).map(|side| *side as usize).product();
+        Some(Self { dtype, stride: token_stride, count, bytes: frame.plane(index).to_vec() })
+    }
+
+    /// Nearest, mean and known share of each texel of token `index`, or of the whole token.
+    pub(super) fn of_token(&self, index: usize) -> impl Iterator<Item = [f64; 3]> {
+        let size = self.dtype.bytes();
+        let needed = 3 * self.count * size;
+        let token = self.bytes.get(index * self.stride..).filter(|bytes| needed <= bytes.len());
+        token.into_iter().flat_map(move |token| {
+            (0..self.count).map(move |texel| {
+                [0, 1, 2]
+                    .map(|part| self.dtype.number(&token[(part * self.count + texel) * size..]))
+            })
+        })
+    }
 }
 
 /// A channel whose values are 0..=255, from the least to the greatest that it may have.
@@ -103,6 +139,7 @@ impl Decoder {
             records: frame.records.clone(),
             pixels: self.pixels(&frame.pixels),
             channels: Arc::clone(&self.channels.1),
+            depth: DepthPlane::of(frame, &self.segment),
         }
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!  daemon --rings--> follower (a thread for each view that is shown)        --watch--+
 //!         --stats--> reports (polled twice a second while a page is open)   --watch--+-> page (a task) <-> browser
+//!         --rings--> thumbnails (one thread, twice a second, for start pages)      --+
 //!         <--look--- steering (a connection for each page that steers)      <--------+
 //! ```
 //!
@@ -25,6 +26,8 @@ use foveate_http::Hosts;
 mod decoder;
 mod follower;
 mod guard;
+mod inspection;
+mod masking;
 mod messages;
 mod packet;
 mod page;
@@ -32,6 +35,8 @@ mod reports;
 mod seats;
 mod server;
 mod steering;
+mod thumbnail;
+mod thumbnails;
 
 /// Most pages at a time. Each costs a copy of the newest frame, and a lease if it steers.
 const PAGES_MAX: usize = 16;
@@ -42,7 +47,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 /// Arguments of `foveate web`.
 #[derive(Debug, clap::Args)]
 pub struct WebArguments {
-    /// The view that the page shows first [default: the first there is]
+    /// The view that the page shows first [default: the only stream, or the start page of several]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
     /// Where to serve the page; port 0 takes any free port

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::inspection::TokenReport;
 use super::reports::StreamReport;
 use foveate::messages::{RefusalReason, ViewName};
 
@@ -27,8 +28,28 @@ pub(super) enum FromPage {
         /// Number of the packet.
         serial: u32,
     },
-    /// Look at a point, in source pixels.
-    Look { x: f64, y: f64 },
+    /// Show small pictures of these views, and no others.
+    Thumbnails { views: Vec<ViewName> },
+    /// The small pictures are on the screen: send the next.
+    AckThumbnails,
+    /// Look at points, or at a box, in source pixels.
+    Look {
+        #[serde(default)]
+        points: Vec<(f64, f64)>,
+        /// Left, top, right, bottom.
+        #[serde(default, rename = "box")]
+        region: Option<[f64; 4]>,
+    },
+    /// Tell of the token under a point, in source pixels, of the frame that was sent last.
+    Inspect { x: f64, y: f64 },
+    /// Set a mask of the view's stream.
+    Mask {
+        name: String,
+        /// Corners x, y as shares of the sides.
+        points: Vec<[f64; 2]>,
+    },
+    /// Clear one that was set at run time.
+    ClearMask { name: String },
     /// Return to the view's policy.
     Release,
 }
@@ -45,6 +66,8 @@ pub(super) enum ToPage {
         view: Option<ViewName>,
         /// The page may not steer.
         read_only: bool,
+        /// The page may set masks, as far as the daemon lets the user of this program.
+        masks: bool,
     },
     /// The state of a feed has changed.
     State {
@@ -60,8 +83,15 @@ pub(super) enum ToPage {
         /// Their names, in the order of the plane.
         names: Vec<String>,
     },
-    /// The view looks at this point, in source pixels, from its next frame on.
-    Looking { x: f64, y: f64 },
+    /// The view looks at these points, in source pixels, from its next frame on.
+    Looking { points: Vec<(f64, f64)> },
+    /// What there is to know of a token; absent where no token lies.
+    Token { token: Option<TokenReport> },
+    /// The masks have changed.
+    Masked {
+        /// Why the views do not show it yet, if they do not.
+        reason: Option<String>,
+    },
     /// The view has returned to its policy.
     Released,
     /// Streams, views and their cost.

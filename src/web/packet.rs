@@ -50,6 +50,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use super::decoder::{DecodedChannel, DecodedFrame};
+use super::thumbnail::area;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
@@ -140,7 +141,7 @@ fn send_overlapping(sent: &mut [bool], held: &DecodedFrame, frame: &DecodedFrame
     let mut drawn: Vec<_> = gone.collect();
     let mut order: Vec<_> = (0..frame.records.len()).collect();
     // As the page draws them.
-    order.sort_by_key(|index| Reverse(token_area(&frame.records[*index], frame.patch_side)));
+    order.sort_by_key(|index| Reverse(area(&frame.records[*index], frame.patch_side)));
     for index in order {
         let record = &frame.records[index];
         if !sent[index] {
@@ -154,12 +155,6 @@ fn send_overlapping(sent: &mut [bool], held: &DecodedFrame, frame: &DecodedFrame
 
 fn are_overlapping(one: &TokenRecord, other: &TokenRecord) -> bool {
     one.x0 < other.x1 && other.x0 < one.x1 && one.y0 < other.y1 && other.y0 < one.y1
-}
-
-/// Source pixels under a token of P = `side`, those outside the source included.
-fn token_area(record: &TokenRecord, side: u32) -> u64 {
-    let token = record.token();
-    u64::from(token.width(side)) * u64::from(token.height(side))
 }
 
 fn place(record: &TokenRecord) -> (i32, i32, u16, u16, u8, u8) {

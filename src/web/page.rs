@@ -3,6 +3,7 @@
 //! For each pane, a page has at most one frame in flight that it has not acknowledged; frames that arrive meanwhile are skipped.
 //! A slow, remote or hidden browser gets fewer frames and delays no other.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +11,22 @@ use std::time::Duration;
 use axum::Error;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, interval, timeout};
+use tokio::time::{Instant, Interval, interval, timeout};
 
 use super::decoder::{DecodedChannel, DecodedFrame};
 use super::follower::{Feed, Followers, Subject};
 use super::guard::AccessToken;
+use super::inspection::TokenReport;
+use super::masking::{PageMasks, may_mask};
 use super::messages::{FeedState, FromPage, ToPage};
 use super::packet::packet;
 use super::reports::LiveReports;
-use super::seats::Seats;
+use super::seats::{Owner, Seats};
 use super::steering::PageSteering;
-use foveate::messages::{ViewName, clipped};
+use super::thumbnails::{THUMBNAILS_MAX, Thumbnails, WantedViews};
+use foveate::messages::{Look, ViewName, clipped};
+use foveate_core::geometry::region::Region;
+use foveate_core::mask::Mask;
 use foveate_core::token::PATCH_SIDES;
 
 /// A page that cannot be written to for this long is closed.
@@ -44,6 +50,9 @@ const REPLACED_LIMIT: Duration = Duration::from_millis(500);
 /// Close code of a page without the token.
 const STRANGER: u16 = 4003;
 
+/// How often a page gets new small pictures, if there are any.
+const THUMBNAIL_INTERVAL: Duration = Duration::from_millis(250);
+
 /// The protocol allows 123.
 const CLOSE_REASON_BYTES: usize = 120;
 
@@ -65,14 +74,16 @@ pub(super) struct Settings {
 pub(super) struct Site {
     pub(super) settings: Settings,
     pub(super) followers: Arc<Followers>,
+    pub(super) thumbnails: Arc<Thumbnails>,
     pub(super) reports: LiveReports,
     pub(super) seats: Arc<Seats>,
 }
 
-/// Serves a page until it leaves, or another one takes its seat.
+/// Serves a page of `owner` until it leaves, or another one takes its seat.
 pub(super) async fn run(
     mut socket: WebSocket,
     site: Arc<Site>,
+    owner: Owner,
     taken_over: &mut oneshot::Receiver<()>,
 ) {
     let page = Page {
@@ -81,6 +92,9 @@ pub(super) async fn run(
         serial: 0,
         last_message: Instant::now(),
         steering: PageSteering::new(site.settings.socket.clone()),
+        thumbnails: None,
+        may_mask: !site.settings.read_only && may_mask(owner),
+        masks: PageMasks::new(site.settings.socket.clone()),
         site,
     };
     let outcome = tokio::select! {
@@ -147,6 +161,19 @@ struct Page {
     serial: u32,
     last_message: Instant,
     steering: PageSteering,
+    /// The small pictures of the start page, while it shows them.
+    thumbnails: Option<PageThumbnails>,
+    may_mask: bool,
+    masks: PageMasks,
+}
+
+/// The small pictures that a page shows.
+struct PageThumbnails {
+    wanted: WantedViews,
+    /// Capture times of those that it has.
+    sent: HashMap<ViewName, u64>,
+    is_in_flight: bool,
+    ticks: Interval,
 }
 
 impl Page {
@@ -154,7 +181,7 @@ impl Page {
         let settings = &self.site.settings;
         let (view, read_only) = (settings.view.clone(), settings.read_only);
         let version = env!("CARGO_PKG_VERSION");
-        say(socket, &ToPage::Hello { version, view, read_only }).await?;
+        say(socket, &ToPage::Hello { version, view, read_only, masks: self.may_mask }).await?;
         let mut report = self.site.reports.join();
         let mut pings = interval(PING_INTERVAL);
         loop {
@@ -172,6 +199,8 @@ impl Page {
                         say(socket, &answer).await?;
                     }
                 }
+                answer = self.masks.answer() => say(socket, &answer).await?,
+                () = due(&mut self.thumbnails) => self.show_thumbnails(socket).await?,
                 _ = pings.tick() => self.ping(socket).await?,
             }
         }
@@ -223,13 +252,33 @@ impl Page {
                     self.show(index, socket).await?;
                 }
             }
+            FromPage::Thumbnails { views } => self.want_thumbnails(views),
+            FromPage::AckThumbnails => {
+                if let Some(thumbnails) = &mut self.thumbnails {
+                    thumbnails.is_in_flight = false;
+                }
+            }
+            FromPage::Inspect { x, y } => self.inspect((x, y), socket).await?,
+            FromPage::Mask { .. } | FromPage::ClearMask { .. } if !self.may_mask => {
+                let error = "masks cannot be set here (expected a browser of the user who runs `foveate web`, without --read-only): use \
+                     `foveate mask`, or paste the mask into the configuration";
+                say(socket, &ToPage::Refused { reason: None, error: error.to_owned() }).await?;
+            }
+            FromPage::Mask { name, points } => self.mask(Mask { name, points }, socket).await?,
+            FromPage::ClearMask { name } => {
+                self.mask(Mask { name, points: Vec::new() }, socket).await?;
+            }
             FromPage::Look { .. } | FromPage::Release if self.site.settings.read_only => {
                 let error = "steering is disabled: `foveate web` runs with --read-only".to_owned();
                 say(socket, &ToPage::Refused { reason: None, error }).await?;
             }
-            FromPage::Look { x, y } => {
-                if let Some(view) = &self.view {
-                    self.steering.look(view, x, y);
+            FromPage::Look { points, region } => {
+                let Some(view) = &self.view else { return Ok(()) };
+                let region = region.map(|[x0, y0, x1, y1]| Region { x0, y0, x1, y1 });
+                let look = Look { region, ..Look::at_points(view, &points) };
+                match look.check() {
+                    Ok(()) => self.steering.look(look),
+                    Err(error) => say(socket, &ToPage::Refused { reason: None, error }).await?,
                 }
             }
             FromPage::Release => {
@@ -239,6 +288,52 @@ impl Page {
             }
         }
         Ok(())
+    }
+
+    /// Shows small pictures of `views` from now on, of the first if there are too many.
+    fn want_thumbnails(&mut self, mut views: Vec<ViewName>) {
+        views.truncate(THUMBNAILS_MAX);
+        if views.is_empty() {
+            self.thumbnails = None;
+            return;
+        }
+        let wanted = self.site.thumbnails.want(views);
+        // Pictures that the page holds are not sent again when others scroll into sight.
+        let sent = self.thumbnails.take().map(|thumbnails| thumbnails.sent).unwrap_or_default();
+        let sent = sent.into_iter().filter(|(view, _)| wanted.contains(view)).collect();
+        let ticks = interval(THUMBNAIL_INTERVAL);
+        self.thumbnails = Some(PageThumbnails { wanted, sent, is_in_flight: false, ticks });
+    }
+
+    async fn show_thumbnails(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
+        let Some(thumbnails) = &mut self.thumbnails else { return Ok(()) };
+        if thumbnails.is_in_flight {
+            return Ok(());
+        }
+        let packet = self.site.thumbnails.packet(&thumbnails.wanted, &mut thumbnails.sent);
+        let Some(packet) = packet else { return Ok(()) };
+        thumbnails.is_in_flight = true;
+        send(socket, Message::Binary(packet.into())).await
+    }
+
+    /// Tells of the token under a point of the frame that was sent last.
+    async fn inspect(&self, point: (f64, f64), socket: &mut WebSocket) -> Result<(), Closing> {
+        let frame = self.panes[0].as_ref().and_then(|main| main.held.as_ref());
+        let token = self
+            .view
+            .as_ref()
+            .zip(frame)
+            .and_then(|(view, frame)| TokenReport::at(view, frame, point));
+        say(socket, &ToPage::Token { token }).await
+    }
+
+    /// Sets a mask of the view's stream, or clears the one of that name without corners.
+    async fn mask(&mut self, mask: Mask, socket: &mut WebSocket) -> Result<(), Closing> {
+        let Some(view) = &self.view else { return Ok(()) };
+        match self.masks.change(view.stream(), mask) {
+            Some(answer) => say(socket, &answer).await,
+            None => Ok(()),
+        }
     }
 
     /// Shows `view` from now on.
@@ -384,6 +479,14 @@ impl Pane {
         self.held = Some(frame);
         self.is_in_flight = true;
         send(socket, Message::Binary(bytes.into())).await
+    }
+}
+
+/// Waits until small pictures may be due; forever if the page shows none.
+async fn due(thumbnails: &mut Option<PageThumbnails>) {
+    match thumbnails {
+        Some(thumbnails) => drop(thumbnails.ticks.tick().await),
+        None => std::future::pending().await,
     }
 }
 

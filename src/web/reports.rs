@@ -123,7 +123,7 @@ impl Poller {
         let streams = listing.streams.into_iter().map(|mut stream| {
             stream.views.retain(|view| !self.followers.was_opened_for_pages(&view.name));
             let rates = rates(&stream, &stats, before, now);
-            StreamReport { stream, rates }
+            StreamReport { reasons: stream.reasons(), stream, rates }
         });
         let streams = streams.collect();
         let daemon = stats.daemon.as_ref().map(|daemon| json!({ "version": daemon.version }));
@@ -150,6 +150,8 @@ fn without_daemon(socket: &Path, error: &ControlError) -> ToPage {
 pub(super) struct StreamReport {
     #[serde(flatten)]
     stream: StreamListing,
+    /// What is wrong with it, as `foveate ls` says it.
+    reasons: Vec<String>,
     /// Absent in the first report, also after a restart of the daemon.
     rates: Option<CostRates>,
 }

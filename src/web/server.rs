@@ -21,6 +21,7 @@ use super::guard;
 use super::page::{self, Settings, Site};
 use super::reports::LiveReports;
 use super::seats::{Owner, Seats};
+use super::thumbnails::Thumbnails;
 
 /// What connections may cost before they are pages.
 const LIMITS: HttpLimits = HttpLimits {
@@ -39,7 +40,7 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// Path, content type and content of each file of the page.
-const ASSETS: [(&str, &str, &str); 10] = [
+const ASSETS: [(&str, &str, &str); 15] = [
     ("/", HTML, include_str!("assets/index.html")),
     ("/page.css", CSS, include_str!("assets/page.css")),
     ("/page.js", JAVASCRIPT, include_str!("assets/page.js")),
@@ -48,6 +49,11 @@ const ASSETS: [(&str, &str, &str); 10] = [
     ("/overlay.js", JAVASCRIPT, include_str!("assets/overlay.js")),
     ("/pane.js", JAVASCRIPT, include_str!("assets/pane.js")),
     ("/plots.js", JAVASCRIPT, include_str!("assets/plots.js")),
+    ("/words.js", JAVASCRIPT, include_str!("assets/words.js")),
+    ("/grid.js", JAVASCRIPT, include_str!("assets/grid.js")),
+    ("/inspector.js", JAVASCRIPT, include_str!("assets/inspector.js")),
+    ("/looks.js", JAVASCRIPT, include_str!("assets/looks.js")),
+    ("/drawing.js", JAVASCRIPT, include_str!("assets/drawing.js")),
     ("/streams.js", JAVASCRIPT, include_str!("assets/streams.js")),
     ("/favicon.svg", SVG, include_str!("assets/favicon.svg")),
 ];
@@ -57,7 +63,8 @@ pub(super) async fn run(listener: &TcpListener, settings: Settings, hosts: Hosts
     let followers = Arc::new(Followers::new(settings.socket.clone()));
     let reports = LiveReports::begin(settings.socket.clone(), Arc::clone(&followers));
     let seats = Arc::new(Seats::new(PAGES_MAX));
-    let site = Arc::new(Site { settings, followers, reports, seats });
+    let thumbnails = Arc::new(Thumbnails::new(settings.socket.clone()));
+    let site = Arc::new(Site { settings, followers, thumbnails, reports, seats });
     let service = TowerToHyperService::new(router(site, hosts));
     foveate_http::serve(listener, LIMITS, "page", service).await;
 }
@@ -98,9 +105,10 @@ async fn open_page(
     };
     // Reading the kernel's tables takes a while where many connections are open.
     let owner = spawn_blocking(move || Owner::of(peer, local)).await;
-    let seat = site.seats.take(owner.unwrap_or(Owner::Address(peer.ip())));
+    let owner = owner.unwrap_or(Owner::Address(peer.ip()));
+    let seat = site.seats.take(owner);
     upgrade.on_upgrade(async move |socket| match seat {
-        Some(mut seat) => page::run(socket, site, &mut seat.taken_over).await,
+        Some(mut seat) => page::run(socket, site, owner, &mut seat.taken_over).await,
         None => page::reject_beyond(socket, PAGES_MAX).await,
     })
 }

@@ -18,7 +18,7 @@ const RENEWAL: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Debug)]
 enum SteeringCommand {
-    Look { view: ViewName, x: f64, y: f64 },
+    Look(Look),
     Release { view: ViewName },
 }
 
@@ -55,9 +55,9 @@ impl PageSteering {
         Self { socket, client: None, next: None, in_flight: None, held: None }
     }
 
-    /// Makes `view` look at a point, in pixels, until the next command.
-    pub(super) fn look(&mut self, view: &ViewName, x: f64, y: f64) {
-        self.submit(SteeringCommand::Look { view: view.clone(), x, y });
+    /// Makes a view look somewhere until the next command.
+    pub(super) fn look(&mut self, look: Look) {
+        self.submit(SteeringCommand::Look(look));
     }
 
     /// Returns `view` to its policy, and ends the lease.
@@ -139,7 +139,7 @@ impl PageSteering {
         is_reported: bool,
         answer: Result<ToPage, ControlError>,
     ) -> Option<ToPage> {
-        let is_look = matches!(command, SteeringCommand::Look { .. });
+        let is_look = matches!(command, SteeringCommand::Look(_));
         let renew_at = Instant::now() + RENEWAL;
         let (answer, is_held) = match answer {
             Ok(answer) => (Some(answer), is_look),
@@ -180,9 +180,13 @@ fn request_with_retry(
 
 fn request(client: &mut Client, command: &SteeringCommand) -> Result<ToPage, ControlError> {
     match command {
-        SteeringCommand::Look { view, x, y } => {
-            let looking = client.look(Look::at(view, *x, *y))?;
-            Ok(ToPage::Looking { x: looking.x, y: looking.y })
+        SteeringCommand::Look(look) => {
+            let looking = client.look(look.clone())?;
+            let points = match looking.points.is_empty() {
+                true => vec![(looking.x, looking.y)],
+                false => looking.points,
+            };
+            Ok(ToPage::Looking { points })
         }
         SteeringCommand::Release { view } => client.release(view).map(|()| ToPage::Released),
     }

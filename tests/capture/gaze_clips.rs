@@ -254,7 +254,7 @@ fn followed(path: &Path, walkers: &[Walker], extent: Extent, corner: Corner) -> 
         for (view, client) in run.clients.iter().enumerate() {
             let counts = client.counters().snapshot();
             let kept = &mut found[view / group.len()].kept;
-            kept.0 += counts.tokens_kept as usize;
+            kept.0 += counts.tokens_in_place as usize;
             kept.1 += counts.tokens_published as usize;
         }
     }

@@ -140,7 +140,7 @@ fn default_settings_read_neither_motion_nor_features(make: Make<'_>) {
     let detail = course.engine.detail().expect("the plan follows it");
     assert_eq!(detail.changed_frame(), 1, "nothing has changed since");
     let plan = course.views[0].planes().plan().clone();
-    assert_eq!(course.views[0].planes().reusable(), plan.tokens.len());
+    assert_eq!(course.views[0].planes().kept(), plan.tokens.len());
 }
 
 /// A square that is scrambled in each frame among others that stand still: two by two tiles of 240, and the tokens over them.

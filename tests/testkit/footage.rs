@@ -1,4 +1,4 @@
-//! Where the real clips of the tests are: in the folder `FOVEATE_CLIPS`, or where `scripts/test.sh` puts them. Where there are
+//! Where the real clips of the tests, and other files that are fetched once, are: in the folder `FOVEATE_CLIPS`, or where `scripts/test.sh` puts them. Where there are
 //! none, tests fail, or are left out if `FOVEATE_WITHOUT_CLIPS=1`.
 
 use std::env;
@@ -16,6 +16,22 @@ pub fn clip(name: &str) -> Option<PathBuf> {
     assert!(
         path.is_file(),
         "there is no {}: scripts/test.sh fetches it, and {WITHOUT}=1 leaves these tests out",
+        path.display()
+    );
+    Some(path)
+}
+
+/// Where axe-core is, which checks pages; `None` where the test that asks is left out.
+pub fn axe() -> Option<PathBuf> {
+    const WITHOUT: &str = "FOVEATE_WITHOUT_AXE";
+    if is_left_out(WITHOUT) {
+        return None;
+    }
+    let path =
+        env::var_os("FOVEATE_AXE").map_or_else(|| folder().join("axe.min.js"), PathBuf::from);
+    assert!(
+        path.is_file(),
+        "there is no {}: scripts/test.sh fetches it, and {WITHOUT}=1 leaves its test out",
         path.display()
     );
     Some(path)

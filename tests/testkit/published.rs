@@ -79,7 +79,7 @@ impl Definition {
         let published = view.sink.frame();
         let token_bytes = format.token_bytes();
         let mut expected = HashMap::new();
-        let mut reusable = 0;
+        let mut same = 0;
         let tokens = sampled.chunks_exact(token_bytes).zip(compared.chunks_exact(token_bytes));
         for (index, (record, (sampled, compared))) in
             published.records.iter().zip(tokens).enumerate()
@@ -109,10 +109,10 @@ impl Definition {
             assert_eq!(record.changed_frame, *changed_frame, "{context}");
             let found = &published.pixels[index * token_bytes..][..token_bytes];
             assert!(found == shown, "{context}");
-            reusable += usize::from(before.is_some_and(|b| b.changed_frame == *changed_frame));
+            same += usize::from(before.is_some_and(|b| b.changed_frame == *changed_frame));
             expected.insert(place, token);
         }
-        assert_eq!(view.planes().reusable(), reusable, "frame {frame_seq}");
+        assert_eq!(view.planes().kept(), same, "frame {frame_seq}");
         self.published = expected;
         self.renewed.clear();
         let (head, ingested) = (&published.head, self.follower.ingested());

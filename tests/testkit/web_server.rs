@@ -125,6 +125,7 @@ pub struct Held {
 pub enum News {
     Message(Value),
     Frame(Packet),
+    Thumbnails(Vec<SmallPicture>),
     Closed(Option<CloseFrame>),
 }
 
@@ -150,6 +151,9 @@ impl Page {
             match self.socket.read() {
                 Ok(Message::Text(text)) => {
                     return News::Message(serde_json::from_str(&text).unwrap());
+                }
+                Ok(Message::Binary(bytes)) if bytes.starts_with(b"FVT1") => {
+                    return News::Thumbnails(SmallPicture::read(&bytes));
                 }
                 Ok(Message::Binary(bytes)) => return News::Frame(Packet::read(&bytes)),
                 Ok(Message::Close(frame)) => return News::Closed(frame),
@@ -185,7 +189,20 @@ impl Page {
                     return packet;
                 }
                 News::Closed(frame) => panic!("closed: {frame:?}"),
-                News::Message(_) => {}
+                News::Message(_) | News::Thumbnails(_) => {}
+            }
+        }
+    }
+
+    /// Reads up to the next small pictures. They are not acknowledged.
+    pub fn thumbnails(&mut self) -> Vec<SmallPicture> {
+        let started = Instant::now();
+        loop {
+            assert!(started.elapsed() < HANG, "timed out waiting for small pictures");
+            match self.next() {
+                News::Thumbnails(pictures) => return pictures,
+                News::Closed(frame) => panic!("closed: {frame:?}"),
+                News::Message(_) | News::Frame(_) => {}
             }
         }
     }
@@ -223,6 +240,34 @@ impl Held {
         };
         let tokens = packet.records.iter().map(|record| (record.place(), token(record)));
         self.tokens = tokens.collect();
+    }
+}
+
+/// A small picture of a view, as src/web/thumbnails.rs has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SmallPicture {
+    pub view: String,
+    pub size: [u16; 2],
+    pub age_ns: u64,
+    pub rgb: Vec<u8>,
+}
+
+impl SmallPicture {
+    fn read(mut bytes: &[u8]) -> Vec<Self> {
+        let bytes = &mut bytes;
+        assert_eq!(take::<4>(bytes), *b"FVT1");
+        let pictures = (0..word(bytes)).map(|_| {
+            let [name, width, height, _] = [0; 4].map(|_| short(bytes));
+            let age_ns = u64::from_le_bytes(take(bytes));
+            let (view, rest) = bytes.split_at(usize::from(name));
+            let (rgb, rest) = rest.split_at(3 * usize::from(width) * usize::from(height));
+            *bytes = rest;
+            let view = String::from_utf8(view.to_vec()).unwrap();
+            Self { view, size: [width, height], age_ns, rgb: rgb.to_vec() }
+        });
+        let pictures = pictures.collect();
+        assert!(bytes.is_empty(), "nothing follows the pictures");
+        pictures
     }
 }
 

@@ -15,6 +15,10 @@ use tungstenite::{Message, WebSocket};
 /// Names under which distributions install it.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
+/// Keys that may be held while the mouse moves.
+pub const ALT: u32 = 1;
+pub const SHIFT: u32 = 8;
+
 /// No window, no sandbox (tests run as root), no traffic of its own.
 const FLAGS: [&str; 14] = [
     "--headless",
@@ -164,7 +168,14 @@ impl Browser {
 
     /// One event of the left button.
     pub fn mouse(&mut self, kind: &str, x: f64, y: f64) {
-        let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1 });
+        self.mouse_with(0, kind, x, y);
+    }
+
+    /// The same with keys held: [`ALT`], [`SHIFT`].
+    pub fn mouse_with(&mut self, held: u32, kind: &str, x: f64, y: f64) {
+        let event = json!({
+            "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1, "modifiers": held
+        });
         self.call("Input.dispatchMouseEvent", event);
     }
 

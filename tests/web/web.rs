@@ -115,7 +115,7 @@ fn the_page_is_whole_and_loads_nothing_from_elsewhere() {
     }
     files.sort();
     files.dedup();
-    assert_eq!(files.len(), 9, "{files:?}");
+    assert_eq!(files.len(), 14, "{files:?}");
 }
 
 #[test]
@@ -573,7 +573,7 @@ fn closed(page: &mut Page) -> (u16, String) {
         match page.next() {
             News::Closed(Some(close)) => return (close.code.into(), close.reason.to_string()),
             News::Closed(None) => panic!("closed without a reason"),
-            News::Message(_) | News::Frame(_) => {}
+            _ => {}
         }
     }
 }
@@ -628,10 +628,10 @@ fn a_page_steers_until_release_or_close() {
         page.watch(VIEW);
         page.frame_of(1);
     }
-    let look = json!({ "op": "look", "x": 12.0, "y": 500.0 });
+    let look = json!({ "op": "look", "points": [[12.0, 500.0]] });
     first.say(&look);
     let looking = first.message("looking", |_| true);
-    assert_eq!((&looking["x"], &looking["y"]), (&json!(12.0), &json!(48.0)));
+    assert_eq!(looking["points"], json!([[12.0, 48.0]]));
     second.say(&look);
     let refused = second.message("refused", |_| true);
     assert_eq!(refused["reason"], "held");
@@ -661,7 +661,7 @@ fn a_page_that_only_shows_steers_nothing() {
     let mut page = web.page();
     assert_eq!(page.message("hello", |_| true)["read_only"], true);
     page.watch(VIEW);
-    for message in [json!({ "op": "look", "x": 1.0, "y": 1.0 }), json!({ "op": "release" })] {
+    for message in [json!({ "op": "look", "points": [[1.0, 1.0]] }), json!({ "op": "release" })] {
         page.say(&message);
         let refused = page.message("refused", |_| true);
         assert!(refused["error"].as_str().unwrap().contains("--read-only"), "{refused}");
@@ -673,19 +673,145 @@ fn a_page_that_only_shows_steers_nothing() {
 #[test]
 fn what_no_page_says_closes_the_connection() {
     let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
-    for words in ["", "{}", "{\"op\":\"jump\"}", "{\"op\":\"look\",\"x\":\"1\",\"y\":2}", "[[[["] {
+    for words in ["", "{}", "{\"op\":\"jump\"}", "{\"op\":\"look\",\"points\":[[\"1\",2]]}", "[[[["]
+    {
         let mut page = web.page();
         page.say_text(words);
         let close = loop {
             match page.next() {
                 News::Closed(close) => break close.unwrap(),
                 News::Message(_) => {}
-                News::Frame(frame) => panic!("{frame:?}"),
+                other => panic!("{other:?}"),
             }
         };
         assert_eq!(u16::from(close.code), 1008, "{words}");
     }
     web.page().message("hello", |_| true);
+}
+
+#[test]
+fn small_pictures_come_once_for_each_frame() {
+    let stage = Stage::open();
+    let [(_one, mut first), (_two, mut second)] =
+        ["camera", "gate"].map(|name| stage.live_stream(name, &["main"]));
+    publish(&mut first, 1, 10);
+    publish(&mut second, 1, 200);
+    let web = Web::start(&stage.path, &[]);
+    let mut page = web.page();
+    page.say(&json!({ "op": "thumbnails", "views": ["camera/main", "gate/main", "gone/main"] }));
+    // Both may come in one packet or in two.
+    let mut pictures = Vec::new();
+    while pictures.len() < 2 {
+        pictures.extend(page.thumbnails());
+        page.say(&json!({ "op": "ack_thumbnails" }));
+    }
+    pictures.sort_by(|one, other| one.view.cmp(&other.view));
+    let names: Vec<_> = pictures.iter().map(|picture| picture.view.as_str()).collect();
+    assert_eq!(names, ["camera/main", "gate/main"]);
+    let [width, height] = [EXTENT.width, EXTENT.height].map(|side| u16::try_from(side).unwrap());
+    for (picture, value) in pictures.iter().zip([10, 200]) {
+        assert_eq!(picture.size, [width, height], "no larger than the source");
+        assert_eq!(picture.rgb.len(), 3 * EXTENT.area());
+        assert!(picture.rgb.iter().all(|part| [0, value].contains(part)), "{value} or no token");
+        assert!(picture.rgb.contains(&value), "{value}");
+    }
+    publish(&mut second, 2, 77);
+    let newer = page.thumbnails();
+    let [newer] = &newer[..] else { panic!("of one stream: {newer:?}") };
+    assert_eq!((newer.view.as_str(), newer.rgb.contains(&77)), ("gate/main", true));
+    // Without an acknowledgement the page is hidden, or slow.
+    publish(&mut second, 3, 78);
+    publish(&mut first, 2, 11);
+    page.say(&json!({ "op": "inspect", "x": 0.0, "y": 0.0 }));
+    page.say(&json!({ "op": "thumbnails", "views": [] }));
+    until("nobody reads the views", || subscribers(&stage) == 0);
+}
+
+#[test]
+fn a_token_is_described_as_the_daemon_published_it() {
+    for shown in layouts::each() {
+        let stage = Stage::open();
+        let (_port, _writer) = shown.serve(&stage);
+        let web = Web::start(&stage.path, &[]);
+        let mut page = web.page();
+        page.watch(VIEW);
+        page.frame_of(1);
+        for (index, record) in shown.records.iter().enumerate().step_by(7) {
+            // The middle of a token that another one does not cover.
+            let (x, y) = ((record.x0 + record.x1) / 2, (record.y0 + record.y1) / 2);
+            if record.x0 == record.x1 || record.y0 == record.y1 {
+                continue;
+            }
+            let Some((top, ..)) = shown.at(x, y).filter(|(top, ..)| *top == index) else {
+                continue;
+            };
+            let (x, y) = (f64::from(x) + 0.5, f64::from(y) + 0.5);
+            page.say(&json!({ "op": "inspect", "x": x, "y": y }));
+            let token = page.message("token", |_| true)["token"].take();
+            assert_eq!(token["index"], json!(top), "{:?} at {x}, {y}", shown.view.layout);
+            assert_eq!(token["box"], json!([record.x0, record.y0, record.x1, record.y1]));
+            let side = f64::from(record.size);
+            let width = f64::from(record.token().width(record.size.into()));
+            assert_eq!(token["step"][0], json!(width / side));
+            assert_eq!(
+                (&token["changed_frame"], &token["unchanged_frames"]),
+                (&json!(1), &json!(0))
+            );
+            let rows = token["texels"].as_array().unwrap();
+            let is_small = record.size <= 64;
+            assert_eq!(rows.len(), if is_small { record.size.into() } else { 0 });
+            for (row, text) in rows.iter().enumerate() {
+                let texel = |column: usize| {
+                    let size = usize::from(record.size);
+                    let bytes = &shown.pixels[index * 3 * size * size..];
+                    let part = |channel: usize| bytes[(channel * size + row) * size + column];
+                    format!("{:02x}{:02x}{:02x}", part(0), part(1), part(2))
+                };
+                let expected: String = (0..record.size.into()).map(texel).collect();
+                assert_eq!(text, &json!(expected), "row {row}");
+            }
+        }
+        page.say(&json!({ "op": "inspect", "x": -5.0, "y": 1e9 }));
+        page.message("token", |_| true);
+    }
+}
+
+#[test]
+fn only_the_user_of_the_server_sets_masks() {
+    if !users::are_there() {
+        return;
+    }
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 1);
+    let mask = json!({
+        "op": "mask", "name": "door", "points": [[0.1, 0.1], [0.5, 0.1], [0.5, 0.5]]
+    });
+    let [web, shown] = [&[][..], &["--read-only"]].map(|flags| Web::start(&stage.path, flags));
+    let mut own = web.page();
+    assert_eq!(own.message("hello", |_| true)["masks"], true);
+    let mut stranger = users::as_user(4712, || web.page());
+    assert_eq!(stranger.message("hello", |_| true)["masks"], false);
+    let mut reader = shown.page();
+    assert_eq!(reader.message("hello", |_| true)["masks"], false);
+    for page in [&mut stranger, &mut reader] {
+        page.watch(VIEW);
+        for message in [mask.clone(), json!({ "op": "clear_mask", "name": "door" })] {
+            page.say(&message);
+            let refused = page.message("refused", |_| true);
+            assert!(refused["error"].as_str().unwrap().contains("foveate mask"), "{refused}");
+        }
+    }
+    // The stage has no admin socket: what the daemon would say is passed on.
+    own.watch(VIEW);
+    own.say(&mask);
+    let refused = own.message("refused", |_| true);
+    assert!(refused["error"].as_str().unwrap().contains("admin"), "{refused}");
+    own.say(
+        &json!({ "op": "mask", "name": "line", "points": [[0.1, 0.1], [0.3, 0.3], [0.5, 0.5]] }),
+    );
+    let refused = own.message("refused", |_| true);
+    assert!(refused["error"].as_str().unwrap().contains("line"), "{refused}");
 }
 
 #[test]

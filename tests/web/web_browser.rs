@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use testkit::control::Stage;
 use testkit::daemon::{Belongings, Daemon, Feed, Follower, Place};
 use testkit::film::encode;
+use testkit::footage;
 use testkit::layouts::{self, PICTURE, Shown};
 use testkit::wait::until;
 use testkit::web_server::Web;
 
-use crate::browser::Browser;
+use crate::browser::{ALT, Browser, SHIFT};
 
 const VIEW: &str = "camera/main";
 
@@ -167,7 +168,8 @@ fn the_page_reads_and_draws_every_layout() {
             "rings" => "Ring 0: ",
             "windows" => "Window 0: ",
             "inset" => "Block 0: ",
-            _ => "L0: ",
+            "uniform" => "1:",
+            _ => "1:1 ",
         };
         // They are known once the daemon has listed the view.
         let shows = format!("document.getElementById('groups').innerText.startsWith({names:?})");
@@ -185,6 +187,8 @@ fn the_page_reads_and_draws_every_layout() {
         browser.until("document.querySelector('figure').dataset.frame === '2'");
         assert_draws(&moved, &mut browser);
         assert_eq!(browser.complaints, [""; 0]);
+        // A page whose server has gone complains that it cannot reach it.
+        browser.open("about:blank");
     }
 }
 
@@ -250,7 +254,7 @@ fn the_page_survives_malformed_packets() {
              bytes.set(new Uint8Array(data, 72, 4), 72); \
              if (wire.paneOf(copy) < 0) {{ continue; }} \
              frame.read(copy); picture.paint(frame); \
-             overlay.draw(frame, ['rings', 'directional', ''][random(3)], shows, {{ path: frame.fixations, target: null }}); \
+             overlay.draw(frame, ['rings', 'directional', ''][random(3)], shows, {{ path: frame.fixations, targets: frame.fixations }}); \
              read += 1; }} \
          return read; }})"
     );
@@ -632,8 +636,8 @@ fn views_and_comparisons_are_named_in_full() {
     browser.until("document.querySelectorAll('figure.is-painted').length === 2");
     let label = browser.value("document.querySelector('.view').getAttribute('aria-label')");
     let shown = browser.value("document.querySelector('.view .facts').textContent");
-    assert!(label.as_str().unwrap().starts_with("camera/main: "), "{label}");
-    assert!(label.as_str().unwrap().contains(", at most "), "{label}");
+    assert!(label.as_str().unwrap().starts_with("camera/main "), "{label}");
+    assert!(label.as_str().unwrap().contains(", ≤ "), "{label}");
     assert!(shown.as_str().unwrap().contains(", ≤ "), "{shown}");
     browser.until("/no finer grid fits the budget of [0-9]+/.test(document.querySelectorAll('figcaption')[1].textContent)");
     let total = "parseFloat(document.querySelector('[data-plot=stages] .value').textContent)";
@@ -669,6 +673,344 @@ fn nothing_grows_while_frames_pass() {
     daemon.stop();
 }
 
+/// Streams that live, and one that cannot be opened.
+fn several_streams() -> String {
+    let other = config(STILL, "layout = 'foveal'\n").replace("'camera'", "'yard'");
+    let lost = "[[stream]]\nname = 'gate'\nsource = 'rtsp://127.0.0.1:9/main'\n[[stream.view]]\nname = 'main'\n";
+    format!("{}{other}{lost}", config(BALL, "layout = 'foveal'\nfoveae = 3\n"))
+}
+
+/// How many tiles of the start page have a picture.
+const PAINTED_TILES: &str = "document.querySelectorAll('.tile.is-painted').length";
+
+#[test]
+fn several_streams_start_with_a_grid() {
+    let place = Place::new();
+    let daemon = place.daemon(&several_streams());
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = Browser::start(1280, 800);
+    browser.open(&web.url());
+    browser.until(&format!("{PAINTED_TILES} === 2"));
+    let tile = |name: &str, part: &str| {
+        format!(
+            "[...document.querySelectorAll('.tile')].find((tile) => \
+             tile.querySelector('.name').textContent === '{name}').querySelector('{part}')"
+        )
+    };
+    let names = "[...document.querySelectorAll('.tile .name')].map((name) => name.textContent)";
+    assert_eq!(browser.value(names), json!(["camera", "gate", "yard"]));
+    let text = |part: String| format!("{part}.textContent");
+    browser.until(&format!("{} === 'live'", text(tile("camera", ".state"))));
+    browser.until(&format!("/^age [0-9.]+ ms$/.test({})", text(tile("camera", ".age"))));
+    browser.until(&format!(
+        "/refuses the connection.* trying again in [0-9.]+ s/.test({})",
+        text(tile("gate", ".reason"))
+    ));
+    let listed = place.foveate(&["ls"]).finish();
+    let reason = browser.value(&text(tile("gate", ".reason")));
+    let reason = reason.as_str().unwrap().split("; trying").next().unwrap();
+    assert!(listed.stdout.contains(reason), "{reason} is not in {}", listed.stdout);
+    // The pictures are of the streams, and live.
+    let hash = format!(
+        "(() => {{ const canvas = {}; const copy = new OffscreenCanvas(canvas.width, canvas.height); \
+         const context = copy.getContext('2d'); context.drawImage(canvas, 0, 0); \
+         return [...context.getImageData(0, 0, canvas.width, canvas.height).data] \
+         .reduce((hash, value) => (31 * hash + value) | 0, canvas.width); }})()",
+        tile("camera", "canvas")
+    );
+    let before = browser.number(&hash);
+    browser.until(&format!("{hash} !== {before}"));
+    assert_eq!(browser.value("getComputedStyle(document.getElementById('panes')).display"), "none");
+    // One click opens one, and the way back leads here.
+    browser.value(&format!("{}.click()", tile("yard", "button")));
+    browser.until(IS_PAINTED);
+    assert!(browser.value("location.hash").as_str().unwrap().contains("view=yard/main"));
+    browser.value("history.back()");
+    browser.until("document.body.classList.contains('is-grid')");
+    browser.until(&format!("{PAINTED_TILES} === 2"));
+    browser.value(&format!("{}.click()", tile("camera", "button")));
+    browser.until(IS_PAINTED);
+    browser.value("document.getElementById('home').click()");
+    browser.until("document.body.classList.contains('is-grid')");
+    assert_eq!(browser.complaints, [""; 0]);
+    daemon.stop();
+    browser.until(&format!("{}.textContent === 'lost'", tile("camera", ".state")));
+    browser.until("document.getElementById('grid-says').textContent.includes('no daemon listens')");
+}
+
+#[test]
+fn the_inspector_describes_the_token_under_the_pointer() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(STILL, "layout = 'foveal'\n"));
+    let mut reader = daemon.subscribe(VIEW);
+    reader.next_frame();
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main");
+    browser.press("i");
+    let fact = |name: &str| format!("document.querySelector('[data-fact={name}] dd').textContent");
+    let inspect = |browser: &mut Browser, index: usize| {
+        let record = reader.frame.records[index];
+        let middle = |from: u32, to: u32| f64::from(from + to) / 2.0;
+        let (x, y) = (middle(record.x0, record.x1), middle(record.y0, record.y1));
+        let (x, y) = on_screen(browser, x / WIDTH, y / HEIGHT);
+        browser.click(x, y);
+        browser.until(&format!("{} === '{}, {}'", fact("place"), record.x, record.y));
+        let step = f64::from(record.sx);
+        assert_eq!(browser.value(&fact("step")), json!(format!("1:{step}")));
+        let (across, down) = (record.x1 - record.x0, record.y1 - record.y0);
+        let covers = format!("{across} × {down} pixels, 16 × 16 texels");
+        assert_eq!(browser.value(&fact("covers")), json!(covers));
+        // The first texel, enlarged.
+        let texels = &reader.frame.pixels[index * 3 * 256..];
+        let first = "(() => { const copy = new OffscreenCanvas(1, 1); const context = copy.getContext('2d'); \
+            context.drawImage(document.querySelector('#inspector canvas'), 0, 0); \
+            return [...context.getImageData(0, 0, 1, 1).data]; })()";
+        let expected = json!([texels[0], texels[256], texels[512], 255]);
+        assert_eq!(browser.value(first), expected);
+    };
+    let last = reader_len(&daemon) - 1;
+    for index in [0, last / 2, last] {
+        inspect(&mut browser, index);
+    }
+    assert!(browser.value("document.getElementById('give-back').disabled").as_bool().unwrap());
+    // From one to its neighbour by keyboard.
+    let place_before = browser.value(&fact("place"));
+    browser.value("document.querySelector('.surface').focus()");
+    browser.press("ArrowLeft");
+    browser.until(&format!("{} !== {place_before}", fact("place")));
+    browser.until("document.querySelector('#inspector button').disabled === false");
+    browser.press("i");
+    assert_eq!(browser.value("document.getElementById('inspector').hidden"), json!(true));
+    // The picture as a file has the size of the source.
+    browser.value(
+        "(() => { const make = URL.createObjectURL; \
+         URL.createObjectURL = (file) => { globalThis.saved = file; return make.call(URL, file); }; })()",
+    );
+    browser.press("s");
+    browser.until("globalThis.saved?.type === 'image/png'");
+    let size = "createImageBitmap(saved).then(({ width, height }) => [width, height])";
+    assert_eq!(browser.value(size), json!([WIDTH, HEIGHT].map(|side| side as u32)));
+    assert_eq!(browser.complaints, [""; 0]);
+    daemon.stop();
+}
+
+/// Tokens of a frame of the view.
+fn reader_len(daemon: &Daemon<'_>) -> usize {
+    let mut reader = daemon.subscribe(VIEW);
+    reader.next_frame().records.len()
+}
+
+#[test]
+fn a_mask_that_is_drawn_is_a_table_and_can_be_set() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(STILL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main");
+    browser.press("m");
+    for (x, y) in [(0.25, 0.25), (0.75, 0.25), (0.75, 0.5)] {
+        let (x, y) = on_screen(&mut browser, x, y);
+        browser.click(x, y);
+    }
+    // Another corner by the keyboard alone, and one that is taken back.
+    browser.value("document.querySelector('.surface').focus()");
+    for _ in 0..2 {
+        browser.press("ArrowDown");
+        browser.press("Enter");
+    }
+    browser.press("Backspace");
+    let text = browser.value("document.querySelector('[data-mask=text]').value");
+    let masked = config(STILL, "")
+        .replace("[[stream.view]]", &format!("{}[[stream.view]]", text.as_str().unwrap()));
+    place.check(&masked).assert_clean_exit(0);
+    browser.value("document.querySelector('[data-mask=set]').click()");
+    until("it is set", || daemon.listing("camera").detail.masks.len() == 1);
+    let mask = daemon.listing("camera").detail.masks.remove(0);
+    assert_eq!((mask.name.as_str(), mask.points.len(), mask.is_configured), ("mask-1", 4, false));
+    for (found, expected) in
+        mask.points.iter().flatten().zip([0.25, 0.25, 0.75, 0.25, 0.75, 0.5, 0.75, 0.51])
+    {
+        assert!((found - expected).abs() < 0.01, "{:?}", mask.points);
+    }
+    browser.until("document.querySelector('[data-mask=hint]').textContent.startsWith('Done')");
+    browser.value("document.querySelector('[data-mask=clear]').click()");
+    until("it is cleared", || daemon.listing("camera").detail.masks.is_empty());
+    browser.press("Escape");
+    assert_eq!(browser.value("document.getElementById('mask-editor').hidden"), json!(true));
+    // Nothing of this has moved the gaze.
+    assert!(browser.value("document.getElementById('give-back').disabled").as_bool().unwrap());
+    assert_eq!(browser.complaints, [""; 0]);
+    daemon.stop();
+}
+
+#[test]
+fn several_places_and_a_box_are_looked_at() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(STILL, "layout = 'foveal'\nfoveae = 2\n"));
+    let mut reader = daemon.subscribe(VIEW);
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main&gaze");
+    let click = |browser: &mut Browser, held: u32, x: f64, y: f64| {
+        let (x, y) = on_screen(browser, x, y);
+        for kind in ["mousePressed", "mouseReleased"] {
+            browser.mouse_with(held, kind, x, y);
+        }
+    };
+    let mut looks_at_all = |wanted: [(f64, f64); 2]| {
+        until("it looks at both", || {
+            let head = &reader.next_frame().head;
+            wanted.iter().all(|(x, y)| {
+                let is_near = |fixation: &Fixation| {
+                    (fixation.x - x * WIDTH).abs() < 1.0 && (fixation.y - y * HEIGHT).abs() < 1.0
+                };
+                head.fixations.iter().any(is_near)
+            })
+        });
+    };
+    click(&mut browser, 0, 0.25, 0.25);
+    click(&mut browser, SHIFT, 0.75, 0.75);
+    looks_at_all([(0.25, 0.25), (0.75, 0.75)]);
+    browser.until("document.getElementById('says').textContent.includes('and 1 more')");
+    // The view has two: the third is refused, and the two stay.
+    click(&mut browser, SHIFT, 0.5, 0.1);
+    browser.until("document.getElementById('says').classList.contains('is-error')");
+    looks_at_all([(0.25, 0.25), (0.75, 0.75)]);
+    // By keyboard: the first place is kept, the second one moves.
+    browser.press("Escape");
+    browser.until("document.getElementById('give-back').disabled");
+    click(&mut browser, 0, 0.5, 0.5);
+    browser.value("document.querySelector('.surface').focus()");
+    browser.press("Enter");
+    browser.press("ArrowRight");
+    looks_at_all([(0.5, 0.5), (0.52, 0.5)]);
+    // A box.
+    for (kind, at) in
+        [("mousePressed", 0.2), ("mouseMoved", 0.3), ("mouseMoved", 0.6), ("mouseReleased", 0.6)]
+    {
+        let (x, y) = on_screen(&mut browser, at, at);
+        browser.mouse_with(ALT, kind, x, y);
+    }
+    browser.until("/^Looks at the box 6[34], 4[78] to 19[12], 14[34],/.test(document.getElementById('says').textContent)");
+    browser.press("-");
+    browser.until("/^Looks at the box 7[5-8],/.test(document.getElementById('says').textContent)");
+    browser.press("Escape");
+    browser.until("document.getElementById('give-back').disabled");
+    assert_eq!(browser.complaints, [""; 0]);
+    daemon.stop();
+}
+
+#[test]
+fn streams_are_a_drawer_on_a_phone() {
+    let place = Place::new();
+    let daemon = place.daemon(&several_streams());
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = Browser::start(360, 740);
+    browser.resize(360, 740);
+    browser.open(&format!("{}#view=camera/main", web.url()));
+    browser.until(IS_PAINTED);
+    let is_shown = "getComputedStyle(document.getElementById('nav')).display !== 'none'";
+    assert_eq!(browser.value(is_shown), json!(false));
+    let order = "['panes', 'groups', 'plots'].map((id) => document.getElementById(id).getBoundingClientRect().top)";
+    let tops: Vec<f64> = serde_json::from_value(browser.value(order)).unwrap();
+    assert!(tops.is_sorted() && tops[0] < 80.0, "picture, controls, plots: {tops:?}");
+    browser.value("document.getElementById('drawer').focus()");
+    browser.value("document.getElementById('drawer').click()");
+    assert_eq!(browser.value(is_shown), json!(true));
+    assert_eq!(browser.value("document.activeElement.className"), "view");
+    browser.press("Escape");
+    assert_eq!(browser.value(is_shown), json!(false));
+    assert_eq!(browser.value("document.activeElement.id"), "drawer");
+    browser.value("document.getElementById('drawer').click()");
+    browser.value(
+        "[...document.querySelectorAll('.view')].find(({ title }) => title.startsWith('foveal')).click()",
+    );
+    assert_eq!(browser.value(is_shown), json!(false), "a choice closes it");
+    daemon.stop();
+}
+
+#[test]
+fn words_are_short_and_rows_without_news_are_left_out() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "");
+    let words = browser.value(
+        "import('/words.js').then(({ latency, duration, stepName }) => [latency(9999), latency(10000), latency(null), \
+         duration(12.34), duration(1500), duration(150000), stepName(1), stepName(4.25), stepName(2, 4)])",
+    );
+    let expected =
+        ["10.0 s", "> 10 s", "–", "12.3 ms", "1.5 s", "3 min", "1:1", "1:4.25", "1:2 × 1:4"];
+    assert_eq!(words, json!(expected));
+    let plots = "[...document.querySelectorAll('.plot')].filter(({ hidden }) => !hidden).map(({ dataset }) => dataset.plot)";
+    browser.until("document.querySelector('[data-plot=upload]').hidden");
+    let shown = ["fps", "age", "page-age", "stages", "tiles", "kept", "drops", "wire"];
+    assert_eq!(browser.value(plots), json!(shown), "the CPU is given nothing");
+    let stages = "[...document.querySelectorAll('.legend li')].filter(({ hidden }) => !hidden)";
+    browser.until(&format!("{stages}.some(({{ title }}) => title.startsWith('ingest: builds'))"));
+    let is_idle = format!("{stages}.some(({{ title }}) => /^(upload|collect):/.test(title))");
+    assert_eq!(browser.value(&is_idle), json!(false));
+    daemon.stop();
+}
+
+/// What axe-core finds, with the elements; also where it cannot tell.
+const AXE: &str = "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => \
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(', ')}`))";
+
+#[test]
+fn axe_finds_nothing_on_any_state_of_the_page() {
+    let Some(axe) = footage::axe() else { return };
+    let axe = fs::read_to_string(axe).unwrap();
+    let place = Place::new();
+    let daemon = place.daemon(&several_streams());
+    let web = Web::start(&place.socket(), &[]);
+    let view = "#view=camera/main&boxes&gaze";
+    let press = |key: &'static str| move |browser: &mut Browser| browser.press(key);
+    type Act = Box<dyn Fn(&mut Browser)>;
+    let states: [(&str, &str, u32, Act); 6] = [
+        (
+            "start page",
+            "",
+            1280,
+            Box::new(|browser| browser.until(&format!("{PAINTED_TILES} === 2"))),
+        ),
+        ("one stream", view, 1280, Box::new(|_| {})),
+        ("comparison", view, 1280, Box::new(press("u"))),
+        (
+            "inspector",
+            view,
+            1280,
+            Box::new(|browser| {
+                browser.press("i");
+                let (x, y) = on_screen(browser, 0.5, 0.5);
+                browser.click(x, y);
+                browser.until("!document.querySelector('#inspector button').disabled");
+            }),
+        ),
+        ("mask editor", view, 1280, Box::new(press("m"))),
+        (
+            "phone",
+            view,
+            360,
+            Box::new(|browser| drop(browser.value("document.getElementById('drawer').click()"))),
+        ),
+    ];
+    let mut browser = Browser::start(1280, 800);
+    for (name, hash, width, act) in states {
+        browser.resize(width, 800);
+        browser.open(&format!("{}{hash}", web.url()));
+        if hash == view {
+            browser.until(IS_PAINTED);
+        }
+        act(&mut browser);
+        browser.value(&format!("{axe}; 0"));
+        for scheme in ["light", "dark"] {
+            browser.prefer(scheme);
+            assert_eq!(browser.value(AXE), json!([]), "{name}, {scheme}");
+        }
+        browser.press("Escape");
+    }
+    daemon.stop();
+}
+
 /// Pictures of the page for README and docs/guide/web.md. scripts/screenshots.sh says where they go.
 #[test]
 #[ignore = "makes pictures: scripts/screenshots.sh runs it"]
@@ -687,10 +1029,15 @@ fn screenshots() {
          [[stream.mask]]\nname = 'windows'\n\
          points = [[0.415, 0.04], [0.753, 0.055], [0.753, 0.155], [0.42, 0.14]]\n\
          [[stream.mask]]\nname = 'cars'\npoints = [[0.84, 0.06], [1, 0.06], [1, 0.18], [0.84, 0.18]]\n\
-         [[stream.view]]\nname = 'main'\nbudget = 700\n[stream.view.gaze]\npolicy = 'saliency'\n"
+         [[stream.view]]\nname = 'main'\nbudget = 700\n[stream.view.gaze]\npolicy = 'saliency'\n\
+         [[stream]]\nname = 'scene'\nsource = 'test'\n[[stream.view]]\nname = 'main'\n\
+         [[stream]]\nname = 'gate'\nsource = 'rtsp://127.0.0.1:9/main'\n[[stream.view]]\nname = 'main'\n"
     ));
-    let web = Web::start(&place.socket(), &["street/main"]);
+    let web = Web::start(&place.socket(), &[]);
     for (name, scheme, [width, height, ratio], hash) in [
+        ("web-grid", "light", [1440, 840, 1], ""),
+        ("web-inspector", "light", [1440, 900, 1], "#view=street/main&boxes&inspect"),
+        ("web-mask", "light", [1440, 900, 1], "#view=street/main"),
         ("web-light", "light", [1440, 900, 1], "#view=street/main&boxes&gaze"),
         ("web-dark", "dark", [1440, 900, 1], "#view=street/main&gaze&compare"),
         ("web-phone", "light", [390, 844, 2], "#view=street/main&changes&gaze"),
@@ -700,9 +1047,28 @@ fn screenshots() {
         browser.resize_dense(width, height, ratio);
         browser.prefer(scheme);
         browser.open(&format!("{}{hash}", web.url()));
-        browser.until(IS_PAINTED);
-        // So that the plots have lines.
-        after_frames(&mut browser, 280);
+        if hash.is_empty() {
+            browser.until(&format!("{PAINTED_TILES} === 4"));
+        } else {
+            browser.until(IS_PAINTED);
+            // So that the plots have lines.
+            after_frames(&mut browser, 280);
+        }
+        let corners: &[(f64, f64)] = match name {
+            "web-inspector" => &[(0.567, 0.39)],
+            "web-mask" => &[(0.42, 0.02), (0.76, 0.03), (0.76, 0.17), (0.41, 0.16)],
+            _ => &[],
+        };
+        if name == "web-mask" {
+            browser.press("m");
+        }
+        for &(x, y) in corners {
+            let (x, y) = on_screen(&mut browser, x, y);
+            browser.click(x, y);
+        }
+        if name == "web-inspector" {
+            browser.until("!document.querySelector('#inspector button').disabled");
+        }
         let path = format!("{out}/{name}.png.base64");
         let picture = match name {
             "privacy" => browser.screenshot_of("figure .surface"),

@@ -351,8 +351,8 @@ impl Sink for Publisher {
         let counts = channel.counters();
         counts.saccades.add(fixation.saturating_sub(before.max(1)));
         counts.tokens_published.add(frame.planes.records().len() as u64);
-        counts.tokens_reusable.add(frame.planes.reusable() as u64);
         counts.tokens_kept.add(frame.planes.kept() as u64);
+        counts.tokens_in_place.add(frame.planes.in_place() as u64);
         channel.update(&ViewUpdate {
             frame_seq: frame.stamp.frame_seq,
             shape: frame.changes.shape,

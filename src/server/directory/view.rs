@@ -85,7 +85,7 @@ impl ViewEntry {
             notices: self.channel.notices(),
             frames_shed: counts.frames_shed,
             tokens_published: counts.tokens_published,
-            tokens_reusable: counts.tokens_reusable,
+            tokens_kept: counts.tokens_kept,
         }
     }
 

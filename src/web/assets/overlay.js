@@ -1,4 +1,6 @@
-// The overlay of the picture: boxes, changes, relevance, masks, gaze. Drawn in screen pixels, so that lines stay thin.
+// The overlay of the picture: boxes, changes, relevance, masks, gaze, drawings. In screen pixels, so that lines stay thin.
+
+import { stepName } from './words.js';
 
 /** The colour of a token's box by its rank, as in `foveate snap`: warm where the resolution is high. */
 const COLORS = ['#ff5252', '#ffab40', '#ffee58', '#66d978', '#40c4ff', '#646eff', '#ba68c8'];
@@ -6,7 +8,7 @@ const COLORS = ['#ff5252', '#ffab40', '#ffee58', '#66d978', '#40c4ff', '#646eff'
 /** Ranks of a legend: far more than levels, rings or windows. */
 const RANKS = 16;
 
-/** What the groups of a layout are; those of other layouts are levels. */
+/** What the groups of a layout are; those of other layouts are steps. */
 const GROUP_NAMES = { rings: 'Ring ', windows: 'Window ', inset: 'Block ' };
 
 /** Frames in which a change fades. */
@@ -24,9 +26,13 @@ export function rankColor(rank) {
 
 export function rankName(rank, layout, frame) {
   if (layout === 'inset' && rank === frame.greatestGroup) {
-    return 'Base';
+    return 'Base:';
   }
-  return `${GROUP_NAMES[layout] ?? 'L'}${rank}`;
+  if (GROUP_NAMES[layout] !== undefined) {
+    return `${GROUP_NAMES[layout]}${rank}:`;
+  }
+  // The one step of a uniform grid may lie between two levels.
+  return stepName(layout === 'uniform' && 0 < frame.count ? frame.tokenWidth(0) / frame.patchSide : 2 ** rank);
 }
 
 /**
@@ -66,9 +72,10 @@ export class Overlay {
 
   /**
    * Draws the layers in `shows`. `gaze` is what to draw of it, if anything: `path`, the fixations so far, the newest last, and
-   * `target`, a requested point or null. `masks` are those of the stream: what is black there was never seen.
+   * `targets`, the requested points. `masks` are those of the stream: what is black there was never seen. `marks` are drawings of the
+   * page: polygons, in shares of the sides.
    */
-  draw(frame, layout, shows, gaze, masks = []) {
+  draw(frame, layout, shows, gaze, masks = [], marks = []) {
     const context = this.#context;
     context.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
     if (frame.count === 0) {
@@ -92,6 +99,27 @@ export class Overlay {
     }
     if (shows.gaze && gaze !== null) {
       this.#drawGaze(frame.fixations, gaze, scale);
+    }
+    for (const mark of marks) {
+      this.#drawMark(mark);
+    }
+  }
+
+  /** A polygon or the beginning of one, with its corners, if it `hasHandles`. */
+  #drawMark({ points, isClosed, hasHandles }) {
+    const context = this.#context;
+    const { width, height } = this.#canvas;
+    const unit = devicePixelRatio;
+    context.beginPath();
+    for (const [x, y] of points) {
+      context.lineTo(x * width, y * height);
+    }
+    if (isClosed) {
+      context.closePath();
+    }
+    this.#strokeTwice(2 * unit);
+    for (const [x, y] of hasHandles ? points : []) {
+      this.#ring(x * width, y * height, 4 * unit, 2 * unit);
     }
   }
 
@@ -191,7 +219,7 @@ export class Overlay {
   }
 
   /** The way that the gaze took, and a cross at each fixation; a ring around the most important one. */
-  #drawGaze(fixations, { path, target }, scale) {
+  #drawGaze(fixations, { path, targets }, scale) {
     const unit = devicePixelRatio;
     const context = this.#context;
     context.lineCap = 'round';
@@ -210,11 +238,11 @@ export class Overlay {
         this.#ring(x * scale, y * scale, 13 * unit, 2 * unit);
       }
     }
-    if (target !== null) {
-      context.setLineDash([4 * unit, 4 * unit]);
-      this.#ring(target.x * scale, target.y * scale, 20 * unit, 1.5 * unit);
-      context.setLineDash([]);
+    context.setLineDash([4 * unit, 4 * unit]);
+    for (const { x, y } of targets) {
+      this.#ring(x * scale, y * scale, 20 * unit, 1.5 * unit);
     }
+    context.setLineDash([]);
   }
 
   /** White with a dark rim, to be visible on any background. */

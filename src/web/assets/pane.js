@@ -3,6 +3,7 @@
 import { Frame } from './wire.js';
 import { Overlay } from './overlay.js';
 import { Picture } from './picture.js';
+import { say } from './words.js';
 
 /** Past fixations that are drawn. */
 const PATH_LENGTH = 12;
@@ -30,8 +31,10 @@ export class Pane {
   masks = [];
   /** The last fixations, the newest last. */
   path = [];
-  /** A requested point that is not fixated yet. */
-  target = null;
+  /** Requested points that are not fixated yet. */
+  targets = [];
+  /** Drawings of the page over it: polygons, in shares of the sides. */
+  marks = [];
   /** Whether only an independent frame may be shown: packets in flight show another view. */
   awaitsWhole = true;
   element = document.createElement('figure');
@@ -102,7 +105,7 @@ export class Pane {
     this.frame.count = 0;
     this.awaitsWhole = true;
     this.path = [];
-    this.target = null;
+    this.targets = [];
     this.#capturedMs = null;
     this.element.classList.remove('is-painted');
     this.setState('starting', '', null);
@@ -143,22 +146,43 @@ export class Pane {
   }
 
   redraw() {
-    const { masks, path, target } = this;
-    this.#overlay.draw(this.frame, this.layout, this.#shows, this.#hasGaze ? { path, target } : null, masks);
+    this.#drawOver(this.#overlay, this.marks);
+  }
+
+  #drawOver(overlay, marks) {
+    const { masks, path, targets } = this;
+    overlay.draw(this.frame, this.layout, this.#shows, this.#hasGaze ? { path, targets } : null, masks, marks);
+  }
+
+  /** The picture with its layers, as large as the source, as a PNG file; null if the browser cannot make it. */
+  async save() {
+    const canvas = document.createElement('canvas');
+    Object.assign(canvas, { width: this.frame.width, height: this.frame.height });
+    const context = canvas.getContext('2d');
+    const [picture, over] = [this.surface.querySelector('.picture'), document.createElement('canvas')];
+    Object.assign(over, { width: canvas.width, height: canvas.height });
+    this.#drawOver(new Overlay(over), []);
+    for (const layer of [picture, over]) {
+      context.drawImage(layer, 0, 0, canvas.width, canvas.height);
+    }
+    return new Promise((done) => { canvas.toBlob(done, 'image/png'); });
+  }
+
+  /** The point of the picture at a point of the screen, as shares of the sides. */
+  shareAt(clientX, clientY) {
+    const { left, top, width, height } = this.surface.getBoundingClientRect();
+    const share = (at, length) => Math.min(1, Math.max(0, at / length));
+    return [share(clientX - left, width), share(clientY - top, height)];
   }
 
   /** The source pixel at a point of the screen. */
   pixelAt(clientX, clientY) {
-    const { left, top, width, height } = this.surface.getBoundingClientRect();
-    const share = (at, length) => Math.min(1, Math.max(0, at / length));
-    return {
-      x: share(clientX - left, width) * this.frame.width,
-      y: share(clientY - top, height) * this.frame.height,
-    };
+    const [x, y] = this.shareAt(clientX, clientY);
+    return { x: x * this.frame.width, y: y * this.frame.height };
   }
 
   #follow(fixations) {
-    const { path, target } = this;
+    const { path } = this;
     const newest = fixations.reduce((one, other) => (one.id < other.id ? other : one));
     const present = path.at(-1);
     if (present?.id === newest.id) {
@@ -172,14 +196,7 @@ export class Pane {
         path.shift();
       }
     }
-    if (target !== null && fixations.some(({ x, y }) => Math.hypot(target.x - x, target.y - y) < 1)) {
-      this.target = null;
-    }
-  }
-}
-
-function say(element, text) {
-  if (element.textContent !== text) {
-    element.textContent = text;
+    const isFixated = (target) => fixations.some(({ x, y }) => Math.hypot(target.x - x, target.y - y) < 1);
+    this.targets = this.targets.filter((target) => !isFixated(target));
   }
 }

@@ -1,12 +1,29 @@
 // Small line plots of the last minute. Drawn with each report, twice a second.
 
+import { duration, latency, number, say } from './words.js';
+
 const MINUTE_MS = 60_000;
 
 /** More than the reports of a minute. */
 const POINTS_MOST = 160;
 
-/** The stages of a frame, in order. */
-export const STAGES = ['plan', 'change', 'upload', 'ingest', 'features', 'reduce', 'sample', 'collect', 'adapt', 'publish'];
+/** The stages of a frame, in order, and what each does. */
+const STAGES = {
+  plan: 'decides where the tokens of views with layouts other than adaptive lie',
+  change: 'compares the frame with what the pyramid was built from, tile by tile',
+  upload: 'copies changed tiles to the device',
+  ingest: 'builds the finest levels of the pyramid from changed tiles',
+  features: 'sums up features of changed tiles, for the gaze and for events',
+  reduce: 'builds the coarse levels of the pyramid',
+  sample: 'samples tokens that have changed from the pyramid',
+  collect: 'waits for the device and takes over its results',
+  adapt: 'measures what coarser steps lose, and plans and samples the tokens of adaptive views',
+  publish: 'completes the frame in the ring and wakes readers',
+};
+const STAGE_NAMES = Object.keys(STAGES);
+
+/** Stages that the legend leaves out until they have run: those of a device, and of what few streams ask for. */
+const RARE_STAGES = ['upload', 'features', 'collect'];
 
 /** One plot: a name, the newest value as text, and one or two lines, or stacked areas. */
 class Plot {
@@ -22,6 +39,7 @@ class Plot {
     this.#spec = spec;
     const title = document.createElement('h3');
     title.textContent = spec.title;
+    this.element.title = spec.about;
     this.element.className = spec.stacked ? 'plot is-tall' : 'plot';
     this.element.dataset.plot = spec.key;
     this.#value.className = 'value';
@@ -44,6 +62,7 @@ class Plot {
     say(this.#note, note ?? '');
     for (const [index, span] of this.element.querySelectorAll('.legend b').entries()) {
       const value = values[index];
+      span.parentElement.hidden &&= typeof value !== 'number';
       say(span, typeof value === 'number' ? value.toFixed(value < 0.995 ? 2 : 1) : '–');
     }
     this.draw(nowMs);
@@ -136,6 +155,8 @@ class Plot {
     for (const [index, name] of names.entries()) {
       const item = document.createElement('li');
       item.className = `stage-${index}`;
+      item.hidden = RARE_STAGES.includes(name);
+      item.title = `${name}: ${STAGES[name]}`;
       const value = document.createElement('b');
       value.textContent = '–';
       item.append(name, value);
@@ -151,14 +172,15 @@ export class Plots {
 
   constructor(container) {
     const specs = [
-      { key: 'fps', title: 'Frames a second', least: 10 },
-      { key: 'age', title: 'Age of tokens', least: 10 },
-      { key: 'stages', title: 'Time per stage', stacked: STAGES, least: 0.5 },
-      { key: 'tiles', title: 'Tiles changed', most: 100 },
-      { key: 'valid', title: 'Reusable tokens', most: 100 },
-      { key: 'upload', title: 'Uploaded', least: 1 },
-      { key: 'drops', title: 'Frames dropped', least: 2 },
-      { key: 'wire', title: 'To this page', least: 0.1 },
+      { key: 'fps', title: 'Frames a second', least: 10, about: 'Frames that the stream publishes' },
+      { key: 'age', title: 'Age at a consumer', least: 10, about: 'From capture until the tokens are there to read, median' },
+      { key: 'page-age', title: 'Age on this page', least: 10, about: 'From capture until now, of the picture on the screen' },
+      { key: 'stages', title: 'Time per stage', stacked: STAGE_NAMES, least: 0.5, about: 'What a frame takes in the daemon' },
+      { key: 'tiles', title: 'Tiles changed', most: 100, about: 'Tiles of 32 × 32 pixels that differ from the frame before' },
+      { key: 'kept', title: 'Tokens kept', most: 100, about: 'Tokens that the frame before had at the same place with the same bytes' },
+      { key: 'upload', title: 'Uploaded', least: 1, about: 'Bytes copied to the device, and what whole frames would take' },
+      { key: 'drops', title: 'Frames dropped', least: 2, about: 'Frames that came while the one before was being processed' },
+      { key: 'wire', title: 'To this page', least: 0.1, about: 'Bytes that this page receives' },
     ];
     for (const spec of specs) {
       this.#plots[spec.key] = new Plot(spec);
@@ -173,22 +195,19 @@ export class Plots {
     const rates = stream.rates;
     const plots = this.#plots;
     plots.fps.add(now, [rates?.fps ?? null, seen.fps], number(rates?.fps, 1), `${number(seen.fps, 1)} on this page`);
-    plots.age.add(
-      now, [rates?.age_p50_ms ?? null, seen.ageMs], `${number(rates?.age_p50_ms, 1)} ms`, `${age(seen.ageMs)} on this page`,
-    );
-    const stages = STAGES.map((name) => rates?.stages_ms[name] ?? null);
+    plots.age.add(now, [rates?.age_p50_ms ?? null], latency(rates?.age_p50_ms));
+    plots['page-age'].add(now, [seen.ageMs], duration(seen.ageMs));
+    const stages = STAGE_NAMES.map((name) => rates?.stages_ms[name] ?? null);
     plots.stages.add(
       now, stages, `${number(rates ? sum(stages) : null, 2)} ms`,
-      `median ${number(rates?.step_p50_ms, 2)} ms, 99 %: ${number(rates?.step_p99_ms, 2)} ms`,
+      `median ${stepTime(rates?.step_p50_ms)}, 99 %: ${stepTime(rates?.step_p99_ms)}`,
     );
     plots.tiles.add(now, [percent(rates?.dirty_share)], `${number(percent(rates?.dirty_share), 1)} %`);
-    plots.valid.add(now, [percent(seen.validShare)], `${number(percent(seen.validShare), 1)} %`);
+    plots.kept.add(now, [percent(seen.keptShare)], `${number(percent(seen.keptShare), 1)} %`);
     const [uploaded, full] = [megabytes(rates?.uploaded_bytes_per_s), megabytes(rates?.full_bytes_per_s)];
-    const isCpu = stream.backend?.kind === 'cpu';
-    plots.upload.add(
-      now, [uploaded, full], `${number(uploaded, 2)} MB/s`,
-      `${isCpu ? 'CPU, ' : ''}whole frames: ${number(full, 1)} MB/s`,
-    );
+    // Nothing is uploaded without a device.
+    plots.upload.element.hidden = stream.backend === null || stream.backend.kind === 'cpu';
+    plots.upload.add(now, [uploaded, full], `${number(uploaded, 2)} MB/s`, `whole frames: ${number(full, 1)} MB/s`);
     plots.drops.add(now, [rates?.dropped_per_s ?? null], `${number(rates?.dropped_per_s, 1)} /s`, `${stream.frames_dropped} in all`);
     plots.wire.add(now, [megabytes(seen.bytesPerSecond)], `${number(megabytes(seen.bytesPerSecond), 2)} MB/s`);
   }
@@ -202,12 +221,12 @@ export class Plots {
   }
 }
 
-function sum(values) {
-  return values.reduce((total, value) => total + (value ?? 0), 0);
+function stepTime(ms) {
+  return typeof ms === 'number' && ms < 1000 ? `${ms.toFixed(2)} ms` : latency(ms);
 }
 
-function number(value, digits) {
-  return typeof value === 'number' ? value.toFixed(digits) : '–';
+function sum(values) {
+  return values.reduce((total, value) => total + (value ?? 0), 0);
 }
 
 function percent(share) {
@@ -218,15 +237,3 @@ function megabytes(bytes) {
   return typeof bytes === 'number' ? bytes / 1e6 : null;
 }
 
-function age(ms) {
-  if (typeof ms !== 'number') {
-    return '–';
-  }
-  return ms < 1000 ? `${ms.toFixed(1)} ms` : `${(ms / 1000).toFixed(1)} s`;
-}
-
-function say(element, text) {
-  if (element.textContent !== text) {
-    element.textContent = text;
-  }
-}

@@ -1,5 +1,7 @@
 // The list of streams and views. Elements are reused while their streams and views exist, which keeps the focus.
 
+import { say } from './words.js';
+
 /** Lists streams in `list`, and calls `choose` with the name of a clicked view. */
 export class Streams {
   #list;
@@ -41,7 +43,7 @@ export class Streams {
     say(item.querySelector('.name'), stream.name);
     const isFine = stream.state === 'live';
     say(item.querySelector('.state'), isFine ? size : stream.state);
-    item.title = stream.reason || stream.source;
+    item.title = stream.reasons.join('\n') || stream.source;
     return item;
   }
 
@@ -58,7 +60,7 @@ export class Streams {
     say(button.querySelector('.name'), view.name.split('/')[1]);
     say(button.querySelector('.facts'), `${view.policy}, ≤ ${view.budget}`);
     // Views of several streams may have one name.
-    button.setAttribute('aria-label', `${view.name}: ${view.policy}, at most ${view.budget} tokens`);
+    button.setAttribute('aria-label', `${view.name} ${view.policy}, ≤ ${view.budget} tokens`);
     button.title = `${view.layout}, at most ${view.budget} tokens, ${view.policy}`;
     if (isChosen) {
       button.setAttribute('aria-current', 'true');
@@ -75,13 +77,8 @@ function made(tag, name, parts) {
   for (const part of parts) {
     const span = document.createElement('span');
     span.className = part;
-    element.append(span);
+    // The space is for what reads the element as text.
+    element.append(span, ' ');
   }
   return element;
-}
-
-function say(element, text) {
-  if (element.textContent !== text) {
-    element.textContent = text;
-  }
 }

@@ -79,7 +79,7 @@ const COLUMNS = {
   texelsAt: Uint32Array,
 };
 
-/** A reusable frame. The tokens are columns of a table, of which the first `count` rows are valid. */
+/** A frame, filled again by each packet. The tokens are columns of a table, of which the first `count` rows are valid. */
 export class Frame {
   count = 0;
   /** Whether it depends on no earlier frame. */
