@@ -9,19 +9,24 @@ use std::time::Duration;
 
 use axum::Error;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::{Instant, interval, timeout};
 
 use super::decoder::{DecodedChannel, DecodedFrame};
 use super::follower::{Feed, Followers, Subject};
 use super::guard::AccessToken;
+use super::history::playhead::{Moment, Playhead};
+use super::history::recording::{MakeRecording, RecordedView};
 use super::messages::{FeedState, FromPage, ToPage};
 use super::packet::packet;
 use super::reports::LiveReports;
 use super::seats::Seats;
 use super::steering::PageSteering;
+use self::past::Saving;
 use foveate::messages::{ViewName, clipped};
 use foveate_core::token::PATCH_SIDES;
+
+mod past;
 
 /// A page that cannot be written to for this long is closed.
 const SEND_LIMIT: Duration = Duration::from_secs(20);
@@ -58,6 +63,10 @@ pub(super) struct Settings {
     pub(super) read_only: bool,
     /// Pages need this token.
     pub(super) token: Option<AccessToken>,
+    /// What pages show in place of a daemon.
+    pub(super) recording: Option<Arc<RecordedView>>,
+    /// Makes recordings; absent in a build that cannot.
+    pub(super) make_recording: Option<MakeRecording>,
 }
 
 /// What all pages share.
@@ -67,6 +76,8 @@ pub(super) struct Site {
     pub(super) followers: Arc<Followers>,
     pub(super) reports: LiveReports,
     pub(super) seats: Arc<Seats>,
+    /// One recording is made at a time.
+    pub(super) saving: Arc<Semaphore>,
 }
 
 /// Serves a page until it leaves, or another one takes its seat.
@@ -81,6 +92,8 @@ pub(super) async fn run(
         serial: 0,
         last_message: Instant::now(),
         steering: PageSteering::new(site.settings.socket.clone()),
+        told: None,
+        saving: Saving::default(),
         site,
     };
     let outcome = tokio::select! {
@@ -147,6 +160,9 @@ struct Page {
     serial: u32,
     last_message: Instant,
     steering: PageSteering,
+    /// Serial of the newest entry of the timeline that the page has; `None` before the first.
+    told: Option<u64>,
+    saving: Saving,
 }
 
 impl Page {
@@ -154,7 +170,10 @@ impl Page {
         let settings = &self.site.settings;
         let (view, read_only) = (settings.view.clone(), settings.read_only);
         let version = env!("CARGO_PKG_VERSION");
-        say(socket, &ToPage::Hello { version, view, read_only }).await?;
+        let recording = settings.recording.as_ref().map(|recording| recording.title.clone());
+        let can_save = settings.make_recording.is_some() && recording.is_none();
+        let hello = ToPage::Hello { version, view, read_only, recording, can_save };
+        say(socket, &hello).await?;
         let mut report = self.site.reports.join();
         let mut pings = interval(PING_INTERVAL);
         loop {
@@ -164,7 +183,9 @@ impl Page {
                 Ok(()) = report.changed() => {
                     let text = report.borrow_and_update().to_string();
                     send(socket, Message::text(text)).await?;
+                    self.tell_history(socket).await?;
                 }
+                () = self.saving.made() => self.send_saved(socket).await?,
                 () = changed(main) => self.show(0, socket).await?,
                 () = changed(uniform) => self.show(1, socket).await?,
                 answer = self.steering.answer() => {
@@ -212,8 +233,12 @@ impl Page {
             serde_json::from_str(text).map_err(|error| Closing::Misuse(error.to_string()))?;
         match message {
             FromPage::Watch { view, compare, channel } => {
-                self.watch(view, compare);
+                self.watch(view, compare && self.site.settings.recording.is_none());
                 self.draw_channel(channel, socket).await?;
+                self.tell_history(socket).await?;
+            }
+            FromPage::Ack { pane: past::SAVED_PANE, serial } => {
+                self.send_piece(serial, socket).await?;
             }
             FromPage::Ack { pane, serial } => {
                 let index = usize::from(pane);
@@ -237,6 +262,20 @@ impl Page {
                     self.steering.release(view);
                 }
             }
+            FromPage::Seek { at } => {
+                self.move_playhead(socket, |playhead| {
+                    if let Some(at_ms) = at {
+                        playhead.seek(at_ms);
+                    }
+                })
+                .await?;
+            }
+            FromPage::Step { by } => {
+                self.move_playhead(socket, |playhead| playhead.step(by)).await?
+            }
+            FromPage::Live => self.resume(socket).await?,
+            FromPage::Thumbnail { at } => self.send_thumbnail(at, socket).await?,
+            FromPage::Save => self.save(socket).await?,
         }
         Ok(())
     }
@@ -248,6 +287,7 @@ impl Page {
             let subject = view.clone().map(Subject::View);
             self.panes = [subject.map(|subject| self.pane(0, subject)), None];
             self.view = view;
+            self.told = None;
         }
         if !compare {
             self.panes[1] = None;
@@ -285,12 +325,13 @@ impl Page {
     }
 
     fn pane(&self, index: u8, subject: Subject) -> Pane {
-        let mut feed = self.site.followers.watch(&subject);
+        let (mut feed, showing) = self.source(&subject);
         feed.mark_changed();
         Pane {
             index,
             subject,
             feed,
+            showing,
             reported: None,
             held: None,
             serial: 0,
@@ -329,11 +370,22 @@ fn uniform_budget(frame: &DecodedFrame) -> (usize, u32) {
     (texels / LARGEST.pow(2) as usize, LARGEST)
 }
 
+/// What a pane shows.
+enum Showing {
+    /// The newest frame of its feed.
+    Live,
+    /// A frame of the past; it was told to the page where it is.
+    Past { playhead: Box<Playhead>, told: Option<Moment> },
+    /// Nothing: the page is paused, and there is no past of this pane.
+    Nothing,
+}
+
 /// One of the two pictures of a page.
 struct Pane {
     index: u8,
     subject: Subject,
     feed: watch::Receiver<Feed>,
+    showing: Showing,
     /// The state and reason that were sent last.
     reported: Option<(FeedState, String)>,
     /// The frame that was sent last.
@@ -359,15 +411,40 @@ impl Pane {
     }
 
     async fn show(&mut self, socket: &mut WebSocket, serial: &mut u32) -> Result<(), Closing> {
-        let feed = self.feed.borrow_and_update().clone();
-        let state = (feed.state, feed.reason.clone());
-        if self.reported.as_ref() != Some(&state) {
-            let age_ms = feed.age().map(|age| age.as_secs_f64() * 1e3);
-            self.reported = Some(state.clone());
-            let (state, reason) = state;
-            say(socket, &ToPage::State { pane: self.index, state, reason, age_ms }).await?;
+        if !matches!(self.showing, Showing::Live) {
+            return self.show_moment(socket, serial).await;
         }
-        let Some(frame) = feed.frame.filter(|_| !self.is_in_flight) else { return Ok(()) };
+        let feed = self.feed.borrow_and_update().clone();
+        let age_ms = feed.age().map(|age| age.as_secs_f64() * 1e3);
+        self.say_state((feed.state, feed.reason), age_ms, socket).await?;
+        match feed.frame {
+            Some(frame) if !self.is_in_flight => self.send_frame(frame, socket, serial).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports a state and its reason if they are new.
+    async fn say_state(
+        &mut self,
+        state: (FeedState, String),
+        age_ms: Option<f64>,
+        socket: &mut WebSocket,
+    ) -> Result<(), Closing> {
+        if self.reported.as_ref() == Some(&state) {
+            return Ok(());
+        }
+        self.reported = Some(state.clone());
+        let (state, reason) = state;
+        say(socket, &ToPage::State { pane: self.index, state, reason, age_ms }).await
+    }
+
+    /// Sends a frame that is not on the screen.
+    async fn send_frame(
+        &mut self,
+        frame: Arc<DecodedFrame>,
+        socket: &mut WebSocket,
+        serial: &mut u32,
+    ) -> Result<(), Closing> {
         if self.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &frame)) {
             return Ok(());
         }
@@ -387,11 +464,11 @@ impl Pane {
     }
 }
 
-/// Waits until the feed of `pane` changes; forever without a pane.
+/// Waits until the feed of `pane` changes; forever without a pane, or while it is paused.
 async fn changed(pane: &mut Option<Pane>) {
     let changed = match pane {
-        Some(pane) => pane.feed.changed().await,
-        None => std::future::pending().await,
+        Some(pane) if matches!(pane.showing, Showing::Live) => pane.feed.changed().await,
+        _ => std::future::pending().await,
     };
     // The sender is gone only if the follower could not be started.
     if changed.is_err() {
