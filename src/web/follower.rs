@@ -253,7 +253,8 @@ impl Follower {
                     let reader = subscription.reader();
                     decoder = reader.map(|reader| Decoder::new(reader.header()));
                     self.segment = reader.map(|reader| {
-                        let (page, info) = (Box::new(reader.header_page()), reader.header().clone());
+                        let (page, info) =
+                            (Box::new(reader.header_page()), reader.header().clone());
                         Arc::new(FrameSegment { page, info })
                     });
                 }

@@ -12,17 +12,17 @@
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::guard::AccessToken;
-use self::history::{BYTES_DEFAULT, Histories};
-use self::page::Settings;
 pub use self::history::recording::{FrameToRecord, MakeRecording, RecordedFrames, RecordedView};
 pub use self::history::stored::FrameSegment;
 pub use self::history::timeline::{Timeline, TimelineFact};
+use self::history::{BYTES_DEFAULT, Histories};
+use self::page::Settings;
 use foveate::messages::{ViewName, ViewNameError};
 use foveate_core::error::exit;
 use foveate_http::Hosts;
@@ -240,7 +240,8 @@ pub fn run(
         make_recording: recordings.make,
     };
     let histories = Histories::new(usize::try_from(history).unwrap_or(usize::MAX));
-    serve(listener, settings, histories, Hosts::new(address, allowed_hosts), stop).map_err(cannot_listen)
+    serve(listener, settings, histories, Hosts::new(address, allowed_hosts), stop)
+        .map_err(cannot_listen)
 }
 
 /// Runs the server on this thread.
@@ -312,8 +313,10 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         "GiB" => Some(1 << 30),
         _ => None,
     };
-    let bytes = number.parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
-    bytes.ok_or_else(|| "expected bytes, or a number with KiB, MiB or GiB, such as 64MiB".to_owned())
+    let bytes =
+        number.parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
+    bytes
+        .ok_or_else(|| "expected bytes, or a number with KiB, MiB or GiB, such as 64MiB".to_owned())
 }
 
 /// An address to listen on.

@@ -22,9 +22,10 @@ use super::packet::packet;
 use super::reports::LiveReports;
 use super::seats::Seats;
 use super::steering::PageSteering;
-use self::past::Saving;
 use foveate::messages::{ViewName, clipped};
 use foveate_core::token::PATCH_SIDES;
+
+use self::past::Saving;
 
 mod past;
 
@@ -233,9 +234,14 @@ impl Page {
             serde_json::from_str(text).map_err(|error| Closing::Misuse(error.to_string()))?;
         match message {
             FromPage::Watch { view, compare, channel } => {
+                if view != self.view {
+                    // Moments of the view before are no news any more.
+                    say(socket, &ToPage::Resumed).await?;
+                }
                 self.watch(view, compare && self.site.settings.recording.is_none());
                 self.draw_channel(channel, socket).await?;
                 self.tell_history(socket).await?;
+                self.show(0, socket).await?;
             }
             FromPage::Ack { pane: past::SAVED_PANE, serial } => {
                 self.send_piece(serial, socket).await?;

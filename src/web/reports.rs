@@ -14,7 +14,8 @@ use super::messages::ToPage;
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate_control::{
-    ClientExt as _, Listing, MaskListing, Stats, StreamInput, StreamListing, StreamPace, StreamRates, per_second,
+    ClientExt as _, Listing, MaskListing, Stats, StreamInput, StreamListing, StreamPace,
+    StreamRates, per_second,
 };
 use foveate_core::frame::PixelFormat;
 use foveate_stats::durations::HistogramCounts;

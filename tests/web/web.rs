@@ -115,7 +115,7 @@ fn the_page_is_whole_and_loads_nothing_from_elsewhere() {
     }
     files.sort();
     files.dedup();
-    assert_eq!(files.len(), 9, "{files:?}");
+    assert_eq!(files.len(), 12, "{files:?}");
 }
 
 #[test]
@@ -573,7 +573,7 @@ fn closed(page: &mut Page) -> (u16, String) {
         match page.next() {
             News::Closed(Some(close)) => return (close.code.into(), close.reason.to_string()),
             News::Closed(None) => panic!("closed without a reason"),
-            News::Message(_) | News::Frame(_) => {}
+            News::Message(_) | News::Frame(_) | News::Piece(..) => {}
         }
     }
 }
@@ -673,14 +673,14 @@ fn a_page_that_only_shows_steers_nothing() {
 #[test]
 fn what_no_page_says_closes_the_connection() {
     let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
-    for words in ["", "{}", "{\"op\":\"jump\"}", "{\"op\":\"look\",\"x\":\"1\",\"y\":2}", "[[[["] {
+    for words in ["", "{}", "{\"op\":\"jump\"}", "{\"op\":\"look\",\"x\":\"1\",\"y\":2}", "{\"op\":\"step\"}", "[[[["] {
         let mut page = web.page();
         page.say_text(words);
         let close = loop {
             match page.next() {
                 News::Closed(close) => break close.unwrap(),
                 News::Message(_) => {}
-                News::Frame(frame) => panic!("{frame:?}"),
+                other => panic!("{other:?}"),
             }
         };
         assert_eq!(u16::from(close.code), 1008, "{words}");
@@ -744,7 +744,7 @@ fn encoded(values: &[u8], format: TokenFormat) -> Vec<u8> {
     words.flat_map(|word| word.to_le_bytes()[..format.dtype.bytes()].to_vec()).collect()
 }
 
-fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], pixels: &[u8]) {
+pub(super) fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], pixels: &[u8]) {
     publish_planes(writer, frame_seq, records, [pixels]);
 }
 

@@ -63,7 +63,9 @@ pub(crate) fn open(
             }
             PlaybackItem::Frame { frame, published_unix_ns, .. } => {
                 if places.len() == FRAMES_MAX {
-                    tracing::warn!("the recording is long: the page shows its first {FRAMES_MAX} frames");
+                    tracing::warn!(
+                        "the recording is long: the page shows its first {FRAMES_MAX} frames"
+                    );
                     break;
                 }
                 let at_ms = published_unix_ns as f64 / 1e6;

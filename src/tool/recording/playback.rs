@@ -1,5 +1,7 @@
 //! Plays a recording back: frames and state changes in order.
 
+#![cfg_attr(not(feature = "web"), allow(dead_code, reason = "only the page asks where a frame is"))]
+
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +10,7 @@ use prost::{DecodeError, Message};
 
 use super::RecordingError;
 use super::messages::{SceneMessage, SegmentMessage, StateMessage, TokenFrameMessage, VERSION};
-#[cfg(feature = "web")]
-use super::source::MessagePlace;
-use super::source::{MessageKind, RecordedMessage, RecordingItem, RecordingSource};
+use super::source::{MessageKind, MessagePlace, RecordedMessage, RecordingItem, RecordingSource};
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, State, TokenFrameBuf, TokenRecord};
 
@@ -60,13 +60,11 @@ impl Playback {
     }
 
     /// Where the newest message is in the file that is open.
-    #[cfg(feature = "web")]
     pub(super) fn place(&self) -> MessagePlace {
         self.open.as_ref().map(|(_, source)| source.place()).unwrap_or_default()
     }
 
     /// Files that have not been opened yet.
-    #[cfg(feature = "web")]
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -186,7 +184,6 @@ impl Playback {
 }
 
 /// The frame in the data of a message that is of the segment with this header.
-#[cfg(feature = "web")]
 pub(super) fn decoded_frame(data: &[u8], segment: &SegmentInfo) -> Result<TokenFrameBuf, String> {
     let frame = TokenFrameMessage::decode(data).map_err(|error| error.to_string())?;
     check_version(frame.version)?;

@@ -1,5 +1,10 @@
 //! Reads messages of an untrusted MCAP file: memory is allocated as data arrives, and damaged chunks are skipped.
 
+#![cfg_attr(
+    not(feature = "web"),
+    allow(dead_code, reason = "only the page reads messages at their places")
+)]
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -141,7 +146,8 @@ impl RecordingSource {
     ///
     /// If the file has changed, or cannot be read.
     pub(super) fn read_at(&mut self, place: MessagePlace) -> io::Result<Vec<u8>> {
-        let changed = || io::Error::new(ErrorKind::InvalidData, "the file has changed since it was opened");
+        let changed =
+            || io::Error::new(ErrorKind::InvalidData, "the file has changed since it was opened");
         if self.cached.as_ref().is_none_or(|(record, _)| *record != place.record) {
             self.cached = None;
             let mut head = [0; RECORD_HEAD_BYTES];

@@ -1,5 +1,6 @@
 // The page: connects the server's messages with the elements on the screen.
 
+import { Past } from './history.js';
 import { Pane } from './pane.js';
 import { Plots } from './plots.js';
 import { Streams } from './streams.js';
@@ -42,6 +43,7 @@ const seen = { frames: 0, bytes: 0, tokens: 0, valid: 0, sinceMs: performance.no
 const panes = [new Pane(shows), new Pane(shows, false)];
 const plots = new Plots(byId('plots'));
 const list = new Streams(byId('streams'), (name) => choose(name));
+const past = new Past(byId('past'), (message) => wire.say(message));
 const waiting = new Set();
 
 const wire = new Wire({
@@ -52,11 +54,15 @@ const wire = new Wire({
   closed(reason) {
     setDaemon('lost', 'Disconnected');
     letGo();
+    past.clear();
     panes.forEach((pane) => pane.setState('lost', reason, null));
     document.body.classList.remove('is-loading');
   },
   message: (message) => handlers[message.type]?.(message),
   frame(buffer) {
+    if (past.take(buffer)) {
+      return;
+    }
     const pane = panes[paneOf(buffer)];
     if (pane === undefined) {
       return;
@@ -76,8 +82,10 @@ const wire = new Wire({
 });
 
 const handlers = {
-  hello({ view, read_only: readOnly }) {
+  ...past.handlers,
+  hello({ view, read_only: readOnly, ...others }) {
     isReadOnly = readOnly;
+    past.greet(others);
     document.body.classList.toggle('is-read-only', readOnly);
     if (chosen === null && view !== null) {
       choose(view);
@@ -85,7 +93,9 @@ const handlers = {
   },
   report(report) {
     streams = report.streams;
-    if (report.error === null) {
+    if (report.recording) {
+      setDaemon('live', 'Recording');
+    } else if (report.error === null) {
       setDaemon('live', `foveated ${report.daemon?.version ?? ''}`);
     } else {
       setDaemon('lost', 'No daemon');
@@ -156,7 +166,7 @@ function addNumbers() {
   if (stream !== undefined && 0.05 < seconds) {
     plots.add(stream, {
       fps: seen.frames / seconds,
-      ageMs: panes[0].ageMs,
+      ageMs: past.isPaused ? null : panes[0].ageMs,
       bytesPerSecond: seen.bytes / seconds,
       validShare: 0 < seen.tokens ? seen.valid / seen.tokens : null,
     });
@@ -202,6 +212,7 @@ function chosenView() {
 
 function choose(name) {
   chosen = name;
+  past.clear();
   waiting.clear();
   panes.forEach((pane) => pane.clear());
   groupItems.length = 0;
@@ -312,7 +323,7 @@ function tell(text, isError = false) {
 let lookedMs = 0;
 
 function look(point) {
-  if (isReadOnly || !panes[0].isPainted) {
+  if (isReadOnly || past.isPaused || !panes[0].isPainted) {
     return;
   }
   panes[0].target = point;

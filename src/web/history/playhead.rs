@@ -40,9 +40,7 @@ impl Frames {
     /// The newest frame that had arrived at `at_ms`, or the first one.
     pub(crate) fn index_at(&self, at_ms: f64) -> usize {
         let later = match self {
-            Self::Kept(snapshot) => {
-                snapshot.frames.partition_point(|frame| frame.at_ms <= at_ms)
-            }
+            Self::Kept(snapshot) => snapshot.frames.partition_point(|frame| frame.at_ms <= at_ms),
             Self::Recorded(recording) => {
                 recording.times_ms.partition_point(|time_ms| *time_ms <= at_ms)
             }
@@ -156,9 +154,8 @@ impl Playhead {
                 let (frame, segment) = self.frames.read(self.index).await?;
                 let known = self.decoder.take();
                 let known = known.filter(|decoder| decoder.epoch() == segment.info.epoch);
-                let decoder = self.decoder.insert(
-                    known.unwrap_or_else(|| Decoder::new(&segment.info)),
-                );
+                let decoder =
+                    self.decoder.insert(known.unwrap_or_else(|| Decoder::new(&segment.info)));
                 let decoded = Arc::new(decoder.decode(&frame));
                 self.shown = Some((self.index, Arc::clone(&decoded)));
                 decoded

@@ -206,9 +206,9 @@ impl Timelines {
         let now_ms = unix_ms();
         let mut timelines = self.0.lock();
         if !timelines.contains_key(view) && TIMELINES_MAX <= timelines.len() {
-            let oldest = timelines.iter().min_by(|(_, one), (_, other)| {
-                one.newest_ms().total_cmp(&other.newest_ms())
-            });
+            let oldest = timelines
+                .iter()
+                .min_by(|(_, one), (_, other)| one.newest_ms().total_cmp(&other.newest_ms()));
             if let Some(name) = oldest.map(|(name, _)| name.clone()) {
                 timelines.remove(&name);
             }

@@ -82,14 +82,16 @@ impl Page {
             };
             main.showing = past(Frames::Kept(snapshot));
         }
-        let Showing::Past { playhead, .. } = &mut main.showing else { return Ok(()) };
+        let Showing::Past { playhead, told } = &mut main.showing else { return Ok(()) };
         change(playhead);
+        // The page waits for an answer, also if it is on the screen.
+        *told = None;
         let frame_seq = playhead.frame_seq();
         if let (Some(uniform), Some(frame_seq)) = (&mut self.panes[1], frame_seq) {
             if let Showing::Live | Showing::Nothing = uniform.showing {
                 let snapshot = self.site.followers.histories.snapshot(&uniform.subject);
-                uniform.showing = snapshot
-                    .map_or(Showing::Nothing, |snapshot| past(Frames::Kept(snapshot)));
+                uniform.showing =
+                    snapshot.map_or(Showing::Nothing, |snapshot| past(Frames::Kept(snapshot)));
             }
             if let Showing::Past { playhead, .. } = &mut uniform.showing
                 && !playhead.seek_frame(frame_seq)
@@ -128,9 +130,11 @@ impl Page {
                 (recording.timeline.since(since), recording.timeline.serial())
             }
             Some(_) => return Ok(()),
-            None => self.site.followers.timelines.with(view, |timeline, _| {
-                (timeline.since(since), timeline.serial())
-            }),
+            None => self
+                .site
+                .followers
+                .timelines
+                .with(view, |timeline, _| (timeline.since(since), timeline.serial())),
         };
         let histories = &self.site.followers.histories;
         let history = ToPage::History {
