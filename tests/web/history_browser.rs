@@ -125,7 +125,7 @@ fn an_event_has_a_picture_and_leads_to_its_moment() {
         .find((button) => button.innerText.includes('the cable is loose'))";
     browser.until(&format!("{item} && !{item}.querySelector('canvas').hidden"));
     let middle = format!(
-        "[...{item}.querySelector('canvas').getContext('2d').getImageData(20, 10, 1, 1).data]"
+        "[...{item}.querySelector('canvas').getContext('2d').getImageData(80, 13, 1, 1).data]"
     );
     assert_eq!(browser.value(&middle), json!([200, 200, 200, 255]));
     writer.set_state(foveate_ring::State::Live, "");
@@ -170,7 +170,7 @@ fn what_is_saved_opens_in_a_page() {
     browser.open(&web.url());
     browser.until(IS_PAINTED);
     browser.value(PIXELS);
-    browser.until(&format!("{PAST}[0] === 'paused' && {PAST}[2] === 0 && 29 < {PAST}[3]"));
+    browser.until(&format!("{PAST}[0] === 'paused' && {PAST}[2] === 0 && 5 < {PAST}[3]"));
     let hash = format!("{HASH}('picture')");
     let first = browser.number(&hash).to_string();
     browser.press("End");

@@ -413,7 +413,7 @@ export class Past {
       scrub.setAttribute('aria-valuetext', text);
       Object.assign(this.#element.dataset, { frame: moment.frame_seq, index: moment.index, frames: moment.frames });
     }
-    this.#timeline.show(this.#extent, this.#clockMs + performance.now(), moment?.at_ms ?? null);
+    this.#timeline.show(moment ?? this.#extent, this.#clockMs + performance.now(), moment?.at_ms ?? null);
   }
 
   #momentText(moment) {
