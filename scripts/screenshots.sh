@@ -10,7 +10,7 @@ usage() {
 Usage: scripts/screenshots.sh [--yes]
 
 Installs what is missing, plays real clips to the daemon, opens the live page in Chromium, and writes web-light.png, web-dark.png,
-web-phone.png and privacy.png into docs/images.
+web-paused.png, web-phone.png and privacy.png into docs/images.
 
   --yes   install missing packages without asking
   --help  this

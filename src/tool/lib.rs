@@ -161,7 +161,7 @@ enum ToolCommand {
     /// Take a first look: a daemon of its own and the live page, until Ctrl-C
     #[cfg(feature = "web")]
     Demo(demo::DemoArguments),
-    /// Show the streams live in a browser: what the daemon sees, where it looks, and its cost
+    /// Show the streams, or a recording, in a browser: what the daemon sees, where it looks, and its cost
     #[cfg(feature = "web")]
     Web(web::WebArguments),
     /// Check this machine, its daemon and its cameras, or sources by their addresses

@@ -678,7 +678,7 @@ fn screenshots() {
     let clips = std::env::var("FOVEATE_CLIPS").expect("scripts/screenshots.sh sets it");
     let place = Place::new();
     let daemon = place.daemon(&format!(
-        "[[stream]]\nname = 'street'\nsource = '{clips}/vtest.avi'\nloop = true\n\
+        "[[stream]]\nname = 'street'\nsource = '{clips}/vtest.avi'\nloop = true\nevents = true\n\
          [stream.change]\nthreshold = 16\n\
          [[stream.view]]\nname = 'main'\n[stream.view.gaze]\npolicy = 'saliency'\n\
          [[stream.view]]\nname = 'wide'\nbudget = 128\n\
@@ -694,6 +694,7 @@ fn screenshots() {
     for (name, scheme, [width, height, ratio], hash) in [
         ("web-light", "light", [1440, 900, 1], "#view=street/main&boxes&gaze"),
         ("web-dark", "dark", [1440, 900, 1], "#view=street/main&gaze&compare"),
+        ("web-paused", "light", [1440, 1040, 1], "#view=street/main&gaze"),
         ("web-phone", "light", [390, 844, 2], "#view=street/main&changes&gaze"),
         ("privacy", "light", [1440, 900, 1], "#view=yard/main&gaze"),
     ] {
@@ -704,6 +705,15 @@ fn screenshots() {
         browser.until(IS_PAINTED);
         // So that the plots have lines.
         after_frames(&mut browser, 280);
+        if name == "web-paused" {
+            browser.press(" ");
+            browser.until("document.querySelector('.now').textContent === 'Paused'");
+            for _ in 0..40 {
+                browser.press("ArrowLeft");
+            }
+            browser.until("document.getElementById('past').dataset.frame \
+                === document.querySelector('figure').dataset.frame");
+        }
         let path = format!("{out}/{name}.png.base64");
         let picture = match name {
             "privacy" => browser.screenshot_of("figure .surface"),

@@ -21,6 +21,12 @@ use foveate_web::{
 /// Most frames of a recording that the page shows: nine hours of 30 a second.
 const FRAMES_MAX: usize = 1 << 20;
 
+/// Most segments of a recording: each has a header in memory.
+const SEGMENTS_MAX: usize = 4096;
+
+/// Most facts of before the first frame.
+const EARLY_MAX: usize = 256;
+
 /// From one picture of a recording that the page saves to the next, as `foveate record` has it.
 const PICTURE_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -57,6 +63,10 @@ pub(crate) fn open(
     let mut early = Vec::new();
     while let Some(item) = playback.advance(is_over)? {
         let fact = match item {
+            PlaybackItem::Segment(..) if segments.len() == SEGMENTS_MAX => {
+                tracing::warn!("the page shows the first {SEGMENTS_MAX} segments of the recording");
+                break;
+            }
             PlaybackItem::Segment(page, info) => {
                 segments.push(Arc::new(FrameSegment { page, info: *info }));
                 continue;
@@ -95,7 +105,8 @@ pub(crate) fn open(
         };
         match times_ms.last() {
             Some(at_ms) => timeline.add(*at_ms, fact),
-            None => early.push(fact),
+            None if early.len() < EARLY_MAX => early.push(fact),
+            None => {}
         }
     }
     if is_over() {
