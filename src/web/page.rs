@@ -269,6 +269,7 @@ impl Page {
                 }
             }
             FromPage::Seek { at } => {
+                self.extend_past(at.unwrap_or(f64::MIN));
                 self.move_playhead(socket, |playhead| {
                     if let Some(at_ms) = at {
                         playhead.seek(at_ms);

@@ -68,9 +68,13 @@ fn time_works_by_keyboard() {
     browser.press(" ");
     browser.until(&format!("{PAST}[0] === 'paused'"));
     let last = browser.number(&format!("{PAST}[3]")) - 1.0;
-    for (key, index) in
-        [("ArrowLeft", last - 1.0), ("Home", 0.0), ("ArrowLeft", 0.0), ("ArrowRight", 1.0), ("End", last)]
-    {
+    for (key, index) in [
+        ("ArrowLeft", last - 1.0),
+        ("Home", 0.0),
+        ("ArrowLeft", 0.0),
+        ("ArrowRight", 1.0),
+        ("End", last),
+    ] {
         browser.press(key);
         browser.until(&format!("{PAST}[2] === {index}"));
     }
@@ -179,7 +183,10 @@ fn what_is_saved_opens_in_a_page() {
     browser.press("Home");
     browser.until(&format!("{PAST}[2] === 0 && {PAST}[1] === {FRAME}"));
     assert_eq!(browser.number(&hash).to_string(), first);
-    assert_eq!(browser.value("document.querySelector('#daemon .words').textContent"), json!("Recording"));
+    assert_eq!(
+        browser.value("document.querySelector('#daemon .words').textContent"),
+        json!("Recording")
+    );
     assert_eq!(browser.complaints, [""; 0]);
     assert!(browser.value("document.title").as_str().unwrap().starts_with(VIEW));
 }
@@ -190,7 +197,10 @@ fn a_replay_shows_like_a_daemon() {
     let daemon = place.daemon(&config(BALL, ""));
     let path = place.path("run.mcap");
     let name = path.to_str().unwrap();
-    place.foveate(&["record", VIEW, "--mcap", name, "--seconds", "3"]).finish().assert_clean_exit(0);
+    place
+        .foveate(&["record", VIEW, "--mcap", name, "--seconds", "3"])
+        .finish()
+        .assert_clean_exit(0);
     daemon.stop();
     let replay = place.foveate(&["replay", name, "--loop"]);
     let web = Web::start(&place.socket(), &[]);

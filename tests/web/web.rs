@@ -673,7 +673,14 @@ fn a_page_that_only_shows_steers_nothing() {
 #[test]
 fn what_no_page_says_closes_the_connection() {
     let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
-    for words in ["", "{}", "{\"op\":\"jump\"}", "{\"op\":\"look\",\"x\":\"1\",\"y\":2}", "{\"op\":\"step\"}", "[[[["] {
+    for words in [
+        "",
+        "{}",
+        "{\"op\":\"jump\"}",
+        "{\"op\":\"look\",\"x\":\"1\",\"y\":2}",
+        "{\"op\":\"step\"}",
+        "[[[[",
+    ] {
         let mut page = web.page();
         page.say_text(words);
         let close = loop {
@@ -744,7 +751,12 @@ fn encoded(values: &[u8], format: TokenFormat) -> Vec<u8> {
     words.flat_map(|word| word.to_le_bytes()[..format.dtype.bytes()].to_vec()).collect()
 }
 
-pub(super) fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], pixels: &[u8]) {
+pub(super) fn publish_tokens(
+    writer: &mut Writer,
+    frame_seq: u64,
+    records: &[TokenRecord],
+    pixels: &[u8],
+) {
     publish_planes(writer, frame_seq, records, [pixels]);
 }
 

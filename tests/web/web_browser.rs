@@ -711,8 +711,10 @@ fn screenshots() {
             for _ in 0..40 {
                 browser.press("ArrowLeft");
             }
-            browser.until("document.getElementById('past').dataset.frame \
-                === document.querySelector('figure').dataset.frame");
+            browser.until(
+                "document.getElementById('past').dataset.frame \
+                === document.querySelector('figure').dataset.frame",
+            );
         }
         let path = format!("{out}/{name}.png.base64");
         let picture = match name {

@@ -292,6 +292,15 @@ export class Past {
     return from === undefined ? null : [from, to];
   }
 
+  /** What can be shown: what the page holds while it is paused, and what has come since. */
+  #reach() {
+    const [held, kept] = [this.#moment, this.#extent];
+    if (held === null || kept === null) {
+      return held ?? kept;
+    }
+    return { from_ms: Math.min(held.from_ms, kept.from_ms), to_ms: Math.max(held.to_ms, kept.to_ms) };
+  }
+
   #scrub() {
     const span = this.#span();
     if (span !== null) {
@@ -413,7 +422,7 @@ export class Past {
       scrub.setAttribute('aria-valuetext', text);
       Object.assign(this.#element.dataset, { frame: moment.frame_seq, index: moment.index, frames: moment.frames });
     }
-    this.#timeline.show(moment ?? this.#extent, this.#clockMs + performance.now(), moment?.at_ms ?? null);
+    this.#timeline.show(this.#reach(), this.#clockMs + performance.now(), moment?.at_ms ?? null);
   }
 
   #momentText(moment) {

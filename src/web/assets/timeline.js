@@ -121,7 +121,7 @@ export class Timeline {
 
   /** Whether a moment can be shown. */
   isKept(ms) {
-    return this.#extent !== null && this.#extent.from_ms - 1 <= ms && ms <= this.#extent.to_ms + 1000;
+    return this.#extent !== null && this.#extent.from_ms - 1 <= ms;
   }
 
   /** The newest event without a small picture that could have one; undefined without any. */

@@ -37,6 +37,11 @@ impl Frames {
         }
     }
 
+    /// When the newest one arrived.
+    pub(crate) fn newest_ms(&self) -> f64 {
+        self.at_ms(self.count() - 1)
+    }
+
     /// The newest frame that had arrived at `at_ms`, or the first one.
     pub(crate) fn index_at(&self, at_ms: f64) -> usize {
         let later = match self {
@@ -170,7 +175,7 @@ impl Playhead {
             index: self.index,
             frames: self.frames.count(),
             from_ms: self.frames.at_ms(0),
-            to_ms: self.frames.at_ms(self.frames.count() - 1),
+            to_ms: self.frames.newest_ms(),
             frame_seq: decoded.head.stamp.frame_seq,
             missed,
             is_cut,

@@ -27,7 +27,7 @@ const PIECE_MAGIC: [u8; 4] = *b"FVD1";
 
 const PIECE_BYTES: usize = 512 << 10;
 
-/// How far before the first frame, or after the newest one, a moment may lie to have a small picture.
+/// How far before the first frame a moment may lie to have a small picture.
 const THUMBNAIL_TOLERANCE_MS: f64 = 1000.0;
 
 /// A recording that a page asked for.
@@ -103,6 +103,23 @@ impl Page {
         self.show(1, socket).await
     }
 
+    /// Goes on to what has come since the page was paused, if `at_ms` lies there.
+    pub(super) fn extend_past(&mut self, at_ms: f64) {
+        let Some(main) = &mut self.panes[0] else { return };
+        let Showing::Past { playhead, .. } = &main.showing else { return };
+        let newest_ms = playhead.frames.newest_ms();
+        if at_ms <= newest_ms {
+            return;
+        }
+        let snapshot = self.site.followers.histories.snapshot(&main.subject).map(Frames::Kept);
+        if let Some(frames) = snapshot.filter(|frames| newest_ms < frames.newest_ms()) {
+            main.showing = past(frames);
+            if let Some(uniform) = &mut self.panes[1] {
+                uniform.showing = Showing::Nothing;
+            }
+        }
+    }
+
     /// Shows new frames again. A recording has none.
     pub(super) async fn resume(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
         if self.site.settings.recording.is_some() {
@@ -162,13 +179,12 @@ impl Page {
     ) -> Result<(), Closing> {
         let Some(main) = &self.panes[0] else { return Ok(()) };
         let frames = match &main.showing {
-            Showing::Past { playhead, .. } => Some(playhead.frames.clone()),
+            Showing::Past { playhead, .. } if at_ms <= playhead.frames.newest_ms() => {
+                Some(playhead.frames.clone())
+            }
             _ => self.site.followers.histories.snapshot(&main.subject).map(Frames::Kept),
         };
-        let reaches = |frames: &Frames| {
-            let (first, newest) = (frames.at_ms(0), frames.at_ms(frames.count() - 1));
-            (first - THUMBNAIL_TOLERANCE_MS..=newest + THUMBNAIL_TOLERANCE_MS).contains(&at_ms)
-        };
+        let reaches = |frames: &Frames| frames.at_ms(0) - THUMBNAIL_TOLERANCE_MS <= at_ms;
         let mut playhead = frames.filter(reaches).map(Playhead::new);
         let loaded = match &mut playhead {
             Some(playhead) => {
