@@ -37,7 +37,7 @@ pub(super) const BYTES_DEFAULT: u64 = 64 << 20;
 
 /// What is in memory of a view.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Extent {
+pub(super) struct HistoryExtent {
     /// When the oldest and the newest frame arrived, in milliseconds since 1970.
     pub(super) from_ms: f64,
     pub(super) to_ms: f64,
@@ -186,10 +186,10 @@ impl Histories {
     }
 
     /// What is in memory of `subject`.
-    pub(super) fn extent(&self, subject: &Subject) -> Option<Extent> {
+    pub(super) fn extent(&self, subject: &Subject) -> Option<HistoryExtent> {
         let of = self.of.lock();
         let history = of.get(subject)?;
-        Some(Extent {
+        Some(HistoryExtent {
             from_ms: history.frames.front()?.at_ms,
             to_ms: history.frames.back()?.at_ms,
             frames: history.frames.len(),

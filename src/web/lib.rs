@@ -49,8 +49,8 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 pub struct WebArguments {
     /// The view that the page shows first [default: the first there is], or the files of one recording, in their order
-    #[arg(value_name = "STREAM/VIEW|FILE.mcap", value_parser = shown)]
-    shown: Vec<Shown>,
+    #[arg(value_name = "STREAM/VIEW|FILE.mcap", value_parser = page_subject)]
+    subjects: Vec<PageSubject>,
     /// Where to serve the page; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8707", value_parser = address)]
     listen: SocketAddr,
@@ -79,16 +79,16 @@ pub struct WebArguments {
 
 /// What a page shows, as an argument.
 #[derive(Clone, Debug)]
-enum Shown {
+enum PageSubject {
     View(ViewName),
     Recording(PathBuf),
 }
 
-fn shown(text: &str) -> Result<Shown, String> {
+fn page_subject(text: &str) -> Result<PageSubject, String> {
     if text.ends_with(".mcap") {
-        return Ok(Shown::Recording(text.into()));
+        return Ok(PageSubject::Recording(text.into()));
     }
-    text.parse().map(Shown::View).map_err(|error: ViewNameError| error.to_string())
+    text.parse().map(PageSubject::View).map_err(|error: ViewNameError| error.to_string())
 }
 
 impl WebArguments {
@@ -98,12 +98,12 @@ impl WebArguments {
     ///
     /// If there is more than one view, or both a view and files.
     pub fn recording(&self) -> Result<Vec<PathBuf>, WebError> {
-        let files = self.shown.iter().filter_map(|shown| match shown {
-            Shown::Recording(path) => Some(path.clone()),
-            Shown::View(_) => None,
+        let files = self.subjects.iter().filter_map(|subject| match subject {
+            PageSubject::Recording(path) => Some(path.clone()),
+            PageSubject::View(_) => None,
         });
         let files: Vec<_> = files.collect();
-        if 1 < self.shown.len() && files.len() < self.shown.len() {
+        if 1 < self.subjects.len() && files.len() < self.subjects.len() {
             return Err(WebError::Usage(
                 "too many arguments (expected one view, or the files of one recording)".to_owned(),
             ));
@@ -112,16 +112,16 @@ impl WebArguments {
     }
 
     fn view(&self) -> Option<ViewName> {
-        self.shown.iter().find_map(|shown| match shown {
-            Shown::View(view) => Some(view.clone()),
-            Shown::Recording(_) => None,
+        self.subjects.iter().find_map(|subject| match subject {
+            PageSubject::View(view) => Some(view.clone()),
+            PageSubject::Recording(_) => None,
         })
     }
 
     /// A page at `listen` that begins with `view` and these `layers`, and opens in the browser of the desktop if it `opens`.
     pub fn opening(view: ViewName, layers: &'static str, listen: SocketAddr, opens: bool) -> Self {
         Self {
-            shown: vec![Shown::View(view)],
+            subjects: vec![PageSubject::View(view)],
             history: BYTES_DEFAULT,
             listen,
             open: opens,
@@ -201,7 +201,7 @@ pub fn run(
 ) -> Result<(), WebError> {
     let view = arguments.view();
     let WebArguments {
-        shown: _,
+        subjects: _,
         history,
         listen,
         open,

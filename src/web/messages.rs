@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::history::Extent;
+use super::history::HistoryExtent;
 use super::history::playhead::Moment;
 use super::history::timeline::TimelineEntry;
 use super::reports::StreamReport;
@@ -95,7 +95,7 @@ pub(super) enum ToPage {
     /// What is in memory of the view.
     History {
         /// Absent where nothing is.
-        extent: Option<Extent>,
+        extent: Option<HistoryExtent>,
         /// Of all views.
         bytes: usize,
         bytes_max: usize,

@@ -25,7 +25,7 @@ use super::steering::PageSteering;
 use foveate::messages::{ViewName, clipped};
 use foveate_core::token::PATCH_SIDES;
 
-use self::past::Saving;
+use self::past::PageRecording;
 
 mod past;
 
@@ -93,8 +93,8 @@ pub(super) async fn run(
         serial: 0,
         last_message: Instant::now(),
         steering: PageSteering::new(site.settings.socket.clone()),
-        told: None,
-        saving: Saving::default(),
+        timeline_serial: None,
+        saving: PageRecording::default(),
         site,
     };
     let outcome = tokio::select! {
@@ -162,8 +162,8 @@ struct Page {
     last_message: Instant,
     steering: PageSteering,
     /// Serial of the newest entry of the timeline that the page has; `None` before the first.
-    told: Option<u64>,
-    saving: Saving,
+    timeline_serial: Option<u64>,
+    saving: PageRecording,
 }
 
 impl Page {
@@ -235,7 +235,7 @@ impl Page {
         match message {
             FromPage::Watch { view, compare, channel } => {
                 if view != self.view {
-                    // Moments of the view before are no news any more.
+                    // Discards moments of the previous view that are on their way.
                     say(socket, &ToPage::Resumed).await?;
                 }
                 self.watch(view, compare && self.site.settings.recording.is_none());
@@ -294,7 +294,7 @@ impl Page {
             let subject = view.clone().map(Subject::View);
             self.panes = [subject.map(|subject| self.pane(0, subject)), None];
             self.view = view;
-            self.told = None;
+            self.timeline_serial = None;
         }
         if !compare {
             self.panes[1] = None;
@@ -378,11 +378,11 @@ fn uniform_budget(frame: &DecodedFrame) -> (usize, u32) {
 }
 
 /// What a pane shows.
-enum Showing {
+enum PaneContent {
     /// The newest frame of its feed.
     Live,
-    /// A frame of the past; it was told to the page where it is.
-    Past { playhead: Box<Playhead>, told: Option<Moment> },
+    /// A frame of the past; `reported` is what the page knows of it.
+    Past { playhead: Box<Playhead>, reported: Option<Moment> },
     /// Nothing: the page is paused, and there is no past of this pane.
     Nothing,
 }
@@ -392,7 +392,7 @@ struct Pane {
     index: u8,
     subject: Subject,
     feed: watch::Receiver<Feed>,
-    showing: Showing,
+    showing: PaneContent,
     /// The state and reason that were sent last.
     reported: Option<(FeedState, String)>,
     /// The frame that was sent last.
@@ -418,7 +418,7 @@ impl Pane {
     }
 
     async fn show(&mut self, socket: &mut WebSocket, serial: &mut u32) -> Result<(), Closing> {
-        if !matches!(self.showing, Showing::Live) {
+        if !matches!(self.showing, PaneContent::Live) {
             return self.show_moment(socket, serial).await;
         }
         let feed = self.feed.borrow_and_update().clone();
@@ -474,7 +474,7 @@ impl Pane {
 /// Waits until the feed of `pane` changes; forever without a pane, or while it is paused.
 async fn changed(pane: &mut Option<Pane>) {
     let changed = match pane {
-        Some(pane) if matches!(pane.showing, Showing::Live) => pane.feed.changed().await,
+        Some(pane) if matches!(pane.showing, PaneContent::Live) => pane.feed.changed().await,
         _ => std::future::pending().await,
     };
     // The sender is gone only if the follower could not be started.

@@ -348,7 +348,7 @@ export class Past {
         this.#playing = null;
         this.#move(span[key === 'Home' ? 0 : 1]);
       } else if (key === 'ArrowUp' || key === 'ArrowDown') {
-        // What is on the screen is not where the view could look.
+        // A paused page does not steer.
         taken();
       }
     }

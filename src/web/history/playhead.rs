@@ -14,14 +14,14 @@ use foveate_ring::TokenFrameBuf;
 
 /// Where frames come from.
 #[derive(Clone, Debug)]
-pub(crate) enum Frames {
+pub(crate) enum FrameSource {
     /// Memory, as it was when the page was paused.
     Kept(Snapshot),
     /// A recording.
     Recorded(Arc<RecordedView>),
 }
 
-impl Frames {
+impl FrameSource {
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::Kept(snapshot) => snapshot.frames.len(),
@@ -89,7 +89,7 @@ impl Snapshot {
 
 /// What a page shows while it is paused.
 pub(crate) struct Playhead {
-    pub(crate) frames: Frames,
+    pub(crate) frames: FrameSource,
     index: usize,
     decoder: Option<Decoder>,
     shown: Option<(usize, Arc<DecodedFrame>)>,
@@ -113,10 +113,10 @@ pub(crate) struct Moment {
 
 impl Playhead {
     /// At the newest frame of `frames`, of which there must be one, or at the first one of a recording.
-    pub(crate) fn new(frames: Frames) -> Self {
+    pub(crate) fn new(frames: FrameSource) -> Self {
         let index = match &frames {
-            Frames::Kept(_) => frames.count() - 1,
-            Frames::Recorded(_) => 0,
+            FrameSource::Kept(_) => frames.count() - 1,
+            FrameSource::Recorded(_) => 0,
         };
         Self { frames, index, decoder: None, shown: None }
     }
@@ -137,14 +137,14 @@ impl Playhead {
     /// Number of the frame at the playhead; `None` for those of a recording.
     pub(crate) fn frame_seq(&self) -> Option<u64> {
         match &self.frames {
-            Frames::Kept(snapshot) => Some(snapshot.frames[self.index].head.stamp.frame_seq),
-            Frames::Recorded(_) => None,
+            FrameSource::Kept(snapshot) => Some(snapshot.frames[self.index].head.stamp.frame_seq),
+            FrameSource::Recorded(_) => None,
         }
     }
 
     /// Goes to the frame with this number, or the one before. Returns whether there is one.
     pub(crate) fn seek_frame(&mut self, frame_seq: u64) -> bool {
-        let Frames::Kept(snapshot) = &self.frames else { return false };
+        let FrameSource::Kept(snapshot) = &self.frames else { return false };
         let is_earlier = |frame: &Arc<StoredFrame>| frame.head.stamp.frame_seq <= frame_seq;
         let later = snapshot.frames.iter().rposition(is_earlier);
         self.index = later.unwrap_or(self.index);
@@ -167,8 +167,8 @@ impl Playhead {
             }
         };
         let (missed, is_cut) = match &self.frames {
-            Frames::Kept(snapshot) => (snapshot.frames[self.index].missed, snapshot.is_cut),
-            Frames::Recorded(_) => (0, false),
+            FrameSource::Kept(snapshot) => (snapshot.frames[self.index].missed, snapshot.is_cut),
+            FrameSource::Recorded(_) => (0, false),
         };
         let moment = Moment {
             at_ms: self.at_ms(),

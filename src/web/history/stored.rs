@@ -1,5 +1,5 @@
-//! Token frames in memory. What a frame has in common with the one before it is stored once, so that a still stream costs 8 bytes a
-//! token and frame, and each frame can be had by itself.
+//! Token frames in memory. Tokens that a frame shares with the one before are stored once, so a still stream costs 8 bytes a token and
+//! frame, and every frame can be read without its predecessors.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ impl Ledger {
 
 /// Counts bytes while it exists.
 #[derive(Debug)]
-struct Entry {
+struct LedgerEntry {
     ledger: Arc<Ledger>,
     bytes: usize,
 }
 
-impl Entry {
+impl LedgerEntry {
     fn new(ledger: &Arc<Ledger>, bytes: usize) -> Self {
         ledger.0.fetch_add(bytes, Ordering::Relaxed);
         Self { ledger: Arc::clone(ledger), bytes }
     }
 }
 
-impl Drop for Entry {
+impl Drop for LedgerEntry {
     fn drop(&mut self) {
         self.ledger.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -50,13 +50,13 @@ pub struct FrameSegment {
 #[derive(Debug)]
 struct Blob {
     bytes: Box<[u8]>,
-    _entry: Entry,
+    _entry: LedgerEntry,
 }
 
 impl Blob {
     fn new(ledger: &Arc<Ledger>, bytes: Vec<u8>) -> Arc<Self> {
         let size = size_of::<Self>() + bytes.len();
-        Arc::new(Self { bytes: bytes.into(), _entry: Entry::new(ledger, size) })
+        Arc::new(Self { bytes: bytes.into(), _entry: LedgerEntry::new(ledger, size) })
     }
 
     /// `present` if it has these bytes, or a new one.
@@ -69,12 +69,12 @@ impl Blob {
 }
 
 #[derive(Debug)]
-struct Token {
+struct StoredToken {
     record: TokenRecord,
     texels: Arc<Blob>,
     /// Its items of the other planes, in their order.
     items: Arc<Blob>,
-    _entry: Entry,
+    _entry: LedgerEntry,
 }
 
 /// A token frame that shares memory with others.
@@ -88,10 +88,10 @@ pub(crate) struct StoredFrame {
     /// Frames before it that were overwritten, or skipped for a newer one.
     pub(crate) missed: u64,
     pub(crate) head: FrameHead,
-    tokens: Box<[Arc<Token>]>,
+    tokens: Box<[Arc<StoredToken>]>,
     /// The planes after the pixels whose items are not the tokens; `None` for the others.
     planes: Box<[Option<Arc<Blob>>]>,
-    _entry: Entry,
+    _entry: LedgerEntry,
 }
 
 type Place = (i32, i32, u16, u16, u8, u8);
@@ -135,7 +135,7 @@ impl StoredFrame {
                     }
                 }
                 let present = earlier.at(index, record);
-                let shared = |blob: fn(&Token) -> &Arc<Blob>, bytes: &[u8]| {
+                let shared = |blob: fn(&StoredToken) -> &Arc<Blob>, bytes: &[u8]| {
                     Blob::shared(ledger, bytes, present.map(|token| blob(token)))
                 };
                 let (texels, items) =
@@ -148,11 +148,11 @@ impl StoredFrame {
                     {
                         Arc::clone(token)
                     }
-                    _ => Arc::new(Token {
+                    _ => Arc::new(StoredToken {
                         record: *record,
                         texels,
                         items,
-                        _entry: Entry::new(ledger, size_of::<Token>()),
+                        _entry: LedgerEntry::new(ledger, size_of::<StoredToken>()),
                     }),
                 }
             })
@@ -172,7 +172,7 @@ impl StoredFrame {
             head: frame.head.clone(),
             tokens,
             planes,
-            _entry: Entry::new(ledger, bytes),
+            _entry: LedgerEntry::new(ledger, bytes),
         }
     }
 
@@ -213,7 +213,7 @@ struct EarlierTokens<'a> {
 
 impl<'a> EarlierTokens<'a> {
     /// The one at the place of `record`, which is token `index` of the present frame.
-    fn at(&mut self, index: usize, record: &TokenRecord) -> Option<&'a Arc<Token>> {
+    fn at(&mut self, index: usize, record: &TokenRecord) -> Option<&'a Arc<StoredToken>> {
         let tokens = &self.frame?.tokens;
         let wanted = place(record);
         if let Some(token) = tokens.get(index).filter(|token| place(&token.record) == wanted) {

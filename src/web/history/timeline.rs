@@ -145,7 +145,7 @@ impl Timeline {
     pub fn add_fixations(&mut self, at_ms: f64, fixations: &[Fixation]) {
         let newest = fixations.iter().map(|fixation| fixation.id).max().unwrap_or_default();
         if newest < self.fixation {
-            // The view began anew.
+            // The view restarted.
             self.fixation = 0;
         }
         let known = self.fixation;

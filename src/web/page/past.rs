@@ -8,9 +8,9 @@ use axum::extract::ws::{Message, WebSocket};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Closing, Page, Pane, Showing, say, send};
+use super::{Closing, Page, Pane, PaneContent, say, send};
 use crate::follower::{Feed, Subject};
-use crate::history::playhead::{Frames, Playhead};
+use crate::history::playhead::{FrameSource, Playhead};
 use crate::history::unix_ms;
 use crate::messages::{FeedState, ToPage};
 use crate::packet::packet;
@@ -32,13 +32,13 @@ const THUMBNAIL_TOLERANCE_MS: f64 = 1000.0;
 
 /// A recording that a page asked for.
 #[derive(Default)]
-pub(super) struct Saving {
+pub(super) struct PageRecording {
     making: Option<JoinHandle<io::Result<(File, u64, usize)>>>,
     made: Option<io::Result<(File, u64, usize)>>,
     sending: Option<(File, u32)>,
 }
 
-impl Saving {
+impl PageRecording {
     /// Waits until the recording is made; forever without one. Cancel-safe.
     pub(super) async fn made(&mut self) {
         let Some(making) = &mut self.making else { return std::future::pending().await };
@@ -49,17 +49,17 @@ impl Saving {
 
 impl Page {
     /// The feed of a pane, and what it shows at first.
-    pub(super) fn source(&self, subject: &Subject) -> (watch::Receiver<Feed>, Showing) {
+    pub(super) fn source(&self, subject: &Subject) -> (watch::Receiver<Feed>, PaneContent) {
         let Some(recording) = &self.site.settings.recording else {
-            return (self.site.followers.watch(subject), Showing::Live);
+            return (self.site.followers.watch(subject), PaneContent::Live);
         };
         let (_, feed) = watch::channel(Feed::default());
         let is_it = matches!(subject, Subject::View(view) if *view == recording.view);
-        let playhead = || Box::new(Playhead::new(Frames::Recorded(Arc::clone(recording))));
+        let playhead = || Box::new(Playhead::new(FrameSource::Recorded(Arc::clone(recording))));
         let showing = if is_it {
-            Showing::Past { playhead: playhead(), told: None }
+            PaneContent::Past { playhead: playhead(), reported: None }
         } else {
-            Showing::Nothing
+            PaneContent::Nothing
         };
         (feed, showing)
     }
@@ -71,7 +71,7 @@ impl Page {
         change: impl FnOnce(&mut Playhead),
     ) -> Result<(), Closing> {
         let Some(main) = &mut self.panes[0] else { return Ok(()) };
-        if let Showing::Live = main.showing {
+        if let PaneContent::Live = main.showing {
             let Some(snapshot) = self.site.followers.histories.snapshot(&main.subject) else {
                 let error = if self.site.followers.histories.bytes_max() == 0 {
                     "cannot pause: `foveate web` runs with --history 0"
@@ -80,23 +80,23 @@ impl Page {
                 };
                 return say(socket, &ToPage::HistoryError { error: error.to_owned() }).await;
             };
-            main.showing = past(Frames::Kept(snapshot));
+            main.showing = past(FrameSource::Kept(snapshot));
         }
-        let Showing::Past { playhead, told } = &mut main.showing else { return Ok(()) };
+        let PaneContent::Past { playhead, reported } = &mut main.showing else { return Ok(()) };
         change(playhead);
         // The page waits for an answer, also if it is on the screen.
-        *told = None;
+        *reported = None;
         let frame_seq = playhead.frame_seq();
         if let (Some(uniform), Some(frame_seq)) = (&mut self.panes[1], frame_seq) {
-            if let Showing::Live | Showing::Nothing = uniform.showing {
+            if let PaneContent::Live | PaneContent::Nothing = uniform.showing {
                 let snapshot = self.site.followers.histories.snapshot(&uniform.subject);
-                uniform.showing =
-                    snapshot.map_or(Showing::Nothing, |snapshot| past(Frames::Kept(snapshot)));
+                uniform.showing = snapshot
+                    .map_or(PaneContent::Nothing, |snapshot| past(FrameSource::Kept(snapshot)));
             }
-            if let Showing::Past { playhead, .. } = &mut uniform.showing
+            if let PaneContent::Past { playhead, .. } = &mut uniform.showing
                 && !playhead.seek_frame(frame_seq)
             {
-                uniform.showing = Showing::Nothing;
+                uniform.showing = PaneContent::Nothing;
             }
         }
         self.show(0, socket).await?;
@@ -106,16 +106,16 @@ impl Page {
     /// Goes on to what has come since the page was paused, if `at_ms` lies there.
     pub(super) fn extend_past(&mut self, at_ms: f64) {
         let Some(main) = &mut self.panes[0] else { return };
-        let Showing::Past { playhead, .. } = &main.showing else { return };
+        let PaneContent::Past { playhead, .. } = &main.showing else { return };
         let newest_ms = playhead.frames.newest_ms();
         if at_ms <= newest_ms {
             return;
         }
-        let snapshot = self.site.followers.histories.snapshot(&main.subject).map(Frames::Kept);
+        let snapshot = self.site.followers.histories.snapshot(&main.subject).map(FrameSource::Kept);
         if let Some(frames) = snapshot.filter(|frames| newest_ms < frames.newest_ms()) {
             main.showing = past(frames);
             if let Some(uniform) = &mut self.panes[1] {
-                uniform.showing = Showing::Nothing;
+                uniform.showing = PaneContent::Nothing;
             }
         }
     }
@@ -126,7 +126,7 @@ impl Page {
             return Ok(());
         }
         for pane in self.panes.iter_mut().flatten() {
-            pane.showing = Showing::Live;
+            pane.showing = PaneContent::Live;
         }
         say(socket, &ToPage::Resumed).await?;
         self.show(0, socket).await?;
@@ -141,9 +141,9 @@ impl Page {
             say(socket, &ToPage::HistoryError { error }).await?;
         }
         let (Some(view), Some(main)) = (&self.view, &self.panes[0]) else { return Ok(()) };
-        let since = self.told.unwrap_or_default();
+        let since = self.timeline_serial.unwrap_or_default();
         let (entries, serial) = match &self.site.settings.recording {
-            Some(recording) if self.told.is_none() => {
+            Some(recording) if self.timeline_serial.is_none() => {
                 (recording.timeline.since(since), recording.timeline.serial())
             }
             Some(_) => return Ok(()),
@@ -160,8 +160,8 @@ impl Page {
             bytes_max: histories.bytes_max(),
             now_ms: unix_ms(),
         };
-        let is_whole = self.told.is_none();
-        self.told = Some(serial);
+        let is_whole = self.timeline_serial.is_none();
+        self.timeline_serial = Some(serial);
         if self.site.settings.recording.is_none() {
             say(socket, &history).await?;
         }
@@ -179,12 +179,12 @@ impl Page {
     ) -> Result<(), Closing> {
         let Some(main) = &self.panes[0] else { return Ok(()) };
         let frames = match &main.showing {
-            Showing::Past { playhead, .. } if at_ms <= playhead.frames.newest_ms() => {
+            PaneContent::Past { playhead, .. } if at_ms <= playhead.frames.newest_ms() => {
                 Some(playhead.frames.clone())
             }
-            _ => self.site.followers.histories.snapshot(&main.subject).map(Frames::Kept),
+            _ => self.site.followers.histories.snapshot(&main.subject).map(FrameSource::Kept),
         };
-        let reaches = |frames: &Frames| frames.at_ms(0) - THUMBNAIL_TOLERANCE_MS <= at_ms;
+        let reaches = |frames: &FrameSource| frames.at_ms(0) - THUMBNAIL_TOLERANCE_MS <= at_ms;
         let mut playhead = frames.filter(reaches).map(Playhead::new);
         let loaded = match &mut playhead {
             Some(playhead) => {
@@ -218,9 +218,9 @@ impl Page {
         let main = self.panes[0].as_ref().ok_or("cannot save: no view is chosen")?;
         let view = self.view.clone().ok_or("cannot save: no view is chosen")?;
         let snapshot = match &main.showing {
-            Showing::Past { playhead, .. } => match &playhead.frames {
-                Frames::Kept(snapshot) => Some(snapshot.clone()),
-                Frames::Recorded(_) => return Err("cannot save: this is a recording already"),
+            PaneContent::Past { playhead, .. } => match &playhead.frames {
+                FrameSource::Kept(snapshot) => Some(snapshot.clone()),
+                FrameSource::Recorded(_) => return Err("cannot save: this is a recording already"),
             },
             _ => self.site.followers.histories.snapshot(&main.subject),
         };
@@ -287,13 +287,13 @@ impl Page {
     }
 }
 
-fn past(frames: Frames) -> Showing {
-    Showing::Past { playhead: Box::new(Playhead::new(frames)), told: None }
+fn past(frames: FrameSource) -> PaneContent {
+    PaneContent::Past { playhead: Box::new(Playhead::new(frames)), reported: None }
 }
 
 impl Pane {
     fn is_revoked(&self) -> bool {
-        matches!(&self.showing, Showing::Past { playhead, .. } if playhead.frames.is_revoked())
+        matches!(&self.showing, PaneContent::Past { playhead, .. } if playhead.frames.is_revoked())
     }
 
     /// Shows the frame at the playhead.
@@ -302,7 +302,7 @@ impl Pane {
         socket: &mut WebSocket,
         serial: &mut u32,
     ) -> Result<(), Closing> {
-        let Showing::Past { playhead, told } = &mut self.showing else {
+        let PaneContent::Past { playhead, reported } = &mut self.showing else {
             let reason = "nothing of this picture is in memory for this moment".to_owned();
             return self.say_state((FeedState::Ended, reason), None, socket).await;
         };
@@ -316,8 +316,8 @@ impl Pane {
                 return say(socket, &ToPage::HistoryError { error }).await;
             }
         };
-        let is_news = told.as_ref() != Some(&moment);
-        *told = Some(moment.clone());
+        let is_news = reported.as_ref() != Some(&moment);
+        *reported = Some(moment.clone());
         self.say_state((FeedState::Live, String::new()), None, socket).await?;
         if is_news && self.index == 0 {
             say(socket, &ToPage::Moment(moment)).await?;
