@@ -11,7 +11,7 @@ usage() {
 Usage: scripts/screenshots.sh [--yes]
 
 Installs what is missing, plays real clips to the daemon, opens the live page in Chromium, and writes web-light.png, web-dark.png,
-web-phone.png, web-grid.png, web-inspector.png, web-mask.png and privacy.png into docs/images.
+web-phone.png, web-grid.png, web-inspector.png, web-mask.png, web-paused.png and privacy.png into docs/images.
 
   --yes   install missing packages without asking
   --help  this

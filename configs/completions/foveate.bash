@@ -856,7 +856,7 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__web)
-            opts="$(foveate ls --names 2>/dev/null | grep /) -h --listen --open --anywhere --allow-host --read-only --token --socket --help"
+            opts="-h --listen --open --anywhere --allow-host --read-only --history --token --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -867,6 +867,10 @@ _foveate() {
                     return 0
                     ;;
                 --allow-host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --history)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -47,7 +47,7 @@ complete -c foveate -n "__fish_foveate_needs_command" -f -a "set" -d 'Change a v
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "mask" -d 'Show or change the privacy masks of a stream'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "reload" -d 'Make the daemon reload its configuration'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "demo" -d 'Take a first look: a daemon of its own and the live page, until Ctrl-C'
-complete -c foveate -n "__fish_foveate_needs_command" -f -a "web" -d 'Show the streams live in a browser: what the daemon sees, where it looks, and its cost'
+complete -c foveate -n "__fish_foveate_needs_command" -f -a "web" -d 'Show the streams, or a recording, in a browser: what the daemon sees, where it looks, and its cost'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "doctor" -d 'Check this machine, its daemon and its cameras, or sources by their addresses'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "bench" -d 'Measure the cost of a frame, stage by stage, without a daemon'
 complete -c foveate -n "__fish_foveate_needs_command" -f -a "extract" -d 'Convert every frame of a file to NumPy arrays, without a daemon'
@@ -141,6 +141,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand demo" -l no-open -d 'Do 
 complete -c foveate -n "__fish_foveate_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l listen -d 'Where to serve the page; port 0 takes any free port' -r
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l allow-host -d 'A host name of this machine that browsers may use besides localhost; may be repeated' -r
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l history -d 'Memory for the last minute of the views that are looked at: bytes, or with KiB, MiB or GiB; 0 for none' -r
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l open -d 'Open the page in the browser of this desktop'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l anywhere -d 'Allow an address that other machines can reach: anyone who can connect sees the pictures and may steer the views'
@@ -242,4 +243,3 @@ complete -c foveate -n "__fish_foveate_using_subcommand snap" -f -a "(foveate ls
 complete -c foveate -n "__fish_foveate_using_subcommand remove-stream" -f -a "(foveate ls --names 2>/dev/null | grep -v /)"
 complete -c foveate -n "__fish_foveate_using_subcommand set" -f -a "(foveate ls --names 2>/dev/null | grep /)"
 complete -c foveate -n "__fish_foveate_using_subcommand mask" -f -a "(foveate ls --names 2>/dev/null | grep -v /)"
-complete -c foveate -n "__fish_foveate_using_subcommand web" -f -a "(foveate ls --names 2>/dev/null | grep /)"

@@ -15,7 +15,7 @@ use foveate_core::source::ShorthandKind;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::{ToolError, health, stop_on_signals, web};
+use crate::{ToolError, health, recordings, stop_on_signals, web};
 
 /// The view that the page opens with, and the one that follows a gaze.
 const VIEW: &str = "demo/main";
@@ -65,7 +65,8 @@ pub(super) fn run(arguments: DemoArguments, out: &mut dyn Write) -> Result<(), T
     );
     writeln!(out, "{hints}").map_err(ToolError::Output)?;
     let page = web::WebArguments::opening(view, LAYERS, listen, !no_open);
-    Ok(web::run(page, &socket, &stop, out)?)
+    let Some(recordings) = recordings(Vec::new(), &stop)? else { return Ok(()) };
+    Ok(web::run(page, &socket, recordings, &stop, out)?)
 }
 
 /// A running daemon, whose files are in a folder of its own. Dropping it ends it.

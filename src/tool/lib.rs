@@ -161,7 +161,7 @@ enum ToolCommand {
     /// Take a first look: a daemon of its own and the live page, until Ctrl-C
     #[cfg(feature = "web")]
     Demo(demo::DemoArguments),
-    /// Show the streams live in a browser: what the daemon sees, where it looks, and its cost
+    /// Show the streams, or a recording, in a browser: what the daemon sees, where it looks, and its cost
     #[cfg(feature = "web")]
     Web(web::WebArguments),
     /// Check this machine, its daemon and its cameras, or sources by their addresses
@@ -462,7 +462,10 @@ pub fn run(arguments: ToolArguments, out: &mut dyn Write) -> Result<(), ToolErro
         #[cfg(feature = "web")]
         ToolCommand::Web(arguments) => {
             let stop = stop_on_signals()?;
-            web::run(arguments, &socket, &stop, out).map_err(ToolError::from)
+            let Some(recordings) = recordings(arguments.recording()?, &stop)? else {
+                return Ok(());
+            };
+            web::run(arguments, &socket, recordings, &stop, out).map_err(ToolError::from)
         }
         ToolCommand::Doctor(arguments) => {
             doctor::run(&arguments, &socket, &socket_path_to_serve(asked_for), out)
@@ -475,6 +478,31 @@ pub fn run(arguments: ToolArguments, out: &mut dyn Write) -> Result<(), ToolErro
         Err(ToolError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// What the page knows of recordings, with the recording in `files`, if there are any. `None` once `stop` is set.
+#[cfg(all(feature = "web", feature = "mcap"))]
+fn recordings(
+    files: Vec<PathBuf>,
+    stop: &AtomicBool,
+) -> Result<Option<web::Recordings>, ToolError> {
+    let make: web::MakeRecording = recording::page::make;
+    let mut recordings = web::Recordings { shown: None, make: Some(make) };
+    if !files.is_empty() {
+        recordings.shown = recording::page::open(files, &|| stop.load(Ordering::Relaxed))?;
+        if recordings.shown.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(recordings))
+}
+
+#[cfg(all(feature = "web", not(feature = "mcap")))]
+fn recordings(files: Vec<PathBuf>, _: &AtomicBool) -> Result<Option<web::Recordings>, ToolError> {
+    if files.is_empty() {
+        return Ok(Some(web::Recordings::default()));
+    }
+    Err(ToolError::Usage("recordings need a `foveate` that was built with `mcap`".to_owned()))
 }
 
 /// Registers a flag that the first SIGINT, SIGTERM or SIGHUP sets; the second one ends the program at once. A SIGHUP that `nohup` has

@@ -26,6 +26,8 @@ use foveate_core::rate::RateLimit;
 use foveate_ring::{FrameHead, HeaderPage, RingError, SegmentInfo, TokenFrameBuf};
 
 pub mod messages;
+#[cfg(feature = "web")]
+pub(crate) mod page;
 mod part;
 mod pictures;
 pub mod playback;

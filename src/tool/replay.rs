@@ -122,6 +122,8 @@ pub(super) fn run(
             (PlaybackItem::CutShort(path, why), _) => {
                 tracing::warn!(path = %path.display(), "cannot read the rest of the file: {why}");
             }
+            // Subscribers of a recording get none.
+            (PlaybackItem::Event(_), _) => {}
             // Playback gives no frame before its segment.
             (PlaybackItem::Frame { .. } | PlaybackItem::State(..), None) => {}
         }

@@ -125,6 +125,11 @@ impl Decoder {
         Self { segment: segment.clone(), channels: (u64::MAX, Arc::default()), format, values }
     }
 
+    /// Of the segment.
+    pub(super) fn epoch(&self) -> u64 {
+        self.segment.epoch
+    }
+
     pub(super) fn decode(&mut self, frame: &TokenFrameBuf) -> DecodedFrame {
         if self.channels.0 != frame.head.channels_frame {
             let channels = frame.channels(&self.segment).map(DecodedChannel::from).collect();

@@ -13,9 +13,12 @@ use tokio::sync::watch;
 
 use super::PAGES_MAX;
 use super::decoder::{DecodedFrame, Decoder};
+use super::history::Histories;
+use super::history::stored::FrameSegment;
+use super::history::timeline::{TimelineFact, Timelines};
 use super::messages::FeedState;
 use foveate::ControlError;
-use foveate::client::{Client, Next, Subscription, SubscriptionError};
+use foveate::client::{Client, Next, SubscribeOptions, Subscription, SubscriptionError};
 use foveate::messages::{RefusalReason, ViewName, end_text, is_coming_back};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::error::chain;
@@ -48,6 +51,15 @@ pub(super) enum Subject {
     },
 }
 
+impl Subject {
+    pub(super) fn stream(&self) -> &str {
+        match self {
+            Self::View(view) => view.stream(),
+            Self::Uniform { stream, .. } => stream,
+        }
+    }
+}
+
 /// What a follower gives its pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feed {
@@ -70,6 +82,10 @@ impl Feed {
 #[derive(Debug)]
 pub(super) struct Followers {
     socket: PathBuf,
+    /// What was read.
+    pub(super) histories: Histories,
+    /// What happened to views of the daemon.
+    pub(super) timelines: Timelines,
     /// A follower decides to end under this lock, so that no page subscribes to one that is ending.
     running: Mutex<HashMap<Subject, Arc<watch::Sender<Feed>>>>,
     /// Views opened for pages, the newest last.
@@ -79,9 +95,11 @@ pub(super) struct Followers {
 }
 
 impl Followers {
-    pub(super) fn new(socket: PathBuf) -> Self {
+    pub(super) fn new(socket: PathBuf, histories: Histories) -> Self {
         Self {
             socket,
+            histories,
+            timelines: Timelines::default(),
             running: Mutex::default(),
             opened: Mutex::default(),
             opened_count: AtomicU64::new(0),
@@ -110,6 +128,8 @@ impl Followers {
             subject: subject.clone(),
             feed: Arc::clone(&sender),
             frame: TokenFrameBuf::default(),
+            segment: None,
+            fixation: 0,
         };
         match thread::Builder::new().name("follower".to_owned()).spawn(|| follower.run()) {
             Ok(_) => drop(running.insert(subject.clone(), sender)),
@@ -169,6 +189,10 @@ struct Follower {
     subject: Subject,
     feed: Arc<watch::Sender<Feed>>,
     frame: TokenFrameBuf,
+    /// The segment of `frame`.
+    segment: Option<Arc<FrameSegment>>,
+    /// Id of the newest fixation.
+    fixation: u64,
 }
 
 impl Follower {
@@ -195,6 +219,7 @@ impl Follower {
             return false;
         }
         running.remove(&self.subject);
+        self.note_state("unwatched", "");
         true
     }
 
@@ -216,26 +241,69 @@ impl Follower {
     }
 
     fn read(&mut self, view: &ViewName) -> Result<String, SubscriptionError> {
-        let mut subscription = Client::connect(&self.followers.socket)?.subscribe(view, false)?;
+        let events = matches!(self.subject, Subject::View(_));
+        let options = SubscribeOptions { events, ..SubscribeOptions::default() };
+        let client = Client::connect(&self.followers.socket)?;
+        let mut subscription = client.subscribe_to(view, options)?;
         let mut decoder = None;
         while self.is_watched() {
             match subscription.next_frame(&mut self.frame, SLICE)? {
-                Next::Frame { .. } => self.show(decoder.as_mut()),
+                Next::Frame { missed } => self.show(decoder.as_mut(), missed),
                 Next::NewSegment => {
                     let reader = subscription.reader();
                     decoder = reader.map(|reader| Decoder::new(reader.header()));
+                    self.segment = reader.map(|reader| {
+                        let (page, info) =
+                            (Box::new(reader.header_page()), reader.header().clone());
+                        Arc::new(FrameSegment { page, info })
+                    });
                 }
                 Next::TimedOut => self.publish_ring_state(&subscription),
                 Next::Ended(reason) => return Ok(reason),
             }
+            self.note_events(&mut subscription);
         }
         Ok(String::new())
     }
 
-    /// Publishes the frame that was read.
-    fn show(&self, decoder: Option<&mut Decoder>) {
-        let Some(decoder) = decoder else { return };
+    /// Keeps what happened in the picture, after the frame that it was seen in.
+    fn note_events(&self, subscription: &mut Subscription) {
+        let Subject::View(view) = &self.subject else { return };
+        for event in subscription.take_events() {
+            let what = TimelineFact::of_event(&event.scene);
+            self.followers.timelines.with(view, |timeline, now_ms| timeline.add(now_ms, what));
+        }
+    }
+
+    fn note_state(&self, state: &str, reason: &str) {
+        if let Subject::View(view) = &self.subject {
+            self.followers.timelines.note_state(view, state, reason);
+        }
+    }
+
+    /// Keeps new fixations, and that the view is live.
+    fn note_frame(&mut self) {
+        if self.feed.borrow().state != FeedState::Live {
+            self.note_state("live", "");
+        }
+        let fixations = &self.frame.head.fixations;
+        let newest = fixations.iter().map(|fixation| fixation.id).max().unwrap_or_default();
+        if let Subject::View(view) = &self.subject
+            && newest != self.fixation
+        {
+            self.fixation = newest;
+            self.followers
+                .timelines
+                .with(view, |timeline, now_ms| timeline.add_fixations(now_ms, fixations));
+        }
+    }
+
+    /// Publishes the frame that was read, after `missed` others, and keeps it.
+    fn show(&mut self, decoder: Option<&mut Decoder>, missed: u64) {
+        let (Some(decoder), Some(segment)) = (decoder, &self.segment) else { return };
+        self.followers.histories.push(&self.subject, segment, &self.frame, missed);
         let frame = Some(Arc::new(decoder.decode(&self.frame)));
+        self.note_frame();
         self.feed.send_modify(|feed| {
             *feed = Feed { state: FeedState::Live, reason: String::new(), frame };
         });
@@ -254,7 +322,7 @@ impl Follower {
     /// Publishes a state. A view that has ended stays so when the daemon goes away.
     fn publish_state(&self, state: FeedState, reason: &str) {
         let reason = end_text(reason);
-        self.feed.send_if_modified(|feed| {
+        let is_news = self.feed.send_if_modified(|feed| {
             let is_known = feed.state == state && feed.reason == reason;
             if is_known || (feed.state == FeedState::Ended && state == FeedState::Lost) {
                 return false;
@@ -263,6 +331,9 @@ impl Follower {
             reason.clone_into(&mut feed.reason);
             true
         });
+        if is_news {
+            self.note_state(state.name(), reason);
+        }
     }
 }
 

@@ -12,20 +12,26 @@
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::guard::AccessToken;
+pub use self::history::recording::{FrameToRecord, MakeRecording, RecordedFrames, RecordedView};
+pub use self::history::stored::FrameSegment;
+pub use self::history::timeline::{Timeline, TimelineFact};
+use self::history::{BYTES_DEFAULT, Histories};
 use self::page::Settings;
-use foveate::messages::ViewName;
+use foveate::messages::{ViewName, ViewNameError};
 use foveate_core::error::exit;
 use foveate_http::Hosts;
 
 mod decoder;
 mod follower;
 mod guard;
+mod history;
 mod inspection;
 mod masking;
 mod messages;
@@ -47,9 +53,10 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 /// Arguments of `foveate web`.
 #[derive(Debug, clap::Args)]
 pub struct WebArguments {
-    /// The view that the page shows first [default: the only stream, or the start page of several]
-    #[arg(value_name = "STREAM/VIEW")]
-    view: Option<ViewName>,
+    /// The view that the page shows first [default: the only stream, or the start page of several], or the files of one recording, in
+    /// their order
+    #[arg(value_name = "STREAM/VIEW|FILE.mcap", value_parser = page_subject)]
+    subjects: Vec<PageSubject>,
     /// Where to serve the page; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8707", value_parser = address)]
     listen: SocketAddr,
@@ -65,6 +72,9 @@ pub struct WebArguments {
     /// Do not let pages steer views
     #[arg(long)]
     read_only: bool,
+    /// Memory for the last minute of the views that are looked at: bytes, or with KiB, MiB or GiB; 0 for none
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
+    history: u64,
     /// Layers that the page shows at first, as in its address.
     #[arg(skip)]
     layers: Option<&'static str>,
@@ -73,11 +83,52 @@ pub struct WebArguments {
     token: bool,
 }
 
+/// What a page shows, as an argument.
+#[derive(Clone, Debug)]
+enum PageSubject {
+    View(ViewName),
+    Recording(PathBuf),
+}
+
+fn page_subject(text: &str) -> Result<PageSubject, String> {
+    if text.ends_with(".mcap") {
+        return Ok(PageSubject::Recording(text.into()));
+    }
+    text.parse().map(PageSubject::View).map_err(|error: ViewNameError| error.to_string())
+}
+
 impl WebArguments {
+    /// The files of the recording that pages show in place of a daemon; empty for a daemon.
+    ///
+    /// # Errors
+    ///
+    /// If there is more than one view, or both a view and files.
+    pub fn recording(&self) -> Result<Vec<PathBuf>, WebError> {
+        let files = self.subjects.iter().filter_map(|subject| match subject {
+            PageSubject::Recording(path) => Some(path.clone()),
+            PageSubject::View(_) => None,
+        });
+        let files: Vec<_> = files.collect();
+        if 1 < self.subjects.len() && files.len() < self.subjects.len() {
+            return Err(WebError::Usage(
+                "too many arguments (expected one view, or the files of one recording)".to_owned(),
+            ));
+        }
+        Ok(files)
+    }
+
+    fn view(&self) -> Option<ViewName> {
+        self.subjects.iter().find_map(|subject| match subject {
+            PageSubject::View(view) => Some(view.clone()),
+            PageSubject::Recording(_) => None,
+        })
+    }
+
     /// A page at `listen` that begins with `view` and these `layers`, and opens in the browser of the desktop if it `opens`.
     pub fn opening(view: ViewName, layers: &'static str, listen: SocketAddr, opens: bool) -> Self {
         Self {
-            view: Some(view),
+            subjects: vec![PageSubject::View(view)],
+            history: BYTES_DEFAULT,
             listen,
             open: opens,
             anywhere: false,
@@ -133,6 +184,15 @@ fn taken_port(source: &io::Error) -> &'static str {
     }
 }
 
+/// What the program that has the page knows of recordings.
+#[derive(Debug, Default)]
+pub struct Recordings {
+    /// The recording to show in place of a daemon.
+    pub shown: Option<RecordedView>,
+    /// Makes recordings of what is in memory.
+    pub make: Option<MakeRecording>,
+}
+
 /// Serves the page until `stop` is set, with or without a daemon.
 ///
 /// # Errors
@@ -141,11 +201,22 @@ fn taken_port(source: &io::Error) -> &'static str {
 pub fn run(
     arguments: WebArguments,
     socket: &Path,
+    recordings: Recordings,
     stop: &AtomicBool,
     out: &mut dyn Write,
 ) -> Result<(), WebError> {
-    let WebArguments { view, listen, open, anywhere, allowed_hosts, read_only, layers, token } =
-        arguments;
+    let view = arguments.view();
+    let WebArguments {
+        subjects: _,
+        history,
+        listen,
+        open,
+        anywhere,
+        allowed_hosts,
+        read_only,
+        layers,
+        token,
+    } = arguments;
     check_reach(listen, anywhere, token)?;
     let token = token.then(AccessToken::random).transpose().map_err(WebError::Random)?;
     let cannot_listen = |source| WebError::Listen { address: listen, source };
@@ -158,20 +229,32 @@ pub fn run(
         (None, true) => "; all users of this machine can open it (--token keeps others out)",
         _ => "",
     };
-    writeln!(out, "{url} shows what foveated sees, until Ctrl-C{reach}")
+    let recording = recordings.shown.map(Arc::new);
+    let what = recording.as_ref().map_or("what foveated sees", |recording| &*recording.title);
+    writeln!(out, "{url} shows {what}, until Ctrl-C{reach}")
         .and_then(|()| out.flush())
         .map_err(WebError::Output)?;
     if open {
         open_browser(&url);
     }
-    let settings = Settings { socket: socket.to_owned(), view, read_only, token };
-    serve(listener, settings, Hosts::new(address, allowed_hosts), stop).map_err(cannot_listen)
+    let settings = Settings {
+        socket: socket.to_owned(),
+        view: recording.as_ref().map(|recording| recording.view.clone()).or(view),
+        read_only: read_only || recording.is_some(),
+        token,
+        recording,
+        make_recording: recordings.make,
+    };
+    let histories = Histories::new(usize::try_from(history).unwrap_or(usize::MAX));
+    serve(listener, settings, histories, Hosts::new(address, allowed_hosts), stop)
+        .map_err(cannot_listen)
 }
 
 /// Runs the server on this thread.
 fn serve(
     listener: TcpListener,
     settings: Settings,
+    histories: Histories,
     hosts: Hosts,
     stop: &AtomicBool,
 ) -> io::Result<()> {
@@ -180,7 +263,7 @@ fn serve(
     let end = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         tokio::select! {
-            () = server::run(&listener, settings, hosts) => {}
+            () = server::run(&listener, settings, histories, hosts) => {}
             () = raised(stop) => {}
         }
         Ok(())
@@ -224,6 +307,22 @@ fn open_browser(url: &str) {
             tracing::warn!(%error, "cannot start xdg-open: open the printed address in a browser")
         }
     }
+}
+
+/// A size in bytes, as an argument.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes =
+        number.parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
+    bytes
+        .ok_or_else(|| "expected bytes, or a number with KiB, MiB or GiB, such as 64MiB".to_owned())
 }
 
 /// An address to listen on.

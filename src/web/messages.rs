@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::history::HistoryExtent;
+use super::history::playhead::Moment;
+use super::history::timeline::TimelineEntry;
 use super::inspection::TokenReport;
 use super::reports::StreamReport;
 use foveate::messages::{RefusalReason, ViewName};
@@ -52,6 +55,19 @@ pub(super) enum FromPage {
     ClearMask { name: String },
     /// Return to the view's policy.
     Release,
+    /// Pause, and show the frame of this time, in milliseconds since 1970, or the newest one.
+    Seek {
+        #[serde(default)]
+        at: Option<f64>,
+    },
+    /// Pause, and show the frame that comes so many after the one on the screen.
+    Step { by: i32 },
+    /// Show new frames again.
+    Live,
+    /// Send the whole frame of this time, for a small picture, as that of pane 2.
+    Thumbnail { at: f64 },
+    /// Send a recording of the frames that are in memory.
+    Save,
 }
 
 /// Message of the server.
@@ -68,6 +84,10 @@ pub(super) enum ToPage {
         read_only: bool,
         /// The page may set masks, as far as the daemon lets the user of this program.
         masks: bool,
+        /// The files that the page shows in place of a daemon.
+        recording: Option<String>,
+        /// Whether what is in memory can be saved.
+        can_save: bool,
     },
     /// The state of a feed has changed.
     State {
@@ -102,6 +122,28 @@ pub(super) enum ToPage {
         error: Option<String>,
         streams: Vec<StreamReport>,
     },
+    /// What is in memory of the view.
+    History {
+        /// Absent where nothing is.
+        extent: Option<HistoryExtent>,
+        /// Of all views.
+        bytes: usize,
+        bytes_max: usize,
+        /// Now, in milliseconds since 1970.
+        now_ms: f64,
+    },
+    /// The page is paused; the frame follows, unless it is on the screen.
+    Moment(Moment),
+    /// The page shows new frames again.
+    Resumed,
+    /// What happened to the view since the last such message.
+    Timeline { is_whole: bool, entries: Vec<TimelineEntry> },
+    /// The answer to a request for a small picture: the frame follows if there is one.
+    Thumbnail { at_ms: f64, is_kept: bool },
+    /// A recording follows, in pieces that are acknowledged as frames of pane 3.
+    Saving { name: String, bytes: u64, frames: usize },
+    /// A moment cannot be shown, or the recording not be made.
+    HistoryError { error: String },
     /// A command failed.
     Refused {
         /// For programs; absent if no daemon answered.
@@ -131,4 +173,17 @@ pub(super) enum FeedState {
     Ended,
     /// There is no daemon or no such view; the follower keeps trying.
     Lost,
+}
+
+impl FeedState {
+    /// As in messages.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Live => "live",
+            Self::Stalled => "stalled",
+            Self::Ended => "ended",
+            Self::Lost => "lost",
+        }
+    }
 }

@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use axum::Error;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::{Instant, Interval, interval, timeout};
 
 use super::decoder::{DecodedChannel, DecodedFrame};
 use super::follower::{Feed, Followers, Subject};
 use super::guard::AccessToken;
+use super::history::playhead::{Moment, Playhead};
+use super::history::recording::{MakeRecording, RecordedView};
 use super::inspection::TokenReport;
 use super::masking::{PageMasks, may_mask};
 use super::messages::{FeedState, FromPage, ToPage};
@@ -28,6 +30,10 @@ use foveate::messages::{Look, ViewName, clipped};
 use foveate_core::geometry::region::Region;
 use foveate_core::mask::Mask;
 use foveate_core::token::PATCH_SIDES;
+
+use self::past::PageRecording;
+
+mod past;
 
 /// A page that cannot be written to for this long is closed.
 const SEND_LIMIT: Duration = Duration::from_secs(20);
@@ -67,6 +73,10 @@ pub(super) struct Settings {
     pub(super) read_only: bool,
     /// Pages need this token.
     pub(super) token: Option<AccessToken>,
+    /// What pages show in place of a daemon.
+    pub(super) recording: Option<Arc<RecordedView>>,
+    /// Makes recordings; absent in a build that cannot.
+    pub(super) make_recording: Option<MakeRecording>,
 }
 
 /// What all pages share.
@@ -77,6 +87,8 @@ pub(super) struct Site {
     pub(super) thumbnails: Arc<Thumbnails>,
     pub(super) reports: LiveReports,
     pub(super) seats: Arc<Seats>,
+    /// One recording is made at a time.
+    pub(super) saving: Arc<Semaphore>,
 }
 
 /// Serves a page of `owner` until it leaves, or another one takes its seat.
@@ -95,6 +107,8 @@ pub(super) async fn run(
         thumbnails: None,
         may_mask: !site.settings.read_only && may_mask(owner),
         masks: PageMasks::new(site.settings.socket.clone()),
+        timeline_serial: None,
+        saving: PageRecording::default(),
         site,
     };
     let outcome = tokio::select! {
@@ -165,6 +179,9 @@ struct Page {
     thumbnails: Option<PageThumbnails>,
     may_mask: bool,
     masks: PageMasks,
+    /// Serial of the newest entry of the timeline that the page has; `None` before the first.
+    timeline_serial: Option<u64>,
+    saving: PageRecording,
 }
 
 /// The small pictures that a page shows.
@@ -181,7 +198,11 @@ impl Page {
         let settings = &self.site.settings;
         let (view, read_only) = (settings.view.clone(), settings.read_only);
         let version = env!("CARGO_PKG_VERSION");
-        say(socket, &ToPage::Hello { version, view, read_only, masks: self.may_mask }).await?;
+        let recording = settings.recording.as_ref().map(|recording| recording.title.clone());
+        let can_save = settings.make_recording.is_some() && recording.is_none();
+        let masks = self.may_mask && recording.is_none();
+        let hello = ToPage::Hello { version, view, read_only, masks, recording, can_save };
+        say(socket, &hello).await?;
         let mut report = self.site.reports.join();
         let mut pings = interval(PING_INTERVAL);
         loop {
@@ -191,7 +212,9 @@ impl Page {
                 Ok(()) = report.changed() => {
                     let text = report.borrow_and_update().to_string();
                     send(socket, Message::text(text)).await?;
+                    self.tell_history(socket).await?;
                 }
+                () = self.saving.made() => self.send_saved(socket).await?,
                 () = changed(main) => self.show(0, socket).await?,
                 () = changed(uniform) => self.show(1, socket).await?,
                 answer = self.steering.answer() => {
@@ -241,8 +264,17 @@ impl Page {
             serde_json::from_str(text).map_err(|error| Closing::Misuse(error.to_string()))?;
         match message {
             FromPage::Watch { view, compare, channel } => {
-                self.watch(view, compare);
+                if view != self.view {
+                    // Discards moments of the previous view that are on their way.
+                    say(socket, &ToPage::Resumed).await?;
+                }
+                self.watch(view, compare && self.site.settings.recording.is_none());
                 self.draw_channel(channel, socket).await?;
+                self.tell_history(socket).await?;
+                self.show(0, socket).await?;
+            }
+            FromPage::Ack { pane: past::SAVED_PANE, serial } => {
+                self.send_piece(serial, socket).await?;
             }
             FromPage::Ack { pane, serial } => {
                 let index = usize::from(pane);
@@ -286,6 +318,21 @@ impl Page {
                     self.steering.release(view);
                 }
             }
+            FromPage::Seek { at } => {
+                self.extend_past(at.unwrap_or(f64::MIN));
+                self.move_playhead(socket, |playhead| {
+                    if let Some(at_ms) = at {
+                        playhead.seek(at_ms);
+                    }
+                })
+                .await?;
+            }
+            FromPage::Step { by } => {
+                self.move_playhead(socket, |playhead| playhead.step(by)).await?
+            }
+            FromPage::Live => self.resume(socket).await?,
+            FromPage::Thumbnail { at } => self.send_thumbnail(at, socket).await?,
+            FromPage::Save => self.save(socket).await?,
         }
         Ok(())
     }
@@ -343,6 +390,7 @@ impl Page {
             let subject = view.clone().map(Subject::View);
             self.panes = [subject.map(|subject| self.pane(0, subject)), None];
             self.view = view;
+            self.timeline_serial = None;
         }
         if !compare {
             self.panes[1] = None;
@@ -380,12 +428,13 @@ impl Page {
     }
 
     fn pane(&self, index: u8, subject: Subject) -> Pane {
-        let mut feed = self.site.followers.watch(&subject);
+        let (mut feed, showing) = self.source(&subject);
         feed.mark_changed();
         Pane {
             index,
             subject,
             feed,
+            showing,
             reported: None,
             held: None,
             serial: 0,
@@ -424,11 +473,22 @@ fn uniform_budget(frame: &DecodedFrame) -> (usize, u32) {
     (texels / LARGEST.pow(2) as usize, LARGEST)
 }
 
+/// What a pane shows.
+enum PaneContent {
+    /// The newest frame of its feed.
+    Live,
+    /// A frame of the past; `reported` is what the page knows of it.
+    Past { playhead: Box<Playhead>, reported: Option<Moment> },
+    /// Nothing: the page is paused, and there is no past of this pane.
+    Nothing,
+}
+
 /// One of the two pictures of a page.
 struct Pane {
     index: u8,
     subject: Subject,
     feed: watch::Receiver<Feed>,
+    showing: PaneContent,
     /// The state and reason that were sent last.
     reported: Option<(FeedState, String)>,
     /// The frame that was sent last.
@@ -454,15 +514,40 @@ impl Pane {
     }
 
     async fn show(&mut self, socket: &mut WebSocket, serial: &mut u32) -> Result<(), Closing> {
-        let feed = self.feed.borrow_and_update().clone();
-        let state = (feed.state, feed.reason.clone());
-        if self.reported.as_ref() != Some(&state) {
-            let age_ms = feed.age().map(|age| age.as_secs_f64() * 1e3);
-            self.reported = Some(state.clone());
-            let (state, reason) = state;
-            say(socket, &ToPage::State { pane: self.index, state, reason, age_ms }).await?;
+        if !matches!(self.showing, PaneContent::Live) {
+            return self.show_moment(socket, serial).await;
         }
-        let Some(frame) = feed.frame.filter(|_| !self.is_in_flight) else { return Ok(()) };
+        let feed = self.feed.borrow_and_update().clone();
+        let age_ms = feed.age().map(|age| age.as_secs_f64() * 1e3);
+        self.say_state((feed.state, feed.reason), age_ms, socket).await?;
+        match feed.frame {
+            Some(frame) if !self.is_in_flight => self.send_frame(frame, socket, serial).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports a state and its reason if they are new.
+    async fn say_state(
+        &mut self,
+        state: (FeedState, String),
+        age_ms: Option<f64>,
+        socket: &mut WebSocket,
+    ) -> Result<(), Closing> {
+        if self.reported.as_ref() == Some(&state) {
+            return Ok(());
+        }
+        self.reported = Some(state.clone());
+        let (state, reason) = state;
+        say(socket, &ToPage::State { pane: self.index, state, reason, age_ms }).await
+    }
+
+    /// Sends a frame that is not on the screen.
+    async fn send_frame(
+        &mut self,
+        frame: Arc<DecodedFrame>,
+        socket: &mut WebSocket,
+        serial: &mut u32,
+    ) -> Result<(), Closing> {
         if self.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &frame)) {
             return Ok(());
         }
@@ -490,11 +575,11 @@ async fn due(thumbnails: &mut Option<PageThumbnails>) {
     }
 }
 
-/// Waits until the feed of `pane` changes; forever without a pane.
+/// Waits until the feed of `pane` changes; forever without a pane, or while it is paused.
 async fn changed(pane: &mut Option<Pane>) {
     let changed = match pane {
-        Some(pane) => pane.feed.changed().await,
-        None => std::future::pending().await,
+        Some(pane) if matches!(pane.showing, PaneContent::Live) => pane.feed.changed().await,
+        _ => std::future::pending().await,
     };
     // The sender is gone only if the follower could not be started.
     if changed.is_err() {

@@ -14,7 +14,8 @@ use super::messages::ToPage;
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate_control::{
-    ClientExt as _, Listing, Stats, StreamInput, StreamListing, StreamPace, StreamRates, per_second,
+    ClientExt as _, Listing, MaskListing, Stats, StreamInput, StreamListing, StreamPace,
+    StreamRates, per_second,
 };
 use foveate_core::frame::PixelFormat;
 use foveate_stats::durations::HistogramCounts;
@@ -28,21 +29,34 @@ pub(super) struct LiveReports {
     newest: watch::Sender<Arc<str>>,
     /// Notified when a page opens.
     page_opened: Arc<Notify>,
+    /// There is no daemon to ask.
+    is_fixed: bool,
 }
 
 impl LiveReports {
     /// Polls the daemon at `socket` while a page is open.
     pub(super) fn begin(socket: PathBuf, followers: Arc<Followers>) -> Self {
         let (newest, page_opened) = (watch::Sender::new(Arc::from("")), Arc::<Notify>::default());
-        let poller = Poller { socket, followers, client: None, before: None };
+        let masks = BTreeMap::new();
+        let poller = Poller { socket, followers, client: None, before: None, masks };
         tokio::spawn(poll(poller, newest.clone(), Arc::clone(&page_opened)));
-        Self { newest, page_opened }
+        Self { newest, page_opened, is_fixed: false }
+    }
+
+    /// The same report for all pages, as JSON.
+    pub(super) fn fixed(report: &str) -> Self {
+        let newest = watch::Sender::new(Arc::from(report));
+        Self { newest, page_opened: Arc::default(), is_fixed: true }
     }
 
     /// All reports from now on, the first at once.
     pub(super) fn join(&self) -> watch::Receiver<Arc<str>> {
         let mut receiver = self.newest.subscribe();
-        receiver.mark_unchanged();
+        if self.is_fixed {
+            receiver.mark_changed();
+        } else {
+            receiver.mark_unchanged();
+        }
         self.page_opened.notify_one();
         receiver
     }
@@ -83,6 +97,8 @@ struct Poller {
     client: Option<Client>,
     /// The previous statistics.
     before: Option<(Instant, Stats)>,
+    /// The privacy masks of each stream.
+    masks: BTreeMap<String, Vec<MaskListing>>,
 }
 
 impl Poller {
@@ -121,6 +137,12 @@ impl Poller {
         let now = Instant::now();
         let before = self.before.as_ref();
         let streams = listing.streams.into_iter().map(|mut stream| {
+            self.followers.timelines.note_dropped(&stream.name, stream.counts.frames_dropped);
+            let masks = self.masks.insert(stream.name.clone(), stream.detail.masks.clone());
+            if masks.is_some_and(|masks| masks != stream.detail.masks) {
+                // What a new mask hides must not be seen in the past, either.
+                self.followers.histories.revoke(&stream.name);
+            }
             stream.views.retain(|view| !self.followers.was_opened_for_pages(&view.name));
             let rates = rates(&stream, &stats, before, now);
             StreamReport { reasons: stream.reasons(), stream, rates }

@@ -13,11 +13,13 @@ use axum::routing::get;
 use foveate_http::{Ends, Hosts, HttpLimits};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::PAGES_MAX;
 use super::follower::Followers;
 use super::guard;
+use super::history::{Histories, PRUNE_INTERVAL};
 use super::page::{self, Settings, Site};
 use super::reports::LiveReports;
 use super::seats::{Owner, Seats};
@@ -40,7 +42,7 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// Path, content type and content of each file of the page.
-const ASSETS: [(&str, &str, &str); 15] = [
+const ASSETS: [(&str, &str, &str); 18] = [
     ("/", HTML, include_str!("assets/index.html")),
     ("/page.css", CSS, include_str!("assets/page.css")),
     ("/page.js", JAVASCRIPT, include_str!("assets/page.js")),
@@ -55,18 +57,39 @@ const ASSETS: [(&str, &str, &str); 15] = [
     ("/looks.js", JAVASCRIPT, include_str!("assets/looks.js")),
     ("/drawing.js", JAVASCRIPT, include_str!("assets/drawing.js")),
     ("/streams.js", JAVASCRIPT, include_str!("assets/streams.js")),
+    ("/history.css", CSS, include_str!("assets/history.css")),
+    ("/history.js", JAVASCRIPT, include_str!("assets/history.js")),
+    ("/timeline.js", JAVASCRIPT, include_str!("assets/timeline.js")),
     ("/favicon.svg", SVG, include_str!("assets/favicon.svg")),
 ];
 
 /// Serves `listener` for ever.
-pub(super) async fn run(listener: &TcpListener, settings: Settings, hosts: Hosts) {
-    let followers = Arc::new(Followers::new(settings.socket.clone()));
-    let reports = LiveReports::begin(settings.socket.clone(), Arc::clone(&followers));
+pub(super) async fn run(
+    listener: &TcpListener,
+    settings: Settings,
+    histories: Histories,
+    hosts: Hosts,
+) {
+    let followers = Arc::new(Followers::new(settings.socket.clone(), histories));
+    let reports = match &settings.recording {
+        Some(recording) => LiveReports::fixed(&recording.report()),
+        None => LiveReports::begin(settings.socket.clone(), Arc::clone(&followers)),
+    };
     let seats = Arc::new(Seats::new(PAGES_MAX));
     let thumbnails = Arc::new(Thumbnails::new(settings.socket.clone()));
-    let site = Arc::new(Site { settings, followers, thumbnails, reports, seats });
+    tokio::spawn(prune(Arc::clone(&followers)));
+    let saving = Arc::new(Semaphore::new(1));
+    let site = Arc::new(Site { settings, followers, thumbnails, reports, seats, saving });
     let service = TowerToHyperService::new(router(site, hosts));
     foveate_http::serve(listener, LIMITS, "page", service).await;
+}
+
+/// Frees the memory of views that nobody looks at any more.
+async fn prune(followers: Arc<Followers>) {
+    loop {
+        tokio::time::sleep(PRUNE_INTERVAL).await;
+        followers.histories.prune();
+    }
 }
 
 fn router(site: Arc<Site>, hosts: Hosts) -> Router {

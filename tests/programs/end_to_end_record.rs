@@ -729,7 +729,7 @@ impl Held {
                     held.frames.push(*frame);
                     held.missed += missed;
                 }
-                PlaybackItem::State(..) => {}
+                PlaybackItem::State(..) | PlaybackItem::Event(_) => {}
                 PlaybackItem::Damaged(_, why) => held.damaged.push(why),
                 PlaybackItem::CutShort(..) => held.is_cut_short = true,
             }

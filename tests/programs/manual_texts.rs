@@ -83,7 +83,10 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("foveate-reload.1", &[("foveate reload", "Read the configuration again")]),
     (
         "foveate-web.1",
-        &[("foveate web --token", "Serve the page to whoever has the printed address")],
+        &[
+            ("foveate web --token", "Serve the page to whoever has the printed address"),
+            ("foveate web run.mcap", "Show a recording"),
+        ],
     ),
     (
         "foveate-demo.1",

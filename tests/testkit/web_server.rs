@@ -126,6 +126,8 @@ pub enum News {
     Message(Value),
     Frame(Packet),
     Thumbnails(Vec<SmallPicture>),
+    /// Number and bytes of a piece of a recording; the last one is empty.
+    Piece(u32, Vec<u8>),
     Closed(Option<CloseFrame>),
 }
 
@@ -155,7 +157,12 @@ impl Page {
                 Ok(Message::Binary(bytes)) if bytes.starts_with(b"FVT1") => {
                     return News::Thumbnails(SmallPicture::read(&bytes));
                 }
-                Ok(Message::Binary(bytes)) => return News::Frame(Packet::read(&bytes)),
+                Ok(Message::Binary(bytes)) => {
+                    return match bytes.strip_prefix(b"FVD1") {
+                        Some(mut piece) => News::Piece(word(&mut piece), piece.to_vec()),
+                        None => News::Frame(Packet::read(&bytes)),
+                    };
+                }
                 Ok(Message::Close(frame)) => return News::Closed(frame),
                 Ok(_) => {}
                 Err(error) => panic!("nothing comes: {error}"),
@@ -189,7 +196,7 @@ impl Page {
                     return packet;
                 }
                 News::Closed(frame) => panic!("closed: {frame:?}"),
-                News::Message(_) | News::Thumbnails(_) => {}
+                News::Message(_) | News::Thumbnails(_) | News::Piece(..) => {}
             }
         }
     }
@@ -202,7 +209,61 @@ impl Page {
             match self.next() {
                 News::Thumbnails(pictures) => return pictures,
                 News::Closed(frame) => panic!("closed: {frame:?}"),
-                News::Message(_) | News::Frame(_) => {}
+                News::Message(_) | News::Frame(_) | News::Piece(..) => {}
+            }
+        }
+    }
+
+    /// Asks for a moment, and returns it with the texels on the screen then. Frames are acknowledged.
+    pub fn moment(&mut self, request: &Value, shown: &mut Option<Packet>) -> (Value, Vec<u8>) {
+        self.say(request);
+        let (started, mut moment) = (Instant::now(), None::<Value>);
+        loop {
+            assert!(started.elapsed() < HANG, "timed out waiting for a moment");
+            if let (Some(moment), Some(packet)) = (&moment, &*shown)
+                && moment["frame_seq"] == packet.frame_seq
+            {
+                return (moment.clone(), self.texels(packet));
+            }
+            match self.next() {
+                News::Frame(packet) => {
+                    self.panes.entry(packet.pane).or_default().take(&packet);
+                    self.acknowledge(&packet);
+                    if packet.pane == 0 {
+                        *shown = Some(packet);
+                    }
+                }
+                News::Message(message) => {
+                    assert_ne!(message["type"], "history_error", "{message}");
+                    if message["type"] == "moment" {
+                        moment = Some(message);
+                    }
+                }
+                News::Piece(..) | News::Thumbnails(_) => {}
+                News::Closed(frame) => panic!("closed: {frame:?}"),
+            }
+        }
+    }
+
+    /// Saves what is in memory, and returns the recording.
+    pub fn save(&mut self) -> Vec<u8> {
+        self.say(&json!({ "op": "save" }));
+        let mut recording = Vec::new();
+        loop {
+            match self.next() {
+                News::Piece(serial, piece) => {
+                    self.say(&json!({ "op": "ack", "pane": 3, "serial": serial }));
+                    if piece.is_empty() {
+                        return recording;
+                    }
+                    recording.extend(piece);
+                }
+                News::Message(message) => assert_ne!(message["type"], "history_error", "{message}"),
+                News::Frame(packet) => {
+                    self.panes.entry(packet.pane).or_default().take(&packet);
+                    self.acknowledge(&packet);
+                }
+                News::Closed(frame) => panic!("closed: {frame:?}"),
             }
         }
     }

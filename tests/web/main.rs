@@ -4,5 +4,7 @@
 
 mod browser;
 
+mod history;
+mod history_browser;
 mod web;
 mod web_browser;

@@ -115,7 +115,7 @@ fn the_page_is_whole_and_loads_nothing_from_elsewhere() {
     }
     files.sort();
     files.dedup();
-    assert_eq!(files.len(), 14, "{files:?}");
+    assert_eq!(files.len(), 17, "{files:?}");
 }
 
 #[test]
@@ -673,8 +673,14 @@ fn a_page_that_only_shows_steers_nothing() {
 #[test]
 fn what_no_page_says_closes_the_connection() {
     let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
-    for words in ["", "{}", "{\"op\":\"jump\"}", "{\"op\":\"look\",\"points\":[[\"1\",2]]}", "[[[["]
-    {
+    for words in [
+        "",
+        "{}",
+        "{\"op\":\"jump\"}",
+        "{\"op\":\"look\",\"points\":[[\"1\",2]]}",
+        "{\"op\":\"step\"}",
+        "[[[[",
+    ] {
         let mut page = web.page();
         page.say_text(words);
         let close = loop {
@@ -870,7 +876,12 @@ fn encoded(values: &[u8], format: TokenFormat) -> Vec<u8> {
     words.flat_map(|word| word.to_le_bytes()[..format.dtype.bytes()].to_vec()).collect()
 }
 
-fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], pixels: &[u8]) {
+pub(super) fn publish_tokens(
+    writer: &mut Writer,
+    frame_seq: u64,
+    records: &[TokenRecord],
+    pixels: &[u8],
+) {
     publish_planes(writer, frame_seq, records, [pixels]);
 }
 

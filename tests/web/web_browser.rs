@@ -18,26 +18,26 @@ use testkit::web_server::Web;
 
 use crate::browser::{ALT, Browser, SHIFT};
 
-const VIEW: &str = "camera/main";
+pub(super) const VIEW: &str = "camera/main";
 
 /// Side of the picture of [`STILL`] and [`BALL`], in pixels.
-const WIDTH: f64 = 320.0;
-const HEIGHT: f64 = 240.0;
+pub(super) const WIDTH: f64 = 320.0;
+pub(super) const HEIGHT: f64 = 240.0;
 
 /// A picture that does not change, again and again.
-const STILL: &str = "videotestsrc is-live=true pattern=colors ! \
+pub(super) const STILL: &str = "videotestsrc is-live=true pattern=colors ! \
     video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! appsink name=frames";
 
 /// A ball that moves.
-const BALL: &str = "videotestsrc is-live=true pattern=ball ! \
+pub(super) const BALL: &str = "videotestsrc is-live=true pattern=ball ! \
     video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! appsink name=frames";
 
 /// A number that is another one whenever a pixel of a canvas is.
-const HASH: &str = "(name => { let hash = 7; \
+pub(super) const HASH: &str = "(name => { let hash = 7; \
     for (const value of pixelsOf(name)) { hash = (31 * hash + value) | 0; } return hash; })";
 
 /// The bytes of a part of a canvas, without telling the page that it is read.
-const PIXELS: &str = "globalThis.pixelsOf = (name, x = 0, y = 0, width = 0, height = 0) => { \
+pub(super) const PIXELS: &str = "globalThis.pixelsOf = (name, x = 0, y = 0, width = 0, height = 0) => { \
     const canvas = document.querySelector('figure .' + name); \
     const copy = new OffscreenCanvas(canvas.width, canvas.height); \
     const context = copy.getContext('2d', { willReadFrequently: true }); \
@@ -45,7 +45,7 @@ const PIXELS: &str = "globalThis.pixelsOf = (name, x = 0, y = 0, width = 0, heig
     return context.getImageData(x, y, width || canvas.width, height || canvas.height).data; }; 0";
 
 /// Whether the picture is on the screen.
-const IS_PAINTED: &str = "document.querySelector('figure').classList.contains('is-painted') \
+pub(super) const IS_PAINTED: &str = "document.querySelector('figure').classList.contains('is-painted') \
     && document.querySelector('figure').dataset.state === 'live'";
 
 /// A promise of the page's module for packets, and of a packet.
@@ -652,7 +652,8 @@ fn views_and_comparisons_are_named_in_full() {
 fn nothing_grows_while_frames_pass() {
     let place = Place::new();
     let daemon = place.daemon(&config(BALL, ""));
-    let web = Web::start(&place.socket(), &[]);
+    // The history is full before it is measured.
+    let web = Web::start(&place.socket(), &["--history", "256KiB"]);
     let mut browser = opened(&web, "#view=camera/main&boxes&changes&relevance&gaze");
     after_frames(&mut browser, 300);
     let (heap, server) = (browser.heap_bytes(), Belongings::of(web.id()));
@@ -1019,7 +1020,7 @@ fn screenshots() {
     let clips = std::env::var("FOVEATE_CLIPS").expect("scripts/screenshots.sh sets it");
     let place = Place::new();
     let daemon = place.daemon(&format!(
-        "[[stream]]\nname = 'street'\nsource = '{clips}/vtest.avi'\nloop = true\n\
+        "[[stream]]\nname = 'street'\nsource = '{clips}/vtest.avi'\nloop = true\nevents = true\n\
          [stream.change]\nthreshold = 16\n\
          [[stream.view]]\nname = 'main'\n[stream.view.gaze]\npolicy = 'saliency'\n\
          [[stream.view]]\nname = 'wide'\nbudget = 128\n\
@@ -1040,6 +1041,7 @@ fn screenshots() {
         ("web-mask", "light", [1440, 900, 1], "#view=street/main"),
         ("web-light", "light", [1440, 900, 1], "#view=street/main&boxes&gaze"),
         ("web-dark", "dark", [1440, 900, 1], "#view=street/main&gaze&compare"),
+        ("web-paused", "light", [1440, 1040, 1], "#view=street/main&gaze"),
         ("web-phone", "light", [390, 844, 2], "#view=street/main&changes&gaze"),
         ("privacy", "light", [1440, 900, 1], "#view=yard/main&gaze"),
     ] {
@@ -1068,6 +1070,17 @@ fn screenshots() {
         }
         if name == "web-inspector" {
             browser.until("!document.querySelector('#inspector button').disabled");
+        }
+        if name == "web-paused" {
+            browser.press(" ");
+            browser.until("document.querySelector('.now').textContent === 'Paused'");
+            for _ in 0..40 {
+                browser.press("ArrowLeft");
+            }
+            browser.until(
+                "document.getElementById('past').dataset.frame \
+                 === document.querySelector('figure').dataset.frame",
+            );
         }
         let path = format!("{out}/{name}.png.base64");
         let picture = match name {
@@ -1138,7 +1151,7 @@ fn alphas(browser: &mut Browser) -> Vec<u64> {
     serde_json::from_value(browser.value(alphas)).unwrap()
 }
 
-fn config(pipeline: &str, view: &str) -> String {
+pub(super) fn config(pipeline: &str, view: &str) -> String {
     let gaze = if view.contains("gaze") { "" } else { "gaze = { policy = 'fixed' }\n" };
     format!(
         "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = '''{pipeline}'''\n\
@@ -1147,7 +1160,7 @@ fn config(pipeline: &str, view: &str) -> String {
 }
 
 /// A browser in which the picture of the page is to be seen.
-fn opened(web: &Web, hash: &str) -> Browser {
+pub(super) fn opened(web: &Web, hash: &str) -> Browser {
     let mut browser = Browser::start(1280, 800);
     browser.open(&format!("{}{hash}", web.url()));
     browser.until(IS_PAINTED);
@@ -1156,14 +1169,14 @@ fn opened(web: &Web, hash: &str) -> Browser {
 }
 
 /// Waits until `count` more frames of the camera have been published, and the newest is on the screen.
-fn after_frames(browser: &mut Browser, count: u32) {
+pub(super) fn after_frames(browser: &mut Browser, count: u32) {
     let frame = "Number(document.querySelector('figure').dataset.frame)";
     let wanted = browser.number(frame) + f64::from(count);
     browser.until(&format!("{wanted} <= {frame}"));
 }
 
 /// A point of the picture, in shares of its sides, as a point of the page.
-fn on_screen(browser: &mut Browser, x: f64, y: f64) -> (f64, f64) {
+pub(super) fn on_screen(browser: &mut Browser, x: f64, y: f64) -> (f64, f64) {
     let side = |browser: &mut Browser, name: &str| {
         browser
             .number(&format!("document.querySelector('.surface').getBoundingClientRect().{name}"))

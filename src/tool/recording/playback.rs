@@ -1,5 +1,7 @@
 //! Plays a recording back: frames and state changes in order.
 
+#![cfg_attr(not(feature = "web"), allow(dead_code, reason = "only the page asks where a frame is"))]
+
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
@@ -7,8 +9,8 @@ use bytemuck::Zeroable;
 use prost::{DecodeError, Message};
 
 use super::RecordingError;
-use super::messages::{SegmentMessage, StateMessage, TokenFrameMessage, VERSION};
-use super::source::{MessageKind, RecordedMessage, RecordingItem, RecordingSource};
+use super::messages::{SceneMessage, SegmentMessage, StateMessage, TokenFrameMessage, VERSION};
+use super::source::{MessageKind, MessagePlace, RecordedMessage, RecordingItem, RecordingSource};
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, State, TokenFrameBuf, TokenRecord};
 
@@ -31,6 +33,8 @@ pub enum PlaybackItem {
     },
     /// The state of the view changed, for this reason.
     State(State, String),
+    /// Something happened in the picture.
+    Event(Box<SceneMessage>),
     /// A part of the file is damaged, as described, and was left out.
     Damaged(PathBuf, String),
     /// The rest of the file cannot be read, as after its recorder was killed.
@@ -53,6 +57,16 @@ impl Playback {
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let waiting = files.into_iter().collect();
         Self { waiting, open: None, view: None, segment: None, is_damaged: false }
+    }
+
+    /// Where the newest message is in the file that is open.
+    pub(super) fn place(&self) -> MessagePlace {
+        self.open.as_ref().map(|(_, source)| source.place()).unwrap_or_default()
+    }
+
+    /// Files that have not been opened yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// What comes next; `None` after the last file, and once `is_over`.
@@ -133,6 +147,10 @@ impl Playback {
                 let state = states.into_iter().find(|state| state.to_string() == event.kind);
                 Ok(state.map(|state| PlaybackItem::State(state, event.reason)))
             }
+            MessageKind::SceneEvent => {
+                let event = SceneMessage::decode(&data[..]).map_err(undecodable)?;
+                Ok(Some(PlaybackItem::Event(Box::new(event))))
+            }
         }
     }
 
@@ -163,6 +181,13 @@ impl Playback {
         self.segment = Some(info.clone());
         Ok(Some(PlaybackItem::Segment(page, info)))
     }
+}
+
+/// The frame in the data of a message that is of the segment with this header.
+pub(super) fn decoded_frame(data: &[u8], segment: &SegmentInfo) -> Result<TokenFrameBuf, String> {
+    let frame = TokenFrameMessage::decode(data).map_err(|error| error.to_string())?;
+    check_version(frame.version)?;
+    frame_of(frame, segment)
 }
 
 fn check_version(version: u32) -> Result<(), String> {

@@ -1,8 +1,14 @@
 //! Reads messages of an untrusted MCAP file: memory is allocated as data arrives, and damaged chunks are skipped.
 
+#![cfg_attr(
+    not(feature = "web"),
+    allow(dead_code, reason = "only the page reads messages at their places")
+)]
+
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use mcap::McapError;
@@ -34,6 +40,8 @@ pub(super) enum MessageKind {
     TokenFrame,
     /// An `Event`.
     Event,
+    /// A `SceneEvent`.
+    SceneEvent,
 }
 
 impl MessageKind {
@@ -43,6 +51,7 @@ impl MessageKind {
             "foveate.Segment" => Some(Self::Segment),
             "foveate.TokenFrame" => Some(Self::TokenFrame),
             "foveate.Event" => Some(Self::Event),
+            "foveate.SceneEvent" => Some(Self::SceneEvent),
             _ => None,
         }
     }
@@ -59,6 +68,15 @@ pub(super) struct RecordedMessage {
     pub(super) publish_time: u64,
     /// Its bytes.
     pub(super) data: Vec<u8>,
+}
+
+/// Where a message is in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MessagePlace {
+    /// Offset of its record, or of the chunk that it is in.
+    record: u64,
+    /// Offset in the records of the chunk.
+    within: u32,
 }
 
 /// What comes next in a file.
@@ -81,6 +99,12 @@ pub(super) struct RecordingSource {
     chunk: Vec<u8>,
     /// How many bytes of these were taken.
     taken: usize,
+    /// Of the newest message.
+    place: MessagePlace,
+    /// Offset of the record that comes next.
+    next: u64,
+    /// The records that [`read_at`](Self::read_at) read last, and their offset.
+    cached: Option<(u64, Vec<u8>)>,
 }
 
 /// The kinds of messages by their numbers in the file.
@@ -99,7 +123,60 @@ impl RecordingSource {
             .with_emit_chunks(true)
             .with_record_length_limit(BYTES_MAX);
         let reader = LinearReader::new_with_options(options);
-        Ok(Self { file, reader, names: MessageNames::default(), chunk: Vec::new(), taken: 0 })
+        Ok(Self {
+            file,
+            reader,
+            names: MessageNames::default(),
+            chunk: Vec::new(),
+            taken: 0,
+            place: MessagePlace::default(),
+            next: mcap::MAGIC.len() as u64,
+            cached: None,
+        })
+    }
+
+    /// Where the newest message is.
+    pub(super) fn place(&self) -> MessagePlace {
+        self.place
+    }
+
+    /// The data of the message at `place`, as [`place`](Self::place) gave it. What [`next`](Self::next) gives is not affected.
+    ///
+    /// # Errors
+    ///
+    /// If the file has changed, or cannot be read.
+    pub(super) fn read_at(&mut self, place: MessagePlace) -> io::Result<Vec<u8>> {
+        let changed =
+            || io::Error::new(ErrorKind::InvalidData, "the file has changed since it was opened");
+        if self.cached.as_ref().is_none_or(|(record, _)| *record != place.record) {
+            self.cached = None;
+            let mut head = [0; RECORD_HEAD_BYTES];
+            self.file.read_exact_at(&mut head, place.record)?;
+            let bytes = u64::from_le_bytes(*head[1..].as_array().expect("eight bytes"));
+            let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= BYTES_MAX);
+            let mut body = vec![0; bytes.ok_or_else(changed)?];
+            self.file.read_exact_at(&mut body, place.record + RECORD_HEAD_BYTES as u64)?;
+            let mut records = Vec::new();
+            match parse_record(head[0], &body).map_err(io::Error::other)? {
+                Record::Chunk { header, data } => {
+                    let damaged = decompress(&header, &data, &mut records, &|| false)
+                        .map_err(io::Error::other)?;
+                    if damaged.is_some() {
+                        return Err(changed());
+                    }
+                }
+                _ => records = [&head[..], &body].concat(),
+            }
+            self.cached = Some((place.record, records));
+        }
+        let (_, records) = self.cached.as_ref().ok_or_else(changed)?;
+        let mut at = place.within as usize;
+        let record = if at < records.len() { next_record(records, &mut at) } else { None };
+        let Some(Ok((opcode, body))) = record else { return Err(changed()) };
+        match parse_record(opcode, body).map_err(io::Error::other)? {
+            Record::Message { data, .. } => Ok(data.into_owned()),
+            _ => Err(changed()),
+        }
     }
 
     /// What comes next; `None` at the end, and once `is_over`.
@@ -112,6 +189,7 @@ impl RecordingSource {
         is_over: &dyn Fn() -> bool,
     ) -> Result<Option<RecordingItem>, McapError> {
         while !is_over() {
+            self.place.within = u32::try_from(self.taken).unwrap_or(u32::MAX);
             match next_record(&self.chunk, &mut self.taken) {
                 Some(Ok((opcode, body))) => match self.names.take(opcode, body) {
                     Ok(None) => continue,
@@ -132,6 +210,8 @@ impl RecordingSource {
                     }
                 }
                 Some(Ok(LinearReadEvent::Record { opcode: op::CHUNK, data })) => {
+                    self.place.record = self.next;
+                    self.next += (RECORD_HEAD_BYTES + data.len()) as u64;
                     let Ok(Record::Chunk { header, data }) = parse_record(op::CHUNK, data) else {
                         return Ok(Some(RecordingItem::Damaged(
                             "invalid header of a chunk".to_owned(),
@@ -145,6 +225,8 @@ impl RecordingSource {
                     }
                 }
                 Some(Ok(LinearReadEvent::Record { opcode, data })) => {
+                    self.place = MessagePlace { record: self.next, within: 0 };
+                    self.next += (RECORD_HEAD_BYTES + data.len()) as u64;
                     match self.names.take(opcode, data) {
                         Ok(None) => {}
                         Ok(Some(entry)) => return Ok(Some(RecordingItem::Message(entry))),

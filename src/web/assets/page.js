@@ -4,6 +4,7 @@ import { Grid, isThumbnails } from './grid.js';
 import { Inspector } from './inspector.js';
 import { Looks } from './looks.js';
 import { MaskEditor } from './drawing.js';
+import { Past } from './history.js';
 import { Pane } from './pane.js';
 import { Plots } from './plots.js';
 import { Streams } from './streams.js';
@@ -46,6 +47,7 @@ const grid = new Grid(byId('tiles'), byId('grid-says'), (name) => open(name), (v
 const looks = new Looks(panes[0], (message) => wire.say(message), showLooks);
 const inspector = new Inspector(byId('inspector'), ({ x, y }) => wire.say({ op: 'inspect', x, y }), markToken);
 const mask = new MaskEditor(byId('mask-editor'), (message) => wire.say(message), showMarks);
+const past = new Past(byId('past'), (message) => wire.say(message));
 const waiting = new Set();
 /** Whether the next answer is to a look without the point that was refused: its refusal stays on the screen. */
 let isCorrected = false;
@@ -62,6 +64,7 @@ const wire = new Wire({
     setDaemon('lost', 'Disconnected');
     letGo();
     grid.show([], reason);
+    past.clear();
     panes.forEach((pane) => pane.setState('lost', reason, null));
     document.body.classList.remove('is-loading');
   },
@@ -72,6 +75,9 @@ const wire = new Wire({
         grid.paint(buffer);
         wire.say({ op: 'ack_thumbnails' });
       });
+      return;
+    }
+    if (past.take(buffer)) {
       return;
     }
     const pane = panes[paneOf(buffer)];
@@ -93,9 +99,11 @@ const wire = new Wire({
 });
 
 const handlers = {
-  hello({ view, read_only: readOnly, masks }) {
+  ...past.handlers,
+  hello({ view, read_only: readOnly, masks, ...others }) {
     isReadOnly = readOnly;
     mayMask = masks;
+    past.greet(others);
     document.body.classList.toggle('is-read-only', readOnly);
     if (isFresh && chosen === null && view !== null) {
       choose(view);
@@ -104,7 +112,9 @@ const handlers = {
   },
   report(report) {
     streams = report.streams;
-    if (report.error === null) {
+    if (report.recording) {
+      setDaemon('live', 'Recording');
+    } else if (report.error === null) {
       setDaemon('live', `foveated ${report.daemon?.version ?? ''}`);
     } else {
       setDaemon('lost', 'No daemon');
@@ -189,7 +199,7 @@ function addNumbers() {
   if (stream !== undefined && 0.05 < seconds) {
     plots.add(stream, {
       fps: seen.frames / seconds,
-      ageMs: panes[0].ageMs,
+      ageMs: past.isPaused ? null : panes[0].ageMs,
       bytesPerSecond: seen.bytes / seconds,
       keptShare: 0 < seen.tokens ? seen.kept / seen.tokens : null,
     });
@@ -285,6 +295,7 @@ function choose(name) {
 
 /** Removes what the screen shows of the view before. */
 function clearView() {
+  past.clear();
   waiting.clear();
   panes.forEach((pane) => pane.clear());
   groupItems.length = 0;
@@ -387,7 +398,7 @@ function tell(text, isError = false) {
 // Steering, inspecting and drawing over the picture
 
 function maySteer() {
-  return !isReadOnly && panes[0].isPainted;
+  return !isReadOnly && !past.isPaused && panes[0].isPainted;
 }
 
 /** Shows what was asked for. */

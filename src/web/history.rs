@@ -1,0 +1,213 @@
+//! What was shown: the last minute of frames of each view that is looked at, and what happened in the last hour.
+//!
+//! ```text
+//!  follower --frames--> Histories (one bound in bytes) --+
+//!                                                        +--> Playhead (of a page that is paused) --> page
+//!  file of a recording --> RecordedView -----------------+
+//!  follower, reports --> Timelines ------------------------------------------------------------> page
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::follower::Subject;
+use foveate_core::clock::{monotonic_ns, unix_ns};
+use foveate_ring::TokenFrameBuf;
+
+pub(super) mod playhead;
+pub(super) mod recording;
+pub(super) mod stored;
+pub(super) mod timeline;
+
+use stored::{Arrival, FrameSegment, Ledger, StoredFrame};
+
+/// How long frames are kept.
+const SPAN: Duration = Duration::from_secs(60);
+
+/// How often frames of views that nobody looks at any more are dropped.
+pub(super) const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Bytes of all histories by default.
+pub(super) const BYTES_DEFAULT: u64 = 64 << 20;
+
+/// What is in memory of a view.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct HistoryExtent {
+    /// When the oldest and the newest frame arrived, in milliseconds since 1970.
+    pub(super) from_ms: f64,
+    pub(super) to_ms: f64,
+    pub(super) frames: usize,
+    /// Frames that this program was too slow to read.
+    pub(super) missed: u64,
+    /// Whether frames younger than a minute were dropped to stay below the limit.
+    pub(super) is_cut: bool,
+}
+
+/// The histories of all views.
+#[derive(Debug)]
+pub(super) struct Histories {
+    bytes_max: usize,
+    ledger: Arc<Ledger>,
+    of: Mutex<HashMap<Subject, History>>,
+}
+
+/// The last frames of a view, oldest first.
+#[derive(Debug, Default)]
+struct History {
+    frames: VecDeque<Arc<StoredFrame>>,
+    /// Sum over `frames`.
+    missed: u64,
+    /// When a frame was last dropped for its bytes, on CLOCK_MONOTONIC.
+    cut_ns: Option<u64>,
+    /// Set once the frames must not be shown again.
+    is_revoked: Arc<AtomicBool>,
+}
+
+/// Frames that a page holds while it is paused.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    pub(super) frames: Arc<[Arc<StoredFrame>]>,
+    pub(super) is_cut: bool,
+    is_revoked: Arc<AtomicBool>,
+}
+
+impl Snapshot {
+    pub(super) fn is_revoked(&self) -> bool {
+        self.is_revoked.load(Ordering::Relaxed)
+    }
+}
+
+impl History {
+    fn drop_oldest(&mut self) {
+        if let Some(frame) = self.frames.pop_front() {
+            self.missed -= frame.missed;
+        }
+    }
+
+    fn drop_older_than(&mut self, ns: u64) {
+        while self.frames.front().is_some_and(|frame| frame.arrived_ns < ns) {
+            self.drop_oldest();
+        }
+    }
+
+    /// Whether the last minute is not whole.
+    fn is_cut(&self, now_ns: u64) -> bool {
+        self.cut_ns.is_some_and(|cut_ns| now_ns - nanoseconds(SPAN).min(now_ns) <= cut_ns)
+    }
+}
+
+impl Histories {
+    /// Keeps at most `bytes_max`; nothing if that is 0.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, ledger: Arc::default(), of: Mutex::default() }
+    }
+
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Bytes of all stored frames, also those that only paused pages hold.
+    pub(super) fn bytes(&self) -> usize {
+        self.ledger.bytes()
+    }
+
+    /// Stores a frame of `subject`, after `missed` others.
+    pub(super) fn push(
+        &self,
+        subject: &Subject,
+        segment: &Arc<FrameSegment>,
+        frame: &TokenFrameBuf,
+        missed: u64,
+    ) {
+        if self.bytes_max == 0 {
+            return;
+        }
+        let arrived_ns = monotonic_ns();
+        let arrival = Arrival { at_ms: unix_ms(), arrived_ns, missed };
+        // Only its follower adds frames of a subject, so the newest one stays the newest outside the lock.
+        let before = self.of.lock().get(subject).and_then(|history| history.frames.back().cloned());
+        let frame = StoredFrame::new(&self.ledger, segment, frame, arrival, before.as_deref());
+        drop(before);
+        let mut of = self.of.lock();
+        let history = match of.get_mut(subject) {
+            Some(history) => history,
+            None => of.entry(subject.clone()).or_default(),
+        };
+        history.missed += missed;
+        history.frames.push_back(Arc::new(frame));
+        history.drop_older_than(arrived_ns.saturating_sub(nanoseconds(SPAN)));
+        self.drop_beyond_bytes(&mut of, arrived_ns);
+    }
+
+    /// Drops the oldest frames of any view until the rest fits. What paused pages hold cannot be dropped, and leaves less room.
+    fn drop_beyond_bytes(&self, of: &mut HashMap<Subject, History>, now_ns: u64) {
+        while self.bytes_max < self.bytes() {
+            let age = |history: &History| history.frames.front().map(|frame| frame.arrived_ns);
+            let oldest = of.values_mut().filter(|history| !history.frames.is_empty());
+            let Some(history) = oldest.min_by_key(|history| age(history)) else { return };
+            history.drop_oldest();
+            history.cut_ns = Some(now_ns);
+        }
+    }
+
+    /// Drops what is older than a minute.
+    pub(super) fn prune(&self) {
+        let oldest = monotonic_ns().saturating_sub(nanoseconds(SPAN));
+        let mut of = self.of.lock();
+        of.values_mut().for_each(|history| history.drop_older_than(oldest));
+        of.retain(|_, history| !history.frames.is_empty());
+    }
+
+    /// Forgets all frames of `stream`, also those that paused pages hold: its privacy masks have changed.
+    pub(super) fn revoke(&self, stream: &str) {
+        self.of.lock().retain(|subject, history| {
+            let is_of_stream = subject.stream() == stream;
+            if is_of_stream {
+                history.is_revoked.store(true, Ordering::Relaxed);
+            }
+            !is_of_stream
+        });
+    }
+
+    /// The frames of `subject` as they are now; `None` without any.
+    pub(super) fn snapshot(&self, subject: &Subject) -> Option<Snapshot> {
+        let of = self.of.lock();
+        let history = of.get(subject).filter(|history| !history.frames.is_empty())?;
+        Some(Snapshot {
+            frames: history.frames.iter().cloned().collect(),
+            is_cut: history.is_cut(monotonic_ns()),
+            is_revoked: Arc::clone(&history.is_revoked),
+        })
+    }
+
+    /// What is in memory of `subject`.
+    pub(super) fn extent(&self, subject: &Subject) -> Option<HistoryExtent> {
+        let of = self.of.lock();
+        let history = of.get(subject)?;
+        Some(HistoryExtent {
+            from_ms: history.frames.front()?.at_ms,
+            to_ms: history.frames.back()?.at_ms,
+            frames: history.frames.len(),
+            missed: history.missed,
+            is_cut: history.is_cut(monotonic_ns()),
+        })
+    }
+}
+
+/// Now, in milliseconds since 1970.
+pub(super) fn unix_ms() -> f64 {
+    milliseconds(unix_ns())
+}
+
+pub(super) fn milliseconds(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,228 @@
+//! Token frames in memory. Tokens that a frame shares with the one before are stored once, so a still stream costs 8 bytes a token and
+//! frame, and every frame can be read without its predecessors.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, TokenFrameBuf, TokenRecord};
+
+/// Bytes that stored frames take, also those that only a paused page still holds.
+#[derive(Debug, Default)]
+pub(in crate::history) struct Ledger(AtomicUsize);
+
+impl Ledger {
+    pub(in crate::history) fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts bytes while it exists.
+#[derive(Debug)]
+struct LedgerEntry {
+    ledger: Arc<Ledger>,
+    bytes: usize,
+}
+
+impl LedgerEntry {
+    fn new(ledger: &Arc<Ledger>, bytes: usize) -> Self {
+        ledger.0.fetch_add(bytes, Ordering::Relaxed);
+        Self { ledger: Arc::clone(ledger), bytes }
+    }
+}
+
+impl Drop for LedgerEntry {
+    fn drop(&mut self) {
+        self.ledger.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The segment that frames are of.
+#[derive(Debug)]
+pub struct FrameSegment {
+    /// Its header page.
+    pub page: Box<HeaderPage>,
+    /// The same, parsed.
+    pub info: SegmentInfo,
+}
+
+/// Bytes that frames share.
+#[derive(Debug)]
+struct Blob {
+    bytes: Box<[u8]>,
+    _entry: LedgerEntry,
+}
+
+impl Blob {
+    fn new(ledger: &Arc<Ledger>, bytes: Vec<u8>) -> Arc<Self> {
+        let size = size_of::<Self>() + bytes.len();
+        Arc::new(Self { bytes: bytes.into(), _entry: LedgerEntry::new(ledger, size) })
+    }
+
+    /// `present` if it has these bytes, or a new one.
+    fn shared(ledger: &Arc<Ledger>, bytes: &[u8], present: Option<&Arc<Self>>) -> Arc<Self> {
+        match present {
+            Some(present) if *present.bytes == *bytes => Arc::clone(present),
+            _ => Self::new(ledger, bytes.to_vec()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct StoredToken {
+    record: TokenRecord,
+    texels: Arc<Blob>,
+    /// Its items of the other planes, in their order.
+    items: Arc<Blob>,
+    _entry: LedgerEntry,
+}
+
+/// A token frame that shares memory with others.
+#[derive(Debug)]
+pub(crate) struct StoredFrame {
+    pub(crate) segment: Arc<FrameSegment>,
+    /// When it arrived, in milliseconds since 1970.
+    pub(crate) at_ms: f64,
+    /// The same on CLOCK_MONOTONIC, in nanoseconds.
+    pub(in crate::history) arrived_ns: u64,
+    /// Frames before it that were overwritten, or skipped for a newer one.
+    pub(crate) missed: u64,
+    pub(crate) head: FrameHead,
+    tokens: Box<[Arc<StoredToken>]>,
+    /// The planes after the pixels whose items are not the tokens; `None` for the others.
+    planes: Box<[Option<Arc<Blob>>]>,
+    _entry: LedgerEntry,
+}
+
+type Place = (i32, i32, u16, u16, u8, u8);
+
+fn place(record: &TokenRecord) -> Place {
+    let TokenRecord { x, y, sx, sy, extra_width, extra_height, .. } = *record;
+    (x, y, sx, sy, extra_width, extra_height)
+}
+
+/// When a frame came, and after how many that did not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) at_ms: f64,
+    pub(crate) arrived_ns: u64,
+    pub(crate) missed: u64,
+}
+
+impl StoredFrame {
+    /// Stores `frame`, and shares what it has in common with `before`.
+    pub(in crate::history) fn new(
+        ledger: &Arc<Ledger>,
+        segment: &Arc<FrameSegment>,
+        frame: &TokenFrameBuf,
+        arrival: Arrival,
+        before: Option<&Self>,
+    ) -> Self {
+        let Arrival { at_ms, arrived_ns, missed } = arrival;
+        let others = &segment.info.planes[1..];
+        let before = before.filter(|before| before.segment.info.epoch == segment.info.epoch);
+        let mut earlier = EarlierTokens { frame: before, by_place: None };
+        let token_bytes = segment.info.format.token_bytes();
+        let mut items = Vec::new();
+        let tokens: Box<[_]> = (frame.records.iter().enumerate())
+            .map(|(index, record)| {
+                let texels = &frame.pixels[index * token_bytes..][..token_bytes];
+                items.clear();
+                for (plane, bytes) in others.iter().zip(&frame.planes) {
+                    if plane.is_of_tokens() {
+                        let stride = plane.token_stride;
+                        items.extend_from_slice(&bytes[index * stride..][..stride]);
+                    }
+                }
+                let present = earlier.at(index, record);
+                let shared = |blob: fn(&StoredToken) -> &Arc<Blob>, bytes: &[u8]| {
+                    Blob::shared(ledger, bytes, present.map(|token| blob(token)))
+                };
+                let (texels, items) =
+                    (shared(|token| &token.texels, texels), shared(|token| &token.items, &items));
+                match present {
+                    Some(token)
+                        if token.record == *record
+                            && Arc::ptr_eq(&token.texels, &texels)
+                            && Arc::ptr_eq(&token.items, &items) =>
+                    {
+                        Arc::clone(token)
+                    }
+                    _ => Arc::new(StoredToken {
+                        record: *record,
+                        texels,
+                        items,
+                        _entry: LedgerEntry::new(ledger, size_of::<StoredToken>()),
+                    }),
+                }
+            })
+            .collect();
+        let planes: Box<[_]> = (others.iter().zip(&frame.planes).enumerate())
+            .map(|(index, (plane, bytes))| {
+                let present = before.and_then(|before| before.planes.get(index)?.as_ref());
+                (!plane.is_of_tokens()).then(|| Blob::shared(ledger, bytes, present))
+            })
+            .collect();
+        let bytes = size_of::<Self>() + size_of_val(&*tokens) + size_of_val(&*planes);
+        Self {
+            segment: Arc::clone(segment),
+            at_ms,
+            arrived_ns,
+            missed,
+            head: frame.head.clone(),
+            tokens,
+            planes,
+            _entry: LedgerEntry::new(ledger, bytes),
+        }
+    }
+
+    /// The frame as it was read from the ring.
+    pub(crate) fn to_buf(&self) -> TokenFrameBuf {
+        let others = &self.segment.info.planes[1..];
+        let mut pixels =
+            Vec::with_capacity(self.tokens.len() * self.segment.info.format.token_bytes());
+        let mut planes: Vec<Vec<u8>> = (self.planes.iter())
+            .map(|blob| blob.as_ref().map_or_else(Vec::new, |blob| blob.bytes.to_vec()))
+            .collect();
+        for token in &self.tokens {
+            pixels.extend_from_slice(&token.texels.bytes);
+            let mut items = &*token.items.bytes;
+            for (plane, target) in others.iter().zip(&mut planes) {
+                if plane.is_of_tokens() {
+                    let (item, rest) = items.split_at(plane.token_stride);
+                    target.extend_from_slice(item);
+                    items = rest;
+                }
+            }
+        }
+        TokenFrameBuf {
+            head: self.head.clone(),
+            records: self.tokens.iter().map(|token| token.record).collect(),
+            pixels,
+            planes,
+        }
+    }
+}
+
+/// The tokens of the frame before.
+struct EarlierTokens<'a> {
+    frame: Option<&'a StoredFrame>,
+    /// Indices; made when a token is not where it was in the list.
+    by_place: Option<HashMap<Place, usize>>,
+}
+
+impl<'a> EarlierTokens<'a> {
+    /// The one at the place of `record`, which is token `index` of the present frame.
+    fn at(&mut self, index: usize, record: &TokenRecord) -> Option<&'a Arc<StoredToken>> {
+        let tokens = &self.frame?.tokens;
+        let wanted = place(record);
+        if let Some(token) = tokens.get(index).filter(|token| place(&token.record) == wanted) {
+            return Some(token);
+        }
+        let by_place = self.by_place.get_or_insert_with(|| {
+            let places = tokens.iter().enumerate();
+            places.map(|(index, token)| (place(&token.record), index)).collect()
+        });
+        by_place.get(&wanted).map(|index| &tokens[*index])
+    }
+}
