@@ -2,6 +2,7 @@
 # Builds the two programs for packages and wheels: the same sources give the same bytes, in whichever folder they are.
 
 # The folder of the two programs, set in `build_programs`.
+# shellcheck disable=SC2034 # Scripts read it.
 programs=
 
 # Of an architecture of Debian's, how its compiler, its tools and the folders of its libraries are called: gnu_target ARCH

@@ -1,16 +1,17 @@
-"""Writes the software bill of materials of a release to standard output, in the form of CycloneDX 1.5: python3 sbom.py VERSION
+"""Writes the software bill of materials of a release to standard output (CycloneDX 1.5): python3 sbom.py VERSION
 
-The crates that the programs and the engine are linked from, as Cargo resolves them, with licences and checksums. The system's
-libraries, which are linked when a program starts, are not a part of it. The time is SOURCE_DATE_EPOCH.
+The crates that the programs and the engine are linked from, as Cargo resolves them, with licences and checksums. Libraries
+of the system, which are linked when a program starts, are not a part of it. The time is SOURCE_DATE_EPOCH.
 """
 
 import json
 import os
 import subprocess
 import sys
-import tomllib
 from datetime import datetime, timezone
 from pathlib import Path
+
+import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,8 +1,8 @@
 """Writes the wheel of the daemon: python3 wheel.py FOLDER PROGRAMS LICENCES VERSION ARCH TOOLS
 
-FOLDER gets it, PROGRAMS has `foveated` and `foveate`, LICENCES is a file with those of their crates, ARCH is Debian's name of an
-architecture, and TOOLS is what the names of `strip` and `objdump` for it begin with. The same files give the same bytes; their time is
-SOURCE_DATE_EPOCH.
+FOLDER gets it, PROGRAMS has `foveated` and `foveate`, LICENCES is a file with those of their crates, ARCH is Debian's name
+of an architecture, and TOOLS is what the names of `strip` and `objdump` for it begin with. The same files give the same
+bytes; their time is SOURCE_DATE_EPOCH.
 """
 
 import base64
@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python" / "daemon"))
+sys.path.insert(0, str(ROOT / "python" / "programs"))
 
 from foveate_daemon import LIBRARIES  # noqa: E402
 
@@ -32,7 +32,7 @@ def main(folder: Path, programs: Path, licences: Path, version: str, architectur
     tag = f"py3-none-manylinux_{glibc[0]}_{glibc[1]}_{MACHINES[architecture]}"
     package = f"foveate_daemon-{version}"
     files: dict[str, tuple[bytes, int]] = {}
-    for source in (ROOT / "python/daemon/foveate_daemon").glob("*.py"):
+    for source in (ROOT / "python/programs/foveate_daemon").glob("*.py"):
         files[f"foveate_daemon/{source.name}"] = (source.read_bytes(), 0o644)
     for name in PROGRAMS:
         files[f"foveate_daemon/bin/{name}"] = (stripped(programs / name, tools), 0o755)
@@ -54,11 +54,11 @@ def main(folder: Path, programs: Path, licences: Path, version: str, architectur
 
 
 def needed_glibc(program: Path, tools: str) -> tuple[int, int]:
-    """The oldest C library with all symbols of a program. Ends the script if it needs a library that the package does not name."""
+    """The oldest C library with all symbols of a program. A library that the package does not name ends the script."""
     text = subprocess.run([f"{tools}objdump", "-p", program], check=True, capture_output=True, text=True).stdout
     for library in re.findall(r"^ *NEEDED +(\S+)$", text, re.MULTILINE):
         if library not in LIBRARIES and not C_LIBRARIES.fullmatch(library):
-            sys.exit(f"{program} needs {library}: name it in LIBRARIES of python/daemon/foveate_daemon")
+            sys.exit(f"{program} needs {library}: name it in LIBRARIES of python/programs/foveate_daemon")
     return max((int(major), int(minor)) for major, minor in re.findall(r" GLIBC_(\d+)\.(\d+)", text))
 
 
@@ -97,7 +97,7 @@ Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: Rust
 Description-Content-Type: text/markdown
 
-{(ROOT / "python/daemon/README.md").read_text()}"""
+{(ROOT / "python/programs/README.md").read_text()}"""
 
 
 def write(target: Path, record: str, files: dict[str, tuple[bytes, int]]) -> None:

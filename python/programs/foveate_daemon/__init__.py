@@ -1,7 +1,8 @@
-"""Starts ``foveated`` and ``foveate``, which this package brings as programs, and says what to install if GStreamer is missing."""
+"""Starts the programs of this package, ``foveated`` and ``foveate``, or says what to install if GStreamer is missing."""
 
 import ctypes
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -17,16 +18,21 @@ LIBRARIES = (
     "libgstvideo-1.0.so.0",
 )
 
-# By the name of their command, the packages of GStreamer 1.20 or later: what the programs need to start, and what cameras and clips
-# need.
+# The packages of GStreamer for each package manager: what the programs need to start, and what cameras and clips need.
 _PACKAGES = {
-    "apt-get": (
-        "apt-get install gstreamer1.0-plugins-base",
+    "apt-get install": (
+        "gstreamer1.0-plugins-base",
         "gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-libav",
     ),
-    "dnf": ("dnf install gstreamer1-plugins-base", "gstreamer1-plugins-good gstreamer1-plugins-bad-free gstreamer1-plugin-libav"),
-    "pacman": ("pacman -S gst-plugins-base", "gst-plugins-good gst-plugins-bad gst-libav"),
-    "zypper": ("zypper install gstreamer-plugins-base", "gstreamer-plugins-good gstreamer-plugins-bad gstreamer-plugins-libav"),
+    "dnf install": (
+        "gstreamer1-plugins-base",
+        "gstreamer1-plugins-good gstreamer1-plugins-bad-free gstreamer1-plugin-libav",
+    ),
+    "pacman -S": ("gst-plugins-base", "gst-plugins-good gst-plugins-bad gst-libav"),
+    "zypper install": (
+        "gstreamer-plugins-base",
+        "gstreamer-plugins-good gstreamer-plugins-bad gstreamer-plugins-libav",
+    ),
 }
 
 
@@ -44,7 +50,7 @@ def _become(name: str) -> NoReturn:
     program = Path(__file__).with_name("bin") / name
     missing = [library for library in LIBRARIES if not _can_load(library)]
     if missing:
-        sys.exit(f"{name}: cannot load {', '.join(missing)}: GStreamer 1.20 or later is needed, of the system's packages{_remedy()}")
+        sys.exit(f"{name}: cannot load {', '.join(missing)} (expected GStreamer 1.20 or later of the system); {_remedy()}")
     try:
         os.execv(program, [str(program), *sys.argv[1:]])
     except OSError as error:
@@ -61,6 +67,6 @@ def _can_load(library: str) -> bool:
 
 def _remedy() -> str:
     for command, (needed, more) in _PACKAGES.items():
-        if any(Path(folder, command).exists() for folder in ("/usr/bin", "/bin")):
-            return f"; as root:\n  {needed}    # for cameras and clips also: {more}"
-    return ", with its base plugins"
+        if shutil.which(command.split()[0]):
+            return f"as root:\n  {command} {needed}    # for cameras and clips also {more}"
+    return "install it with its base plugins"
