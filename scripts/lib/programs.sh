@@ -45,14 +45,14 @@ set_source_date() {
 
 # Runs a command that builds with Cargo, without this machine's folders in what it makes: reproducibly COMMAND...
 reproducibly() {
-    local cargo=${CARGO_HOME:-$HOME/.cargo} library commit
+    local folders flags library commit
+    # Of several that match the last one counts.
+    folders=("${CARGO_HOME:-$HOME/.cargo}=/cargo" "$root=/foveate")
+    [[ $target == "$root"/* ]] || folders+=("$target=/foveate/target")
     library=$(rustc --print sysroot)/lib/rustlib/src/rust
     commit=$(rustc -vV | sed -n 's/^commit-hash: //p')
-    # Of several that match the last one counts: the folder of Cargo's targets may lie in that of the sources.
-    local maps=("$cargo=/cargo" "$root=/foveate" "$target=/foveate/target" "$library=/rustc/$commit")
-    local flags
-    flags=$(printf '\x1f--remap-path-prefix=%s' "${maps[@]}")
-    CARGO_ENCODED_RUSTFLAGS=${flags:1} CFLAGS=$(printf ' -ffile-prefix-map=%s' "${maps[@]}") CARGO_INCREMENTAL=0 "$@"
+    flags=$(printf '\x1f--remap-path-prefix=%s' "${folders[@]}" "$library=/rustc/$commit")
+    CARGO_ENCODED_RUSTFLAGS=${flags:1} CFLAGS=${folders[*]/#/-ffile-prefix-map=} CARGO_INCREMENTAL=0 "$@"
 }
 
 # Builds both programs for an architecture: build_programs ARCH
