@@ -130,7 +130,7 @@ installed_size() {
     du --summarize --apparent-size --block-size=1024 --exclude DEBIAN "$1" | cut -f 1
 }
 
-# Writes what all packages say alike, and then what it reads: write_control FOLDER NAME ARCH
+# Writes the fields that all packages have, and then its standard input: write_control FOLDER NAME ARCH
 write_control() {
     {
         printf 'Package: %s\nVersion: %s-1\nArchitecture: %s\nMaintainer: %s\nInstalled-Size: %s\n' \

@@ -85,7 +85,7 @@ main() {
     check_out
     ensure_rust
     ensure_packages build wheel package
-    commit=$(git -C "$root" rev-parse HEAD) || fail 'a release is made of a commit; this is no clone of git'
+    commit=$(git -C "$root" rev-parse HEAD) || fail 'a release is made from a commit: run this in a clone of the repository'
     [ -z "$(git -C "$root" status --porcelain)" ] || warn "There are changes that are not committed. The release is of $commit without them."
     version=$(version)
     SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct)

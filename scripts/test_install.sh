@@ -86,13 +86,15 @@ print(foveate.open("demo/main", socket=sys.argv[1]).read().pixels.shape)' "$sock
     boxed=$seconds
     timed take_picture || fail "there is no picture of $address; see above"
     say "pip $pip s, apt $installed s, demo $boxed s, browser $seconds s: $out/$system.png"
-    inside "$first" sh -c 'kill -TERM $(cat /tmp/demo.pid)' || fail 'the demo has ended'
-    await 'the demo ends' inside "$first" sh -c '! kill -0 $(cat /tmp/demo.pid)'
+    inside "$first" kill -TERM "$(inside "$first" cat /tmp/demo.pid)" || fail 'the demo has ended'
+    wait "${started[-1]}" || fail "the demo ended with $?: $(cat "$work/demo.log")"
 }
 
 # Starts `foveate demo`, and sets `address` to that of its page and `socket` to its daemon's.
 start_demo() {
-    inside "$first" sh -c 'echo $$ >/tmp/demo.pid; exec /environment/bin/foveate demo --no-open --listen 127.0.0.1:0' >"$work/demo.log" 2>&1 &
+    # shellcheck disable=SC2016 # What that shell expands.
+    inside "$first" sh -c 'echo $$ >/tmp/demo.pid; exec /environment/bin/foveate demo --no-open --listen 127.0.0.1:0' \
+        >"$work/demo.log" 2>&1 &
     started+=("$!")
     await "the demo shows its page: $work/demo.log" grep -q 'http://' "$work/demo.log"
     address=$(grep -o 'http://[^ ]*' "$work/demo.log")

@@ -12,7 +12,7 @@ offered=
 # The processes that were started in the background.
 started=()
 
-# Ends the script if this is no name of a system: check_system NAME
+# Ends the script unless this names a system: check_system NAME
 check_system() {
     [[ " $SYSTEMS " == *" $1 "* ]] || usage_error "--system $1: expected one of $SYSTEMS"
 }

@@ -74,7 +74,7 @@ def component(package: dict, checksums: dict[tuple[str, str], str | None]) -> di
         "bom-ref": reference(package),
         "name": package["name"],
         "version": package["version"],
-        # An earlier way to write it, which is no expression of SPDX.
+        # Some use a slash, as before SPDX had expressions.
         "licenses": [{"expression": package["license"].replace("/", " OR ")}],
     }
     if checksum := checksums[package["name"], package["version"]]:
