@@ -108,7 +108,8 @@ take_picture() {
         type -P "$browser" >/dev/null || continue
         mkdir -p "$out"
         rm -f "$out/$system.png"
-        HOME=$work "$browser" --headless --no-sandbox --hide-scrollbars --window-size=1280,900 --timeout=8000 \
+        # There is a list of packages of this name.
+        HOME=$work command "$browser" --headless --no-sandbox --hide-scrollbars --window-size=1280,900 --timeout=8000 \
             --screenshot="$out/$system.png" "$address" >"$work/browser.log" 2>&1 </dev/null || true
         [ -s "$out/$system.png" ] && return
         tail -n 5 "$work/browser.log" >&2

@@ -24,7 +24,7 @@ Usage: scripts/wheels.sh [options]
 Builds three wheels, tries them in an empty environment, and puts them into target/wheels:
 
   foveate         the reader: pure Python
-  foveate-daemon  foveated and foveate, for every Linux with a C library at least as new as they need (glibc 2.34, when built on
+  foveate-daemon  foveated and foveate, for every Linux with a C library at least as new as they need (glibc 2.35, when built on
                   Debian 12) and GStreamer 1.20 or later of its own
   foveate-engine  the engine, for every Linux with glibc 2.17 or later (manylinux2014); without GStreamer
 
