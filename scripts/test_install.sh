@@ -86,7 +86,8 @@ print(foveate.open("demo/main", socket=sys.argv[1]).read().pixels.shape)' "$sock
     boxed=$seconds
     timed take_picture || fail "there is no picture of $address; see above"
     say "pip $pip s, apt $installed s, demo $boxed s, browser $seconds s: $out/$system.png"
-    inside "$first" kill -TERM "$(inside "$first" cat /tmp/demo.pid)" || fail 'the demo has ended'
+    # shellcheck disable=SC2016 # What that shell expands.
+    inside "$first" sh -c 'kill -TERM "$(cat /tmp/demo.pid)"' || fail 'the demo has ended'
     wait "${started[-1]}" || fail "the demo ended with $?: $(cat "$work/demo.log")"
 }
 
@@ -105,15 +106,10 @@ start_demo() {
 take_picture() {
     local browser
     for browser in chromium chromium-browser google-chrome; do
-        type -P "$browser" >/dev/null || continue
+        browser=$(type -P "$browser") || continue
         mkdir -p "$out"
-        rm -f "$out/$system.png"
-        # There is a list of packages of this name.
-        HOME=$work command "$browser" --headless --no-sandbox --hide-scrollbars --window-size=1280,900 --timeout=8000 \
-            --screenshot="$out/$system.png" "$address" >"$work/browser.log" 2>&1 </dev/null || true
-        [ -s "$out/$system.png" ] && return
-        tail -n 5 "$work/browser.log" >&2
-        return 1
+        python3 -B "$root/scripts/lib/screenshot.py" "$browser" "$address" "$out/$system.png"
+        return
     done
     warn 'no browser; install chromium'
     return 1

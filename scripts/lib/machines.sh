@@ -39,7 +39,7 @@ ensure_system() {
     case "$system" in
     debian-12) from=(bookworm) ;;
     debian-13) from=(trixie) ;;
-    ubuntu-24.04) from=('--components=main universe' noble) ;;
+    ubuntu-24.04) from=(--include=apt '--components=main universe' noble) ;;
     esac
     with_progress "Making a bare $system, once" mmdebstrap --variant=minbase "${from[@]:0:${#from[@]}-1}" "${from[-1]}" \
         "$cache/$system.part.tar" || return
