@@ -356,7 +356,7 @@ main() {
     step 'lints' cargo clippy "${WORKSPACE[@]}" --all-targets -- -D warnings
     step 'lints without features' cargo clippy --locked --all-targets --no-default-features -- -D warnings
     step 'lints of what the demo builds' \
-        cargo clippy --locked --bins --no-default-features --features gst,vulkan -- -D warnings
+        cargo clippy --locked --bins --no-default-features --features gst,vulkan,web -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'reader alone' check_reader
     step 'dependencies' finish 'dependencies'
