@@ -117,13 +117,13 @@ separate() {
 
 # The libraries that the programs are linked with: libraries FOLDER
 libraries() {
-    local scratch=$work/libraries find=(sh)
-    [ "$arch" = "$(this_architecture)" ] || find=(in_arm_debian "$scratch" "$scratch" sh)
+    local scratch=$work/libraries in_arm_debian=()
+    [ "$arch" = "$(this_architecture)" ] || describe_arm_debian "$scratch"
     mkdir -p "$scratch/debian"
     cp "$1"/usr/bin/* "$scratch"
     printf 'Source: foveate\n\nPackage: foveate\nArchitecture: any\n' >"$scratch/debian/control"
     # shellcheck disable=SC2016 # Of that shell.
-    "${find[@]}" -c 'cd "$0" && dpkg-shlibdeps -O foveate foveated' "$scratch" | sed -n 's/^shlibs:Depends=//p'
+    "${in_arm_debian[@]}" sh -c 'cd "$0" && dpkg-shlibdeps -O foveate foveated' "$scratch" | sed -n 's/^shlibs:Depends=//p'
 }
 
 installed_size() {

@@ -88,11 +88,12 @@ try_wheels() {
 
 # The same for the daemon on ARM.
 try_arm_wheel() {
-    local tag
+    local tag in_arm_debian
     tag=$(basename "$work"/wheels/foveate_daemon-*.whl .whl)
     "$1/bin/pip" install --quiet --no-deps --only-binary=:all: --platform "${tag##*-}" --target "$work/environment" "$work"/wheels/*.whl \
         || return
-    try_demo in_arm_debian "$work" "$work" env PYTHONPATH="$work/environment" \
+    describe_arm_debian "$work"
+    try_demo "${in_arm_debian[@]}" env PYTHONPATH="$work/environment" \
         python3 -c 'import foveate_daemon; foveate_daemon.foveate()'
 }
 

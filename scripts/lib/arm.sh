@@ -41,9 +41,9 @@ forget_arm_programs() {
     [ "$runs_arm_programs" = false ] || echo -1 >/proc/sys/fs/binfmt_misc/qemu-aarch64
 }
 
-# Runs a command in it, where some folders are where they are here: in_arm_debian FOLDER FOLDER COMMAND...
-in_arm_debian() {
-    "$root/scripts/lib/chroot.sh" "$(arm_debian)" "$@"
+# Puts what runs a command in it, in a folder that is where it is here, into `in_arm_debian`: describe_arm_debian FOLDER
+describe_arm_debian() {
+    in_arm_debian=(env --chdir="$1" "$root/scripts/lib/chroot.sh" "$(arm_debian)" "$1" "$1")
 }
 
 # Runs Cargo, so that it links with the libraries of it: for_arm_debian COMMAND...
