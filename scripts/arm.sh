@@ -4,15 +4,14 @@ set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/arm.sh
+. "$root/scripts/lib/arm.sh"
 
 readonly TRIPLE=aarch64-unknown-linux-gnu
 # Of the cross compiler's C library. Its loader must not find that of a Debian for ARM, which packages may have installed as well.
 readonly LIBRARIES=/usr/aarch64-linux-gnu
-# What the daemon and its readers need of a Debian for ARM.
-readonly DEBIAN_PACKAGES=gcc,libc6-dev,libgstreamer1.0-dev,libgstreamer-plugins-base1.0-dev,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-libav,python3,python3-numpy
 
 target=$target/arm
-debian=$(clip_cache)/debian-12-arm64
 is_short=false
 
 usage() {
@@ -67,54 +66,20 @@ check_laws() {
     arm_cargo test --locked --no-default-features --test laws --test engine
 }
 
-# A Debian for ARM, kept between runs: programs are linked against its libraries, and run in it.
-ensure_debian() {
-    [ -d "$debian" ] && return
-    rm -rf --one-file-system "$debian.part"
-    mkdir -p "${debian%/*}"
-    with_progress 'Making a Debian 12 for ARM, once' mmdebstrap --skip=check/qemu --variant=minbase --architectures=arm64 \
-        --include="$DEBIAN_PACKAGES" bookworm "$debian.part" || return
-    mv "$debian.part" "$debian"
-}
-
-# Has the kernel run programs for ARM while this script runs, unless it does so anyway.
-run_programs() {
-    local register=/proc/sys/fs/binfmt_misc
-    grep -qs '^enabled' "$register/qemu-aarch64" && return
-    { [ -e "$register/register" ] || mount -t binfmt_misc none "$register"; } 2>/dev/null || return
-    cat /usr/lib/binfmt.d/qemu-aarch64.conf >"$register/register" || return
-    trap 'echo -1 >/proc/sys/fs/binfmt_misc/qemu-aarch64' EXIT
-}
-
-# Links against the Debian for ARM: a linker for Cargo.
-write_linker() {
-    mkdir -p "$target"
-    cat >"$target/debian-gcc" <<END
-#!/bin/sh
-exec aarch64-linux-gnu-gcc --sysroot='$debian' -Wl,-rpath-link,'$debian/usr/lib/aarch64-linux-gnu' "\$@"
-END
-    chmod +x "$target/debian-gcc"
-}
-
 # Cargo, for the Debian for ARM; programs run in it: debian_cargo ARGUMENT...
 debian_cargo() {
-    CARGO_TARGET_DIR=$target/debian CARGO_BUILD_TARGET=$TRIPLE \
-        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$target/debian-gcc \
-        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$root/scripts/lib/chroot.sh $debian $root $(clip_cache)" \
-        PKG_CONFIG_ALLOW_CROSS=1 PKG_CONFIG_SYSROOT_DIR=$debian \
-        PKG_CONFIG_LIBDIR=$debian/usr/lib/aarch64-linux-gnu/pkgconfig:$debian/usr/share/pkgconfig \
-        cargo "$@"
+    CARGO_TARGET_DIR=$target/debian CARGO_BUILD_TARGET=$TRIPLE for_arm_debian cargo "$@"
 }
 
 # The same tests as on any machine.
 check_readers() {
-    if [ "$(id -u)" -ne 0 ] || ! run_programs; then
+    if [ "$(id -u)" -ne 0 ] || ! run_arm_programs; then
         left_out 'daemon and readers on ARM' 'no root, or a kernel that runs no programs for ARM (binfmt_misc)'
         return
     fi
     [ -n "${FOVEATE_WITHOUT_CLIPS:-}" ] || ensure_clips vtest.avi || return
-    ensure_debian || return
-    write_linker
+    trap forget_arm_programs EXIT
+    ensure_arm_debian || return
     export CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_PROFILE_DEV_OPT_LEVEL=1 FOVEATE_WITHOUT_VULKAN=1
     left_out 'frames of 420 kB in six processes on ARM' 'emulated readers hardly ever get them whole'
     debian_cargo test --locked --package foveate-ring --test ring -- ring_processes --skip large_frames_are_whole || return

@@ -10,7 +10,7 @@ readonly CLIP=vtest.avi
 # A cold software GPU compiles its shaders at the start, and a camera may need seconds for its first frame.
 readonly START_LIMIT_SECONDS=60
 readonly STOP_LIMIT_SECONDS=5
-readonly READ_SECONDS=10
+readonly READ_SECONDS=4
 
 out=./demo-out
 # What --camera or --uri names; otherwise the clip.
@@ -23,8 +23,9 @@ usage() {
     cat <<'END'
 Usage: scripts/demo.sh [--camera DEVICE | --uri URI] [--yes]
 
-Installs what is missing, builds Foveate, starts the daemon on a video, reads its tokens in a second process for ten seconds, and
-leaves pictures of what it saw in ./demo-out. The video is a clip of people, which is fetched once into ~/.cache/foveate.
+Installs what is missing, builds Foveate, starts the daemon on a video, reads its tokens in a second process, leaves pictures of what
+it saw in ./demo-out, and in a terminal shows the live page until Ctrl-C. The video is a clip of people, which is fetched once into
+~/.cache/foveate.
 
   --camera DEVICE  a camera instead, such as /dev/video0
   --uri URI        a network camera instead, rtsp://, rtsps://, http:// or https://
@@ -111,6 +112,17 @@ stop() {
     wait "$daemon" || daemon_failed "foveated ended with $?"
 }
 
+# Shows the page until Ctrl-C, which ends only that; without a terminal nobody could end it.
+show_page() {
+    if [ ! -t 1 ]; then
+        say "the live page   $target/release/foveate demo    # http://127.0.0.1:8707/"
+        return
+    fi
+    trap : INT
+    "${foveate[@]}" web "$VIEW" || warn 'There is no page; see above.'
+    trap 'exit 130' INT
+}
+
 # In every case nothing keeps running, and only $out remains.
 clean_up() {
     jobs -p | xargs --no-run-if-empty kill -KILL 2>/dev/null || true
@@ -129,17 +141,18 @@ main() {
     trap 'exit 130' INT TERM
     write_config
     say 'Building a release; the first time takes minutes'
-    # Without what the demo does not need: the live page, recordings, decoders of pictures, and files of NumPy.
-    build_release --no-default-features --features gst,vulkan
+    # Without what the demo does not need: recordings, decoders of pictures, files of NumPy, and lines in backtraces.
+    CARGO_PROFILE_RELEASE_DEBUG=false build_release --no-default-features --features gst,vulkan,web
     start
     read_tokens
     "${foveate[@]}" ls >"$work/list.txt"
-    stop
     # What was read, from the last line of `foveate watch`, and where it is.
     printf '\n%s\n\n%s\n' "$(cat "$work/list.txt")" "$(tail -n 1 "$work/watch.log")"
     say "pictures        $(find "$out" -maxdepth 1 -name '*.png' | sort | tr '\n' ' ')"
     say "every frame     $out/tokens.jsonl"
     say "the log         $out/foveated.log"
+    show_page
+    stop
 }
 
 main "$@"

@@ -18,8 +18,8 @@ FOVEATE_WITHOUT_CLIPS=1 leaves their tests out, FOVEATE_WITHOUT_AXE=1 that of th
   --long  also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
           timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
           ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; all laws of
-          scripts/arm.sh; two minutes of scripts/bench.sh soak; the dashboard's queries to a real Prometheus; the Debian package
-          and the container in a bare Debian; the bridges to Zenoh and ROS 2, which take minutes to build
+          scripts/arm.sh; two minutes of scripts/bench.sh soak; the dashboard's queries to a real Prometheus; Debian packages,
+          wheels and the container in bare systems; the bridges to Zenoh and ROS 2, which take minutes to build
   --yes   install missing packages without asking
   --help  this
 END
@@ -112,7 +112,16 @@ summarise() {
 }
 
 check_scripts() {
-    shellcheck --external-sources --check-sourced .ci/run scripts/*.sh scripts/gpu/run.sh scripts/lib/{chroot,machine}.sh scripts/debian/{postinst,postrm,prerm}
+    shellcheck --external-sources --check-sourced .ci/run scripts/*.sh scripts/gpu/run.sh scripts/lib/{chroot,machine}.sh scripts/debian/{postinst,postrm,prerm} scripts/debian/python3-foveate.*
+}
+
+# The workflows of GitHub, with a tool that few systems have.
+check_workflows() {
+    if ! type -P actionlint >/dev/null; then
+        left_out workflows 'no actionlint (https://github.com/rhysd/actionlint)'
+        return
+    fi
+    actionlint
 }
 
 # Sets the environment for tests of real clips, which are skipped only on request.
@@ -240,6 +249,7 @@ check_python_code() {
     fi
     "$checkers/ruff" check || return
     "$checkers/mypy" --config-file python/pyproject.toml python/foveate || return
+    "$checkers/mypy" --config-file python/pyproject.toml python/programs/foveate_daemon || return
     "$checkers/mypy" --config-file python/engine/pyproject.toml python/engine/foveate_engine python/engine/examples
 }
 
@@ -252,13 +262,13 @@ provide_checkers() {
     fi
 }
 
-# In a bare Debian in namespaces, and as a container.
-check_package() {
+# In bare systems in namespaces, and as a container: check_in_systems SCRIPT
+check_in_systems() {
     if [ -n "${FOVEATE_WITHOUT_SYSTEMD:-}" ]; then
-        left_out package 'no root or no namespaces (unshare)'
+        left_out "$1" 'no root or no namespaces (unshare)'
         return
     fi
-    run_script test_package.sh
+    run_script "$1"
 }
 
 # Counts what a consumer links with the reader alone, without the features that the workspace enables.
@@ -350,6 +360,7 @@ main() {
     trap clean_up EXIT
 
     step 'scripts' check_scripts
+    step 'workflows' check_workflows
     step 'format' cargo fmt --all --check
     # They mostly wait for the network and for files.
     begin 'dependencies' check_dependencies
@@ -357,7 +368,7 @@ main() {
     step 'lints' cargo clippy "${WORKSPACE[@]}" --all-targets -- -D warnings
     step 'lints without GStreamer' cargo clippy --locked --all-targets --no-default-features --features mcap,npy -- -D warnings
     step 'lints of what the demo builds' \
-        cargo clippy --locked --bins --no-default-features --features gst,vulkan -- -D warnings
+        cargo clippy --locked --bins --no-default-features --features gst,vulkan,web -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'reader alone' check_reader
     step 'dependencies' finish 'dependencies'
@@ -368,7 +379,7 @@ main() {
         step 'memory order under Miri' check_miri
         step 'data races' check_sanitizer
         step 'soak' run_script bench.sh soak --minutes 2
-        step 'package' check_package
+        step 'packages' check_in_systems test_package.sh
         begin_others
     fi
     step 'Python reader' check_python
@@ -377,6 +388,7 @@ main() {
         step 'models' check_models
         step 'recordings' check_recordings
         step 'wheels' run_script wheels.sh
+        step 'installation' check_in_systems test_install.sh
         step 'bridges' run_script bridges.sh
     fi
     step 'Python engine' check_engine

@@ -1,134 +1,39 @@
 #!/usr/bin/env bash
-# Tries the Debian package and the container on a bare Debian 12, in namespaces.
+# Tries the Debian packages and the container on bare systems, in namespaces.
 set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-
-readonly MACHINE=$root/scripts/lib/machine.sh
+# shellcheck source-path=SCRIPTDIR source=lib/machines.sh
+. "$root/scripts/lib/machines.sh"
 
 debs=$target/debian
-work=
-# The processes that were started in the background.
-started=()
+
+systems=$SYSTEMS
 
 usage() {
     cat <<'END'
-Usage: scripts/test_package.sh [--yes]
+Usage: scripts/test_package.sh [--system NAME] [--yes]
 
-Builds the Debian package (scripts/package.sh), and looks for errors in it with lintian. Installs it into a bare Debian 12, boots that with
-systemd in namespaces of its own, uses the service, installs it once more, removes and purges it, and compares the files before and
-after. Then does what the last stage of Containerfile says, and runs that as its user beside a container that reads. Needs root.
-A bare Debian and its packages are kept in ~/.cache/foveate.
+Builds the Debian packages (scripts/package.sh), and looks for errors in them with lintian. Installs that of the daemon into a bare
+Debian 12, Debian 13 and Ubuntu 24.04, boots each with systemd in namespaces of its own, uses the service, reads from it in Python
+and C, installs it once more, removes and purges everything, and compares the files before and after. Then does what the last stage
+of Containerfile says, and runs that as its user beside a container that reads. Needs root. Bare systems and their packages are kept
+in ~/.cache/foveate.
 
-  --yes   install missing packages without asking
-  --help  this
+  --system NAME  only on debian-12, debian-13 or ubuntu-24.04
+  --yes          install missing packages without asking
+  --help         this
 END
+}
+
+read_option() {
+    check_system "$2"
+    systems=$2
 }
 
 step() {
     say "== $1"
-}
-
-# Ends what was started, the newest first, and removes what it left.
-clean_up() {
-    local index
-    for ((index = ${#started[@]} - 1; index >= 0; index--)); do
-        kill -KILL "${started[index]}" 2>/dev/null || true
-        wait "${started[index]}" 2>/dev/null || true
-    done
-    for folder in "$work"/*; do
-        sh "$MACHINE" --forget "$folder" || true
-    done
-    rm -rf --one-file-system "$work"
-}
-
-# A bare Debian, kept between runs.
-ensure_debian() {
-    local cache
-    cache=$(clip_cache)
-    mkdir -p "$cache/debian-12-packages/partial"
-    [ -f "$cache/debian-12.tar" ] && return
-    with_progress 'Making a bare Debian 12, once' mmdebstrap --variant=minbase bookworm "$cache/debian-12.part.tar" || return
-    mv "$cache/debian-12.part.tar" "$cache/debian-12.tar"
-}
-
-# A copy of it, with its packages' names: new_debian FOLDER
-new_debian() {
-    mkdir "$1"
-    tar -xf "$(clip_cache)/debian-12.tar" -C "$1"
-    # As this machine reaches them.
-    cp -L /etc/resolv.conf "$1/etc/resolv.conf"
-    apt-config dump | grep -i '^Acquire::.*proxy' >"$1/etc/apt/apt.conf.d/99proxy" || true
-    in_new "$1" apt-get update
-}
-
-# Puts the command line of a new machine into `machine`: describe FOLDER [--bind ...] COMMAND...
-describe() {
-    machine=(sh "$MACHINE" "$1" --bind "$(clip_cache)/debian-12-packages:/var/cache/apt/archives" --bind "$debs:/packages:ro")
-    shift
-    while [ "$1" = --bind ]; do
-        machine+=("$1" "$2")
-        shift 2
-    done
-    machine+=(-- "$@")
-}
-
-# Runs a command as the first process of a new machine: in_new FOLDER [--bind ...] COMMAND...
-in_new() {
-    local machine
-    describe "$@"
-    "${machine[@]}" </dev/null
-}
-
-# The same in the background; sets `first` to the process, and `running` to the one that ends with it: start LOG FOLDER [--bind ...] COMMAND...
-start() {
-    local machine log=$1
-    shift
-    describe "$@"
-    "${machine[@]}" </dev/null >"$log" 2>&1 &
-    running=$!
-    started+=("$running")
-    first=$(first_process "$running") || fail "a machine does not start: $(cat "$log")"
-}
-
-# The first process of the machine that a process runs: first_process PID
-first_process() {
-    local child
-    for _ in $(seq 100); do
-        child=$(cat "/proc/$1/task/$1/children" 2>/dev/null) || true
-        child=${child%% *}
-        # Before, it is what machine.sh runs to prepare the machine, and then machine.sh itself.
-        if grep -qs '^NSpid:.*[[:space:]]1$' "/proc/${child:-none}/status" && ! grep -qs machine.sh "/proc/$child/cmdline"; then
-            echo "$child"
-            return
-        fi
-        sleep 0.1
-    done
-    return 1
-}
-
-# Runs a command in a machine that runs: inside FIRST_PROCESS COMMAND...
-inside() {
-    local first=$1
-    shift
-    nsenter --target "$first" --pid --mount --cgroup --ipc --uts env -i LC_ALL=C.UTF-8 \
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@" </dev/null
-}
-
-# Waits for a minute until a command succeeds: await WHAT COMMAND...
-await() {
-    local what=$1
-    shift
-    for _ in $(seq 300); do
-        "$@" >/dev/null 2>&1 && return
-        sleep 0.2
-    done
-    "$@" || fail "$what: not within a minute"
-}
-
-apt_quietly() {
-    inside "$1" env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes --no-install-recommends "${@:2}"
 }
 
 # Files with mode and owner and, in /etc, contents. Without what installing any package changes.
@@ -169,13 +74,24 @@ expect_service() {
     fi
 }
 
+# Readers of the service, installed beside it: try_readers FIRST_PROCESS DEB
+try_readers() {
+    apt_quietly "$1" install "$2" /packages/libfoveate-dev_*_all.deb /packages/python3-foveate_*_all.deb >"$work/log" 2>&1 \
+        || fail "$(cat "$work/log")"
+    expect_service "$1"
+    inside "$1" python3 -c 'import foveate; print(foveate.open("camera/main").read().pixels.shape)' || fail 'Python reads nothing'
+    # shellcheck disable=SC2016 # What that shell expands.
+    inside "$1" sh -c 'cd /tmp && sed -n "/^\`\`\`c$/,/^\`\`\`$/{//!p}" /usr/share/doc/foveate/guide/c.md >tour.c \
+        && cc -std=c11 $(pkg-config --cflags foveate) tour.c -o tour && ./tour camera/main' || fail 'the reader in C fails; see above'
+}
+
 try_package() {
-    local folder=$work/service running first deb main_process
+    local folder=$work/$system running first deb main_process
     deb=/packages/$(basename "$debs"/foveate_*.deb)
-    step 'installed into a bare Debian'
-    new_debian "$folder" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+    step "installed into a bare $system"
+    new_machine "$folder" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
     in_new "$folder" env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes --no-install-recommends install "$deb" \
-        >"$work/log" 2>&1 || fail "it cannot be installed: $(cat "$work/log")"
+        gcc libc6-dev pkgconf python3-numpy >"$work/log" 2>&1 || fail "it cannot be installed: $(cat "$work/log")"
     step 'booted'
     start "$work/boot" "$folder" /lib/systemd/systemd --system --show-status=no
     await 'the machine is up' inside "$first" test -S /run/systemd/private
@@ -213,8 +129,11 @@ source = \"test\"" >/etc/foveate/conf.d/second.toml'
     fi
     inside "$first" grep -qx '# mine' /etc/foveate/foveate.toml || fail 'the configuration is lost'
 
+    step 'read in Python and C'
+    try_readers "$first" "$deb"
+
     step 'purged'
-    apt_quietly "$first" purge foveate >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+    apt_quietly "$first" purge foveate libfoveate-dev python3-foveate >"$work/log" 2>&1 || fail "$(cat "$work/log")"
     expect_no_trace "$first"
     list_files "$first" >"$work/after"
     diff "$work/before" "$work/after" || fail 'the files are not those of before: see above'
@@ -241,7 +160,7 @@ words() {
 try_container() {
     local folder=$work/container script user running reader first reading program health
     step 'the last stage of Containerfile'
-    new_debian "$folder" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+    new_machine "$folder" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
     while read -r script; do
         # The folder of the packages is there.
         script=$(sed -E 's/^(--mount=[^ ]+ +)+//' <<<"$script")
@@ -288,16 +207,25 @@ main() {
     ensure_packages machine
     rm -rf "$debs"
     run_script package.sh || fail 'there is no package; see above'
+    offered=$debs
     work=$(mktemp -d)
-    trap clean_up EXIT
+    trap clean_up_machines EXIT
     step 'lintian'
     # This package is for nobody else.
     lintian --allow-root --fail-on error --tag-display-limit 0 \
         --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog "$debs"/*.deb \
         || fail 'lintian found errors; see above'
-    ensure_debian || fail 'a bare Debian cannot be made; see above'
-    try_package
-    try_container
+    for system in $systems; do
+        if ensure_system; then
+            try_package
+        else
+            left_out "packages on $system" 'a bare system cannot be made; see above'
+        fi
+    done
+    if [[ " $systems " == *' debian-12 '* ]]; then
+        system=debian-12
+        try_container
+    fi
     say "Everything passed in $SECONDS s."
 }
 

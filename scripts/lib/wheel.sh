@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # Builds the wheel of the engine.
 
-# `zig cc` links against an old glibc on a new system; abi3audit finds symbols that are not of the stable ABI.
-readonly WHEEL_TOOLS='maturin[zig]==1.16.0 abi3audit==0.0.26'
+# `zig cc` links against an old glibc on a new system; abi3audit finds symbols that are not of the stable ABI. By their exact versions,
+# which wheels name.
+readonly WHEEL_TOOLS='maturin[zig]==1.16.0 abi3audit==0.0.26 setuptools==84.2.1'
 
 # Tools for wheels, kept between runs: ensure_wheel_tools ENVIRONMENT
 ensure_wheel_tools() {
