@@ -263,6 +263,7 @@ impl Page {
                     self.panes.entry(packet.pane).or_default().take(&packet);
                     self.acknowledge(&packet);
                 }
+                News::Thumbnails(_) => {}
                 News::Closed(frame) => panic!("closed: {frame:?}"),
             }
         }
