@@ -18,7 +18,7 @@ const RENEWAL: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Debug)]
 enum SteeringCommand {
-    Look(Look),
+    Look(Box<Look>),
     Release { view: ViewName },
 }
 
@@ -57,7 +57,7 @@ impl PageSteering {
 
     /// Makes a view look somewhere until the next command.
     pub(super) fn look(&mut self, look: Look) {
-        self.submit(SteeringCommand::Look(look));
+        self.submit(SteeringCommand::Look(Box::new(look)));
     }
 
     /// Returns `view` to its policy, and ends the lease.
@@ -181,7 +181,7 @@ fn request_with_retry(
 fn request(client: &mut Client, command: &SteeringCommand) -> Result<ToPage, ControlError> {
     match command {
         SteeringCommand::Look(look) => {
-            let looking = client.look(look.clone())?;
+            let looking = client.look(Look::clone(look))?;
             let points = match looking.points.is_empty() {
                 true => vec![(looking.x, looking.y)],
                 false => looking.points,
