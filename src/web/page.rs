@@ -272,6 +272,7 @@ impl Page {
                 self.draw_channel(channel, socket).await?;
                 self.tell_history(socket).await?;
                 self.show(0, socket).await?;
+                self.show(1, socket).await?;
             }
             FromPage::Ack { pane: past::SAVED_PANE, serial } => {
                 self.send_piece(serial, socket).await?;

@@ -193,6 +193,24 @@ fn new_masks_revoke_what_is_in_memory() {
 }
 
 #[test]
+fn compare_on_a_paused_page_shows_no_newer_picture() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut page = web.page();
+    page.watch(VIEW);
+    page.message("history", |history| !history["extent"].is_null());
+    page.moment(&json!({ "op": "seek" }), &mut None);
+    page.say(&json!({ "op": "watch", "view": VIEW, "compare": true }));
+    let state = page.message("state", |state| state["pane"] == 1);
+    assert!(state["reason"].as_str().unwrap().contains("in memory"), "{state}");
+    // Both go on together.
+    page.say(&json!({ "op": "live" }));
+    page.message("state", |state| state["pane"] == 1 && state["state"] == "live");
+    daemon.stop();
+}
+
+#[test]
 fn the_timeline_tells_states_and_fixations() {
     let stage = Stage::open();
     let (port, mut writer) = stage.live_stream("camera", &["main"]);

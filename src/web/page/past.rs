@@ -51,7 +51,14 @@ impl Page {
     /// The feed of a pane, and what it shows at first.
     pub(super) fn source(&self, subject: &Subject) -> (watch::Receiver<Feed>, PaneContent) {
         let Some(recording) = &self.site.settings.recording else {
-            return (self.site.followers.watch(subject), PaneContent::Live);
+            let main =
+                self.panes[0].as_ref().filter(|_| matches!(subject, Subject::Uniform { .. }));
+            let showing = match main.map(|main| &main.showing) {
+                None | Some(PaneContent::Live) => PaneContent::Live,
+                // Nothing of it has been kept yet.
+                Some(_) => PaneContent::Nothing,
+            };
+            return (self.site.followers.watch(subject), showing);
         };
         let (_, feed) = watch::channel(Feed::default());
         let is_it = matches!(subject, Subject::View(view) if *view == recording.view);
