@@ -319,6 +319,22 @@ impl Page {
                     self.steering.release(view);
                 }
             }
+            FromPage::Seek { .. }
+            | FromPage::Step { .. }
+            | FromPage::Live
+            | FromPage::Thumbnail { .. }
+            | FromPage::Save => self.handle_past(message, socket).await?,
+        }
+        Ok(())
+    }
+
+    /// Handles what is said of the past, and nothing else.
+    async fn handle_past(
+        &mut self,
+        message: FromPage,
+        socket: &mut WebSocket,
+    ) -> Result<(), Closing> {
+        match message {
             FromPage::Seek { at } => {
                 self.extend_past(at.unwrap_or(f64::MIN));
                 self.move_playhead(socket, |playhead| {
@@ -334,6 +350,7 @@ impl Page {
             FromPage::Live => self.resume(socket).await?,
             FromPage::Thumbnail { at } => self.send_thumbnail(at, socket).await?,
             FromPage::Save => self.save(socket).await?,
+            _ => {}
         }
         Ok(())
     }

@@ -790,7 +790,7 @@ fn the_inspector_describes_the_token_under_the_pointer() {
     browser.press("s");
     browser.until("globalThis.saved?.type === 'image/png'");
     let size = "createImageBitmap(saved).then(({ width, height }) => [width, height])";
-    assert_eq!(browser.value(size), json!([WIDTH, HEIGHT].map(|side| side as u32)));
+    assert_eq!(browser.value(size), json!([320, 240]));
     assert_eq!(browser.complaints, [""; 0]);
     daemon.stop();
 }
@@ -1049,39 +1049,7 @@ fn screenshots() {
         browser.resize_dense(width, height, ratio);
         browser.prefer(scheme);
         browser.open(&format!("{}{hash}", web.url()));
-        if hash.is_empty() {
-            browser.until(&format!("{PAINTED_TILES} === 4"));
-        } else {
-            browser.until(IS_PAINTED);
-            // So that the plots have lines.
-            after_frames(&mut browser, 280);
-        }
-        let corners: &[(f64, f64)] = match name {
-            "web-inspector" => &[(0.567, 0.39)],
-            "web-mask" => &[(0.42, 0.02), (0.76, 0.03), (0.76, 0.17), (0.41, 0.16)],
-            _ => &[],
-        };
-        if name == "web-mask" {
-            browser.press("m");
-        }
-        for &(x, y) in corners {
-            let (x, y) = on_screen(&mut browser, x, y);
-            browser.click(x, y);
-        }
-        if name == "web-inspector" {
-            browser.until("!document.querySelector('#inspector button').disabled");
-        }
-        if name == "web-paused" {
-            browser.press(" ");
-            browser.until("document.querySelector('.now').textContent === 'Paused'");
-            for _ in 0..40 {
-                browser.press("ArrowLeft");
-            }
-            browser.until(
-                "document.getElementById('past').dataset.frame \
-                 === document.querySelector('figure').dataset.frame",
-            );
-        }
+        prepare_screenshot(&mut browser, name);
         let path = format!("{out}/{name}.png.base64");
         let picture = match name {
             "privacy" => browser.screenshot_of("figure .surface"),
@@ -1090,6 +1058,43 @@ fn screenshots() {
         fs::write(path, picture).unwrap();
     }
     daemon.stop();
+}
+
+/// Does what the picture of this name shows.
+fn prepare_screenshot(browser: &mut Browser, name: &str) {
+    if name == "web-grid" {
+        browser.until(&format!("{PAINTED_TILES} === 4"));
+    } else {
+        browser.until(IS_PAINTED);
+        // So that the plots have lines.
+        after_frames(browser, 280);
+    }
+    let corners: &[(f64, f64)] = match name {
+        "web-inspector" => &[(0.567, 0.39)],
+        "web-mask" => &[(0.42, 0.02), (0.76, 0.03), (0.76, 0.17), (0.41, 0.16)],
+        _ => &[],
+    };
+    if name == "web-mask" {
+        browser.press("m");
+    }
+    for &(x, y) in corners {
+        let (x, y) = on_screen(browser, x, y);
+        browser.click(x, y);
+    }
+    if name == "web-inspector" {
+        browser.until("!document.querySelector('#inspector button').disabled");
+    }
+    if name == "web-paused" {
+        browser.press(" ");
+        browser.until("document.querySelector('.now').textContent === 'Paused'");
+        for _ in 0..40 {
+            browser.press("ArrowLeft");
+        }
+        browser.until(
+            "document.getElementById('past').dataset.frame \
+             === document.querySelector('figure').dataset.frame",
+        );
+    }
 }
 
 /// Asserts that the picture is the tokens: equal at full resolution, where coarser ones are smoothed between the
