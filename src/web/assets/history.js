@@ -17,6 +17,9 @@ const PACES = [[1, '1 ×'], [0.25, '¼ ×'], [4, '4 ×'], [16, '16 ×']];
 /** Elements that take the space bar or arrow keys themselves. */
 const OWN_KEYS = 'button, select, input, textarea, summary, a[href], [contenteditable]';
 
+/** What arrow keys move while the picture has the focus, before they move the moment. */
+const OVER_PICTURE = '#inspector:not([hidden]), #mask-editor:not([hidden])';
+
 /** The controls of time in `element`. `say` sends a message to the server. */
 export class Past {
   #element;
@@ -316,7 +319,8 @@ export class Past {
     const { target, key } = event;
     const isScrub = target === this.#parts.scrub;
     const hasOwnKeys = !isScrub && target instanceof Element && target.closest(OWN_KEYS) !== null;
-    if (hasOwnKeys) {
+    const isOver = key.startsWith('Arrow') && document.activeElement?.closest('figure') && document.querySelector(OVER_PICTURE);
+    if (hasOwnKeys || isOver) {
       return;
     }
     const taken = () => {
