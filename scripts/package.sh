@@ -62,9 +62,11 @@ stage() {
     licences "$arch" >"$share/doc/foveate/crates.txt" || return
     gzip -9n "$share"/man/man[158]/*.[158] "$share"/doc/foveate/{changelog,crates.txt}
     install -D -m 644 "$root/scripts/debian/overrides" "$share/lintian/overrides/foveate"
-    mkdir -p "$2/usr/lib"
+    mkdir -p "$2/usr"/{lib,share}
     mv "$1/usr/include" "$2/usr/include"
-    mv "$1/usr/lib"/{cmake,pkgconfig} "$2/usr/lib"
+    mv "$1/usr/lib/cmake" "$2/usr/lib/cmake"
+    # Where all architectures look.
+    mv "$1/usr/lib/pkgconfig" "$2/usr/share/pkgconfig"
 }
 
 # Puts the files of the reader in Python below a folder: stage_python FOLDER

@@ -43,6 +43,7 @@ forget_arm_programs() {
 
 # Puts what runs a command in it, in a folder that is where it is here, into `in_arm_debian`: describe_arm_debian FOLDER
 describe_arm_debian() {
+    # shellcheck disable=SC2034 # Scripts read it.
     in_arm_debian=(env --chdir="$1" "$root/scripts/lib/chroot.sh" "$(arm_debian)" "$1" "$1")
 }
 

@@ -1,6 +1,6 @@
 """Takes a picture of the live page as soon as it shows frames: python3 screenshot.py BROWSER ADDRESS FILE
 
-BROWSER is a Chromium, which is told what to do through a pipe (--remote-debugging-pipe).
+BROWSER is a Chromium, which takes commands from a pipe (--remote-debugging-pipe).
 """
 
 import base64
