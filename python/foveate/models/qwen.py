@@ -151,8 +151,7 @@ class Qwen:
 
         :raises Unsuitable: if the view has another P or normalisation, or the frame has no tokens.
         """
-        check_tokens(frame, self.name)
-        check_patch(frame, self.name, self.side)
+        self.check_frame(frame)
         texels = normalised(frame, self.name, self.mean, self.std, self.normalisation)
         count = len(frame.tokens)
         merged = cells(frame)
@@ -169,6 +168,14 @@ class Qwen:
             id=content_id(frame, what=self.name),
         )
 
+    def check_frame(self, frame: Any) -> None:
+        """Checks that a frame has tokens of the family's side.
+
+        :raises Unsuitable: if not.
+        """
+        check_tokens(frame, self.name)
+        check_patch(frame, self.name, self.side)
+
     def tower_arguments(self, visual: Any, *images: Tokens) -> dict[str, Any]:
         """What transformers' own vision tower takes for tokens of unlike size: ``visual(**tower_arguments(visual, image))``.
 
@@ -181,7 +188,7 @@ class Qwen:
         :raises Unsuitable: if the tower is not of this family, or there are no images.
         """
         torch = library("torch", "torch", self.name)
-        self._check_tower(visual)
+        self.check_tower(visual)
         if not images:
             raise Unsuitable(self.name, "images", (), "give at least one")
         found: dict[str, Sequence[NDArray[Any]]] = {
@@ -272,7 +279,7 @@ class Qwen:
         frames = np.broadcast_to(blocks, (*blocks.shape[:5], _FRAMES, side, side))
         return frames.reshape(-1, 3 * _FRAMES * side * side)
 
-    def _check_tower(self, visual: Any) -> None:
+    def check_tower(self, visual: Any) -> None:
         """Checks that ``visual`` belongs to this family, and that its code asks for places before it computes them:
         another version would ignore them silently."""
         found = (getattr(visual, "patch_size", None), getattr(visual, "spatial_merge_size", None))
@@ -303,13 +310,24 @@ def windows(tokens: Tokens, side: int) -> tuple[NDArray[np.int64], NDArray[np.in
 
     :returns: the order of the tokens, [N], and where each window begins in it, and the end, in patches.
     """
-    width, height, column, row, group = tokens.scales.T
+    order, starts = _grouped(tokens.scales, side)
+    return order, (starts * _MERGE**2).astype(np.int32)
+
+
+def windows_of(frame: Any, side: int) -> list[NDArray[np.int64]]:
+    """The tokens of each of :func:`windows` of a frame."""
+    order, starts = _grouped(_scales(frame), side)
+    return np.split(order, starts[1:-1])
+
+
+def _grouped(scales: NDArray[np.int64], side: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The order of tokens, and where each window begins in it, and the end."""
+    width, height, column, row, group = scales.T
     # The last key is the first to sort by; equal ones stay in their order.
     keys = np.stack([column // side, row // side, group, width, height])
     order = np.lexsort(keys)
     is_new = (np.diff(keys[:, order], axis=1) != 0).any(axis=0)
-    starts = np.flatnonzero(np.concatenate([[True], is_new, [True]]))
-    return order.astype(np.int64), (starts * _MERGE**2).astype(np.int32)
+    return order.astype(np.int64), np.flatnonzero(np.concatenate([[True], is_new, [True]]))
 
 
 def _scales(frame: Any) -> NDArray[np.int64]:

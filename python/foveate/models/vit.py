@@ -36,9 +36,22 @@ def features(model: Any, frame: Any, area_bias: bool = False) -> Any:
     :raises MissingLibrary: if torch or timm is not installed.
     """
     torch = library("torch", "torch", _NAME)
-    _check_model(model, area_bias)
-    check_tokens(frame, _NAME)
-    check_patch(frame, _NAME, model.patch_embed.patch_size[0])
+    check_model(model, area_bias)
+    check_frame(model, frame)
+    x = torch.cat([prefix(model), embedded(model, frame)])[None]
+    arguments: dict[str, Any] = {}
+    if area_bias:
+        bias = np.concatenate([np.zeros(model.num_prefix_tokens, np.float32), log_area(frame)])
+        mask = torch.from_numpy(bias).to(x.device, x.dtype)
+        arguments["attn_mask"] = mask[None, None, None].expand(1, 1, len(bias), len(bias))
+    for block in model.blocks:
+        x = block(x, **arguments)
+    return model.norm(x)
+
+
+def embedded(model: Any, frame: Any) -> Any:
+    """What the first block gets of a frame's tokens, [N, D]: patch embeddings with their positions."""
+    torch = library("torch", "torch", _NAME)
     mean, std = _normalisation(model)
     texels = normalised(frame, _NAME, mean, std, f"{{ mean = {list(mean)}, std = {list(std)} }}")
     weight = model.patch_embed.proj.weight
@@ -46,15 +59,20 @@ def features(model: Any, frame: Any, area_bias: bool = False) -> Any:
     def tensor(array: NDArray[Any]) -> Any:
         return torch.from_numpy(array).to(weight.device, weight.dtype)
 
-    x = model.patch_embed.norm(model.patch_embed.proj(tensor(texels)).flatten(1))[None]
-    x = model.norm_pre(model.pos_drop(_placed(model, x, tensor(position_weights(frame, model.patch_embed.grid_size)))))
-    arguments: dict[str, Any] = {}
-    if area_bias:
-        bias = np.concatenate([np.zeros(model.num_prefix_tokens, np.float32), log_area(frame)])
-        arguments["attn_mask"] = tensor(bias)[None, None, None].expand(1, 1, len(bias), len(bias))
-    for block in model.blocks:
-        x = block(x, **arguments)
-    return model.norm(x)
+    own = 0 if model.no_embed_class else model.num_prefix_tokens
+    x = model.patch_embed.norm(model.patch_embed.proj(tensor(texels)).flatten(1))
+    x = x + tensor(position_weights(frame, model.patch_embed.grid_size)) @ model.pos_embed[0, own:]
+    return model.norm_pre(model.pos_drop(x))
+
+
+def prefix(model: Any) -> Any:
+    """What the first block gets before the tokens, [prefix, D]: the class token and registers."""
+    torch = library("torch", "torch", _NAME)
+    found = [token[0] for token in (model.cls_token, model.reg_token) if token is not None]
+    x = torch.cat(found) if found else model.pos_embed.new_zeros((0, model.embed_dim))
+    if not model.no_embed_class:
+        x = x + model.pos_embed[0, : model.num_prefix_tokens]
+    return model.norm_pre(model.pos_drop(x))
 
 
 def position_weights(frame: Any, grid: tuple[int, int]) -> NDArray[np.float32]:
@@ -127,7 +145,21 @@ def paint(frame: Any, values: Any) -> Any:
     return painted
 
 
-def _check_model(model: Any, area_bias: bool) -> None:
+def check_frame(model: Any, frame: Any) -> None:
+    """Checks that a frame has tokens of the model's side.
+
+    :raises Unsuitable: if not.
+    """
+    check_tokens(frame, _NAME)
+    check_patch(frame, _NAME, model.patch_embed.patch_size[0])
+
+
+def check_model(model: Any, area_bias: bool) -> None:
+    """Checks that :func:`features` can run a model.
+
+    :raises Unsuitable: if not.
+    :raises MissingLibrary: if timm is missing, or too old for ``area_bias``.
+    """
     module = library("timm.models.vision_transformer", "timm", _NAME)
     fits = isinstance(model, module.VisionTransformer) and isinstance(model.patch_embed, module.PatchEmbed)
     if not fits or model.pos_embed is None:
@@ -155,20 +187,6 @@ def _normalisation(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
             _NAME, "model.pretrained_cfg", config, 'say how it was trained: model.pretrained_cfg = {"mean": ..., "std": ...}'
         )
     return tuple(mean), tuple(std)
-
-
-def _placed(model: Any, x: Any, weights: Any) -> Any:
-    """Adds positions and the prefix to the tokens, in the order that the model was trained with."""
-    torch = library("torch", "torch", _NAME)
-    prefix = [token for token in (model.cls_token, model.reg_token) if token is not None]
-    own = 0 if model.no_embed_class else model.num_prefix_tokens
-    x = x + weights @ model.pos_embed[:, own:]
-    if not prefix:
-        return x
-    before = torch.cat(prefix, dim=1)
-    if own:
-        before = before + model.pos_embed[:, :own]
-    return torch.cat([before, x], dim=1)
 
 
 def _cubic(place: NDArray[np.float64], count: int, side: int) -> NDArray[np.float64]:
