@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from models_support import foveal, module_or_skip, scene, uniform
 from support import foveate
-from test_models_real import FAMILIES, lively, timm_model, tower
+from test_models_real import FAMILIES, lively, timm_model, tower, whole_model
 
 from foveate import models
 from foveate.models import qwen2_5_vl, qwen3_vl, vit
@@ -133,6 +133,18 @@ class EncodersOfVisionTransformers(unittest.TestCase):
             self.assertEqual(encoder.last.is_full, exact[-1])
         self.assertEqual(exact, [False, False, False, True] * 2)
 
+    def test_much_change_in_all_is_followed_by_a_full_run(self) -> None:
+        model = timm_model()
+        encoder = VideoEncoder(model, full_after=0.5)
+        frame = uniform(scene(224, 224), 16)
+        encoder.encode(frame)
+        computed = []
+        for number in range(8, 15):
+            frame = changed(frame, np.arange(40), number)
+            encoder.encode(frame)
+            computed.append(encoder.last.computed)
+        self.assertEqual(computed, [40, 40, 40, 196, 40, 40, 40])
+
     def test_a_scene_that_rests_becomes_exact(self) -> None:
         model = timm_model()
         encoder = VideoEncoder(model, full_every=3)
@@ -226,6 +238,7 @@ class EncodersOfVisionTransformers(unittest.TestCase):
             ("tolerance", lambda: VideoEncoder(model, tolerance=-1)),
             ("tolerance", lambda: VideoEncoder(model, tolerance=float("nan"))),
             ("full_every", lambda: VideoEncoder(model, full_every=-1)),
+            ("full_after", lambda: VideoEncoder(model, full_after=0)),
             ("full_share", lambda: VideoEncoder(model, full_share=1.5)),
             ("budget", lambda: VideoEncoder(model, budget=0)),
             ("model", lambda: VideoEncoder(post)),
@@ -287,6 +300,23 @@ class EncodersOfQwen(unittest.TestCase):
             again = encoder.encode(frame)
             self.assertEqual(calls.rows, before)
             self.assertTrue(self.torch.equal(again.pooler_output, first.pooler_output))
+
+    def test_a_whole_model_takes_what_was_encoded(self) -> None:
+        for family, _, side in FAMILIES:
+            model = whole_model(family)
+            encoder = VideoEncoder(model.model.visual)
+            frame = foveal(scene(900, 600), side, 300, 200)
+            tokens = family.tokens(frame)
+            prompt = self.torch.tensor([[1, 62, *[60] * len(frame.tokens), 63, 3]])
+            want = model(**family.model_arguments(model, prompt, tokens)).logits
+            output = encoder.encode(frame)
+            found = model(**family.model_arguments(model, prompt, tokens, output=output)).logits
+            self.torch.testing.assert_close(found, want, rtol=0, atol=1e-4)
+            short = output._replace(pooler_output=output.pooler_output[1:])
+            for key, images in ((short, tokens), (output, family.rows(uniform(scene(64, 64), side)))):
+                with self.assertRaises(models.Unsuitable) as caught:
+                    family.model_arguments(model, prompt, images, output=key)
+                self.assertEqual(caught.exception.key, "output")
 
     def test_changed_tokens_attend_to_all_of_their_window(self) -> None:
         """With one block that is exact."""

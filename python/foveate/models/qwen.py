@@ -15,6 +15,7 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -215,12 +216,14 @@ class Qwen:
         """
         return visual(**self.tower_arguments(visual, *images))
 
-    def model_arguments(self, model: Any, input_ids: Any, *images: Rows | Tokens) -> dict[str, Any]:
+    def model_arguments(
+        self, model: Any, input_ids: Any, *images: Rows | Tokens, output: Any = None
+    ) -> dict[str, Any]:
         """Everything that a whole model of transformers takes for a prompt with images: ``model(**...)`` and
         ``model.generate(**...)``.
 
-        For :class:`Rows` these are the keys and values that the model's own processor gives. For :class:`Tokens` the vision
-        tower runs here, and the places are given explicitly.
+        For :class:`Rows` these are the keys and values that the model's own processor gives. For :class:`Tokens` the places
+        are given explicitly, and the vision tower runs here unless its output is given.
 
         :param model: a ``Qwen2_5_VLForConditionalGeneration`` or ``Qwen3VLForConditionalGeneration``.
         :param input_ids: the prompt, [1, length], in which ``model.config.image_token_id`` is repeated ``token_counts``
@@ -228,6 +231,7 @@ class Qwen:
         :param images: the images in the order of the prompt: of :meth:`rows`, which may have several pictures each, or all
             of
             :meth:`tokens`.
+        :param output: what the tower gave for the tokens of all images, such as :meth:`.VideoEncoder.encode` does.
         :returns: tensors on the device of ``input_ids``.
         :raises MissingLibrary: as :meth:`tower_arguments`.
         :raises Unsuitable: if the prompt has other numbers of image tokens, or there are images of both kinds; and as
@@ -237,9 +241,12 @@ class Qwen:
             raise Unsuitable(self.name, "input_ids", tuple(input_ids.shape), "give one prompt at a time, [1, length]")
         pictures = [image for image in images if isinstance(image, Rows)]
         if not pictures:
-            return self._arguments_of_tokens(model, input_ids, [image for image in images if isinstance(image, Tokens)])
+            tokens = [image for image in images if isinstance(image, Tokens)]
+            return self._arguments_of_tokens(model, input_ids, tokens, output)
         if len(pictures) < len(images):
             raise Unsuitable(self.name, "images", "rows and tokens", "give one kind for all images of a prompt")
+        if output is not None:
+            raise Unsuitable(self.name, "output", type(output).__name__, "leave it out: rows go through the model")
         return self._arguments_of_rows(model, input_ids, pictures)
 
     def _arguments_of_rows(self, model: Any, input_ids: Any, images: Sequence[Rows]) -> dict[str, Any]:
@@ -255,19 +262,21 @@ class Qwen:
             arguments[name] = torch.cat([torch.from_numpy(getattr(image, name)) for image in images]).to(device)
         return arguments
 
-    def _arguments_of_tokens(self, model: Any, input_ids: Any, images: Sequence[Tokens]) -> dict[str, Any]:
+    def _arguments_of_tokens(self, model: Any, input_ids: Any, images: Sequence[Tokens], output: Any) -> dict[str, Any]:
         torch = library("torch", "torch", self.name)
         ids, _ = mrope_ids((input_ids == model.config.image_token_id).cpu().numpy(), *images)
-        output = self.tower(model.model.visual, *images)
-        # As the model's own `get_image_features` leaves it.
+        found = self.tower(model.model.visual, *images) if output is None else output
         counts = [image.mrope.shape[1] for image in images]
-        output.pooler_output = output.pooler_output.split(counts)
-        if getattr(output, "deepstack_features", None):
-            output.deepstack_features = [feature.split(counts) for feature in output.deepstack_features]
+        if len(found.pooler_output) != sum(counts):
+            raise Unsuitable(self.name, "output", tuple(found.pooler_output.shape), f"the images have {counts} tokens")
+        # As the model's own `get_image_features` gives it.
+        features = SimpleNamespace(pooler_output=found.pooler_output.split(counts))
+        if getattr(found, "deepstack_features", None):
+            features.deepstack_features = [feature.split(counts) for feature in found.deepstack_features]
         return {
             "input_ids": input_ids,
             "position_ids": torch.from_numpy(ids)[:, None].to(input_ids.device),
-            "mm_encoder_outputs": {"image": output},
+            "mm_encoder_outputs": {"image": features},
         }
 
     def _rows(self, picture: NDArray[np.float32]) -> NDArray[np.float32]:

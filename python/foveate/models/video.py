@@ -73,6 +73,7 @@ class VideoEncoder:
         *,
         tolerance: float = 4.0,
         full_every: int = 64,
+        full_after: float = 3.0,
         full_share: float = 0.7,
         budget: int = 1024,
         area_bias: bool = False,
@@ -84,6 +85,8 @@ class VideoEncoder:
             noise; 0 keeps only tokens whose bytes are the same.
         :param full_every: a frame is computed in full if this many before it were not; 0: never for this reason. A full run
             whose result would be the same is left out.
+        :param full_after: a frame is computed in full if since the last full run as many tokens were computed as this many
+            frames have: so many others have not seen.
         :param full_share: a frame is computed in full if a greater share of its tokens must be computed anyway; 1: never for
             this reason.
         :param budget: most tokens made of a :class:`foveate.Canvas`.
@@ -94,6 +97,7 @@ class VideoEncoder:
         for name, value, is_valid, expected in (
             ("tolerance", tolerance, tolerance >= 0, "a number from 0"),
             ("full_every", full_every, full_every >= 0, "a whole number from 0"),
+            ("full_after", full_after, full_after > 0, "a number above 0"),
             ("full_share", full_share, 0 <= full_share <= 1, "a number from 0 to 1"),
             ("budget", budget, budget >= 1, "a whole number from 1"),
         ):
@@ -103,6 +107,7 @@ class VideoEncoder:
         self._tower = _tower(model, area_bias)
         self.tolerance = float(tolerance)
         self.full_every = operator.index(full_every)
+        self.full_after = float(full_after)
         self.full_share = float(full_share)
         self._canvas_tokens = CanvasTokens(operator.index(budget))
         self.last: EncodedFrame | None = None
@@ -115,7 +120,8 @@ class VideoEncoder:
         """Forgets everything, as needed after a change of the model's weights: the next frame is computed in full."""
         self._identity: Any = None
         self._slots: dict[tuple[int, ...], int] = {}
-        self._partial = 0
+        #: Frames, and computed tokens, since the last full run.
+        self._partial = self._changed = 0
 
     def encode(self, frame: Any) -> Any:
         """The model's output for a frame.
@@ -141,17 +147,18 @@ class VideoEncoder:
         count = len(keys)
         # Tokens that are gone leave the others approximate, too.
         is_same = not missing.any() and count == len(self._slots)
-        is_due = 0 < self.full_every <= self._partial
-        if is_due or self.full_share * count < missing.sum():
+        is_late = 0 < self.full_every <= self._partial or self.full_after * count <= self._changed
+        if (is_late and self._partial) or self.full_share * count < missing.sum():
             missing[:] = True
             self._slots = {}
         if missing.any() or not is_same:
             self._compute(frame, keys, missing)
             self._identity = identity
         if missing.all():
-            self._partial = 0
+            self._partial = self._changed = 0
         elif not is_same or is_approximate or self._partial:
             self._partial += 1
+            self._changed += int(missing.sum())
         self.last = EncodedFrame(count, int(missing.sum()), self._partial == 0)
         self.tokens += count
         self.computed += self.last.computed
