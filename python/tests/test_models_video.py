@@ -102,7 +102,7 @@ class EncodersOfVisionTransformers(unittest.TestCase):
 
     def test_moved_tokens_take_the_places_of_those_that_are_gone(self) -> None:
         model = lively(module_or_skip("timm").create_model("vit_tiny_patch16_224", pretrained=False, depth=1))
-        encoder = VideoEncoder(model, full_share=1)
+        encoder = VideoEncoder(model, full_share=1, full_after=100)
         chance = np.random.default_rng(5)
         known: set[Any] = set()
         for number in range(12):
