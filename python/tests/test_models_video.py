@@ -101,23 +101,24 @@ class EncodersOfVisionTransformers(unittest.TestCase):
             self.assertGreater((want[0, 1 + others] - before[0, 1 + others]).abs().max().item(), 1e-3)
 
     def test_moved_tokens_take_the_places_of_those_that_are_gone(self) -> None:
-        model = lively(module_or_skip("timm").create_model("vit_tiny_patch16_224", pretrained=False, depth=1))
-        encoder = VideoEncoder(model, full_share=1, full_after=100)
-        chance = np.random.default_rng(5)
-        known: set[Any] = set()
-        for number in range(12):
-            x, y = chance.integers(0, (500, 333)).tolist()
-            frame = foveal(scene(500, 333), 16, x, y)
-            if number % 3 == 2:
-                frame = permuted(frame, chance.permutation(len(frame.tokens))[: len(frame.tokens) // 2])
-            places = {tuple(place) for place in frame.tokens[["x", "y", "sx"]].tolist()}
-            kept, known = places & known, places
-            found = encoder.encode(frame)
-            self.assertEqual(encoder.last.computed, len(places) - len(kept))
-            fresh = np.array([tuple(place) not in kept for place in frame.tokens[["x", "y", "sx"]].tolist()])
-            want = vit.features(model, frame)
-            self.close(found[0, 0], want[0, 0])
-            self.close(found[0, 1:][fresh], want[0, 1:][fresh])
+        for bias in (False, True):
+            model = lively(module_or_skip("timm").create_model("vit_tiny_patch16_224", pretrained=False, depth=1))
+            encoder = VideoEncoder(model, area_bias=bias, full_share=1, full_after=100)
+            chance = np.random.default_rng(5)
+            known: set[Any] = set()
+            for number in range(9):
+                x, y = chance.integers(0, (500, 333)).tolist()
+                frame = foveal(scene(500, 333), 16, x, y)
+                if number % 3 == 2:
+                    frame = permuted(frame, chance.permutation(len(frame.tokens))[: len(frame.tokens) // 2])
+                places = [tuple(place) for place in frame.tokens[["x", "y", "sx"]].tolist()]
+                fresh = np.array([place not in known for place in places])
+                known = set(places)
+                found = encoder.encode(frame)
+                self.assertEqual(encoder.last.computed, fresh.sum())
+                want = vit.features(model, frame, bias)
+                self.close(found[0, 0], want[0, 0])
+                self.close(found[0, 1:][fresh], want[0, 1:][fresh])
 
     def test_a_full_run_restores_exactness(self) -> None:
         model = timm_model()
