@@ -4,8 +4,8 @@
     logits = model.forward_head(output)
     dense = vit.paint(frame, output[0, model.num_prefix_tokens :])
 
-Each token goes through the model's own kernel, and gets its table of positions interpolated at the token's centre. At
-full resolution that is the model's own forward pass. Tokens of a larger step are something that it was not trained on.
+Each token goes through the model's own kernel, and gets the mean of the model's table of positions over the token's area.
+At full resolution that is the model's own forward pass. Tokens of a larger step are something that it was not trained on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..frame import sizes_of
-from .common import MissingLibrary, Unsuitable, cells, check_patch, check_tokens, library, normalised, positions
+from .common import MissingLibrary, Unsuitable, cells, check_patch, check_tokens, library, normalised, spans
 
 _NAME = "models.vit"
 #: Parameter of the cubic kernel: what PyTorch takes with ``antialias=True``, as timm does.
@@ -78,15 +78,15 @@ def prefix(model: Any) -> Any:
 def position_weights(frame: Any, grid: tuple[int, int]) -> NDArray[np.float32]:
     """How much of each entry of a table of positions belongs to each token, [N, rows * columns].
 
-    Cubic interpolation at the tokens' centres, where the table spans the cells of the source. For each cell it is what
-    ``timm.layers.resample_abs_pos_embed`` computes for the whole grid of cells.
+    Cubic interpolation at the centres of the cells under a token, and the mean of these; the table spans the cells of the
+    source. For each cell it is what ``timm.layers.resample_abs_pos_embed`` computes for the whole grid of cells.
 
     :param grid: rows and columns of the table.
     """
-    whole, centres = cells(frame), positions(frame)
-    down = _cubic(centres[:, 0], whole.rows, grid[0])
-    across = _cubic(centres[:, 1], whole.columns, grid[1])
-    return (down[:, :, None] * across[:, None, :]).reshape(len(centres), -1).astype(np.float32)
+    whole, (rows, columns) = cells(frame), spans(frame)
+    down = _mean_cubic(rows[:, 0], whole.rows, grid[0])
+    across = _mean_cubic(columns[:, 0], whole.columns, grid[1])
+    return (down[:, :, None] * across[:, None, :]).reshape(len(down), -1).astype(np.float32)
 
 
 def log_area(frame: Any) -> NDArray[np.float32]:
@@ -187,6 +187,19 @@ def _normalisation(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
             _NAME, "model.pretrained_cfg", config, 'say how it was trained: model.pretrained_cfg = {"mean": ..., "std": ...}'
         )
     return tuple(mean), tuple(std)
+
+
+def _mean_cubic(spans: NDArray[np.float64], count: int, side: int) -> NDArray[np.float64]:
+    """The mean of :func:`_cubic` over the cells of spans, [N, side]."""
+    first, length = spans[:, 0], spans[:, 1] - spans[:, 0]
+    parts = np.maximum(np.rint(length), 1).astype(np.int64)
+    weights = np.zeros((len(spans), side))
+    for number in np.unique(parts).tolist():
+        chosen = np.flatnonzero(parts == number)
+        step = length[chosen] / number
+        for part in range(number):
+            weights[chosen] += _cubic(first[chosen] + (part + 0.5) * step - 0.5, count, side) / number
+    return weights
 
 
 def _cubic(place: NDArray[np.float64], count: int, side: int) -> NDArray[np.float64]:
