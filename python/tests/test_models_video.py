@@ -55,10 +55,10 @@ class EncodersOfVisionTransformers(unittest.TestCase):
 
     def test_all_changed_is_the_full_run(self) -> None:
         for name, patch, bias in (
-            ("vit_tiny_patch16_224", 16, False),
-            ("vit_tiny_patch16_224", 16, True),
-            ("vit_small_patch14_reg4_dinov2", 14, False),
-            ("vit_base_patch16_siglip_224", 16, False),
+            ("vit_tiny_patch16_224", 16, 0),
+            ("vit_tiny_patch16_224", 16, 0.5),
+            ("vit_small_patch14_reg4_dinov2", 14, 0),
+            ("vit_base_patch16_siglip_224", 16, 0),
         ):
             model = timm_model(name)
             encoder = VideoEncoder(model, area_bias=bias, full_share=1, tolerance=0)
@@ -84,7 +84,7 @@ class EncodersOfVisionTransformers(unittest.TestCase):
 
     def test_changed_tokens_attend_to_all(self) -> None:
         """With one block, keys and values of a token depend on it alone, so what is computed is exact."""
-        for bias in (False, True):
+        for bias in (0, 0.5):
             model = lively(module_or_skip("timm").create_model("vit_tiny_patch16_224", pretrained=False, depth=1))
             calls, encoder = Calls(model), VideoEncoder(model, area_bias=bias)
             frame = foveal(scene(500, 333), 16, 200, 100)
@@ -101,7 +101,7 @@ class EncodersOfVisionTransformers(unittest.TestCase):
             self.assertGreater((want[0, 1 + others] - before[0, 1 + others]).abs().max().item(), 1e-3)
 
     def test_moved_tokens_take_the_places_of_those_that_are_gone(self) -> None:
-        for bias in (False, True):
+        for bias in (0, 0.5):
             model = lively(module_or_skip("timm").create_model("vit_tiny_patch16_224", pretrained=False, depth=1))
             encoder = VideoEncoder(model, area_bias=bias, full_share=1, full_after=100)
             chance = np.random.default_rng(5)
@@ -242,9 +242,10 @@ class EncodersOfVisionTransformers(unittest.TestCase):
             ("full_after", lambda: VideoEncoder(model, full_after=0)),
             ("full_share", lambda: VideoEncoder(model, full_share=1.5)),
             ("budget", lambda: VideoEncoder(model, budget=0)),
+            ("area_bias", lambda: VideoEncoder(model, area_bias=2)),
             ("model", lambda: VideoEncoder(post)),
             ("model.training", lambda: VideoEncoder(timm_model().train())),
-            ("area_bias", lambda: VideoEncoder(tower(qwen3_vl), area_bias=True)),
+            ("area_bias", lambda: VideoEncoder(tower(qwen3_vl), area_bias=1)),
             ("patch", lambda: VideoEncoder(model).encode(uniform(scene(224, 224), 14))),
             ("frame", lambda: VideoEncoder(model).encode(foveate.Canvas())),
         ):

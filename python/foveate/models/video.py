@@ -76,7 +76,7 @@ class VideoEncoder:
         full_after: float = 3.0,
         full_share: float = 0.7,
         budget: int = 1024,
-        area_bias: bool = False,
+        area_bias: float = 0.0,
     ) -> None:
         """
         :param model: a ``timm.models.vision_transformer.VisionTransformer``, or the vision tower (``model.model.visual``) of
@@ -355,7 +355,7 @@ class _Vit:
 
     parts = 1
 
-    def __init__(self, model: Any, area_bias: bool) -> None:
+    def __init__(self, model: Any, area_bias: float) -> None:
         vit.check_model(model, area_bias)
         module = library("timm.models.vision_transformer", "timm", _NAME)
         attention = library("timm.layers.attention", "timm>=1.0.20", _NAME).Attention
@@ -363,7 +363,7 @@ class _Vit:
             if type(block) is not module.Block or type(block.attn) is not attention:
                 kinds = f"{type(block).__name__} with {type(block.attn).__name__}"
                 raise Unsuitable(_NAME, "model", kinds, "give a timm model whose blocks are `Block` with `Attention`")
-        self._model, self._has_bias = model, area_bias
+        self._model, self._bias = model, np.float32(area_bias)
         self.blocks, self.weight, self.prefix = model.blocks, model.patch_embed.proj.weight, model.num_prefix_tokens
         self.heads, self.head_width = model.blocks[0].attn.num_heads, model.blocks[0].attn.head_dim
 
@@ -376,7 +376,7 @@ class _Vit:
         return (torch.cat([prefix, vit.embedded(self._model, frame)]) if len(frame.tokens) else prefix), None
 
     def bias(self, frame: Any) -> NDArray[np.float32] | None:
-        return vit.log_area(frame) if self._has_bias else None
+        return self._bias * vit.log_area(frame) if self._bias else None
 
     def windows(self, frame: Any, every: Any, indices: Any, cache: Any) -> None:
         return None
@@ -499,7 +499,7 @@ def _same(x: Any) -> Any:
     return x
 
 
-def _tower(model: Any, area_bias: bool) -> Any:
+def _tower(model: Any, area_bias: float) -> Any:
     """What runs the model.
 
     :raises Unsuitable: if it is of another kind, or in training mode.
@@ -510,7 +510,7 @@ def _tower(model: Any, area_bias: bool) -> Any:
     for family in (qwen2_5_vl.MODEL, qwen3_vl.MODEL):
         if sizes == (family.patch, 2):
             if area_bias:
-                raise Unsuitable(_NAME, "area_bias", True, "leave it out: a vision tower of Qwen has none")
+                raise Unsuitable(_NAME, "area_bias", area_bias, "leave it out: a vision tower of Qwen has none")
             return _QwenTower(model, family)
     return _Vit(model, area_bias)
 

@@ -23,13 +23,13 @@ _NAME = "models.vit"
 _CUBIC = -0.5
 
 
-def features(model: Any, frame: Any, area_bias: bool = False) -> Any:
+def features(model: Any, frame: Any, area_bias: float = 0.0) -> Any:
     """The model's features of a frame's tokens, as ``model.eval().forward_features`` computes them of a picture.
 
     :param model: a ``timm.models.vision_transformer.VisionTransformer``.
     :param frame: any layout, with the model's P and normalisation (or dtype u8).
-    :param area_bias: whether a token counts in attention by the area that it stands for; see :func:`log_area`. Models are
-        trained without it.
+    :param area_bias: how far a token counts in attention by the area that it stands for: what :func:`log_area` is multiplied
+        by, 0 to 1. Models are trained without it; 0.5 agrees best with all patches (docs/reports/models.md).
     :returns: a tensor, [1, prefix + N, D]; the class token and registers are first.
     :raises Unsuitable: if the model has no table of positions, or the frame has another P or
         normalisation, or no tokens.
@@ -41,7 +41,8 @@ def features(model: Any, frame: Any, area_bias: bool = False) -> Any:
     x = torch.cat([prefix(model), embedded(model, frame)])[None]
     arguments: dict[str, Any] = {}
     if area_bias:
-        bias = np.concatenate([np.zeros(model.num_prefix_tokens, np.float32), log_area(frame)])
+        areas = np.float32(area_bias) * log_area(frame)
+        bias = np.concatenate([np.zeros(model.num_prefix_tokens, np.float32), areas])
         mask = torch.from_numpy(bias).to(x.device, x.dtype)
         arguments["attn_mask"] = mask[None, None, None].expand(1, 1, len(bias), len(bias))
     for block in model.blocks:
@@ -154,7 +155,7 @@ def check_frame(model: Any, frame: Any) -> None:
     check_patch(frame, _NAME, model.patch_embed.patch_size[0])
 
 
-def check_model(model: Any, area_bias: bool) -> None:
+def check_model(model: Any, area_bias: float) -> None:
     """Checks that :func:`features` can run a model.
 
     :raises Unsuitable: if not.
@@ -172,6 +173,8 @@ def check_model(model: Any, area_bias: bool) -> None:
     rows, columns = model.patch_embed.patch_size
     if rows != columns:
         raise Unsuitable(_NAME, "model.patch_embed.patch_size", (rows, columns), "tokens are square")
+    if not 0 <= area_bias <= 1:
+        raise Unsuitable(_NAME, "area_bias", area_bias, "give a number from 0 to 1")
     block = model.blocks[0]
     if area_bias and "attn_mask" not in block.forward.__code__.co_varnames:
         raise MissingLibrary(f"{_NAME} needs blocks that take `attn_mask` for area_bias: pip install 'timm>=1.0.31'")
