@@ -223,6 +223,31 @@ class EncodersOfVisionTransformers(unittest.TestCase):
         self.close(encoder.encode(frame), vit.features(model, frame))
         self.assertEqual(encoder.last, EncodedFrame(196, 196, True))
 
+    def test_a_frame_that_fails_is_computed_again(self) -> None:
+        model = timm_model()
+        encoder = VideoEncoder(model)
+        frame = uniform(scene(224, 224), 16)
+        encoder.encode(frame)
+        frame = changed(frame, [3])
+
+        def fail(*arguments: Any) -> None:
+            raise MemoryError
+
+        hook = model.blocks[1].norm1.register_forward_pre_hook(fail)
+        with self.assertRaises(MemoryError):
+            encoder.encode(frame)
+        hook.remove()
+        self.close(encoder.encode(frame), vit.features(model, frame))
+
+    def test_more_tokens_than_ever_are_all_computed(self) -> None:
+        model = timm_model()
+        encoder = VideoEncoder(model)
+        frame = uniform(scene(224, 224), 16)
+        frame.info.capacity = 150
+        encoder.encode(permuted(frame, slice(150)))
+        self.close(encoder.encode(frame), vit.features(model, frame))
+        self.assertEqual(encoder.last, EncodedFrame(196, 196, True))
+
     def test_two_tokens_of_one_place_are_two(self) -> None:
         model = timm_model()
         frame = uniform(scene(64, 64), 16)
@@ -403,6 +428,30 @@ class TokensOfACanvas(unittest.TestCase):
         canvas.frame_seq = 12
         now = tokens.update(canvas)
         self.assertEqual((now.tokens["changed_frame"] == 12).sum(), 1)
+
+    def test_updating_is_rebuilding(self) -> None:
+        chance, tokens, canvas = np.random.default_rng(2), CanvasTokens(10_000), canvas_of(scene(333, 211), 16)
+        canvas.steps[8:] = 4
+        for number in range(6):
+            x, y = chance.integers(0, (300, 180)).tolist()
+            canvas.pixels[y : y + 20, x : x + 30] = chance.integers(0, 256, (20, 30, 3))
+            canvas.frame_seq = 2 + number
+            found, want = tokens.update(canvas), CanvasTokens(10_000).update(canvas)
+            np.testing.assert_array_equal(found.tokens["box"], want.tokens["box"])
+            np.testing.assert_array_equal(found.pixels, want.pixels)
+
+    def test_a_square_gives_way_to_one_that_loses_a_quarter_more(self) -> None:
+        noise = np.random.default_rng(2).integers(-1, 2, (32, 32, 3))
+        canvas = canvas_of(np.full((32, 64, 3), 100, np.uint8), 16)
+        canvas.steps[:, 0] = 2
+        canvas.steps[0, 0] = 1
+        tokens = CanvasTokens(5)
+        amplitudes = ((40, 30, 0), (40, 30, 0), (40, 45, 0), (40, 45, 0), (40, 60, 32), (40, 60, 32), (60, 60, 32))
+        for left, right, divided in amplitudes:
+            canvas.pixels[:, :32], canvas.pixels[:, 32:] = 100 + left * noise, 100 + right * noise
+            frame = tokens.update(canvas)
+            self.assertEqual(len(frame.tokens), 5)
+            self.assertEqual(frame.tokens["x"][frame.tokens["sx"] == 1].min(), divided)
 
     def test_another_segment_begins_anew(self) -> None:
         tokens, canvas = CanvasTokens(80), canvas_of(scene(320, 240), 16)

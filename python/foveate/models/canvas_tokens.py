@@ -32,6 +32,7 @@ class CanvasTokens:
         """:param budget: most tokens."""
         self._budget = budget
         self._frame: Any = None
+        self._pyramid: _Pyramid | None = None
         #: Of each level above the finest, which squares are divided.
         self._divided: dict[int, NDArray[np.bool_]] = {}
 
@@ -48,11 +49,13 @@ class CanvasTokens:
         identity = (info.epoch, info.extent, info.patch)
         before = self._frame if self._frame is not None and self._frame.identity == identity else None
         if before is None:
-            self._divided = {}
+            self._divided, self._pyramid = {}, None
         top = self._top(canvas)
-        pictures = _pyramid(canvas, top)
-        divided = self._divide(canvas, pictures, top)
-        tokens, texels = _leaves(divided, pictures, info.extent, info.patch, top)
+        if self._pyramid is None or self._pyramid.top != top:
+            self._pyramid = _Pyramid(info.extent, info.patch, top)
+        self._pyramid.update(canvas)
+        divided = self._divide(canvas, self._pyramid)
+        tokens, texels = _leaves(divided, self._pyramid, info.extent)
         tokens["changed_frame"] = canvas.frame_seq
         is_bytes = info.dtype == "u8"
         self._frame = SimpleNamespace(
@@ -85,14 +88,14 @@ class CanvasTokens:
                 return top
             top += 1
 
-    def _divide(self, canvas: Canvas, pictures: list[Any], top: int) -> dict[int, NDArray[np.bool_]]:
+    def _divide(self, canvas: Canvas, pyramid: _Pyramid) -> dict[int, NDArray[np.bool_]]:
         """Of each level above the finest, which squares are divided."""
-        patch, extent = canvas.info.patch, canvas.info.extent
-        finest = _finest_steps(canvas, pictures, top)
+        patch, extent, top = canvas.info.patch, canvas.info.extent, pyramid.top
+        finest = _finest_steps(canvas, pyramid)
         priorities: dict[int, NDArray[np.float64]] = {}
         below: NDArray[np.float64] | None = None
         for level in range(1, top + 1):
-            lost = _lost(pictures[level - 1], pictures[level], patch) * 4.0 ** (level - 1)
+            lost = pyramid.lost(level)
             if level in self._divided and self._divided[level].shape == lost.shape:
                 lost[self._divided[level]] *= _HYSTERESIS
             lost[finest[level] >= 1 << level] = 0
@@ -103,8 +106,8 @@ class CanvasTokens:
         left = self._budget - base[0] * base[1]
         levels = np.concatenate([np.full(priorities[level].size, level) for level in priorities] or [np.zeros(0, np.int64)])
         values = np.concatenate([priorities[level].ravel() for level in priorities] or [np.zeros(0)])
-        more = np.concatenate([_children(extent, patch, level, priorities[level].shape).ravel() - 1 for level in priorities]
-                              or [np.zeros(0, np.int64)])
+        children = [_children(extent, patch, level, priorities[level].shape).ravel() - 1 for level in priorities]
+        more = np.concatenate(children or [np.zeros(0, np.int64)])
         order = np.lexsort([-levels, -values])
         order = order[0 < values[order]]
         chosen = np.zeros(len(values), bool)
@@ -121,29 +124,62 @@ def _count(extent: tuple[int, int], side: int) -> tuple[int, int]:
     return -(-extent[1] // side), -(-extent[0] // side)
 
 
-def _pyramid(canvas: Canvas, top: int) -> list[NDArray[np.float32]]:
-    """The canvas at each step, [rows of texels, columns of texels, 3], in whole squares of the coarsest; the picture's last
-    row and column go on beyond it."""
-    info = canvas.info
-    rows, columns = _count(info.extent, info.patch << top)
-    height, width = canvas.pixels.shape[:2]
-    room = (0, rows * (info.patch << top) - height), (0, columns * (info.patch << top) - width), (0, 0)
-    pictures = [floats(np.pad(canvas.pixels, room, "edge"), info.dtype)]
-    for _ in range(top):
-        fine = pictures[-1]
-        pictures.append((fine[::2, ::2] + fine[1::2, ::2] + fine[::2, 1::2] + fine[1::2, 1::2]) / np.float32(4))
-    return pictures
+class _Pyramid:
+    """A canvas at each step, in squares of the coarsest; beyond the picture its last row and column go on. Squares whose
+    pixels are those of the update before are left as they are."""
+
+    def __init__(self, extent: tuple[int, int], patch: int, top: int) -> None:
+        self.patch, self.top = patch, top
+        self.rows, self.columns = _count(extent, patch << top)
+        self._pixels: NDArray[Any] | None = None
+        count = self.rows, self.columns
+        #: Of each level, [rows, columns, 3, side, side].
+        self._levels = [np.zeros((*count, 3, *[patch << (top - level)] * 2), np.float32) for level in range(top + 1)]
+        #: Of each level from 1, what each of its squares loses to the level below, [rows, columns, squares, squares].
+        self._lost = [np.zeros((*count, *[1 << (top - level)] * 2)) for level in range(1, top + 1)]
+
+    def update(self, canvas: Canvas) -> None:
+        """Takes what changed."""
+        side, (height, width) = self.patch << self.top, canvas.pixels.shape[:2]
+        room = (0, self.rows * side - height), (0, self.columns * side - width), (0, 0)
+        pixels = np.pad(canvas.pixels, room, "edge").reshape(self.rows, side, self.columns, side, 3)
+        changed = np.ones((self.rows, self.columns), bool)
+        if self._pixels is not None:
+            changed = (pixels != self._pixels).any(axis=(1, 3, 4))
+        self._pixels = pixels
+        where = np.nonzero(changed)
+        fine = floats(np.ascontiguousarray(pixels[where[0], :, where[1]].transpose(0, 3, 1, 2)), canvas.info.dtype)
+        self._levels[0][where] = fine
+        for level in range(1, self.top + 1):
+            quarters = [fine[..., row::2, column::2] for row in (0, 1) for column in (0, 1)]
+            coarse = (quarters[0] + quarters[1] + quarters[2] + quarters[3]) / np.float32(4)
+            difference = sum(np.abs(quarter - coarse) for quarter in quarters)
+            squares = self._lost[level - 1].shape[-1]
+            blocks = np.asarray(difference).reshape(len(fine), 3, squares, self.patch, squares, self.patch)
+            self._lost[level - 1][where] = blocks.sum(axis=(1, 3, 5), dtype=np.float64) * 4.0 ** (level - 1)
+            self._levels[level][where] = fine = coarse
+
+    def lost(self, level: int) -> NDArray[np.float64]:
+        """Of each square of a level from 1, the sum of what its texels differ from those of the level below: a copy."""
+        lost = self._lost[level - 1]
+        count = lost.shape[-1]
+        return lost.transpose(0, 2, 1, 3).copy().reshape(self.rows * count, self.columns * count)
+
+    def texels(self, level: int, y: NDArray[np.int64], x: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Of squares of a level, [N, 3, P, P]."""
+        count = 1 << (self.top - level)
+        blocks = self._levels[level].reshape(self.rows, self.columns, 3, count, self.patch, count, self.patch)
+        return blocks[y // count, x // count, :, y % count, :, x % count]
 
 
-def _finest_steps(canvas: Canvas, pictures: list[Any], top: int) -> list[NDArray[np.int64]]:
+def _finest_steps(canvas: Canvas, pyramid: _Pyramid) -> list[NDArray[np.int64]]:
     """Of each level and square, the finest step of the canvas under it."""
-    patch, side = canvas.info.patch, canvas.side
+    count = pyramid.patch // canvas.side
+    rows, columns = (number * count << pyramid.top for number in (pyramid.rows, pyramid.columns))
     steps = np.where(canvas.steps == 0, _NEVER, canvas.steps).astype(np.int64)
-    rows, columns = (length // side for length in pictures[0].shape[:2])
     steps = np.pad(steps, ((0, rows - steps.shape[0]), (0, columns - steps.shape[1])), constant_values=_NEVER)
-    count = patch // side
     found = [steps.reshape(rows // count, count, columns // count, count).min((1, 3))]
-    for _ in range(top):
+    for _ in range(pyramid.top):
         found.append(_pooled(found[-1], np.minimum))
     return found
 
@@ -156,16 +192,6 @@ def _pooled(values: NDArray[Any], function: Any) -> NDArray[Any]:
     return pooled
 
 
-def _lost(fine: NDArray[np.float32], coarse: NDArray[np.float32], patch: int) -> NDArray[np.float64]:
-    """Of each square of the coarse picture, the sum of what its texels differ from those of the fine one."""
-    height, width = coarse.shape[:2]
-    difference: NDArray[np.float32] = np.zeros((height, width), np.float32)
-    for row in (0, 1):
-        for column in (0, 1):
-            difference += np.abs(fine[row::2, column::2] - coarse).sum(axis=2)
-    return difference.reshape(height // patch, patch, width // patch, patch).sum((1, 3), dtype=np.float64)
-
-
 def _children(extent: tuple[int, int], patch: int, level: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Of each square of a level, how many of the four of the level below begin in the picture."""
     rows, columns = _count(extent, patch << (level - 1))
@@ -175,14 +201,13 @@ def _children(extent: tuple[int, int], patch: int, level: int, shape: tuple[int,
 
 
 def _leaves(
-    divided: dict[int, NDArray[np.bool_]], pictures: list[Any], extent: tuple[int, int], patch: int, top: int
+    divided: dict[int, NDArray[np.bool_]], pyramid: _Pyramid, extent: tuple[int, int]
 ) -> tuple[NDArray[np.void], NDArray[np.float32]]:
     """Records and texels of the squares that are not divided, the finest first."""
-    width, height = extent
+    (width, height), patch, top = extent, pyramid.patch, pyramid.top
     records, texels = [], []
     for level in range(top + 1):
-        rows, columns = (length // patch for length in pictures[level].shape[:2])
-        is_there = np.ones((rows, columns), bool)
+        is_there = np.ones((pyramid.rows << (top - level), pyramid.columns << (top - level)), bool)
         if level < top:
             is_there = divided[level + 1].repeat(2, 0).repeat(2, 1)
         if 0 < level:
@@ -190,7 +215,6 @@ def _leaves(
         y, x = np.nonzero(is_there)
         is_within = (y * (patch << level) < height) & (x * (patch << level) < width)
         y, x = y[is_within], x[is_within]
-        blocks = pictures[level].reshape(rows, patch, columns, patch, 3)[y, :, x]
         tokens = np.zeros(len(y), TOKEN)
         side = patch << level
         tokens["x"], tokens["y"], tokens["sx"], tokens["sy"] = x * side, y * side, 1 << level, 1 << level
@@ -201,8 +225,8 @@ def _leaves(
         tokens["columns"] = -(-(right - left) >> level)
         tokens["rows"] = -(-(bottom - top_edge) >> level)
         records.append(tokens)
-        texels.append(blocks.transpose(0, 3, 1, 2))
-    return np.concatenate(records), np.ascontiguousarray(np.concatenate(texels))
+        texels.append(pyramid.texels(level, y, x))
+    return np.concatenate(records), np.concatenate(texels)
 
 
 def _keep_numbers(before: Any, now: Any) -> None:

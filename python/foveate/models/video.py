@@ -113,12 +113,12 @@ class VideoEncoder:
         self.last: EncodedFrame | None = None
         self.frame: Any = None
         self.tokens = self.computed = 0
-        self._cache: _Cache | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Forgets everything, as needed after a change of the model's weights: the next frame is computed in full."""
+        """Forgets everything, as needed after a change of the model's weights or device: the next run is a full one."""
         self._identity: Any = None
+        self._cache: _Cache | None = None
         self._slots: dict[tuple[int, ...], int] = {}
         #: Frames, and computed tokens, since the last full run.
         self._partial = self._changed = 0
@@ -133,8 +133,13 @@ class VideoEncoder:
         """
         source = self._canvas_tokens.update(frame) if isinstance(frame, Canvas) else frame
         self.frame = source
-        with self._torch.no_grad():
-            return self._encode(source)
+        try:
+            with self._torch.no_grad():
+                return self._encode(source)
+        except BaseException:
+            # What was begun must not be taken for computed.
+            self.reset()
+            raise
 
     def _encode(self, frame: Any) -> Any:
         tower, info = self._tower, frame.info
@@ -186,9 +191,11 @@ class VideoEncoder:
         """Computes tokens, and keeps what the others need of them."""
         torch, tower = self._torch, self._tower
         indices = np.flatnonzero(missing)
-        if self._cache is None or not self._cache.fits(frame):
+        if self._cache is None or self._cache.capacity < len(frame.tokens):
             self._cache = _Cache(torch, tower, frame)
             self._slots = {}
+            missing[:] = True
+            indices = np.flatnonzero(missing)
         cache = self._cache
         slots = self._place(keys, indices)
         cache.changes[slots] = frame.tokens["changed_frame"][indices]
@@ -239,12 +246,6 @@ class _Cache:
         rows = self.prefix + self.capacity * self.parts
         self.pairs = weight.new_zeros((len(tower.blocks), 2, rows, tower.heads, tower.head_width))
         self.outputs: dict[str, Any] = {}
-
-    def fits(self, frame: Any) -> bool:
-        """Whether the frame's tokens have room."""
-        return len(frame.tokens) <= self.capacity and (
-            self.texels.shape[1:] == frame.pixels.shape[1:] and self.texels.dtype == frame.pixels.dtype
-        )
 
     def rows(self, slots: Any) -> Any:
         """The rows of keys and values of slots, a tensor."""
