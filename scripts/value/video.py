@@ -63,7 +63,7 @@ EVERYWHERE = {
     "threshold 0": Way(DEFAULT, 0, frames=100),
 }
 #: Of some scenes more.
-CANVAS_WAY = Way(CANVAS, encoder={"budget": 273}, is_canvas=True, frames=60)
+CANVAS_WAY = Way(CANVAS, encoder={"budget": 273}, is_canvas=True, frames=70)
 MORE = {
     "fixed camera": {
         "tolerance 0": Way(DEFAULT, encoder={"tolerance": 0}, frames=100),
@@ -71,7 +71,7 @@ MORE = {
         "`uniform`": Way(UNIFORM, frames=100),
         "a canvas, 273 tokens": CANVAS_WAY,
         "1024 tokens": Way({**DEFAULT, "budget": 1024}, frames=40),
-        "a canvas, 1024 tokens": Way(CANVAS, encoder={"budget": 1024}, is_canvas=True, frames=40),
+        "a canvas, 1024 tokens": Way(CANVAS, encoder={"budget": 1024}, is_canvas=True, frames=90),
     },
     "screen": {"a canvas, 273 tokens": CANVAS_WAY},
 }
