@@ -205,7 +205,8 @@ ensure_libraries() {
 
 # Against the libraries themselves.
 check_models() {
-    FOVEATE_REQUIRE_MODELS=1 "$(library_environment)/bin/python" -B -m unittest discover -v -s python/tests -p 'test_models*.py'
+    FOVEATE_BIN=$target/debug FOVEATE_REQUIRE_MODELS=1 \
+        "$(library_environment)/bin/python" -B -m unittest discover -v -s python/tests -p 'test_models*.py'
 }
 
 # Recordings, with the library that others read them with.

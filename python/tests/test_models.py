@@ -283,6 +283,14 @@ class TokensOfVisionTransformers(unittest.TestCase):
         weights = vit.position_weights(uniform(scene(16 * 5, 16 * 4), 16), (4, 5))
         np.testing.assert_array_equal(weights, np.eye(20, dtype=np.float32))
 
+    def test_a_larger_token_has_the_mean_of_the_places_of_its_cells(self) -> None:
+        cells = vit.position_weights(uniform(scene(128, 96), 16), (4, 5)).reshape(6, 8, 20)
+        view = frame(scene(128, 96), [(32, 16, 32, 32, 1), (64, 0, 64, 64, 2), (0, 64, 48, 48, 1)], 16, "foveal")
+        # The last is cut at the lower edge.
+        expected = [cells[1:3, 2:4], cells[0:4, 4:8], cells[4:6, 0:3]]
+        weights = vit.position_weights(view, (4, 5))
+        np.testing.assert_allclose(weights, [part.mean((0, 1)) for part in expected], rtol=0, atol=1e-6)
+
     def test_areas_count_cells(self) -> None:
         view = frame(
             scene(64, 40), [(0, 0, 16, 16, 0), (32, 0, 32, 32, 1), (0, 32, 16, 16, 0), (64, 0, 16, 16, 0)], 16, "rings"

@@ -276,21 +276,23 @@ def positions(frame: Any, parts: int = 1) -> NDArray[np.float64]:
     :param parts: the centres of ``parts`` x ``parts`` parts of each token instead, row by row.
     :returns: [N * parts * parts, 2]: row and column.
     """
+    rows, columns = (span.mean(axis=2) - 0.5 for span in spans(frame, parts))
+    return np.stack(np.broadcast_arrays(rows[:, :, None], columns[:, None, :]), axis=-1).reshape(-1, 2)
+
+
+def spans(frame: Any, parts: int = 1) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where the parts of tokens begin and end in units of :func:`cells`, along the rows and along the columns: [N, parts, 2]
+    each. A token is cut at the edges of the grid, as :func:`positions` says."""
     grid = cells(frame, parts)
     tokens, sizes = frame.tokens, sizes_of(frame.tokens, frame.info.patch)
     part = np.arange(parts, dtype=np.float64)
 
     def along(origin: str, size: NDArray[np.int32], side: float, count: int) -> NDArray[np.float64]:
-        """[N, parts]"""
         width = size[:, None] / parts
         start = tokens[origin].astype(np.float64)[:, None] + part * width
-        first = np.clip(start / side, 0, count - 1)
-        end = np.clip((start + width) / side, 1, count)
-        return (first + end) / 2 - 0.5
+        return np.stack([np.clip(start / side, 0, count - 1), np.clip((start + width) / side, 1, count)], axis=-1)
 
-    rows = along("y", sizes[:, 1], grid.height, grid.rows)[:, :, None]
-    columns = along("x", sizes[:, 0], grid.width, grid.columns)[:, None, :]
-    return np.stack(np.broadcast_arrays(rows, columns), axis=-1).reshape(-1, 2)
+    return along("y", sizes[:, 1], grid.height, grid.rows), along("x", sizes[:, 0], grid.width, grid.columns)
 
 
 def content_id(frame: Any, indices: Any = slice(None), what: str = "tokens") -> str:

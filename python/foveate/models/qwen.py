@@ -15,6 +15,7 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -151,8 +152,7 @@ class Qwen:
 
         :raises Unsuitable: if the view has another P or normalisation, or the frame has no tokens.
         """
-        check_tokens(frame, self.name)
-        check_patch(frame, self.name, self.side)
+        self.check_frame(frame)
         texels = normalised(frame, self.name, self.mean, self.std, self.normalisation)
         count = len(frame.tokens)
         merged = cells(frame)
@@ -169,6 +169,14 @@ class Qwen:
             id=content_id(frame, what=self.name),
         )
 
+    def check_frame(self, frame: Any) -> None:
+        """Checks that a frame has tokens of the family's side.
+
+        :raises Unsuitable: if not.
+        """
+        check_tokens(frame, self.name)
+        check_patch(frame, self.name, self.side)
+
     def tower_arguments(self, visual: Any, *images: Tokens) -> dict[str, Any]:
         """What transformers' own vision tower takes for tokens of unlike size: ``visual(**tower_arguments(visual, image))``.
 
@@ -181,7 +189,7 @@ class Qwen:
         :raises Unsuitable: if the tower is not of this family, or there are no images.
         """
         torch = library("torch", "torch", self.name)
-        self._check_tower(visual)
+        self.check_tower(visual)
         if not images:
             raise Unsuitable(self.name, "images", (), "give at least one")
         found: dict[str, Sequence[NDArray[Any]]] = {
@@ -208,12 +216,14 @@ class Qwen:
         """
         return visual(**self.tower_arguments(visual, *images))
 
-    def model_arguments(self, model: Any, input_ids: Any, *images: Rows | Tokens) -> dict[str, Any]:
+    def model_arguments(
+        self, model: Any, input_ids: Any, *images: Rows | Tokens, output: Any = None
+    ) -> dict[str, Any]:
         """Everything that a whole model of transformers takes for a prompt with images: ``model(**...)`` and
         ``model.generate(**...)``.
 
-        For :class:`Rows` these are the keys and values that the model's own processor gives. For :class:`Tokens` the vision
-        tower runs here, and the places are given explicitly.
+        For :class:`Rows` these are the keys and values that the model's own processor gives. For :class:`Tokens` the places
+        are given explicitly, and the vision tower runs here unless its output is given.
 
         :param model: a ``Qwen2_5_VLForConditionalGeneration`` or ``Qwen3VLForConditionalGeneration``.
         :param input_ids: the prompt, [1, length], in which ``model.config.image_token_id`` is repeated ``token_counts``
@@ -221,6 +231,7 @@ class Qwen:
         :param images: the images in the order of the prompt: of :meth:`rows`, which may have several pictures each, or all
             of
             :meth:`tokens`.
+        :param output: what the tower gave for the tokens of all images, such as :meth:`.VideoEncoder.encode` does.
         :returns: tensors on the device of ``input_ids``.
         :raises MissingLibrary: as :meth:`tower_arguments`.
         :raises Unsuitable: if the prompt has other numbers of image tokens, or there are images of both kinds; and as
@@ -230,9 +241,12 @@ class Qwen:
             raise Unsuitable(self.name, "input_ids", tuple(input_ids.shape), "give one prompt at a time, [1, length]")
         pictures = [image for image in images if isinstance(image, Rows)]
         if not pictures:
-            return self._arguments_of_tokens(model, input_ids, [image for image in images if isinstance(image, Tokens)])
+            tokens = [image for image in images if isinstance(image, Tokens)]
+            return self._arguments_of_tokens(model, input_ids, tokens, output)
         if len(pictures) < len(images):
             raise Unsuitable(self.name, "images", "rows and tokens", "give one kind for all images of a prompt")
+        if output is not None:
+            raise Unsuitable(self.name, "output", type(output).__name__, "leave it out: rows go through the model")
         return self._arguments_of_rows(model, input_ids, pictures)
 
     def _arguments_of_rows(self, model: Any, input_ids: Any, images: Sequence[Rows]) -> dict[str, Any]:
@@ -248,19 +262,21 @@ class Qwen:
             arguments[name] = torch.cat([torch.from_numpy(getattr(image, name)) for image in images]).to(device)
         return arguments
 
-    def _arguments_of_tokens(self, model: Any, input_ids: Any, images: Sequence[Tokens]) -> dict[str, Any]:
+    def _arguments_of_tokens(self, model: Any, input_ids: Any, images: Sequence[Tokens], output: Any) -> dict[str, Any]:
         torch = library("torch", "torch", self.name)
         ids, _ = mrope_ids((input_ids == model.config.image_token_id).cpu().numpy(), *images)
-        output = self.tower(model.model.visual, *images)
-        # As the model's own `get_image_features` leaves it.
+        found = self.tower(model.model.visual, *images) if output is None else output
         counts = [image.mrope.shape[1] for image in images]
-        output.pooler_output = output.pooler_output.split(counts)
-        if getattr(output, "deepstack_features", None):
-            output.deepstack_features = [feature.split(counts) for feature in output.deepstack_features]
+        if len(found.pooler_output) != sum(counts):
+            raise Unsuitable(self.name, "output", tuple(found.pooler_output.shape), f"the images have {counts} tokens")
+        # As the model's own `get_image_features` gives it.
+        features = SimpleNamespace(pooler_output=found.pooler_output.split(counts))
+        if getattr(found, "deepstack_features", None):
+            features.deepstack_features = [feature.split(counts) for feature in found.deepstack_features]
         return {
             "input_ids": input_ids,
             "position_ids": torch.from_numpy(ids)[:, None].to(input_ids.device),
-            "mm_encoder_outputs": {"image": output},
+            "mm_encoder_outputs": {"image": features},
         }
 
     def _rows(self, picture: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -272,7 +288,7 @@ class Qwen:
         frames = np.broadcast_to(blocks, (*blocks.shape[:5], _FRAMES, side, side))
         return frames.reshape(-1, 3 * _FRAMES * side * side)
 
-    def _check_tower(self, visual: Any) -> None:
+    def check_tower(self, visual: Any) -> None:
         """Checks that ``visual`` belongs to this family, and that its code asks for places before it computes them:
         another version would ignore them silently."""
         found = (getattr(visual, "patch_size", None), getattr(visual, "spatial_merge_size", None))
@@ -303,13 +319,24 @@ def windows(tokens: Tokens, side: int) -> tuple[NDArray[np.int64], NDArray[np.in
 
     :returns: the order of the tokens, [N], and where each window begins in it, and the end, in patches.
     """
-    width, height, column, row, group = tokens.scales.T
+    order, starts = _grouped(tokens.scales, side)
+    return order, (starts * _MERGE**2).astype(np.int32)
+
+
+def windows_of(frame: Any, side: int) -> list[NDArray[np.int64]]:
+    """The tokens of each of :func:`windows` of a frame."""
+    order, starts = _grouped(_scales(frame), side)
+    return np.split(order, starts[1:-1])
+
+
+def _grouped(scales: NDArray[np.int64], side: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The order of tokens, and where each window begins in it, and the end."""
+    width, height, column, row, group = scales.T
     # The last key is the first to sort by; equal ones stay in their order.
     keys = np.stack([column // side, row // side, group, width, height])
     order = np.lexsort(keys)
     is_new = (np.diff(keys[:, order], axis=1) != 0).any(axis=0)
-    starts = np.flatnonzero(np.concatenate([[True], is_new, [True]]))
-    return order.astype(np.int64), (starts * _MERGE**2).astype(np.int32)
+    return order.astype(np.int64), np.flatnonzero(np.concatenate([[True], is_new, [True]]))
 
 
 def _scales(frame: Any) -> NDArray[np.int64]:

@@ -4,8 +4,8 @@
     logits = model.forward_head(output)
     dense = vit.paint(frame, output[0, model.num_prefix_tokens :])
 
-Each token goes through the model's own kernel, and gets its table of positions interpolated at the token's centre. At
-full resolution that is the model's own forward pass. Tokens of a larger step are something that it was not trained on.
+Each token goes through the model's own kernel, and gets the mean of the model's table of positions over the token's area.
+At full resolution that is the model's own forward pass. Tokens of a larger step are something that it was not trained on.
 """
 
 from __future__ import annotations
@@ -16,29 +16,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..frame import sizes_of
-from .common import MissingLibrary, Unsuitable, cells, check_patch, check_tokens, library, normalised, positions
+from .common import MissingLibrary, Unsuitable, cells, check_patch, check_tokens, library, normalised, spans
 
 _NAME = "models.vit"
 #: Parameter of the cubic kernel: what PyTorch takes with ``antialias=True``, as timm does.
 _CUBIC = -0.5
 
 
-def features(model: Any, frame: Any, area_bias: bool = False) -> Any:
+def features(model: Any, frame: Any, area_bias: float = 0.0) -> Any:
     """The model's features of a frame's tokens, as ``model.eval().forward_features`` computes them of a picture.
 
     :param model: a ``timm.models.vision_transformer.VisionTransformer``.
     :param frame: any layout, with the model's P and normalisation (or dtype u8).
-    :param area_bias: whether a token counts in attention by the area that it stands for; see :func:`log_area`. Models are
-        trained without it.
+    :param area_bias: how far a token counts in attention by the area that it stands for: what :func:`log_area` is multiplied
+        by, 0 to 1. Models are trained without it; 0.5 agrees best with all patches (docs/reports/models.md).
     :returns: a tensor, [1, prefix + N, D]; the class token and registers are first.
     :raises Unsuitable: if the model has no table of positions, or the frame has another P or
         normalisation, or no tokens.
     :raises MissingLibrary: if torch or timm is not installed.
     """
     torch = library("torch", "torch", _NAME)
-    _check_model(model, area_bias)
-    check_tokens(frame, _NAME)
-    check_patch(frame, _NAME, model.patch_embed.patch_size[0])
+    check_model(model, area_bias)
+    check_frame(model, frame)
+    x = torch.cat([prefix(model), embedded(model, frame)])[None]
+    arguments: dict[str, Any] = {}
+    if area_bias:
+        areas = np.float32(area_bias) * log_area(frame)
+        bias = np.concatenate([np.zeros(model.num_prefix_tokens, np.float32), areas])
+        mask = torch.from_numpy(bias).to(x.device, x.dtype)
+        arguments["attn_mask"] = mask[None, None, None].expand(1, 1, len(bias), len(bias))
+    for block in model.blocks:
+        x = block(x, **arguments)
+    return model.norm(x)
+
+
+def embedded(model: Any, frame: Any) -> Any:
+    """What the first block gets of a frame's tokens, [N, D]: patch embeddings with their positions."""
+    torch = library("torch", "torch", _NAME)
     mean, std = _normalisation(model)
     texels = normalised(frame, _NAME, mean, std, f"{{ mean = {list(mean)}, std = {list(std)} }}")
     weight = model.patch_embed.proj.weight
@@ -46,29 +60,34 @@ def features(model: Any, frame: Any, area_bias: bool = False) -> Any:
     def tensor(array: NDArray[Any]) -> Any:
         return torch.from_numpy(array).to(weight.device, weight.dtype)
 
-    x = model.patch_embed.norm(model.patch_embed.proj(tensor(texels)).flatten(1))[None]
-    x = model.norm_pre(model.pos_drop(_placed(model, x, tensor(position_weights(frame, model.patch_embed.grid_size)))))
-    arguments: dict[str, Any] = {}
-    if area_bias:
-        bias = np.concatenate([np.zeros(model.num_prefix_tokens, np.float32), log_area(frame)])
-        arguments["attn_mask"] = tensor(bias)[None, None, None].expand(1, 1, len(bias), len(bias))
-    for block in model.blocks:
-        x = block(x, **arguments)
-    return model.norm(x)
+    own = 0 if model.no_embed_class else model.num_prefix_tokens
+    x = model.patch_embed.norm(model.patch_embed.proj(tensor(texels)).flatten(1))
+    x = x + tensor(position_weights(frame, model.patch_embed.grid_size)) @ model.pos_embed[0, own:]
+    return model.norm_pre(model.pos_drop(x))
+
+
+def prefix(model: Any) -> Any:
+    """What the first block gets before the tokens, [prefix, D]: the class token and registers."""
+    torch = library("torch", "torch", _NAME)
+    found = [token[0] for token in (model.cls_token, model.reg_token) if token is not None]
+    x = torch.cat(found) if found else model.pos_embed.new_zeros((0, model.embed_dim))
+    if not model.no_embed_class:
+        x = x + model.pos_embed[0, : model.num_prefix_tokens]
+    return model.norm_pre(model.pos_drop(x))
 
 
 def position_weights(frame: Any, grid: tuple[int, int]) -> NDArray[np.float32]:
     """How much of each entry of a table of positions belongs to each token, [N, rows * columns].
 
-    Cubic interpolation at the tokens' centres, where the table spans the cells of the source. For each cell it is what
-    ``timm.layers.resample_abs_pos_embed`` computes for the whole grid of cells.
+    Cubic interpolation at the centres of the cells under a token, and the mean of these; the table spans the cells of the
+    source. For each cell it is what ``timm.layers.resample_abs_pos_embed`` computes for the whole grid of cells.
 
     :param grid: rows and columns of the table.
     """
-    whole, centres = cells(frame), positions(frame)
-    down = _cubic(centres[:, 0], whole.rows, grid[0])
-    across = _cubic(centres[:, 1], whole.columns, grid[1])
-    return (down[:, :, None] * across[:, None, :]).reshape(len(centres), -1).astype(np.float32)
+    whole, (rows, columns) = cells(frame), spans(frame)
+    down = _mean_cubic(rows[:, 0], whole.rows, grid[0])
+    across = _mean_cubic(columns[:, 0], whole.columns, grid[1])
+    return (down[:, :, None] * across[:, None, :]).reshape(len(down), -1).astype(np.float32)
 
 
 def log_area(frame: Any) -> NDArray[np.float32]:
@@ -127,7 +146,21 @@ def paint(frame: Any, values: Any) -> Any:
     return painted
 
 
-def _check_model(model: Any, area_bias: bool) -> None:
+def check_frame(model: Any, frame: Any) -> None:
+    """Checks that a frame has tokens of the model's side.
+
+    :raises Unsuitable: if not.
+    """
+    check_tokens(frame, _NAME)
+    check_patch(frame, _NAME, model.patch_embed.patch_size[0])
+
+
+def check_model(model: Any, area_bias: float) -> None:
+    """Checks that :func:`features` can run a model.
+
+    :raises Unsuitable: if not.
+    :raises MissingLibrary: if timm is missing, or too old for ``area_bias``.
+    """
     module = library("timm.models.vision_transformer", "timm", _NAME)
     fits = isinstance(model, module.VisionTransformer) and isinstance(model.patch_embed, module.PatchEmbed)
     if not fits or model.pos_embed is None:
@@ -140,6 +173,8 @@ def _check_model(model: Any, area_bias: bool) -> None:
     rows, columns = model.patch_embed.patch_size
     if rows != columns:
         raise Unsuitable(_NAME, "model.patch_embed.patch_size", (rows, columns), "tokens are square")
+    if not 0 <= area_bias <= 1:
+        raise Unsuitable(_NAME, "area_bias", area_bias, "give a number from 0 to 1")
     block = model.blocks[0]
     if area_bias and "attn_mask" not in block.forward.__code__.co_varnames:
         raise MissingLibrary(f"{_NAME} needs blocks that take `attn_mask` for area_bias: pip install 'timm>=1.0.31'")
@@ -157,18 +192,17 @@ def _normalisation(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(mean), tuple(std)
 
 
-def _placed(model: Any, x: Any, weights: Any) -> Any:
-    """Adds positions and the prefix to the tokens, in the order that the model was trained with."""
-    torch = library("torch", "torch", _NAME)
-    prefix = [token for token in (model.cls_token, model.reg_token) if token is not None]
-    own = 0 if model.no_embed_class else model.num_prefix_tokens
-    x = x + weights @ model.pos_embed[:, own:]
-    if not prefix:
-        return x
-    before = torch.cat(prefix, dim=1)
-    if own:
-        before = before + model.pos_embed[:, :own]
-    return torch.cat([before, x], dim=1)
+def _mean_cubic(spans: NDArray[np.float64], count: int, side: int) -> NDArray[np.float64]:
+    """The mean of :func:`_cubic` over the cells of spans, [N, side]."""
+    first, length = spans[:, 0], spans[:, 1] - spans[:, 0]
+    parts = np.maximum(np.rint(length), 1).astype(np.int64)
+    weights = np.zeros((len(spans), side))
+    for number in np.unique(parts).tolist():
+        chosen = np.flatnonzero(parts == number)
+        step = length[chosen] / number
+        for part in range(number):
+            weights[chosen] += _cubic(first[chosen] + (part + 0.5) * step - 0.5, count, side) / number
+    return weights
 
 
 def _cubic(place: NDArray[np.float64], count: int, side: int) -> NDArray[np.float64]:

@@ -1,0 +1,545 @@
+"""Runs a vision transformer on the frames of a view, and computes only the tokens that changed.
+
+    encoder = VideoEncoder(model)
+    with foveate.open_view("front", patch=14) as view:
+        for frame in view:
+            output = encoder.encode(frame)              # as vit.features(model, frame) gives
+
+Each block keeps the keys and values of every token. The tokens of a frame that changed go through the model, and attend to
+all of them; the others keep what they were when they were computed, which is an approximation, because they would see the
+new ones. A full run makes everything exact again.
+"""
+
+from __future__ import annotations
+
+import operator
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..canvas import Canvas
+from ..picture import PLACE
+from ..texels import floats
+from . import qwen2_5_vl, qwen3_vl, vit
+from .canvas_tokens import CanvasTokens
+from .common import Unsuitable, library
+from .qwen import Qwen, table_taps, windows_of
+
+_NAME = "models.video"
+
+
+class EncodedFrame(NamedTuple):
+    """What :meth:`VideoEncoder.encode` computed of a frame.
+
+    :ivar tokens: Tokens of the frame.
+    :ivar computed: Those that went through the model.
+    :ivar is_full: Whether the result is that of a run without a cache.
+    """
+
+    tokens: int
+    computed: int
+    is_full: bool
+
+
+class TowerOutput(NamedTuple):
+    """What a vision tower of Qwen gives, by the names that transformers uses.
+
+    :ivar pooler_output: [N, width of the language model].
+    :ivar deepstack_features: of Qwen3-VL a list of the same shape.
+    """
+
+    pooler_output: Any
+    deepstack_features: list[Any]
+
+
+class VideoEncoder:
+    """A vision transformer that keeps what it computed of tokens that did not change.
+
+    A token is kept if the frame before had one at the same place and with the same ``changed_frame``, so with the same
+    bytes; or if its texels differ by at most ``tolerance`` from those that it was computed from. Nothing is computed if all
+    are kept. For one thread at a time, and without gradients. Memory: 2 x depth x width numbers for each token of a frame.
+
+    :ivar last: What the newest frame took; None before the first.
+    :ivar frame: What was encoded last: the frame, or the tokens of the canvas; None before the first.
+    :ivar tokens: Tokens of all frames so far.
+    :ivar computed: Those of them that went through the model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        tolerance: float = 4.0,
+        full_every: int = 64,
+        full_after: float = 3.0,
+        full_share: float = 0.7,
+        budget: int = 1024,
+        area_bias: float = 0.0,
+    ) -> None:
+        """
+        :param model: a ``timm.models.vision_transformer.VisionTransformer``, or the vision tower (``model.model.visual``) of
+            transformers' Qwen2.5-VL, Qwen3-VL or Qwen3.5, in evaluation mode.
+        :param tolerance: root mean square of the difference, in levels of 8 bits, up to which changed texels are taken for
+            noise; 0 keeps only tokens whose bytes are the same.
+        :param full_every: a frame is computed in full if this many before it were not; 0: never for this reason. A full run
+            whose result would be the same is left out.
+        :param full_after: a frame is computed in full if since the last full run as many tokens were computed as this many
+            frames have: so many others have not seen.
+        :param full_share: a frame is computed in full if a greater share of its tokens must be computed anyway; 1: never for
+            this reason.
+        :param budget: most tokens made of a :class:`foveate.Canvas`.
+        :param area_bias: as in :func:`.vit.features`.
+        :raises Unsuitable: if the model is of another kind, or a parameter is out of its range.
+        :raises MissingLibrary: if a library is missing, or too old.
+        """
+        for name, value, is_valid, expected in (
+            ("tolerance", tolerance, tolerance >= 0, "a number from 0"),
+            ("full_every", full_every, full_every >= 0, "a whole number from 0"),
+            ("full_after", full_after, full_after > 0, "a number above 0"),
+            ("full_share", full_share, 0 <= full_share <= 1, "a number from 0 to 1"),
+            ("budget", budget, budget >= 1, "a whole number from 1"),
+        ):
+            if not is_valid:
+                raise Unsuitable(_NAME, name, value, f"give {expected}")
+        self._torch = library("torch", "torch", _NAME)
+        self._tower = _tower(model, area_bias)
+        self.tolerance = float(tolerance)
+        self.full_every = operator.index(full_every)
+        self.full_after = float(full_after)
+        self.full_share = float(full_share)
+        self._canvas_tokens = CanvasTokens(operator.index(budget))
+        self.last: EncodedFrame | None = None
+        self.frame: Any = None
+        self.tokens = self.computed = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything, as needed after a change of the model's weights or device: the next run is a full one."""
+        self._identity: Any = None
+        self._cache: _Cache | None = None
+        self._slots: dict[tuple[int, ...], int] = {}
+        #: Frames, and computed tokens, since the last full run.
+        self._partial = self._changed = 0
+
+    def encode(self, frame: Any) -> Any:
+        """The model's output for a frame.
+
+        :param frame: a frame of a view, with the model's P and normalisation (or dtype u8); or a :class:`foveate.Canvas`, of
+            which the encoder makes at most ``budget`` tokens, fine ones where coarse ones would lose most: :attr:`frame`.
+        :returns: a new tensor, [1, prefix + N, D], as :func:`.vit.features` gives; of a vision tower :class:`TowerOutput`.
+        :raises Unsuitable: if the frame does not fit the model.
+        """
+        source = self._canvas_tokens.update(frame) if isinstance(frame, Canvas) else frame
+        self.frame = source
+        try:
+            with self._torch.no_grad():
+                return self._encode(source)
+        except BaseException:
+            # What was begun must not be taken for computed.
+            self.reset()
+            raise
+
+    def _encode(self, frame: Any) -> Any:
+        tower, info = self._tower, frame.info
+        tower.check(frame)
+        identity = (info.epoch, info.extent, info.patch, info.layout, info.dtype)
+        if identity != self._identity:
+            self.reset()
+        keys = _keys(frame)
+        missing, is_approximate = self._missing(frame, keys)
+        count = len(keys)
+        # Tokens that are gone leave the others approximate, too.
+        is_same = not missing.any() and count == len(self._slots)
+        is_late = 0 < self.full_every <= self._partial or self.full_after * count <= self._changed
+        if (is_late and self._partial) or self.full_share * count < missing.sum():
+            missing[:] = True
+            self._slots = {}
+        if missing.any() or not is_same:
+            self._compute(frame, keys, missing)
+            self._identity = identity
+        if missing.all():
+            self._partial = self._changed = 0
+        elif not is_same or is_approximate or self._partial:
+            self._partial += 1
+            self._changed += int(missing.sum())
+        self.last = EncodedFrame(count, int(missing.sum()), self._partial == 0)
+        self.tokens += count
+        self.computed += self.last.computed
+        assert self._cache is not None
+        order = self._torch.tensor([self._slots[key] for key in keys], device=self._cache.device)
+        return tower.result(self._cache, order)
+
+    def _missing(self, frame: Any, keys: list[tuple[int, ...]]) -> tuple[NDArray[np.bool_], bool]:
+        """Which tokens must be computed, [N], and whether others are kept although their texels changed a little."""
+        slots = np.array([self._slots.get(key, -1) for key in keys], np.int64)
+        missing = slots < 0
+        if self._cache is None or not self._slots:
+            return missing, False
+        cache = self._cache
+        known = np.flatnonzero(~missing)
+        is_other = cache.changes[slots[known]] != frame.tokens["changed_frame"][known]
+        doubtful = known[is_other]
+        differences = _differences(frame, doubtful, cache.texels[slots[doubtful]])
+        missing[doubtful] = self.tolerance < differences
+        same = doubtful[differences == 0]
+        cache.changes[slots[same]] = frame.tokens["changed_frame"][same]
+        return missing, bool(((0 < differences) & (differences <= self.tolerance)).any())
+
+    def _compute(self, frame: Any, keys: list[tuple[int, ...]], missing: NDArray[np.bool_]) -> None:
+        """Computes tokens, and keeps what the others need of them."""
+        torch, tower = self._torch, self._tower
+        indices = np.flatnonzero(missing)
+        if self._cache is None or self._cache.capacity < len(frame.tokens):
+            self._cache = _Cache(torch, tower, frame)
+            self._slots = {}
+            missing[:] = True
+            indices = np.flatnonzero(missing)
+        cache = self._cache
+        slots = self._place(keys, indices)
+        cache.changes[slots] = frame.tokens["changed_frame"][indices]
+        cache.texels[slots] = frame.pixels[indices]
+        every = np.array([self._slots[key] for key in keys])
+        if not len(indices) and not cache.prefix:
+            return
+        run = _Run(tower, cache, frame, indices, slots, every)
+        for index, block in enumerate(tower.blocks):
+            run.block(index, block)
+        run.finish()
+
+    def _place(self, keys: list[tuple[int, ...]], indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Gives tokens slots, such that those of the frame are the first ones, and returns those of ``indices``."""
+        assert self._cache is not None
+        count = len(keys)
+        present = {key: self._slots.get(key, -1) for key in keys}
+        free = sorted(set(range(count)) - set(present.values()))
+        moved = [key for key, slot in present.items() if count <= slot]
+        targets = free[: len(moved)]
+        self._cache.move([present[key] for key in moved], targets)
+        present.update(zip(moved, targets, strict=True))
+        rest = iter(free[len(moved) :])
+        for index in indices.tolist():
+            if present[keys[index]] < 0:
+                present[keys[index]] = next(rest)
+        self._slots = present
+        return np.array([present[keys[index]] for index in indices.tolist()], np.int64)
+
+
+class _Cache:
+    """What is kept of each token, by its slot; of rows of keys and values by the slot times the tower's ``parts``.
+
+    :ivar changes: [capacity] ``changed_frame`` of what it was computed from.
+    :ivar texels: [capacity, 3, P, P], these texels.
+    :ivar pairs: keys and values, [blocks, 2, rows, heads, width of a head]; the prefix comes first.
+    :ivar outputs: what the tower gives, [capacity, ...] each, and of the prefix.
+    """
+
+    def __init__(self, torch: Any, tower: Any, frame: Any) -> None:
+        self._torch = torch
+        count = len(frame.tokens)
+        self.capacity = max(count, getattr(frame.info, "capacity", count))
+        weight = tower.weight
+        self.device, self.parts, self.prefix = weight.device, tower.parts, tower.prefix
+        self.changes = np.zeros(self.capacity, np.uint64)
+        self.texels = np.zeros((self.capacity, *frame.pixels.shape[1:]), frame.pixels.dtype)
+        rows = self.prefix + self.capacity * self.parts
+        self.pairs = weight.new_zeros((len(tower.blocks), 2, rows, tower.heads, tower.head_width))
+        self.outputs: dict[str, Any] = {}
+
+    def rows(self, slots: Any) -> Any:
+        """The rows of keys and values of slots, a tensor."""
+        slots = self._torch.as_tensor(slots, device=self.device)
+        parts = self._torch.arange(self.parts, device=self.device)
+        return (self.prefix + slots[:, None] * self.parts + parts).flatten()
+
+    def move(self, sources: list[int], targets: list[int]) -> None:
+        """Moves tokens to other slots."""
+        if not sources:
+            return
+        self.changes[targets], self.texels[targets] = self.changes[sources], self.texels[sources]
+        self.pairs[:, :, self.rows(targets)] = self.pairs[:, :, self.rows(sources)]
+        for output in self.outputs.values():
+            output[targets] = output[sources]
+
+    def put(self, name: str, slots: NDArray[np.int64], values: Any) -> None:
+        """Keeps a part of the output of tokens, [M, ...]."""
+        if name not in self.outputs:
+            self.outputs[name] = values.new_zeros((self.capacity, *values.shape[1:]))
+        self.outputs[name][self._torch.as_tensor(slots, device=self.device)] = values
+
+
+class _Run:
+    """A pass of some tokens of a frame through the tower."""
+
+    def __init__(
+        self,
+        tower: Any,
+        cache: _Cache,
+        frame: Any,
+        indices: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        every: NDArray[np.int64],
+    ) -> None:
+        """:param indices: the tokens, and ``slots`` theirs. :param every: the slots of all tokens."""
+        torch = library("torch", "torch", _NAME)
+        self._torch, self._tower, self._cache, self._slots = torch, tower, cache, slots
+        self._count = cache.prefix + len(every) * cache.parts
+        self._x, self._places = tower.rows(_part(frame, indices))
+        self._rows = torch.cat([torch.arange(cache.prefix, device=cache.device), cache.rows(slots)])
+        bias = tower.bias(frame)
+        self._mask = None
+        if bias is not None:
+            ordered = np.zeros(self._count, np.float32)
+            ordered[cache.prefix + every] = bias
+            mask = torch.from_numpy(ordered).to(self._x.device, self._x.dtype)
+            self._mask = mask[None, None, None].expand(1, 1, len(self._x), self._count)
+        self._windows = tower.windows(frame, every, indices, cache)
+
+    def block(self, index: int, block: Any) -> None:
+        """Runs a block."""
+        tower, x = self._tower, self._x
+        given = block.norm1(x)
+        query, key, value = tower.projected(block.attn, given, self._places)
+        pairs = self._cache.pairs[index]
+        pairs[0].index_copy_(0, self._rows, key)
+        pairs[1].index_copy_(0, self._rows, value)
+        if self._windows is not None and tower.is_windowed(index):
+            found = self._windows.attend(query, pairs, tower.scale(block.attn))
+        else:
+            keys, values = (pairs[kind, : self._count].transpose(0, 1)[None] for kind in (0, 1))
+            found = self._torch.nn.functional.scaled_dot_product_attention(
+                query.transpose(0, 1)[None], keys, values, attn_mask=self._mask, scale=tower.scale(block.attn)
+            )[0].transpose(0, 1)
+        x = x + tower.first_scale(block)(tower.joined(block.attn, found.flatten(1), given))
+        self._x = x + tower.second_scale(block)(block.mlp(block.norm2(x)))
+        tower.after(index, self._x, self._slots, self._cache)
+
+    def finish(self) -> None:
+        """Keeps the output."""
+        self._tower.finish(self._x, self._slots, self._cache)
+
+
+class _Windows:
+    """Attention within windows, of the queries of some tokens."""
+
+    def __init__(self, torch: Any, windows: list[Any], queries: list[Any], device: Any) -> None:
+        """:param windows: the rows of keys of each window. :param queries: the rows of ``query`` that are in it."""
+        self._torch = torch
+
+        def padded(rows: list[Any]) -> tuple[Any, Any]:
+            """[windows, longest], and which are real."""
+            longest = max(map(len, rows))
+            table = torch.zeros((len(rows), longest), dtype=torch.int64)
+            real = torch.zeros((len(rows), longest), dtype=torch.bool)
+            for window, found in enumerate(rows):
+                table[window, : len(found)], real[window, : len(found)] = torch.as_tensor(found), True
+            return table.to(device), real.to(device)
+
+        self._keys, real = padded(windows)
+        self._mask = real[:, None, None]
+        self._queries, self._real = padded(queries)
+
+    def attend(self, query: Any, pairs: Any, scale: float) -> Any:
+        """[rows, heads, width of a head]"""
+        keys, values = (pairs[kind][self._keys].transpose(1, 2) for kind in (0, 1))
+        found = self._torch.nn.functional.scaled_dot_product_attention(
+            query[self._queries].transpose(1, 2), keys, values, attn_mask=self._mask, scale=scale
+        ).transpose(1, 2)
+        output = self._torch.empty_like(query)
+        output[self._queries[self._real]] = found[self._real]
+        return output
+
+
+class _Vit:
+    """A timm VisionTransformer."""
+
+    parts = 1
+
+    def __init__(self, model: Any, area_bias: float) -> None:
+        vit.check_model(model, area_bias)
+        module = library("timm.models.vision_transformer", "timm", _NAME)
+        attention = library("timm.layers.attention", "timm>=1.0.20", _NAME).Attention
+        for block in model.blocks:
+            if type(block) is not module.Block or type(block.attn) is not attention:
+                kinds = f"{type(block).__name__} with {type(block.attn).__name__}"
+                raise Unsuitable(_NAME, "model", kinds, "give a timm model whose blocks are `Block` with `Attention`")
+        self._model, self._bias = model, np.float32(area_bias)
+        self.blocks, self.weight, self.prefix = model.blocks, model.patch_embed.proj.weight, model.num_prefix_tokens
+        self.heads, self.head_width = model.blocks[0].attn.num_heads, model.blocks[0].attn.head_dim
+
+    def check(self, frame: Any) -> None:
+        vit.check_frame(self._model, frame)
+
+    def rows(self, frame: Any) -> tuple[Any, None]:
+        torch = library("torch", "torch", _NAME)
+        prefix = vit.prefix(self._model)
+        return (torch.cat([prefix, vit.embedded(self._model, frame)]) if len(frame.tokens) else prefix), None
+
+    def bias(self, frame: Any) -> NDArray[np.float32] | None:
+        return self._bias * vit.log_area(frame) if self._bias else None
+
+    def windows(self, frame: Any, every: Any, indices: Any, cache: Any) -> None:
+        return None
+
+    def projected(self, attention: Any, x: Any, places: None) -> Any:
+        qkv = attention.qkv(x).view(len(x), 3, self.heads, self.head_width)
+        query, key, value = qkv.unbind(1)
+        return attention.q_norm(query), attention.k_norm(key), value
+
+    def scale(self, attention: Any) -> float:
+        return float(attention.scale)
+
+    def joined(self, attention: Any, found: Any, given: Any) -> Any:
+        found = attention.norm(found)
+        if getattr(attention, "gate", None) is not None:
+            found = found * attention.gate(given).sigmoid()
+        return attention.proj(found)
+
+    def first_scale(self, block: Any) -> Any:
+        return block.ls1
+
+    def second_scale(self, block: Any) -> Any:
+        return block.ls2
+
+    def after(self, index: int, x: Any, slots: Any, cache: _Cache) -> None:
+        pass
+
+    def finish(self, x: Any, slots: Any, cache: _Cache) -> None:
+        features = self._model.norm(x)
+        self._before = features[: self.prefix]
+        cache.put("features", slots, features[self.prefix :])
+
+    def result(self, cache: _Cache, order: Any) -> Any:
+        torch = library("torch", "torch", _NAME)
+        return torch.cat([self._before, cache.outputs["features"][order]])[None]
+
+
+class _QwenTower:
+    """A vision tower of transformers."""
+
+    parts, prefix = 4, 0
+
+    def __init__(self, visual: Any, family: Qwen) -> None:
+        family.check_tower(visual)
+        self._visual, self._family = visual, family
+        self.blocks, self.weight = visual.blocks, next(visual.parameters())
+        attention = visual.blocks[0].attn
+        self.heads, self.head_width = attention.num_heads, attention.head_dim
+        self._module = library(type(visual).__module__, "transformers", _NAME)
+
+    def check(self, frame: Any) -> None:
+        self._family.check_frame(frame)
+
+    def rows(self, frame: Any) -> tuple[Any, Any]:
+        torch, visual = library("torch", "torch", _NAME), self._visual
+        image = self._family.tokens(frame)
+        device = self.weight.device
+        x = visual.patch_embed(torch.from_numpy(image.pixel_values).to(device))
+        if hasattr(visual, "num_grid_per_side"):
+            indices, weights = (torch.from_numpy(taps).to(device) for taps in table_taps(image, visual.num_grid_per_side))
+            x = x + (visual.pos_embed(indices) * weights[:, :, None]).sum(1).to(x.dtype)
+        return x, visual.rotary_pos_emb(x, torch.from_numpy(image.positions).to(device))
+
+    def bias(self, frame: Any) -> None:
+        return None
+
+    def is_windowed(self, index: int) -> bool:
+        return index not in self._visual.fullatt_block_indexes
+
+    def windows(self, frame: Any, every: Any, indices: Any, cache: _Cache) -> _Windows | None:
+        visual = self._visual
+        if not hasattr(visual, "window_size"):
+            return None
+        torch = library("torch", "torch", _NAME)
+        side = visual.window_size // visual.spatial_merge_size // visual.patch_size
+        position = np.full(len(every), -1)
+        position[indices] = np.arange(len(indices))
+        part = np.arange(self.parts)
+        keys, queries = [], []
+        for tokens in windows_of(frame, side):
+            asked = position[tokens]
+            asked = asked[0 <= asked]
+            if len(asked):
+                keys.append(cache.rows(every[tokens]).cpu())
+                queries.append((asked[:, None] * self.parts + part).ravel())
+        return _Windows(torch, keys, queries, cache.device)
+
+    def projected(self, attention: Any, x: Any, places: Any) -> Any:
+        query, key, value = attention.qkv(x).view(len(x), 3, self.heads, self.head_width).unbind(1)
+        query, key = self._module.apply_rotary_pos_emb_vision(query, key, *places)
+        return query, key, value
+
+    def scale(self, attention: Any) -> float:
+        return float(attention.scaling)
+
+    def joined(self, attention: Any, found: Any, given: Any) -> Any:
+        return attention.proj(found)
+
+    def first_scale(self, block: Any) -> Any:
+        return _same
+
+    second_scale = first_scale
+
+    def after(self, index: int, x: Any, slots: Any, cache: _Cache) -> None:
+        chosen = list(getattr(self._visual, "deepstack_visual_indexes", ()))
+        if index in chosen:
+            cache.put(f"deepstack {chosen.index(index)}", slots, self._visual.deepstack_merger_list[chosen.index(index)](x))
+
+    def finish(self, x: Any, slots: Any, cache: _Cache) -> None:
+        cache.put("pooled", slots, self._visual.merger(x))
+
+    def result(self, cache: _Cache, order: Any) -> TowerOutput:
+        count = len(cache.outputs) - 1
+        return TowerOutput(
+            cache.outputs["pooled"][order], [cache.outputs[f"deepstack {index}"][order] for index in range(count)]
+        )
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+def _tower(model: Any, area_bias: float) -> Any:
+    """What runs the model.
+
+    :raises Unsuitable: if it is of another kind, or in training mode.
+    """
+    if getattr(model, "training", False):
+        raise Unsuitable(_NAME, "model.training", True, "call model.eval()")
+    sizes = (getattr(model, "patch_size", None), getattr(model, "spatial_merge_size", None))
+    for family in (qwen2_5_vl.MODEL, qwen3_vl.MODEL):
+        if sizes == (family.patch, 2):
+            if area_bias:
+                raise Unsuitable(_NAME, "area_bias", area_bias, "leave it out: a vision tower of Qwen has none")
+            return _QwenTower(model, family)
+    return _Vit(model, area_bias)
+
+
+def _keys(frame: Any) -> list[tuple[int, ...]]:
+    """The places of tokens; the second one of a place has another key than the first."""
+    places: list[tuple[int, ...]] = list(zip(*(frame.tokens[name].tolist() for name in PLACE), strict=True))
+    if len(set(places)) == len(places):
+        return places
+    seen: dict[tuple[int, ...], int] = {}
+    keys = []
+    for place in places:
+        seen[place] = seen.get(place, 0) + 1
+        keys.append((*place, seen[place]))
+    return keys
+
+
+def _part(frame: Any, indices: NDArray[np.int64]) -> Any:
+    """Some tokens of a frame, as the functions of :mod:`foveate.models` take them."""
+    return SimpleNamespace(info=frame.info, tokens=frame.tokens[indices], pixels=frame.pixels[indices])
+
+
+def _differences(frame: Any, indices: NDArray[np.int64], kept: NDArray[Any]) -> NDArray[np.float32]:
+    """Root mean square of the difference of tokens from kept texels, in levels of 8 bits, [M]."""
+    info = frame.info
+    new, old = (floats(texels, info.dtype) for texels in (frame.pixels[indices], kept))
+    squares = np.square(new - old).mean(axis=(2, 3))
+    if info.dtype != "u8":
+        squares = squares * np.square(255 * np.asarray(info.std, np.float32))
+    found: NDArray[np.float32] = np.sqrt(squares.mean(axis=1))
+    return found
