@@ -47,7 +47,7 @@ fn a_scrubbed_picture_has_the_bytes_of_the_live_one() {
             let before = browser.number(&format!("{PAST}[2]"));
             browser.press(key);
             browser.until(&format!("{PAST}[2] !== {before} && {PAST}[1] === {FRAME}"));
-            let frame_seq = browser.number(FRAME) as u64;
+            let frame_seq = browser.value(FRAME).as_u64().unwrap();
             assert_eq!(browser.number(&hash).to_string(), live[&frame_seq], "frame {frame_seq}");
         }
     }
