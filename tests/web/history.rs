@@ -197,9 +197,10 @@ fn compare_on_a_paused_page_shows_no_newer_picture() {
     let place = Place::new();
     let daemon = place.daemon(&config(BALL, ""));
     let web = Web::start(&place.socket(), &[]);
-    let mut page = web.page();
+    let [mut page, mut other] = [web.page(), web.page()];
     page.watch(VIEW);
-    page.message("history", |history| !history["extent"].is_null());
+    other.watch(VIEW);
+    other.message("history", |history| !history["extent"].is_null());
     page.moment(&json!({ "op": "seek" }), &mut None);
     page.say(&json!({ "op": "watch", "view": VIEW, "compare": true }));
     let state = page.message("state", |state| state["pane"] == 1);
