@@ -76,7 +76,8 @@ expect_service() {
 
 # Readers of the service, installed beside it: try_readers FIRST_PROCESS DEB
 try_readers() {
-    apt_quietly "$1" install "$2" /packages/libfoveate-dev_*_all.deb /packages/python3-foveate_*_all.deb >"$work/log" 2>&1 \
+    local readers=("$debs"/{libfoveate-dev,python3-foveate}_*.deb)
+    apt_quietly "$1" install "$2" "${readers[@]/#"$debs"//packages}" >"$work/log" 2>&1 \
         || fail "$(cat "$work/log")"
     expect_service "$1"
     inside "$1" python3 -c 'import foveate; print(foveate.open("camera/main").read().pixels.shape)' || fail 'Python reads nothing'
