@@ -308,7 +308,7 @@ fn a_recording_of_a_daemon_opens() {
         assert_eq!(moment["frame_seq"], frame.head.stamp.frame_seq);
         assert_eq!(texels, frame.pixels, "frame {index}");
     }
-    for refused in [json!({ "op": "look", "x": 1.0, "y": 1.0 }), json!({ "op": "save" })] {
+    for refused in [json!({ "op": "look", "points": [[1.0, 1.0]] }), json!({ "op": "save" })] {
         page.say(&refused);
         page.message(if refused["op"] == "save" { "history_error" } else { "refused" }, |_| true);
     }

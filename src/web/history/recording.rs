@@ -42,6 +42,7 @@ impl RecordedView {
             "name": self.view.stream(),
             "state": "live",
             "reason": "",
+            "reasons": [],
             "source": self.title,
             "format": info.pixel_format,
             "extent": [info.extent.width, info.extent.height],
