@@ -391,7 +391,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
         ring.publish()
         frame = ring.read()
         self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
-        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.4"):
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 1.0"):
             frame.plane("relevance")
         for name in ("depth", "boxes"):
             with self.assertRaisesRegex(foveate.FoveateError, rf"only pixels: set `{name} = true` .*\[stream.depth\]"):

@@ -1615,7 +1615,7 @@ struct spoilt_field {
 
 static const struct spoilt_field spoilt_fields[] = {
     {HEADER(magic), 'f', 1, FOVEATE_NOT_A_SEGMENT, "not a Foveate segment"},
-    {HEADER(abi_major), 0x700000001, 8, FOVEATE_VERSION, "follows ABI 1.7, but this reader supports 2.4: compile"},
+    {HEADER(abi_major), 0x700000003, 8, FOVEATE_VERSION, "follows ABI 3.7, but this reader supports 1.0: compile"},
     {HEADER(total_bytes), 1ull << 40, 8, FOVEATE_MALFORMED, "total_bytes is 1099511627776"},
     {HEADER(header_bytes), 64, 4, FOVEATE_MALFORMED, "header_bytes"},
     {HEADER(slot_count), 1, 4, FOVEATE_MALFORMED, "slot_count"},

@@ -416,7 +416,7 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
     let lines = lines.collect::<Vec<_>>();
     assert_eq!(lines.len(), 3);
     let segment = serde_json::json!({
-        "abi": [2, 4], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
+        "abi": [1, 0], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
         "outside": "edge", "rounding": "half-up", "grid": null, "foveae": 1,
         "mean": [0.0, 0.0, 0.0], "std": [1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0], "capacity": 4, "source_width": 64,
         "source_height": 48, "pixel_format": "NV12", "pixel_aspect": [1, 1],
