@@ -14,10 +14,12 @@ from dino import model
 from features import PATCH, every_patch, frame_of
 from product import CANVAS, DEFAULT, UNIFORM, Keys, extract
 from reuse import clip_scene
+from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
+from transformers.models.qwen3_vl import modeling_qwen3_vl
 from typed import editor_scene
 
 from foveate import Canvas
-from foveate.models import vit
+from foveate.models import content_id, qwen2_5_vl, qwen3_vl, vit
 from foveate.models.video import VideoEncoder
 
 #: A full run for comparison follows every so many frames.
@@ -79,14 +81,14 @@ MORE = {
 DRIFTING = {"default settings": EVERYWHERE["default settings"], "without full runs": Way(DEFAULT, encoder=NEVER_FULL)}
 
 
-def frames(source: Scene, way: Way) -> Iterator[Any]:
+def frames(source: Scene, way: Way, patch: int = PATCH) -> Iterator[Any]:
     """What a reader of the view gives: frames, or the canvas after each."""
-    view = extract(source, {"view": {**way.view, "patch": PATCH}}, way.threshold)["view"]
+    view = extract(source, {"view": {**way.view, "patch": patch}}, way.threshold)["view"]
     canvas = Canvas()
     tiles = np.load(view.folder / "tiles.npy", mmap_mode="r") if way.is_canvas else None
     for index in range(min(len(view.frames), way.frames)):
         frame = frame_of(source, *map(np.array, view.frame(index)), str(way.view["layout"]))
-        frame.info.epoch, frame.info.capacity = 1, view.tokens.shape[1]
+        frame.info.epoch, frame.info.capacity, frame.info.patch = 1, view.tokens.shape[1], patch
         if tiles is None:
             yield frame
             continue
@@ -195,6 +197,59 @@ def all_patches() -> Table:
     return table
 
 
+def towers() -> dict[str, tuple[Any, Any]]:
+    """Vision towers of Qwen as wide as those of 2 to 7 billion parameters, four blocks deep, with random weights."""
+    torch.manual_seed(0)
+    wide = dict(depth=4, hidden_size=1024, intermediate_size=4096, num_heads=16, deepstack_visual_indexes=[1])
+    windowed = dict(depth=4, hidden_size=1280, intermediate_size=3420, num_heads=16, fullatt_block_indexes=[3])
+    return {
+        "Qwen3-VL": (qwen3_vl, modeling_qwen3_vl.Qwen3VLVisionModel(modeling_qwen3_vl.Qwen3VLVisionConfig(**wide)).eval()),
+        "Qwen2.5-VL": (
+            qwen2_5_vl,
+            modeling_qwen2_5_vl.Qwen2_5_VisionTransformerPretrainedModel(
+                modeling_qwen2_5_vl.Qwen2_5_VLVisionConfig(**windowed)
+            ).eval(),
+        ),
+    }
+
+
+def on_towers() -> Table:
+    """Time of towers on some frames of the fixed camera, as a share of transformers' own."""
+    table = Table(["four blocks, fixed camera", "the tower itself, s", "a full run", "time", "computed"])
+    for name, (family, visual) in towers().items():
+
+        def timed(family: Any = family, visual: Any = visual) -> dict[str, Any]:
+            encoder, times, shares, own = VideoEncoder(visual, full_every=0), [], [], []
+            for index, frame in enumerate(frames(long_camera(), Way(DEFAULT, frames=58), family.MODEL.side)):
+                if index < 40:
+                    continue
+                start = time.process_time()
+                encoder.encode(frame)
+                times.append(time.process_time() - start)
+                shares.append(encoder.last.computed / encoder.last.tokens)
+                if index in (40, 50):
+                    start = time.process_time()
+                    with torch.no_grad():
+                        family.tower(visual, family.tokens(frame))
+                    own.append(time.process_time() - start)
+            return {"times": times, "shares": shares, "own": own}
+
+        found = cached("video-towers", [name, 1], timed)
+        own = found["own"].mean()
+        values = own, found["times"][0] / own, found["times"][2:].mean() / own, found["shares"][2:].mean()
+        table.row(name, [f"{value:.2f}" for value in values])
+    return table
+
+
+def on_servers() -> Table:
+    """Pictures of a loop that a server with a cache by content id computes: a stub that counts."""
+    table = Table(["`uniform` view", "pictures", "computed"])
+    for name in ("fixed camera", "screen"):
+        ids = [content_id(frame) for frame in frames(SCENES[name](), Way(UNIFORM, frames=116))]
+        table.row(name, [str(len(ids)), str(len(set(ids)))])
+    return table
+
+
 def main() -> None:
     head = ["full run, ms", "time", "computed", "tokens", "less the mean", "class", "least frame"]
     for name in SCENES:
@@ -202,7 +257,7 @@ def main() -> None:
         for label, way in {**EVERYWHERE, **MORE.get(name, {})}.items():
             table.row(label, row(name, way))
         print(table, end="\n\n", flush=True)
-    print(drift(), all_patches(), sep="\n\n")
+    print(drift(), all_patches(), on_towers(), on_servers(), sep="\n\n")
 
 
 if __name__ == "__main__":
