@@ -883,9 +883,9 @@ class NothingIsLeftBehind(WithDaemon):
 
     def test_a_broken_segment_leaves_nothing_open(self) -> None:
         before = open_now()
-        self.ring.header["abi_major"] = 1
+        self.ring.header["abi_major"] = 3
         with foveate.open(VIEW, self.daemon.path) as view:
-            with self.assertRaisesRegex(foveate.BrokenSegment, "follows ABI 1"):
+            with self.assertRaisesRegex(foveate.BrokenSegment, "follows ABI 3"):
                 view.read(HANG)
         self.assert_back_to(before)
 
