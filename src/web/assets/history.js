@@ -260,7 +260,7 @@ export class Past {
     bar.append(
       button('toggle', 'Pause'), button('back', '‹', ['ArrowLeft', ''], 'One frame back'),
       button('on', '›', ['ArrowRight', ''], 'One frame on'), scrub, pace, button('live', 'Live', ['l', 'L']),
-      button('save', 'Save', undefined, 'Save what is in memory as an MCAP recording'),
+      button('save', 'Save MCAP', undefined, 'Save what is in memory as an MCAP recording'),
     );
     this.#parts.toggle.setAttribute('aria-keyshortcuts', 'Space');
     const [state, words, told] = ['span', 'span', 'span'].map((tag) => document.createElement(tag));
