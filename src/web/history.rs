@@ -83,16 +83,23 @@ impl Snapshot {
 }
 
 impl History {
-    fn drop_oldest(&mut self) {
-        if let Some(frame) = self.frames.pop_front() {
+    fn drop_at(&mut self, index: usize) {
+        if let Some(frame) = self.frames.remove(index) {
             self.missed -= frame.missed;
         }
     }
 
     fn drop_older_than(&mut self, ns: u64) {
         while self.frames.front().is_some_and(|frame| frame.arrived_ns < ns) {
-            self.drop_oldest();
+            self.drop_at(0);
         }
+    }
+
+    /// Index and arrival of the oldest frame that no paused page holds.
+    fn oldest_free(&self) -> Option<(usize, u64)> {
+        let is_free = |frame: &Arc<StoredFrame>| Arc::strong_count(frame) == 1;
+        let index = self.frames.iter().position(is_free)?;
+        Some((index, self.frames[index].arrived_ns))
     }
 
     /// Whether the last minute is not whole.
@@ -144,13 +151,16 @@ impl Histories {
         self.drop_beyond_bytes(&mut of, arrived_ns);
     }
 
-    /// Drops the oldest frames of any view until the rest fits. What paused pages hold cannot be dropped, and leaves less room.
+    /// Drops the oldest frames of any view until the rest fits. To drop what paused pages hold would free nothing: it leaves less room.
     fn drop_beyond_bytes(&self, of: &mut HashMap<Subject, History>, now_ns: u64) {
         while self.bytes_max < self.bytes() {
-            let age = |history: &History| history.frames.front().map(|frame| frame.arrived_ns);
-            let oldest = of.values_mut().filter(|history| !history.frames.is_empty());
-            let Some(history) = oldest.min_by_key(|history| age(history)) else { return };
-            history.drop_oldest();
+            let free = of.values_mut().filter_map(|history| {
+                let (index, arrived_ns) = history.oldest_free()?;
+                Some((arrived_ns, index, history))
+            });
+            let oldest = free.min_by_key(|(arrived_ns, ..)| *arrived_ns);
+            let Some((_, index, history)) = oldest else { return };
+            history.drop_at(index);
             history.cut_ns = Some(now_ns);
         }
     }
@@ -160,7 +170,10 @@ impl Histories {
         let oldest = monotonic_ns().saturating_sub(nanoseconds(SPAN));
         let mut of = self.of.lock();
         of.values_mut().for_each(|history| history.drop_older_than(oldest));
-        of.retain(|_, history| !history.frames.is_empty());
+        // What a paused page holds can be revoked as long as its history is there.
+        of.retain(|_, history| {
+            !history.frames.is_empty() || 1 < Arc::strong_count(&history.is_revoked)
+        });
     }
 
     /// Forgets all frames of `stream`, also those that paused pages hold: its privacy masks have changed.

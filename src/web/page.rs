@@ -265,6 +265,8 @@ impl Page {
         match message {
             FromPage::Watch { view, compare, channel } => {
                 if view != self.view {
+                    // A recording that is being made is of the view before.
+                    self.saving = PageRecording::default();
                     // Discards moments of the previous view that are on their way.
                     say(socket, &ToPage::Resumed).await?;
                 }
@@ -285,6 +287,8 @@ impl Page {
                     self.show(index, socket).await?;
                 }
             }
+            // A page of a recording shows nothing of a daemon.
+            FromPage::Thumbnails { .. } if self.site.settings.recording.is_some() => {}
             FromPage::Thumbnails { views } => self.want_thumbnails(views),
             FromPage::AckThumbnails => {
                 if let Some(thumbnails) = &mut self.thumbnails {
@@ -363,11 +367,15 @@ impl Page {
             return;
         }
         let wanted = self.site.thumbnails.want(views);
-        // Pictures that the page holds are not sent again when others scroll into sight.
-        let sent = self.thumbnails.take().map(|thumbnails| thumbnails.sent).unwrap_or_default();
-        let sent = sent.into_iter().filter(|(view, _)| wanted.contains(view)).collect();
-        let ticks = interval(THUMBNAIL_INTERVAL);
-        self.thumbnails = Some(PageThumbnails { wanted, sent, is_in_flight: false, ticks });
+        let Some(before) = self.thumbnails.take() else {
+            let ticks = interval(THUMBNAIL_INTERVAL);
+            let sent = HashMap::new();
+            self.thumbnails = Some(PageThumbnails { wanted, sent, is_in_flight: false, ticks });
+            return;
+        };
+        // Pictures that the page holds are not sent again when others scroll into sight, and new ones wait until it has shown the last.
+        let sent = before.sent.into_iter().filter(|(view, _)| wanted.contains(view)).collect();
+        self.thumbnails = Some(PageThumbnails { wanted, sent, ..before });
     }
 
     async fn show_thumbnails(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {

@@ -23,6 +23,10 @@ use foveate_stats::durations::HistogramCounts;
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(500);
 
+/// After this time all frames that were taken before a change of masks have arrived: the daemon answers a change once a masked frame is
+/// published, or after 5 s.
+const MASKS_SETTLE: Duration = Duration::from_secs(6);
+
 /// The newest report, as JSON.
 #[derive(Debug)]
 pub(super) struct LiveReports {
@@ -97,8 +101,8 @@ struct Poller {
     client: Option<Client>,
     /// The previous statistics.
     before: Option<(Instant, Stats)>,
-    /// The privacy masks of each stream.
-    masks: BTreeMap<String, Vec<MaskListing>>,
+    /// The privacy masks of each stream, and when they changed last.
+    masks: BTreeMap<String, (Vec<MaskListing>, Option<Instant>)>,
 }
 
 impl Poller {
@@ -138,8 +142,13 @@ impl Poller {
         let before = self.before.as_ref();
         let streams = listing.streams.into_iter().map(|mut stream| {
             self.followers.timelines.note_dropped(&stream.name, stream.counts.frames_dropped);
-            let masks = self.masks.insert(stream.name.clone(), stream.detail.masks.clone());
-            if masks.is_some_and(|masks| masks != stream.detail.masks) {
+            let masks = &stream.detail.masks;
+            let (known, changed_at) =
+                self.masks.entry(stream.name.clone()).or_insert_with(|| (masks.clone(), None));
+            if known != masks {
+                (*known, *changed_at) = (masks.clone(), Some(now));
+            }
+            if changed_at.is_some_and(|changed_at| now < changed_at + MASKS_SETTLE) {
                 // What a new mask hides must not be seen in the past, either.
                 self.followers.histories.revoke(&stream.name);
             }

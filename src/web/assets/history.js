@@ -260,7 +260,7 @@ export class Past {
     bar.append(
       button('toggle', 'Pause'), button('back', '‹', ['ArrowLeft', ''], 'One frame back'),
       button('on', '›', ['ArrowRight', ''], 'One frame on'), scrub, pace, button('live', 'Live', ['l', 'L']),
-      button('save', 'Save MCAP', undefined, 'Save what is in memory as an MCAP recording'),
+      button('save', 'Save MCAP', undefined, 'Save MCAP: a recording of what is in memory'),
     );
     this.#parts.toggle.setAttribute('aria-keyshortcuts', 'Space');
     const [state, words, told] = ['span', 'span', 'span'].map((tag) => document.createElement(tag));
@@ -308,7 +308,7 @@ export class Past {
     const span = this.#span();
     if (span !== null) {
       this.#playing = null;
-      this.#move(span[0] + Number(this.#parts.scrub.value));
+      this.#move(Math.min(span[0] + Number(this.#parts.scrub.value), span[1]));
     }
   }
 

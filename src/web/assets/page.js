@@ -178,6 +178,9 @@ function paint() {
   }
   if (waiting.has(panes[0])) {
     countGroups(panes[0]);
+    if (past.isPaused) {
+      inspector.again();
+    }
   }
   waiting.clear();
   panes.forEach((pane, index) => pane.setCaption(caption(index)));

@@ -119,7 +119,9 @@ impl Page {
             return;
         }
         let snapshot = self.site.followers.histories.snapshot(&main.subject).map(FrameSource::Kept);
-        if let Some(frames) = snapshot.filter(|frames| newest_ms < frames.newest_ms()) {
+        let reaches =
+            |frames: &FrameSource| frames.at_ms(0) <= at_ms && newest_ms < frames.newest_ms();
+        if let Some(frames) = snapshot.filter(reaches) {
             main.showing = past(frames);
             if let Some(uniform) = &mut self.panes[1] {
                 uniform.showing = PaneContent::Nothing;
