@@ -509,7 +509,9 @@ impl Ground {
     fn open() -> Self {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images/boxes.png");
         let file = std::io::BufReader::new(std::fs::File::open(path).unwrap());
-        let mut reader = png::Decoder::new(file).read_info().unwrap();
+        let mut decoder = png::Decoder::new(file);
+        decoder.set_transformations(png::Transformations::EXPAND);
+        let mut reader = decoder.read_info().unwrap();
         let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut bytes).unwrap();
         let channels = info.color_type.samples();
