@@ -64,8 +64,26 @@ struct History {
     missed: u64,
     /// When a frame was last dropped for its bytes, on CLOCK_MONOTONIC.
     cut_ns: Option<u64>,
-    /// Set once the frames must not be shown again.
-    is_revoked: Arc<AtomicBool>,
+    revocation: Revocation,
+}
+
+/// Whether frames must not be shown again, since the masks of their stream have changed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Revocation(Arc<AtomicBool>);
+
+impl Revocation {
+    pub(super) fn is_revoked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn revoke(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody else holds such frames.
+    fn is_shared(&self) -> bool {
+        1 < Arc::strong_count(&self.0)
+    }
 }
 
 /// Frames that a page holds while it is paused.
@@ -73,13 +91,7 @@ struct History {
 pub(super) struct Snapshot {
     pub(super) frames: Arc<[Arc<StoredFrame>]>,
     pub(super) is_cut: bool,
-    is_revoked: Arc<AtomicBool>,
-}
-
-impl Snapshot {
-    pub(super) fn is_revoked(&self) -> bool {
-        self.is_revoked.load(Ordering::Relaxed)
-    }
+    pub(super) revocation: Revocation,
 }
 
 impl History {
@@ -171,9 +183,7 @@ impl Histories {
         let mut of = self.of.lock();
         of.values_mut().for_each(|history| history.drop_older_than(oldest));
         // What a paused page holds can be revoked as long as its history is there.
-        of.retain(|_, history| {
-            !history.frames.is_empty() || 1 < Arc::strong_count(&history.is_revoked)
-        });
+        of.retain(|_, history| !history.frames.is_empty() || history.revocation.is_shared());
     }
 
     /// Forgets all frames of `stream`, also those that paused pages hold: its privacy masks have changed.
@@ -181,7 +191,7 @@ impl Histories {
         self.of.lock().retain(|subject, history| {
             let is_of_stream = subject.stream() == stream;
             if is_of_stream {
-                history.is_revoked.store(true, Ordering::Relaxed);
+                history.revocation.revoke();
             }
             !is_of_stream
         });
@@ -194,7 +204,7 @@ impl Histories {
         Some(Snapshot {
             frames: history.frames.iter().cloned().collect(),
             is_cut: history.is_cut(monotonic_ns()),
-            is_revoked: Arc::clone(&history.is_revoked),
+            revocation: history.revocation.clone(),
         })
     }
 

@@ -34,7 +34,7 @@ impl PageMasks {
 
     /// Sets a mask of `stream`, or clears the one of that name without corners. Answers at once if it cannot be asked for.
     pub(super) fn change(&mut self, stream: &str, mask: Mask) -> Option<ToPage> {
-        let refused = |error| Some(ToPage::Refused { reason: None, error });
+        let refused = |error| Some(ToPage::MaskRefused { error });
         if self.in_flight.is_some() {
             return refused("the mask before is not set yet: try again".to_owned());
         }
@@ -62,12 +62,9 @@ impl PageMasks {
             Ok(Ok(answer)) => ToPage::Masked {
                 reason: answer["reason"].as_str().map(|reason| clipped(reason, 200)),
             },
-            Ok(Err(ControlError::Refused(refusal))) => {
-                ToPage::Refused { reason: Some(refusal.reason), error: refusal.error }
-            }
-            Ok(Err(error)) => ToPage::Refused { reason: None, error: chain(&error) },
-            Err(error) => ToPage::Refused {
-                reason: None,
+            Ok(Err(ControlError::Refused(refusal))) => ToPage::MaskRefused { error: refusal.error },
+            Ok(Err(error)) => ToPage::MaskRefused { error: chain(&error) },
+            Err(error) => ToPage::MaskRefused {
                 error: format!("the thread that asks the daemon has failed: {error}"),
             },
         }

@@ -144,7 +144,9 @@ pub(super) enum ToPage {
     Saving { name: String, bytes: u64, frames: usize },
     /// A moment cannot be shown, or the recording not be made.
     HistoryError { error: String },
-    /// A command failed.
+    /// A mask was not set or cleared, for people.
+    MaskRefused { error: String },
+    /// A look or a release failed.
     Refused {
         /// For programs; absent if no daemon answered.
         reason: Option<RefusalReason>,

@@ -109,6 +109,7 @@ pub(super) async fn run(
         masks: PageMasks::new(site.settings.socket.clone()),
         timeline_serial: None,
         saving: PageRecording::default(),
+        is_reported: false,
         site,
     };
     let outcome = tokio::select! {
@@ -182,6 +183,8 @@ struct Page {
     /// Serial of the newest entry of the timeline that the page has; `None` before the first.
     timeline_serial: Option<u64>,
     saving: PageRecording,
+    /// Whether a report has come since the page opened: what masks hide that were set before is forgotten then.
+    is_reported: bool,
 }
 
 /// The small pictures that a page shows.
@@ -212,6 +215,7 @@ impl Page {
                 Ok(()) = report.changed() => {
                     let text = report.borrow_and_update().to_string();
                     send(socket, Message::text(text)).await?;
+                    self.is_reported = true;
                     self.tell_history(socket).await?;
                 }
                 () = self.saving.made() => self.send_saved(socket).await?,
@@ -299,7 +303,7 @@ impl Page {
             FromPage::Mask { .. } | FromPage::ClearMask { .. } if !self.may_mask => {
                 let error = "masks cannot be set here (expected a browser of the user who runs `foveate web`, without --read-only): use \
                      `foveate mask`, or paste the mask into the configuration";
-                say(socket, &ToPage::Refused { reason: None, error: error.to_owned() }).await?;
+                say(socket, &ToPage::MaskRefused { error: error.to_owned() }).await?;
             }
             FromPage::Mask { name, points } => self.mask(Mask { name, points }, socket).await?,
             FromPage::ClearMask { name } => {

@@ -50,15 +50,16 @@ struct State {
 }
 
 impl State {
-    /// The views that pages show, each once.
+    /// The views that pages show, each once: one of each page in turn, so that no page keeps others out.
     fn wanted(&mut self) -> Vec<ViewName> {
         self.wanted.retain(|wanted| 0 < wanted.strong_count());
+        let pages: Vec<_> = self.wanted.iter().filter_map(Weak::upgrade).collect();
+        let most = pages.iter().map(|views| views.len()).max().unwrap_or_default();
         let mut views: Vec<ViewName> = Vec::new();
-        for wanted in self.wanted.iter().filter_map(Weak::upgrade) {
-            for view in wanted.iter() {
-                if views.len() < THUMBNAILS_MAX && !views.contains(view) {
-                    views.push(view.clone());
-                }
+        for view in (0..most).flat_map(|index| pages.iter().filter_map(move |page| page.get(index)))
+        {
+            if views.len() < THUMBNAILS_MAX && !views.contains(view) {
+                views.push(view.clone());
             }
         }
         views

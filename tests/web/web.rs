@@ -804,19 +804,19 @@ fn only_the_user_of_the_server_sets_masks() {
         page.watch(VIEW);
         for message in [mask.clone(), json!({ "op": "clear_mask", "name": "door" })] {
             page.say(&message);
-            let refused = page.message("refused", |_| true);
+            let refused = page.message("mask_refused", |_| true);
             assert!(refused["error"].as_str().unwrap().contains("foveate mask"), "{refused}");
         }
     }
     // The stage has no admin socket: what the daemon would say is passed on.
     own.watch(VIEW);
     own.say(&mask);
-    let refused = own.message("refused", |_| true);
+    let refused = own.message("mask_refused", |_| true);
     assert!(refused["error"].as_str().unwrap().contains("admin"), "{refused}");
     own.say(
         &json!({ "op": "mask", "name": "line", "points": [[0.1, 0.1], [0.3, 0.3], [0.5, 0.5]] }),
     );
-    let refused = own.message("refused", |_| true);
+    let refused = own.message("mask_refused", |_| true);
     assert!(refused["error"].as_str().unwrap().contains("line"), "{refused}");
 }
 

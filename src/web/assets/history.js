@@ -3,6 +3,7 @@
 import { Picture } from './picture.js';
 import { Timeline, clock } from './timeline.js';
 import { Frame, paneOf } from './wire.js';
+import { say } from './words.js';
 
 const THUMBNAIL_PANE = 2;
 const SAVED_PANE = 3;
@@ -145,6 +146,11 @@ export class Past {
     this.#parts.save.disabled = false;
     this.#timeline.clear();
     this.#describe();
+  }
+
+  /** The masks have changed: small pictures may show what they hide. */
+  forgetPictures() {
+    this.#timeline.forgetPictures();
   }
 
   /** Shows the frame of a time. */
@@ -460,10 +466,4 @@ export class Past {
 
 function megabytes(bytes) {
   return `${(bytes / 2 ** 20).toFixed(bytes < 10 * 2 ** 20 ? 1 : 0)} MiB`;
-}
-
-function say(element, text) {
-  if (element.textContent !== text) {
-    element.textContent = text;
-  }
 }

@@ -156,16 +156,19 @@ const handlers = {
     letGo();
     tell('The view looks where its policy says.');
   },
-  refused({ error }) {
+  mask_refused({ error }) {
     if (mask.isOpen) {
       mask.tell(error);
     } else {
-      isCorrected = looks.refused();
-      if (!isCorrected) {
-        letGo();
-      }
       tell(error, true);
     }
+  },
+  refused({ error }) {
+    isCorrected = looks.refused();
+    if (!isCorrected) {
+      letGo();
+    }
+    tell(error, true);
   },
 };
 
@@ -357,6 +360,7 @@ function showMasks(masks) {
   const text = JSON.stringify(masks);
   for (const pane of panes) {
     if (pane.element.dataset.masks !== text) {
+      past.forgetPictures();
       pane.element.dataset.masks = text;
       pane.masks = masks;
       pane.redraw();

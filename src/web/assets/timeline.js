@@ -1,5 +1,7 @@
 // The timeline: bands of what happened to a view, and a list of events with small pictures.
 
+import { say } from './words.js';
+
 /** Rows, from the top: `band` of an entry, and what it is called. */
 const BANDS = [['state', 'State'], ['event', 'Events'], ['fixation', 'Fixations'], ['drops', 'Drops']];
 
@@ -139,6 +141,14 @@ export class Timeline {
     context.imageSmoothingQuality = 'high';
     context.drawImage(picture, (thumbnail.width - width) / 2, (thumbnail.height - height) / 2, width, height);
     thumbnail.hidden = false;
+  }
+
+  /** Removes the small pictures; those of what is still in memory are asked for again. */
+  forgetPictures() {
+    for (const { thumbnail } of this.#listed) {
+      thumbnail.hidden = true;
+      delete thumbnail.dataset.asked;
+    }
   }
 
   draw() {
@@ -329,11 +339,5 @@ function describe(entry) {
       return `fixation (${entry.reason}) at ${Math.round(entry.x)}, ${Math.round(entry.y)}`;
     default:
       return `${entry.count} ${entry.count === 1 ? 'frame' : 'frames'} dropped`;
-  }
-}
-
-function say(element, text) {
-  if (element.textContent !== text) {
-    element.textContent = text;
   }
 }

@@ -55,7 +55,7 @@ impl FrameSource {
 
     /// Whether they must not be shown any more.
     pub(crate) fn is_revoked(&self) -> bool {
-        matches!(self, Self::Kept(snapshot) if snapshot.is_revoked())
+        matches!(self, Self::Kept(snapshot) if snapshot.revocation.is_revoked())
     }
 
     async fn read(&self, index: usize) -> io::Result<(TokenFrameBuf, Arc<FrameSegment>)> {

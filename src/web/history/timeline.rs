@@ -218,6 +218,13 @@ impl Timelines {
         change(timeline, now_ms)
     }
 
+    /// Entries of `view` after `serial`, and the serial of the newest one. A page may name any view, so this makes no timeline.
+    pub(crate) fn since(&self, view: &ViewName, serial: u64) -> (Vec<TimelineEntry>, u64) {
+        let timelines = self.0.lock();
+        let timeline = timelines.get(view);
+        timeline.map(|timeline| (timeline.since(serial), timeline.serial())).unwrap_or_default()
+    }
+
     /// The state of `view` from now on.
     pub(crate) fn note_state(&self, view: &ViewName, state: &str, reason: &str) {
         let (state, reason) = (state.to_owned(), reason.to_owned());

@@ -8,12 +8,13 @@ use axum::extract::ws::{Message, WebSocket};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Closing, Page, Pane, PaneContent, say, send};
+use super::{Closing, Page, Pane, PaneContent, Site, say, send};
 use crate::follower::{Feed, Subject};
 use crate::history::playhead::{FrameSource, Playhead};
-use crate::history::unix_ms;
+use crate::history::{Revocation, Snapshot, unix_ms};
 use crate::messages::{FeedState, ToPage};
 use crate::packet::packet;
+use foveate::messages::ViewName;
 use foveate_core::error::chain;
 
 /// Pane of small pictures.
@@ -33,9 +34,17 @@ const THUMBNAIL_TOLERANCE_MS: f64 = 1000.0;
 /// A recording that a page asked for.
 #[derive(Default)]
 pub(super) struct PageRecording {
-    making: Option<JoinHandle<io::Result<(File, u64, usize)>>>,
-    made: Option<io::Result<(File, u64, usize)>>,
+    /// The view, and whether its frames may still be shown.
+    of: Option<(ViewName, Revocation)>,
+    making: Option<JoinHandle<io::Result<MadeRecording>>>,
+    made: Option<io::Result<MadeRecording>>,
     sending: Option<(File, u32)>,
+}
+
+struct MadeRecording {
+    file: File,
+    bytes: u64,
+    frames: usize,
 }
 
 impl PageRecording {
@@ -79,7 +88,7 @@ impl Page {
     ) -> Result<(), Closing> {
         let Some(main) = &mut self.panes[0] else { return Ok(()) };
         if let PaneContent::Live = main.showing {
-            let Some(snapshot) = self.site.followers.histories.snapshot(&main.subject) else {
+            let Some(snapshot) = kept(&self.site, self.is_reported, &main.subject) else {
                 let error = if self.site.followers.histories.bytes_max() == 0 {
                     "cannot pause: `foveate web` runs with --history 0"
                 } else {
@@ -156,11 +165,7 @@ impl Page {
                 (recording.timeline.since(since), recording.timeline.serial())
             }
             Some(_) => return Ok(()),
-            None => self
-                .site
-                .followers
-                .timelines
-                .with(view, |timeline, _| (timeline.since(since), timeline.serial())),
+            None => self.site.followers.timelines.since(view, since),
         };
         let histories = &self.site.followers.histories;
         let history = ToPage::History {
@@ -191,7 +196,7 @@ impl Page {
             PaneContent::Past { playhead, .. } if at_ms <= playhead.frames.newest_ms() => {
                 Some(playhead.frames.clone())
             }
-            _ => self.site.followers.histories.snapshot(&main.subject).map(FrameSource::Kept),
+            _ => kept(&self.site, self.is_reported, &main.subject).map(FrameSource::Kept),
         };
         let reaches = |frames: &FrameSource| frames.at_ms(0) - THUMBNAIL_TOLERANCE_MS <= at_ms;
         let mut playhead = frames.filter(reaches).map(Playhead::new);
@@ -231,28 +236,29 @@ impl Page {
                 FrameSource::Kept(snapshot) => Some(snapshot.clone()),
                 FrameSource::Recorded(_) => return Err("cannot save: this is a recording already"),
             },
-            _ => self.site.followers.histories.snapshot(&main.subject),
+            _ => kept(&self.site, self.is_reported, &main.subject),
         };
         let snapshot = snapshot.ok_or("cannot save: no frame of this view is in memory")?;
         let permit = Arc::clone(&self.site.saving).try_acquire_owned();
         let permit = permit.map_err(|_| "a recording is being made already: try again soon")?;
-        self.saving.sending = None;
-        self.saving.making = Some(spawn_blocking(move || {
+        let of = Some((view.clone(), snapshot.revocation.clone()));
+        let making = spawn_blocking(move || {
             let _permit = permit;
             let frames = snapshot.frames.len();
             let file = make(&view, &mut snapshot.to_record())?;
             let bytes = file.metadata()?.len();
-            Ok((file, bytes, frames))
-        }));
+            Ok(MadeRecording { file, bytes, frames })
+        });
+        self.saving = PageRecording { of, making: Some(making), ..PageRecording::default() };
         Ok(())
     }
 
     /// Begins to send the recording that was made.
     pub(super) async fn send_saved(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
+        let Some((view, _)) = &self.saving.of else { return Ok(()) };
         match self.saving.made.take() {
-            Some(Ok((file, bytes, frames))) => {
-                let view = self.view.as_ref().map(|view| view.to_string().replace('/', "-"));
-                let name = view.unwrap_or_else(|| "foveate".to_owned());
+            Some(Ok(MadeRecording { file, bytes, frames })) => {
+                let name = view.to_string().replace('/', "-");
                 say(socket, &ToPage::Saving { name, bytes, frames }).await?;
                 self.saving.sending = Some((file, 0));
                 self.send_piece(0, socket).await
@@ -271,6 +277,11 @@ impl Page {
         serial: u32,
         socket: &mut WebSocket,
     ) -> Result<(), Closing> {
+        if self.saving.of.as_ref().is_some_and(|(_, revocation)| revocation.is_revoked()) {
+            self.saving = PageRecording::default();
+            let error = "cannot save: the privacy masks have changed".to_owned();
+            return say(socket, &ToPage::HistoryError { error }).await;
+        }
         let Some((file, sent)) = &mut self.saving.sending else { return Ok(()) };
         if serial != *sent {
             return Ok(());
@@ -294,6 +305,11 @@ impl Page {
             }
         }
     }
+}
+
+/// The frames of `subject` that are in memory, once it is known which masks they must have.
+fn kept(site: &Site, is_reported: bool, subject: &Subject) -> Option<Snapshot> {
+    is_reported.then(|| site.followers.histories.snapshot(subject)).flatten()
 }
 
 fn past(frames: FrameSource) -> PaneContent {
