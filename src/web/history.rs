@@ -35,7 +35,7 @@ pub(super) const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 /// Bytes of all histories by default.
 pub(super) const BYTES_DEFAULT: u64 = 64 << 20;
 
-/// What is in memory of a view.
+/// The frames of a view in memory.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct HistoryExtent {
     /// When the oldest and the newest frame arrived, in milliseconds since 1970.
@@ -208,7 +208,7 @@ impl Histories {
         })
     }
 
-    /// What is in memory of `subject`.
+    /// Span and number of the frames of `subject`.
     pub(super) fn extent(&self, subject: &Subject) -> Option<HistoryExtent> {
         let of = self.of.lock();
         let history = of.get(subject)?;

@@ -122,7 +122,7 @@ pub(super) enum ToPage {
         error: Option<String>,
         streams: Vec<StreamReport>,
     },
-    /// What is in memory of the view.
+    /// Span and number of the frames of the view in memory.
     History {
         /// Absent where nothing is.
         extent: Option<HistoryExtent>,

@@ -336,7 +336,7 @@ impl Page {
         Ok(())
     }
 
-    /// Handles what is said of the past, and nothing else.
+    /// Handles messages of the past, and no others.
     async fn handle_past(
         &mut self,
         message: FromPage,

@@ -181,7 +181,7 @@ fn without_daemon(socket: &Path, error: &ControlError) -> ToPage {
 pub(super) struct StreamReport {
     #[serde(flatten)]
     stream: StreamListing,
-    /// What is wrong with it, as `foveate ls` says it.
+    /// Its troubles, as `foveate ls` says them.
     reasons: Vec<String>,
     /// Absent in the first report, also after a restart of the daemon.
     rates: Option<CostRates>,

@@ -191,3 +191,23 @@ impl Reader {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_wants_many_views_keeps_no_other_page_out() {
+        let views = |stream: &str, count: usize| -> Vec<ViewName> {
+            (0..count).map(|index| format!("{stream}/{index}").parse().unwrap()).collect()
+        };
+        let (greedy, modest) = (Arc::new(views("a", THUMBNAILS_MAX)), Arc::new(views("b", 2)));
+        let wanted = [&greedy, &modest].map(Arc::downgrade).to_vec();
+        let mut state = State { wanted, ..State::default() };
+        let read = state.wanted();
+        assert_eq!(read.len(), THUMBNAILS_MAX);
+        assert!(modest.iter().all(|view| read.contains(view)), "{read:?}");
+        drop((greedy, modest));
+        assert!(state.wanted().is_empty());
+    }
+}

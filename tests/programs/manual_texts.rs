@@ -84,7 +84,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "foveate-web.1",
         &[
-            ("foveate web --token", "Serve the page to whoever has the printed address"),
+            ("foveate web --token", "Serve the page to those who have the printed address"),
             ("foveate web run.mcap", "Show a recording"),
         ],
     ),

@@ -802,7 +802,7 @@ fn reader_len(daemon: &Daemon<'_>) -> usize {
 }
 
 #[test]
-fn a_mask_that_is_drawn_is_a_table_and_can_be_set() {
+fn a_drawn_mask_is_a_table_and_can_be_set() {
     let place = Place::new();
     let daemon = place.daemon(&config(STILL, ""));
     let web = Web::start(&place.socket(), &[]);
