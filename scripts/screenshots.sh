@@ -31,7 +31,7 @@ main() {
     FOVEATE_CLIPS=$(clip_cache) FOVEATE_SCREENSHOTS=$work \
         cargo test --locked --test web -- --ignored --exact web_browser::screenshots
     for picture in "$work"/*.png.base64; do
-        base64 --decode "$picture" >"docs/images/$(basename "$picture" .base64)"
+        base64 --decode "$picture" | pngquant --quality 70-95 --strip - >"docs/images/$(basename "$picture" .base64)" || fail "$picture"
     done
 }
 
