@@ -292,7 +292,7 @@ impl<S> View<S> {
                 sight.need()
             }
         };
-        gaze.decide(seen.map(|seen| Seen { plan: Some(plan), ..seen }), need);
+        gaze.decide(seen.map(|seen| Seen { plan: Some(plan), ..seen }), need, changed_frame);
     }
 
     /// What its next decisions read.

@@ -349,7 +349,7 @@ fn where_nothing_is_needed_the_middle_is_looked_at() {
             let Fixation { id, x, y, reason, .. } = only(controller.gaze());
             assert_eq!((id, x, y, reason), (1, 320.0, 240.0, FixationReason::Policy));
             assert_eq!(controller.gaze().relevance, None);
-            controller.decide(seen(frame_seq), &Need::none(EXTENT));
+            controller.decide(seen(frame_seq), &Need::none(EXTENT), &unchanged());
         }
     }
 }
@@ -366,7 +366,7 @@ fn what_is_needed_most_is_looked_at_in_turn() {
         blocks[row * columns + column] = 3000.0 / f32::from(1u8 + rank);
     }
     let mut need = Need::none(EXTENT);
-    let mut changed_frame = vec![1; EXTENT.in_cells(TILE_SIDE).area()];
+    let mut changed_frame = unchanged();
     let (column, row) = places[1];
     let changing = row / 2 * columns / 2 + column / 2;
     let mut looked_at: Vec<(u64, f64, f64)> = Vec::new();
@@ -387,8 +387,8 @@ fn what_is_needed_most_is_looked_at_in_turn() {
             }
         }
         changed_frame[changing] = frame_seq;
-        need.fill(blocks.iter().copied(), &changed_frame);
-        controller.decide(None, &need);
+        need.fill(blocks.iter().copied());
+        controller.decide(None, &need, &changed_frame);
     }
     for ((_, x, y), (column, row)) in looked_at[1..4].iter().zip(places) {
         let (at_x, at_y) = (column as f64 * 16.0 + 8.0, row as f64 * 16.0 + 8.0);
@@ -998,7 +998,7 @@ impl Chase {
             // Until the client speaks nothing else moves it.
             if is_taken && self.every <= index {
                 let what = Seen { motion: Some(&motions), ..Seen::coarsely(coarse, *frame_seq) };
-                controller.decide(Some(what), &Need::none(EXTENT));
+                controller.decide(Some(what), &Need::none(EXTENT), &unchanged());
             }
         }
         played
@@ -1168,8 +1168,9 @@ impl Course {
         self.seen = Some((shown, self.at.frame_seq));
         self.tiles = Some(tiles_of(frame.seed, self.extent, self.at.frame_seq));
         let (_, changed_frame) = self.tiles.as_ref().expect("of this frame");
-        let need = need_of(frame.seed, self.extent, changed_frame);
-        self.controller.decide(seen_of(&self.seen, &self.motions, &self.tiles), &need);
+        let need = need_of(frame.seed, self.extent);
+        let seen = seen_of(&self.seen, &self.motions, &self.tiles);
+        self.controller.decide(seen, &need, changed_frame);
         Ok(())
     }
 
@@ -1620,12 +1621,17 @@ fn tiles_of(seed: u64, extent: Extent, frame_seq: u64) -> (Vec<TileFeatures>, Ve
     ((0..tiles).map(features).collect(), (0..tiles).map(changed).collect())
 }
 
+/// Tiles that have not changed since the first frame.
+fn unchanged() -> Vec<u64> {
+    vec![1; EXTENT.in_cells(TILE_SIDE).area()]
+}
+
 /// What a view needs of each block, any number of it.
-fn need_of(seed: u64, extent: Extent, changed_frame: &[u64]) -> Need {
+fn need_of(seed: u64, extent: Extent) -> Need {
     let blocks = extent.in_cells(16).area() as u64;
     let number = |block: u64| (seed * 4096 + block).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
     let mut need = Need::none(extent);
-    need.fill((0..blocks).map(|block| (number(block) % 1000) as f32), changed_frame);
+    need.fill((0..blocks).map(|block| (number(block) % 1000) as f32));
     need
 }
 

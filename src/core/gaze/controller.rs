@@ -397,9 +397,9 @@ impl Controller {
     }
 
     /// Decides, if it is time to, where the next frame is looked at: by what was `seen` of the newest one, if the policy reads that, and
-    /// by what the view needs after it.
-    pub fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need) {
-        self.policy.decide(seen, need);
+    /// by what the view needs after it. Of each tile, row by row, `changed_frame` is the newest frame that changed it.
+    pub fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need, changed_frame: &[u64]) {
+        self.policy.decide(seen, need, changed_frame);
     }
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there.

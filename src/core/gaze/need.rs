@@ -18,21 +18,17 @@ pub struct Need {
     grid: Extent,
     /// Row by row.
     tiles: Vec<f32>,
-    /// The newest frame that changed each tile.
-    changed_frame: Vec<u64>,
 }
 
 impl Need {
     /// None of a picture of `extent`.
     pub fn none(extent: Extent) -> Self {
         let grid = extent.in_cells(TILE_SIDE);
-        Self { extent, grid, tiles: vec![0.0; grid.area()], changed_frame: vec![0; grid.area()] }
+        Self { extent, grid, tiles: vec![0.0; grid.area()] }
     }
 
-    /// Sums up what a view needs of each block of 16x16 source pixels, row by row. Of each tile, row by row, `changed_frame` is the newest
-    /// frame that changed it.
-    pub fn fill(&mut self, blocks: impl Iterator<Item = f32>, changed_frame: &[u64]) {
-        self.changed_frame.copy_from_slice(changed_frame);
+    /// Sums up what a view needs of each block of 16x16 source pixels, row by row.
+    pub fn fill(&mut self, blocks: impl Iterator<Item = f32>) {
         self.tiles.fill(0.0);
         let columns = self.extent.in_cells(BLOCK_SIDE).width;
         let (mut column, mut row) = (0, 0);
@@ -46,8 +42,14 @@ impl Need {
         }
     }
 
-    /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels.
-    pub(super) fn choose(&self, avoided: &Points, state: &mut FixationState) {
+    /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels. Of each tile, row by row,
+    /// `changed_frame` is the newest frame that changed it.
+    pub(super) fn choose(
+        &self,
+        changed_frame: &[u64],
+        avoided: &Points,
+        state: &mut FixationState,
+    ) {
         let decided_frame = state.note_decision();
         if !state.may_move() {
             return;
@@ -61,7 +63,7 @@ impl Need {
         }
         let weights = Weights { grid: self.grid, region: self.region(), cells: &tiles };
         state.go_to_peaks(&weights, |x, y| {
-            let changed_frame = self.changed_frame[self.tile_at(x, y)];
+            let changed_frame = changed_frame[self.tile_at(x, y)];
             if decided_frame.is_some_and(|decided_frame| decided_frame < changed_frame) {
                 FixationReason::Changed
             } else {

@@ -61,8 +61,8 @@ pub trait FixationPolicy: Debug + Send {
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>);
 
     /// Decides, if it is time to, where the next frame is looked at, by what was `seen` of the newest one, which has arrived, and by what
-    /// the view needs after it.
-    fn decide(&mut self, _seen: Option<Seen<'_>>, _need: &Need) {}
+    /// the view needs after it. Of each tile, row by row, `changed_frame` is the newest frame that changed it.
+    fn decide(&mut self, _seen: Option<Seen<'_>>, _need: &Need, _changed_frame: &[u64]) {}
 
     /// The source has another extent from the frame of `at` on.
     fn resize(&mut self, extent: Extent, at: FrameTime);

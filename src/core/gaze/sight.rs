@@ -107,12 +107,11 @@ impl Sight {
         self.forget(changed_frame, at);
         self.show(plan, losses);
         let blocks = losses.iter().zip(&self.known).zip(&self.shown_losses);
-        let needs = blocks.map(|((loss, known), shown)| {
+        self.need.fill(blocks.map(|((loss, known), shown)| {
             // A new thing in a block has more detail or less than what was shown there; the same thing that moved has as much.
             let alike = *loss.min(shown) as f32 / (*loss.max(shown)).max(1) as f32;
             *loss as f32 * (1.0 - alike * *known as f32 / WHOLE as f32)
-        });
-        self.need.fill(needs, changed_frame);
+        }));
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below a whole")]

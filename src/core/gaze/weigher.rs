@@ -46,12 +46,18 @@ impl Weigher {
 
     /// Moves to what weighs most, or to what is needed most where nothing weighs; not to what foveae of other policies look at: `avoided`, in
     /// pixels.
-    pub(super) fn choose(&mut self, need: &Need, avoided: &Points, state: &mut FixationState) {
+    pub(super) fn choose(
+        &mut self,
+        need: &Need,
+        changed_frame: &[u64],
+        avoided: &Points,
+        state: &mut FixationState,
+    ) {
         match self {
             Self::Saliency(weigher) => weigher.choose(avoided, state, FixationReason::Saliency),
             Self::Channels(weigher) => {
                 if !weigher.choose(avoided, state, FixationReason::Relevance) {
-                    need.choose(avoided, state);
+                    need.choose(changed_frame, avoided, state);
                 }
             }
         }

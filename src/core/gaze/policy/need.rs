@@ -169,13 +169,13 @@ impl FixationPolicy for NeedPolicy {
         }
     }
 
-    fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need) {
+    fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need, changed_frame: &[u64]) {
         let is_due = !self.is_attending() && self.state.is_due();
         self.weigh(seen, is_due);
         if is_due {
             let relevance = self.weigher.relevance();
             self.state.set_relevance(relevance);
-            self.weigher.choose(need, &self.avoided, &mut self.state);
+            self.weigher.choose(need, changed_frame, &self.avoided, &mut self.state);
         }
     }
 

@@ -153,12 +153,12 @@ impl FixationPolicy for PolicyGroups {
         self.last_id = self.last_id.max(self.gaze.newest().id);
     }
 
-    fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need) {
+    fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need, changed_frame: &[u64]) {
         for index in 0..self.parties.len() {
             let others = self.places_but(index);
             let policy = &mut self.parties[index].policy;
             policy.avoid(&others);
-            policy.decide(seen, need);
+            policy.decide(seen, need, changed_frame);
         }
     }
 

@@ -172,7 +172,7 @@ impl Demand {
         let detail_of = std::mem::replace(&mut self.detail_of, detail.changed_frame());
         let is_outdated = std::mem::take(&mut self.is_outdated) || detail_of != self.detail_of;
         if is_outdated {
-            self.add_up(detail, changed_frame);
+            self.add_up(detail);
         }
         is_outdated
     }
@@ -183,7 +183,7 @@ impl Demand {
     }
 
     /// Adds up what every patch loses at every level.
-    fn add_up(&mut self, detail: &Detail, changed_frame: &[u64]) {
+    fn add_up(&mut self, detail: &Detail) {
         let Self { memory, grid, base, finest, ages, shares, weights, sums, whole, need, .. } =
             self;
         let lost = &mut self.row;
@@ -224,7 +224,7 @@ impl Demand {
             }
             sums.join();
         }
-        need.fill(whole.iter().map(|lost| *lost as f32), changed_frame);
+        need.fill(whole.iter().map(|lost| *lost as f32));
     }
 
     /// Takes what every block counts from a map, if it is another than before.
