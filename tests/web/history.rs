@@ -286,7 +286,9 @@ fn what_is_saved_has_the_same_bytes_and_opens() {
         assert_eq!(frames.iter().map(|frame| frame.head.stamp.frame_seq).collect::<Vec<_>>(), [2]);
         opens(&path, &live);
         page.say(&json!({ "op": "save", "after": f64::MAX }));
-        page.message("history_error", |message| message["error"].as_str().unwrap().contains("since"));
+        page.message("history_error", |message| {
+            message["error"].as_str().unwrap().contains("since")
+        });
     }
 }
 

@@ -163,7 +163,9 @@ fn what_is_saved_opens_in_a_page() {
     const RECORD: &str = "document.querySelector('[data-past=record]')";
     browser.value(&format!("{RECORD}.click()"));
     assert_eq!(browser.value(&format!("{RECORD}.textContent")), json!("Stop"));
-    browser.until("/^Recording [1-9]/.test(document.querySelector('.when').textContent.replace('Live', ''))");
+    browser.until(
+        "/^Recording [1-9]/.test(document.querySelector('.when').textContent.replace('Live', ''))",
+    );
     browser.value(&format!("{RECORD}.click()"));
     browser.until("document.querySelector('.told').textContent.startsWith('Saved camera-main-')");
     let file = || {
