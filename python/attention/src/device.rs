@@ -5,17 +5,20 @@ use foveate_attention::{AttentionPlan, Element, Tensors};
 use foveate_core::error::chain;
 use foveate_gpu::{Gpu, GpuError};
 use half::f16;
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 
-use super::{Asked, Found, Numbers, compute};
-use crate::errors::BackendError;
-use crate::owned::Owned;
+use crate::DeviceError;
+use crate::arrays::{Asked, Found, Numbers, compute};
 
-/// A device, open, with the passes compiled. Calls wait for each other.
-#[pyclass(frozen, module = "foveate_engine._native")]
+/// A device, open, with the passes compiled. Calls wait for each other. In a fork of its process, where the device is not, the package
+/// does not use it, and it is not dropped.
+#[pyclass(frozen, module = "foveate_attention._native")]
 pub(crate) struct AttentionDevice {
     device: Option<String>,
-    open: Owned<VulkanAttention>,
+    process: u32,
+    /// `None` only while it is dropped.
+    attention: Mutex<Option<VulkanAttention>>,
 }
 
 #[pymethods]
@@ -24,7 +27,7 @@ impl AttentionDevice {
     #[new]
     fn new(py: Python<'_>, device: Option<String>) -> PyResult<Self> {
         let open = py.detach(|| open(device.as_deref())).map_err(|error| refusal(&error))?;
-        Ok(Self { device, open: Owned::new("Vulkan device", open) })
+        Ok(Self { device, process: std::process::id(), attention: Mutex::new(Some(open)) })
     }
 
     /// The attention of queries, keys and values, [heads, rows, numbers], contiguous.
@@ -55,12 +58,20 @@ impl AttentionDevice {
 impl AttentionDevice {
     /// The next call reopens a lost device.
     fn run<T: Element>(&self, plan: &AttentionPlan, tensors: Tensors<'_, T>) -> PyResult<()> {
-        self.open.with(|attention| {
-            if attention.gpu().is_lost() {
-                *attention = open(self.device.as_deref()).map_err(|error| refusal(&error))?;
-            }
-            attention.run(plan, tensors).map_err(|error| refusal(&error))
-        })
+        let mut value = self.attention.lock();
+        let attention = value.as_mut().expect("it is taken only where this is dropped");
+        if attention.gpu().is_lost() {
+            *attention = open(self.device.as_deref()).map_err(|error| refusal(&error))?;
+        }
+        attention.run(plan, tensors).map_err(|error| refusal(&error))
+    }
+}
+
+impl Drop for AttentionDevice {
+    fn drop(&mut self) {
+        if std::process::id() != self.process {
+            std::mem::forget(self.attention.get_mut().take());
+        }
     }
 }
 
@@ -73,5 +84,5 @@ fn refusal(error: &GpuError) -> PyErr {
         GpuError::DeviceLost { .. } => "the next call reopens the device",
         _ => "backend=\"cpu\" needs no device",
     };
-    BackendError::new_err(format!("backend=\"vulkan\": {}; {remedy}", chain(error)))
+    DeviceError::new_err(format!("backend=\"vulkan\": {}; {remedy}", chain(error)))
 }

@@ -1,4 +1,4 @@
-//! The shaders that the build script compiled from `glsl/attention/*.comp`.
+//! The shaders that the build script compiled from `glsl/*.comp`.
 
 #![allow(unsafe_code, reason = "only the build script knows that these bytes are shaders")]
 
@@ -12,11 +12,11 @@ macro_rules! shader {
     };
 }
 
-/// `glsl/attention/blend.comp`.
+/// `blend.comp`.
 pub const BLEND: Shader = shader!("blend");
-/// `glsl/attention/means.comp`.
+/// `means.comp`.
 pub const MEANS: Shader = shader!("means");
-/// `glsl/attention/open.comp`.
+/// `open.comp`.
 pub const OPEN: Shader = shader!("open");
-/// `glsl/attention/score.comp`.
+/// `score.comp`.
 pub const SCORE: Shader = shader!("score");

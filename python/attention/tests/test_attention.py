@@ -8,9 +8,9 @@ import unittest
 from typing import Any
 
 import numpy as np
-from engine_support import SOFTWARE, foveate_engine, run, vulkan_or_skip
+from attention_support import SOFTWARE, run, vulkan_or_skip
 
-from foveate_engine.attention import hierarchical_attention
+from foveate_attention import DeviceError, hierarchical_attention
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
@@ -210,7 +210,7 @@ class TestVulkan(Laws, unittest.TestCase):
     cases = 150
 
     def setUp(self) -> None:
-        vulkan_or_skip().close()
+        vulkan_or_skip()
         super().setUp()
 
     def test_a_second_run_gives_the_same_numbers(self) -> None:
@@ -230,20 +230,20 @@ class TestVulkan(Laws, unittest.TestCase):
         q, k, v = np.ones((1, 2048), np.float32), np.ones((1 << 15, 2048), np.float32), np.ones((1 << 15, 1), np.float32)
         try:
             self.assertEqual(self.attend(q, k, v, (128, 256)), 1)
-        except foveate_engine.BackendError as error:
+        except DeviceError as error:
             self.assertRegex(str(error), "^backend=.vulkan.: .*keys.*: 268435456 bytes")
 
     def test_a_lost_device_is_an_error_and_is_opened_anew(self) -> None:
         code = """
 import numpy as np
-from foveate_engine import BackendError, hierarchical_attention
+from foveate_attention import DeviceError, hierarchical_attention
 ones = np.ones((16, 4), np.float32)
 for _ in range(2):
     assert (hierarchical_attention(ones, ones, ones, (4, 4), backend="vulkan", device=%r) == 1).all()
     try:
         hierarchical_attention(ones, ones, ones, (4, 4), backend="vulkan", device=%r)
         raise SystemExit("the device was not lost")
-    except BackendError as error:
+    except DeviceError as error:
         assert "backend=" in str(error) and "device lost" in str(error), error
 """
         done = run(code % (SOFTWARE, SOFTWARE), FOVEATE_INJECT_DEVICE_LOSS="1")
@@ -254,7 +254,7 @@ for _ in range(2):
         code = """
 import os, sys
 import numpy as np
-from foveate_engine import EngineError, hierarchical_attention
+from foveate_attention import DeviceError, hierarchical_attention
 ones = np.ones((16, 4), np.float32)
 attend = lambda backend, device: hierarchical_attention(ones, ones, ones, (4, 4), backend=backend, device=device)
 attend("vulkan", %r)
@@ -264,7 +264,7 @@ if child == 0:
         try:
             attend("vulkan", name)
             os._exit(1)
-        except EngineError as error:
+        except DeviceError as error:
             assert str(error).startswith("backend='vulkan': ") and "a fork of it" in str(error), error
     assert (attend("cpu", None) == 1).all()
     sys.exit(7)
@@ -324,25 +324,52 @@ class TestErrors(unittest.TestCase):
         self.refused(TypeError, "^device=0", backend="vulkan", device=0)
 
     def test_devices_that_are_not_there(self) -> None:
-        vulkan_or_skip().close()
+        vulkan_or_skip()
         nowhere = {"backend": "vulkan", "device": "no such device"}
-        self.refused(foveate_engine.BackendError, "^backend=.vulkan.: .*no such device.*`device`", **nowhere)
+        self.refused(DeviceError, "^backend=.vulkan.: .*no such device.*`device`", **nowhere)
 
     def test_without_vulkan_the_packages_are_named(self) -> None:
         code = """
 import numpy as np
-from foveate_engine import BackendError, hierarchical_attention
+from foveate_attention import DeviceError, hierarchical_attention
 ones = np.ones((16, 4), np.float32)
 try:
     hierarchical_attention(ones, ones, ones, (4, 4), backend="vulkan")
-except BackendError as error:
+except DeviceError as error:
     assert str(error).startswith('backend="vulkan": ') and "mesa-vulkan-drivers" in str(error), error
 else:
     raise SystemExit("there is a device")
 """
-        vulkan_or_skip().close()
+        vulkan_or_skip()
         done = run(code, VK_DRIVER_FILES="/nowhere", VK_ICD_FILENAMES="/nowhere")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_arrays_may_be_resized_by_another_thread(self) -> None:
+        code = """
+import threading, time, numpy as np
+from foveate_attention import hierarchical_attention
+stopped = threading.Event()
+keys = np.zeros((1, 4096, 64), np.float32)
+
+def resize():
+    while not stopped.is_set():
+        for size in ((1, 4096, 64), (1, 1, 1)):
+            keys.resize(size, refcheck=False)
+            time.sleep(0.002)
+
+thread = threading.Thread(target=resize)
+thread.start()
+for _ in range(60):
+    try:
+        hierarchical_attention(keys[:, :64], keys, keys, grid=(64, 64), coarse=2, top=0.1)
+    except ValueError:
+        pass  # It was small.
+stopped.set()
+thread.join()
+print("alive")
+"""
+        done = run(code)
+        self.assertEqual(done.stdout, "alive\n", (done.returncode, done.stderr))
 
     def test_a_cell_may_be_larger_than_the_grid(self) -> None:
         q, k, v = arrays(np.random.default_rng(0), 3, (4, 6), 8, 5)
@@ -402,7 +429,7 @@ class TestTorch(unittest.TestCase):
         np.testing.assert_array_equal(found.numpy(), expected)
 
     def test_vulkan_computes_tensors_in_memory(self) -> None:
-        vulkan_or_skip().close()
+        vulkan_or_skip()
         vulkan = {"backend": "vulkan", "device": SOFTWARE}
         for dtype in (torch.float32, torch.float16):
             q, k, v = (one.to(dtype) for one in self.tensors(40, (7, 5), 12, 9, (2, 3), requires_grad=False))

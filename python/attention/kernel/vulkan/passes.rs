@@ -1,6 +1,6 @@
 //! The passes of an attention.
 //!
-//! Device side: `glsl/attention/*.comp`    Twins: `src/attention/keys.rs`, `src/attention/block.rs`
+//! Device side: `glsl/*.comp`    Twins: `keys.rs`, `block.rs`
 
 use std::sync::Arc;
 

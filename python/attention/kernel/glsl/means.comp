@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "../shared/linear.glsl"
+#include "../../../../glsl/shared/linear.glsl"
 #include "plan.glsl"
 
 // Means of the keys, or of the values, over the cells of all levels, four numbers in a word.
@@ -8,7 +8,7 @@
 // One invocation per four numbers of a cell. It sums the keys themselves, row by row and then the rows, so that no level waits
 // for another and long sums lose little. Level 0 is a copy, filled up to whole words like the others.
 //
-// Host side: src/attention/vulkan/passes.rs    Twin: src/attention/keys.rs
+// Host side: vulkan/passes.rs    Twin: keys.rs
 
 layout(local_size_x = 64) in;
 

@@ -1,6 +1,6 @@
 //! Push constants that describe a plan to the shaders, and the layout of a query's numbers.
 //!
-//! Device side: `glsl/attention/plan.glsl`, `glsl/attention/attend.glsl`
+//! Device side: `plan.glsl`, `attend.glsl`
 
 use bytemuck::{Pod, Zeroable};
 

@@ -1,4 +1,11 @@
-"""Hierarchical attention: near keys one by one, the rest as means of cells."""
+"""Hierarchical attention: near keys one by one, the rest as means of cells.
+
+    from foveate_attention import hierarchical_attention
+
+    result = hierarchical_attention(q, k, v, grid=(64, 64), coarse=4, top=0.1)
+
+``docs/guide/attention.md`` is the guide.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +19,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from . import _native
+from ._native import DeviceError
 
-__all__ = ["hierarchical_attention"]
+#: The version of this package.
+__version__ = "0.1.0"
+
+__all__ = ["DeviceError", "__version__", "hierarchical_attention"]
 
 #: A NumPy array or a tensor of torch; the result is of the same kind.
 Array = TypeVar("Array")
@@ -84,9 +95,8 @@ def hierarchical_attention(
     :returns: [..., M, dv] in the type of `q`, on its device.
     :raises TypeError: if an array is of another kind or number format, or a setting is not a number.
     :raises ValueError: if shapes do not fit together, or a setting is out of its range.
-    :raises BackendError: if there is no such device, keys or scores are too large for it, or it refuses or is lost; the next
-        call reopens a lost one.
-    :raises EngineError: with `backend="vulkan"` in a fork of a process that has used it.
+    :raises DeviceError: if there is no such device, keys or scores are too large for it, or it refuses or is lost (the
+        next call reopens a lost one); and in a fork of a process that has used it.
     """
     torch = sys.modules.get("torch")
     is_torch = torch is not None and isinstance(q, torch.Tensor)
@@ -221,14 +231,14 @@ def _on_cpu(q: Any, k: Any, v: Any, settings: _Settings) -> Any:
 def _device(name: str | None) -> Any:
     """The open device of a name."""
     if not hasattr(_native, "AttentionDevice"):
-        raise _native.BackendError(
+        raise DeviceError(
             "backend='vulkan': this build has no Vulkan; build it with the feature `vulkan`, or use 'cpu'"
         )
     key = (os.getpid(), name)
     if key not in _devices:
         for process, _ in list(_devices):
             if process != key[0]:
-                raise _native.EngineError(
+                raise DeviceError(
                     f"backend='vulkan': process {process} has a Vulkan device open, and this is {key[0]}, a fork of "
                     "it, which has not: start workers that use one with multiprocessing's 'spawn', or before its first "
                     "use, or use backend='cpu' in them"

@@ -1,5 +1,5 @@
 //! Hierarchical attention is the same on any number of threads, on all sets of instructions but for rounding, and refuses
-//! what has no meaning. What it computes is held to its definition by `python/engine/tests/test_attention.py`.
+//! what has no meaning. What it computes is held to its definition by `python/attention/tests/test_attention.py`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "../shared/linear.glsl"
+#include "../../../../glsl/shared/linear.glsl"
 #include "attend.glsl"
 
 // Scores of all cells of the coarsest level.
@@ -8,7 +8,7 @@
 // A workgroup takes some queries of a head and as many cells as it has invocations: each reads a key once for all of these
 // queries, which lie in shared memory a few words at a time.
 //
-// Host side: src/attention/vulkan/passes.rs    Twin: score_coarsest in src/attention/block.rs
+// Host side: vulkan/passes.rs    Twin: score_coarsest in block.rs
 
 layout(local_size_x = 64) in;
 

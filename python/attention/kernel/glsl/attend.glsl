@@ -1,4 +1,4 @@
-// What the passes of a piece of queries share.    Twin: src/attention/vulkan/records.rs
+// What the passes of a piece of queries share.    Twin: vulkan/records.rs
 
 #include "plan.glsl"
 

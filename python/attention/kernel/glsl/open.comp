@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "../shared/linear.glsl"
+#include "../../../../glsl/shared/linear.glsl"
 #include "attend.glsl"
 
 // Opens the best cells of each query, level by level down to the keys, and turns its scores into weights.
@@ -11,7 +11,7 @@
 // finds them, so that results are the same from run to run. Whether a score is a number is asked of its bits: devices may take
 // all numbers to be finite.
 //
-// Host side: src/attention/vulkan/passes.rs    Twin: src/attention/select.rs, and open and soften in src/attention/block.rs
+// Host side: vulkan/passes.rs    Twin: select.rs, and open and soften in block.rs
 
 layout(local_size_x = 64) in;
 

@@ -1,4 +1,4 @@
-// Shape and settings of an attention, and where its numbers lie.    Twin: src/attention/vulkan/records.rs
+// Shape and settings of an attention, and where its numbers lie.    Twin: vulkan/records.rs
 
 const uint LEVELS_MAX = 4; // With the keys.
 

@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "../shared/linear.glsl"
+#include "../../../../glsl/shared/linear.glsl"
 #include "attend.glsl"
 
 // Results: the values of cells and keys by their weights, over the sum of the weights.
@@ -9,7 +9,7 @@
 // the cells, and their sums are added last. The coarsest cells are read once for all of the queries, what a query opened for
 // itself.
 //
-// Host side: src/attention/vulkan/passes.rs    Twin: add_coarsest and add_children in src/attention/block.rs
+// Host side: vulkan/passes.rs    Twin: add_coarsest and add_children in block.rs
 
 layout(local_size_x = 64) in;
 
