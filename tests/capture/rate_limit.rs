@@ -54,7 +54,7 @@ fn frames_that_are_skipped_get_no_number_and_are_counted_apart() {
                 appsink name=frames";
     let spec = SourceSpec {
         pace: Pace::EveryFrame,
-        frame_interval: Some(Duration::from_millis(50)),
+        max_fps: Some(20.0),
         ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
     };
     let counters = Arc::<StreamCounters>::default();
