@@ -1,0 +1,12 @@
+"""Adapts a vision transformer to tokens of unlike size, without labels: ``python -m foveate.adapt``; ``docs/guide/adapting.md``.
+
+    model, area_bias = foveate.adapt.load("adapted")
+    output = vit.features(model, frame, area_bias)
+"""
+
+from __future__ import annotations
+
+from .errors import Unadaptable
+from .model import Adapted, load
+
+__all__ = ["Adapted", "Unadaptable", "load"]
