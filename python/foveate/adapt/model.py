@@ -48,7 +48,7 @@ def load(folder: str | os.PathLike[str]) -> Adapted:
         state = _read(place / WEIGHTS)
     except (OSError, ValueError, LookupError) as error:
         raise Unadaptable(
-            f"{place} has no adapted model ({error!r}): expected {WEIGHTS} and {ABOUT}, as python -m foveate.adapt --out writes"
+            f"{place} has no adapted model ({error!r}): give an --out of python -m foveate.adapt: {WEIGHTS} and {ABOUT}"
         ) from error
     model = library("timm", "timm", _NAME).create_model(name, pretrained=False)
     if "size_embed" in state:
@@ -66,7 +66,7 @@ def base(name: str, checkpoint: Path | None) -> Any:
     try:
         model = timm.create_model(name, pretrained=checkpoint is None)
     except (OSError, RuntimeError, ValueError) as error:
-        raise Unadaptable(f"--model {name} cannot be made ({error}): give a name of timm, and --checkpoint offline") from error
+        raise Unadaptable(f"--model {name} cannot be made ({error}): name one of timm, offline with --checkpoint") from error
     if checkpoint is not None:
         try:
             _fill(model, _read(checkpoint), checkpoint)
@@ -81,7 +81,7 @@ def digest(model: Any) -> str:
     found = hashlib.sha256()
     for name, value in sorted(model.state_dict().items()):
         found.update(name.encode())
-        found.update(np.ascontiguousarray(value.detach().cpu().float().numpy()))
+        found.update(np.ascontiguousarray(value.detach().cpu().float().numpy()).tobytes())
     return found.hexdigest()[:16]
 
 

@@ -58,11 +58,12 @@ def plot(history: Sequence[dict[str, Any]], path: Path) -> None:
             if points:
                 where = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
                 parts.append(f'<polyline points="{where}" fill="none" stroke="{color}" stroke-width="2"{dash}/>')
-                label = html.escape(f"{_SETS[name]}: {measure}")
-                parts.append(f'<text x="{points[-1][0] + 6:.1f}" y="{points[-1][1] + 4:.1f}" fill="{color}">{label}</text>')
+                (x, y), label = points[-1], html.escape(f"{_SETS[name]}: {measure}")
+                parts.append(f'<text x="{x + 6:.1f}" y="{y + 4:.1f}" fill="{color}">{label}</text>')
     parts.append(f'<text x="{left + across / 2}" y="{height - 8}" text-anchor="middle">steps, up to {most}</text>')
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">'
-    path.write_text(f'{head}<rect width="{width}" height="{height}" fill="white"/>{"".join(parts)}</svg>\n', encoding="utf-8")
+    paper = f'<rect width="{width}" height="{height}" fill="white"/>'
+    path.write_text(f"{head}{paper}{''.join(parts)}</svg>\n", encoding="utf-8")
 
 
 def card(about: dict[str, Any], history: Sequence[dict[str, Any]]) -> str:

@@ -87,7 +87,7 @@ class Trainer:
     def identity(self) -> str:
         """Of everything that a run depends on: one can only be continued with the same."""
         things = [self._base, self._settings, self._looks]
-        things += [[str(picture.path) for picture in pictures] for pictures in (self._learned, self._validated, self._held_out)]
+        things += [[str(picture.path) for picture in each] for each in (self._learned, self._validated, self._held_out)]
         return hashlib.sha256(repr(things).encode()).hexdigest()[:16]
 
     def run(self, until: int) -> float:
@@ -152,7 +152,7 @@ class Trainer:
         return found
 
     def _agreement(self, chosen: Sequence[Picture]) -> dict[str, float]:
-        """The means of :data:`MEASURES` by name: each picture is looked at once in each layout, always in the same places."""
+        """The means of :data:`MEASURES` by name: each picture is looked at once in each layout, always in one place."""
         budget = round(math.sqrt(self._looks.budgets[0] * self._looks.budgets[1]))
         found = []
         for number, picture in enumerate(chosen):
@@ -183,7 +183,7 @@ class Trainer:
         :raises Unadaptable: if it had other settings or pictures.
         """
         if state["identity"] != self.identity:
-            raise Unadaptable("--out holds a run with other settings, weights or pictures: give the same ones, or another --out")
+            raise Unadaptable("--out holds a run with other settings, weights or pictures: give the same, or another --out")
         with self._torch.no_grad():
             for name, value in self.parameters.items():
                 value.copy_(state["parameters"][name])
@@ -206,8 +206,8 @@ class _Teacher:
         torch = trainer._torch
         path = None
         if self._cache is not None:
-            name = hashlib.sha256(trainer._base.encode() + repr(picture.shape).encode() + picture.tobytes()).hexdigest()[:32]
-            path = self._cache / f"{name}.npy"
+            about = f"{trainer._base} {picture.shape}".encode()
+            path = self._cache / f"{hashlib.sha256(about + picture.tobytes()).hexdigest()[:32]}.npy"
             if path.exists():
                 return self._divided(torch.from_numpy(np.load(path)).float().to(trainer._device))
         frame = pictures.every_patch(trainer._engine, picture, trainer._looks.patch)

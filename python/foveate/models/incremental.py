@@ -33,8 +33,8 @@ class EncodedFrame(NamedTuple):
 class Incremental:
     """Encodes frame after frame, and keeps what it computed of tokens that did not change.
 
-    A class for a library says what a model computes (:meth:`_run`), where that is kept (:meth:`_allocate`, :meth:`_move`), and
-    what it gives (:meth:`_result`). Each token of the newest frame has a slot, and the slots are the first ones.
+    A class for a library says what a model computes (:meth:`_run`), where that is kept (:meth:`_allocate`, :meth:`_move`),
+    and what it gives (:meth:`_result`). Each token of the newest frame has a slot, and the slots are the first ones.
 
     :ivar last: What the newest frame took; None before the first.
     :ivar frame: What was encoded last: the frame, or the tokens of the canvas; None before the first.

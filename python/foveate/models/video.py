@@ -101,6 +101,7 @@ class VideoEncoder(Incremental):
         self._cache.move(sources, targets)
 
     def _run(self, frame: Any, indices: NDArray[np.int64], slots: NDArray[np.int64], every: NDArray[np.int64]) -> None:
+        assert self._cache is not None
         run = _Run(self._tower, self._cache, frame, indices, slots, every)
         for index, block in enumerate(self._tower.blocks):
             run.block(index, block)
@@ -153,7 +154,8 @@ def through(
     :param attend: what queries, [M, heads, width of a head], find, given also keys, values and the scale.
     """
     given = block.norm1(x)
-    found = attend(*tower.projected(block.attn, given, places), tower.scale(block.attn))
+    query, key, value = tower.projected(block.attn, given, places)
+    found = attend(query, key, value, tower.scale(block.attn))
     x = x + tower.first_scale(block)(tower.joined(block.attn, found.flatten(1), given))
     return x + tower.second_scale(block)(block.mlp(block.norm2(x)))
 
