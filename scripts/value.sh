@@ -14,7 +14,7 @@ readonly PICTURES='scenetext01.jpg scenetext02.jpg scenetext03.jpg scenetext04.j
     aero1.jpg aloeL.jpg apple.jpg baboon.jpg blox.jpg building.jpg butterfly.jpg fruits.jpg home.jpg leuvenA.jpg orange.jpg
     rubberwhale1.png squirrel_cls.jpg starry_night.jpg stuff.jpg'
 
-measurements='people small_print new_sign typed faces reuse signs pictures text features formats video'
+measurements='people small_print new_sign typed faces reuse signs pictures text features formats video watching'
 before=
 
 usage() {
@@ -25,7 +25,7 @@ Installs what is missing, builds Foveate, fetches models and pictures into the c
 they see through tokens, and prints Markdown. What was measured before with the same programs is taken from the cache.
 
   --only NAME       one measurement: people, small_print, new_sign, typed, faces, reuse, signs, pictures, text, features,
-                    formats or video
+                    formats, video or watching
   --before PROGRAM  another `foveate`, whose default settings are measured beside
   --yes             install missing packages without asking
   --help            this
