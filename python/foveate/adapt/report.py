@@ -1,4 +1,4 @@
-"""What a run is told by: a table, a plot and a model card."""
+"""Tables, plots and model cards of runs."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ patches. Load it with `foveate.adapt.load`, and run it with `foveate.models.vit.
 
 {table(history)}
 
-*Validation* pictures are from the folder that was learned from, *held-out* ones from another; pictures that are alike, or
-in one clip, are in one set. *Less the mean*: less the mean feature of the picture.
+*Validation* pictures are from the folder that was learned from, *held-out* ones from another; similar pictures, and
+frames of one clip, are in one set. *Less the mean*: less the mean feature of the picture.
 
 ![Cosines against steps](curve.svg)
 

@@ -132,7 +132,7 @@ class Trainer:
         """A picture as it is learned from."""
         found = pictures.read(picture.path, self._settings.side)
         if found is None:
-            raise Unadaptable(f"{picture.path} cannot be read any more: put it back, or begin anew with another --out")
+            raise Unadaptable(f"{picture.path} cannot be read any more: put it back, or give another --out")
         return found
 
     def _mixed(self) -> Any:
