@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -136,11 +135,13 @@ class VideoEncoder(Incremental):
         if not 0 <= area_bias <= 1:
             raise Unsuitable(_NAME, "area_bias", area_bias, "give a number from 0 to 1")
         onnxruntime = library("onnxruntime", "onnxruntime", _NAME)
-        if not Path(path).is_file():
-            raise Unsuitable(_NAME, "path", fspath(path), "give a file that video_onnx.export wrote")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        self._session = onnxruntime.InferenceSession(fspath(path), options, providers=list(providers))
+        try:
+            self._session = onnxruntime.InferenceSession(fspath(path), options, providers=list(providers))
+        except Exception as error:
+            # Its errors have no class of their own.
+            raise Unsuitable(_NAME, "path", fspath(path), f"give a file that video_onnx.export wrote ({error})") from error
         about = json.loads(self._session.get_modelmeta().custom_metadata_map.get(_KEY, "{}"))
         if about.get("version") != _VERSION:
             raise Unsuitable(_NAME, "path", fspath(path), "give a file that video_onnx.export of this version wrote")
