@@ -97,10 +97,11 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def _layouts(text: str) -> tuple[str, ...]:
-    try:
-        return models.names(text, _LAYOUTS)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    found = tuple(name.strip() for name in text.split(","))
+    for name in found:
+        if name not in _LAYOUTS:
+            raise argparse.ArgumentTypeError(f"{name!r}: expected names of {', '.join(_LAYOUTS)}")
+    return found
 
 
 def _adapt(given: argparse.Namespace) -> None:

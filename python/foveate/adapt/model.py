@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -176,12 +175,3 @@ def _fill(model: Any, state: dict[str, Any], path: Path) -> None:
         model.load_state_dict(state)
     except RuntimeError as error:
         raise Unadaptable(f"{path} has other weights than the model: {str(error).splitlines()[1].strip()}") from error
-
-
-def names(text: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Names with commas between, each of them known."""
-    found = tuple(name.strip() for name in text.split(","))
-    for name in found:
-        if name not in known:
-            raise ValueError(f"{name!r}: expected names of {', '.join(known)}")
-    return found
