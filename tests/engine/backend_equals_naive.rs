@@ -9,7 +9,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::layout::{Layout, PlanRequest};
-use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
+use foveate_core::token::{DType, Normalisation, Outside, Rounding, SAMPLE_SIDE, TokenFormat};
 
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::planes::SamplerSpec;
@@ -401,9 +401,11 @@ fn token_formats() -> impl Iterator<Item = TokenFormat> {
     let outsides = [Outside::Edge, Outside::Mean, Outside::Edge].into_iter().cycle();
     let roundings = [Rounding::HalfUp, Rounding::HalfUp, Rounding::Floor].into_iter().cycle();
     let kinds = kinds.flat_map(|kind| [kind, kind]).zip(sides).zip(outsides.zip(roundings));
-    kinds.map(|(((dtype, normalisation), patch_side), (outside, rounding))| TokenFormat {
-        outside,
-        rounding,
-        ..TokenFormat::new(patch_side, dtype, normalisation)
-    })
+    let formats = kinds.map(|(((dtype, normalisation), patch_side), (outside, rounding))| {
+        let format = TokenFormat::new(patch_side, dtype, normalisation);
+        TokenFormat { outside, rounding, ..format }
+    });
+    let sample = TokenFormat::new(SAMPLE_SIDE, DType::F32, Normalisation::IMAGENET);
+    let cleared = TokenFormat { outside: Outside::Mean, rounding: Rounding::Floor, ..sample };
+    [sample, cleared].into_iter().chain(formats)
 }

@@ -16,7 +16,8 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_core::layout::Layout;
 use foveate_core::layout::inset::Inset;
 use foveate_core::layout::rings::Rings;
-use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
+use foveate_core::layout::samples::Samples;
+use foveate_core::token::{DType, Normalisation, Outside, Rounding, SAMPLE_SIDE, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::{Engine, Memory};
 use testkit::history::move_on;
@@ -187,17 +188,28 @@ fn spec(patch_side: u32, budget: usize) -> ViewSpec {
 
 /// Boxes of a level's texels and with real steps, beyond the picture too.
 fn random_spec(random: &mut Random) -> ViewSpec {
-    let layout = match random.below(5) {
+    let layout = match random.below(6) {
         0 => Layout::Foveal { e0_px: Some(20.0), foveae: 1, coarsest: None },
         1 => Layout::Uniform,
         2 => Layout::Inset(Inset::default()),
         3 => Layout::Directional { e0_px: Some(30.0) },
+        4 => return random_samples(random),
         _ => Layout::Rings(Rings::new(&[1, 2, 6], &[2, 3, 3]).unwrap()),
     };
     let base = spec([8, 14, 16, 40][random.below(4) as usize], 20 + random.below(60) as usize);
     let outside = [Outside::Edge, Outside::Mean][random.below(2) as usize];
     let rounding = [Rounding::HalfUp, Rounding::Floor][random.below(2) as usize];
     ViewSpec { layout, format: TokenFormat { outside, rounding, ..base.format }, ..base }
+}
+
+/// Samples near the fixation, some of them at the same place.
+fn random_samples(random: &mut Random) -> ViewSpec {
+    let mut offset = || f64::from(random.below(160)) / 2.0 - 40.0;
+    let rows: Vec<_> = (0..60).map(|row| [offset(), offset(), f64::from(1 + row % 9)]).collect();
+    let layout = Layout::Samples(Samples::new(&rows).unwrap());
+    let outside = [Outside::Edge, Outside::Mean][random.below(2) as usize];
+    let format = TokenFormat::new(SAMPLE_SIDE, DType::F32, Normalisation::NONE);
+    ViewSpec { layout, format: TokenFormat { outside, ..format }, ..spec(SAMPLE_SIDE, rows.len()) }
 }
 
 fn look(image: Extent, random: &mut Random) -> Feedback {

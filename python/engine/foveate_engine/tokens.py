@@ -229,14 +229,15 @@ def layout_keys(
     preset: str | None = None,
     strides: Sequence[int] | None = None,
     grids: Sequence[int] | None = None,
+    table: str | None = None,
     memory: str | None = None,
 ) -> dict[str, Any]:
     """Where tokens lie, and what they look like in memory; the keys are those of a view of the daemon, and mean the same.
 
     :param layout: ``"foveal"``, the default here, as calls say where to look; ``"adaptive"``, the default of the daemon,
-        ``"inset"``, ``"uniform"``, ``"directional"``, ``"rings"`` or ``"windows"``.
+        ``"inset"``, ``"uniform"``, ``"directional"``, ``"rings"``, ``"samples"`` or ``"windows"``.
     :param budget: most tokens.
-    :param patch: P: side of a token in texels, even, 8 to 64; of windows 224 to 1024.
+    :param patch: P: side of a token in texels, even, 8 to 64; of windows 224 to 1024; of samples 1 by default.
     :param dtype: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
     :param normalisation: ``"none"``, ``"unit"``, ``"imagenet"``, ``"clip"``, ``"siglip"``, or {"mean": [r, g, b], "std": [r,
         g, b]}; by default ``"imagenet"``, and ``"none"`` for uint8.
@@ -252,6 +253,7 @@ def layout_keys(
     :param preset: name of a trained model's rings (rings).
     :param strides: source pixels per texel of each ring (rings).
     :param grids: patches along a side of each ring (rings).
+    :param table: path of the table of points, ``.npy`` or safetensors (samples).
     :param memory: what the consumer keeps between frames, ``"none"`` or ``"canvas"`` (adaptive).
     """
     return dict(locals())
