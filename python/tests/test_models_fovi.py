@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from models_support import frame, module_or_skip, scene, smooth, uniform
-from support import RealDaemon, foveate
+from support import HANG, RealDaemon, foveate, within
 
 from foveate.models import Unsuitable, fovi
 
@@ -56,7 +56,7 @@ class TablesOfRetinas(unittest.TestCase):
     def retina(self, **changes: Any) -> Any:
         places = np.array([[0, 0], [0.25, 0], [0, 0.25], [-1, 0], [0, -1]], np.float32)
         coords = SimpleNamespace(
-            cartesian=Tensor(places), polar=Tensor(np.hypot(*places.T)[:, None]), valid_mask=np.ones(5, bool)
+            cartesian=Tensor(places), polar=Tensor(np.hypot(*places.T)[:, None]), valid_mask=Tensor(np.ones(5, bool))
         )
         Coords = type("Coords", (SimpleNamespace,), {"__len__": lambda self: len(self.cartesian.array)})
         sampler = SimpleNamespace(coords=Coords(**vars(coords)), mode="nearest", style="isotropic")
@@ -86,10 +86,13 @@ class TablesOfRetinas(unittest.TestCase):
         ):
             with self.subTest(changes), self.assertRaisesRegex(Unsuitable, reason):
                 fovi.table(self.retina(**changes), size)
+
+    def test_masked_samples_lie_beside_every_picture(self) -> None:
         masked = self.retina()
-        masked.sampler.coords.valid_mask[2] = False
-        with self.assertRaisesRegex(Unsuitable, "masked samples"):
-            fovi.table(masked, 80)
+        masked.sampler.coords.valid_mask.array[2] = False
+        expected = fovi.table(self.retina(), 80)
+        expected[2] = (32768, 32768, 1)
+        np.testing.assert_array_equal(fovi.table(masked, 80), expected)
 
     def test_numbers_that_no_retina_has_are_refused_before_fovi_is_imported(self) -> None:
         for arguments, reason in (
@@ -140,10 +143,13 @@ class ViewsAreTheSamplesOfFovi(unittest.TestCase):
         with RealDaemon(text) as daemon:
             for name in views:
                 with foveate.open(f"front/{name}", daemon.path) as view:
+                    found = view.read(timeout=HANG)
                     for x, y in POINTS:
-                        view.look(x, y, wait=True)
-                        found = view.read(timeout=10)
-                        self.assertEqual((found.fixation.x, found.fixation.y), (x, y))
+                        view.look(x, y)
+                        for _ in within():
+                            found = view.read(timeout=HANG)
+                            if (found.fixation.x, found.fixation.y) == (x, y):
+                                break
                         frames.setdefault(name, []).append(found)
         return frames
 
@@ -167,10 +173,11 @@ class ViewsAreTheSamplesOfFovi(unittest.TestCase):
                 # Places in single precision, and the even one of two pixels.
                 points = rows[:, :2] + (x, y)
                 is_certain = (np.abs(points - points.round()) > 1e-3).all(axis=1)
-                self.assertGreater(is_certain.mean(), 0.98)
+                self.assertGreater(is_certain.mean(), 0.9)
                 np.testing.assert_allclose(ours[is_certain], theirs[is_certain], rtol=0, atol=1e-5)
-                is_beside = (ours == 0).all(axis=1)
-                self.assertEqual(is_beside.any(), (x, y) == POINTS[1])
+                # Beside the picture, and what the retina masks at its rim.
+                share = (ours == 0).all(axis=1).mean()
+                self.assertTrue(0.3 < share if (x, y) == POINTS[1] else share < 0.1, share)
 
     def test_areas_agree_with_pooled_samples(self) -> None:
         picture = smooth(640, 480)

@@ -26,6 +26,8 @@ from .common import Unsuitable, library
 _NAME = "foveate.models.fovi"
 #: Largest step of a token, most rows of a table, and the resolution of a retina that surely has no more.
 _STEP_MAX, _ROWS_MAX, _RESOLUTION_MAX = 2048, 5000, 70
+#: A row whose place is in no picture, wherever the view looks.
+_BESIDE = (32768, 32768, 1)
 
 
 def retina(a: float, resolution: int = 64, fov: float = 16.0, pooled: bool = False) -> Any:
@@ -63,8 +65,9 @@ def table(retina: Any, size: float) -> NDArray[np.float64]:
     :param retina: a ``RetinalTransform``: of :func:`retina`, or ``retinal_transform`` of a model. A sampler of nearest
         pixels gives steps of 1, one that pools the distance between neighbouring samples, rounded.
     :param size: diameter of the field in pixels of the camera: the shorter side shows a model what it was trained on.
-    :returns: [N, 3]: x and y from the fixation, and step, in pixels, in the order of the model's samples.
-    :raises Unsuitable: if the retina interpolates, is not planar, or leaves samples out; or if ``size`` is not positive.
+    :returns: [N, 3]: x and y from the fixation, and step, in pixels, in the order of the model's samples. Those that the retina
+        masks, which are 0 for the model, lie beside every picture: with ``outside = "mean"`` they are 0 in the view, too.
+    :raises Unsuitable: if the retina interpolates, is not planar, or has too many samples; or if ``size`` is not positive.
     """
     sampler = retina.sampler
     pooled = hasattr(sampler, "pooler")
@@ -73,8 +76,6 @@ def table(retina: Any, size: float) -> NDArray[np.float64]:
         raise Unsuitable(_NAME, "sampler", f"grid_{sampler.mode}", remedy)
     if retina.field_geometry == "spherical":
         raise Unsuitable(_NAME, "field_geometry", retina.field_geometry, "take a planar retina")
-    if not bool(sampler.coords.valid_mask.all()):
-        raise Unsuitable(_NAME, "style", sampler.style, "take a retina without masked samples, such as an isotropic one")
     if _ROWS_MAX < len(sampler.coords):
         raise Unsuitable(_NAME, "samples", len(sampler.coords), f"take a retina of at most {_ROWS_MAX}")
     if not 0 < size < np.inf:
@@ -85,6 +86,7 @@ def table(retina: Any, size: float) -> NDArray[np.float64]:
     if pooled:
         radii = sampler.coords.polar[:, 0].numpy().astype(np.float64) * (size / 2)
         rows[:, 2] = _spacing(radii).round().clip(1, _STEP_MAX)
+    rows[~sampler.coords.valid_mask.numpy()] = _BESIDE
     return rows
 
 
