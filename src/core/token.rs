@@ -97,8 +97,7 @@ pub const PATCH_SIDES: RangeInclusive<u32> = 8..=64;
 /// Sides of a window in texels, both included.
 pub const WINDOW_SIDES: RangeInclusive<u32> = 224..=1024;
 
-/// Side of a sample in texels: a token of the layout [`Samples`](crate::layout::Layout::Samples). Its texel has 32 bits, as devices
-/// write whole words.
+/// Side of a sample in texels, a token of the layout `samples`. Its texel has 32 bits, as devices write whole words.
 pub const SAMPLE_SIDE: u32 = 1;
 
 /// Whether a token may have `side` texels a side.

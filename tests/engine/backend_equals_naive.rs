@@ -8,9 +8,9 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
-use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, SAMPLE_SIDE, TokenFormat};
-use foveate_core::view::VIEWS_MAX;
+use foveate_gaze::layout::{Layout, PlanRequest};
+use foveate_gaze::view::VIEWS_MAX;
 
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::planes::SamplerSpec;

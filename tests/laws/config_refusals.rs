@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use foveate_config::{Config, ConfigError, Mistake, StreamConfig, ViewConfig};
-use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Rounding};
+use foveate_gaze::layout::Layout;
 
 /// A complete stream, so that a line appended to it is the only thing wrong. Appended lines are line 4.
 const STREAM: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n";
