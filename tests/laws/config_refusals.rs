@@ -777,7 +777,7 @@ fn a_table_brings_what_suits_it() {
     let wide = view("patch = 16\nbudget = 90").unwrap();
     assert_eq!((wide.budget, wide.capacity(), wide.format.dtype), (90, 3, DType::F16));
 
-    // What is written is read as the same; another table in the file is another view.
+    // The written configuration is read back equal; another table in the file is another view.
     let stream = StreamConfig { views: vec![plain.clone()], ..StreamConfig::default() };
     let written = Config::from(stream).to_toml();
     assert_eq!(parse(&written).unwrap().streams[0].views, [plain.clone()], "{written}");
