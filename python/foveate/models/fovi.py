@@ -65,8 +65,9 @@ def table(retina: Any, size: float) -> NDArray[np.float64]:
     :param retina: a ``RetinalTransform``: of :func:`retina`, or ``retinal_transform`` of a model. A sampler of nearest
         pixels gives steps of 1, one that pools the distance between neighbouring samples, rounded.
     :param size: diameter of the field in pixels of the camera: the shorter side shows a model what it was trained on.
-    :returns: [N, 3]: x and y from the fixation, and step, in pixels, in the order of the model's samples. Those that the retina
-        masks, which are 0 for the model, lie beside every picture: with ``outside = "mean"`` they are 0 in the view, too.
+    :returns: [N, 3]: x and y from the fixation, and step, in pixels, in the order of the model's samples. Those that the
+        retina masks, which are 0 for the model, lie beside every picture: with ``outside = "mean"`` they are 0 in the
+        view, too.
     :raises Unsuitable: if the retina interpolates, is not planar, or has too many samples; or if ``size`` is not positive.
     """
     sampler = retina.sampler
