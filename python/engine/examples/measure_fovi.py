@@ -3,8 +3,8 @@
     python python/engine/examples/measure_fovi.py --threads 1
 
 Needs `fovi`, and `foveate` beside `foveate_engine`. `docs/reports/models.md` has what it printed. Times are those of the
-processor, the median and the 95th percentile, in ms. The gaze moves in every frame. *look*: the picture stays; *frame*: a new picture, in which a
-tenth of the rows or all of them changed, is taken in first.
+processor, the median and the 95th percentile, in ms. The gaze moves in every frame. *look*: the picture stays; *frame*: a
+new picture, in which a tenth of the rows or all of them changed, is taken in first.
 """
 
 from __future__ import annotations
