@@ -392,15 +392,14 @@ impl ViewConfig {
                 table.refuse(if table.has("patch") { "patch" } else { "layout" }, message);
             }
             Layout::Windows => {}
-            Layout::Samples(_) if side == SAMPLE_SIDE => {
-                if self.format.dtype != DType::F32 {
-                    let message = format!(
-                        "{} with tokens of one texel is not allowed; expected \"f32\", or `patch` from 8",
-                        self.format.dtype.name()
-                    );
-                    table.refuse(if table.has("dtype") { "dtype" } else { "patch" }, message);
-                }
+            Layout::Samples(_) if side == SAMPLE_SIDE && self.format.dtype != DType::F32 => {
+                let message = format!(
+                    "{} with tokens of one texel is not allowed; expected \"f32\", or `patch` from 8",
+                    self.format.dtype.name()
+                );
+                table.refuse(if table.has("dtype") { "dtype" } else { "patch" }, message);
             }
+            Layout::Samples(_) if side == SAMPLE_SIDE => {}
             _ if side == SAMPLE_SIDE => {
                 let message = "1 is not allowed here; expected an even number from 8 to 64, or the layout \"samples\"";
                 table.refuse("patch", message);
