@@ -44,7 +44,7 @@ class ViewKeys(TypedDict, total=False):
     """What is sampled of a stream: the keys of a ``[[stream.view]]``."""
 
     name: str
-    layout: Literal["adaptive", "inset", "foveal", "uniform", "windows", "rings", "directional"]
+    layout: Literal["adaptive", "inset", "foveal", "uniform", "windows", "rings", "samples", "directional"]
     memory: Literal["none", "canvas"]
     budget: int
     patch: int
@@ -58,6 +58,7 @@ class ViewKeys(TypedDict, total=False):
     preset: Literal["stt172", "giava20"]
     strides: Sequence[int]
     grids: Sequence[int]
+    table: str
     share: float
     blocks: int
     min_step: float

@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from models_support import CLIP, NONE, SIGLIP, ChatServer, foveal, module_or_skip, scene, uniform, windows
+from models_support import CLIP, NONE, SIGLIP, ChatServer, foveal, frame, module_or_skip, scene, uniform, windows
 from support import PACKAGE_ROOT, foveate
 
 import foveate.adapt
@@ -32,6 +32,7 @@ LIBRARIES = {
     "transformers": ("torch", "transformers"),
     "sglang": ("torch", "transformers"),
     "vllm": ("torch", "transformers"),
+    "fovi": ("torch",),
 }
 IMAGENET = dict(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 NORMALISATIONS = {"clip": CLIP, "siglip": SIGLIP, "imagenet": IMAGENET}
@@ -81,6 +82,37 @@ class SyntheticView:
         assert np.isfinite(numbers).all() and 0 <= numbers.min() < numbers.max()
         x0, y0, x1, y1 = frame.tokens["box"][numbers.argmax()].tolist()
         return types.SimpleNamespace(x=(x0 + x1) / 2, y=(y0 + y1) / 2)
+
+
+class Retina:
+    """A view with the layout ``samples``."""
+
+    def __init__(self, name: str) -> None:
+        specs = [(x, y, 1, 1, 0) for x, y in ((960, 540), (961, 540), (20, 30))]
+        self.frame = frame(scene(1920, 1080), specs, 1, "samples", dtype="f32", **IMAGENET)
+
+    def __enter__(self) -> Retina:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def look(self, x: float, y: float, wait: bool) -> None:
+        assert 0 <= x <= 1920 and 0 <= y <= 1080
+
+    def read(self) -> Any:
+        return self.frame
+
+
+class FakeFovi:
+    """A model of FOVI: [b, f, c, n] to an embedding of each fixation."""
+
+    def head(self, embeddings: Any) -> Any:
+        return embeddings
+
+    def __call__(self, samples: Any, setting: str, fixated_inputs: bool, do_postproc: bool) -> Any:
+        assert tuple(samples.shape) == (1, 1, 3, 3) and setting == "supervised" and fixated_inputs and not do_postproc
+        return samples.mean(-1), [], samples
 
 
 class FakeTokenizer:
@@ -155,6 +187,12 @@ class ExamplesOfModels(unittest.TestCase):
     def test_those_of_torch_run(self) -> None:
         module_or_skip("torch")
         self.run_labelled("torch")
+
+    def test_that_of_fovi_runs(self) -> None:
+        module_or_skip("torch")
+        self.patches.enter_context(mock.patch.object(foveate, "open", Retina))
+        self.patches.enter_context(mock.patch("foveate.models.fovi.load", lambda name: FakeFovi()))
+        self.run_labelled("fovi")
 
     def with_tiny_timm(self) -> None:
         timm = module_or_skip("timm")

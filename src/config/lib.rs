@@ -76,6 +76,7 @@ view = [
     { layout = 'foveal' },
     { layout = 'inset' },
     { layout = 'rings' },
+    { layout = 'samples' },
 ]";
 
 /// The tables of a configuration with their keys.

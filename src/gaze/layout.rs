@@ -17,12 +17,14 @@ mod directional;
 pub mod foveal;
 pub mod inset;
 pub mod rings;
+pub mod samples;
 mod uniform;
 mod windows;
 
 use self::adaptive::demand::{ConsumerMemory, Demand};
 use self::inset::Inset;
 use self::rings::Rings;
+use self::samples::Samples;
 
 /// How a view spends its budget of tokens.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -60,6 +62,8 @@ pub enum Layout {
     },
     /// Nested blocks of patches around the fixation.
     Rings(Rings),
+    /// Tokens at the points of a table.
+    Samples(Samples),
     /// Squares around the fixation, each twice as wide as the one before, the last over the whole picture.
     Windows,
 }
@@ -79,7 +83,7 @@ impl Default for Layout {
 pub struct PlanRequest<'a> {
     /// The pyramid.
     pub shape: PyramidShape,
-    /// P: side of a token in texels, even.
+    /// P: side of a token in texels.
     pub patch_side: u32,
     /// Most tokens, at least 1.
     pub budget: usize,
@@ -103,6 +107,7 @@ impl Layout {
             Self::Uniform => "uniform",
             Self::Directional { .. } => "directional",
             Self::Rings(_) => "rings",
+            Self::Samples(_) => "samples",
             Self::Windows => "windows",
         }
     }
@@ -132,6 +137,7 @@ impl Layout {
             | Self::Inset(_)
             | Self::Uniform => budget,
             Self::Rings(rings) => rings.token_count().min(budget),
+            Self::Samples(samples) => samples.rows.len().min(budget),
             Self::Windows => windows::steps(largest, patch_side, budget).count(),
         }
     }
@@ -183,6 +189,7 @@ impl Layout {
                 directional::tokens(request, or_default(e0_px), asked)
             }
             Self::Rings(rings) => rings.tokens(shape.extent(), patch_side, budget, first),
+            Self::Samples(samples) => samples.tokens(shape.extent(), patch_side, budget, first),
             Self::Windows => windows::tokens(shape.extent(), patch_side, budget, first),
         };
         TokenPlan { patch_side, tokens }

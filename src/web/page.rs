@@ -492,15 +492,16 @@ impl Page {
     }
 }
 
-/// Budget and side of the tokens of a uniform view to compare with; in place of windows, as many texels in smaller tokens.
+/// Budget and side of the tokens of a uniform view to compare with; in place of windows and samples, as many texels in tokens of a side
+/// that such a view may have.
 fn uniform_budget(frame: &DecodedFrame) -> (usize, u32) {
-    const LARGEST: u32 = *PATCH_SIDES.end();
     let side = frame.patch_side;
-    if side <= LARGEST {
+    if PATCH_SIDES.contains(&side) {
         return (frame.capacity, side);
     }
     let texels = frame.records.len() * side.pow(2) as usize;
-    (texels / LARGEST.pow(2) as usize, LARGEST)
+    let side = side.clamp(*PATCH_SIDES.start(), *PATCH_SIDES.end());
+    ((texels / side.pow(2) as usize).max(1), side)
 }
 
 /// What a pane shows.

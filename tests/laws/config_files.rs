@@ -229,7 +229,10 @@ fn every_configuration_shown_in_a_document_is_accepted() {
     for document in documents {
         let text = fs::read_to_string(&document).unwrap();
         for block in toml_blocks(&text).filter(|block| block.contains("[[stream]]")) {
-            parse(block, document.to_str().unwrap());
+            // A table is read with the configuration.
+            let table = in_repository("tests/data/table.npy");
+            let block = block.replace("fovi.npy", table.to_str().unwrap());
+            parse(&block, document.to_str().unwrap());
         }
     }
 }

@@ -130,6 +130,9 @@ fn checks() -> BTreeMap<&'static str, Check> {
         ("COEFFICIENTS_MAX", NoKey(file)),
         ("MODEL_BYTES_MAX", NoKey(file)),
         ("FEATURES_MAX", NoKey(file)),
+        ("ROWS_MAX", NoKey(file)),
+        ("OFFSET_MAX", NoKey(file)),
+        ("PIXELS_MAX", NoKey(file)),
         ("INJECTED_MAX", NoKey(client)),
         ("TTL_MS_MAX", NoKey(client)),
         ("VALUE_MAX", NoKey(client)),
@@ -158,7 +161,7 @@ fn every_limit_of_the_engine_is_checked() {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut limits = Vec::new();
-    for crate_name in ["core", "gaze", "engine", "ring"] {
+    for crate_name in ["core", "engine", "gaze", "ring"] {
         limits_in(&root.join(crate_name), &mut limits);
     }
     limits.sort();

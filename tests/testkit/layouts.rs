@@ -21,7 +21,7 @@ const MOTION: PictureMotion =
     PictureMotion { frame_seq: 7, now_from_before: [1.0, 0.5, -3.25, -0.5, 1.0, 40.0] };
 
 /// Keys of a view, and where it looks.
-const LAYOUTS: [(&str, &[(f64, f64)]); 10] = [
+const LAYOUTS: [(&str, &[(f64, f64)]); 11] = [
     ("layout = 'foveal'\nbudget = 80", &[(40.0, 200.0)]),
     ("layout = 'foveal'\nbudget = 80\nfoveae = 3", &[(280.0, 30.0), (20.0, 20.0), (150.5, 200.0)]),
     ("layout = 'uniform'\nbudget = 100\npatch = 10", &[(0.0, 0.0)]),
@@ -31,6 +31,7 @@ const LAYOUTS: [(&str, &[(f64, f64)]); 10] = [
     ("layout = 'rings'\npreset = 'stt172'", &[(10.0, 230.0)]),
     ("layout = 'rings'\npreset = 'giava20'", &[(280.0, 40.5)]),
     ("layout = 'rings'\nstrides = [1, 3]\ngrids = [3, 3]\npatch = 8", &[(90.0, 90.0)]),
+    ("layout = 'samples'\ntable = 'tests/data/table.npy'\npatch = 8", &[(60.0, 100.0)]),
     ("layout = 'windows'\npatch = 224", &[(150.0, 20.0)]),
 ];
 

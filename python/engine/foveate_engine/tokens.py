@@ -213,9 +213,9 @@ def _spec(keys: str) -> _native.Spec:
 def layout_keys(
     *,
     layout: str = "foveal",
-    budget: int = 273,
-    patch: int = 16,
-    dtype: str = "f16",
+    budget: int | None = None,
+    patch: int | None = None,
+    dtype: str | None = None,
     normalisation: str | Mapping[str, Sequence[float]] | None = None,
     outside: str | None = None,
     rounding: str | None = None,
@@ -229,15 +229,17 @@ def layout_keys(
     preset: str | None = None,
     strides: Sequence[int] | None = None,
     grids: Sequence[int] | None = None,
+    table: str | None = None,
     memory: str | None = None,
 ) -> dict[str, Any]:
     """Where tokens lie, and what they look like in memory; the keys are those of a view of the daemon, and mean the same.
 
     :param layout: ``"foveal"``, the default here, as calls say where to look; ``"adaptive"``, the default of the daemon,
-        ``"inset"``, ``"uniform"``, ``"directional"``, ``"rings"`` or ``"windows"``.
-    :param budget: most tokens.
-    :param patch: P: side of a token in texels, even, 8 to 64; of windows 224 to 1024.
-    :param dtype: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+        ``"inset"``, ``"uniform"``, ``"directional"``, ``"rings"``, ``"samples"`` or ``"windows"``.
+    :param budget: most tokens; by default 273, and of samples the rows of the table.
+    :param patch: P: side of a token in texels, even, 8 to 64, by default 16; of windows 224 to 1024; of
+        samples 1 by default.
+    :param dtype: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``; by default ``"f16"``, and ``"f32"`` where P is 1.
     :param normalisation: ``"none"``, ``"unit"``, ``"imagenet"``, ``"clip"``, ``"siglip"``, or {"mean": [r, g, b], "std": [r,
         g, b]}; by default ``"imagenet"``, and ``"none"`` for uint8.
     :param outside: what a texel without a real pixel is: ``"edge"`` or ``"mean"``.
@@ -252,6 +254,7 @@ def layout_keys(
     :param preset: name of a trained model's rings (rings).
     :param strides: source pixels per texel of each ring (rings).
     :param grids: patches along a side of each ring (rings).
+    :param table: path of the table of points, ``.npy`` or safetensors (samples). A process reads it once.
     :param memory: what the consumer keeps between frames, ``"none"`` or ``"canvas"`` (adaptive).
     """
     return dict(locals())
